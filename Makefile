@@ -1,0 +1,33 @@
+# The handbook: every command a person or CI runs.
+PYTHON ?= python3.11
+BIN := .venv/bin
+# Folders of ready wheels, where there are any; everything also installs from the registry alone.
+LINKS := $(addprefix --find-links ,$(wildcard $(PIP_FIND_LINKS)))
+HOME_DIR ?= data/home
+
+.PHONY: build test dev lint suites clean
+
+build: .venv/.installed        ## install, build the demo corpus, pass the gate, publish, show one answer
+	$(BIN)/palimpsest build --home $(HOME_DIR)
+	$(BIN)/palimpsest query "When do the weekly releases go out now?" --home $(HOME_DIR)
+
+test: .venv/.installed         ## the default tests
+	$(BIN)/python -m pytest
+
+dev: .venv/.installed          ## the Dagster UI on the same home, http://127.0.0.1:3000
+	$(BIN)/palimpsest dev --home $(HOME_DIR)
+
+lint: .venv/.installed         ## style and types
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+suites: .venv/.installed       ## measure on ../shared/suites (or PALIMPSEST_SUITES)
+	$(BIN)/python -m pytest -m suite
+
+.venv/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt uv
+	$(BIN)/uv pip install --quiet --python $(BIN)/python $(LINKS) -c constraints.txt -e '.[dev]'
+	touch $@
+
+clean:                         ## forget the environment and the demo home
+	rm -rf .venv $(HOME_DIR)

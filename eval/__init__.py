@@ -1,0 +1,1 @@
+"""Measuring retrieval: suites, metrics, latency, gate."""

@@ -1,0 +1,1 @@
+"""Dagster glue: one file a group of assets."""

@@ -1,0 +1,67 @@
+"""Hashes of the project's own code: a stage whose code changed is run again (decision 16)."""
+
+import ast
+import hashlib
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+
+_ROOT = Path(__file__).resolve().parent.parent
+# What these change shows in the tables (their schemas are hashed beside the code) or not at all.
+_PLUMBING = (
+    "pipelines.store", "pipelines.errors", "pipelines.progress", "pipelines.config", "pipelines.code",
+    "pipelines.decisions",
+)  # fmt: skip
+
+
+def code_hash(modules: Iterable[str]) -> str:
+    """Returns one hash over the sources of modules, packages and all of the project's code that they import."""
+    h = hashlib.blake2b(digest_size=8)
+    for name in sorted(_reachable(modules)):
+        h.update(name.encode() + b"\0" + (_source(name) or b""))
+    return h.hexdigest()
+
+
+def _reachable(modules: Iterable[str]) -> set[str]:
+    seen: set[str] = set()
+    waiting = [m for name in modules for m in _members(name)]
+    while waiting:
+        name = waiting.pop()
+        if name not in seen:
+            seen.add(name)
+            waiting += [i for i in _imports(name) if not i.startswith(_PLUMBING)]
+    return seen
+
+
+def _members(name: str) -> Iterator[str]:
+    folder = _ROOT.joinpath(*name.split("."))
+    if not folder.is_dir():
+        yield name
+        return
+    for path in sorted(folder.rglob("*.py")):
+        yield ".".join(path.relative_to(_ROOT).with_suffix("").parts)
+
+
+def _path(name: str) -> Path:
+    path = _ROOT.joinpath(*name.split("."))
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+@cache
+def _source(name: str) -> bytes | None:
+    path = _path(name)
+    return path.read_bytes() if path.is_file() else None
+
+
+@cache
+def _imports(name: str) -> frozenset[str]:
+    """Returns the project's modules that a module imports anywhere, lazily too."""
+    source = _source(name)
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)) if source else ():
+        if isinstance(node, ast.Import):
+            found |= {a.name for a in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module)
+            found |= {f"{node.module}.{a.name}" for a in node.names}
+    return frozenset(m for m in found if m.split(".")[0] in ("pipelines", "eval") and _source(m) is not None)

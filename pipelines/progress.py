@@ -1,0 +1,49 @@
+"""Progress on stderr: a bar with rate and time left on a terminal, a line now and then elsewhere."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+_LINE_EVERY_S = 10.0
+
+
+def say(line: str) -> None:
+    """Writes one line to stderr at once."""
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()
+
+
+@contextmanager
+def progress(what: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
+    """Yields `advance(n)`. Shows done, rate and time left of `total` units."""
+    if not sys.stderr.isatty():
+        yield _lines(what, total, unit)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn(unit),
+        TextColumn("{task.speed:.0f}/s", justify="right"), TimeRemainingColumn(),
+    )  # fmt: skip
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        bar.tasks[0].fields["speed"] = 0
+        yield lambda n: bar.update(task, advance=n)
+
+
+def _lines(what: str, total: int, unit: str) -> Callable[[int], None]:
+    started = last = time.monotonic()
+    done = 0
+
+    def advance(n: int) -> None:
+        nonlocal done, last
+        done += n
+        now = time.monotonic()
+        if now - last >= _LINE_EVERY_S:
+            last = now
+            rate = done / (now - started)
+            say(f"{what}: {done} of {total} {unit}, {rate:.0f}/s, {(total - done) / rate:.0f} s left")
+
+    return advance

@@ -1,0 +1,1 @@
+"""What a build writes: the ingest log, Parquet tables, numbered builds, the DuckDB index."""

@@ -1,0 +1,117 @@
+"""Numbered builds: a folder each, immutable once published; one pointer names the build that readers see."""
+
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from pipelines.store.files import file_hash, link, read_json, write_json
+from pipelines.store.home import Home
+from pipelines.store.tables import SCHEMAS, conform, empty
+
+KEPT_BUILDS = 5
+
+
+@dataclass(frozen=True)
+class Build:
+    """The folder of one build: `<collection>/<table>.parquet`, stage markers, index.duckdb, manifest.json."""
+
+    path: Path
+
+    @property
+    def build_id(self) -> str:
+        """Six digits."""
+        return self.path.name
+
+    @property
+    def index(self) -> Path:
+        """The DuckDB file that queries read."""
+        return self.path / "index.duckdb"
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """What the build is: collections, stage keys, digest, counts, gate; empty until it is indexed."""
+        return read_json(self.path / "manifest.json") or {}
+
+    def write_manifest(self, manifest: dict[str, Any]) -> None:
+        """Replaces the manifest."""
+        write_json(self.path / "manifest.json", manifest)
+
+    @property
+    def collections(self) -> list[str]:
+        """Names of the collections staged in this build."""
+        return sorted(p.name for p in self.path.iterdir() if p.is_dir()) if self.path.is_dir() else []
+
+    def table_path(self, collection: str, table: str) -> Path:
+        """Where a table of a collection lies."""
+        return self.path / collection / f"{table}.parquet"
+
+    def table(self, collection: str, table: str) -> pl.DataFrame:
+        """Returns a table of one collection; empty where the build has none."""
+        path = self.table_path(collection, table)
+        return pl.read_parquet(path) if path.exists() else empty(table)
+
+    def tables(self, names: Iterable[str]) -> dict[str, pl.DataFrame]:
+        """Returns the named tables over all collections, in the order of collections."""
+        collections = self.collections
+        return {n: pl.concat([empty(n), *(self.table(c, n) for c in collections)]) for n in names}
+
+    def write_table(self, collection: str, table: str, frame: pl.DataFrame) -> str:
+        """Writes a table atomically and returns the hash of its bytes."""
+        path = self.table_path(collection, table)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        aside = path.with_name(f".{path.name}.tmp")
+        conform(table, frame).write_parquet(aside, compression="zstd", compression_level=1, statistics=False)
+        aside.replace(path)
+        return file_hash(path)
+
+    def marker(self, collection: str, stage: str) -> dict[str, Any] | None:
+        """Returns what a finished stage recorded, or None while it is unfinished."""
+        return read_json(self.path / collection / f"{stage}.json")
+
+    def write_marker(self, collection: str, stage: str, marker: dict[str, Any] | None) -> None:
+        """Records that a stage finished (or, with None, that it is being redone)."""
+        path = self.path / collection / f"{stage}.json"
+        if marker is None:
+            path.unlink(missing_ok=True)
+        else:
+            write_json(path, marker)
+
+    def adopt(self, other: "Build", collection: str) -> None:
+        """Takes a collection over from another build by hard links."""
+        for path in sorted((other.path / collection).iterdir()):
+            if not path.name.startswith("."):
+                link(path, self.path / collection / path.name)
+
+
+def published(home: Home) -> Build | None:
+    """Returns the build that readers see."""
+    pointer = read_json(home.path / "published.json")
+    return Build(home.builds / pointer["build"]) if pointer else None
+
+
+def kept(home: Home) -> list[Build]:
+    """Returns every build of the home, oldest first; the staged one, if any, is last."""
+    return [Build(p) for p in sorted(home.builds.glob("[0-9]*")) if p.is_dir()]
+
+
+def staged(home: Home) -> Build:
+    """Returns the build being made: the number after the published one. It may be unfinished, or not exist yet."""
+    current = published(home)
+    return Build(home.builds / f"{(int(current.build_id) if current else 0) + 1:06d}")
+
+
+def publish(home: Home, build: Build) -> None:
+    """Makes `build` the one that readers see, in one rename, and drops the builds beyond the last five."""
+    write_json(home.path / "published.json", {"build": build.build_id})
+    for old in kept(home)[:-KEPT_BUILDS]:
+        shutil.rmtree(old.path)
+
+
+def check_table_names(names: Iterable[str]) -> None:
+    """Asserts that each name is a table of a build."""
+    if unknown := set(names) - SCHEMAS.keys():
+        raise KeyError(f"no such table: {sorted(unknown)}")

@@ -1,0 +1,87 @@
+"""The shared store of vectors: one for each (text, model, dtype), computed once, kept until its text is deleted."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from pipelines.store.files import remove_leftovers
+from pipelines.store.ids import content_id
+
+DIMENSIONS = 384
+_MANY_PARTS = 24
+_SCHEMA = {"text_hash": pl.String, "vector": pl.Array(pl.Float32, DIMENSIONS)}
+
+
+class EmbeddingStore:
+    """Parquet parts of (text_hash, vector) in one folder for each model and dtype; safe to kill at any moment."""
+
+    def __init__(self, folder: Path):
+        self._folder = folder
+
+    def _parts(self) -> list[Path]:
+        return sorted(self._folder.glob("*.parquet"))
+
+    def known(self) -> set[str]:
+        """Returns the hashes of all texts that have a vector."""
+        return {h for p in self._parts() for h in pl.read_parquet(p, columns=["text_hash"])["text_hash"]}
+
+    def missing(self, hashes: Iterable[str]) -> set[str]:
+        """Returns those of `hashes` that have no vector yet."""
+        return set(hashes) - self.known()
+
+    def append(self, hashes: Sequence[str], vectors: np.ndarray) -> None:
+        """Adds vectors, shape (n, 384) float32, as one new part."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        order = np.argsort(np.asarray(hashes))
+        self._write(pl.DataFrame({"text_hash": [hashes[i] for i in order], "vector": vectors[order]}, schema=_SCHEMA))
+
+    def vectors(self, hashes: Sequence[str]) -> np.ndarray:
+        """Returns the unit vectors of `hashes`, shape (n, 384) float32.
+
+        Raises:
+            KeyError: a text has no vector.
+        """
+        parts = self._parts()
+        wanted = pl.DataFrame({"text_hash": list(hashes)}, schema={"text_hash": pl.String})
+        if wanted.is_empty():
+            return np.zeros((0, DIMENSIONS), np.float32)
+        unique = wanted.unique()
+        found = pl.concat(
+            [
+                pl.DataFrame(schema=_SCHEMA),
+                *(pl.read_parquet(p).join(unique, on="text_hash", how="semi") for p in parts),
+            ]
+        ).unique("text_hash", keep="first")
+        row_of = dict(zip(found["text_hash"], range(found.height), strict=True))
+        try:
+            rows = np.fromiter((row_of[h] for h in wanted["text_hash"]), np.int64, wanted.height)
+        except KeyError as e:
+            raise KeyError(f"no vector for text {e.args[0]}") from None
+        return found["vector"].to_numpy()[rows]
+
+    def compact(self, keep: set[str] | None = None) -> int:
+        """Merges many small parts into one; with `keep`, drops every other vector. Returns how many were dropped."""
+        parts = self._parts()
+        if not parts or (keep is None and len(parts) <= _MANY_PARTS):
+            return 0
+        before = pl.concat([pl.read_parquet(p) for p in parts])
+        after = before.unique("text_hash", keep="first").sort("text_hash")
+        if keep is not None:
+            after = after.filter(pl.col("text_hash").is_in(list(keep)))
+            if after.height == before.height:
+                return 0
+        written = self._write(after) if after.height else None
+        for part in parts:
+            if part != written:
+                part.unlink()
+        remove_leftovers(self._folder)
+        return before.height - after.height
+
+    def _write(self, frame: pl.DataFrame) -> Path:
+        path = self._folder / f"{content_id(*frame['text_hash'])}.parquet"
+        aside = path.with_name(f".{path.name}.tmp")
+        frame.write_parquet(aside, compression="uncompressed")
+        aside.replace(path)
+        return path

@@ -1,0 +1,94 @@
+"""A home: the one folder that holds everything a build writes."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from pipelines.errors import PalimpsestError
+from pipelines.store.files import read_json, write_json
+
+DEFAULT_HOME = Path("data/home")
+DEFAULT_CORPUS = Path("data/corpora")
+
+
+@dataclass(frozen=True)
+class Home:
+    """Paths inside a home. `embeddings_path` lets throw-away homes share one store of vectors."""
+
+    path: Path
+    embeddings_path: Path | None = None
+
+    @property
+    def builds(self) -> Path:
+        """Numbered builds."""
+        return self.path / "builds"
+
+    @property
+    def log(self) -> Path:
+        """The ingest log, one folder a collection."""
+        return self.path / "log"
+
+    @property
+    def embeddings(self) -> Path:
+        """The shared store of vectors."""
+        return self.embeddings_path or self.path / "embeddings"
+
+    @property
+    def dagster(self) -> Path:
+        """DAGSTER_HOME."""
+        return self.path / "dagster"
+
+    @property
+    def decisions(self) -> Path:
+        """Undo, confirm and tombstone lines, append-only."""
+        return self.path / "decisions.jsonl"
+
+    @property
+    def sources(self) -> dict[str, Path]:
+        """The folder of each collection that was ever built here, by name."""
+        known = read_json(self.path / "home.json") or {}
+        return {name: Path(folder) for name, folder in sorted(known.get("collections", {}).items())}
+
+    def create(self) -> None:
+        """Makes the folders, private to their owner."""
+        for folder in (self.path, self.builds, self.log, self.embeddings, self.dagster):
+            folder.mkdir(parents=True, exist_ok=True)
+        self.path.chmod(0o700)
+
+    def remember_sources(self, collections: dict[str, Path]) -> None:
+        """Records where collections are read from, so that the UI, schedule and sensors find them."""
+        merged = self.sources | {name: folder.resolve() for name, folder in collections.items()}
+        if merged != self.sources:
+            write_json(self.path / "home.json", {"collections": {n: str(f) for n, f in sorted(merged.items())}})
+
+    def lock(self, wait_s: float = 0) -> "HomeLock":
+        """Returns the one writer's lock, re-entrant inside a process."""
+        return HomeLock(self.path, wait_s)
+
+
+class HomeLock:
+    """Context manager; raises PalimpsestError when another process holds the home."""
+
+    def __init__(self, path: Path, wait_s: float):
+        path.mkdir(parents=True, exist_ok=True)
+        self._path = path
+        self._lock = FileLock(path / ".lock", timeout=wait_s, thread_local=False, is_singleton=True)
+        self._wait_s = wait_s
+
+    def __enter__(self) -> None:
+        try:
+            self._lock.acquire(timeout=self._wait_s)
+        except Timeout:
+            raise PalimpsestError(
+                f"home {self._path}: another build is writing it; wait for it or choose another --home"
+            ) from None
+
+    def __exit__(self, *exc: object) -> None:
+        self._lock.release()
+
+
+def home_from_environment() -> Home:
+    """Returns the home named by PALIMPSEST_HOME, else data/home."""
+    return Home(Path(os.environ.get("PALIMPSEST_HOME") or DEFAULT_HOME))

@@ -1,0 +1,110 @@
+"""The ingest log of a collection: every version of every source that was read and not deleted (decision 6).
+
+`<home>/log/<collection>/versions.parquet` is the one point of commit: a row for each version, in the order they were
+seen. `<home>/log/<collection>/texts/<key>.parquet` holds what a reader extracted from one version. A build is a pure
+function of these, so that nothing depends on when or how often a run was interrupted.
+"""
+
+import datetime as dt
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from pipelines.store.files import remove_leftovers
+from pipelines.store.ids import content_id
+
+_T = pl.Datetime("us", "UTC")
+VERSIONS = {
+    "uri": pl.String, "content_hash": pl.String, "ordinal": pl.Int64, "text_key": pl.String,
+    "seen_at": _T, "gone_at": _T, "reason": pl.String, "problems": pl.List(pl.String),
+}  # fmt: skip
+EXTRACTION = {
+    "user_id": pl.String, "project_id": pl.String, "session_id": pl.String, "uri": pl.String, "title": pl.String,
+    "media_type": pl.String, "text": pl.String, "source_time": _T, "metadata": pl.String, "relations": pl.String,
+    "segments": pl.String,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class IngestLog:
+    """The log of one collection."""
+
+    folder: Path
+
+    @property
+    def _versions(self) -> Path:
+        return self.folder / "versions.parquet"
+
+    def versions(self) -> pl.DataFrame:
+        """Returns all versions, by uri and ordinal. The last of a uri is current unless `gone_at` is set."""
+        return pl.read_parquet(self._versions) if self._versions.exists() else pl.DataFrame(schema=VERSIONS)
+
+    def current(self) -> pl.DataFrame:
+        """Returns the version of each source that is there now."""
+        return self.versions().group_by("uri").last().filter(pl.col("gone_at").is_null()).sort("uri")
+
+    def text_path(self, key: str) -> Path:
+        """Where the extraction with this key lies."""
+        return self.folder / "texts" / f"{key}.parquet"
+
+    def write_text(self, key: str, rows: list[dict[str, object]]) -> None:
+        """Writes what was extracted from one version of a source."""
+        path = self.text_path(key)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        aside = path.with_name(f".{path.name}.tmp")
+        pl.DataFrame(rows, schema=EXTRACTION).write_parquet(aside, compression="zstd", compression_level=1)
+        aside.replace(path)
+
+    def text(self, key: str) -> pl.DataFrame:
+        """Returns the documents extracted from one version of a source."""
+        return pl.read_parquet(self.text_path(key))
+
+    def record(self, seen: dict[str, dict[str, object]], now: dt.datetime) -> pl.DataFrame:
+        """Commits what is in the folder now: `seen` maps uri to content_hash, text_key, reason and problems.
+
+        A source with a new hash gets a version; one that is not there any more gets `gone_at`; one that is back or was
+        read anew by other code is updated in place. Returns all versions.
+        """
+        rows = {(r["uri"], r["ordinal"]): r for r in self.versions().to_dicts()}
+        last = {uri: max(o for u, o in rows if u == uri) for uri in {u for u, _ in rows}} if rows else {}
+        for uri, info in seen.items():
+            old = rows.get((uri, last.get(uri, 0)))
+            if old and old["content_hash"] == info["content_hash"] and old["gone_at"] is None:
+                old |= info
+            else:
+                ordinal = last.get(uri, 0) + 1
+                rows[uri, ordinal] = {"uri": uri, "ordinal": ordinal, "seen_at": now, "gone_at": None, **info}
+        for uri, ordinal in last.items():
+            if uri not in seen and rows[uri, ordinal]["gone_at"] is None:
+                rows[uri, ordinal]["gone_at"] = now
+        frame = pl.DataFrame([rows[k] for k in sorted(rows)], schema=VERSIONS)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        aside = self._versions.with_name(".versions.parquet.tmp")
+        frame.write_parquet(aside)
+        aside.replace(self._versions)
+        return frame
+
+    def forget(self, uris: set[str]) -> int:
+        """Removes every version of these sources and their texts; returns how many versions went."""
+        before = self.versions()
+        after = before.filter(~pl.col("uri").is_in(list(uris)))
+        if after.height < before.height:
+            aside = self._versions.with_name(".versions.parquet.tmp")
+            after.write_parquet(aside)
+            aside.replace(self._versions)
+        self.sweep()
+        return before.height - after.height
+
+    def sweep(self) -> None:
+        """Removes texts that no version names, and what interrupted writes left."""
+        used = set(self.versions()["text_key"].drop_nulls())
+        for path in (self.folder / "texts").glob("*.parquet"):
+            if path.stem not in used:
+                path.unlink()
+        remove_leftovers(self.folder)
+
+
+def text_key(uri: str, content_hash: str, reader_hash: str) -> str:
+    """Returns the key of an extraction: other bytes, another name or other readers give another key."""
+    return content_id("text", uri, content_hash, reader_hash)

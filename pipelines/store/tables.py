@@ -1,0 +1,76 @@
+"""The tables of a build: names, columns and types. Parquet files of these are the record; indexes derive from them.
+
+Times are UTC. Every table carries the scope columns (collection, user_id) so that no join can cross a scope by accident.
+"""
+
+import polars as pl
+
+_T = pl.Datetime("us", "UTC")
+_S, _I, _F, _B = pl.String, pl.Int64, pl.Float64, pl.Boolean
+_SCOPE = {"collection": _S, "user_id": _S}
+
+SCHEMAS: dict[str, dict[str, pl.DataType | type[pl.DataType]]] = {
+    # One row for each version of a document in the ingest log. `seq` orders the versions of a (uri, session).
+    "documents": {
+        "document_id": _S, **_SCOPE, "project_id": _S, "session_id": _S, "uri": _S, "title": _S, "media_type": _S,
+        "content_hash": _S, "source_time": _T, "ingested_at": _T, "metadata": _S,
+        "seq": _I, "is_current": _B, "superseded_by": _S,
+    },
+    # The extracted text of each document version: what every char span points into; segments as the readers gave them, JSON.
+    "document_texts": {"document_id": _S, "text": _S, "segments": _S},
+    # Stated by metadata: they override dates (decision 5).
+    "document_relations": {**_SCOPE, "newer_uri": _S, "older_uri": _S, "label": _S},
+    "chunks": {
+        "chunk_id": _S, "document_id": _S, **_SCOPE, "ordinal": _I, "text": _S, "char_start": _I, "char_end": _I,
+        "heading": _S, "page": _I, "speaker": _S, "said_at": _T, "token_count": _I,
+    },
+    # `ordinal` orders the memories of one document. `text` equals document_texts.text[char_start:char_end].
+    # `search_text` is what words search sees: it adds title, heading, speaker and written-out dates.
+    "memories": {
+        "memory_id": _S, **_SCOPE, "project_id": _S, "session_id": _S, "document_id": _S, "ordinal": _I,
+        "unit": _S, "type": _S, "text": _S, "search_text": _S, "chunk_ids": pl.List(_S),
+        "title": _S, "heading": _S, "page": _I, "speaker": _S, "char_start": _I, "char_end": _I,
+        "observed_at": _T, "valid_from": _T, "valid_until": _T, "confidence": _F, "importance": _F,
+        "tags": pl.List(_S), "provenance": _S, "retention_until": _T, "token_count": _I,
+    },
+    # What is embedded for each memory: one text of kind "memory", or several of kind "window" where it is over 256 tokens.
+    "embed_inputs": {"memory_id": _S, "kind": _S, "ordinal": _I, "text": _S, "text_hash": _S},
+    "entities": {"entity_id": _S, **_SCOPE, "name": _S, "type": _S, "aliases": pl.List(_S)},
+    "mentions": {"memory_id": _S, "entity_id": _S, **_SCOPE, "char_start": _I, "char_end": _I},
+    # What could be a name in each memory, before names are resolved: carried over from build to build.
+    "surfaces": {
+        "memory_id": _S, **_SCOPE, "surface": _S, "key": _S, "kind": _S, "initial": _B, "char_start": _I, "char_end": _I,
+    },
+    "topics": {"topic_id": _S, **_SCOPE, "label": _S, "size": _I},
+    "topic_edges": {"source_id": _S, "target_id": _S, **_SCOPE, "kind": _S, "weight": _F},
+    "topic_memories": {"topic_id": _S, "memory_id": _S, **_SCOPE, "relevance": _F},
+    "candidate_pairs": {"newer_id": _S, "older_id": _S, **_SCOPE, "why": _S, "score": _F},
+    "relations": {
+        "relation_id": _S, **_SCOPE, "newer_id": _S, "older_id": _S, "label": _S, "confidence": _F,
+        "labeler": _S, "program_hash": _S, "evidence": _S, "decided_at": _T,
+    },
+    "versions": {
+        "memory_id": _S, **_SCOPE, "is_latest": _B, "valid_from": _T, "valid_until": _T, "superseded_by": _S,
+    },
+    "rejects": {"uri": _S, "stage": _S, "reason": _S},
+}  # fmt: skip
+
+
+def empty(table: str) -> pl.DataFrame:
+    """Returns the named table with no rows."""
+    return pl.DataFrame(schema=SCHEMAS[table])
+
+
+def conform(table: str, frame: pl.DataFrame) -> pl.DataFrame:
+    """Returns `frame` with exactly the table's columns, order and types; missing columns become null.
+
+    Raises:
+        ValueError: the frame has a column that the table does not.
+    """
+    schema = SCHEMAS[table]
+    if extra := set(frame.columns) - set(schema):
+        raise ValueError(f"{table}: unknown columns {sorted(extra)}")
+    return frame.select(
+        (pl.col(name) if name in frame.columns else pl.lit(None)).cast(dtype).alias(name)
+        for name, dtype in schema.items()
+    )

@@ -1,0 +1,27 @@
+"""Shared by all tests: nothing of a test lands in the user's folders, and versions are told in the header."""
+
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+
+def pytest_report_header() -> str:
+    names = ("palimpsest", "dagster", "duckdb", "polars", "torch", "sentence-transformers", "onnxruntime")
+    return "versions: " + ", ".join(f"{n} {version(n)}" for n in names)
+
+
+@pytest.fixture(autouse=True)
+def _own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test reads or writes the home, cache or Dagster instance of whoever runs it."""
+    base = tmp_path_factory.mktemp("own", numbered=True)
+    monkeypatch.setenv("PALIMPSEST_HOME", str(base / "home"))
+    monkeypatch.setenv("PALIMPSEST_CACHE", str(base / "cache"))
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    monkeypatch.delenv("PALIMPSEST_LM", raising=False)
+
+
+@pytest.fixture(scope="session")
+def shared_vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One store of vectors for all homes of a test run: no text is embedded twice."""
+    return tmp_path_factory.mktemp("vectors")

@@ -1,0 +1,46 @@
+import datetime as dt
+
+from pipelines.store.log import IngestLog
+
+DAY = [dt.datetime(2026, 1, d, tzinfo=dt.UTC) for d in range(1, 9)]
+
+
+def seen(**sources: str) -> dict[str, dict[str, object]]:
+    return {f"{u}.md": {"content_hash": h, "text_key": f"{u}-{h}", "reason": None, "problems": []} for u, h in sources.items()}
+
+
+def rows(log: IngestLog) -> list[tuple]:
+    return [(r["uri"], r["ordinal"], r["content_hash"], r["gone_at"]) for r in log.versions().to_dicts()]
+
+
+def test_each_edit_is_a_version_and_an_unchanged_source_is_not(tmp_path):
+    log = IngestLog(tmp_path)
+    log.record(seen(a="1", b="1"), DAY[0])
+    log.record(seen(a="1", b="2"), DAY[1])
+    assert rows(log) == [("a.md", 1, "1", None), ("b.md", 1, "1", None), ("b.md", 2, "2", None)]
+    assert log.current()["content_hash"].to_list() == ["1", "2"]
+
+
+def test_a_source_that_vanished_and_came_back_is_a_new_version(tmp_path):
+    log = IngestLog(tmp_path)
+    log.record(seen(a="1"), DAY[0])
+    log.record({}, DAY[1])
+    assert log.current().height == 0
+    log.record(seen(a="1"), DAY[2])
+    assert rows(log) == [("a.md", 1, "1", DAY[1]), ("a.md", 2, "1", None)]
+
+
+def test_recording_the_same_state_twice_changes_nothing(tmp_path):
+    log = IngestLog(tmp_path)
+    first = log.record(seen(a="1"), DAY[0])
+    assert log.record(seen(a="1"), DAY[5]).equals(first)
+
+
+def test_a_forgotten_source_leaves_no_version_and_no_text(tmp_path):
+    log = IngestLog(tmp_path)
+    for key in ("a-1", "b-1"):
+        log.write_text(key, [{"text": f"secret of {key}"}])
+    log.record(seen(a="1", b="1"), DAY[0])
+    assert log.forget({"a.md"}) == 1
+    assert [p.stem for p in (tmp_path / "texts").iterdir()] == ["b-1"]
+    assert log.versions()["uri"].to_list() == ["b.md"]
