@@ -39,7 +39,7 @@ def load_collection(folder: Path) -> CollectionConfig:
         raw = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise PalimpsestError(f"collection.yaml: missing; add one with name and description ({path})") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as e:
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as e:
         raise PalimpsestError(f"collection.yaml: not valid YAML: {str(e).splitlines()[0]} ({path})") from None
     if not isinstance(raw, dict):
         raise PalimpsestError(f"collection.yaml: must be a mapping with name and description ({path})")

@@ -1,0 +1,93 @@
+"""Conversations as JSONL, one turn a line: {"session_id", "user_id", "speaker", "text", "timestamp"}."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pipelines.corpus.builder import TextBuilder, clean, text_or_none
+from pipelines.corpus.dates import parse_when
+from pipelines.corpus.jsonl import Row
+from pipelines.corpus.limits import Limits, Source, listed
+from pipelines.corpus.types import CONVERSATION, ExtractedDocument, Extraction
+from pipelines.errors import Rejected
+
+
+def read_conversations(
+    source: Source,
+    rows: list[Row],
+    problems: list[str],
+    limits: Limits,
+    *,
+    unit: str = "line",
+    titles: Mapping[tuple[str | None, str | None], str] | None = None,
+) -> Extraction:
+    """Returns one document for each (user, session), in order of their first turns; turns keep the order of the file.
+
+    A segment spans exactly the words of its turn; "Speaker: " stands before it on the same line. A line that is no
+    turn becomes a problem, and so does a timestamp that is no date, though its turn is kept.
+
+    Args:
+        source: the file.
+        rows: its turns.
+        problems: what is known to be wrong with it, to which this adds.
+        limits: bounds.
+        unit: what `Row.line` counts, to people.
+        titles: of conversations, by (user, session).
+
+    Raises:
+        Rejected: no line is a turn.
+    """
+    builders: dict[tuple[str | None, str | None], TextBuilder] = {}
+    projects: dict[tuple[str | None, str | None], set[str]] = {}
+    for row in rows:
+        text = row.value.get("text")
+        if not isinstance(text, str) or not (text := clean(text).strip()):
+            problems.append(f"{unit} {row.line}: no text; a turn needs a text of at least one word")
+            continue
+        stamp = row.value.get("timestamp")
+        said_at = parse_when(stamp)
+        if stamp not in (None, "") and said_at is None:
+            problems.append(
+                f"{unit} {row.line}: timestamp {str(stamp)[:40]!r} is not a date; the turn is kept, undated"
+            )
+        speaker = text_or_none(row.value.get("speaker"))
+        key = (text_or_none(row.value.get("user_id")), text_or_none(row.value.get("session_id")))
+        builder = builders.setdefault(key, TextBuilder(limits.max_chars))
+        builder.add(text, "turn", prefix=f"{speaker}: " if speaker else "", gap="\n", speaker=speaker, said_at=said_at)
+        if project := text_or_none(row.value.get("project_id")):
+            projects.setdefault(key, set()).add(project)
+    if not builders:
+        raise Rejected(f"no readable turn; {problems[0] if problems else 'the file holds no line'}")
+    documents = tuple(
+        _document(source, key, b, projects.get(key, set()), problems, (titles or {}).get(key, ""))
+        for key, b in builders.items()
+    )
+    return Extraction(documents, listed(problems, limits))
+
+
+def _document(
+    source: Source,
+    key: tuple[str | None, str | None],
+    builder: TextBuilder,
+    projects: set[str],
+    problems: list[str],
+    title: str,
+) -> ExtractedDocument:
+    user_id, session_id = key
+    if len(projects) > 1:
+        names = ", ".join(sorted(projects)[:5])
+        problems.append(f"session {session_id}: project_id differs between its turns ({names}); none kept")
+    times = [s.said_at for s in builder.segments if s.said_at]
+    speakers = sorted({s.speaker for s in builder.segments if s.speaker})
+    metadata: dict[str, Any] = {"speakers": speakers} if speakers else {}
+    return ExtractedDocument(
+        uri=source.uri,
+        media_type=CONVERSATION,
+        text=builder.text,
+        title=title,
+        session_id=session_id,
+        user_id=user_id,
+        project_id=next(iter(projects)) if len(projects) == 1 else None,
+        source_time=min(times, default=None),
+        metadata=metadata,
+        segments=tuple(builder.segments),
+    )

@@ -1,0 +1,99 @@
+"""Dates as people write them, read without guessing: a value that could mean two days is no date."""
+
+import re
+from datetime import UTC, date, datetime, timedelta, timezone
+from functools import lru_cache
+from typing import Any
+
+from dateutil import parser
+
+_YEAR = re.compile(r"\d{4}")
+_YEAR_MONTH = re.compile(r"(\d{4})[-/](\d{1,2})")
+_PDF = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?\s*(?:(Z)|([+-])(\d\d)'?(\d\d)?)?.*", re.ASCII)
+_NUMERIC = re.compile(r"(?<!\d)(\d{1,2})[/.-](\d{1,2})[/.-]\d{4}(?!\d)")
+_WEEKDAY = re.compile(r"\((?:mon|tue|wed|thu|fri|sat|sun)[a-z]*\)", re.IGNORECASE)
+_HAS_YEAR = re.compile(r"(?<!\d)\d{4}(?!\d)")
+# Two defaults that differ in every field: what the text does not state comes out different.
+_DEFAULTS = (datetime(2000, 1, 1), datetime(2003, 12, 28))
+
+
+def parse_when(value: Any) -> datetime | None:
+    """Returns the UTC time that `value` states, or null when it states none for certain.
+
+    Takes datetimes, dates, years, epoch seconds or milliseconds, ISO 8601, PDF dates and everyday English
+    ("1:56 pm on 8 May, 2023", "13-Jun-2000", "May 2023"). No zone means UTC; a missing month or day is the first.
+    A string needs a four-digit year; day and month in an unclear order ("03/04/2023") give null.
+    """
+    if isinstance(value, str):
+        return _from_text(value.strip())
+    try:
+        if isinstance(value, datetime):
+            return _utc(value)
+        if isinstance(value, date):
+            return datetime(value.year, value.month, value.day, tzinfo=UTC)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return _from_number(value)
+    except (ValueError, OverflowError):
+        pass
+    return None
+
+
+def _from_number(value: int | float) -> datetime | None:
+    if isinstance(value, int) and 1000 <= value <= 2999:
+        return datetime(value, 1, 1, tzinfo=UTC)
+    if 1e8 <= value < 1e11:
+        return datetime.fromtimestamp(value, UTC)
+    if 1e11 <= value < 1e14:
+        return datetime.fromtimestamp(value / 1000, UTC)
+    return None
+
+
+@lru_cache(maxsize=65_536)
+def _from_text(text: str) -> datetime | None:
+    if not 4 <= len(text) <= 64:
+        return None
+    try:
+        return _utc(datetime.fromisoformat(text)) if len(text) > 7 else _short(text)
+    except (ValueError, OverflowError):
+        pass
+    try:
+        if m := _PDF.fullmatch(text):
+            return _from_pdf(m)
+        return _from_english(text)
+    # dateutil lets several kinds through on odd input (its tracker has IndexError, TypeError, decimal errors).
+    except (ValueError, OverflowError, TypeError, ArithmeticError, LookupError, AttributeError):
+        return None
+
+
+def _short(text: str) -> datetime | None:
+    if _YEAR.fullmatch(text):
+        return datetime(int(text), 1, 1, tzinfo=UTC)
+    if m := _YEAR_MONTH.fullmatch(text):
+        return datetime(int(m[1]), int(m[2]), 1, tzinfo=UTC)
+    raise ValueError(text)
+
+
+def _from_pdf(m: re.Match[str]) -> datetime:
+    year, month, day, hour, minute, second = (int(g) if g else None for g in m.groups()[:6])
+    zone = UTC
+    if m[8]:
+        offset = timedelta(hours=int(m[9]), minutes=int(m[10] or 0))
+        zone = timezone(-offset if m[8] == "-" else offset)
+    return _utc(datetime(year or 0, month or 1, day or 1, hour or 0, minute or 0, second or 0, tzinfo=zone))
+
+
+def _from_english(text: str) -> datetime | None:
+    if not _HAS_YEAR.search(text):
+        return None
+    numeric = _NUMERIC.search(text)
+    if numeric and numeric[1] != numeric[2] and max(int(numeric[1]), int(numeric[2])) <= 12:
+        return None
+    text = _WEEKDAY.sub(" ", text)
+    one, two = (parser.parse(text, default=d, ignoretz=False, tzinfos={"UTC": 0, "GMT": 0, "Z": 0}) for d in _DEFAULTS)
+    if (one.year, one.month) != (two.year, two.month):
+        return None
+    return _utc(one if one.day == two.day else one.replace(day=1))
+
+
+def _utc(time: datetime) -> datetime:
+    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)

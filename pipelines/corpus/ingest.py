@@ -1,0 +1,134 @@
+"""Brings the ingest log of a collection up to what is in its folder now."""
+
+import datetime as dt
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from pipelines.code import code_hash
+from pipelines.config import CollectionConfig
+from pipelines.corpus.read import Limits, read_source
+from pipelines.corpus.types import ExtractedDocument
+from pipelines.decisions import Decisions
+from pipelines.errors import Rejected
+from pipelines.progress import progress
+from pipelines.store.files import file_hash
+from pipelines.store.ids import content_id
+from pipelines.store.log import IngestLog, text_key
+
+_READERS = ("pipelines.corpus.read",)
+
+
+def source_files(folder: Path, config: CollectionConfig) -> Iterator[tuple[str, Path]]:
+    """Yields (uri, path) of every source below `folder`, sorted by uri; hidden files and settings are not sources.
+
+    A uri is the path relative to the collection, with forward slashes; bytes that are not UTF-8 are escaped.
+    """
+    settings = {"collection.yaml", config.document_relations}
+    found = []
+    for root, folders, names in os.walk(folder):
+        folders[:] = [f for f in folders if not f.startswith(".")]
+        for name in names:
+            path = Path(root, name)
+            uri = (
+                path.relative_to(folder)
+                .as_posix()
+                .encode("utf-8", "surrogateescape")
+                .decode("utf-8", "backslashreplace")
+            )
+            if not name.startswith(".") and uri not in settings:
+                found.append((uri, path))
+    yield from sorted(found)
+
+
+def source_state(folder: Path, config: CollectionConfig, decisions: Decisions) -> dict[str, tuple[Path, str]]:
+    """Returns (path, content hash) of every source by uri, those deleted by decision left out."""
+    return {
+        uri: (path, _hash(path, folder))
+        for uri, path in source_files(folder, config)
+        if not decisions.hides_document(config.name, uri)
+    }
+
+
+def _hash(path: Path, folder: Path) -> str:
+    if not path.resolve().is_relative_to(folder.resolve()) or not path.is_file():
+        return "unreadable"  # a link out of the collection, a pipe, a dangling link: rejected when read
+    try:
+        return file_hash(path)
+    except OSError:
+        return "unreadable"
+
+
+def reader_hash(config: CollectionConfig, decisions: Decisions, limits: Limits) -> str:
+    """Returns the hash of all that an extraction depends on beside the file itself."""
+    return content_id(
+        code_hash(_READERS), config.user_id, config.project_id, limits.model_dump_json(), *sorted(decisions.tombstones)
+    )
+
+
+def ingest(
+    log: IngestLog,
+    config: CollectionConfig,
+    sources: dict[str, tuple[Path, str]],
+    decisions: Decisions,
+    limits: Limits,
+    now: dt.datetime,
+) -> int:
+    """Reads what is new or changed into the log and commits; returns how many sources were read.
+
+    A source that cannot be read is a version too, with its reason, so that the reason stays until the file changes.
+    """
+    reader = reader_hash(config, decisions, limits)
+    known = {(r["uri"], r["content_hash"]): r for r in log.current().to_dicts()}
+    seen: dict[str, dict[str, object]] = {}
+    read = 0
+    with progress("read", len(sources), "sources") as advance:
+        for uri, (path, content_hash) in sources.items():
+            key = text_key(uri, content_hash, reader)
+            old = known.get((uri, content_hash))
+            if old and old["text_key"] == key:
+                seen[uri] = {k: old[k] for k in ("content_hash", "text_key", "reason", "problems")}
+            else:
+                seen[uri] = {
+                    "content_hash": content_hash,
+                    "text_key": key,
+                    **_read(log, key, path, uri, config, decisions, limits),
+                }
+                read += 1
+            advance(1)
+    log.record(seen, now)
+    return read
+
+
+def _read(
+    log: IngestLog, key: str, path: Path, uri: str, config: CollectionConfig, decisions: Decisions, limits: Limits
+) -> dict[str, object]:
+    reason, problems, rows = None, (), []
+    try:
+        if path.is_symlink() and not path.resolve().is_relative_to(path.parent.resolve()):
+            raise Rejected("a link that leads out of the collection; copy the file in")
+        extraction = read_source(path, uri, limits)
+        problems = extraction.problems
+        rows = [_row(d, config) for d in extraction.documents if not decisions.hides_user(d.user_id or config.user_id)]
+    except Rejected as e:
+        reason = str(e)
+    log.write_text(key, rows)
+    return {"reason": reason, "problems": list(problems)}
+
+
+def _row(document: ExtractedDocument, config: CollectionConfig) -> dict[str, object]:
+    data = document.to_json()
+    return {
+        "user_id": document.user_id or config.user_id,
+        "project_id": document.project_id or config.project_id,
+        "session_id": document.session_id,
+        "uri": document.uri,
+        "title": document.title,
+        "media_type": document.media_type,
+        "text": document.text,
+        "source_time": document.source_time,
+        "metadata": json.dumps(document.metadata, sort_keys=True, ensure_ascii=False, default=str),
+        "relations": json.dumps(data["relations"], sort_keys=True),
+        "segments": json.dumps(data["segments"], ensure_ascii=False),
+    }

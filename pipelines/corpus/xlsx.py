@@ -1,0 +1,96 @@
+"""XLSX: the stored values of each sheet, a table for each run of rows, by openpyxl as a stream."""
+
+import datetime as dt
+import io
+import warnings
+from typing import Any
+
+from pipelines.corpus.archive import transitional
+from pipelines.corpus.builder import TextBuilder, clean, first_date, one_line, title_from_uri
+from pipelines.corpus.grid import GridLimits, add_grid
+from pipelines.corpus.limits import Limits, Source
+from pipelines.corpus.types import ExtractedDocument, Extraction
+from pipelines.errors import Rejected
+
+_MAX_ROWS_SEEN = 5_000_000  # empty ones too: a sheet has at most 1,048,576
+
+
+def read_xlsx(source: Source, limits: Limits) -> Extraction:
+    """Reads every sheet, its name as the heading; formulas give the value that was stored with them.
+
+    Raises:
+        Rejected: encrypted, corrupt, empty or beyond the limits of rows and cells.
+    """
+    import openpyxl
+
+    with warnings.catch_warnings():  # about styles and extensions that do not touch the values
+        warnings.simplefilter("ignore")
+        book = openpyxl.load_workbook(
+            io.BytesIO(transitional(source.data)), read_only=True, data_only=True, keep_links=False
+        )
+        try:
+            builder, count, seen = TextBuilder(limits.max_chars), GridLimits(limits), 0
+            for sheet in book.worksheets:
+                sheet.reset_dimensions()  # what a file claims of its size is often wrong
+                started = False
+                table: list[list[str]] = []
+                for row in sheet.iter_rows(values_only=True):
+                    seen += 1
+                    if seen > _MAX_ROWS_SEEN:
+                        raise Rejected(f"too large: more than {_MAX_ROWS_SEEN:,} rows, most of them empty; split it")
+                    values = [_text(v) for v in row] if any(v is not None for v in row) else []
+                    if any(values):
+                        count.count(sum(map(bool, values)))
+                        if not started:
+                            builder.add(one_line(clean(sheet.title)), "heading", heading=one_line(clean(sheet.title)))
+                            started = True
+                        table.append(values)
+                    elif table:
+                        add_grid(builder, _without_empty_columns(table), heading=one_line(clean(sheet.title)))
+                        table = []
+                if table:
+                    add_grid(builder, _without_empty_columns(table), heading=one_line(clean(sheet.title)))
+            info = _properties(book.properties)
+        finally:
+            book.close()
+    if not builder.segments:
+        raise Rejected("empty: no sheet holds a value")
+    document = ExtractedDocument(
+        uri=source.uri,
+        media_type="application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+        text=builder.text,
+        title=info.pop("title", None) or title_from_uri(source.uri),
+        source_time=first_date(info, "modified", "created"),
+        metadata=info,
+        segments=tuple(builder.segments),
+    )
+    return Extraction((document,))
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+    if isinstance(value, dt.datetime):
+        return value.isoformat(" ", "seconds").removesuffix(" 00:00:00")
+    return str(value).strip()
+
+
+def _without_empty_columns(table: list[list[str]]) -> list[list[str]]:
+    width = max(map(len, table))
+    used = [c for c in range(width) if any(c < len(row) and row[c] for row in table)]
+    return [[row[c] if c < len(row) else "" for c in used] for row in table]
+
+
+def _properties(core: Any) -> dict[str, Any]:
+    info: dict[str, Any] = {}
+    for name, key in (("title", "title"), ("creator", "author"), ("subject", "subject"), ("keywords", "keywords")):
+        if isinstance(value := getattr(core, name, None), str) and one_line(value):
+            info[key] = one_line(clean(value))
+    for name in ("created", "modified"):
+        if isinstance(value := getattr(core, name, None), dt.datetime):
+            info[name] = value.isoformat()
+    return info

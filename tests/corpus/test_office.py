@@ -1,0 +1,178 @@
+"""PDF and DOCX, made here by the libraries that people use to make them."""
+
+import io
+import zipfile
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import docx
+import pytest
+from PIL import Image
+from reportlab.lib.pdfencrypt import StandardEncryption
+from reportlab.lib.utils import ImageReader
+from reportlab.pdfgen.canvas import Canvas
+
+from pipelines.errors import Rejected
+
+
+def pdf(
+    pages: Sequence[Sequence[str]], *, title: str = "", password: str | None = None, picture: bool = False
+) -> bytes:
+    out = io.BytesIO()
+    canvas = Canvas(out, encrypt=StandardEncryption(password) if password else None, invariant=True)
+    canvas.setTitle(title)
+    for lines in pages:
+        for i, line in enumerate(lines):
+            canvas.drawString(72, 760 - 14 * i, line)
+        if picture and not lines:
+            canvas.drawImage(ImageReader(Image.new("RGB", (20, 20), "red")), 72, 72, 200, 200)
+        canvas.showPage()
+    canvas.save()
+    return out.getvalue()
+
+
+def docx_bytes(document) -> bytes:
+    out = io.BytesIO()
+    document.save(out)
+    return out.getvalue()
+
+
+def test_a_pdf_gives_text_by_page(read) -> None:
+    data = pdf([["The Kestrel budget is 40,000.", "It was agreed in May."], [], ["Page three."]], title="Kestrel")
+    extraction = read("kestrel.pdf", data)
+    (document,) = extraction.documents
+    assert extraction.problems == ()
+    assert (document.title, document.media_type, document.metadata["pages"]) == ("Kestrel", "application/pdf", 3)
+    assert [(document.text[s.char_start : s.char_end], s.page) for s in document.segments] == [
+        ("The Kestrel budget is 40,000.\nIt was agreed in May.", 1),
+        ("Page three.", 3),
+    ]
+    assert document.source_time == datetime(2000, 1, 1, tzinfo=UTC)
+
+
+def test_a_title_that_a_program_made_up_is_not_a_title(read) -> None:
+    assert read("q3-report.pdf", pdf([["x"]], title="untitled")).documents[0].title == "q3 report"
+    assert read("q3-report.pdf", pdf([["x"]], title="Microsoft Word - a.docx")).documents[0].title == "q3 report"
+
+
+def test_a_scanned_page_among_others_is_a_problem(read) -> None:
+    extraction = read("a.pdf", pdf([["Text."], []], picture=True))
+    assert extraction.problems == ("page 2: no text layer, only pictures; run OCR on it",)
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (pdf([["secret"]], password="pw"), "encrypted PDF"),
+        (pdf([[]]), "no text layer"),
+        (pdf([["x"]] * 6), "6 pages, the limit is 5"),
+        (b"%PDF-1.4\n" + b"garbage " * 50, "corrupt PDF"),
+        (b"plain words", "named .pdf but holds no PDF"),
+        (b"<html><body>404</body></html>", "named .pdf but holds no PDF"),
+    ],
+)
+def test_an_unreadable_pdf_is_rejected_with_its_reason(read, data: bytes, reason: str) -> None:
+    with pytest.raises(Rejected, match=reason):
+        read("a.pdf", data, max_pages=5)
+
+
+def test_a_truncated_pdf_is_read_or_rejected_but_never_fails_otherwise(read) -> None:
+    data = pdf([["Some words here."], ["And more."]])
+    for cut in range(10, len(data), 97):
+        try:
+            assert read("a.pdf", data[:cut]).documents
+        except Rejected as e:
+            assert str(e)
+
+
+def test_content_beats_the_suffix(read) -> None:
+    assert read("a.txt", pdf([["Words."]])).documents[0].media_type == "application/pdf"
+    document = docx.Document()
+    document.add_paragraph("Words.")
+    assert read("a.md", docx_bytes(document)).documents[0].media_type.endswith("wordprocessingml.document")
+
+
+def test_a_docx_keeps_headings_paragraphs_lists_and_tables_in_order(read) -> None:
+    made = docx.Document()
+    made.core_properties.title = "Handbook"
+    made.core_properties.author = "Ana"
+    made.core_properties.created = datetime(2024, 1, 5, 9, 0)
+    made.core_properties.modified = datetime(2024, 3, 1, 12, 30)
+    made.add_heading("Handbook", 0)
+    made.add_heading("Leave", 1)
+    made.add_paragraph("Everyone has 25 days.")
+    table = made.add_table(2, 2)
+    for cell, text in zip(
+        (c for row in table.rows for c in row.cells), ("Year", "Days", "2024", "25\nor 26"), strict=True
+    ):
+        cell.text = text
+    made.add_heading("Travel", 1)
+    made.add_paragraph("Book early.")
+    made.add_paragraph("")
+    (document,) = read("handbook.docx", docx_bytes(made)).documents
+    assert document.title == "Handbook" and document.metadata["author"] == "Ana"
+    assert document.source_time == datetime(2024, 3, 1, 12, 30, tzinfo=UTC)
+    assert [(s.kind, s.heading, document.text[s.char_start : s.char_end]) for s in document.segments] == [
+        ("heading", "Handbook", "Handbook"),
+        ("heading", "Leave", "Leave"),
+        ("prose", "Leave", "Everyone has 25 days."),
+        ("table", "Leave", "| Year | Days |\n| 2024 | 25 or 26 |"),
+        ("heading", "Travel", "Travel"),
+        ("prose", "Travel", "Book early."),
+    ]
+
+
+def test_a_merged_cell_stands_once(read) -> None:
+    made = docx.Document()
+    table = made.add_table(1, 3)
+    table.cell(0, 0).merge(table.cell(0, 1)).text = "wide"
+    table.cell(0, 2).text = "narrow"
+    assert read("a.docx", docx_bytes(made)).documents[0].text == "| wide | narrow |"
+
+
+def zipped(**members: str) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name.replace("__", "/").replace("_xml", ".xml"), content)
+    return out.getvalue()
+
+
+def small_docx() -> bytes:
+    made = docx.Document()
+    made.add_paragraph("Words.")
+    return docx_bytes(made)
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (zipped(a="x"), "zip archive"),
+        (zipped(word__document_xml="<broken"), "DOCX"),
+        (zipped(word__document_xml="x" * 3_000_000), "unpacks to 3,000,000 bytes"),
+        (small_docx()[:-200], "corrupt archive"),
+        (docx_bytes(docx.Document()), "holds no text"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 100, "old binary Office"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + "EncryptedPackage".encode("utf-16-le"), "encrypted Office"),
+        (b"just words", "named .docx but holds no DOCX"),
+    ],
+)
+def test_an_unreadable_docx_is_rejected_with_its_reason(read, data: bytes, reason: str) -> None:
+    with pytest.raises(Rejected, match=reason):
+        read("a.docx", data, max_expanded_bytes=2_000_000)
+
+
+def test_entities_in_a_docx_are_not_expanded(read, tmp_path) -> None:
+    (tmp_path / "secret").write_text("canary")
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(small_docx())) as old, zipfile.ZipFile(out, "w") as new:
+        for item in old.infolist():
+            data = old.read(item)
+            if item.filename == "word/document.xml":
+                doctype = f'<!DOCTYPE w [<!ENTITY x SYSTEM "file://{tmp_path}/secret">]>'.encode()
+                data = data.replace(b"?>", b"?>" + doctype, 1).replace(b"Words.", b"Words. &x;")
+            new.writestr(item, data)
+    try:
+        assert "canary" not in read("a.docx", out.getvalue()).documents[0].text
+    except Rejected as e:
+        assert "canary" not in str(e)
