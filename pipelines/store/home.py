@@ -74,7 +74,7 @@ class HomeLock:
     def __init__(self, path: Path, wait_s: float):
         path.mkdir(parents=True, exist_ok=True)
         self._path = path
-        self._lock = FileLock(path / ".lock", timeout=wait_s, thread_local=False, is_singleton=True)
+        self._lock = FileLock(path / ".lock", thread_local=False, is_singleton=True)
         self._wait_s = wait_s
 
     def __enter__(self) -> None:

@@ -47,7 +47,7 @@ SCHEMAS: dict[str, dict[str, pl.DataType | type[pl.DataType]]] = {
     "candidate_pairs": {"newer_id": _S, "older_id": _S, **_SCOPE, "why": _S, "score": _F},
     "relations": {
         "relation_id": _S, **_SCOPE, "newer_id": _S, "older_id": _S, "label": _S, "confidence": _F,
-        "labeler": _S, "program_hash": _S, "evidence": _S, "decided_at": _T,
+        "labeler": _S, "program_hash": _S, "input_hash": _S, "evidence": _S, "decided_at": _T,
     },
     "versions": {
         "memory_id": _S, **_SCOPE, "is_latest": _B, "valid_from": _T, "valid_until": _T, "superseded_by": _S,

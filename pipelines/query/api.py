@@ -1,0 +1,320 @@
+"""The query API: open a home, search a scope, get ranked memories and a cited context.
+
+A reader holds one build for as long as it lives; `refresh` moves it to the one published since.
+"""
+
+import datetime as dt
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipelines.errors import PalimpsestError
+from pipelines.query.backend import Backend
+from pipelines.query.embed import count_tokens, query_embedder
+from pipelines.query.pack import Packed, pack
+from pipelines.query.rank import SEEDS, STRATEGIES, Candidate, rank
+from pipelines.query.types import Filters, Memory, RankedMemory, Scope
+from pipelines.query.words import query_terms
+
+MAX_CHARS = 100_000
+MAX_K = 1000
+
+When = dt.datetime | dt.date | str
+
+
+@dataclass(frozen=True)
+class Results:
+    """An answer.
+
+    Attributes:
+        memories: best first, at most k.
+        context: what was packed of them, cited; empty where nothing was found or fits.
+        packed_ids: the memories whose whole text the context holds.
+        context_tokens: of the context, as the embedder counts them.
+        folded: ids left out of the context, by the id of the memory that says the same.
+        timings: milliseconds of each step and `total_ms`.
+        strategy: what was run for each collection asked, `auto` resolved.
+        build_id: the build that answered.
+    """
+
+    memories: list[RankedMemory]
+    context: str
+    packed_ids: tuple[str, ...]
+    context_tokens: int
+    folded: dict[str, tuple[str, ...]]
+    timings: dict[str, float]
+    strategy: str
+    build_id: str
+
+
+class Reader:
+    """Answers from one build. Safe to share between threads."""
+
+    def __init__(self, backend: Backend, home: Path | None = None, backend_name: str = "duckdb"):
+        self._backend, self._home, self._backend_name = backend, home, backend_name
+
+    @property
+    def build_id(self) -> str:
+        """The build that this reader holds."""
+        return self._backend.build_id
+
+    @property
+    def backend(self) -> Backend:
+        """The store behind this reader."""
+        return self._backend
+
+    def __enter__(self) -> "Reader":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Releases the build."""
+        self._backend.close()
+
+    def refresh(self) -> str:
+        """Moves to the build that is published now and returns its id; searches under way finish on the old one."""
+        if self._home is not None and _published(self._home) != self.build_id:
+            self._backend = _open_backend(self._home, self._backend_name)
+        return self.build_id
+
+    def scopes(self) -> list[Scope]:
+        """Returns every scope that holds a memory, sorted."""
+        return self._backend.scopes()
+
+    def resolve_scope(self, collection: str | None = None, user: str | None = None) -> Scope:
+        """Returns the scope that a query means: the named or only or default collection, the named or its default user.
+
+        Raises:
+            PalimpsestError: the collection is unknown, or none is named and there is no telling which.
+        """
+        known = self._backend.collections()
+        names = ", ".join(known) or "none"
+        if collection is None:
+            chosen = list(known) if len(known) == 1 else [n for n, c in known.items() if c.default]
+            if len(chosen) != 1:
+                raise PalimpsestError(f"--collection: name one of: {names}")
+            collection = chosen[0]
+        elif collection not in known:
+            raise PalimpsestError(f"--collection {collection}: not in build {self.build_id}; it has: {names}")
+        if user is None:
+            users = [s.user_id for s in self._backend.scopes() if s.collection == collection]
+            user = known[collection].user_id or (users[0] if len(users) == 1 else None)
+            if user is None:
+                raise PalimpsestError(f"--user: collection {collection} has no default user; name one")
+        return Scope(collection, user)
+
+    def search(
+        self,
+        text: str,
+        scope: Scope | tuple[str, str] | Sequence[Scope],
+        *,
+        k: int = 5,
+        hops: int = 1,
+        strategy: str = "auto",
+        as_of: When | None = None,
+        history: bool = False,
+        type: str | None = None,
+        tag: str | None = None,
+        since: When | None = None,
+        until: When | None = None,
+        project: str | None = None,
+        session: str | None = None,
+        now: When | None = None,
+        budget_tokens: int = 1200,
+        explain: bool = False,
+    ) -> Results:
+        """Returns the memories of a scope that best answer a text, and a cited context of them.
+
+        Args:
+            text: the question. What is beyond 100,000 characters is not read.
+            scope: one scope, or several: each is ranked by its own statistics and the z-scores are merged.
+            k: how many memories, 1 to 1000.
+            hops: links to follow from the best, 0 to 2.
+            strategy: flat, hybrid, or auto: what the build chose for the collection.
+            as_of: answer from what was current then; a date alone means the end of that day.
+            history: superseded versions are candidates too.
+            type: memory type to stay in.
+            tag: a tag that memories must bear.
+            since: earliest observed_at; a date alone means its start.
+            until: latest observed_at; a date alone means its end.
+            project: project to stay in.
+            session: session to stay in.
+            now: when the question is asked: what is not yet valid then, or no longer, is no candidate.
+            budget_tokens: of the context, by the embedder's count, citations included.
+            explain: say of each memory why it is there.
+
+        Raises:
+            PalimpsestError: an argument is out of range, or the text is empty.
+        """
+        started = time.perf_counter()
+        text = _clean(text)
+        _check(k, hops, budget_tokens)
+        filters = Filters(
+            project=project, session=session, type=type, tag=tag, since=_moment("since", since, False),
+            until=_moment("until", until, True), as_of=_moment("as_of", as_of, True), now=_moment("now", now, True),
+            history=history,
+        )  # fmt: skip
+        backend = self._backend
+        scopes = _scopes(scope)
+        weights = {s: STRATEGIES[_strategy(strategy, s, backend)] for s in scopes}
+        clock = _Clock(started)
+        vector = query_embedder().embed(text)
+        terms = query_terms(text)
+        clock.lap("embed_ms")
+        found = [
+            (s, c) for s in scopes for c in rank(backend, s, filters, vector, terms, weights[s], hops, max(SEEDS, k))
+        ]
+        best = sorted(found, key=lambda item: (-item[1].score, item[1].memory_id, item[0]))[:k]
+        clock.lap("rank_ms")
+        held = {s: backend.memories(s, [c.memory_id for at, c in best if at == s]) for s in scopes}
+        memories = [_ranked(held[s][c.memory_id], c, explain) for s, c in best]
+        replaced: dict[str, list[Memory]] = {}
+        for s in scopes:
+            replaced |= backend.history(s, [c.memory_id for at, c in best if at == s])
+        clock.lap("read_ms")
+        packed = pack(memories, replaced if history else _last(replaced), budget_tokens, count_tokens)
+        clock.lap("pack_ms")
+        return _results(memories, packed, clock, _strategy(strategy, scopes[0], backend), backend.build_id)
+
+
+def open_home(path: Path | str, backend: str = "duckdb") -> Reader:
+    """Opens the published build of a home.
+
+    Raises:
+        PalimpsestError: nothing is published there, or there is no such backend.
+    """
+    home = Path(path)
+    return Reader(_open_backend(home, backend), home, backend)
+
+
+def open_index(path: Path | str) -> Reader:
+    """Opens the index of one build, published or not; `refresh` leaves it there.
+
+    Raises:
+        PalimpsestError: the file is missing or is no index.
+    """
+    from pipelines.query.duckdb_backend import DuckDBBackend
+
+    return Reader(DuckDBBackend(Path(path)))
+
+
+def _published(home: Path) -> str:
+    try:
+        build = json.loads((home / "published.json").read_text(encoding="utf-8"))["build"]
+    except FileNotFoundError:
+        raise PalimpsestError(f"home {home}: nothing is published there; run palimpsest build --home {home}") from None
+    except (ValueError, KeyError, TypeError):
+        raise PalimpsestError(f"home {home}: published.json is damaged; run palimpsest build --home {home}") from None
+    return str(build)
+
+
+def _open_backend(home: Path, name: str) -> Backend:
+    if name != "duckdb":
+        raise PalimpsestError(f"--backend {name}: not one of duckdb")
+    from pipelines.query.duckdb_backend import DuckDBBackend
+
+    build = _published(home)
+    path = home / "builds" / build / "index.duckdb"
+    try:
+        return DuckDBBackend(path)
+    except PalimpsestError:
+        # Five builds are kept: one that went away meanwhile has a successor.
+        if (later := _published(home)) != build:
+            return DuckDBBackend(home / "builds" / later / "index.duckdb")
+        raise
+
+
+class _Clock:
+    def __init__(self, started: float):
+        self._started = self._last = started
+        self.timings: dict[str, float] = {}
+
+    def lap(self, name: str) -> None:
+        now = time.perf_counter()
+        self.timings[name], self._last = (now - self._last) * 1000, now
+        self.timings["total_ms"] = (now - self._started) * 1000
+
+
+def _results(memories: list[RankedMemory], packed: Packed, clock: _Clock, strategy: str, build_id: str) -> Results:
+    return Results(
+        memories=memories, context=packed.text, packed_ids=packed.packed_ids, context_tokens=packed.tokens,
+        folded=dict(packed.folded), timings=clock.timings, strategy=strategy, build_id=build_id,
+    )  # fmt: skip
+
+
+def _clean(text: str) -> str:
+    """Returns the text as the tokenizer and SQL can take it: no NUL, no lone surrogate."""
+    cleaned = text[:MAX_CHARS].replace("\0", " ").encode("utf-8", "replace").decode("utf-8").strip()
+    if not cleaned:
+        raise PalimpsestError("query text is empty; say what to look for")
+    return cleaned
+
+
+def _check(k: int, hops: int, budget_tokens: int) -> None:
+    if not 1 <= k <= MAX_K:
+        raise PalimpsestError(f"--k {k}: must be 1 to {MAX_K}")
+    if hops not in (0, 1, 2):
+        raise PalimpsestError(f"--hops {hops}: must be 0, 1 or 2")
+    if budget_tokens < 0:
+        raise PalimpsestError(f"--budget {budget_tokens}: must be 0 or more")
+
+
+def _moment(name: str, value: When | None, end_of_day: bool) -> dt.datetime | None:
+    """Returns the UTC moment that an argument means; a date without a time is its start or its end."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        try:
+            day_only = len(value.strip()) <= len("2024-05-31") and "T" not in value
+            parsed = dt.datetime.fromisoformat(value.strip())
+        except ValueError:
+            option = name.replace("_", "-")
+            raise PalimpsestError(f"--{option} {value!r}: no date; write 2024-05-31 or 2024-05-31T12:00:00Z") from None
+        value = parsed.date() if day_only else parsed
+    if not isinstance(value, dt.datetime):
+        value = dt.datetime.combine(value, dt.time.max if end_of_day else dt.time.min)
+    return value.replace(tzinfo=dt.UTC) if value.tzinfo is None else value.astimezone(dt.UTC)
+
+
+def _scopes(scope: Scope | tuple[str, str] | Sequence[Scope]) -> list[Scope]:
+    if isinstance(scope, tuple) and len(scope) == 2 and all(isinstance(part, str) for part in scope):
+        return [Scope(*scope)]  # type: ignore[arg-type]
+    scopes = sorted({Scope(*s) for s in scope})
+    if not scopes:
+        raise PalimpsestError("scope: name at least one (collection, user)")
+    return scopes
+
+
+def _strategy(asked: str, scope: Scope, backend: Backend) -> str:
+    name = asked
+    if asked == "auto":
+        info = backend.collections().get(scope.collection)
+        name = info.strategy if info else "hybrid"
+    if name not in STRATEGIES:
+        raise PalimpsestError(f"--strategy {name}: not one of auto, {', '.join(STRATEGIES)}")
+    return name
+
+
+def _last(replaced: dict[str, list[Memory]]) -> dict[str, list[Memory]]:
+    """Leaves of each chain what was replaced directly: history in full is asked for by `history`."""
+    return {newer: [m for m in chain if m.superseded_by == newer][:1] for newer, chain in replaced.items()}
+
+
+def _ranked(memory: Memory, candidate: Candidate, explain: bool) -> RankedMemory:
+    told = {name: getattr(memory, name) for name in memory.__dataclass_fields__}
+    return RankedMemory(
+        **told, score=candidate.score, vector_score=candidate.vector, words_score=candidate.words,
+        graph_score=candidate.score - candidate.own, hops=len(candidate.path), why=_why(candidate) if explain else "",
+    )  # fmt: skip
+
+
+def _why(candidate: Candidate) -> str:
+    told = f"cosine {candidate.vector:.3f}, words {candidate.words:.2f}, score {candidate.own:.2f}"
+    for link in candidate.path:
+        over = f" {link.via!r}" if link.via else ""
+        told += f"; {link.kind}{over} ({link.weight:.2f}) from {link.source}"
+    return told + (f": lifted to {candidate.score:.2f}" if candidate.path else "")

@@ -1,0 +1,154 @@
+"""Packs ranked memories into a context under a budget of tokens: whole memories, cited line by line, then sources."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pipelines.query.types import Memory, RankedMemory
+
+SAME = 0.9  # Jaccard overlap of words from which a text says nothing that another did not
+
+_NEGATIONS = frozenset(["no", "not", "never", "none", "cannot", "without", "nor", "neither", "t"])
+_SOURCES = "Sources:"
+_WORD = re.compile(r"\w+")
+
+CountTokens = Callable[[str], int]
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A context and what is in it.
+
+    Attributes:
+        text: lines that each end with `[memory:<id>]`, then `Sources:` and one line for each memory cited.
+        packed_ids: the memories whose whole text is in it, in order.
+        folded: memories left out because a better one says the same, by the better one's id.
+        tokens: of the text as the embedder counts them, at most the budget.
+    """
+
+    text: str = ""
+    packed_ids: tuple[str, ...] = ()
+    folded: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    tokens: int = 0
+
+
+def pack(
+    ranked: Sequence[RankedMemory], replaced: Mapping[str, Sequence[Memory]], budget_tokens: int, count: CountTokens
+) -> Packed:
+    """Packs memories in order of rank, each where it still fits, then what they replaced in the room that is left.
+
+    An older version that is itself ranked stands under the newer one. Tokens of a memory are those stored with it;
+    only citations and sources are counted here.
+
+    Args:
+        ranked: memories, best first.
+        replaced: for a memory's id, the versions it replaced, newest first.
+        budget_tokens: of the whole context, citations and sources included.
+        count: counts the tokens of a text, without special ones.
+    """
+    groups, folded = _groups(ranked, replaced)
+    left = budget_tokens - count(_SOURCES)
+    kept: dict[str, _Entry] = {}
+    for newest_only in (True, False):
+        for versions in groups:
+            head = versions[0].memory_id
+            for depth, memory in enumerate(versions):
+                wanted = isinstance(memory, RankedMemory)
+                if wanted != newest_only or (not wanted and head not in kept):
+                    continue
+                entry = _entry(memory, depth, count)
+                if entry.tokens <= left:
+                    kept[memory.memory_id] = entry
+                    left -= entry.tokens
+    shown = [kept[m.memory_id] for versions in groups for m in versions if m.memory_id in kept]
+    if not shown:
+        return Packed(folded=folded)
+    text = "\n".join([*(e.line for e in shown), _SOURCES, *(e.source for e in shown)])
+    return Packed(text, tuple(e.memory_id for e in shown), folded, budget_tokens - left)
+
+
+@dataclass(frozen=True)
+class _Entry:
+    memory_id: str
+    line: str
+    source: str
+    tokens: int
+
+
+def _groups(
+    ranked: Sequence[RankedMemory], replaced: Mapping[str, Sequence[Memory]]
+) -> tuple[list[list[Memory]], dict[str, tuple[str, ...]]]:
+    """Returns chains of versions, newest first, in the order of their best rank, and what was folded into what."""
+    by_id: dict[str, Memory] = {m.memory_id: m for m in ranked}
+    root = {older.memory_id: newer for newer, chain in replaced.items() for older in chain if newer in by_id}
+    groups: dict[str, list[Memory]] = {}
+    folded: dict[str, list[str]] = {}
+    told: list[tuple[str, _Told]] = []
+    for memory in ranked:
+        head = memory.memory_id
+        while head in root:
+            head = root[head]
+        if head in groups:
+            continue
+        chain = [by_id[head], *(by_id.get(m.memory_id, m) for m in replaced.get(head, ()))]
+        says = _told(chain[0])
+        same = next((i for i, other in told if _says_the_same(says, other)), None)
+        if same is not None and len(chain) == 1:
+            folded.setdefault(same, []).append(head)
+            continue
+        told.append((head, says))
+        groups[head] = chain
+    return list(groups.values()), {k: tuple(v) for k, v in folded.items()}
+
+
+@dataclass(frozen=True)
+class _Told:
+    words: frozenset[str]
+    exact: frozenset[str]
+    speaker: str | None
+
+
+def _told(memory: Memory) -> _Told:
+    words = frozenset(w.lower() for w in _WORD.findall(memory.text))
+    exact = frozenset(w for w in words if w in _NEGATIONS or any(c.isdigit() for c in w))
+    return _Told(words, exact, memory.speaker)
+
+
+def _says_the_same(a: _Told, b: _Told) -> bool:
+    if a.speaker != b.speaker or a.exact != b.exact:
+        return False
+    union = len(a.words | b.words)
+    return union == 0 or len(a.words & b.words) / union >= SAME
+
+
+def _entry(memory: Memory, depth: int, count: CountTokens) -> _Entry:
+    head = f"{'  replaced: ' if depth else '- '}{_about(memory)}"
+    tail = f"[memory:{memory.memory_id}]"
+    # White space is not counted, and a citation inside a text must not pass for one of ours.
+    text = " ".join(memory.text.replace("[memory:", "(memory:").split())
+    source = f"{tail} {_source(memory)}"
+    tokens = memory.token_count if memory.token_count > 0 else count(text)
+    return _Entry(memory.memory_id, f"{head}{text} {tail}", source, tokens + count(head) + count(tail) + count(source))
+
+
+def _about(memory: Memory) -> str:
+    """When, who, and until when, where known: `(2024-05-01, Ana) `."""
+    until = f"until {memory.valid_until:%Y-%m-%d}" if memory.valid_until and not memory.is_latest else ""
+    told = [f"{memory.observed_at:%Y-%m-%d}" if memory.observed_at else "", _flat(memory.speaker), until]
+    parts = ", ".join(p for p in told if p)
+    return f"({parts}) " if parts else ""
+
+
+def _source(memory: Memory) -> str:
+    place = [_flat(memory.uri) or memory.document_id or "?"]
+    if memory.page is not None:
+        place.append(f"page {memory.page}")
+    elif memory.unit == "turn" and memory.ordinal is not None:
+        place.append(f"turn {memory.ordinal}")
+    if memory.span:
+        place.append(f"chars {memory.span[0]}-{memory.span[1]}")
+    return ", ".join(place)
+
+
+def _flat(text: str | None) -> str:
+    return " ".join((text or "").replace("[", "(").replace("]", ")").split())

@@ -1,0 +1,167 @@
+"""What a scope needs at every query, held in memory: vectors, flags and graph, least recently used first to go."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+
+class Sized(Protocol):
+    """Anything that knows how many bytes it holds."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+
+
+class ByteCache:
+    """A cache bounded in bytes, safe to share between threads: one of them loads a value while the others wait."""
+
+    def __init__(self, limit_bytes: int):
+        self._limit, self._used = limit_bytes, 0
+        self._held: OrderedDict[Hashable, Sized] = OrderedDict()
+        self._loading: dict[Hashable, threading.Lock] = {}
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable, load: Callable[[], Any]) -> Any:
+        """Returns the value of `key`, made by `load` where it is not held; the newest is held whatever its size."""
+        with self._lock:
+            if (value := self._find(key)) is not None:
+                return value
+            gate = self._loading.setdefault(key, threading.Lock())
+        with gate:
+            with self._lock:
+                if (value := self._find(key)) is not None:
+                    return value
+            value = load()
+            self.put(key, value)
+            with self._lock:
+                self._loading.pop(key, None)
+        return value
+
+    def peek(self, key: Hashable) -> Any:
+        """Returns the value of `key`, or None where it is not held."""
+        with self._lock:
+            return self._find(key)
+
+    def put(self, key: Hashable, value: Sized) -> None:
+        """Holds a value and lets go of the least recently used ones that no longer fit."""
+        with self._lock:
+            if (old := self._held.pop(key, None)) is not None:
+                self._used -= old.nbytes
+            self._held[key] = value
+            self._used += value.nbytes
+            while self._used > self._limit and len(self._held) > 1:
+                self._used -= self._held.popitem(last=False)[1].nbytes
+
+    def clear(self) -> None:
+        """Forgets everything."""
+        with self._lock:
+            self._held.clear()
+            self._used = 0
+
+    def _find(self, key: Hashable) -> Any:
+        value = self._held.get(key)
+        if value is not None:
+            self._held.move_to_end(key)
+        return value
+
+
+@dataclass(frozen=True)
+class ScopeVectors:
+    """A scope's vectors: matrices of shape (m, 384) float32, one below the other, as they were read.
+
+    `starts` says at which vector each memory's windows start, shape (memories,).
+    """
+
+    matrices: tuple[np.ndarray, ...]
+    starts: np.ndarray
+    count: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return sum(m.nbytes for m in self.matrices) + self.starts.nbytes
+
+    def cosines(self, query: np.ndarray) -> np.ndarray:
+        """Returns the cosine of each memory's best window with the unit query, shape (memories,) float64."""
+        scores = np.concatenate([m @ query for m in self.matrices])
+        if len(self.starts) < self.count:
+            scores = np.maximum.reduceat(scores, self.starts)
+        return scores.astype(np.float64)
+
+    def cosines_of(self, rows: np.ndarray, query: np.ndarray) -> np.ndarray:
+        """Returns what `cosines` says of some local rows, reading no others; shape (len(rows),) float64."""
+        ends = np.append(self.starts[1:], self.count)
+        windows = [np.arange(self.starts[r], ends[r]) for r in rows]
+        wanted = np.concatenate(windows)
+        below = np.cumsum([0, *(len(m) for m in self.matrices)])
+        found = np.empty((len(wanted), len(query)), np.float32)
+        for matrix, first, last in zip(self.matrices, below, below[1:], strict=False):
+            here = np.flatnonzero((wanted >= first) & (wanted < last))
+            found[here] = matrix[wanted[here] - first]
+        return np.maximum.reduceat(found @ query, np.cumsum([0, *map(len, windows[:-1])])).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Postings:
+    """Where a term occurs: local rows, ascending, and the BM25 score of each."""
+
+    rows: np.ndarray
+    scores: np.ndarray
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, the bookkeeping of one entry included."""
+        return self.rows.nbytes + self.scores.nbytes + 400
+
+    def scores_of(self, rows: np.ndarray) -> np.ndarray:
+        """Returns the score of each of some local rows, 0 where the term does not occur."""
+        if len(self.rows) == 0:
+            return np.zeros(len(rows))
+        at = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
+        return np.where(self.rows[at] == rows, self.scores[at], 0.0)
+
+
+@dataclass(frozen=True)
+class Flags:
+    """Which local rows are candidates, shape (memories,) bool."""
+
+    values: np.ndarray
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self.values.nbytes
+
+
+@dataclass(frozen=True)
+class Ids:
+    """Memory ids by local row, ascending, and for the id of a newer memory those it replaced directly."""
+
+    values: np.ndarray
+    replaced: dict[str, list[str]]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held: about 73 for each string of 16 characters."""
+        return 73 * (len(self.values) + 4 * len(self.replaced))
+
+    def row(self, memory_id: str) -> int:
+        """Returns the local row of an id, -1 where the scope does not hold it."""
+        row = int(np.searchsorted(self.values, memory_id))
+        return row if row < len(self.values) and self.values[row] == memory_id else -1
+
+    def chain(self, memory_id: str) -> list[str]:
+        """Returns every memory that this one replaced, directly or through another."""
+        found: dict[str, None] = {}
+        waiting = list(self.replaced.get(memory_id, ()))
+        while waiting:
+            older = waiting.pop()
+            if older not in found and older != memory_id:
+                found[older] = None
+                waiting += self.replaced.get(older, ())
+        return list(found)

@@ -1,0 +1,92 @@
+"""Small builds made by hand for the index and the query path: real files, the real query embedder as the model."""
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from pipelines.query.embed import count_tokens, query_embedder
+from pipelines.store.ids import text_hash
+from pipelines.store.index import IndexStats, write_index
+from pipelines.store.tables import SCHEMAS, conform, empty
+
+
+def at(day: str) -> datetime:
+    return datetime.fromisoformat(day).replace(tzinfo=UTC)
+
+
+def rows(table: str, *items: dict[str, Any]) -> pl.DataFrame:
+    if not items:
+        return empty(table)
+    known = {c: t for c, t in SCHEMAS[table].items() if any(c in i for i in items)}
+    return conform(table, pl.DataFrame(list(items), schema=known))
+
+
+def memory(memory_id: str, text: str, user_id: str = "ana", **told: Any) -> dict[str, Any]:
+    return {
+        "memory_id": memory_id, "collection": "notes", "user_id": user_id, "document_id": f"d-{memory_id}",
+        "ordinal": 0, "unit": "chunk", "type": "document", "text": text, "search_text": text, "char_start": 0,
+        "char_end": len(text), "token_count": count_tokens(text), "tags": [],
+    } | told  # fmt: skip
+
+
+def tables(
+    memories: Sequence[dict[str, Any]],
+    updates: Sequence[tuple[str, str]] = (),
+    links: Sequence[tuple[str, str, str]] = (),
+    mentions: Sequence[tuple[str, str]] = (),
+) -> dict[str, pl.DataFrame]:
+    """Tables of a build; `updates` are (newer, older) and retire the older when the newer was observed."""
+    by_id = {m["memory_id"]: m for m in memories}
+    scope = lambda m: {"collection": m["collection"], "user_id": m["user_id"]}  # noqa: E731
+    newer_of = {older: newer for newer, older in updates}
+    related = [*links, *((n, o, "UPDATE") for n, o in updates)]
+    entities = {(by_id[m]["user_id"], name): by_id[m] for m, name in mentions}
+    return {
+        "memories": rows("memories", *memories),
+        "documents": rows("documents", *(
+            {"document_id": m["document_id"], **scope(m), "uri": f"{m['memory_id']}.md", "title": m.get("title"),
+             "is_current": True} for m in {m["document_id"]: m for m in memories}.values()
+        )),
+        "embed_inputs": rows("embed_inputs", *(
+            {"memory_id": m["memory_id"], "kind": "memory", "ordinal": 0, "text": m["text"],
+             "text_hash": text_hash(m["text"])} for m in memories
+        )),
+        "versions": rows("versions", *(
+            {"memory_id": i, **scope(m), "is_latest": i not in newer_of,
+             "valid_from": m.get("valid_from") or m.get("observed_at"), "superseded_by": newer_of.get(i),
+             "valid_until": by_id[newer_of[i]].get("observed_at") if i in newer_of else m.get("valid_until")}
+            for i, m in by_id.items()
+        )),
+        "relations": rows("relations", *(
+            {"relation_id": f"{n}>{o}", **scope(by_id[n]), "newer_id": n, "older_id": o, "label": label,
+             "confidence": 0.9} for n, o, label in related
+        )),
+        "entities": rows("entities", *(
+            {"entity_id": f"{user}:{name}", **scope(m), "name": name, "type": "x", "aliases": []}
+            for (user, name), m in entities.items()
+        )),
+        "mentions": rows("mentions", *(
+            {"memory_id": m, "entity_id": f"{by_id[m]['user_id']}:{name}", **scope(by_id[m]), "char_start": 0,
+             "char_end": 1} for m, name in mentions
+        )),
+    }  # fmt: skip
+
+
+def write(made: dict[str, pl.DataFrame], path: Path, **meta: Any) -> IndexStats:
+    texts = dict(zip(made["embed_inputs"]["text_hash"], made["embed_inputs"]["text"], strict=True))
+
+    def vectors(hashes: Sequence[str]) -> np.ndarray:
+        return np.array([query_embedder().embed(texts[h]) for h in hashes], np.float32).reshape(-1, 384)
+
+    return write_index(made, vectors, path, {"build_id": "000001", "model_id": "test"} | meta)
+
+
+def home(folder: Path, made: dict[str, pl.DataFrame], build: str = "000001", **meta: Any) -> Path:
+    write(made, folder / "builds" / build / "index.duckdb", **({"build_id": build} | meta))
+    (folder / "published.json").write_text(json.dumps({"build": build}))
+    return folder
