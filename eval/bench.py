@@ -1,0 +1,188 @@
+"""The scale run: synthetic builds in real indexes, real queries through the real reader, in processes of their own."""
+
+import argparse
+import json
+import os
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from eval.synthetic import COLLECTION, Kind, SyntheticBuild, synthetic_build
+from pipelines.errors import ComponentFailed, PalimpsestError
+from pipelines.query import Reader, Scope, open_home
+
+REPEATS, QUERIES, WARM_UP = 3, 100, 10
+_PERCENTILES = (50, 95, 99)
+_BUILD = "000001"
+
+
+def run_bench(
+    memories: int,
+    users: int = 50,
+    strategy: str = "hybrid",
+    kind: Kind = "turns",
+    clients: int = 1,
+    backend: str = "duckdb",
+    workdir: Path | None = None,
+) -> dict[str, Any]:
+    """Measures loading and whole queries (embedding, ranking, packing and citing included) at a scale.
+
+    `scoped` asks the largest of `users` users of Zipf size; `unscoped` a second home whose one user holds all. Each is
+    three rounds of a hundred questions, none asked twice; a percentile is the median of the three rounds'.
+
+    Args:
+        memories: in all.
+        users: of the first home.
+        strategy: of the searches.
+        kind: short turns with speakers and dates, or titled passages.
+        clients: threads that ask at once.
+        backend: where the build is served from.
+        workdir: folder for the homes, removed with them; None means the system's.
+
+    Raises:
+        PalimpsestError: an argument is out of range.
+        ComponentFailed: a measuring process failed.
+    """
+    from pipelines.query.rank import STRATEGIES
+
+    if backend != "duckdb":
+        raise PalimpsestError(f"--backend {backend}: not one of duckdb")
+    if strategy not in {"auto", *STRATEGIES}:
+        raise PalimpsestError(f"--strategy {strategy}: not one of auto, {', '.join(STRATEGIES)}")
+    if not 1 <= clients <= 64:
+        raise PalimpsestError(f"--clients {clients}: must be 1 to 64")
+    if workdir is not None:
+        workdir.mkdir(parents=True, exist_ok=True)
+    report: dict[str, Any] = {
+        "memories": memories, "users": users, "kind": kind, "strategy": strategy, "clients": clients,
+        "backend": backend, "machine": _machine(),
+    }  # fmt: skip
+    homes = {}
+    with tempfile.TemporaryDirectory(prefix="palimpsest-bench-", dir=workdir) as folder:
+        for name, owners in (("scoped", users), ("unscoped", 1)):
+            home = Path(folder) / name
+            build = synthetic_build(memories, owners, kind, REPEATS * QUERIES + WARM_UP)
+            homes[name] = _load(home, build)
+            scope_size = build.sizes[build.largest]
+            del build
+            homes[name] |= {"scope_memories": scope_size} | _measured(home, strategy, clients)
+    return report | _summary(memories, homes)
+
+
+def _load(home: Path, build: SyntheticBuild) -> dict[str, Any]:
+    """Writes and publishes the home of a build; returns what loading took."""
+    from pipelines.store.index import write_index
+
+    index = home / "builds" / _BUILD / "index.duckdb"
+    meta = {
+        "build_id": _BUILD, "model_id": "synthetic", "strategies": {COLLECTION: "hybrid"},
+        "collections": {COLLECTION: {"default": True, "user_id": build.largest}},
+    }  # fmt: skip
+    started = time.perf_counter()
+    stats = write_index(build.tables, build.lookup, index, meta)
+    seconds = time.perf_counter() - started
+    (home / "published.json").write_text(json.dumps({"build": _BUILD}), encoding="utf-8")
+    (home / "queries.json").write_text(json.dumps([build.largest, build.queries]), encoding="utf-8")
+    return {"index_s": seconds, "index_parts_s": stats.parts_s, "disk_mib": stats.bytes / 2**20}
+
+
+def _measured(home: Path, strategy: str, clients: int) -> dict[str, Any]:
+    """Runs `measure` in a fresh process, so that memory and first query are the reader's own."""
+    root = str(Path(__file__).resolve().parents[1])
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH")) if p)}
+    command = [sys.executable, "-m", "eval.bench", str(home), "--strategy", strategy, "--clients", str(clients)]
+    done = subprocess.run(command, capture_output=True, text=True, env=env)  # noqa: S603
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise ComponentFailed(f"bench: the measuring process failed: {last}")
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def measure(home: Path, strategy: str, clients: int) -> dict[str, Any]:
+    """Opens a home and asks it the questions that lie beside it; returns latencies, stages, first query and memory."""
+    from pipelines.query.embed import query_embedder
+
+    user, queries = json.loads((home / "queries.json").read_text(encoding="utf-8"))
+    scope = Scope(COLLECTION, user)
+    started = time.perf_counter()
+    reader = open_home(home)
+    query_embedder()
+    opened_ms = (time.perf_counter() - started) * 1000
+    first_ms, _ = _ask(reader, scope, strategy, queries[0])
+    for text in queries[1:WARM_UP]:
+        _ask(reader, scope, strategy, text)
+    rounds = []
+    stages: list[dict[str, float]] = []
+    for r in range(REPEATS):
+        texts = queries[WARM_UP + r * QUERIES : WARM_UP + (r + 1) * QUERIES]
+        with ThreadPoolExecutor(clients) as pool:
+            asked = list(pool.map(lambda text: _ask(reader, scope, strategy, text), texts))
+        rounds.append([float(p) for p in np.percentile([ms for ms, _ in asked], _PERCENTILES)])
+        stages += [timings for _, timings in asked]
+    reader.close()
+    return {
+        "open_ms": opened_ms,
+        "first_query_ms": first_ms,
+        "latency_ms": {f"p{p}": statistics.median(r[i] for r in rounds) for i, p in enumerate(_PERCENTILES)},
+        "spread_ms": {
+            f"p{p}": [min(r[i] for r in rounds), max(r[i] for r in rounds)] for i, p in enumerate(_PERCENTILES)
+        },
+        "stages_p50_ms": {name: float(np.percentile([s[name] for s in stages], 50)) for name in stages[0]},
+        "rss_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+
+
+def _ask(reader: Reader, scope: Scope, strategy: str, text: str) -> tuple[float, dict[str, float]]:
+    started = time.perf_counter()
+    found = reader.search(text, scope, strategy=strategy)
+    took_ms = (time.perf_counter() - started) * 1000
+    if not found.memories or "[memory:" not in found.context:
+        raise ComponentFailed(f"bench: no answer to {text!r}")
+    return took_ms, found.timings
+
+
+def _summary(memories: int, homes: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    index_s = max(h["index_s"] for h in homes.values())
+    rounded = {name: {k: _rounded(v) for k, v in h.items() if k != "latency_ms"} for name, h in homes.items()}
+    return {
+        "load": {"nodes_per_s": round(memories / index_s, 1), "index_s": round(index_s, 3)},
+        "latency_ms": {name: _rounded(h["latency_ms"]) for name, h in homes.items()},
+        "rss_mib": round(max(h["rss_mib"] for h in homes.values()), 1),
+        "disk_mib": round(max(h["disk_mib"] for h in homes.values()), 1),
+        "homes": rounded,
+    }
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _rounded(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_rounded(v) for v in value]
+    return round(value, 3) if isinstance(value, float) else value
+
+
+def _machine() -> dict[str, Any]:
+    told = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    model = next(
+        (line.split(":", 1)[1].strip() for line in told if line.startswith("model name")), platform.processor()
+    )
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+    return {"cpus": os.cpu_count(), "cpu": model, "python": platform.python_version(), "load_1min": load}
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="measures one home; run_bench starts it")
+    parser.add_argument("home", type=Path)
+    parser.add_argument("--strategy", default="hybrid")
+    parser.add_argument("--clients", type=int, default=1)
+    told = parser.parse_args()
+    sys.stdout.write(json.dumps(measure(told.home, told.strategy, told.clients)) + "\n")

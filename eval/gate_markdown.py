@@ -1,0 +1,72 @@
+"""The gate's decision as markdown, for a pull request."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from eval.gate import Decision
+    from eval.golden_run import Hit
+
+_MARK = {"passed": "✅", "failed": "❌", "unjudged": "⚠️"}
+
+
+def decision_markdown(decision: "Decision", shown: int) -> str:
+    """Returns headline, reasons, metrics and at most `shown` broken questions; the words of sources are escaped."""
+    lines = [f"## {_MARK[decision.status]} Gate {decision.status}: {_plain(decision.collection)}", ""]
+    lines += [f"- **{_plain(reason)}**" for reason in decision.reasons]
+    lines += [f"- {_plain(warning)}" for warning in decision.warnings]
+    if decision.reasons or decision.warnings:
+        lines.append("")
+    if decision.means:
+        lines += [*_metrics(decision), ""]
+    if decision.latency_ms:
+        told = ", ".join(f"{name} {value:.1f} ms" for name, value in decision.latency_ms.items())
+        lines += [f"{decision.queries} questions judged; latency {told}.", ""]
+    if decision.unanswerable:
+        answered = sum(decision.unanswerable.values())
+        lines += [f"Unanswerable questions that got results: {answered:.0f} of {len(decision.unanswerable)}.", ""]
+    if decision.broken:
+        lines += _broken(decision, shown)
+    return "\n".join(lines)
+
+
+def _metrics(decision: "Decision") -> list[str]:
+    lines = ["| metric | baseline | now | change | p (loss) | smallest loss seen |", "|---|---|---|---|---|---|"]
+    for name, c in decision.metrics.items():
+        smallest = "none" if c.smallest_loss is None else f"{c.smallest_loss:.3f}"
+        lines.append(f"| {name} | {c.old:.3f} | {c.new:.3f} | {c.difference:+.3f} | {c.p:.4f} | {smallest} |")
+    if decision.stale is not None:
+        old, new = decision.stale
+        lines.append(f"| stale@5 | {old:.3f} | {new:.3f} | {new - old:+.3f} | | any rise |")
+    told = {*decision.metrics, *(("stale@5",) if decision.stale is not None else ())}
+    lines += [f"| {name} | | {value:.3f} | | | |" for name, value in decision.means.items() if name not in told]
+    return lines
+
+
+def _broken(decision: "Decision", shown: int) -> list[str]:
+    count = len(decision.broken)
+    lines = [f"### {count} question{'s' if count > 1 else ''} got worse", ""]
+    for b in decision.broken[:shown]:
+        moved = ", ".join(f"{m} {b.old[m]:.2f} → {b.new[m]:.2f}" for m in b.old if b.old[m] != b.new[m])
+        lines += [f"- `{_code(b.question_id)}` {_plain(b.question)}: {moved}"]
+        lines += [f"  - before: {_hits(b.old_results)}", f"  - now: {_hits(b.new_results)}"]
+    if count > shown:
+        lines.append(f"- and {count - shown} more")
+    return [*lines, ""]
+
+
+def _hits(hits: Sequence["Hit"]) -> str:
+    if not hits:
+        return "nothing"
+    marks = ((" ✓" if h.relevant else "") + (" (stale)" if h.stale else "") for h in hits)
+    return ", ".join(f"`{_code(h.source)}`{mark}" for h, mark in zip(hits, marks, strict=True))
+
+
+def _plain(text: str) -> str:
+    """Keeps a source's words from becoming markup: one line, with the characters that mean something escaped."""
+    folded = " ".join(text.split())
+    return "".join("\\" + c if c in "\\*_|<>[]#" else c for c in folded)
+
+
+def _code(text: str) -> str:
+    return " ".join(text.split()).replace("`", "'").replace("|", "\\|")

@@ -1,0 +1,208 @@
+"""One run of the golden questions through the query path: what the gate judges."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+import polars as pl
+
+from eval.golden import GoldenError, Judged, Question, golden_hash, resolve
+from eval.metrics import Scores, evaluate, percentiles, summarise
+from pipelines.query.types import Scope
+
+TOP = 5
+DEPTH = 10
+DIGITS = 9  # of a value: a baseline's file holds as many, so that an equal run compares as equal
+BUDGET_TOKENS = 1200
+LIBRARY_MEASURES = ("R@5", "R@10", "P@5", "Hit@5", "nDCG@10", "MRR@10")
+
+
+class Searcher(Protocol):
+    """The part of `pipelines.query`'s Reader that evaluation uses."""
+
+    @property
+    def search(self) -> Callable[..., Any]:
+        """Takes (text, scope, **filters); gives memories (id, uri, text, score, is_latest), packed_ids and context."""
+
+
+@dataclass(frozen=True)
+class Hit:
+    """One of a question's top results, told by where it lies, so that two builds can be compared."""
+
+    memory_id: str
+    source: str
+    relevant: bool = False
+    stale: bool = False
+
+
+@dataclass(frozen=True)
+class GateRun:
+    """What one collection's golden questions got from one build.
+
+    Attributes:
+        per_query: fractions for each answerable question: the library's measures, `stale@5` and `packed_recall`.
+        results: the top results of every question.
+        answered: how many answerable questions got a result at all.
+        unanswerable: for each question without an answer, 1.0 where something was returned.
+        leaks: results outside the question's scope, or of no memory of the build, one line each.
+        latency_ms: p50, p95, p99 of whole searches, warmed up; empty where nothing was asked.
+        errors: why the questions could not be judged; any of them fails the gate.
+        settings: strategy, budget_tokens, depth: two runs are comparable when these are equal.
+    """
+
+    collection: str
+    build_id: str = ""
+    golden_hash: str = ""
+    model: str = ""
+    commit: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    questions: Mapping[str, str] = field(default_factory=dict)
+    types: Mapping[str, str] = field(default_factory=dict)
+    per_query: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    results: Mapping[str, Sequence[Hit]] = field(default_factory=dict)
+    answered: int = 0
+    unanswerable: Mapping[str, float] = field(default_factory=dict)
+    leaks: Sequence[str] = ()
+    latency_ms: Mapping[str, float] = field(default_factory=dict)
+    errors: Sequence[str] = ()
+
+    @property
+    def scores(self) -> Scores:
+        """Per-query values and means.
+
+        Raises:
+            MetricError: nothing was judged, or a value is missing or not a number.
+        """
+        return summarise(self.per_query)
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the run as JSON values, to be kept with its build."""
+        return asdict(self)
+
+    @staticmethod
+    def from_json(raw: Mapping[str, Any]) -> "GateRun":
+        """Returns the run that `to_json` told."""
+        results = {q: tuple(Hit(**h) for h in hits) for q, hits in raw.get("results", {}).items()}
+        lists = {name: tuple(raw.get(name, ())) for name in ("leaks", "errors")}
+        return GateRun(**{**raw, **lists, "results": results})
+
+
+def run_golden(
+    reader: Searcher,
+    questions: Sequence[Question],
+    tables: Mapping[str, pl.DataFrame],
+    collection: str,
+    default_user: str,
+    *,
+    strategy: str = "auto",
+    budget_tokens: int = BUDGET_TOKENS,
+    depth: int = DEPTH,
+    build_id: str = "",
+    model: str = "",
+    commit: str = "",
+    clock: Callable[[], float] = time.perf_counter,
+) -> GateRun:
+    """Asks every question inside its own scope and scores what came back.
+
+    `stale@5` is the share of the top five that hold a `stale` quote or, unless the question is asked as of a date, are
+    not latest. A quote that cannot be found becomes an error of the run, never a question that is left out.
+
+    Args:
+        reader: the build's reader.
+        questions: the golden set, as `load_golden` gives it.
+        tables: documents, document_texts and memories of the build.
+        collection: name of the collection.
+        default_user: user of the questions that name none.
+        strategy: strategy of the searches.
+        budget_tokens: budget of the packed context.
+        depth: results asked for; at least 10 for nDCG@10.
+        build_id: of the build that is judged.
+        model: id of the embedder.
+        commit: of the code.
+        clock: seconds; tests replace it.
+    """
+    settings = {"strategy": strategy, "budget_tokens": budget_tokens, "depth": depth}
+    told: dict[str, Any] = {
+        "collection": collection, "build_id": build_id, "golden_hash": golden_hash(questions), "model": model,
+        "commit": commit, "settings": settings, "questions": {q.id: q.question for q in questions},
+        "types": {q.id: q.type for q in questions},
+    }  # fmt: skip
+    try:
+        judged = resolve(questions, tables, collection, default_user)
+    except GoldenError as e:
+        return GateRun(**told, errors=(str(e),))
+    known = _Known(tables, collection)
+    filters: dict[str, Any] = {"k": depth, "strategy": strategy, "budget_tokens": budget_tokens}
+    warmed: set[str] = set()
+    ranked: dict[str, list[tuple[str, float]]] = {}
+    extra: dict[str, dict[str, float]] = {}
+    results: dict[str, list[Hit]] = {}
+    unanswerable, leaks, took_ms = {}, [], []
+    for item in judged:
+        question = item.question
+        asked = filters | ({"as_of": question.as_of} if question.as_of else {})
+        if item.user_id not in warmed:
+            reader.search(question.question, Scope(collection, item.user_id), **asked)
+            warmed.add(item.user_id)
+        start = clock()
+        found = reader.search(question.question, Scope(collection, item.user_id), **asked)
+        took_ms.append((clock() - start) * 1000)
+        memories, packed = list(found.memories), [str(i) for i in found.packed_ids]
+        ids = [str(m.memory_id) for m in memories]
+        leaks += [
+            f"question {question.id!r}: {why}" for i in sorted({*ids, *packed}) if (why := known.leak(i, item.user_id))
+        ]
+        results[question.id] = hits = [_hit(item, m, known) for m in memories[:TOP]]
+        if not question.answerable:
+            unanswerable[question.id] = float(bool(ids))
+            continue
+        ranked[question.id] = [(name, 0.0) for name in item.collapse(ids)]
+        extra[question.id] = {
+            f"stale@{TOP}": sum(h.stale for h in hits) / len(hits) if hits else 0.0,
+            "packed_recall": item.covered(packed, found.context),
+        }
+    qrels = {j.question.id: j.qrels() for j in judged if j.question.answerable}
+    scores = evaluate(ranked, qrels, LIBRARY_MEASURES).per_query if qrels else {}
+    return GateRun(
+        **told,
+        per_query={q: {m: round(v, DIGITS) for m, v in (values | extra[q]).items()} for q, values in scores.items()},
+        results=results,
+        answered=sum(bool(ranked[q]) for q in qrels),
+        unanswerable=unanswerable,
+        leaks=tuple(leaks),
+        latency_ms=percentiles(took_ms) if took_ms else {},
+    )
+
+
+def _hit(item: Judged, memory: Any, known: "_Known") -> Hit:
+    memory_id = str(memory.memory_id)
+    outdated = item.question.as_of is None and not memory.is_latest
+    relevant = any(memory_id in ids for ids in item.needs)
+    return Hit(memory_id, known.source(memory_id), relevant, outdated or memory_id in item.stale)
+
+
+class _Known:
+    """Where each memory of the build lies."""
+
+    def __init__(self, tables: Mapping[str, pl.DataFrame], collection: str):
+        self._collection = collection
+        rows = tables["memories"].join(tables["documents"].select("document_id", "uri"), on="document_id", how="left")
+        columns = ("memory_id", "collection", "user_id", "uri", "char_start", "char_end")
+        self._rows = {row[0]: row[1:] for row in rows.select(columns).iter_rows()}
+
+    def leak(self, memory_id: str, user_id: str) -> str | None:
+        """Returns why the memory must not have been returned to this user."""
+        if memory_id not in self._rows:
+            return f"memory {memory_id} is not of this build"
+        collection, owner = self._rows[memory_id][:2]
+        if (collection, owner) == (self._collection, user_id):
+            return None
+        return f"memory {memory_id} belongs to {collection}/{owner}"
+
+    def source(self, memory_id: str) -> str:
+        """Returns `uri:start-end`."""
+        if memory_id not in self._rows:
+            return "unknown"
+        _, _, uri, start, end = self._rows[memory_id]
+        return f"{uri}:{start}-{end}"

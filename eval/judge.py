@@ -1,0 +1,163 @@
+"""Judges a finished build: its invariants, then every collection's golden questions against its baseline."""
+
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from eval.baseline import accept_baseline, baseline_path, current_commit, load_baseline
+from eval.compare import compare, compare_text
+from eval.gate import GateSummary, combine, decide
+from eval.golden import golden_path, load_golden
+from eval.golden_run import GateRun, run_golden
+from eval.invariants import Violation, check_invariants
+from pipelines.build import INDEXED, digest, record
+from pipelines.decisions import read_decisions
+from pipelines.errors import PalimpsestError
+from pipelines.progress import say
+from pipelines.query.api import open_index
+from pipelines.stages import embedding_store
+from pipelines.store.builds import Build, published, staged
+from pipelines.store.home import Home
+
+DATA = Path("data")
+
+
+def build_to_judge(home: Home) -> Build:
+    """Returns the staged build where one is finished, else the published one.
+
+    Raises:
+        PalimpsestError: the home has neither.
+    """
+    waiting, current = staged(home), published(home)
+    if waiting.manifest:
+        return waiting
+    if current is None:
+        raise PalimpsestError(f"home {home.path}: no build there; run palimpsest build --home {home.path}")
+    return current
+
+
+def find_violations(home: Home, build: Build) -> list[Violation]:
+    """Returns the invariants that a finished build breaks."""
+    known = embedding_store(home).known()
+    decisions = read_decisions(home.decisions)
+    return check_invariants(build.tables(INDEXED), build.index, known_vectors=known, decisions=decisions)
+
+
+def run_build(build: Build, collection: str, tables: dict[str, pl.DataFrame]) -> tuple[GateRun, bool]:
+    """Asks one collection's golden questions of a build; tells whether it has any."""
+    questions = load_golden(golden_path(DATA, collection))
+    if questions is None:
+        return GateRun(collection, build_id=build.build_id), False
+    settings = build.manifest["settings"]
+    own = {
+        n: t.filter(pl.col("collection") == collection) if "collection" in t.columns else t for n, t in tables.items()
+    }
+    with open_index(build.index) as reader:
+        run = run_golden(
+            reader, questions, own, collection, settings["collections"][collection]["user_id"],
+            build_id=build.build_id, model=settings["model_id"], commit=current_commit(),
+        )  # fmt: skip
+    return run, True
+
+
+def judge_build(
+    home: Home, build: Build, baseline_file: Path | None = None, violations: list[Violation] | None = None
+) -> GateSummary:
+    """Returns the gate's answer for every collection of a build."""
+    found = find_violations(home, build) if violations is None else violations
+    tables = build.tables(("documents", "document_texts", "memories"))
+    decisions = []
+    for name in build.collections:
+        run, has_golden = run_build(build, name, tables)
+        baseline = load_baseline(baseline_file or baseline_path(DATA, name)) if has_golden else None
+        decisions.append(decide(run, baseline, has_golden, found))
+    return combine(decisions)
+
+
+def check_staged(home: Home) -> list[Violation]:
+    """Returns what the staged build breaks, and records how long that took."""
+    started = time.perf_counter()
+    found = find_violations(home, staged(home))
+    told = [f"invariant {v.invariant} ({v.name}): {v.message}" for v in found]
+    record(staged(home), "invariants", time.perf_counter() - started, violations=told)
+    return found
+
+
+def judge_staged(home: Home) -> GateSummary:
+    """Judges the staged build, whose invariants its index was checked for, and records the verdict in its manifest."""
+    say("stage retrieval_report")
+    started = time.perf_counter()
+    summary = judge_build(home, staged(home), violations=[])
+    reasons = [r for d in summary.decisions for r in d.reasons]
+    warnings = [w for d in summary.decisions for w in d.warnings]
+    numbers = {f"{d.collection}/{m}": v for d in summary.decisions for m, v in d.means.items()}
+    numbers |= {f"{d.collection}/{p}_ms": v for d in summary.decisions for p, v in d.latency_ms.items()}
+    gate = {"status": summary.status, "reasons": reasons, "warnings": warnings, "metrics": numbers}
+    runs = {d.collection: d.run.to_json() for d in summary.decisions if d.run is not None}
+    record(staged(home), "retrieval_report", time.perf_counter() - started, gate=gate, golden_runs=runs)
+    return summary
+
+
+def judge_home(home: Home, baseline_file: Path | None = None) -> GateSummary:
+    """Judges the staged, else the published build."""
+    return judge_build(home, build_to_judge(home), baseline_file)
+
+
+def accept_home(home: Home, why: str) -> list[Path]:
+    """Writes the run of the staged, else the published build as the baseline of each collection that has questions.
+
+    Raises:
+        PalimpsestError: no collection has a golden set, or a run may not be a baseline.
+    """
+    build = build_to_judge(home)
+    tables = build.tables(("documents", "document_texts", "memories"))
+    written = []
+    for name in build.collections:
+        run, has_golden = run_build(build, name, tables)
+        if has_golden:
+            accept_baseline(run, baseline_path(DATA, name), why)
+            written.append(baseline_path(DATA, name))
+    if not written:
+        raise PalimpsestError(
+            f"baseline accept: no golden set for {', '.join(build.collections)}; add data/golden/<collection>.jsonl"
+        )
+    return written
+
+
+def compare_builds(home: Home, a: str, b: str) -> tuple[dict[str, Any], str]:
+    """Returns what changed between two kept builds, as JSON values and as text."""
+    builds = [_named(home, x) for x in (a, b)]
+    (older, newer), runs = (x.tables(INDEXED) for x in builds), [x.manifest.get("golden_runs") for x in builds]
+    found = compare(older, newer, runs[0], runs[1])
+    return found, compare_text(found)
+
+
+def _named(home: Home, build_id: str) -> Build:
+    path = home.builds / build_id.zfill(6)
+    if not (path / "manifest.json").is_file():
+        kept = ", ".join(sorted(p.parent.name for p in home.builds.glob("*/manifest.json"))) or "none"
+        raise PalimpsestError(f"build {build_id[:20]}: not kept in home {home.path}; it has {kept}")
+    return Build(path)
+
+
+def verify_home(home: Home) -> dict[str, Any]:
+    """Checks every invariant that a home at rest can show, on the published build.
+
+    Raises:
+        PalimpsestError: nothing is published.
+    """
+    build = published(home)
+    if build is None or not build.manifest:
+        raise PalimpsestError(f"home {home.path}: nothing is published there; run palimpsest build --home {home.path}")
+    violations = find_violations(home, build)
+    lines = [f"invariant {v.invariant} ({v.name}): {v.message}: {', '.join(v.examples)}" for v in violations]
+    tables = build.tables(INDEXED)
+    if digest(tables) != build.manifest["digest"]:
+        lines.append("invariant 1 (digest): the tables are not those that were published")
+    return {
+        "build_id": build.build_id, "digest": build.manifest["digest"], "violations": lines,
+        "details": [asdict(v) for v in violations],
+    }  # fmt: skip

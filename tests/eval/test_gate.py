@@ -1,0 +1,228 @@
+import json
+import math
+from datetime import UTC, datetime
+
+import pytest
+
+from eval.baseline import accept_baseline, current_user, load_baseline
+from eval.gate import combine, decide
+from eval.golden_run import GateRun, Hit
+from eval.violations import Violation
+from pipelines.errors import PalimpsestError
+
+FULL = {"R@5": 1.0, "nDCG@10": 1.0, "packed_recall": 1.0, "stale@5": 0.0}
+LOST = {"R@5": 0.0, "nDCG@10": 0.0, "packed_recall": 0.0, "stale@5": 0.0}
+
+
+def gate_run(values, p95=9.0, **more):
+    """One query for each item of `values`, numbered."""
+    per_query = {f"q{i:03}": dict(v) for i, v in enumerate(values)}
+    given = {
+        "collection": "notes", "golden_hash": "g", "model": "m", "commit": "c1", "build_id": "000002",
+        "settings": {"strategy": "auto"}, "per_query": per_query, "questions": {q: f"what of {q}?" for q in per_query},
+        "results": {q: (Hit("new", "b.md:0-9"),) for q in per_query}, "answered": len(per_query),
+        "latency_ms": {"p50": 5.0, "p95": p95, "p99": p95},
+    }  # fmt: skip
+    return GateRun(**(given | more))
+
+
+@pytest.fixture
+def baseline(tmp_path):
+    old = gate_run([FULL] * 100, build_id="000001", results={"q000": (Hit("old", "a.md:3-7", relevant=True),)})
+    return accept_baseline(old, tmp_path / "b.json", "first", who="Ana", when=datetime(2026, 1, 2, tzinfo=UTC))
+
+
+def test_an_unchanged_run_passes_and_tells_the_smallest_loss_it_could_have_seen(baseline):
+    got = decide(gate_run([FULL] * 100), baseline, True)
+    assert (got.status, got.publishable, got.reasons, got.broken) == ("passed", True, (), ())
+    assert got.smallest_loss == pytest.approx(0.05)
+    assert combine([got]).exit_code == 0
+
+
+def test_a_run_equal_but_for_its_last_digit_is_unchanged(baseline):
+    odd = {m: v - 1e-8 if v else v for m, v in FULL.items()}
+    got = decide(gate_run([odd] * 100), baseline, True)
+    assert (got.status, got.broken) == ("passed", ())
+    assert got.metrics["R@5"].p == 1.0
+    assert "| R@5 | 1.000 | 1.000 | +0.000 | 1.0000 |" in got.markdown()
+
+
+def test_a_significant_loss_fails_and_names_the_queries_with_old_and_new_results(baseline):
+    got = decide(gate_run([LOST] * 6 + [FULL] * 94), baseline, True)
+    assert got.status == "failed"
+    assert not got.publishable
+    assert got.reasons[0].startswith("R@5 fell from 1.000 to 0.940")
+    assert [b.question_id for b in got.broken] == [f"q00{i}" for i in range(6)]
+    assert got.broken[0].old_results[0].source == "a.md:3-7"
+    assert got.broken[0].new_results[0].source == "b.md:0-9"
+
+
+def test_a_loss_within_the_noise_passes_but_its_queries_are_named(baseline):
+    got = decide(gate_run([LOST] * 2 + [FULL] * 98), baseline, True)
+    assert got.status == "passed"
+    assert [b.question_id for b in got.broken] == ["q000", "q001"]
+
+
+@pytest.mark.parametrize("metric", ["R@5", "nDCG@10", "packed_recall"])
+def test_each_gated_metric_closes_the_gate_alone(baseline, metric):
+    got = decide(gate_run([FULL | {metric: 0.0}] * 10 + [FULL] * 90), baseline, True)
+    assert [r.split(" ")[0] for r in got.reasons] == [metric]
+
+
+def test_any_rise_of_stale_results_fails(baseline):
+    got = decide(gate_run([FULL | {"stale@5": 0.2}] + [FULL] * 99), baseline, True)
+    assert got.status == "failed"
+    assert got.reasons[0].startswith("stale@5 rose from 0.000 to 0.002")
+    assert [b.question_id for b in got.broken] == ["q000"]
+
+
+def test_without_a_golden_set_only_the_invariants_are_judged_and_the_command_exits_1():
+    got = decide(GateRun("notes"), None, False)
+    assert (got.status, got.publishable) == ("unjudged", True)
+    assert "data/golden/notes.jsonl" in got.warnings[0]
+    assert combine([got]).exit_code == 1
+    broken = decide(GateRun("notes"), None, False, [Violation(3, "scopes", "2 ids", 2, ("m1",))])
+    assert (broken.status, broken.publishable) == ("failed", False)
+    assert broken.reasons == ("invariant 3 (scopes): 2 ids: m1",)
+
+
+def test_a_golden_set_without_a_baseline_is_not_published_and_names_the_command():
+    got = decide(gate_run([FULL] * 3), None, True)
+    assert (got.status, got.publishable) == ("failed", False)
+    assert "palimpsest baseline accept" in got.reasons[0]
+    assert got.means["R@5"] == 1.0, "the figures are there to look at"
+    assert combine([got]).exit_code == 1
+
+
+def test_latency_is_judged_by_the_absolute_budget_only(baseline):
+    assert decide(gate_run([FULL] * 100, p95=399.0), baseline, True).status == "passed"
+    slow = decide(gate_run([FULL] * 100, p95=401.0), baseline, True)
+    assert slow.status == "failed"
+    assert "p95 401 ms is over the budget of 400 ms" in slow.reasons[0]
+    warned = decide(gate_run([FULL] * 100, p95=41.0), baseline, True)
+    assert warned.status == "passed"
+    assert "41 ms" in warned.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("run", "says"),
+    [
+        (gate_run([]), "no judged query"),
+        (gate_run([LOST] * 100, answered=0), "no judged query was answered"),
+        (gate_run([FULL] * 99 + [FULL | {"R@5": math.nan}]), "not a number"),
+        (gate_run([{k: v for k, v in FULL.items() if k != "packed_recall"}] * 100), "the run has no packed_recall"),
+        (gate_run([FULL] * 100, p95=math.nan), "p95 was not measured"),
+        (gate_run([FULL] * 100, latency_ms={}), "p95 was not measured"),
+        (gate_run([FULL] * 100, leaks=("question 'q1': memory m6 belongs to notes/ben",)), "belongs to notes/ben"),
+        (gate_run([], errors=("golden set of notes: question 'q9': gone",)), "question 'q9'"),
+    ],
+)
+def test_a_gate_cannot_pass_by_accident(baseline, run, says):
+    got = decide(run, baseline, True)
+    assert got.status == "failed"
+    assert says in "; ".join(got.reasons)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{"R@5": 1.0, "nDCG@10": 1.0, "stale@5": 0.0}, FULL | {"R@5": math.nan}, LOST],
+    ids=["gone", "nan", "zero"],
+)
+def test_a_baseline_without_a_usable_metric_fails(baseline, values):
+    from dataclasses import replace
+
+    poor = replace(baseline, per_query=dict.fromkeys(baseline.per_query, values))
+    got = decide(gate_run([FULL] * 100), poor, True)
+    assert got.status == "failed"
+    assert "palimpsest baseline accept" in "; ".join(got.reasons)
+
+
+def test_a_violated_invariant_fails_a_run_that_lost_nothing(baseline):
+    got = decide(gate_run([FULL] * 100), baseline, True, [Violation(8, "spans", "1 span", 1, ("m1",))])
+    assert got.status == "failed"
+
+
+def test_new_and_removed_questions_are_left_out_and_told(baseline):
+    new = gate_run([FULL] * 120)
+    per_query = {q: v for q, v in new.per_query.items() if q >= "q010"} | {"q110": LOST}
+    got = decide(gate_run([], per_query=per_query, answered=110), baseline, True)
+    assert got.status == "passed"
+    assert "20 new, 10 gone; compared 90 in both" in got.warnings[0]
+
+
+def test_too_few_questions_in_both_fail(baseline):
+    per_query = {f"x{i}" if i < 60 else f"q{i:03}": FULL for i in range(100)}
+    got = decide(gate_run([], per_query=per_query, answered=100), baseline, True)
+    assert got.status == "failed"
+    assert "only 40 questions" in got.reasons[0]
+    assert "baseline accept" in got.reasons[0]
+
+
+def test_what_makes_runs_hard_to_compare_is_a_warning(baseline):
+    got = decide(gate_run([FULL] * 100, model="other", golden_hash="h", settings={"strategy": "flat"}), baseline, True)
+    assert got.status == "passed"
+    assert len(got.warnings) == 3
+
+
+def test_a_home_fails_with_any_collection_and_is_unjudged_with_any(baseline):
+    good, bare = decide(gate_run([FULL] * 100), baseline, True), decide(GateRun("bare"), None, False)
+    bad = decide(gate_run([FULL]), None, True)
+    assert (combine([good, bare]).status, combine([good, bare]).exit_code) == ("unjudged", 1)
+    assert combine([good, bare, bad]).status == "failed"
+    assert combine([]).status == "failed"
+
+
+def test_the_decision_is_json_and_markdown_for_a_pull_request(baseline):
+    run = gate_run([LOST] * 30 + [FULL] * 70)
+    run = gate_run([LOST] * 30 + [FULL] * 70, questions=run.questions | {"q000": "what | of <b>\n# it?"})
+    got = decide(run, baseline, True)
+    told = json.loads(json.dumps(combine([got]).to_json(), allow_nan=False))
+    assert told["status"] == "failed"
+    assert told["collections"][0]["metrics"]["R@5"]["difference"] == pytest.approx(-0.3)
+    assert told["collections"][0]["broken"][0]["old_results"][0]["source"] == "a.md:3-7"
+    text = got.markdown()
+    assert text.startswith("## ❌ Gate failed: notes")
+    assert "| R@5 | 1.000 | 0.700 | -0.300 |" in text
+    assert "what \\| of \\<b\\> \\# it?" in text
+    assert "before: `a.md:3-7` ✓" in text
+    assert "and 10 more" in text
+
+
+def test_an_accepted_baseline_says_who_when_and_why_and_reads_back(tmp_path, baseline):
+    again = load_baseline(tmp_path / "b.json")
+    assert again == baseline
+    assert (again.accepted_by, again.accepted_at, again.why) == ("Ana", "2026-01-02T00:00:00+00:00", "first")
+    assert (again.commit, again.model, again.golden_hash) == ("c1", "m", "g")
+    assert [p.name for p in tmp_path.iterdir()] == ["b.json"]
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        gate_run([]),
+        gate_run([FULL], errors=("gone",)),
+        gate_run([FULL], leaks=("leak",)),
+        gate_run([FULL], answered=0),
+        gate_run([FULL | {"R@5": math.nan}]),
+    ],
+)
+def test_a_run_that_cannot_be_a_baseline_is_refused_and_the_old_one_stays(tmp_path, baseline, run):
+    before = (tmp_path / "b.json").read_bytes()
+    with pytest.raises(PalimpsestError):
+        accept_baseline(run, tmp_path / "b.json", "try")
+    with pytest.raises(PalimpsestError, match="--why"):
+        accept_baseline(gate_run([FULL]), tmp_path / "b.json", "  ")
+    assert (tmp_path / "b.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"format": 9}', '{"format": 1, "results": {}, "per_query": 3}'])
+def test_a_damaged_baseline_is_an_error_that_names_the_fix(tmp_path, content):
+    path = tmp_path / "b.json"
+    path.write_text(content)
+    with pytest.raises(PalimpsestError, match="baseline accept"):
+        load_baseline(path)
+    assert load_baseline(tmp_path / "none.json") is None
+
+
+def test_someone_is_always_named():
+    assert current_user()

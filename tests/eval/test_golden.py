@@ -1,0 +1,159 @@
+import json
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eval.golden import GoldenError, Judged, Question, _Folded, golden_hash, load_golden, resolve
+from tests.eval.home import COLLECTION, tables
+
+
+def question(id="q1", evidence=(("news.md", "moved to Friday"),), stale=(), user="ana", **more):
+    def quotes(pairs):
+        return [{"uri": u, "quote": q} for u, q in pairs]
+
+    given = {"id": id, "question": "when is the launch?", "type": "single", "user": user} | more
+    return Question(**given, evidence=quotes(evidence), stale=quotes(stale))
+
+
+def found(*questions, user="ana", over=None):
+    return resolve(list(questions), over or tables(), COLLECTION, user)
+
+
+def test_a_quote_is_found_across_line_breaks_and_names_the_memory_that_holds_it():
+    [judged] = found(question(stale=[("plan.md", "launch is on Monday")]))
+    assert judged.needs == (frozenset({"m3"}),)
+    assert judged.stale == {"m1"}
+
+
+def test_a_quote_over_two_memories_is_met_by_either():
+    [judged] = found(question(evidence=[("news.md", "Friday. Bring")]))
+    assert judged.needs == (frozenset({"m3", "m4"}),)
+    assert judged.collapse(["m4", "m9", "m3"]) == ["need:0", "m9", "m3"]
+
+
+def test_a_conversation_is_named_by_file_and_session():
+    assert found(question(evidence=[("chat.jsonl#s1", "keep bees")], user="ben"))[0].needs == (frozenset({"m5"}),)
+    assert found(question(evidence=[("chat.jsonl", "keep bees")], user="ben"))[0].needs == (frozenset({"m5"}),)
+
+
+def test_without_a_user_the_collections_own_is_meant():
+    assert found(question(user=None), user="ana")[0].user_id == "ana"
+
+
+@pytest.mark.parametrize(
+    ("evidence", "says"),
+    [
+        ([("news.md", "moved to Sunday")], "news.md does not hold 'moved to Sunday'"),
+        ([("gone.md", "anything")], "no document 'gone.md'"),
+        ([("chat.jsonl#s2", "keep bees")], "no document 'chat.jsonl#s2'"),
+        ([("chat.jsonl#s1", "keep bees")], "belongs to user 'ben', not 'ana'"),
+    ],
+)
+def test_a_question_that_cannot_be_judged_is_named_with_its_reason(evidence, says):
+    with pytest.raises(GoldenError, match="question 'q7'") as e:
+        found(question("q1"), question("q7", evidence=evidence))
+    assert says in str(e.value)
+    assert "q1" not in str(e.value)
+
+
+def test_a_quote_that_no_memory_covers_is_a_loss_of_the_build():
+    bare = tables()
+    bare["memories"] = bare["memories"].filter(pl.col("memory_id") != "m3")
+    with pytest.raises(GoldenError, match="no memory covers"):
+        found(question(), over=bare)
+
+
+def test_what_also_shows_the_answer_is_not_stale():
+    [judged] = found(question(evidence=[("news.md", "Bring cake")], stale=[("news.md", "moved to Friday. Bring")]))
+    assert judged.stale == {"m3"}, "m4 holds part of the stale quote, but the answer too"
+
+
+def test_another_collections_document_of_the_same_name_is_not_meant():
+    two = tables()
+    other = two["documents"].filter(pl.col("document_id") == "d2").with_columns(collection=pl.lit("other"))
+    two["documents"] = pl.concat([two["documents"].filter(pl.col("document_id") != "d2"), other])
+    with pytest.raises(GoldenError, match=r"no document 'news\.md'"):
+        found(question(), over=two)
+
+
+def test_the_order_of_rows_does_not_matter():
+    turned = {name: t.reverse() for name, t in tables().items()}
+    asked = question(stale=[("plan.md", "Monday")])
+    assert found(asked, over=turned) == found(asked)
+
+
+def test_a_need_that_holds_another_is_met_with_it():
+    judged = found(question(evidence=[("news.md", "moved to Friday"), ("news.md", "Friday. Bring")]))[0]
+    assert judged.needs == (frozenset({"m3"}),)
+
+
+def test_packed_recall_takes_the_whole_memory_or_the_words_themselves():
+    judged = found(question(evidence=[("news.md", "moved to Friday"), ("plan.md", "ten thousand euros")]))[0]
+    assert judged.covered(["m3"], "") == 0.5
+    assert judged.covered([], "- budget: ten  thousand\neuros [memory:x]") == 0.5
+    assert judged.covered(["m2"], "the launch moved to Friday") == 1.0
+    assert judged.covered(["m1"], "nothing") == 0.0
+
+
+@given(st.lists(st.sampled_from("abcdef"), unique=True))
+def test_each_need_is_met_once_at_its_first_memory(ranked):
+    needs = (frozenset("a"), frozenset("bc"), frozenset("de"))
+    judged = Judged(question=question(), user_id="ana", needs=needs, quotes=(frozenset(),) * 3)
+    names = judged.collapse(ranked)
+    assert len(names) == len(ranked) == len(set(names))
+    for i, need in enumerate(needs):
+        met = [r for r, m in enumerate(ranked) if m in need]
+        assert [r for r, n in enumerate(names) if n == f"need:{i}"] == met[:1]
+
+
+@given(st.text(alphabet="ab \n\t", max_size=30), st.integers(0, 30), st.integers(1, 30))
+def test_a_folded_match_points_at_the_same_words(text, start, length):
+    quote = text[start : start + length]
+    if quote.split():
+        spans = _Folded(text).find(quote)
+        assert spans
+        assert all(" ".join(text[a:b].split()) == " ".join(quote.split()) for a, b in spans)
+
+
+def line(**over):
+    base = {"id": "a", "question": "what?", "type": "single", "evidence": [{"uri": "u", "quote": "q"}]}
+    return json.dumps({k: v for k, v in (base | over).items() if v is not None})
+
+
+def test_a_golden_set_is_read_sorted_and_hashed_by_content(tmp_path):
+    path = tmp_path / "notes.jsonl"
+    path.write_text(line(id="b") + "\n\n" + line(id="a", as_of="2024-03-01") + "\n")
+    one = load_golden(path)
+    assert [q.id for q in one] == ["a", "b"]
+    path.write_text(line(as_of="2024-03-01") + "\n" + line(id="b"))
+    assert golden_hash(load_golden(path)) == golden_hash(one)
+    path.write_text(line(as_of="2024-03-02") + "\n" + line(id="b"))
+    assert golden_hash(load_golden(path)) != golden_hash(one)
+
+
+def test_no_file_is_no_golden_set(tmp_path):
+    assert load_golden(tmp_path / "none.jsonl") is None
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("", "holds no question"),
+        (line() + "\n" + line(), "line 2: id 'a' is used twice"),
+        (line(question=None), "line 1: question"),
+        (line(evidence=[]), "must have evidence"),
+        (line(type="unanswerable"), "must have evidence"),
+        (line(evidence=[{"uri": "u", "quote": " "}]), "line 1: evidence.0.quote"),
+        (line(surprise=1), "line 1: surprise"),
+        (line() + "\nnot json", "line 2"),
+    ],
+)
+def test_a_malformed_golden_set_names_line_and_field(tmp_path, content, says):
+    path = tmp_path / "notes.jsonl"
+    path.write_text(content)
+    with pytest.raises(GoldenError) as e:
+        load_golden(path)
+    assert says in str(e.value)
+    assert "\n" not in str(e.value)

@@ -1,0 +1,100 @@
+import json
+
+import pytest
+
+from eval.golden import Question
+from eval.golden_run import GateRun, run_golden
+from tests.eval.home import COLLECTION, FakeReader, Found, tables, ticking
+
+
+def asked(id, text, uri=None, quote=None, stale=(), user="ana", **more):
+    evidence = [{"uri": uri, "quote": quote}] if uri else []
+    kind = "single" if uri else "unanswerable"
+    stale = [{"uri": u, "quote": q} for u, q in stale]
+    return Question(id=id, question=text, type=kind, user=user, evidence=evidence, stale=stale, **more)
+
+
+LAUNCH = asked("q1", "when?", "news.md", "moved to Friday", [("plan.md", "on Monday")])
+MONEY = asked("q2", "how much?", "plan.md", "ten thousand euros")
+BEES = asked("q3", "hobby?", "chat.jsonl#s1", "keep bees", user="ben")
+NOTHING = asked("q4", "who?")
+
+
+def run(reader, *questions, **more):
+    return run_golden(reader, questions, tables(), COLLECTION, "ana", clock=ticking(0.007), **more)
+
+
+def test_each_question_is_asked_in_its_own_scope_and_scored():
+    reader = FakeReader({"when?": ["m4", "m3"], "how much?": ["m2"], "hobby?": ["m5"]}, packed={"when?": ["m4"]})
+    got = run(reader, LAUNCH, MONEY, BEES)
+    assert {(text, scope) for text, scope, _ in reader.asked} == {
+        ("when?", (COLLECTION, "ana")), ("how much?", (COLLECTION, "ana")), ("hobby?", (COLLECTION, "ben")),
+    }  # fmt: skip
+    assert got.per_query["q1"]["MRR@10"] == 0.5
+    assert got.per_query["q1"]["R@5"] == 1.0
+    assert got.per_query["q1"]["packed_recall"] == 0.0
+    assert got.per_query["q2"]["packed_recall"] == 1.0
+    assert got.scores.mean["MRR@10"] == pytest.approx(2.5 / 3)
+    assert got.answered == 3
+    assert not got.leaks
+    assert not got.errors
+
+
+def test_stale_is_what_is_not_latest_or_holds_a_stale_quote():
+    reader = FakeReader({"when?": [Found("m3"), Found("m1"), Found("m2", is_latest=False), Found("m4")]})
+    got = run(reader, LAUNCH)
+    assert got.per_query["q1"]["stale@5"] == 0.5
+    assert [h.stale for h in got.results["q1"]] == [False, True, True, False]
+    assert [h.relevant for h in got.results["q1"]] == [True, False, False, False]
+    assert got.results["q1"][0].source == "news.md:0-30"
+
+
+def test_a_question_as_of_a_date_may_be_answered_by_what_is_not_latest_now():
+    then = asked("q1", "when?", "plan.md", "on Monday", as_of="2024-01-15")
+    reader = FakeReader({"when?": ["m1"]})
+    assert run(reader, then).per_query["q1"]["stale@5"] == 0.0
+    assert {str(f["as_of"]) for _, _, f in reader.asked} == {"2024-01-15"}
+
+
+def test_a_result_of_another_user_or_of_no_build_is_a_leak_also_when_only_packed():
+    reader = FakeReader({"when?": ["m3", "m6"], "how much?": ["m2"]}, packed={"how much?": ["m2", "mX"]})
+    got = run(reader, LAUNCH, MONEY)
+    assert list(got.leaks) == [
+        "question 'q1': memory m6 belongs to notes/ben",
+        "question 'q2': memory mX is not of this build",
+    ]
+
+
+def test_a_question_without_results_counts_as_zero_and_as_not_answered():
+    got = run(FakeReader({"how much?": ["m2"]}), LAUNCH, MONEY)
+    assert got.answered == 1
+    assert got.per_query["q1"]["R@5"] == 0.0
+    assert got.per_query["q1"]["stale@5"] == 0.0
+
+
+def test_unanswerable_questions_are_scored_apart():
+    got = run(FakeReader({"how much?": ["m2"], "who?": ["m4"]}), MONEY, NOTHING)
+    assert set(got.per_query) == {"q2"}
+    assert got.unanswerable == {"q4": 1.0}
+    assert run(FakeReader({"how much?": ["m2"]}), MONEY, NOTHING).unanswerable == {"q4": 0.0}
+
+
+def test_latency_is_of_the_search_alone_after_one_warm_up_a_scope():
+    reader = FakeReader({"when?": ["m3"], "how much?": ["m2"], "hobby?": ["m5"]})
+    assert run(reader, LAUNCH, MONEY, BEES).latency_ms == pytest.approx({"p50": 7.0, "p95": 7.0, "p99": 7.0})
+    assert len(reader.asked) == 5
+
+
+def test_a_quote_that_cannot_be_found_is_an_error_of_the_run():
+    got = run(FakeReader({}), LAUNCH, asked("q9", "x?", "news.md", "not there"))
+    assert len(got.errors) == 1
+    assert "q9" in got.errors[0]
+    assert not got.per_query
+
+
+def test_a_run_survives_json():
+    got = run(FakeReader({"when?": ["m3", "m6"]}), LAUNCH, MONEY)
+    again = GateRun.from_json(json.loads(json.dumps(got.to_json())))
+    assert again.per_query == got.per_query
+    assert again.results["q1"] == tuple(got.results["q1"])
+    assert again.leaks == got.leaks
