@@ -1,0 +1,31 @@
+"""Group `memories`: the units of retrieval, their vectors, and the entities and topics that connect them."""
+
+import dagster as dg
+
+from pipelines.assets.glue import materialize_stage, stage_asset
+from pipelines.assets.sources import chunks, documents
+from pipelines.resources import HomeResource
+
+
+@stage_asset("memories", group_name="memories", kinds={"parquet", "polars"}, deps=[documents, chunks])
+def memories(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
+    """One memory for each chunk, turn or statement: what is embedded, searched by words, related and versioned."""
+    return materialize_stage(context, home)
+
+
+@stage_asset("embeddings", group_name="memories", kinds={"parquet", "huggingface"}, deps=[memories])
+def embeddings(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
+    """A vector for each text not seen before; texts with a vector in the shared store are not computed again."""
+    return materialize_stage(context, home)
+
+
+@stage_asset("entities", group_name="memories", kinds={"parquet"}, deps=[documents, memories])
+def entities(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
+    """Names of people, places, projects and products, and where each is mentioned, resolved inside a scope."""
+    return materialize_stage(context, home)
+
+
+@stage_asset("topics", group_name="memories", kinds={"parquet", "scikitlearn"}, deps=[documents, memories, embeddings])
+def topics(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
+    """Clusters of documents with readable labels, and how much each memory belongs to them."""
+    return materialize_stage(context, home)

@@ -1,0 +1,26 @@
+"""Group `relations`: which memories replace, extend or follow from which, and so what is latest."""
+
+import dagster as dg
+
+from pipelines.assets.glue import materialize_stage, stage_asset
+from pipelines.assets.memories import embeddings, entities, memories
+from pipelines.assets.sources import documents
+from pipelines.resources import HomeResource
+
+
+@stage_asset("candidate_pairs", group_name="relations", kinds={"parquet"}, deps=[memories, embeddings, entities])
+def candidate_pairs(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
+    """For each memory, the few older ones of its scope that it may update, extend or derive from."""
+    return materialize_stage(context, home)
+
+
+@stage_asset("relations", group_name="relations", kinds={"parquet", "python"}, deps=[memories, candidate_pairs])
+def relations(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
+    """Each candidate pair labelled UPDATE, EXTEND, DERIVE or NONE, with confidence and evidence."""
+    return materialize_stage(context, home)
+
+
+@stage_asset("versions", group_name="relations", kinds={"parquet"}, deps=[documents, memories, relations])
+def versions(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
+    """What is latest, from when until when each memory held, and what replaced it: derived, never edited."""
+    return materialize_stage(context, home)

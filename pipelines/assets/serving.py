@@ -1,0 +1,82 @@
+"""Group `serving`: the index of a whole build, its report and gate, and the switch that readers see."""
+
+import dagster as dg
+
+from pipelines.assets.glue import LOCK_WAIT_S, OWNERS
+from pipelines.assets.memories import topics
+from pipelines.assets.relations import versions
+from pipelines.build import index_build, publish_build
+from pipelines.resources import HomeResource
+from pipelines.store.builds import staged
+
+_INVARIANTS = dg.AssetCheckSpec(
+    "invariants",
+    asset="index",
+    blocking=True,
+    description="Nothing crosses a scope, every chain of updates has one latest, every span holds its text.",
+)
+_GATE = dg.AssetCheckSpec(
+    "gate",
+    asset="retrieval_report",
+    blocking=True,
+    description="Retrieval on the golden questions is no worse than the committed baseline.",
+)
+
+
+@dg.asset(group_name="serving", kinds={"duckdb"}, owners=OWNERS, deps=[versions, topics], check_specs=[_INVARIANTS])
+def index(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
+    """One DuckDB file over all collections: vectors, words, graph and versions, staged beside the published one."""
+    from eval.judge import check_staged
+
+    with home.home().lock(LOCK_WAIT_S):
+        manifest = index_build(home.home())
+        violations = check_staged(home.home())
+    context.log.info(f"indexed {manifest['memories']} memories, {len(violations)} violations")
+    told = "\n".join(f"- {v.invariant} {v.name}: {v.message}" for v in violations[:50]) or "none"
+    return dg.MaterializeResult(
+        metadata={
+            "dagster/row_count": manifest["memories"],
+            "documents": manifest["documents"],
+            "retired": manifest["retired"],
+            "rejects": manifest["rejects"],
+            "seconds": manifest["index"]["seconds"],
+            "digest": manifest["digest"],
+            "build": manifest["build_id"],
+            **manifest["relations"],
+        },
+        check_results=[_answer("invariants", not violations, {"violations": dg.MetadataValue.md(told)})],
+    )
+
+
+@dg.asset(group_name="serving", kinds={"python"}, owners=OWNERS, deps=[index], check_specs=[_GATE])
+def retrieval_report(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
+    """Golden questions asked of the staged build: R@5, nDCG@10, stale@5 against the baseline, p95 against 400 ms."""
+    from eval.judge import judge_staged
+
+    with home.home().lock(LOCK_WAIT_S):
+        verdict = judge_staged(home.home())
+        gate = staged(home.home()).manifest["gate"]
+    reasons = "\n".join(f"- {r}" for r in gate["reasons"]) or "none"
+    return dg.MaterializeResult(
+        metadata={
+            **gate["metrics"],
+            "status": gate["status"],
+            "seconds": staged(home.home()).manifest["tail_seconds"]["retrieval_report"],
+            "report": dg.MetadataValue.md(verdict.markdown()),
+        },
+        check_results=[_answer("gate", verdict.publishable, {"status": gate["status"], "reasons": reasons})],
+    )
+
+
+@dg.asset(group_name="serving", kinds={"file"}, owners=OWNERS, deps=[retrieval_report])
+def published(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
+    """The build that readers see, switched in one rename; the five newest builds are kept."""
+    with home.home().lock(LOCK_WAIT_S):
+        build_id = publish_build(home.home())
+    return dg.MaterializeResult(metadata={"build": build_id})
+
+
+def _answer(check: str, passed: bool, metadata: dict[str, object]) -> dg.AssetCheckResult:
+    return dg.AssetCheckResult(
+        check_name=check, passed=passed, severity=dg.AssetCheckSeverity.ERROR, metadata=metadata
+    )

@@ -1,0 +1,115 @@
+"""What starts builds without a person: a nightly schedule, a sensor on folders, and the tail after the collections."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import dagster as dg
+
+from pipelines.assets.glue import collections
+from pipelines.build import make_plan
+from pipelines.errors import PalimpsestError
+from pipelines.resources import HomeResource
+from pipelines.store.home import DEFAULT_CORPUS, Home
+
+NIGHTLY = os.environ.get("PALIMPSEST_CRON", "0 2 * * *")
+_LOOK_EVERY_S = 30
+_BATCH = "palimpsest/batch"
+
+build_collection = dg.define_asset_job(
+    "build_collection",
+    dg.AssetSelection.groups("sources", "memories", "relations"),
+    description="Everything of one collection, from its sources to its versions.",
+    partitions_def=collections,
+    executor_def=dg.in_process_executor,
+)
+publish_build = dg.define_asset_job(
+    "publish_build",
+    dg.AssetSelection.groups("serving"),
+    description="Index of all collections, invariants, gate, and the switch that readers see.",
+    executor_def=dg.in_process_executor,
+)
+
+
+def _requests(
+    context: dg.ScheduleEvaluationContext | dg.SensorEvaluationContext, home: Home, batch: str
+) -> Iterator[dg.RunRequest]:
+    """Yields a run for each collection that changed and registers new ones as partitions.
+
+    Where only the tail's code or the golden sets changed, one collection is run all the same: its stages are linked,
+    which costs nothing, and its success starts the tail.
+    """
+    plan = make_plan(home, None)
+    home.remember_sources(plan.collections)
+    context.instance.add_dynamic_partitions(str(collections.name), list(plan.collections))
+    for name in plan.changed or (list(plan.collections)[:1] if plan.tail_only else []):
+        yield dg.RunRequest(run_key=f"{batch}/{name}", partition_key=name, tags={_BATCH: batch})
+
+
+@dg.schedule(
+    cron_schedule=NIGHTLY,
+    job=build_collection,
+    execution_timezone="UTC",
+    description="Rebuilds every collection whose sources, settings or code changed; publishes when the gate agrees.",
+)
+def nightly_rebuild(
+    context: dg.ScheduleEvaluationContext, home: HomeResource
+) -> Iterator[dg.RunRequest | dg.SkipReason]:
+    """Rebuilds what changed; says so where nothing did."""
+    requests = list(_requests(context, home.home(), f"nightly-{context.scheduled_execution_time:%Y%m%dT%H%M}"))
+    yield from requests or [dg.SkipReason("nothing changed since the published build")]
+
+
+@dg.sensor(
+    job=build_collection,
+    minimum_interval_seconds=_LOOK_EVERY_S,
+    description="Rebuilds a collection when a file of its folder was added, changed or removed.",
+)
+def changed_folders(context: dg.SensorEvaluationContext, home: HomeResource) -> Iterator[dg.RunRequest | dg.SkipReason]:
+    """Looks at names, sizes and times first and reads contents only where one of those moved."""
+    look = _look(home.home())
+    if look == context.cursor:
+        yield dg.SkipReason("no file moved")
+        return
+    try:
+        requests = list(_requests(context, home.home(), f"folders-{look}"))
+    except PalimpsestError as e:
+        yield dg.SkipReason(str(e))
+        return
+    context.update_cursor(look)
+    yield from requests or [dg.SkipReason("files were touched, contents are the same")]
+
+
+def _look(home: Home) -> str:
+    import hashlib
+
+    h = hashlib.blake2b(digest_size=8)
+    folders = home.sources.values() or [p.parent for p in DEFAULT_CORPUS.glob("*/collection.yaml")]
+    for folder in sorted(map(Path, folders)):
+        for path in sorted(folder.rglob("*")):
+            stat = path.lstat()
+            h.update(f"{path}\0{stat.st_size}\0{stat.st_mtime_ns}\n".encode("utf-8", "surrogateescape"))
+    return h.hexdigest()
+
+
+@dg.run_status_sensor(
+    run_status=dg.DagsterRunStatus.SUCCESS, monitored_jobs=[build_collection], request_job=publish_build,
+    default_status=dg.DefaultSensorStatus.RUNNING, minimum_interval_seconds=5,
+    description="Publishes once the last collection of a batch is built.",
+)  # fmt: skip
+def publish_after_collections(context: dg.RunStatusSensorContext) -> dg.RunRequest | dg.SkipReason:
+    """Waits for the other collections of the same batch; a collection built by hand is a batch of its own."""
+    run = context.dagster_run
+    if run.tags.get("palimpsest/by") == "cli":
+        return dg.SkipReason("the command line publishes its own builds")
+    batch = run.tags.get(_BATCH, run.run_id)
+    unfinished = context.instance.get_runs_count(
+        dg.RunsFilter(
+            job_name="build_collection",
+            tags={_BATCH: batch},
+            statuses=[dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED],
+        )
+    )
+    if unfinished:
+        return dg.SkipReason(f"{unfinished} collections of {batch} are still being built")
+    return dg.RunRequest(run_key=f"{batch}/tail", job_name="publish_build", tags={_BATCH: batch})

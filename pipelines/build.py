@@ -1,0 +1,276 @@
+"""A build from plan to publication, free of Dagster: what changed, the tail after the stages, and the summary."""
+
+import datetime as dt
+import hashlib
+import shutil
+import time
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from pipelines.code import code_hash
+from pipelines.config import CollectionConfig, find_collections, load_collection
+from pipelines.corpus.ingest import source_state
+from pipelines.decisions import Decisions, read_decisions
+from pipelines.errors import PalimpsestError
+from pipelines.progress import say
+from pipelines.stages import STAGES, Partition, embedding_store, linked_marker, run_stage, store_name
+from pipelines.store.builds import Build, publish, published, staged
+from pipelines.store.files import file_hash
+from pipelines.store.home import DEFAULT_CORPUS, Home
+from pipelines.store.ids import content_id
+from pipelines.store.log import IngestLog
+
+INDEXED = (
+    "documents", "document_texts", "document_relations", "chunks", "memories", "embed_inputs", "entities", "mentions",
+    "topics", "topic_edges", "topic_memories", "candidate_pairs", "relations", "versions", "rejects",
+)  # fmt: skip
+_DIGESTED = ("documents", "chunks", "memories", "entities", "mentions", "topics", "relations", "versions")
+_NOT_DIGESTED = {"seq", "evidence", "provenance"}
+_TAIL_CODE = ("pipelines.store.index", "eval.judge")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a build will do: every collection of the home, and those whose inputs changed since the published build."""
+
+    home: Home
+    collections: dict[str, Path]
+    changed: tuple[str, ...]
+    tail_only: bool
+
+    @property
+    def nothing_to_do(self) -> bool:
+        """True where the published build is what a build would make again."""
+        return not self.changed and not self.tail_only
+
+
+def tail_logic(collections: dict[str, Path]) -> str:
+    """Returns the hash of the code and judgements that the tail (index, report, gate) depends on."""
+    judged = [
+        file_hash(path) if path.exists() else ""
+        for name in sorted(collections)
+        for path in (Path("data/golden") / f"{name}.jsonl", Path("data/baselines") / f"{name}.json")
+    ]
+    return content_id(code_hash(_TAIL_CODE), *judged)
+
+
+def make_plan(home: Home, corpora: list[Path] | None, only: list[str] | None = None) -> Plan:
+    """Finds the collections and which of them changed; reads every source's bytes, and nothing else.
+
+    Args:
+        home: the home.
+        corpora: folders of collections; None means the folders this home knows, or data/corpora for a new home.
+        only: names of the collections to build; None means all of the corpora.
+
+    Raises:
+        PalimpsestError: a collection is missing or its settings are wrong.
+    """
+    if corpora is None:
+        found = {n: f for n, f in home.sources.items() if f.is_dir()} or find_collections([DEFAULT_CORPUS])
+    else:
+        found = find_collections(corpora)
+    for name in only or ():
+        if name not in found:
+            raise PalimpsestError(f"--collection {name}: not in the corpus; it has {', '.join(found)}")
+    wanted = {n: f for n, f in found.items() if not only or n in only}
+    current = published(home)
+    manifest = current.manifest if current else {}
+    decisions = read_decisions(home.decisions)
+    done = manifest.get("fingerprints", {})
+    changed = tuple(n for n, f in wanted.items() if done.get(n) != _fingerprint_on_disk(f, decisions))
+    kept = [n for n in manifest.get("fingerprints", {}) if n not in wanted]
+    tail_only = not changed and manifest.get("tail_logic") != tail_logic(dict.fromkeys([*wanted, *kept], Path()))
+    return Plan(home, wanted, changed, tail_only)
+
+
+def _fingerprint_on_disk(folder: Path, decisions: Decisions) -> str:
+    config = load_collection(folder)
+    state = source_state(folder, config, decisions)
+    return _fingerprint(config, folder, decisions, ((uri, digest) for uri, (_, digest) in state.items()))
+
+
+def _fingerprint_in_log(home: Home, name: str, decisions: Decisions) -> str | None:
+    folder = home.sources.get(name)
+    if folder is None or not folder.is_dir():
+        return None
+    current = IngestLog(home.log / name).current()
+    return _fingerprint(load_collection(folder), folder, decisions, current.select("uri", "content_hash").iter_rows())
+
+
+def _fingerprint(
+    config: CollectionConfig, folder: Path, decisions: Decisions, sources: Iterable[tuple[str, str]]
+) -> str:
+    """Hashes all that the stages of a collection depend on; `sources` gives (uri, content hash)."""
+    relations = folder / config.document_relations if config.document_relations else None
+    return content_id(
+        config.model_dump_json(),
+        decisions.key,
+        code_hash(("pipelines.corpus.ingest", *sorted({m for s in STAGES.values() for m in s.modules}))),
+        store_name(),
+        file_hash(relations) if relations and relations.is_file() else "",
+        *(f"{uri}\0{content_hash}" for uri, content_hash in sorted(sources)),
+    )
+
+
+def partition(home: Home, name: str, folder: Path) -> Partition:
+    """Returns what the stages of one collection run on: the staged build, based on the published one.
+
+    Raises:
+        PalimpsestError: the folder's settings do not load, or bear another name.
+    """
+    config = load_collection(folder)
+    if config.name != name:
+        raise PalimpsestError(f"collection.yaml: name is {config.name!r} now, was {name!r}; rename it back ({folder})")
+    return Partition(home, staged(home), published(home), config, folder, read_decisions(home.decisions))
+
+
+def index_build(home: Home) -> dict[str, Any]:
+    """Completes the staged build: takes unchanged collections over, writes the index and the manifest; returns it."""
+    say("stage index")
+    build, base = staged(home), published(home)
+    for name in base.collections if base else ():
+        if name not in build.collections:
+            assert base is not None
+            build.adopt(base, name)
+            for stage in STAGES:
+                build.write_marker(name, stage, linked_marker(base.marker(name, stage) or {}))
+    return finish_build(home, build, (base.manifest if base else {}).get("fingerprints", {}))
+
+
+def finish_build(home: Home, build: Build, old_fingerprints: dict[str, str]) -> dict[str, Any]:
+    """Writes the index and the manifest of a build whose tables are complete; returns the manifest."""
+    from pipelines.store.index import write_index
+
+    started = time.perf_counter()
+    tables = build.tables(INDEXED)
+    settings = index_settings(home, build)
+    stats = write_index(tables, embedding_store(home).vectors, build.index, {"build_id": build.build_id, **settings})
+    decisions = read_decisions(home.decisions)
+    prints = {c: _fingerprint_in_log(home, c, decisions) or old_fingerprints.get(c) for c in build.collections}
+    manifest = {
+        "build_id": build.build_id,
+        "created_at": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        "fingerprints": prints,
+        "tail_logic": tail_logic(dict.fromkeys(build.collections, Path())),
+        "digest": digest(tables),
+        "documents": tables["documents"].filter("is_current").height,
+        "chunks": tables["chunks"].height,
+        "memories": tables["memories"].height,
+        "relations": _counts(tables["relations"]),
+        "retired": tables["versions"].filter(~pl.col("is_latest")).height,
+        "rejects": tables["rejects"].height,
+        "markers": {c: {s: build.marker(c, s) or {} for s in STAGES} for c in build.collections},
+        "settings": settings,
+        "index": {"seconds": time.perf_counter() - started, **stats.__dict__},
+        "gate": {"status": "unjudged"},
+        "tail_seconds": {},
+    }  # fmt: skip
+    build.write_manifest(manifest)
+    return manifest
+
+
+def index_settings(home: Home, build: Build) -> dict[str, Any]:
+    """Returns what the index must know of each collection: unit, default user, strategy, which is the default."""
+    current = published(home)
+    known = current.manifest.get("settings", {}).get("collections", {}) if current else {}
+    collections = {}
+    for name in build.collections:
+        folder = home.sources.get(name)
+        if folder and (folder / "collection.yaml").is_file():
+            collections[name] = load_collection(folder).model_dump(include={"user_id", "default", "unit"})
+        else:
+            collections[name] = known.get(name, {})
+    return {"model_id": store_name(), "collections": collections, "strategies": dict.fromkeys(collections, "hybrid")}
+
+
+def _counts(relations: pl.DataFrame) -> dict[str, int]:
+    counts = Counter(relations["label"])
+    return {label: counts.get(label, 0) for label in ("UPDATE", "EXTEND", "DERIVE", "NONE")}
+
+
+def digest(tables: dict[str, pl.DataFrame]) -> str:
+    """Returns 32 hex digits over the sorted rows of a build: no floats, times, build numbers, usage or vectors."""
+    h = hashlib.blake2b(digest_size=16)
+    for name in _DIGESTED:
+        frame = tables[name]
+        columns = [
+            c for c, t in frame.schema.items()
+            if not (t.is_float() or t.is_temporal() or c in _NOT_DIGESTED)
+        ]  # fmt: skip
+        if name == "relations":
+            columns = ["relation_id", "label"]
+        frame = frame.select(columns).with_columns(
+            pl.col(c).list.join("\x1f") for c in columns if frame.schema[c] == pl.List(pl.String)
+        )
+        h.update(name.encode() + b"\0")
+        h.update(frame.sort(pl.all(), nulls_last=True).write_csv(null_value="\x00").encode())
+    return h.hexdigest()
+
+
+def record(build: Build, stage: str, seconds: float, **fields: Any) -> None:
+    """Adds a tail stage's time, and fields, to the manifest of the build."""
+    manifest = build.manifest
+    manifest["tail_seconds"][stage] = seconds
+    build.write_manifest(manifest | fields)
+
+
+def run_without_dagster(home: Home, plan: Plan) -> Build:
+    """Builds and publishes in plain calls, ungated: for throw-away homes of suites, benches and tests."""
+    home.create()
+    home.remember_sources(plan.collections)
+    for name in plan.changed:
+        for stage in STAGES:
+            run_stage(partition(home, name, plan.collections[name]), stage)
+    index_build(home)
+    publish_build(home)
+    current = published(home)
+    assert current is not None
+    return current
+
+
+def publish_build(home: Home) -> str:
+    """Makes the staged build the published one; returns its id.
+
+    Raises:
+        PalimpsestError: the staged build has no manifest, so it is unfinished.
+    """
+    say("stage published")
+    build = staged(home)
+    if not build.manifest:
+        raise PalimpsestError(f"home {home.path}: no finished build is staged; run palimpsest build first")
+    publish(home, build)
+    return build.build_id
+
+
+def discard_staged(home: Home) -> None:
+    """Removes the staged build, where there is one."""
+    shutil.rmtree(staged(home).path, ignore_errors=True)
+
+
+def summary(home: Home, build: Build, extra: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Returns the JSON that `build --json` prints, from the build's manifest and stage markers."""
+    m = build.manifest
+    current = published(home)
+    seconds: Counter[str] = Counter()
+    work: Counter[str] = Counter({"embeddings": 0, "lm_calls": 0, "graph_writes": 0})
+    for stages in m["markers"].values():
+        for stage, marker in stages.items():
+            load = marker.get("numbers", {}).get("load_model_s", 0.0)
+            seconds[stage] += marker.get("seconds", 0.0) - load
+            seconds["load_model"] += load
+            work.update(marker.get("work", {}))
+    seconds["index"] = m["index"]["seconds"]
+    seconds.update(m.get("tail_seconds", {}))
+    fields = ("digest", "documents", "chunks", "memories", "relations", "retired", "rejects", "gate")
+    return {
+        "build_id": build.build_id,
+        "published": bool(current and current.build_id == build.build_id),
+        **{k: m[k] for k in fields},
+        "work": dict(work),
+        "seconds": {k: round(v, 3) for k, v in seconds.items()},
+    } | (extra or {})

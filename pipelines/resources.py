@@ -1,0 +1,24 @@
+"""What the assets need from outside: which home they write."""
+
+from pathlib import Path
+
+import dagster as dg
+
+from pipelines.store.home import DEFAULT_HOME, Home, home_from_environment
+
+
+class HomeResource(dg.ConfigurableResource):
+    """The home that assets read and write. Empty means PALIMPSEST_HOME, else data/home."""
+
+    path: str = ""
+    embeddings_path: str = ""
+
+    def home(self) -> Home:
+        """Returns the home, its folders made."""
+        embeddings = Path(self.embeddings_path) if self.embeddings_path else None
+        home = Home(Path(self.path), embeddings) if self.path else home_from_environment()
+        home.create()
+        return home
+
+
+__all__ = ["DEFAULT_HOME", "HomeResource"]

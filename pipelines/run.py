@@ -1,0 +1,137 @@
+"""`palimpsest build`: the asset graph in this process, one run for each changed collection and one for the tail."""
+
+import os
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+from pipelines.build import Plan, discard_staged, make_plan, summary
+from pipelines.errors import ComponentFailed, PalimpsestError, Refused
+from pipelines.progress import say
+from pipelines.stages import STAGES
+from pipelines.store.builds import Build, published, staged
+from pipelines.store.home import Home
+
+_LOCK_WAIT_S = 5.0
+_QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+_BY = {"palimpsest/by": "cli"}
+_DAGSTER_YAML = """\
+# Everything Dagster keeps lies beside this file. Runs of one home do not overlap: it has one writer.
+telemetry:
+  enabled: false
+concurrency:
+  runs:
+    max_concurrent_runs: 1
+"""
+
+
+def build(home: Home, corpora: list[Path] | None, only: list[str] | None = None) -> dict[str, Any]:
+    """Builds what changed and publishes it if the gate agrees; returns the summary that `build --json` prints.
+
+    Raises:
+        PalimpsestError: settings are wrong, or another process is writing the home.
+        ComponentFailed: a stage failed; what was finished is kept for the next run.
+    """
+    started = time.perf_counter()
+    plan = make_plan(home, corpora, only)
+    home.create()
+    with home.lock(_LOCK_WAIT_S):
+        home.remember_sources(plan.collections)
+        if plan.nothing_to_do:
+            current = published(home)
+            assert current is not None
+            return _nothing(home, current, started)
+        _run_graph(home, plan)
+        return summary(
+            home, _last(home), {"changed": list(plan.changed), "wall_s": round(time.perf_counter() - started, 3)}
+        )
+
+
+def _last(home: Home) -> Build:
+    """The build just made: still staged where the gate closed, else the published one."""
+    made = staged(home)
+    if made.manifest:
+        return made
+    current = published(home)
+    if current is None:
+        raise ComponentFailed(f"home {home.path}: the run ended without a build; run again")
+    return current
+
+
+def _nothing(home: Home, current: Build, started: float) -> dict[str, Any]:
+    done = summary(home, current)
+    done["work"] = dict.fromkeys(done["work"], 0)
+    done["seconds"] = dict.fromkeys([*STAGES, "load_model"], 0.0) | {"plan": round(time.perf_counter() - started, 3)}
+    return done | {"changed": [], "wall_s": round(time.perf_counter() - started, 3)}
+
+
+def write_dagster_yaml(home: Home) -> None:
+    """Makes the home's DAGSTER_HOME: telemetry off, one run at a time."""
+    path = home.dagster / "dagster.yaml"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(_DAGSTER_YAML)
+
+
+def _run_graph(home: Home, plan: Plan) -> None:
+    write_dagster_yaml(home)
+    os.environ["DAGSTER_HOME"] = str(home.dagster.resolve())
+    import dagster as dg
+
+    from pipelines.assets.glue import collections
+    from pipelines.definitions import defs
+    from pipelines.resources import HomeResource
+
+    resources = {"home": HomeResource(path=str(home.path), embeddings_path=str(home.embeddings_path or ""))}
+    with dg.DagsterInstance.get() as instance:
+        instance.add_dynamic_partitions(str(collections.name), list(plan.collections))
+        common: dict[str, Any] = {"instance": instance, "resources": resources, "run_config": _QUIET, "tags": _BY}
+        job = defs.resolve_job_def("build_collection")
+        for name in plan.changed:
+            say(f"collection {name}")
+            _check(job.execute_in_process(partition_key=name, raise_on_error=False, **common))
+        if plan.tail_only or plan.changed:
+            tail = defs.resolve_job_def("publish_build").execute_in_process(raise_on_error=False, **common)
+            waiting = staged(home).manifest
+            if broken := waiting.get("violations"):
+                raise Refused(f"build {waiting['build_id']} is staged, not published: {'; '.join(broken[:3])}")
+            if waiting.get("gate", {}).get("status") != "failed":
+                _check(tail)
+
+
+def _check(result: Any) -> None:
+    """Turns a failed run into the error that caused it."""
+    if result.success:
+        return
+    for event in result.all_events:
+        if event.is_step_failure:
+            error = event.step_failure_data.error
+            while error.cause is not None:
+                error = error.cause
+            if os.environ.get("PALIMPSEST_DEBUG"):
+                say(error.to_string())
+            message = error.message.strip().splitlines()[0]
+            name, _, text = message.partition(": ")
+            kind = PalimpsestError if name.endswith("PalimpsestError") else ComponentFailed
+            raise kind(text if kind is PalimpsestError else f"stage {event.step_key}: {message}; run again")
+    raise ComponentFailed("the run failed before its first stage; see the Dagster UI")
+
+
+def serve_ui(home: Home, port: int) -> int:
+    """Runs `dagster dev` on the home until it is stopped; returns its exit code."""
+    import subprocess
+    import sys
+
+    home.create()
+    write_dagster_yaml(home)
+    environment = os.environ | {
+        "DAGSTER_HOME": str(home.dagster.resolve()),
+        "PALIMPSEST_HOME": str(home.path.resolve()),
+    }
+    dagster = shutil.which("dagster", path=str(Path(sys.executable).parent)) or "dagster"
+    command = [dagster, "dev", "-w", "workspace.yaml", "-h", "127.0.0.1", "-p", str(port)]
+    return subprocess.run(command, env=environment, check=False).returncode  # noqa: S603
+
+
+__all__ = ["build", "discard_staged", "serve_ui", "write_dagster_yaml"]

@@ -1,0 +1,354 @@
+"""The stages of a build, from sources to versions: what each reads, writes and depends on, and how one is run.
+
+A stage is a pure function of tables (and of the ingest log, for the first). It is cached by the hash of its inputs, its
+settings and the source of its modules: where the published build has the same key, its tables are linked, not made
+again. Where only the inputs changed, the stage gets its earlier tables and does the difference. Dagster, the command
+line and tests all run stages through `run_stage`.
+"""
+
+import datetime as dt
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from pipelines.code import code_hash
+from pipelines.config import CollectionConfig
+from pipelines.decisions import Decisions
+from pipelines.progress import progress, say
+from pipelines.store.builds import Build
+from pipelines.store.embeddings import EmbeddingStore
+from pipelines.store.files import link
+from pipelines.store.home import Home
+from pipelines.store.ids import content_id
+from pipelines.store.log import IngestLog
+from pipelines.store.tables import SCHEMAS
+
+_SHOWN = 5
+_COMMIT_EVERY = 4096  # texts: what a kill can cost
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a stage did that costs: an unchanged build does none of it."""
+
+    embeddings: int = 0
+    lm_calls: int = 0
+    graph_writes: int = 0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The tables a stage made, its work, and numbers to show beside it."""
+
+    tables: dict[str, pl.DataFrame]
+    work: Work = field(default_factory=Work)
+    numbers: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Partition:
+    """One collection of one build in the making: what a stage runs on."""
+
+    home: Home
+    build: Build
+    base: Build | None
+    config: CollectionConfig
+    folder: Path
+    decisions: Decisions
+
+    @property
+    def name(self) -> str:
+        """The collection's name."""
+        return self.config.name
+
+    @property
+    def log(self) -> IngestLog:
+        """The collection's ingest log."""
+        return IngestLog(self.home.log / self.name)
+
+    def table(self, name: str) -> pl.DataFrame:
+        """Returns a table of the build in the making."""
+        return self.build.table(self.name, name)
+
+    def memory_vectors(self, memories: pl.DataFrame) -> np.ndarray:
+        """Returns one unit vector for each memory, shape (n, 384): of its text, or the mean of its windows."""
+        inputs = self.table("embed_inputs").sort("memory_id", "ordinal")
+        row = dict(zip(memories["memory_id"], range(memories.height), strict=True))
+        rows = np.fromiter((row[m] for m in inputs["memory_id"]), np.int64, inputs.height)
+        out = np.zeros((memories.height, 384), np.float32)
+        np.add.at(out, rows, embedding_store(self.home).vectors(inputs["text_hash"].to_list()))
+        return out / np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-9)
+
+
+Before = Callable[[str], pl.DataFrame]
+"""Reads a table of the published build, made by the same code and settings."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A named step. A change of `modules` or of the `settings` it reads makes it run again."""
+
+    name: str
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    modules: tuple[str, ...]
+    run: Callable[[Partition, Before | None], Outcome]
+    settings: Callable[[Partition], object] = lambda p: ""
+
+
+def _documents(p: Partition, before: Before | None) -> Outcome:
+    from pipelines.memory.documents import document_tables
+
+    tables, nowhere = document_tables(p.log, p.config, p.folder)
+    for relation in nowhere[:_SHOWN]:
+        say(f"ignored: {relation}: no such source in {p.name}")
+    return Outcome(tables, numbers={"relations_to_nowhere": float(len(nowhere))})
+
+
+def _chunks(p: Partition, before: Before | None) -> Outcome:
+    from pipelines.corpus.chunks import chunk_table
+
+    earlier = (before("documents"), before("chunks")) if before else None
+    return Outcome({"chunks": chunk_table(p.table("documents"), p.table("document_texts"), p.config, earlier)})
+
+
+def _memories(p: Partition, before: Before | None) -> Outcome:
+    from pipelines.memory.form import form_memories
+
+    earlier = (before("memories"), before("embed_inputs")) if before else None
+    memories, inputs = form_memories(p.table("documents"), p.table("chunks"), p.config, earlier)
+    return Outcome({"memories": memories, "embed_inputs": inputs})
+
+
+def _embeddings(p: Partition, before: Before | None) -> Outcome:
+    store = embedding_store(p.home)
+    inputs = p.table("embed_inputs").unique("text_hash", keep="any").sort("text_hash")
+    todo = inputs.filter(pl.col("text_hash").is_in(list(store.missing(inputs["text_hash"]))))
+    numbers: dict[str, float] = {"load_model_s": 0.0, "texts_per_s": 0.0}
+    if todo.height:
+        from pipelines.memory.embed import load_embedder
+
+        started = time.perf_counter()
+        embedder = load_embedder()
+        numbers["load_model_s"] = time.perf_counter() - started
+        started = time.perf_counter()
+        _embed(embedder, store, todo)
+        numbers["texts_per_s"] = todo.height / (time.perf_counter() - started)
+    store.compact()
+    numbers |= {"texts": inputs.height, "reused": inputs.height - todo.height}
+    return Outcome({}, Work(embeddings=todo.height), numbers)
+
+
+def _embed(embedder: Any, store: EmbeddingStore, todo: pl.DataFrame) -> None:
+    hashes, texts = todo["text_hash"].to_list(), todo["text"].to_list()
+    waiting: list[tuple[list[int], np.ndarray]] = []
+
+    def commit() -> None:
+        if waiting:
+            rows = [i for batch, _ in waiting for i in batch]
+            store.append([hashes[i] for i in rows], np.concatenate([v for _, v in waiting]))
+            waiting.clear()
+
+    with progress("embed", len(texts), "texts") as advance:
+
+        def done(batch: list[int], vectors: np.ndarray) -> None:
+            waiting.append((batch, vectors))
+            advance(len(batch))
+            if sum(len(b) for b, _ in waiting) >= _COMMIT_EVERY:
+                commit()
+
+        embedder.encode(texts, done)
+    commit()
+
+
+def store_name(_: Partition | None = None) -> str:
+    """Returns the name of the vector space that a build on this machine uses."""
+    from pipelines.memory.embed import vector_space
+
+    return vector_space()
+
+
+def embedding_store(home: Home) -> EmbeddingStore:
+    """Returns the home's store of vectors for this machine's embedder."""
+    return EmbeddingStore(home.embeddings / store_name())
+
+
+def _entities(p: Partition, before: Before | None) -> Outcome:
+    from pipelines.memory.entities import entity_tables
+
+    earlier = before("surfaces") if before else None
+    return Outcome(entity_tables(p.table("memories"), p.table("documents"), earlier))
+
+
+def _topics(p: Partition, before: Before | None) -> Outcome:
+    from pipelines.memory.topics import build_topics
+
+    memories = p.table("memories")
+    topics, edges, held = build_topics(memories, p.table("documents"), p.memory_vectors(memories))
+    return Outcome({"topics": topics, "topic_edges": edges, "topic_memories": held})
+
+
+def _candidate_pairs(p: Partition, before: Before | None) -> Outcome:
+    from pipelines.memory.candidates import Inputs, Previous, candidate_pairs
+
+    reads = STAGES["candidate_pairs"].reads
+    inputs = Inputs(*(p.table(t) for t in reads))
+    earlier = Previous(Inputs(*(before(t) for t in reads)), before("candidate_pairs")) if before else None
+    return Outcome({"candidate_pairs": candidate_pairs(inputs, p.memory_vectors(inputs.memories), earlier)})
+
+
+def _relations(p: Partition, before: Before | None) -> Outcome:
+    from pipelines.memory.relations import OfflineLabeler, label_pairs
+
+    earlier = before("relations") if before else None
+    relations, usage = label_pairs(p.table("candidate_pairs"), p.table("memories"), OfflineLabeler(), earlier)
+    return Outcome({"relations": relations}, Work(lm_calls=int(usage.get("lm_calls", 0))), dict(usage))
+
+
+def _versions(p: Partition, before: Before | None) -> Outcome:
+    from pipelines.memory.versions import versions
+
+    tables = [p.table(t) for t in ("memories", "relations", "documents", "document_relations")]
+    frame = versions(*tables, p.decisions)
+    return Outcome({"versions": frame}, numbers={"retired": float((~frame["is_latest"]).sum())})
+
+
+STAGES: dict[str, Stage] = {
+    s.name: s
+    for s in (
+        Stage(
+            "documents", (), ("documents", "document_texts", "document_relations", "rejects"),
+            ("pipelines.memory.documents",), _documents, lambda p: _log_key(p),
+        ),
+        Stage(
+            "chunks", ("documents", "document_texts"), ("chunks",),
+            ("pipelines.corpus.chunks",), _chunks,
+            lambda p: p.config.unit,
+        ),
+        Stage(
+            "memories", ("documents", "chunks"), ("memories", "embed_inputs"), ("pipelines.memory.form",), _memories,
+            lambda p: (p.config.unit, p.config.retention_days),
+        ),
+        Stage("embeddings", ("embed_inputs",), (), ("pipelines.memory.embed",), _embeddings, store_name),
+        Stage(
+            "entities", ("memories", "documents"), ("entities", "mentions", "surfaces"),
+            ("pipelines.memory.entities",), _entities,
+        ),
+        Stage(
+            "topics", ("memories", "documents", "embed_inputs"), ("topics", "topic_edges", "topic_memories"),
+            ("pipelines.memory.topics",), _topics, store_name,
+        ),
+        Stage(
+            "candidate_pairs", ("memories", "embed_inputs", "mentions", "documents"), ("candidate_pairs",),
+            ("pipelines.memory.candidates",), _candidate_pairs, store_name,
+        ),
+        Stage(
+            "relations", ("memories", "candidate_pairs"), ("relations",), ("pipelines.memory.relations",), _relations,
+        ),
+        Stage(
+            "versions", ("memories", "relations", "documents", "document_relations"), ("versions",),
+            ("pipelines.memory.versions",), _versions, lambda p: p.decisions.key,
+        ),
+    )
+}  # fmt: skip
+
+
+def _log_key(p: Partition) -> object:
+    rows = p.log.versions().select("uri", "content_hash", "ordinal", "text_key", pl.col("gone_at").is_null())
+    relations = p.folder / p.config.document_relations if p.config.document_relations else None
+    stated = relations.read_bytes().hex() if relations and relations.is_file() else ""
+    return (p.config.model_dump_json(), stated, rows.rows())
+
+
+def ingest(p: Partition, now: dt.datetime) -> int:
+    """Brings the collection's ingest log up to its folder; returns how many sources were read.
+
+    `on_removed: delete` and tombstones take what they name out of the log for good.
+    """
+    from pipelines.corpus.ingest import ingest as read_sources
+    from pipelines.corpus.ingest import source_state
+    from pipelines.corpus.read import Limits
+
+    sources = source_state(p.folder, p.config, p.decisions)
+    read = read_sources(p.log, p.config, sources, p.decisions, Limits(), now)
+    gone = {u for u in p.log.versions()["uri"].unique() if p.decisions.hides_document(p.name, u)}
+    if p.config.on_removed == "delete":
+        gone |= set(p.log.versions()["uri"]) - set(sources)
+    if gone:
+        p.log.forget(gone)
+    return read
+
+
+def run_stage(p: Partition, name: str, now: dt.datetime | None = None) -> dict[str, Any]:
+    """Runs one stage of one collection, or links what the published build has; returns its marker.
+
+    The marker holds `key`, `logic`, `outputs` (table -> hash), `seconds`, `work`, `numbers` and `how` it was got.
+    """
+    stage = STAGES[name]
+    say(f"stage {name}")
+    started = time.perf_counter()
+    if name == "documents":
+        ingest(p, now or dt.datetime.now(dt.UTC))
+    logic = content_id(code_hash(stage.modules), *_schema_of(stage.writes))
+    key = content_id(logic, repr(stage.settings(p)), *(_input_hash(p, t) for t in stage.reads))
+    found, how = p.build.marker(p.name, name), "kept"
+    if not _matches(found, key, p.build, p.name):
+        found = p.base.marker(p.name, name) if p.base else None
+        if p.base is not None and _matches(found, key, p.base, p.name):
+            how = "linked"
+            p.build.write_marker(p.name, name, None)
+            for table in stage.writes:
+                link(p.base.table_path(p.name, table), p.build.table_path(p.name, table))
+        else:
+            return _compute(p, stage, key, logic, started)
+    assert found is not None
+    marker = linked_marker(found) | {"seconds": time.perf_counter() - started, "how": how}
+    p.build.write_marker(p.name, name, marker)
+    return marker
+
+
+def linked_marker(marker: dict[str, Any]) -> dict[str, Any]:
+    """Returns the marker of a stage whose tables were taken over as they are: no time, no work."""
+    numbers = {k: 0.0 if k.endswith("_s") else v for k, v in marker["numbers"].items()}
+    return marker | {"numbers": numbers, "seconds": 0.0, "work": Work().__dict__, "how": "linked"}
+
+
+def _compute(p: Partition, stage: Stage, key: str, logic: str, started: float) -> dict[str, Any]:
+    earlier = p.base.marker(p.name, stage.name) if p.base else None
+    base = p.base
+    before: Before | None = None
+    if base is not None and earlier and earlier["logic"] == logic:
+        before = lambda table: base.table(p.name, table)  # noqa: E731
+    p.build.write_marker(p.name, stage.name, None)
+    outcome = stage.run(p, before)
+    outputs = {t: p.build.write_table(p.name, t, outcome.tables[t]) for t in stage.writes}
+    rows = {f"{t}_rows": float(outcome.tables[t].height) for t in stage.writes}
+    marker = {
+        "key": key, "logic": logic, "outputs": outputs, "work": outcome.work.__dict__,
+        "numbers": rows | outcome.numbers, "seconds": time.perf_counter() - started, "how": "done",
+    }  # fmt: skip
+    p.build.write_marker(p.name, stage.name, marker)
+    return marker
+
+
+def _matches(marker: dict[str, Any] | None, key: str, build: Build, collection: str) -> bool:
+    return bool(marker) and marker["key"] == key and all(
+        build.table_path(collection, t).exists() for t in marker["outputs"]
+    )  # fmt: skip
+
+
+def _input_hash(p: Partition, table: str) -> str:
+    producer = next(s for s in STAGES.values() if table in s.writes)
+    marker = p.build.marker(p.name, producer.name)
+    if marker is None:
+        raise KeyError(f"{table}: stage {producer.name} has not run in build {p.build.build_id}")
+    return str(marker["outputs"][table])
+
+
+def _schema_of(tables: Iterable[str]) -> list[str]:
+    return [f"{t}:{SCHEMAS[t]}" for t in tables]

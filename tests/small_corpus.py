@@ -1,0 +1,36 @@
+"""A corpus of a few lines that shows every kind of relation; tests write it where they need it."""
+
+import json
+from pathlib import Path
+
+TURNS = [
+    ("s1", "ann", "Ann", "The deadline of project Heron is 12 March.", "2026-02-01T09:00:00Z"),
+    ("s1", "ann", "Ann", "I prefer tea in the morning.", "2026-02-01T09:01:00Z"),
+    ("s2", "ann", "Ann", "The deadline of project Heron is now 20 April instead of 12 March.", "2026-03-01T09:00:00Z"),
+    ("s3", "bob", "Bob", "My locker code is quixotic-77.", "2026-02-03T10:00:00Z"),
+    ("s3", "bob", "Bob", "The canteen closes at three.", "2026-02-03T10:01:00Z"),
+]
+
+
+def write_chats(corpus: Path, turns: list[tuple[str, str, str, str, str]] = TURNS, name: str = "chats") -> Path:
+    """Writes one collection of conversations and returns the corpus folder."""
+    folder = corpus / name
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "collection.yaml").write_text(f"name: {name}\ndescription: small talk\nunit: turn\nuser_id: ann\n")
+    keys = ("session_id", "user_id", "speaker", "text", "timestamp")
+    lines = [json.dumps(dict(zip(keys, turn, strict=True))) for turn in turns]
+    (folder / "turns.jsonl").write_text("\n".join(lines) + "\n")
+    return corpus
+
+
+def write_notes(corpus: Path, notes: dict[str, str], name: str = "notes", **settings: str) -> Path:
+    """Writes one collection of text files and returns the corpus folder."""
+    folder = corpus / name
+    folder.mkdir(parents=True, exist_ok=True)
+    extra = "".join(f"{k}: {v}\n" for k, v in settings.items())
+    (folder / "collection.yaml").write_text(f"name: {name}\ndescription: notes\n{extra}")
+    for uri, text in notes.items():
+        path = folder / uri
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return corpus
