@@ -294,8 +294,8 @@ def run_stage(p: Partition, name: str, now: dt.datetime | None = None) -> dict[s
     started = time.perf_counter()
     if name == "documents":
         ingest(p, now or dt.datetime.now(dt.UTC))
-    logic = content_id(code_hash(stage.modules), *_schema_of(stage.writes))
-    key = content_id(logic, repr(stage.settings(p)), *(_input_hash(p, t) for t in stage.reads))
+    logic = content_id(code_hash(stage.modules), repr(stage.settings(p)), *_schema_of(stage.writes))
+    key = content_id(logic, *(_input_hash(p, t) for t in stage.reads))
     found, how = p.build.marker(p.name, name), "kept"
     if not _matches(found, key, p.build, p.name):
         found = p.base.marker(p.name, name) if p.base else None

@@ -1,11 +1,13 @@
 """The chunks table: the spans of every document version, the newest version of a document winning a shared span."""
 
 import json
+from collections.abc import Sequence
 
 import polars as pl
 
 from pipelines.config import CollectionConfig
 from pipelines.corpus.chunk import chunk_documents
+from pipelines.corpus.tokens import count_tokens_batch
 from pipelines.corpus.types import ExtractedDocument
 from pipelines.store.ids import content_id
 from pipelines.store.tables import conform, empty
@@ -36,7 +38,8 @@ def chunk_table(
             pl.col("was_current").is_null() | (pl.col("is_current") & ~pl.col("was_current"))
         )
         carried = before[1].join(documents, on="document_id", how="semi")
-    fresh = _chunk(todo.join(texts, on="document_id", how="left", maintain_order="left"), config)
+    counts = dict(before[1].select("text", "token_count").iter_rows()) if before is not None else {}
+    fresh = _chunk(todo.join(texts, on="document_id", how="left", maintain_order="left"), config, counts)
     seq = documents.select("document_id", "seq", "is_current")
     rows = (
         pl.concat([carried, fresh])
@@ -47,7 +50,14 @@ def chunk_table(
     return conform("chunks", rows.drop("seq", "is_current").sort("document_id", "ordinal", "chunk_id"))
 
 
-def _chunk(rows: pl.DataFrame, config: CollectionConfig) -> pl.DataFrame:
+def _chunk(rows: pl.DataFrame, config: CollectionConfig, counts: dict[str, int]) -> pl.DataFrame:
+    """Cuts documents into chunks; `counts` are the token counts of texts that an earlier build counted."""
+
+    def count_tokens(texts: Sequence[str]) -> list[int]:
+        unknown = [t for t in dict.fromkeys(texts) if t not in counts]
+        counts.update(zip(unknown, count_tokens_batch(unknown), strict=True))
+        return [counts[t] for t in texts]
+
     documents = [
         ExtractedDocument.from_json(
             {
@@ -60,7 +70,7 @@ def _chunk(rows: pl.DataFrame, config: CollectionConfig) -> pl.DataFrame:
     ]  # fmt: skip
     out: list[dict[str, object]] = []
     for document_id, document, chunks in zip(
-        rows["document_id"], documents, chunk_documents(documents, config.unit), strict=True
+        rows["document_id"], documents, chunk_documents(documents, config.unit, count_tokens), strict=True
     ):
         occurrences: dict[str, int] = {}
         for chunk in chunks:

@@ -7,7 +7,7 @@ from itertools import islice
 from pipelines.corpus.builder import TextBuilder, title_from_uri
 from pipelines.corpus.encodings import decode
 from pipelines.corpus.grid import GridLimits, add_grid
-from pipelines.corpus.limits import Limits, Source, listed
+from pipelines.corpus.limits import Limits, Source
 from pipelines.corpus.types import ExtractedDocument, Extraction
 from pipelines.errors import Rejected
 
@@ -18,7 +18,7 @@ _SAMPLE_ROWS, _SAMPLE_CHARS = 50, 200_000
 def read_csv(source: Source, limits: Limits) -> Extraction:
     """Reads a table of text in any common encoding and with any common delimiter.
 
-    Rows of another length than most are kept as they are and counted as a problem.
+    Rows of another length than most are kept as they are; `metadata.columns` is the usual one.
 
     Raises:
         Rejected: binary, unknown encoding, empty, too long or of too many rows.
@@ -38,10 +38,6 @@ def read_csv(source: Source, limits: Limits) -> Extraction:
         raise Rejected("empty: the table holds no row")
     widths = Counter(map(len, rows))
     usual = max(widths, key=lambda w: (widths[w], w))
-    odd = len(rows) - widths[usual]
-    problems = (
-        [f"{odd} of {len(rows)} rows have another number of columns than {usual}; kept as they are"] if odd else []
-    )
     builder = TextBuilder(limits.max_chars)
     add_grid(builder, rows)
     document = ExtractedDocument(
@@ -52,7 +48,7 @@ def read_csv(source: Source, limits: Limits) -> Extraction:
         metadata={"rows": len(rows), "columns": usual},
         segments=tuple(builder.segments),
     )
-    return Extraction((document,), listed(problems, limits))
+    return Extraction((document,))
 
 
 def _lines(text: str) -> list[str]:

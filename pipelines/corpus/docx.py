@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.corpus.archive import check_archive
+from pipelines.corpus.archive import check_archive, transitional
 from pipelines.corpus.builder import HeadingPath, TextBuilder, clean, first_date, one_line, title_from_uri
 from pipelines.corpus.limits import Limits, Source
 from pipelines.corpus.types import ExtractedDocument, Extraction
@@ -29,10 +29,10 @@ def read_docx(source: Source, limits: Limits) -> Extraction:
 
     check_archive(source.data, limits)
     try:
-        document = docx.Document(io.BytesIO(source.data))
+        document = docx.Document(io.BytesIO(transitional(source.data)))
     except KeyError:  # the relation to the main part has another name there
-        raise Rejected("Strict Open XML, or a DOCX without its main part; save it as a normal Word document") from None
-    levels = _heading_levels(document)
+        raise Rejected("corrupt DOCX: it does not name its main part; save it again as a Word document") from None
+    levels, notes = _heading_levels(document), _footnotes(document)
     builder, path = TextBuilder(limits.max_chars), HeadingPath()
     in_list = False
     for element in _blocks(document.element.body, 0):
@@ -49,6 +49,10 @@ def read_docx(source: Source, limits: Limits) -> Extraction:
             gap = "\n" if item and in_list else "\n\n"
             builder.add(f"- {text}" if item else text, "prose", gap=gap, heading=path.path)
             in_list = item
+        for reference in element.iter(f"{_W}footnoteReference", f"{_W}endnoteReference"):
+            if note := notes.pop((reference.tag, reference.get(f"{_W}id")), ""):
+                builder.add(note, "prose", prefix="Note: ", heading=path.path)
+                in_list = False
         for box in boxes:
             builder.add(box, "prose", heading=path.path)
     if not builder.segments:
@@ -69,6 +73,21 @@ def read_docx(source: Source, limits: Limits) -> Extraction:
             ),
         )
     )
+
+
+def _footnotes(document: Any) -> dict[tuple[str, str | None], str]:
+    """Returns the words of each footnote and endnote by the tag and id of what refers to it."""
+    from lxml import etree
+
+    notes: dict[tuple[str, str | None], str] = {}
+    for relation in document.part.rels.values():
+        kind = relation.reltype.rpartition("/")[2]
+        if kind in ("footnotes", "endnotes") and not relation.is_external:
+            root = etree.fromstring(relation.target_part.blob, etree.XMLParser(resolve_entities=False, no_network=True))
+            for note in root.iter(f"{_W}{kind[:-1]}"):
+                words = " ".join(text for p in note.iter(f"{_W}p") if (text := _text(p)[0]))
+                notes[f"{_W}{kind[:-1]}Reference", note.get(f"{_W}id")] = one_line(words)
+    return notes
 
 
 def _heading_levels(document: Any) -> dict[str, int]:

@@ -5,9 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 from pipelines.corpus.builder import TextBuilder, clean, first_date, one_line, title_from_uri
+from pipelines.corpus.layout import page_blocks
 from pipelines.corpus.limits import Limits, Source, listed
 from pipelines.corpus.text import text_segments
-from pipelines.corpus.types import ExtractedDocument, Extraction
+from pipelines.corpus.types import ExtractedDocument, Extraction, Segment
 from pipelines.errors import Rejected
 
 _ERR_PASSWORD, _ERR_SECURITY = 4, 5  # FPDF_ERR_PASSWORD, FPDF_ERR_SECURITY
@@ -20,7 +21,7 @@ _METADATA = ("Author", "Subject", "Keywords")
 
 
 def read_pdf(source: Source, limits: Limits) -> Extraction:
-    """Reads the text of each page; a segment is a paragraph where blank lines show them, and never leaves its page.
+    """Reads the text of each page; a segment is a table, or a paragraph where blank lines show them, on one page.
 
     A page that holds only pictures becomes a problem.
 
@@ -41,13 +42,13 @@ def read_pdf(source: Source, limits: Limits) -> Extraction:
         builder, problems = TextBuilder(limits.max_chars), list[str]()
         for index in range(len(pdf)):
             try:
-                text, pictures = _page(pdf, index)
+                blocks, pictures = _page(pdf, index)
             except pdfium.PdfiumError as e:
                 problems.append(f"page {index + 1}: cannot be read: {one_line(str(e))[:100]}")
                 continue
-            if text:
-                builder.add(text, "prose", page=index + 1)
-            elif pictures:
+            for text, table in blocks:
+                builder.add(text, "table" if table else "prose", page=index + 1)
+            if not blocks and pictures:
                 problems.append(f"page {index + 1}: no text layer, only pictures; run OCR on it")
         info = {k: one_line(clean(v)) for k, v in pdf.get_metadata_dict(skip_empty=True).items()}
     finally:
@@ -59,31 +60,39 @@ def read_pdf(source: Source, limits: Limits) -> Extraction:
     return Extraction((_document(source, builder, info),), listed(problems, limits))
 
 
-def _page(pdf: Any, index: int) -> tuple[str, bool]:
-    """Returns the page's text and whether it holds pictures."""
+def _page(pdf: Any, index: int) -> tuple[list[tuple[str, bool]], bool]:
+    """Returns the page's blocks as (text, whether it is a table) and whether a page without text holds pictures."""
     from pypdfium2.raw import FPDF_PAGEOBJ_IMAGE
 
     page = pdf[index]
     try:
         textpage = page.get_textpage()
         try:
-            text = _DIVIDED.sub("", clean(textpage.get_text_bounded()))
+            blocks = page_blocks(textpage) or [(textpage.get_text_bounded(), False)]
         finally:
             textpage.close()
-        text = "\n".join(line.rstrip() for line in text.split("\n")).strip()
-        pictures = not text and next(page.get_objects(filter=[FPDF_PAGEOBJ_IMAGE], max_depth=3), None) is not None
-        return text, pictures
+        blocks = [(words, table) for text, table in blocks if (words := _trimmed(text))]
+        pictures = not blocks and next(page.get_objects(filter=[FPDF_PAGEOBJ_IMAGE], max_depth=3), None) is not None
+        return blocks, pictures
     finally:
         page.close()
 
 
+def _trimmed(text: str) -> str:
+    text = _DIVIDED.sub("", clean(text))
+    return "\n".join(line.rstrip() for line in text.split("\n")).strip()
+
+
 def _document(source: Source, builder: TextBuilder, info: dict[str, str]) -> ExtractedDocument:
-    segments = [
-        replace(s, char_start=s.char_start + page.char_start, char_end=s.char_end + page.char_start)
-        for page in builder.segments
+    segments: list[Segment] = []
+    for block in builder.segments:
+        if block.kind == "table":
+            segments.append(block)
+            continue
         # Dashes under a line are a table's rule more often than a heading's in a PDF.
-        for s in text_segments(builder.text[page.char_start : page.char_end], page.page, headings=False)
-    ]
+        parts = text_segments(builder.text[block.char_start : block.char_end], block.page, headings=False)
+        start = block.char_start
+        segments += [replace(s, char_start=s.char_start + start, char_end=s.char_end + start) for s in parts]
     title = info.get("Title", "")
     return ExtractedDocument(
         uri=source.uri,

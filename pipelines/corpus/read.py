@@ -96,12 +96,12 @@ _FOREIGN: tuple[tuple[bytes, str], ...] = (
     (b"GIF8", "a GIF picture"),
     (b"II*\0", "a TIFF picture"),
     (b"MM\0*", "a TIFF picture"),
-    (b"\x1f\x8b", "a gzip archive; unpack it"),
-    (b"BZh", "a bzip2 archive; unpack it"),
-    (b"\xfd7zXZ\0", "an xz archive; unpack it"),
-    (b"7z\xbc\xaf", "a 7z archive; unpack it"),
-    (b"Rar!", "a RAR archive; unpack it"),
-    (b"{\\rtf", "an RTF document; save it as DOCX"),
+    (b"\x1f\x8b", "a gzip archive"),
+    (b"BZh", "a bzip2 archive"),
+    (b"\xfd7zXZ\0", "an xz archive"),
+    (b"7z\xbc\xaf", "a 7z archive"),
+    (b"Rar!", "a RAR archive"),
+    (b"{\\rtf", "an RTF document"),
     (b"\x7fELF", "a program"),
     (b"MZ\x90", "a program"),
     (b"SQLite format 3\0", "an SQLite database"),
@@ -180,7 +180,7 @@ def _format(source: Source, limits: Limits) -> Format:
             raise Rejected("encrypted Office document: it needs a password; save a copy without one")
         raise Rejected("an old binary Office file (.doc, .xls, .ppt, .msg); save it as DOCX or PDF")
     if foreign := next((name for magic, name in _FOREIGN if source.data.startswith(magic)), None):
-        raise Rejected(f"not a document but {foreign}")
+        raise Rejected(f"not a document but {foreign}: unpack it, save it as DOCX or PDF, or leave it out")
     if named is None:
         known = " ".join(s for f in FORMATS for s in f.suffixes)
         raise Rejected(f"unknown type {source.suffix or 'without suffix'}; readable are {known}")

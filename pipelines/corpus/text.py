@@ -10,6 +10,7 @@ from pipelines.corpus.types import ExtractedDocument, Extraction, Kind, Segment
 
 _UNDERLINE = re.compile(r"([=\-~^\"'#*+`:.])\1{2,}")
 _MAX_TITLE_CHARS = 150
+_ASCIIDOC_TITLE = re.compile(r"(={1,6})[^\S\n]+(\S.*)")
 
 
 def read_text(source: Source, limits: Limits) -> Extraction:
@@ -31,13 +32,18 @@ def read_text(source: Source, limits: Limits) -> Extraction:
         source_time=first_date(metadata, "updated", "date", "created"),
         metadata=metadata,
         relations=relations,
-        segments=tuple(text_segments(text)),
+        segments=tuple(text_segments(text, asciidoc=source.suffix in (".adoc", ".asciidoc"))),
     )
     return Extraction((document,), listed(problems + more, limits))
 
 
-def text_segments(text: str, page: int | None = None, *, headings: bool = True) -> list[Segment]:
-    """Returns the paragraphs and underlined headings of a text; the order in which underlines appear is their level."""
+def text_segments(
+    text: str, page: int | None = None, *, headings: bool = True, asciidoc: bool = False
+) -> list[Segment]:
+    """Returns the paragraphs and headings of a text.
+
+    A heading is underlined, the order in which underlines appear being their level, or in AsciiDoc begins with `=`.
+    """
     path, levels = HeadingPath(), dict[str, int]()
     segments = []
 
@@ -50,6 +56,10 @@ def text_segments(text: str, page: int | None = None, *, headings: bool = True) 
     for start, end in _paragraphs(text):
         if headings:
             lines = text[start : min(end, start + 3 * _MAX_TITLE_CHARS)].split("\n")
+            while asciidoc and lines and (stated := _ASCIIDOC_TITLE.fullmatch(lines[0])):
+                path.push(len(stated[1]), stated[2])
+                add(start, start + len(lines[0]), "heading")
+                start += len(lines.pop(0)) + 1
             over = len(lines) > 2 and bool(_UNDERLINE.fullmatch(lines[0])) and lines[2].rstrip() == lines[0]
             used = lines[: 3 if over else 2]
             title, under = (used[-2], used[-1].rstrip()) if len(used) > 1 else ("", "")

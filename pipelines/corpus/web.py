@@ -40,10 +40,14 @@ def read_html(source: Source, limits: Limits) -> Extraction:
     body = root.find("body")
     add_markup(root if body is None else body, builder, HeadingPath())
     if not builder.segments:
+        if problems:
+            raise Rejected(f"{problems[0]}; and no text stands before it: simplify the page")
         raise Rejected("empty: the page holds no text; it may be drawn by a script: save what a browser shows")
     meta = _meta(root)
     metadata: dict[str, Any] = {
-        key: value for key, names in _KEPT.items() if (value := next((meta[n] for n in names if n in meta), None))
+        key: value
+        for key, names in _KEPT.items()
+        if (value := next((meta[n] for n in names if n in meta), None)) and "://" not in value
     }
     if language := text_or_none(root.get("lang")):
         metadata["language"] = language
@@ -84,7 +88,7 @@ def parse_html(data: bytes, limits: Limits) -> tuple[Any, list[str]]:
         if isinstance(element.tag, str) and "}" in element.tag:
             element.tag = element.tag.rpartition("}")[2]
     deep = any("xcessive depth" in e.message for e in parser.error_log)
-    return root, ["nested too deeply: what lies below 256 levels was not read"] if deep else []
+    return root, ["nested more than 256 levels deep: what follows there was not read"] if deep else []
 
 
 def _decode(data: bytes, limits: Limits) -> str:

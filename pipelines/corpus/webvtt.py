@@ -11,7 +11,7 @@ from pipelines.errors import Rejected
 
 _TIME = r"(?:(\d{1,4}):)?([0-5]?\d):([0-5]?\d)[.,](\d{1,3})"
 _TIMING = re.compile(rf"[^\S\n]*{_TIME}[^\S\n]+-->[^\S\n]+{_TIME}(?:[^\S\n].*)?")
-_VOICE = re.compile(r"<v(?:\.[^\s>]*)?[^\S\n]+([^>\n]*)>")
+_VOICE = re.compile(r"<v(?:\.[^\s<>]{0,200})?[^\S\n]([^<>\n]{0,200})>")
 _TAG = re.compile(r"<[^<>\n]{0,200}>")
 
 

@@ -262,17 +262,20 @@ class _Scope:
     def _merge(self, rows: np.ndarray, new: np.ndarray, carried: pl.DataFrame) -> Iterator[tuple[str, str, float]]:
         """Yields what the changed memories add to rows whose pairs still hold, unless those are K better ones."""
         worst = self._worst(carried)
-        for start in range(0, len(rows), 8 * _BLOCK):
-            some = rows[start : start + 8 * _BLOCK]
-            products = self.vectors[some] @ self.vectors[new].T
-            r, c = np.nonzero(products >= _LEAST)
-            i, j = some[r], new[c]
-            older = (j >= self.dated) & (j < self.time_end[i]) | (j >= self.line_start[i]) & (j < self.line_end[i])
-            scores = np.round(products[r, c].astype(np.float64) / _UNIT, 3)
-            useful = older & (scores >= FLOOR) & (scores >= worst[self.live[j].astype(int), i])
-            for i_, j_, score in zip(i[useful], j[useful], scores[useful], strict=True):
-                if self._supported(int(i_), int(j_)):
-                    yield self.ids[i_], self.ids[j_], float(score)
+        for at in range(0, len(new), _BLOCK):
+            some_new = new[at : at + _BLOCK]
+            sharing = np.stack([self._sharing(int(j)) for j in some_new])
+            for start in range(0, len(rows), 8 * _BLOCK):
+                some = rows[start : start + 8 * _BLOCK]
+                products = self.vectors[some] @ self.vectors[some_new].T
+                r, c = np.nonzero((products >= _LEAST) & sharing[:, some].T)
+                i, j = some[r], some_new[c]
+                older = (j >= self.dated) & (j < self.time_end[i]) | (j >= self.line_start[i]) & (j < self.line_end[i])
+                scores = np.round(products[r, c].astype(np.float64) / _UNIT, 3)
+                useful = older & (scores >= FLOOR) & (scores >= worst[self.live[j].astype(int), i])
+                for i_, j_, score in zip(i[useful], j[useful], scores[useful], strict=True):
+                    if self._folded[i_] != self._folded[j_]:
+                        yield self.ids[i_], self.ids[j_], float(score)
 
     def _worst(self, carried: pl.DataFrame) -> np.ndarray:
         """Per kind of older memory (retired, live) and row: the score of the last pair where all places are taken."""

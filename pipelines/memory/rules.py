@@ -7,7 +7,7 @@ from functools import cached_property
 from pipelines.memory.facts import Fact, Sentence
 from pipelines.memory.template import before_value, template
 from pipelines.memory.values import read_value, refines, replaces, same_value
-from pipelines.memory.words import content_words, fold, is_content
+from pipelines.memory.words import content_words, fold, is_content, stems_of
 
 LABELS = ("UPDATE", "DERIVE", "EXTEND", "NONE")
 """By precedence: where rules say several, the first."""
@@ -84,7 +84,7 @@ class Reading:
     @cached_property
     def stems(self) -> frozenset[str]:
         """The stems of the content words."""
-        return _stems(self.content)
+        return stems_of(self.content)
 
     @cached_property
     def templates(self) -> dict[str, tuple[Sentence, tuple[str, ...], int]]:
@@ -266,8 +266,8 @@ def _replacements(newer: Reading, older: Reading) -> list[Verdict]:
 
 
 def _says_it_ended(n: Sentence, o: Sentence) -> bool:
-    said = _stems(n.content - _CHANGE_WORDS)
-    held = _stems(o.content)
+    said = stems_of(n.content - _CHANGE_WORDS)
+    held = stems_of(o.content)
     opening = fold(n.text).split(maxsplit=1)[0].split("'")[0]
     if opening in _PRONOUNS - {"i", "we"} or not said or len(said & held) < 2 or len(said & held) < 0.6 * len(said):
         return False
@@ -289,8 +289,8 @@ def _replaced_object(m: re.Match[str], n: Sentence, o: Sentence) -> str | None:
     about = frozenset(w for w in held[: min(first, verb, _SUBJECT_WORDS)] if w in o.content)
     ours = _first_person(n.text)
     said = n.content if ours else content_words(n.text[: m.start()])
-    shared = _stems(about) & _stems(said - set(words))
-    if (shared and set(words) & o.names) or len(shared) > 1 or shared & _stems(n.names & o.names):
+    shared = stems_of(about) & stems_of(said - set(words))
+    if (shared and set(words) & o.names) or len(shared) > 1 or shared & stems_of(n.names & o.names):
         return x
     if ours and ours == _first_person(o.text) and _SWITCHED.search(n.text) and _IN_USE.search(o.text):
         return x
@@ -302,24 +302,13 @@ def _first_person(text: str) -> str:
     return "i" if words & {"i", "my", "me"} else "we" if words & {"we", "our", "us"} else ""
 
 
-def _stems(words: frozenset[str]) -> frozenset[str]:
-    out = set()
-    for w in words:
-        for end in ("ings", "ing", "ies", "ed", "es", "s", "e"):
-            if w.endswith(end) and len(w) - len(end) >= 3:
-                w = w[: -len(end)]
-                break
-        out.add(w)
-    return frozenset(out)
-
-
 def _derivation(newer: Reading, older: Reading) -> list[Verdict]:
     """A conclusion drawn in words (`so`, `which means`), or a stated reason, with most of the older memory in it."""
     for n in newer.sentences[:_MOST_SENTENCES]:
         because = _BECAUSE.search(n.text)
         if n.uncertain or not (because or _CONCLUDES.search(n.text)):
             continue
-        premise = _stems(content_words(because.group("premise"))) if because else newer.stems
+        premise = stems_of(content_words(because.group("premise"))) if because else newer.stems
         held = older.stems
         shared = premise & held
         if len(shared) >= 2 and len(shared) >= 0.5 * len(held) and newer.stems - held:

@@ -58,7 +58,7 @@ _ABBREVIATION = re.compile(
 def fold(text: str) -> str:
     """Returns the text in lower case, without accents, with single spaces: equal when two people call it the same."""
     if not text.isascii():
-        text = _ACCENT.sub("", unicodedata.normalize("NFKD", text))
+        text = _ACCENT.sub("", unicodedata.normalize("NFKD", text.lower()))
     return " ".join(text.lower().split())
 
 
@@ -66,6 +66,7 @@ def fold_expr(column: str) -> pl.Expr:
     """Returns `fold` as a polars expression over a string column."""
     return (
         pl.col(column)
+        .str.to_lowercase()
         .str.normalize("NFKD")
         .str.replace_all(_ACCENTS, "")
         .str.to_lowercase()
@@ -82,6 +83,18 @@ def is_content(word: str) -> bool:
 def content_words(text: str) -> frozenset[str]:
     """Returns the folded content words of a text; transcribers' marks, `{laugh}`, are no words."""
     return frozenset(w for w in _SHORT_WORD.findall(_MARK.sub(" ", fold(text))) if is_content(w))
+
+
+def stems_of(words: frozenset[str]) -> frozenset[str]:
+    """Returns the words without the commonest English endings: crude, the same for every form of most words."""
+    out = set()
+    for w in words:
+        for end in ("ings", "ing", "ies", "ed", "es", "s", "e"):
+            if w.endswith(end) and len(w) - len(end) >= 3:
+                w = w[: -len(end)]
+                break
+        out.add(w)
+    return frozenset(out)
 
 
 def word_rows(frame: pl.DataFrame, key: str, column: str = "text") -> pl.DataFrame:

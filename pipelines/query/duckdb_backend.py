@@ -93,6 +93,7 @@ class DuckDBBackend:
             raise PalimpsestError(
                 f"index {path}: format {meta.get('format')}, this version reads {FORMAT}; build it again"
             )
+        self.path = path
         self.meta: dict[str, Any] = meta
         self.build_id = str(meta.get("build_id", ""))
         self._scopes = {Scope(c, u): _Range(first, size, number) for c, u, first, size, number in scopes}

@@ -19,13 +19,12 @@ _OVER_ENTITIES = 20  # links from each
 class Weights:
     """The composite: `vector` * z(cosine) + `words` * z(BM25), lifted over links.
 
-    A link lifts what it reaches to `relations` (or `entities`) * DECAY * link weight of the score that it comes from.
+    A link lifts what it reaches to `links` * DECAY * link weight of the score that it comes from, where that is more.
     """
 
     vector: float = 1.0
     words: float = 1.2
-    relations: float = 1.0
-    entities: float = 0.5
+    links: float = 1.0
 
 
 STRATEGIES: dict[str, Weights] = {"flat": Weights(words=0.0), "hybrid": Weights()}
@@ -108,8 +107,7 @@ def _expand(
     origin = {c.memory_id: c for c in start}
     best: dict[str, tuple[float, Link]] = {}
     for link in links:
-        kind = weights.entities if link.kind == "entity" else weights.relations
-        score = kind * DECAY * link.weight * origin[link.source].score
+        score = weights.links * DECAY * link.weight * origin[link.source].score
         if score > found[link.target].score and score > best.get(link.target, (0.0, link))[0]:
             best[link.target] = (score, link)
     lifted = [

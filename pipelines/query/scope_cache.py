@@ -88,7 +88,8 @@ class ScopeVectors:
 
     def cosines(self, query: np.ndarray) -> np.ndarray:
         """Returns the cosine of each memory's best window with the unit query, shape (memories,) float64."""
-        scores = np.concatenate([m @ query for m in self.matrices])
+        # Row by row in this thread: as fast as BLAS threads for one client, and twenty times faster for eight at once.
+        scores = np.concatenate([np.vecdot(m, query) for m in self.matrices])
         if len(self.starts) < self.count:
             scores = np.maximum.reduceat(scores, self.starts)
         return scores.astype(np.float64)
@@ -103,7 +104,7 @@ class ScopeVectors:
         for matrix, first, last in zip(self.matrices, below, below[1:], strict=False):
             here = np.flatnonzero((wanted >= first) & (wanted < last))
             found[here] = matrix[wanted[here] - first]
-        return np.maximum.reduceat(found @ query, np.cumsum([0, *map(len, windows[:-1])])).astype(np.float64)
+        return np.maximum.reduceat(np.vecdot(found, query), np.cumsum([0, *map(len, windows[:-1])])).astype(np.float64)
 
 
 @dataclass(frozen=True)

@@ -290,17 +290,20 @@ def _write_file(path: Path, frames: Mapping[str, pl.DataFrame], meta: Mapping[st
     try:
         aside = folder / "index.duckdb"
         with duckdb.connect(str(aside)) as db:
-            for name, frame in frames.items():
+            for name in sorted(frames, key=lambda n: n != "vectors"):
                 part = folder / f"{name}.parquet"
                 # Without a zone, always UTC: DuckDB needs an extension for zones.
-                frame = frame.with_columns(cs.datetime().dt.replace_time_zone(None))
+                frame = frames[name].with_columns(cs.datetime().dt.replace_time_zone(None))
                 frame.write_parquet(part, compression="uncompressed", statistics=False)
-                # Vectors do not compress, and reading them is what a first query waits for.
-                db.execute(f"SET force_compression = '{'uncompressed' if name == 'vectors' else 'auto'}'").fetchall()
+                if name == "vectors":
+                    # They do not compress, and reading them is what a first query waits for.
+                    db.execute("SET force_compression = 'uncompressed'").fetchall()
                 select = _CASTS.get(name, "SELECT * FROM read_parquet($path)")
                 db.execute(f"CREATE TABLE {name} AS {select}", {"path": str(part)}).fetchall()
-                db.execute("CHECKPOINT").fetchall()
                 part.unlink()
+                if name == "vectors":
+                    db.execute("CHECKPOINT").fetchall()
+                    db.execute("SET force_compression = 'auto'").fetchall()
             db.execute("CREATE TABLE meta (key VARCHAR, value VARCHAR)").fetchall()
             told = [(key, json.dumps(value, sort_keys=True)) for key, value in sorted(meta.items())]
             db.executemany("INSERT INTO meta VALUES (?, ?)", told)

@@ -176,3 +176,94 @@ def test_entities_in_a_docx_are_not_expanded(read, tmp_path) -> None:
         assert "canary" not in read("a.docx", out.getvalue()).documents[0].text
     except Rejected as e:
         assert "canary" not in str(e)
+
+
+def drawn(lines: Sequence[Sequence[tuple[float, str]]]) -> bytes:
+    """A page whose lines are drawn one after the other, each as parts at given x."""
+    out = io.BytesIO()
+    canvas = Canvas(out, invariant=True)
+    for i, line in enumerate(lines):
+        for x, text in line:
+            canvas.drawString(x, 760 - 14 * i, text)
+    canvas.save()
+    return out.getvalue()
+
+
+def test_a_table_in_a_pdf_is_a_line_for_each_row(read) -> None:
+    rows = [("Year", "Days", "Note"), ("2023", "24", "old"), ("2024", "25", "new rule")]
+    table = [list(zip((72, 200, 300), row, strict=True)) for row in rows]
+    (document,) = read("a.pdf", drawn([[(72, "The days of leave by year:")], *table, [(72, "That is all.")]])).documents
+    assert [(s.kind, s.page, document.text[s.char_start : s.char_end]) for s in document.segments] == [
+        ("prose", 1, "The days of leave by year:"),
+        ("table", 1, "| Year | Days | Note |\n| 2023 | 24 | old |\n| 2024 | 25 | new rule |"),
+        ("prose", 1, "That is all."),
+    ]
+
+
+def test_columns_drawn_line_by_line_across_are_read_one_after_the_other(read) -> None:
+    left = [f"left line number {i} of the text" for i in range(8)]
+    right = [f"right line number {i} of the text" for i in range(8)]
+    lines = [[(72, "A title over both of the columns that follows no gutter at all and is long")]]
+    lines += [[(72, a), (330, b)] for a, b in zip(left, right, strict=True)]
+    text = read("a.pdf", drawn(lines)).documents[0].text.split("\n")
+    assert text[1:] == [*left, *right]
+
+
+def test_columns_drawn_one_after_the_other_keep_their_order(read) -> None:
+    out = io.BytesIO()
+    canvas = Canvas(out, invariant=True)
+    for x in (72, 330):
+        for i in range(8):
+            canvas.drawString(x, 760 - 14 * i, f"column at {x} line {i} of the text")
+    canvas.save()
+    lines = read("a.pdf", out.getvalue()).documents[0].text.split("\n")
+    assert lines == [f"column at {x} line {i} of the text" for x in (72, 330) for i in range(8)]
+
+
+def rezipped(data: bytes, change) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(out, "w") as new:
+        for item in old.infolist():
+            new.writestr(item.filename, change(item.filename, old.read(item)))
+    return out.getvalue()
+
+
+def test_strict_open_xml_is_read(read) -> None:
+    def strict(_: str, part: bytes) -> bytes:
+        for name in (b"wordprocessingml", b"officeDocument"):
+            old = b"http://schemas.openxmlformats.org/" + name + b"/2006/"
+            part = part.replace(old, b"http://purl.oclc.org/ooxml/" + name + b"/")
+        return part
+
+    assert read("a.docx", rezipped(small_docx(), strict)).documents[0].text == "Words."
+
+
+def test_a_footnote_stands_after_the_paragraph_that_refers_to_it(read) -> None:
+    made = docx.Document()
+    made.add_paragraph("Kestrel ships in May.")
+    made.add_paragraph("It is late.")
+    name = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+    notes = (
+        f'<w:footnotes {name}><w:footnote w:id="2"><w:p><w:r><w:t>Or June.</w:t></w:r></w:p></w:footnote></w:footnotes>'
+    )
+    kind = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/footnotes"
+
+    def change(part: str, data: bytes) -> bytes:
+        if part == "word/document.xml":
+            return data.replace(
+                b"in May.</w:t></w:r>", b'in May.</w:t></w:r><w:r><w:footnoteReference w:id="2"/></w:r>'
+            )
+        if part == "word/_rels/document.xml.rels":
+            relation = f'<Relationship Id="rId99" Type="{kind}" Target="footnotes.xml"/></Relationships>'
+            return data.replace(b"</Relationships>", relation.encode())
+        if part == "[Content_Types].xml":
+            override = b'<Override PartName="/word/footnotes.xml" ContentType="application/xml"/></Types>'
+            return data.replace(b"</Types>", override)
+        return data
+
+    data = io.BytesIO(rezipped(docx_bytes(made), change))
+    with zipfile.ZipFile(data, "a") as archive:
+        archive.writestr("word/footnotes.xml", notes)
+    assert read("a.docx", data.getvalue()).documents[0].text == (
+        "Kestrel ships in May.\n\nNote: Or June.\n\nIt is late."
+    )

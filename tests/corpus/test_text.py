@@ -66,3 +66,14 @@ def test_paragraphs_and_underlined_headings_are_found() -> None:
 def test_text_longer_than_the_limit_is_rejected_with_both_figures(read) -> None:
     with pytest.raises(Rejected, match="5,000 characters of text, the limit is 1,000"):
         read("a.txt", "x" * 5000, max_chars=1000)
+
+
+def test_asciidoc_headings_begin_with_equals_signs(read) -> None:
+    (document,) = read("a.adoc", "= Book\n== One\nWords of one.\n\n=== Part\n\nWords of part.\n").documents
+    assert [(s.kind, s.heading, document.text[s.char_start : s.char_end]) for s in document.segments] == [
+        ("heading", "Book", "= Book"),
+        ("heading", "Book > One", "== One"),
+        ("prose", "Book > One", "Words of one."),
+        ("heading", "Book > One > Part", "=== Part"),
+        ("prose", "Book > One > Part", "Words of part."),
+    ]

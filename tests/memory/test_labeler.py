@@ -10,7 +10,7 @@ def label(older, newer, **more):
 
 UPDATES = [
     ("The deadline is 3 May.", "The deadline is now 9 May.", "slot:deadline"),
-    ("The deadline for Falcon is 3 May 2024.", "The deadline for Falcon has been moved to 9 May 2024.", "slot:deadline"),
+    ("The deadline for Falcon is 3 May.", "The deadline for Falcon has been moved to 9 May.", "slot:deadline"),
     ("Ana lives in Rome.", "Ana moved from Rome to Oslo.", "from-to:home"),
     ("Ana lives in Rome.", "Ana lives in Oslo.", "slot:home"),
     ("Ana's manager is Ben.", "Ana's manager is Dan.", "slot:manager"),

@@ -17,7 +17,10 @@ def memory(doc, name, at=None, ordinal=0, **more):
 
 
 def update(newer, older, label="UPDATE"):
-    return {"relation_id": content_id(newer, older), "collection": "c", "user_id": "u", "newer_id": newer, "older_id": older, "label": label}  # fmt: skip
+    return {
+        "relation_id": content_id(newer, older), "collection": "c", "user_id": "u", "newer_id": newer,
+        "older_id": older, "label": label,
+    }  # fmt: skip
 
 
 def frame(table, rows):
@@ -25,7 +28,10 @@ def frame(table, rows):
 
 
 def computed(docs, memories, updates=(), stated=(), decisions=None):
-    stated = [{"collection": "c", "user_id": s[2] if len(s) > 2 else "u", "newer_uri": s[0], "older_uri": s[1], "label": "UPDATE"} for s in stated]  # fmt: skip
+    stated = [
+        {"collection": "c", "user_id": (*s, "u")[2], "newer_uri": s[0], "older_uri": s[1], "label": "UPDATE"}
+        for s in stated
+    ]
     return versions(
         frame("memories", memories), frame("relations", list(updates)), documents(*docs),
         frame("document_relations", stated), decisions,

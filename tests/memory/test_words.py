@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.memory.values import read_value, refines, replaces, same_value
-from pipelines.memory.words import content_words, fold, fold_expr, sentence_spans, word_rows
+from pipelines.memory.words import content_words, fold, sentence_spans, word_rows
 
 
 def sentences(text):
@@ -32,11 +32,14 @@ def test_sentence_spans_are_ordered_trimmed_and_lose_no_letter(text):
 
 
 @given(st.text(max_size=80))
-def test_folding_is_the_same_in_python_and_in_polars_and_folding_twice_changes_nothing(text):
-    frame = pl.DataFrame({"k": [1], "t": [text]})
+def test_folding_twice_changes_no_word(text):
     assert content_words(fold(text)) == content_words(text)
-    if text.isascii():
-        assert frame.select(fold_expr("t"))["t"][0] == fold(text).strip()
+
+
+@given(st.text(alphabet="aB é.-_/'5\n{}ñ", max_size=60))
+def test_polars_and_python_count_the_same_words(text):
+    frame = pl.DataFrame({"k": [1], "text": [text]})
+    assert set(word_rows(frame, "k")["word"]) == content_words(text)
 
 
 def test_content_words_leave_out_function_words_fillers_dates_and_transcribers_marks():
@@ -46,8 +49,11 @@ def test_content_words_leave_out_function_words_fillers_dates_and_transcribers_m
 
 
 def test_values_that_are_written_differently_are_one():
-    for a, b in (("nine", "9"), ("3 pm", "15:00"), ("1,000 euros", "1000 euros"), ("May 3, 2024", "3 May 2024"),
-                 ("2024-05-03", "3rd of May 2024"), ("3 May", "3 May 2024"), ("noon", "12:00"), ("the office", "office")):  # fmt: skip
+    same = [
+        ("nine", "9"), ("3 pm", "15:00"), ("1,000 euros", "1000 euros"), ("May 3, 2024", "3 May 2024"),
+        ("noon", "12:00"), ("2024-05-03", "3rd of May 2024"), ("3 May", "3 May 2024"), ("the office", "office"),
+    ]  # fmt: skip
+    for a, b in same:
         assert same_value(read_value(a), read_value(b)), (a, b)
     for a, b in (("3 pm", "3 am"), ("3 May 2023", "3 May 2024"), ("9 minutes", "9 hours")):
         assert not same_value(read_value(a), read_value(b)), (a, b)

@@ -20,7 +20,9 @@ def test_a_query_vector_has_unit_length_and_is_the_same_again():
 
 def test_texts_that_mean_the_same_lie_closer_than_others():
     e = query_embedder().embed
-    assert e("The launch moved to Friday.") @ e("When do we launch?") > e("I keep bees.") @ e("When do we launch?") + 0.2
+    assert (
+        e("The launch moved to Friday.") @ e("When do we launch?") > e("I keep bees.") @ e("When do we launch?") + 0.2
+    )
 
 
 def test_words_beyond_256_tokens_change_nothing_and_a_megabyte_is_read_at_once():

@@ -144,7 +144,7 @@ def test_memories_without_any_word_are_indexed(tmp_path):
 _WORDS = st.lists(st.sampled_from(["bee", "hive", "honey", "rain", "plan", "x1"]), max_size=6).map(" ".join)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["ana", "ben"]), _WORDS), min_size=1, max_size=8), st.randoms())
 def test_another_users_memories_never_change_a_users_scores(tmp_path_factory, made, shuffle: random.Random):
     folder = tmp_path_factory.mktemp("index")

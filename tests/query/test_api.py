@@ -1,0 +1,218 @@
+import datetime as dt
+import json
+import re
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipelines.errors import PalimpsestError
+from pipelines.query import Scope, open_home, open_index
+from tests.query.made import at, home, memory, tables
+
+MADE = [
+    memory("m1", "The launch is on Monday.", observed_at=at("2024-01-01")),
+    memory("m2", "The launch moved to Friday.", observed_at=at("2024-02-01"), speaker="Ana", tags=["plan"]),
+    memory("m3", "I keep bees and sell honey."),
+    memory("m4", "Honey is sold at the market on Sundays.", observed_at=at("2024-02-10")),
+    memory("b1", "Ben's secret word is zyxquorvine.", user_id="ben"),
+    memory("b2", "Ben's launch is on Tuesday.", user_id="ben"),
+]
+ANA = Scope("notes", "ana")
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory):
+    made = tables(MADE, [("m2", "m1")], [("m4", "m3", "EXTEND")])
+    with open_home(home(tmp_path_factory.mktemp("home"), made)) as reader:
+        yield reader
+
+
+def ids(results):
+    return [m.memory_id for m in results.memories]
+
+
+@pytest.mark.parametrize("strategy", ["flat", "hybrid", "auto"])
+def test_the_current_answer_comes_first_cited(reader, strategy):
+    results = reader.search("When is the launch?", ANA, strategy=strategy)
+    assert ids(results)[0] == "m2" and "m1" not in ids(results)
+    best = results.memories[0]
+    assert (best.uri, best.speaker, best.span, best.is_latest) == ("m2.md", "Ana", (0, 27), True)
+    assert "- (2024-02-01, Ana) The launch moved to Friday. [memory:m2]" in results.context
+    assert "replaced: (2024-01-01, until 2024-02-01) The launch is on Monday. [memory:m1]" in results.context
+    assert results.packed_ids[0] == "m2" and results.context_tokens <= 1200
+    assert results.timings["total_ms"] >= results.timings["embed_ms"] > 0
+    assert results.build_id == "000001" and results.strategy == ("hybrid" if strategy == "auto" else strategy)
+
+
+def test_as_of_answers_with_what_was_current_then(reader):
+    assert ids(reader.search("When is the launch?", ANA, as_of="2024-01-15"))[0] == "m1"
+    assert ids(reader.search("When is the launch?", ANA, as_of=dt.date(2024, 2, 1)))[0] == "m2"
+    assert ids(reader.search("When is the launch?", ANA, as_of="2023-12-31")) == ["m3"]
+
+
+def test_history_shows_every_version_newest_first_in_the_context(reader):
+    results = reader.search("When is the launch?", ANA, history=True)
+    assert set(ids(results)[:2]) == {"m1", "m2"}
+    assert results.packed_ids.index("m2") < results.packed_ids.index("m1")
+
+
+def test_filters_narrow_the_scope(reader):
+    assert ids(reader.search("launch", ANA, tag="plan")) == ["m2"]
+    assert ids(reader.search("launch", ANA, since="2024-02-10")) == ["m4"]
+    assert ids(reader.search("launch", ANA, until="2024-02-01")) == ["m2"]
+    assert ids(reader.search("launch", ANA, type="episodic")) == []
+    assert ids(reader.search("launch", ANA, project="none")) == []
+
+
+def test_nothing_of_another_user_comes_back_however_it_is_asked_for(reader):
+    for options in ({}, {"history": True, "hops": 2, "k": 100}, {"strategy": "flat"}, {"as_of": "2030-01-01"}):
+        results = reader.search("secret word zyxquorvine", ANA, explain=True, **options)
+        assert not {"b1", "b2"} & set(ids(results))
+        assert "zyxquorvine" not in results.context
+    assert ids(reader.search("secret word", Scope("notes", "ben")))[0] == "b1"
+
+
+def test_an_unknown_user_gets_an_empty_answer(reader):
+    results = reader.search("launch", Scope("notes", "nobody"))
+    assert (results.memories, results.context, results.packed_ids) == ([], "", ())
+
+
+def test_several_scopes_are_ranked_each_by_its_own_statistics(reader):
+    both = reader.search("When is the launch?", [ANA, Scope("notes", "ben")], k=10)
+    assert {"m2", "b2"} <= set(ids(both)[:3])
+    alone = {m.memory_id: m.score for m in reader.search("When is the launch?", ANA, k=10).memories}
+    assert {m.memory_id: m.score for m in both.memories if m.user_id == "ana"} == alone
+
+
+def test_explain_says_why_and_which_links(reader):
+    found = {m.memory_id: m for m in reader.search("bees", ANA, explain=True, k=10).memories}
+    assert re.match(r"cosine -?\d\.\d{3}, words \d+\.\d\d", found["m3"].why)
+    assert "EXTEND (0.90) from m3: lifted" in found["m4"].why and found["m4"].hops == 1
+    assert all(m.why == "" for m in reader.search("bees", ANA).memories)
+
+
+def test_the_same_question_gets_the_same_answer(reader):
+    one, other = (reader.search("launch honey", ANA, k=10) for _ in range(2))
+    assert (one.memories, one.context) == (other.memories, other.context)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"k": 0}, "--k 0"),
+        ({"hops": 3}, "--hops 3"),
+        ({"budget_tokens": -1}, "--budget -1"),
+        ({"strategy": "magic"}, "--strategy magic: not one of auto, flat, hybrid"),
+        ({"as_of": "yesterday"}, "--as-of 'yesterday': no date"),
+        ({"since": "2024-13-01"}, "--since"),
+    ],
+)
+def test_a_wrong_argument_is_named_with_its_fix(reader, options, message):
+    with pytest.raises(PalimpsestError, match=re.escape(message)):
+        reader.search("launch", ANA, **options)
+
+
+@pytest.mark.parametrize("text", ["", "   ", "\0", "\n\t"])
+def test_an_empty_query_is_refused(reader, text):
+    with pytest.raises(PalimpsestError, match="empty"):
+        reader.search(text, ANA)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["launch\0now", "\ud800 launch", "'; DROP TABLE memories; --", "launch " * 200_000, "%_\\", "🚀", "((((", "?"],
+)
+def test_hostile_queries_are_answered(reader, text):
+    assert len(reader.search(text, ANA).memories) == 3
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.text(min_size=1, max_size=80))
+def test_any_text_is_answered_from_the_scope_or_refused_as_empty(reader, text):
+    try:
+        results = reader.search(text, ANA, hops=2)
+    except PalimpsestError as e:
+        assert "empty" in str(e)
+    else:
+        assert {m.user_id for m in results.memories} <= {"ana"}
+
+
+def test_the_budget_holds_and_zero_packs_nothing(reader):
+    results = reader.search("launch", ANA, budget_tokens=60)
+    assert 0 < results.context_tokens <= 60 and len(results.packed_ids) < 3
+    assert reader.search("launch", ANA, budget_tokens=0).context == ""
+
+
+def test_eight_clients_get_the_answers_that_one_gets(reader):
+    texts = ["When is the launch?", "bees", "honey market", "Friday"] * 8
+    alone = [reader.search(t, ANA).context for t in texts]
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(lambda t: reader.search(t, ANA).context, texts)) == alone
+
+
+def test_a_home_without_a_published_build_says_what_to_run(tmp_path):
+    with pytest.raises(PalimpsestError, match=r"nothing is published there; run palimpsest build --home"):
+        open_home(tmp_path / "nowhere")
+    (tmp_path / "published.json").write_text("{")
+    with pytest.raises(PalimpsestError, match="damaged"):
+        open_home(tmp_path)
+    (tmp_path / "published.json").write_text('{"build": "000007"}')
+    with pytest.raises(PalimpsestError, match="000007"):
+        open_home(tmp_path)
+    with pytest.raises(PalimpsestError, match="--backend redis"):
+        open_home(tmp_path, backend="redis")
+
+
+def test_a_reader_holds_its_build_until_it_is_refreshed(tmp_path):
+    made = tables([memory("m1", "The launch is on Monday.")])
+    with open_home(home(tmp_path, made)) as reader:
+        home(tmp_path, tables([memory("m9", "The launch is on Sunday.")]), "000002")
+        assert (ids(reader.search("launch", ANA)), reader.build_id) == (["m1"], "000001")
+        assert reader.refresh() == "000002"
+        assert (ids(reader.search("launch", ANA)), reader.build_id) == (["m9"], "000002")
+
+
+def test_the_index_of_a_build_that_is_not_published_opens_by_path(tmp_path):
+    home(tmp_path, tables([memory("m1", "bees")]))
+    (tmp_path / "published.json").unlink()
+    with open_index(tmp_path / "builds" / "000001" / "index.duckdb") as reader:
+        assert ids(reader.search("bees", ANA)) == ["m1"] and reader.refresh() == "000001"
+
+
+def resolve(folder, made, collection=None, user=None, **collections):
+    with open_home(home(folder, tables(made), collections=collections)) as reader:
+        return reader.resolve_scope(collection, user)
+
+
+def test_the_only_collection_and_its_default_user_are_meant(tmp_path):
+    made = [memory("m1", "bees")]
+    assert resolve(tmp_path / "a", made) == ("notes", "ana")
+    assert resolve(tmp_path / "b", made, notes={"user_id": "shared"}) == ("notes", "shared")
+    assert resolve(tmp_path / "c", made, user="zoe") == ("notes", "zoe")
+
+
+def test_of_several_collections_the_default_is_meant_else_their_names_are_told(tmp_path):
+    made = [memory("m1", "bees"), memory("w1", "rain", collection="wiki", user_id="all")]
+    wiki = {"default": True, "user_id": "all"}
+    assert resolve(tmp_path / "a", made, wiki=wiki) == ("wiki", "all")
+    assert resolve(tmp_path / "b", made, collection="notes", wiki=wiki) == ("notes", "ana")
+    with pytest.raises(PalimpsestError, match="--collection: name one of: notes, wiki"):
+        resolve(tmp_path / "c", made)
+    with pytest.raises(PalimpsestError, match="--collection nots: not in build 000001; it has: notes, wiki"):
+        resolve(tmp_path / "d", made, collection="nots")
+
+
+def test_a_collection_of_several_users_without_a_default_asks_for_one_and_names_none(tmp_path):
+    made = [memory("m1", "bees"), memory("b1", "rain", user_id="ben")]
+    with pytest.raises(PalimpsestError, match="--user") as told:
+        resolve(tmp_path, made)
+    assert "ben" not in str(told.value)
+
+
+def test_what_the_build_recorded_decides_auto(tmp_path):
+    folder = home(tmp_path, tables([memory("m1", "bees")]), strategies={"notes": "flat"})
+    with open_home(folder) as reader:
+        assert reader.search("bees", ANA).strategy == "flat"
+    assert json.loads((folder / "published.json").read_text()) == {"build": "000001"}

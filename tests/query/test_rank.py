@@ -1,0 +1,110 @@
+import numpy as np
+import pytest
+
+from pipelines.query.fusion import moments, standardise, top
+from pipelines.query.rank import DECAY, Weights, rank
+from pipelines.query.scope_graph import telling
+from pipelines.query.types import Filters, Link, Scope, Seeds
+
+SCOPE = Scope("notes", "ana")
+
+
+class FakeBackend:
+    """Scores and links as told; candidates are all of them."""
+
+    def __init__(self, scores, links=(), hidden=()):
+        self.all, self.links, self.hidden = scores, links, hidden
+
+    def seeds(self, scope, filters, vector, terms, weight, n):
+        ids = sorted(i for i in self.all if i not in self.hidden)
+        both = np.array([self.all[i] for i in ids], float).reshape(-1, 2)
+        every = np.array(list(self.all.values()), float)
+        return Seeds(ids, both[:, 0], both[:, 1], len(every), moments(every[:, 0]), moments(every[:, 1]))
+
+    def scores(self, scope, vector, terms, ids):
+        return np.array([self.all[i] for i in ids], float)
+
+    def neighbours(self, scope, filters, ids, n):
+        return [link for link in self.links if link.source in ids]
+
+
+def ranked(backend, hops=0, **weights):
+    return rank(backend, SCOPE, Filters(), np.zeros(384), ["w"], Weights(**({"words": 1.0} | weights)), hops)
+
+
+def test_scores_are_sums_of_z_scores_over_every_candidate():
+    found = ranked(FakeBackend({"a": (0.9, 0.0), "b": (0.5, 4.0), "c": (0.1, 0.0), "d": (0.5, 0.0)}))
+    # cosine: mean .5, std .2828; words: mean 1, std 1.7321
+    assert {c.memory_id: round(c.score, 4) for c in found} == {"b": 1.7321, "a": 0.8369, "d": -0.5774, "c": -1.9916}
+    assert [c.memory_id for c in found] == ["b", "a", "d", "c"]
+
+
+def test_flat_ignores_words():
+    found = ranked(FakeBackend({"a": (0.9, 0.0), "b": (0.5, 4.0), "c": (0.1, 0.0)}), words=0.0)
+    assert [c.memory_id for c in found] == ["a", "b", "c"]
+
+
+def test_equal_scores_rank_by_id():
+    assert [c.memory_id for c in ranked(FakeBackend({"b": (1, 1), "c": (1, 1), "a": (1, 1)}))] == ["a", "b", "c"]
+
+
+def test_a_link_lifts_a_memory_towards_what_it_was_reached_from_and_never_past_it():
+    scores = {"a": (0.9, 4.0), "b": (0.5, 0.0), "c": (0.1, 0.0), "d": (0.4, 0.0)}
+    before = {c.memory_id: c.score for c in ranked(FakeBackend(scores))}
+    after = ranked(FakeBackend(scores, [Link("a", "c", "EXTEND", 0.9)]), hops=1)
+    lifted = {c.memory_id: c for c in after}["c"]
+    assert lifted.score == pytest.approx(before["a"] * DECAY * 0.9)
+    assert [link.kind for link in lifted.path] == ["EXTEND"] and lifted.own == pytest.approx(before["c"])
+    assert [c.memory_id for c in after] == ["a", "c", "b", "d"]
+    assert {c.memory_id: c.score for c in after if c.memory_id != "c"} == {k: v for k, v in before.items() if k != "c"}
+
+
+def test_the_second_hop_decays_again_and_only_where_two_hops_are_asked_for():
+    scores = {"a": (0.9, 4.0), "b": (0.2, 0.0), "c": (0.1, 0.0)}
+    links = [Link("a", "b", "EXTEND", 1.0), Link("b", "c", "DERIVE", 1.0)]
+    top_score = ranked(FakeBackend(scores))[0].score
+    one = {c.memory_id: c for c in ranked(FakeBackend(scores, links), hops=1)}
+    two = {c.memory_id: c for c in ranked(FakeBackend(scores, links), hops=2)}
+    assert two["c"].score == pytest.approx(top_score * DECAY**2) and len(two["c"].path) == 2
+    assert one["c"].path == ()
+
+
+def test_a_memory_that_is_no_seed_joins_with_its_own_score():
+    backend = FakeBackend({"a": (0.9, 4.0), "b": (0.5, 0.0), "z": (0.3, 0.0)}, [Link("a", "z", "EXTEND", 1.0)], {"z"})
+    assert "z" not in {c.memory_id for c in ranked(backend)}
+    assert {c.memory_id: c.own for c in ranked(backend, hops=1)}["z"] == pytest.approx(
+        {c.memory_id: c.score for c in ranked(FakeBackend(backend.all))}["z"]
+    )
+
+
+def test_links_from_a_seed_below_average_lift_nothing():
+    scores = {"a": (0.9, 4.0), "b": (0.1, 0.0), "c": (0.0, 0.0)}
+    after = ranked(FakeBackend(scores, [Link("b", "c", "EXTEND", 1.0)]), hops=1)
+    assert all(c.path == () for c in after)
+
+
+def test_no_candidates_give_no_ranking():
+    class Nothing(FakeBackend):
+        def seeds(self, *args):
+            return Seeds()
+
+    assert ranked(Nothing({}), hops=2) == []
+
+
+def test_entities_tell_by_how_few_memories_name_them():
+    # of 1000 memories: one mention links nothing, 2 tell most, 50 are the most that link
+    found = telling(np.array([1.0, 2.0, 50.0, 51.0]), 1000)
+    assert found == pytest.approx([0, np.log(500) / np.log(1000), np.log(20) / np.log(1000), 0])
+    assert telling(np.array([5.0, 6.0]), 20)[1] == 0 < telling(np.array([5.0, 6.0]), 20)[0]
+    assert telling(np.array([1.0]), 1) == pytest.approx([0])
+
+
+def test_the_best_n_are_found_with_ties_going_to_the_lower_index():
+    scores = np.array([1.0, 3.0, 2.0, 2.0, 2.0])
+    assert sorted(top(scores, 2)) == [1, 2]
+    assert sorted(top(scores, 3)) == [1, 2, 3]
+    assert sorted(top(scores, 9)) == [0, 1, 2, 3, 4]
+
+
+def test_scores_that_are_all_the_same_say_nothing():
+    assert standardise(np.full(5, 0.1 + 0.2), moments(np.full(5, 0.1 + 0.2))).tolist() == [0.0] * 5
