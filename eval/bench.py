@@ -122,8 +122,10 @@ def measure(home: Path, strategy: str, clients: int) -> dict[str, Any]:
         _ask(reader, scope, strategy, text)
     rounds = []
     stages: list[dict[str, float]] = []
+    asked_once = queries[WARM_UP:]
+    each = len(asked_once) // REPEATS
     for r in range(REPEATS):
-        texts = queries[WARM_UP + r * QUERIES : WARM_UP + (r + 1) * QUERIES]
+        texts = asked_once[r * each : (r + 1) * each]
         with ThreadPoolExecutor(clients) as pool:
             asked = list(pool.map(lambda text: _ask(reader, scope, strategy, text), texts))
         rounds.append([float(p) for p in np.percentile([ms for ms, _ in asked], _PERCENTILES)])
@@ -137,8 +139,18 @@ def measure(home: Path, strategy: str, clients: int) -> dict[str, Any]:
             f"p{p}": [min(r[i] for r in rounds), max(r[i] for r in rounds)] for i, p in enumerate(_PERCENTILES)
         },
         "stages_p50_ms": {name: float(np.percentile([s[name] for s in stages], 50)) for name in stages[0]},
-        "rss_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "rss_mib": _peak_mib(),
     }
+
+
+def _peak_mib() -> float:
+    """Returns the most memory this process held; `getrusage` would count what its parent held when it was forked."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        told = dict(line.split(":", 1) for line in status.read_text().splitlines() if ":" in line)
+        if "VmHWM" in told:
+            return int(told["VmHWM"].split()[0]) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def _ask(reader: Reader, scope: Scope, strategy: str, text: str) -> tuple[float, dict[str, float]]:

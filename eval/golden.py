@@ -142,7 +142,7 @@ def resolve(
     """Finds the memories of each question's quotes in a build, inside the question's scope.
 
     A memory matches when its document has the quote's uri (and session) and its char span overlaps a place where that
-    document's text holds the quote, any run of whitespace counting as one space.
+    document's text holds the quote, any run of whitespace and table borders counting as one space.
 
     Args:
         questions: the golden set.
@@ -235,14 +235,21 @@ class _Finder:
         return ids or f"no memory covers {quote.quote[:60]!r} of {quote.uri}; the build lost it"
 
 
+def _words(text: str) -> list[str]:
+    return [word for word in text.split() if word != "|"]
+
+
 class _Folded:
-    """A text with each run of whitespace as one space, and where each of its characters came from."""
+    """A text with each run of whitespace and cell borders as one space, and where each of its characters came from.
+
+    A reader may give a table's cells with ` | ` between them or without: a quote is judged by its words.
+    """
 
     def __init__(self, text: str):
         words: list[str] = []
         self._offsets: list[int] = []
         position = 0
-        for word in text.split():
+        for word in _words(text):
             position = text.index(word, position)
             if words:
                 self._offsets.append(position - 1)
@@ -253,7 +260,7 @@ class _Folded:
 
     def find(self, quote: str) -> list[tuple[int, int]]:
         """Returns the (start, end) of every occurrence in the original text."""
-        folded, spans, at = " ".join(quote.split()), [], -1
+        folded, spans, at = " ".join(_words(quote)), [], -1
         while (at := self._text.find(folded, at + 1)) >= 0:
             spans.append((self._offsets[at], self._offsets[at + len(folded) - 1] + 1))
         return spans

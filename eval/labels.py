@@ -10,7 +10,6 @@ from pipelines.errors import PalimpsestError
 from pipelines.store.files import write_bytes
 
 _REQUIRED = ("id", "older", "newer")
-_DATES = ("newer_date", "older_date")
 
 
 def read_pairs(path: Path) -> list[dict[str, Any]]:
@@ -46,7 +45,8 @@ def _time(row: dict[str, Any], field: str) -> dt.datetime | None:
     try:
         parsed = dt.datetime.fromisoformat(str(row[field]))
     except ValueError:
-        raise PalimpsestError(f"--pairs: {row['id'][:60]}: {field} {str(row[field])[:40]!r} is no ISO 8601 date") from None
+        found = repr(str(row[field])[:40])
+        raise PalimpsestError(f"--pairs: {row['id'][:60]}: {field} {found} is no ISO 8601 date") from None
     return parsed.replace(tzinfo=dt.UTC) if parsed.tzinfo is None else parsed
 
 
@@ -63,7 +63,14 @@ def label_file(pairs_file: Path, out_file: Path) -> dict[str, Any]:
     labeler = OfflineLabeler()
     loaded = time.perf_counter()
     pairs = [
-        LabelPair(f"{r['id']}/newer", f"{r['id']}/older", r["newer"], r["older"], *(_time(r, f) for f in _DATES))
+        LabelPair(
+            f"{r['id']}/newer",
+            f"{r['id']}/older",
+            r["newer"],
+            r["older"],
+            newer_at=_time(r, "newer_date"),
+            older_at=_time(r, "older_date"),
+        )
         for r in rows
     ]
     prepared = time.perf_counter()

@@ -77,8 +77,8 @@ def text(done: list[dict[str, Any]]) -> str:
     """Returns the figures as a small table, a row for each strategy."""
     names = sorted({m for d in done for m in d["metrics"]})
     head = " ".join(f"{n:>13}" for n in [*names, "p95_ms"])
+    figures = [[*(d["metrics"].get(n, float("nan")) for n in names), d["latency_ms"]["p95"]] for d in done]
     rows = [
-        f"{d['strategy']:10}" + " ".join(f"{v:13.4f}" for v in [*(d["metrics"].get(n, float("nan")) for n in names), d["latency_ms"]["p95"]])
-        for d in done
-    ]  # fmt: skip
+        f"{d['strategy']:10}" + " ".join(f"{v:13.4f}" for v in values) for d, values in zip(done, figures, strict=True)
+    ]
     return "\n".join([f"{done[0]['suite']}: {done[0]['queries']} queries", f"{'':10}{head}", *rows])

@@ -57,7 +57,9 @@ def nightly_rebuild(
 ) -> Iterator[dg.RunRequest | dg.SkipReason]:
     """Rebuilds what changed; says so where nothing did."""
     requests = list(_requests(context, home.home(), f"nightly-{context.scheduled_execution_time:%Y%m%dT%H%M}"))
-    yield from requests or [dg.SkipReason("nothing changed since the published build")]
+    yield from requests
+    if not requests:
+        yield dg.SkipReason("nothing changed since the published build")
 
 
 @dg.sensor(
@@ -77,7 +79,9 @@ def changed_folders(context: dg.SensorEvaluationContext, home: HomeResource) -> 
         yield dg.SkipReason(str(e))
         return
     context.update_cursor(look)
-    yield from requests or [dg.SkipReason("files were touched, contents are the same")]
+    yield from requests
+    if not requests:
+        yield dg.SkipReason("files were touched, contents are the same")
 
 
 def _look(home: Home) -> str:

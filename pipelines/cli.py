@@ -60,8 +60,14 @@ def cli() -> None:
 @click.option("--allow-rejects", is_flag=True, help="Exit 0 although some sources could not be read.")
 @click.option("--dry-run", is_flag=True, help="Print what would be done, and do nothing.")
 def build(
-    home_path: Path, as_json: bool, backend: str, corpora: tuple[Path, ...], only: tuple[str, ...], allow_rejects: bool, dry_run: bool
-) -> None:  # fmt: skip
+    home_path: Path,
+    as_json: bool,
+    backend: str,
+    corpora: tuple[Path, ...],
+    only: tuple[str, ...],
+    allow_rejects: bool,
+    dry_run: bool,
+) -> None:
     """Run the asset graph: read, embed, relate, version, index, judge, publish."""
     from pipelines import report, run
 

@@ -1,7 +1,7 @@
 """Provable delete: removes all that came from a document, a user or a collection, then looks for what is left.
 
-The order makes a crash safe: the tombstone is written first, so a rerun or a rebuild finishes what was begun, and nothing
-deleted is read again from a source that is still on disk.
+The order makes a crash safe: the tombstone is written first, so a rerun or a rebuild finishes what was begun, and
+nothing deleted is read again from a source that is still on disk.
 """
 
 import json
@@ -91,7 +91,7 @@ def delete(home: Home, *, document: str | None, user: str | None, collection: st
             _rewrite(home, build, target)
         vectors = _sweep_vectors(home)
         residue = _residue(home, probes)
-    counts = {
+    counts: dict[str, Any] = {
         "documents": found["document_id"].n_unique() if found.height else 0,
         "memories": probes.memories, "vectors": vectors, "residue": residue,
         "proof": {"strings": len(probes.strings), "files": sum(1 for p in home.path.rglob("*") if p.is_file())},
@@ -204,7 +204,7 @@ def _rewrite_collection(home: Home, build: Build, name: str, going: pl.DataFrame
         build.write_marker(name, stage, marker | {"key": "rewritten by delete"})
     folder = home.sources.get(name)
     if folder is None or not folder.is_dir():
-        raise PalimpsestError(f"delete: folder of collection {name} is gone; put it back, then delete again ({folder})")
+        raise PalimpsestError(f"delete: the folder of collection {name} is gone; put it back, delete again ({folder})")
     part = replace(partition(home, name, folder), build=build, base=None)
     for stage in _DERIVED:
         if build.marker(name, stage) is not None:

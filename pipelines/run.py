@@ -20,6 +20,8 @@ _DAGSTER_YAML = """\
 # Everything Dagster keeps lies beside this file. Runs of one home do not overlap: it has one writer.
 telemetry:
   enabled: false
+nux:
+  enabled: false
 concurrency:
   runs:
     max_concurrent_runs: 1

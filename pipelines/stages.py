@@ -213,8 +213,9 @@ def _relations(p: Partition, before: Before | None) -> Outcome:
 def _versions(p: Partition, before: Before | None) -> Outcome:
     from pipelines.memory.versions import versions
 
-    tables = [p.table(t) for t in ("memories", "relations", "documents", "document_relations")]
-    frame = versions(*tables, p.decisions)
+    frame = versions(
+        p.table("memories"), p.table("relations"), p.table("documents"), p.table("document_relations"), p.decisions
+    )
     return Outcome({"versions": frame}, numbers={"retired": float((~frame["is_latest"]).sum())})
 
 
@@ -337,7 +338,7 @@ def _compute(p: Partition, stage: Stage, key: str, logic: str, started: float) -
 
 
 def _matches(marker: dict[str, Any] | None, key: str, build: Build, collection: str) -> bool:
-    return bool(marker) and marker["key"] == key and all(
+    return marker is not None and marker["key"] == key and all(
         build.table_path(collection, t).exists() for t in marker["outputs"]
     )  # fmt: skip
 

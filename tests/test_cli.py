@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.stages import STAGES
 from tests.small_corpus import write_chats, write_notes
 
 CLI = Path(sys.executable).with_name("palimpsest")
@@ -37,7 +38,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, dict, s
 def test_a_build_runs_every_stage_in_order_and_publishes(built):
     _, _, summary, stderr = built
     stages = [line.split()[1] for line in stderr.splitlines() if line.startswith("stage ")]
-    each = ["documents", "chunks", "memories", "embeddings", "entities", "topics", "candidate_pairs", "relations", "versions"]
+    each = list(STAGES)
     assert stages == [*each, *each, "index", "retrieval_report", "published"]
     assert summary["published"] and summary["documents"] == 4 and summary["memories"] == 6
     assert summary["relations"]["UPDATE"] == 1 and summary["retired"] == 1
@@ -66,13 +67,17 @@ def test_query_answers_with_the_current_fact_cited_and_history_shows_the_old_one
         "query", "when is the deadline of Heron?", "--home", home, "--collection", "chats", "--as-of", "2026-02-15", "--json"
     ))  # fmt: skip
     assert "12 March" in past["memories"][0]["text"]
-    history = last_json(run("query", "deadline of Heron", "--home", home, "--collection", "chats", "--history", "--json"))
+    history = last_json(
+        run("query", "deadline of Heron", "--home", home, "--collection", "chats", "--history", "--json")
+    )
     assert {m["is_latest"] for m in history["memories"]} == {True, False}
 
 
 def test_one_user_never_sees_the_other(built):
     home, *_ = built
-    mine = last_json(run("query", "locker code quixotic-77", "--home", home, "--collection", "chats", "--user", "bob", "--json"))
+    mine = last_json(
+        run("query", "locker code quixotic-77", "--home", home, "--collection", "chats", "--user", "bob", "--json")
+    )
     assert "quixotic-77" in mine["context"]
     done = run("query", "locker code", "--home", home, "--collection", "chats", "--user", "ann", "--json")
     assert "quixotic" not in done.stdout + done.stderr

@@ -15,7 +15,7 @@ from pipelines.store.tables import SCHEMAS
 OWNERS = ["team:palimpsest"]
 LOCK_WAIT_S = 3600.0
 _SHOWN_REJECTS = 200
-_TYPES = {pl.String: "string", pl.Int64: "int", pl.Float64: "float", pl.Boolean: "bool"}
+_TYPES: dict[object, str] = {pl.String: "string", pl.Int64: "int", pl.Float64: "float", pl.Boolean: "bool"}
 
 collections = dg.DynamicPartitionsDefinition(name="collections")
 

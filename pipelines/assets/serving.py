@@ -1,5 +1,7 @@
 """Group `serving`: the index of a whole build, its report and gate, and the switch that readers see."""
 
+from typing import Any
+
 import dagster as dg
 
 from pipelines.assets.glue import LOCK_WAIT_S, OWNERS
@@ -76,7 +78,5 @@ def published(context: dg.AssetExecutionContext, home: HomeResource) -> dg.Mater
     return dg.MaterializeResult(metadata={"build": build_id})
 
 
-def _answer(check: str, passed: bool, metadata: dict[str, object]) -> dg.AssetCheckResult:
-    return dg.AssetCheckResult(
-        check_name=check, passed=passed, severity=dg.AssetCheckSeverity.ERROR, metadata=metadata
-    )
+def _answer(check: str, passed: bool, metadata: dict[str, Any]) -> dg.AssetCheckResult:
+    return dg.AssetCheckResult(check_name=check, passed=passed, severity=dg.AssetCheckSeverity.ERROR, metadata=metadata)

@@ -104,7 +104,9 @@ def ingest(
 def _read(
     log: IngestLog, key: str, path: Path, uri: str, config: CollectionConfig, decisions: Decisions, limits: Limits
 ) -> dict[str, object]:
-    reason, problems, rows = None, (), []
+    reason: str | None = None
+    problems: tuple[str, ...] = ()
+    rows: list[dict[str, object]] = []
     try:
         if path.is_symlink() and not path.resolve().is_relative_to(path.parent.resolve()):
             raise Rejected("a link that leads out of the collection; copy the file in")

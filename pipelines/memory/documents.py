@@ -10,7 +10,7 @@ from pipelines.config import CollectionConfig
 from pipelines.errors import PalimpsestError
 from pipelines.store.ids import content_id, text_hash
 from pipelines.store.log import EXTRACTION, IngestLog
-from pipelines.store.tables import conform, empty
+from pipelines.store.tables import Schema, conform, empty
 
 
 def document_tables(
@@ -30,7 +30,7 @@ def document_tables(
         for v in versions.to_dicts()
         if v["text_key"]
     ]  # fmt: skip
-    extra = {"source": pl.String, "seq": pl.Int64, "ingested_at": pl.Datetime("us", "UTC")}
+    extra: Schema = {"source": pl.String, "seq": pl.Int64, "ingested_at": pl.Datetime("us", "UTC")}
     seen = pl.concat([pl.DataFrame(schema=EXTRACTION | extra), *frames], how="vertical_relaxed")
     ids = [
         content_id(
@@ -68,7 +68,7 @@ def document_tables(
 
 
 def _relations(rows: pl.DataFrame, config: CollectionConfig, folder: Path) -> tuple[pl.DataFrame, list[str]]:
-    """Relations stated by current documents and by the collection's own file of them; those that name no source apart."""
+    """Relations stated by current documents and by the collection's file of them; those that name no source apart."""
     known = set(rows["uri"])
     stated = [
         {"user_id": user, "newer_uri": uri, "older_uri": older, "label": label}
@@ -78,7 +78,11 @@ def _relations(rows: pl.DataFrame, config: CollectionConfig, folder: Path) -> tu
     if config.document_relations:
         stated += [{"user_id": config.user_id, **r} for r in _read_relations(folder / config.document_relations)]
     nowhere = sorted(
-        {f"{r['newer_uri']} {r['label']}s {r['older_uri']}" for r in stated if not {r["newer_uri"], r["older_uri"]} <= known}
+        {
+            f"{r['newer_uri']} {r['label']}s {r['older_uri']}"
+            for r in stated
+            if not {r["newer_uri"], r["older_uri"]} <= known
+        }
     )
     stated = [r for r in stated if {r["newer_uri"], r["older_uri"]} <= known]
     frame = pl.DataFrame(

@@ -23,6 +23,7 @@ from pipelines.query.types import CollectionInfo, Filters, Link, Memory, Scope, 
 FORMAT = 1
 CACHE_BYTES = 512 * 2**20
 _BATCH = 16_384  # vectors read at a time
+_RANGES = 32  # terms read by one statement
 
 _META = "SELECT key, value FROM meta"
 _SCOPES = "SELECT collection, user_id, first_row, size, scope FROM scopes ORDER BY scope"
@@ -33,7 +34,7 @@ _REPLACED = """
 _VECTORS = "SELECT row, vector FROM vectors WHERE row BETWEEN $first AND $last"
 _CANDIDATES = "SELECT row FROM memories WHERE row BETWEEN $first AND $last"
 _TERMS = "SELECT term, first, df FROM terms WHERE scope = $scope AND list_contains($terms, term) ORDER BY first"
-_POSTINGS = "SELECT row, score FROM postings WHERE rowid BETWEEN $first AND $last"
+_POSTINGS = "SELECT row, score FROM postings"  # + ranges of rowid, which DuckDB finds without a scan
 _MENTIONS = "SELECT row, entity FROM mentions WHERE row BETWEEN $first AND $last"
 _ENTITIES = "SELECT entity, name, df FROM entities WHERE scope = $scope ORDER BY entity"
 _LINKS = """
@@ -98,6 +99,7 @@ class DuckDBBackend:
         self.build_id = str(meta.get("build_id", ""))
         self._scopes = {Scope(c, u): _Range(first, size, number) for c, u, first, size, number in scopes}
         self._threads = threading.local()
+        self._cursors: list[duckdb.DuckDBPyConnection] = []
         self._cache = ByteCache(cache_bytes)
 
     def collections(self) -> dict[str, CollectionInfo]:
@@ -176,6 +178,9 @@ class DuckDBBackend:
     def close(self) -> None:
         """See Backend."""
         self._cache.clear()
+        # While one cursor is open, this process goes on seeing this file under its path, whatever replaced it.
+        for cursor in self._cursors:
+            cursor.close()
         self._db.close()
 
     def _cursor(self) -> duckdb.DuckDBPyConnection:
@@ -183,6 +188,7 @@ class DuckDBBackend:
         cursor: duckdb.DuckDBPyConnection | None = getattr(self._threads, "cursor", None)
         if cursor is None:
             cursor = self._threads.cursor = self._db.cursor()
+            self._cursors.append(cursor)
         return cursor
 
     def _run(self, sql: str, values: dict[str, Any]) -> duckdb.DuckDBPyConnection:
@@ -218,18 +224,29 @@ class DuckDBBackend:
         held = {t: self._cache.peek((at.number, "term", t)) for t in terms}
         missing = [t for t, postings in held.items() if postings is None]
         if missing:
+            loaded = {t: Postings(np.zeros(0, np.int32), np.zeros(0, np.float32)) for t in missing}
             found = self._run(_TERMS, {"scope": at.number, "terms": missing}).fetchall()
-            ranges = {term: (first, first + df - 1) for term, first, df in found}
-            for term in missing:
-                held[term] = self._load_postings(at, ranges.get(term))
-                self._cache.put((at.number, "term", term), held[term])
+            for i in range(0, len(found), _RANGES):
+                loaded |= self._load_postings(at, found[i : i + _RANGES])
+            for term, postings in loaded.items():
+                self._cache.put((at.number, "term", term), postings)
+            held |= loaded
         return held
 
-    def _load_postings(self, at: _Range, rows: tuple[int, int] | None) -> Postings:
-        if rows is None:
-            return Postings(np.zeros(0, np.int32), np.zeros(0, np.float32))
-        found = self._run(_POSTINGS, {"first": rows[0], "last": rows[1]}).fetchnumpy()
-        return Postings(np.asarray(found["row"]) - np.int32(at.first), np.asarray(found["score"]))
+    def _load_postings(self, at: _Range, terms: list[tuple[str, int, int]]) -> dict[str, Postings]:
+        """Reads (term, first, df), ascending by first, in one statement: the postings come in that order too."""
+        values = {
+            f"{k}{i}": v for i, (_, first, df) in enumerate(terms) for k, v in (("a", first), ("b", first + df - 1))
+        }
+        where = " OR ".join(f"rowid BETWEEN $a{i} AND $b{i}" for i in range(len(terms)))
+        found = self._run(f"{_POSTINGS} WHERE {where}", values).fetchnumpy()
+        rows, scores = np.asarray(found["row"]) - np.int32(at.first), np.asarray(found["score"])
+        ends = np.cumsum([df for _, _, df in terms])
+        assert len(rows) == ends[-1]
+        return {
+            term: Postings(rows[end - df : end].copy(), scores[end - df : end].copy())
+            for (term, _, df), end in zip(terms, ends.tolist(), strict=True)
+        }
 
     def _allowed(self, at: _Range, filters: Filters) -> np.ndarray:
         """Returns which local rows are candidates, shape (size,) bool."""

@@ -8,10 +8,11 @@ import polars as pl
 
 from pipelines.store.files import remove_leftovers
 from pipelines.store.ids import content_id
+from pipelines.store.tables import Schema
 
 DIMENSIONS = 384
 _MANY_PARTS = 24
-_SCHEMA = {"text_hash": pl.String, "vector": pl.Array(pl.Float32, DIMENSIONS)}
+_SCHEMA: Schema = {"text_hash": pl.String, "vector": pl.Array(pl.Float32, DIMENSIONS)}
 
 
 class EmbeddingStore:

@@ -13,13 +13,14 @@ import polars as pl
 
 from pipelines.store.files import remove_leftovers
 from pipelines.store.ids import content_id
+from pipelines.store.tables import Schema
 
 _T = pl.Datetime("us", "UTC")
-VERSIONS = {
+VERSIONS: Schema = {
     "uri": pl.String, "content_hash": pl.String, "ordinal": pl.Int64, "text_key": pl.String,
     "seen_at": _T, "gone_at": _T, "reason": pl.String, "problems": pl.List(pl.String),
 }  # fmt: skip
-EXTRACTION = {
+EXTRACTION: Schema = {
     "user_id": pl.String, "project_id": pl.String, "session_id": pl.String, "uri": pl.String, "title": pl.String,
     "media_type": pl.String, "text": pl.String, "source_time": _T, "metadata": pl.String, "relations": pl.String,
     "segments": pl.String,

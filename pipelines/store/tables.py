@@ -1,6 +1,6 @@
 """The tables of a build: names, columns and types. Parquet files of these are the record; indexes derive from them.
 
-Times are UTC. Every table carries the scope columns (collection, user_id) so that no join can cross a scope by accident.
+Times are UTC. Tables carry the scope columns (collection, user_id), so that no join can cross a scope by accident.
 """
 
 import polars as pl
@@ -9,14 +9,16 @@ _T = pl.Datetime("us", "UTC")
 _S, _I, _F, _B = pl.String, pl.Int64, pl.Float64, pl.Boolean
 _SCOPE = {"collection": _S, "user_id": _S}
 
-SCHEMAS: dict[str, dict[str, pl.DataType | type[pl.DataType]]] = {
+Schema = dict[str, pl.DataType | type[pl.DataType]]
+
+SCHEMAS: dict[str, Schema] = {
     # One row for each version of a document in the ingest log. `seq` orders the versions of a (uri, session).
     "documents": {
         "document_id": _S, **_SCOPE, "project_id": _S, "session_id": _S, "uri": _S, "title": _S, "media_type": _S,
         "content_hash": _S, "source_time": _T, "ingested_at": _T, "metadata": _S,
         "seq": _I, "is_current": _B, "superseded_by": _S,
     },
-    # The extracted text of each document version: what every char span points into; segments as the readers gave them, JSON.
+    # The extracted text of each document version, which every char span points into; segments as readers gave them.
     "document_texts": {"document_id": _S, "text": _S, "segments": _S},
     # Stated by metadata: they override dates (decision 5).
     "document_relations": {**_SCOPE, "newer_uri": _S, "older_uri": _S, "label": _S},
@@ -33,13 +35,14 @@ SCHEMAS: dict[str, dict[str, pl.DataType | type[pl.DataType]]] = {
         "observed_at": _T, "valid_from": _T, "valid_until": _T, "confidence": _F, "importance": _F,
         "tags": pl.List(_S), "provenance": _S, "retention_until": _T, "token_count": _I,
     },
-    # What is embedded for each memory: one text of kind "memory", or several of kind "window" where it is over 256 tokens.
+    # What is embedded for each memory: one text of kind "memory", or several of kind "window" over 256 tokens.
     "embed_inputs": {"memory_id": _S, "kind": _S, "ordinal": _I, "text": _S, "text_hash": _S},
     "entities": {"entity_id": _S, **_SCOPE, "name": _S, "type": _S, "aliases": pl.List(_S)},
     "mentions": {"memory_id": _S, "entity_id": _S, **_SCOPE, "char_start": _I, "char_end": _I},
     # What could be a name in each memory, before names are resolved: carried over from build to build.
     "surfaces": {
-        "memory_id": _S, **_SCOPE, "surface": _S, "key": _S, "kind": _S, "initial": _B, "char_start": _I, "char_end": _I,
+        "memory_id": _S, **_SCOPE, "surface": _S, "key": _S, "kind": _S, "initial": _B,
+        "char_start": _I, "char_end": _I,
     },
     "topics": {"topic_id": _S, **_SCOPE, "label": _S, "size": _I},
     "topic_edges": {"source_id": _S, "target_id": _S, **_SCOPE, "kind": _S, "weight": _F},

@@ -33,7 +33,8 @@ def test_relations_stay_inside_a_user_and_retire_what_they_update():
 
 
 @pytest.mark.parametrize(("strategy", "kind", "clients"), [("hybrid", "turns", 1), ("flat", "titled", 2)])
-def test_a_bench_reports_what_was_asked_for(tmp_path, strategy, kind, clients):
+def test_a_bench_reports_what_was_asked_for(tmp_path, strategy, kind, clients, monkeypatch):
+    monkeypatch.setattr("eval.bench.QUERIES", 5)
     report = run_bench(300, users=5, strategy=strategy, kind=kind, clients=clients, workdir=tmp_path / "work")
     assert report["memories"] == 300 and report["load"]["nodes_per_s"] > 0 < report["load"]["index_s"]
     for name in ("scoped", "unscoped"):

@@ -172,6 +172,17 @@ def test_eight_threads_get_the_answers_that_one_gets(backend):
         assert list(pool.map(lambda t: ask(fresh, t).words.tolist(), texts)) == alone
 
 
+def test_an_index_written_again_under_its_path_is_read_anew_once_its_reader_is_closed(tmp_path):
+    path = tmp_path / "i.duckdb"
+    for text in ("bees", "rain"):
+        write(tables([memory("m1", text)]), path)
+        backend = DuckDBBackend(path)
+        with ThreadPoolExecutor(2) as pool:
+            found = list(pool.map(lambda _, b=backend: b.memories(ANA, ["m1"])["m1"].text, range(4)))
+        assert set(found) == {text}
+        backend.close()
+
+
 @pytest.mark.parametrize("content", [None, b"", b"not a database at all"])
 def test_a_missing_or_damaged_index_is_one_error_that_names_it(tmp_path, content):
     path = tmp_path / "i.duckdb"

@@ -6,7 +6,8 @@ DAY = [dt.datetime(2026, 1, d, tzinfo=dt.UTC) for d in range(1, 9)]
 
 
 def seen(**sources: str) -> dict[str, dict[str, object]]:
-    return {f"{u}.md": {"content_hash": h, "text_key": f"{u}-{h}", "reason": None, "problems": []} for u, h in sources.items()}
+    fixed = {"reason": None, "problems": []}
+    return {f"{u}.md": {"content_hash": h, "text_key": f"{u}-{h}", **fixed} for u, h in sources.items()}
 
 
 def rows(log: IngestLog) -> list[tuple]:
