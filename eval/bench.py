@@ -78,6 +78,25 @@ def run_bench(
     return report | _summary(memories, homes)
 
 
+def bench_text(report: dict[str, Any]) -> str:
+    """Returns a bench's figures as a small table for people."""
+    machine, load = report["machine"], report["load"]
+    lines = [
+        f"{report['memories']} memories as {report['kind']}, {report['strategy']}, {report['clients']} client(s), "
+        f"{report['backend']}; {machine['cpus']} x {machine['cpu']}, load {machine['load_1min']:.1f}",
+        f"load    {load['nodes_per_s']:.0f} memories/s, {load['index_s']:.1f} s, {report['disk_mib']:.0f} MiB on disk",
+        f"{'ms':8}{'memories':>10}{'p50':>8}{'p95':>8}{'p99':>8}{'first':>8}{'open':>8}",
+    ]
+    for name, home in report["homes"].items():
+        told = [
+            *(report["latency_ms"][name][p] for p in ("p50", "p95", "p99")),
+            home["first_query_ms"],
+            home["open_ms"],
+        ]
+        lines.append(f"{name:8}{home['scope_memories']:10}" + "".join(f"{ms:8.1f}" for ms in told))
+    return "\n".join([*lines, f"peak memory of the querying process {report['rss_mib']:.0f} MiB"])
+
+
 def _load(home: Path, build: SyntheticBuild) -> dict[str, Any]:
     """Writes and publishes the home of a build; returns what loading took."""
     from pipelines.store.index import write_index
@@ -187,7 +206,7 @@ def _machine() -> dict[str, Any]:
     model = next(
         (line.split(":", 1)[1].strip() for line in told if line.startswith("model name")), platform.processor()
     )
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
     return {"cpus": os.cpu_count(), "cpu": model, "python": platform.python_version(), "load_1min": load}
 
 

@@ -133,7 +133,7 @@ class Reader:
             text: the question. What is beyond 100,000 characters is not read.
             scope: one scope, or several: each is ranked by its own statistics and the z-scores are merged.
             k: how many memories, 1 to 1000.
-            hops: links to follow from the best, 0 to 2.
+            hops: links to follow from the best, 0 to 2; `flat` follows none.
             strategy: flat, hybrid, or auto: what the build chose for the collection.
             as_of: answer from what was current then; a date alone means the end of that day.
             history: superseded versions are candidates too.

@@ -27,7 +27,7 @@ class Weights:
     links: float = 1.0
 
 
-STRATEGIES: dict[str, Weights] = {"flat": Weights(words=0.0), "hybrid": Weights()}
+STRATEGIES: dict[str, Weights] = {"flat": Weights(words=0.0, links=0.0), "hybrid": Weights()}
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def rank(
     seeds = backend.seeds(scope, filters, vector, used, weights.words / weights.vector, n)
     found = _fused(seeds, seeds.ids, np.stack([seeds.vector, seeds.words], axis=1), weights)
     start = sorted(found.values(), key=_order)[:_FROM]
-    for _ in range(hops if found else 0):
+    for _ in range(hops if found and weights.links > 0 else 0):
         start = _expand(backend, scope, filters, vector, used, weights, seeds, found, start)
     return sorted(found.values(), key=_order)
 

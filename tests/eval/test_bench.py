@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from eval.bench import run_bench
+from eval.bench import bench_text, run_bench
 from eval.synthetic import synthetic_build
 from pipelines.errors import PalimpsestError
 from pipelines.store.tables import SCHEMAS
@@ -43,6 +43,7 @@ def test_a_bench_reports_what_was_asked_for(tmp_path, strategy, kind, clients, m
     assert report["homes"]["unscoped"]["scope_memories"] == 300 > report["homes"]["scoped"]["scope_memories"]
     assert report["rss_mib"] > 0 < report["disk_mib"]
     assert list((tmp_path / "work").iterdir()) == []
+    assert f"300 memories as {kind}, {strategy}" in bench_text(report) and "unscoped" in bench_text(report)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from pipelines.query.fusion import moments, standardise, top
-from pipelines.query.rank import DECAY, Weights, rank
+from pipelines.query.rank import DECAY, STRATEGIES, Weights, rank
 from pipelines.query.scope_graph import telling
 from pipelines.query.types import Filters, Link, Scope, Seeds
 
@@ -41,6 +41,13 @@ def test_scores_are_sums_of_z_scores_over_every_candidate():
 
 def test_flat_ignores_words():
     found = ranked(FakeBackend({"a": (0.9, 0.0), "b": (0.5, 4.0), "c": (0.1, 0.0)}), words=0.0)
+    assert [c.memory_id for c in found] == ["a", "b", "c"]
+
+
+def test_flat_follows_no_link():
+    scores = {"a": (0.9, 0.0), "b": (0.5, 0.0), "c": (0.1, 0.0)}
+    backend = FakeBackend(scores, [Link("a", "c", "EXTEND", 1.0)])
+    found = rank(backend, SCOPE, Filters(), np.zeros(384), ["w"], STRATEGIES["flat"], 2)
     assert [c.memory_id for c in found] == ["a", "b", "c"]
 
 
