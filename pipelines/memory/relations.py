@@ -72,7 +72,7 @@ class OfflineLabeler:
     """Rules over sentences; no model, no network, no state."""
 
     name = "offline"
-    program_hash = content_id("offline rules", 1)
+    program_hash = content_id("offline rules", 2)
 
     def label(self, pairs: list[LabelPair]) -> list[Labelled]:
         """Returns one answer for each pair, in order; labels with a confidence under 0.5 become NONE."""

@@ -36,7 +36,7 @@ _NO_LONGER = re.compile(
     re.IGNORECASE,
 )
 _REPLACED = re.compile(
-    r"\b(?:instead of|rather than|in place of|replac(?:es|ed|ing)|takes over from|took over from|succeed(?:s|ed)|"
+    r"\b(?:instead of|rather than|in place of|no longer(?:\s+(?:on|in|at|by|with|from|to|for))?|replac(?:es|ed|ing)|takes over from|took over from|succeed(?:s|ed)|"
     r"up from|down from|"
     r"(?:switched|migrated|moved|changed|upgraded|converted|transitioned|raised|lowered|increased|reduced|extended|cut|"
     r"shortened|lengthened|postponed|brought forward)(?:\s+\w+){0,3}\s+from)\s+(?P<old>.+)",
@@ -256,9 +256,10 @@ def _replacements(newer: Reading, older: Reading) -> list[Verdict]:
         if not ended and not replaced:
             continue
         for o in older.sentences[:_MOST_SENTENCES]:
-            if o.uncertain or o.past or o.scoped or _NO_LONGER.search(o.text) or _REPLACED.search(o.text):
+            if o.uncertain or o.past or o.scoped:
                 continue
-            if ended and _says_it_ended(n, o):
+            announces = _NO_LONGER.search(o.text) or _REPLACED.search(o.text)
+            if ended and not announces and _says_it_ended(n, o):
                 out.append(("UPDATE", 0.85, _evidence("no longer", n, o)))
             if replaced and (x := _replaced_object(replaced, n, o)):
                 out.append(("UPDATE", 0.85, _evidence("replaced", n, o, **{"from": x})))
@@ -281,7 +282,11 @@ def _replaced_object(m: re.Match[str], n: Sentence, o: Sentence) -> str | None:
     cut = _OBJECT_END.search(m.group("old"))
     x = (m.group("old")[: cut.start()] if cut else m.group("old")).strip(" .\"'")
     words = [w for w in read_value(x).words if w not in ("the", "a", "an", "our", "old")]
-    held = list(read_value(o.text).words)
+    # An older memory that itself announced a change holds what stands before that: `on Thursdays` of `on Thursdays
+    # instead of Tuesdays`.
+    announced = [e.search(o.text) for e in (_NO_LONGER, _REPLACED)]
+    standing = min((a.start() for a in announced if a), default=len(o.text))
+    held = list(read_value(o.text[:standing]).words)
     if not words or len(words) > 5 or not set(words) <= set(held):
         return None
     first = min(held.index(w) for w in words)

@@ -140,3 +140,16 @@ def test_odd_texts_are_labelled_none_and_break_nothing(text):
     assert label(text, "The deadline is 9 May.").label == "NONE"
     assert label("The deadline is 9 May.", text).label == "NONE"
     assert label(text, text + "!").label == "NONE"
+
+
+def test_a_fact_that_changes_back_is_updated_although_the_older_memory_announced_a_change_itself():
+    first = "The weekly cloud release goes out on Tuesdays."
+    changed = "The weekly cloud release now goes out on Thursdays instead of Tuesdays."
+    back = "The weekly cloud release goes out on Tuesdays again, no longer on Thursdays."
+    at = [day(1), day(2), day(3)]
+    pairs = [
+        LabelPair("b", "a", changed, first, newer_at=at[1], older_at=at[0]),
+        LabelPair("c", "b", back, changed, newer_at=at[2], older_at=at[1]),
+        LabelPair("c", "a", back, first, newer_at=at[2], older_at=at[0]),
+    ]
+    assert [x.label for x in OfflineLabeler().label(pairs)] == ["UPDATE", "UPDATE", "NONE"]
