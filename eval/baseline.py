@@ -46,7 +46,7 @@ def load_baseline(path: Path) -> Baseline | None:
     """
     fix = f"restore it or run `palimpsest baseline accept --why TEXT` ({path})"
     try:
-        raw = read_json(path)
+        raw = read_json(path, fix)
         if raw is None:
             return None
         if raw.pop("format") != FORMAT:

@@ -20,9 +20,7 @@ from pipelines.progress import say
 from pipelines.query.api import open_index
 from pipelines.stages import embedding_store
 from pipelines.store.builds import Build, published, staged
-from pipelines.store.home import Home
-
-DATA = Path("data")
+from pipelines.store.home import Home, data_folder
 
 
 def build_to_judge(home: Home) -> Build:
@@ -48,7 +46,7 @@ def find_violations(home: Home, build: Build) -> list[Violation]:
 
 def run_build(build: Build, collection: str, tables: dict[str, pl.DataFrame]) -> tuple[GateRun, bool]:
     """Asks one collection's golden questions of a build; tells whether it has any."""
-    questions = load_golden(golden_path(DATA, collection))
+    questions = load_golden(golden_path(data_folder(), collection))
     if questions is None:
         return GateRun(collection, build_id=build.build_id), False
     settings = build.manifest["settings"]
@@ -72,7 +70,7 @@ def judge_build(
     decisions = []
     for name in build.collections:
         run, has_golden = run_build(build, name, tables)
-        baseline = load_baseline(baseline_file or baseline_path(DATA, name)) if has_golden else None
+        baseline = load_baseline(baseline_file or baseline_path(data_folder(), name)) if has_golden else None
         decisions.append(decide(run, baseline, has_golden, found))
     return combine(decisions)
 
@@ -118,8 +116,8 @@ def accept_home(home: Home, why: str) -> list[Path]:
     for name in build.collections:
         run, has_golden = run_build(build, name, tables)
         if has_golden:
-            accept_baseline(run, baseline_path(DATA, name), why)
-            written.append(baseline_path(DATA, name))
+            accept_baseline(run, baseline_path(data_folder(), name), why)
+            written.append(baseline_path(data_folder(), name))
     if not written:
         raise PalimpsestError(
             f"baseline accept: no golden set for {', '.join(build.collections)}; add data/golden/<collection>.jsonl"

@@ -19,9 +19,9 @@ from pipelines.decisions import Decisions, read_decisions
 from pipelines.errors import PalimpsestError
 from pipelines.progress import say
 from pipelines.stages import STAGES, Partition, embedding_store, linked_marker, run_stage, store_name
-from pipelines.store.builds import Build, publish, published, staged
+from pipelines.store.builds import Build, publish, published, staged, sweep
 from pipelines.store.files import file_hash
-from pipelines.store.home import DEFAULT_CORPUS, Home
+from pipelines.store.home import DEFAULT_CORPUS, Home, data_folder
 from pipelines.store.ids import content_id
 from pipelines.store.log import IngestLog
 
@@ -54,7 +54,7 @@ def tail_logic(collections: dict[str, Path]) -> str:
     judged = [
         file_hash(path) if path.exists() else ""
         for name in sorted(collections)
-        for path in (Path("data/golden") / f"{name}.jsonl", Path("data/baselines") / f"{name}.json")
+        for path in (data_folder() / "golden" / f"{name}.jsonl", data_folder() / "baselines" / f"{name}.json")
     ]
     return content_id(code_hash(_TAIL_CODE), *judged)
 
@@ -82,16 +82,23 @@ def make_plan(home: Home, corpora: list[Path] | None, only: list[str] | None = N
     manifest = current.manifest if current else {}
     decisions = read_decisions(home.decisions)
     done = manifest.get("fingerprints", {})
-    changed = tuple(n for n, f in wanted.items() if done.get(n) != _fingerprint_on_disk(f, decisions))
-    kept = [n for n in manifest.get("fingerprints", {}) if n not in wanted]
-    tail_only = not changed and manifest.get("tail_logic") != tail_logic(dict.fromkeys([*wanted, *kept], Path()))
+    changed = tuple(n for n, f in wanted.items() if not _is_done(home, n, f, done.get(n), decisions))
+    others = [n for n in done if n not in wanted]
+    logic = tail_logic(dict.fromkeys([*wanted, *others], Path()))
+    whole = current is not None and current.index.is_file()
+    tail_only = not changed and (manifest.get("tail_logic") != logic or not whole)
     return Plan(home, wanted, changed, tail_only)
 
 
-def _fingerprint_on_disk(folder: Path, decisions: Decisions) -> str:
+def _is_done(home: Home, name: str, folder: Path, done: str | None, decisions: Decisions) -> bool:
+    """Tells whether the published build and the log hold what is on disk: an edit taken back leaves the log ahead."""
     config = load_collection(folder)
     state = source_state(folder, config, decisions)
-    return _fingerprint(config, folder, decisions, ((uri, digest) for uri, (_, digest) in state.items()))
+    on_disk = _fingerprint(config, folder, decisions, ((uri, digest) for uri, (_, digest) in state.items()))
+    if done != on_disk:
+        return False
+    logged = IngestLog(home.log / name).current().select("uri", "content_hash").iter_rows()
+    return _fingerprint(config, folder, decisions, logged) == on_disk
 
 
 def _fingerprint_in_log(home: Home, name: str, decisions: Decisions) -> str | None:
@@ -133,6 +140,10 @@ def index_build(home: Home) -> dict[str, Any]:
     """Completes the staged build: takes unchanged collections over, writes the index and the manifest; returns it."""
     say("stage index")
     build, base = staged(home), published(home)
+    sweep(home)
+    for name in build.collections:
+        if any(build.marker(name, stage) is None for stage in STAGES):
+            shutil.rmtree(build.path / name)  # begun by a run that was stopped, and not wanted since
     for name in base.collections if base else ():
         if name not in build.collections:
             assert base is not None
@@ -166,6 +177,7 @@ def finish_build(home: Home, build: Build, old_fingerprints: dict[str, str]) -> 
         "rejects": tables["rejects"].height,
         "markers": {c: {s: build.marker(c, s) or {} for s in STAGES} for c in build.collections},
         "settings": settings,
+        "configs": _configs(home, build),
         "index": {"seconds": time.perf_counter() - started, **stats.__dict__},
         "gate": {"status": "unjudged"},
         "tail_seconds": {},
@@ -186,6 +198,17 @@ def index_settings(home: Home, build: Build) -> dict[str, Any]:
         else:
             collections[name] = known.get(name, {})
     return {"model_id": store_name(), "collections": collections, "strategies": dict.fromkeys(collections, "hybrid")}
+
+
+def _configs(home: Home, build: Build) -> dict[str, Any]:
+    """Returns the settings that each collection was built with, so that a build outlives their folders."""
+    current = published(home)
+    known = {**(current.manifest.get("configs", {}) if current else {}), **build.manifest.get("configs", {})}
+    for name in build.collections:
+        folder = home.sources.get(name)
+        if folder and (folder / "collection.yaml").is_file():
+            known[name] = load_collection(folder).model_dump()
+    return {name: known[name] for name in build.collections}
 
 
 def _counts(relations: pl.DataFrame) -> dict[str, int]:
@@ -223,6 +246,7 @@ def run_without_dagster(home: Home, plan: Plan) -> Build:
     """Builds and publishes in plain calls, ungated: for throw-away homes of suites, benches and tests."""
     home.create()
     home.remember_sources(plan.collections)
+    drop_unwanted(home, plan)
     for name in plan.changed:
         for stage in STAGES:
             run_stage(partition(home, name, plan.collections[name]), stage)
@@ -247,9 +271,12 @@ def publish_build(home: Home) -> str:
     return build.build_id
 
 
-def discard_staged(home: Home) -> None:
-    """Removes the staged build, where there is one."""
-    shutil.rmtree(staged(home).path, ignore_errors=True)
+def drop_unwanted(home: Home, plan: Plan) -> None:
+    """Removes from the staged build what the plan does not make again: it was begun from other sources."""
+    sweep(home)
+    for name in staged(home).collections:
+        if name not in plan.changed:
+            shutil.rmtree(staged(home).path / name)
 
 
 def summary(home: Home, build: Build, extra: dict[str, Any] | None = None) -> dict[str, Any]:

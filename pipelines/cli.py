@@ -267,7 +267,7 @@ def verify(home_path: Path, as_json: bool, backend: str) -> None:
 @click.option("--users", type=click.IntRange(1), default=50, show_default=True, help="Scopes, of Zipf size.")
 @click.option("--clients", type=click.IntRange(1), default=1, show_default=True, help="Clients at once.")
 def bench(
-    home_path: Path, as_json: bool, backend: str, memories: int, strategy: str, kind: str, users: int, clients: int
+    home_path: Path, as_json: bool, backend: str, memories: int, strategy: str, kind: Any, users: int, clients: int
 ) -> None:
     """Measure the query path on a seeded home of this many memories."""
     import tempfile

@@ -16,14 +16,14 @@ class CollectionConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")
     description: str = Field(min_length=1)
     default: bool = False
     unit: Unit = "chunk"
-    user_id: str = Field(default="shared", min_length=1)
+    user_id: str = Field(default="shared", pattern=r"^\S[^\r\n]{0,199}$")
     project_id: str | None = None
     metadata_schema: dict[str, Any] | None = None
-    retention_days: int | None = Field(default=None, gt=0)
+    retention_days: int | None = Field(default=None, gt=0, le=36_500)
     on_removed: Literal["retire", "delete"] = "retire"
     document_relations: str | None = None
 
@@ -39,9 +39,9 @@ def load_collection(folder: Path) -> CollectionConfig:
         raw = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise PalimpsestError(f"collection.yaml: missing; add one with name and description ({path})") from None
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as e:
+    except (yaml.YAMLError, ValueError, RecursionError, OSError) as e:
         raise PalimpsestError(f"collection.yaml: not valid YAML: {str(e).splitlines()[0]} ({path})") from None
-    if not isinstance(raw, dict):
+    if not isinstance(raw, dict) or not all(isinstance(key, str) for key in raw):
         raise PalimpsestError(f"collection.yaml: must be a mapping with name and description ({path})")
     try:
         return CollectionConfig(**raw)

@@ -4,22 +4,22 @@ The order makes a crash safe: the tombstone is written first, so a rerun or a re
 nothing deleted is read again from a source that is still on disk.
 """
 
-import json
 import shutil
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from pipelines.build import finish_build, partition
+from pipelines.build import finish_build
+from pipelines.config import CollectionConfig
 from pipelines.decisions import append_decisions, read_decisions, tombstone
 from pipelines.errors import PalimpsestError, Refused
 from pipelines.progress import say
-from pipelines.stages import STAGES, embedding_store, run_stage
-from pipelines.store.builds import Build, kept
-from pipelines.store.files import write_json
+from pipelines.stages import STAGES, Partition, embedding_store, run_stage
+from pipelines.store.builds import Build, kept, staged, sweep
+from pipelines.store.files import read_json, write_json
 from pipelines.store.home import Home
 from pipelines.store.log import IngestLog
 
@@ -28,6 +28,7 @@ _BY_DOCUMENT = ("documents", "document_texts", "chunks", "memories")
 _BY_MEMORY = ("embed_inputs", "surfaces")
 _DERIVED = ("embeddings", "entities", "topics", "candidate_pairs", "relations", "versions")
 _MANY_PROBES = 400
+_TELLING = 8  # characters: a shorter string stands elsewhere by chance
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,9 @@ class Target:
             return documents.filter(pl.col("user_id") == self.user)
         if self.document is not None:
             uri = pl.col("uri")
-            return documents.filter((uri == self.document) | uri.str.starts_with(self.document + "#"))
+            session = pl.format("{}#{}", uri, pl.col("session_id").fill_null(""))
+            within = uri.str.starts_with(self.document + "#") | (session == self.document)
+            return documents.filter((uri == self.document) | within)
         return documents
 
     @property
@@ -69,6 +72,9 @@ def delete(home: Home, *, document: str | None, user: str | None, collection: st
         raise PalimpsestError("delete: name one of --document URI, --user U or --collection C")
     with home.lock():
         target = Target(_collection_of(home, document, collection) if document else collection, document, user)
+        sweep(home)
+        if staged(home).path.is_dir() and not staged(home).manifest:
+            shutil.rmtree(staged(home).path)  # begun by a run that was stopped; the next build begins it again
         builds = kept(home)
         found = pl.concat(
             [
@@ -80,9 +86,10 @@ def delete(home: Home, *, document: str | None, user: str | None, collection: st
             or [pl.DataFrame()],
             how="diagonal_relaxed",
         )
-        if found.is_empty() and target.tombstone not in read_decisions(home.decisions).tombstones:
+        again = target.tombstone in read_decisions(home.decisions).tombstones
+        if found.is_empty() and not again and not _in_log(home, target):
             raise PalimpsestError(f"delete: nothing in home {home.path} matches; look at palimpsest query --history")
-        probes = _probes(builds, target)
+        probes = _remembered(home, target, _probes(builds, target))
         say(f"delete: {found['document_id'].n_unique() if found.height else 0} document versions")
         if target.document or target.user:
             append_decisions(home.decisions, "tombstone", [target.tombstone])
@@ -90,7 +97,10 @@ def delete(home: Home, *, document: str | None, user: str | None, collection: st
         for build in builds:
             _rewrite(home, build, target)
         vectors = _sweep_vectors(home)
+        _forget_runs(home, probes)
         residue = _residue(home, probes)
+        if not residue:
+            _pending(home, target).unlink(missing_ok=True)
     counts: dict[str, Any] = {
         "documents": found["document_id"].n_unique() if found.height else 0,
         "memories": probes.memories, "vectors": vectors, "residue": residue,
@@ -98,16 +108,58 @@ def delete(home: Home, *, document: str | None, user: str | None, collection: st
     }  # fmt: skip
     if residue:
         raise Refused(f"delete: still found in {', '.join(residue[:5])}; run the same delete again")
-    text = (
+    return counts | {"text": _told(counts, vectors)}
+
+
+def _told(counts: dict[str, Any], vectors: int) -> str:
+    searched = counts["proof"]
+    if not searched["strings"]:
+        return f"nothing of it was in the builds; swept the log and {searched['files']} files"
+    return (
         f"deleted {counts['documents']} document versions, {counts['memories']} memories, {vectors} vectors\n"
-        f"proof: none of {counts['proof']['strings']} texts, ids and names is in any of {counts['proof']['files']} files"
+        f"proof: none of {searched['strings']} texts, ids and names is in any of {searched['files']} files"
     )
-    return counts | {"text": text}
+
+
+def _in_log(home: Home, target: Target) -> bool:
+    """Tells whether a source that was only ever rejected is meant."""
+    names = [c for c in home.sources if target.collection in (None, c)]
+    if target.document is None:
+        return target.user is None and bool(names)
+    return any((IngestLog(home.log / c).versions()["uri"] == target.document).any() for c in names)
+
+
+def _pending(home: Home, target: Target) -> Path:
+    return home.path / f"pending-delete-{target.tombstone}.json"
+
+
+def _remembered(home: Home, target: Target, probes: "Probes") -> "Probes":
+    """Keeps the probes of a delete until it is proved, so that one that was stopped is proved by all of them."""
+    path = _pending(home, target)
+    before = read_json(path) or {"strings": [], "memories": 0}
+    strings = sorted({*before["strings"], *probes.strings})
+    write_json(path, {"strings": strings, "memories": max(before["memories"], probes.memories)})
+    path.chmod(0o600)
+    return Probes(tuple(strings), max(before["memories"], probes.memories))
+
+
+def _forget_runs(home: Home, probes: "Probes") -> None:
+    """Removes Dagster's history of runs where it names what goes: its rows cannot be rewritten one by one."""
+    needles = [p.encode() for p in probes.strings]
+    kept_files = {"dagster.yaml"}
+    files = [p for p in home.dagster.rglob("*") if p.is_file() and p.name not in kept_files]
+    if any(n in path.read_bytes() for path in files for n in needles):
+        for path in home.dagster.iterdir():
+            if path.name not in kept_files:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def _collection_of(home: Home, document: str, collection: str | None) -> str:
     names = [c for c in home.sources if collection in (None, c)]
-    holding = [c for c in names if (IngestLog(home.log / c).versions()["uri"] == document).any()]
+    target = Target(None, document, None)
+    holding = [c for c in names if _in_log(home, Target(c, document, None))]
+    in_builds = {c for b in kept(home) for c in b.collections if target.rows(b.table(c, "documents")).height}
+    holding = sorted({*holding, *(in_builds & set(names))})
     if len(holding) > 1:
         raise PalimpsestError(f"delete: {document} is in {' and '.join(holding)}; add --collection")
     if not holding:
@@ -130,20 +182,25 @@ def _probes(builds: Iterable[Build], target: Target) -> Probes:
     gone: set[str] = set()
     texts: set[str] = set()
     staying: set[str] = set()
+    names: set[str] = {target.user} if target.user else set()
+    other_names: set[str] = set()
     for build in builds:
         for c in build.collections:
+            documents = build.table(c, "documents")
+            leaving = target.rows(documents) if target.collection in (None, c) else documents.clear()
+            names |= {n for column in ("uri", "title", "session_id") for n in leaving[column] if n}
+            rest = documents.join(leaving, on="document_id", how="anti")
+            other_names |= {n for column in ("uri", "title", "session_id", "user_id") for n in rest[column] if n}
             memories = build.table(c, "memories")
             named = target.rows(build.table(c, "documents")) if target.collection in (None, c) else memories.clear()
             going = memories.join(named, on="document_id", how="semi") if named.height else memories.clear()
             gone |= set(going["memory_id"])
             texts |= set(going["text"])
             staying |= set(memories.join(going, on="memory_id", how="anti")["text"])
-    lines = {t.strip().splitlines()[0] for t in texts - staying if t.strip()}
-    body = "\n".join(staying)
-    distinctive = sorted((t for t in lines if len(t) >= 12 and t not in body), key=lambda t: (-len(t), t))[
-        :_MANY_PROBES
-    ]
-    return Probes((*sorted(gone)[:_MANY_PROBES], *distinctive), len(gone))
+    lines = {line.strip() for t in texts - staying for line in t.splitlines()}
+    body = "\n".join([*staying, *other_names])
+    told = sorted((t for t in lines | names if len(t) >= _TELLING and t not in body), key=lambda t: (-len(t), t))
+    return Probes((*sorted(gone)[:_MANY_PROBES], *told[:_MANY_PROBES]), len(gone))
 
 
 def _forget_in_log(home: Home, target: Target) -> None:
@@ -152,14 +209,15 @@ def _forget_in_log(home: Home, target: Target) -> None:
         if target.collection not in (None, name):
             continue
         versions = log.versions()
-        if target.document is not None:
-            log.forget({target.document})
-        elif target.user is not None:
+        if target.document is not None and (versions["uri"] == target.document).any():
+            log.forget({target.document})  # sweeps too
+        elif target.document is not None or target.user is not None:
             for key in versions["text_key"].drop_nulls().unique().sort():
                 rows = log.text(key)
-                left = rows.filter(pl.col("user_id") != target.user)
+                left = rows.join(target.rows(rows), on=rows.columns, how="anti", nulls_equal=True)
                 if left.height < rows.height:
                     log.write_text(key, left.to_dicts())
+            log.sweep()
         else:
             shutil.rmtree(log.folder, ignore_errors=True)
     if target.document is None and target.user is None:
@@ -202,10 +260,8 @@ def _rewrite_collection(home: Home, build: Build, name: str, going: pl.DataFrame
                 frame = frame.filter(~pl.col("uri").is_in([u.split("#")[0] for u in going["uri"]]))
             marker["outputs"][table] = build.write_table(name, table, frame)
         build.write_marker(name, stage, marker | {"key": "rewritten by delete"})
-    folder = home.sources.get(name)
-    if folder is None or not folder.is_dir():
-        raise PalimpsestError(f"delete: the folder of collection {name} is gone; put it back, delete again ({folder})")
-    part = replace(partition(home, name, folder), build=build, base=None)
+    config = CollectionConfig(**build.manifest["configs"][name])  # its folder may be gone
+    part = Partition(home, build, None, config, home.sources.get(name, Path()), read_decisions(home.decisions))
     for stage in _DERIVED:
         if build.marker(name, stage) is not None:
             run_stage(part, stage)
@@ -220,16 +276,22 @@ def _residue(home: Home, probes: Probes) -> list[str]:
     """Files of the home that hold a probe: raw bytes, and decoded tables (Parquet compresses its pages)."""
     needles = [p.encode() for p in probes.strings]
     found = []
-    for path in sorted(p for p in home.path.rglob("*") if p.is_file()):
+    for path in sorted(p for p in home.path.rglob("*") if p.is_file() and not p.name.startswith("pending-delete-")):
         data = path.read_bytes()
         if path.suffix == ".parquet":
-            frame = pl.read_parquet(path).drop("vector", strict=False)
-            data += json.dumps(frame.to_dicts(), default=str, ensure_ascii=False).encode()
+            data += _table_text(pl.read_parquet(path))
         elif path.suffix == ".duckdb":
             data += _index_text(path)
         if any(n in data for n in needles):
             found.append(str(path.relative_to(home.path)))
     return found
+
+
+def _table_text(frame: pl.DataFrame) -> bytes:
+    """Returns every string of a table, in lists too."""
+    columns = [c for c, t in frame.schema.items() if t in (pl.String, pl.List(pl.String))]
+    strings = (frame[c].explode() if frame.schema[c] == pl.List(pl.String) else frame[c] for c in columns)
+    return "\n".join(x for series in strings for x in series.drop_nulls().unique()).encode()
 
 
 def _index_text(path: Path) -> bytes:

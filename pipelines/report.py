@@ -18,7 +18,7 @@ _TEXTS_PER_S = 250.0  # until a build on this machine has told its own rate
 
 def build_text(done: dict[str, Any]) -> str:
     """Returns the summary of a build for people, from the JSON that `build --json` prints."""
-    if not done["changed"] and not any(done["work"].values()):
+    if not done["changed"] and done["published"] and "plan" in done["seconds"]:
         return f"nothing changed: build {done['build_id']} is up to date ({done['wall_s']:.1f} s)"
     relations = ", ".join(f"{n} {label}" for label, n in done["relations"].items())
     seconds = sorted(((s, n) for n, s in done["seconds"].items() if s >= 0.005), reverse=True)

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from pipelines.build import Plan, discard_staged, make_plan, summary
+from pipelines.build import Plan, drop_unwanted, make_plan, summary
 from pipelines.errors import ComponentFailed, PalimpsestError, Refused
 from pipelines.progress import say
 from pipelines.stages import STAGES
@@ -36,14 +36,16 @@ def build(home: Home, corpora: list[Path] | None, only: list[str] | None = None)
         ComponentFailed: a stage failed; what was finished is kept for the next run.
     """
     started = time.perf_counter()
-    plan = make_plan(home, corpora, only)
+    make_plan(home, corpora, only)  # bad settings are told before anything is made
     home.create()
     with home.lock(_LOCK_WAIT_S):
+        plan = make_plan(home, corpora, only)
         home.remember_sources(plan.collections)
         if plan.nothing_to_do:
             current = published(home)
             assert current is not None
             return _nothing(home, current, started)
+        drop_unwanted(home, plan)
         _run_graph(home, plan)
         return summary(
             home, _last(home), {"changed": list(plan.changed), "wall_s": round(time.perf_counter() - started, 3)}
@@ -115,9 +117,16 @@ def _check(result: Any) -> None:
                 say(error.to_string())
             message = error.message.strip().splitlines()[0]
             name, _, text = message.partition(": ")
-            kind = PalimpsestError if name.endswith("PalimpsestError") else ComponentFailed
+            usage = name.rpartition(".")[2] in _usage_errors(PalimpsestError)
+            kind = PalimpsestError if usage else ComponentFailed
             raise kind(text if kind is PalimpsestError else f"stage {event.step_key}: {message}; run again")
     raise ComponentFailed("the run failed before its first stage; see the Dagster UI")
+
+
+def _usage_errors(kind: type[PalimpsestError]) -> set[str]:
+    """Names of the errors that are told as they are: the family's, and those derived from it."""
+    names = {kind.__name__} if kind.exit_code == PalimpsestError.exit_code else set()
+    return names.union(*(_usage_errors(k) for k in kind.__subclasses__()))
 
 
 def serve_ui(home: Home, port: int) -> int:
@@ -134,6 +143,3 @@ def serve_ui(home: Home, port: int) -> int:
     dagster = shutil.which("dagster", path=str(Path(sys.executable).parent)) or "dagster"
     command = [dagster, "dev", "-w", "workspace.yaml", "-h", "127.0.0.1", "-p", str(port)]
     return subprocess.run(command, env=environment, check=False).returncode  # noqa: S603
-
-
-__all__ = ["build", "discard_staged", "serve_ui", "write_dagster_yaml"]

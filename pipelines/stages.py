@@ -77,12 +77,21 @@ class Partition:
 
     def memory_vectors(self, memories: pl.DataFrame) -> np.ndarray:
         """Returns one unit vector for each memory, shape (n, 384): of its text, or the mean of its windows."""
-        inputs = self.table("embed_inputs").sort("memory_id", "ordinal")
-        row = dict(zip(memories["memory_id"], range(memories.height), strict=True))
-        rows = np.fromiter((row[m] for m in inputs["memory_id"]), np.int64, inputs.height)
-        out = np.zeros((memories.height, 384), np.float32)
-        np.add.at(out, rows, embedding_store(self.home).vectors(inputs["text_hash"].to_list()))
-        return out / np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-9)
+        inputs = self.table("embed_inputs")
+        vectors = embedding_store(self.home).vectors(inputs["text_hash"].to_list())
+        rows = inputs.select("memory_id", "ordinal").with_row_index("at").join(
+            memories.select("memory_id").with_row_index("row"), on="memory_id", how="inner"
+        ).sort("row", "ordinal")  # fmt: skip
+        row, at = rows["row"].to_numpy(), rows["at"].to_numpy()
+        starts = np.flatnonzero(np.diff(row, prepend=-1))
+        if len(starts) != memories.height:
+            raise KeyError("embed_inputs: a memory has nothing to embed")
+        out = vectors[at[starts]]
+        if len(more := np.setdiff1d(np.arange(len(at)), starts, assume_unique=True)):
+            np.add.at(out, row[more], vectors[at[more]])
+            several = np.unique(row[more])
+            out[several] /= np.maximum(np.linalg.norm(out[several], axis=1, keepdims=True), 1e-9)
+        return out
 
 
 Before = Callable[[str], pl.DataFrame]
@@ -298,6 +307,8 @@ def run_stage(p: Partition, name: str, now: dt.datetime | None = None) -> dict[s
     logic = content_id(code_hash(stage.modules), repr(stage.settings(p)), *_schema_of(stage.writes))
     key = content_id(logic, *(_input_hash(p, t) for t in stage.reads))
     found, how = p.build.marker(p.name, name), "kept"
+    if name == "embeddings" and not _have_vectors(p):
+        return _compute(p, stage, key, logic, started)
     if not _matches(found, key, p.build, p.name):
         found = p.base.marker(p.name, name) if p.base else None
         if p.base is not None and _matches(found, key, p.base, p.name):
@@ -323,7 +334,7 @@ def _compute(p: Partition, stage: Stage, key: str, logic: str, started: float) -
     earlier = p.base.marker(p.name, stage.name) if p.base else None
     base = p.base
     before: Before | None = None
-    if base is not None and earlier and earlier["logic"] == logic:
+    if base is not None and earlier and earlier["logic"] == logic and _whole(base, p.name):
         before = lambda table: base.table(p.name, table)  # noqa: E731
     p.build.write_marker(p.name, stage.name, None)
     outcome = stage.run(p, before)
@@ -341,6 +352,16 @@ def _matches(marker: dict[str, Any] | None, key: str, build: Build, collection: 
     return marker is not None and marker["key"] == key and all(
         build.table_path(collection, t).exists() for t in marker["outputs"]
     )  # fmt: skip
+
+
+def _whole(build: Build, collection: str) -> bool:
+    """Tells whether no table of a collection is missing: a difference to half a build would be wrong."""
+    return all(build.table_path(collection, t).exists() for s in STAGES.values() for t in s.writes)
+
+
+def _have_vectors(p: Partition) -> bool:
+    """Tells whether the store still holds every vector: it is shared, and not part of a build."""
+    return not embedding_store(p.home).missing(p.table("embed_inputs")["text_hash"])
 
 
 def _input_hash(p: Partition, table: str) -> str:

@@ -63,9 +63,8 @@ def test_query_answers_with_the_current_fact_cited_and_history_shows_the_old_one
     assert "20 April" in answer["memories"][0]["text"] and answer["memories"][0]["is_latest"]
     assert f"[memory:{answer['memories'][0]['memory_id']}]" in answer["context"]
     assert all(m["is_latest"] for m in answer["memories"])
-    past = last_json(run(
-        "query", "when is the deadline of Heron?", "--home", home, "--collection", "chats", "--as-of", "2026-02-15", "--json"
-    ))  # fmt: skip
+    chats = ("--home", home, "--collection", "chats", "--json")
+    past = last_json(run("query", "when is the deadline of Heron?", "--as-of", "2026-02-15", *chats))
     assert "12 March" in past["memories"][0]["text"]
     history = last_json(
         run("query", "deadline of Heron", "--home", home, "--collection", "chats", "--history", "--json")

@@ -33,10 +33,7 @@ def chunk_table(
     todo = documents
     carried = empty("chunks")
     if before is not None:
-        was_current = before[0].select("document_id", was_current="is_current")
-        todo = documents.join(was_current, on="document_id", how="left").filter(
-            pl.col("was_current").is_null() | (pl.col("is_current") & ~pl.col("was_current"))
-        )
+        todo = _to_cut(documents, before[0])
         carried = before[1].join(documents, on="document_id", how="semi")
     counts = dict(before[1].select("text", "token_count").iter_rows()) if before is not None else {}
     fresh = _chunk(todo.join(texts, on="document_id", how="left", maintain_order="left"), config, counts)
@@ -48,6 +45,25 @@ def chunk_table(
         .unique("chunk_id", keep="last", maintain_order=True)
     )
     return conform("chunks", rows.drop("seq", "is_current").sort("document_id", "ordinal", "chunk_id"))
+
+
+def _to_cut(documents: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
+    """Returns the versions that are new, and all of a document whose known versions changed their order.
+
+    The newest version wins a shared span; where an older one came back, spans change hands among the known ones.
+    """
+    line = ["user_id", "uri", "session_id"]
+    known = documents.join(before, on="document_id", how="semi")
+
+    def order(frame: pl.DataFrame) -> pl.DataFrame:
+        ordered = frame.join(known, on="document_id", how="semi").sort("is_current", "seq", "document_id")
+        return ordered.group_by(line, maintain_order=True).agg(pl.col("document_id").alias("order"))
+
+    pairs = order(documents).join(order(before), on=line, how="left", suffix="_before", nulls_equal=True)
+    moved = pairs.filter(pl.col("order").list.join(" ") != pl.col("order_before").list.join(" "))
+    again = documents.join(moved, on=line, how="semi", nulls_equal=True)
+    new = documents.join(before, on="document_id", how="anti")
+    return pl.concat([new, again]).unique("document_id", keep="first").sort("document_id")
 
 
 def _chunk(rows: pl.DataFrame, config: CollectionConfig, counts: dict[str, int]) -> pl.DataFrame:

@@ -11,7 +11,7 @@ from pipelines.config import CollectionConfig
 from pipelines.corpus.read import Limits, read_source
 from pipelines.corpus.types import ExtractedDocument
 from pipelines.decisions import Decisions
-from pipelines.errors import Rejected
+from pipelines.errors import PalimpsestError, Rejected
 from pipelines.progress import progress
 from pipelines.store.files import file_hash
 from pipelines.store.ids import content_id
@@ -24,12 +24,20 @@ def source_files(folder: Path, config: CollectionConfig) -> Iterator[tuple[str, 
     """Yields (uri, path) of every source below `folder`, sorted by uri; hidden files and settings are not sources.
 
     A uri is the path relative to the collection, with forward slashes; bytes that are not UTF-8 are escaped.
+
+    Raises:
+        PalimpsestError: a folder cannot be listed; what it holds must not pass for removed.
     """
+
+    def unlisted(error: OSError) -> None:
+        raise PalimpsestError(f"{error.filename}: this folder of {config.name} cannot be listed; make it readable")
+
     settings = {"collection.yaml", config.document_relations}
     found = []
-    for root, folders, names in os.walk(folder):
-        folders[:] = [f for f in folders if not f.startswith(".")]
-        for name in names:
+    for root, folders, names in os.walk(folder, onerror=unlisted):
+        linked = [f for f in folders if not f.startswith(".") and Path(root, f).is_symlink()]
+        folders[:] = [f for f in folders if not f.startswith(".") and f not in linked]
+        for name in [*names, *linked]:
             path = Path(root, name)
             uri = (
                 path.relative_to(folder)
@@ -51,13 +59,15 @@ def source_state(folder: Path, config: CollectionConfig, decisions: Decisions) -
     }
 
 
+_UNREADABLE = "unreadable"  # a link out of the collection or in a circle, a pipe, no permission: rejected when read
+
+
 def _hash(path: Path, folder: Path) -> str:
-    if not path.resolve().is_relative_to(folder.resolve()) or not path.is_file():
-        return "unreadable"  # a link out of the collection, a pipe, a dangling link: rejected when read
     try:
-        return file_hash(path)
-    except OSError:
-        return "unreadable"
+        inside = path.resolve().is_relative_to(folder.resolve()) and path.is_file()
+        return file_hash(path) if inside else _UNREADABLE
+    except (OSError, RuntimeError):
+        return _UNREADABLE
 
 
 def reader_hash(config: CollectionConfig, decisions: Decisions, limits: Limits) -> str:
@@ -81,42 +91,62 @@ def ingest(
     """
     reader = reader_hash(config, decisions, limits)
     known = {(r["uri"], r["content_hash"]): r for r in log.current().to_dicts()}
+    readable = {uri: row for (uri, _), row in known.items() if row["reason"] is None}
     seen: dict[str, dict[str, object]] = {}
     read = 0
     with progress("read", len(sources), "sources") as advance:
         for uri, (path, content_hash) in sources.items():
             key = text_key(uri, content_hash, reader)
             old = known.get((uri, content_hash))
-            if old and old["text_key"] == key:
+            if content_hash == _UNREADABLE and (good := readable.get(uri)):
+                kept = "cannot be read now; the last version that could is kept: make the file readable"
+                seen[uri] = {k: good[k] for k in ("content_hash", "text_key", "reason")} | {"problems": [kept]}
+            elif old and old["text_key"] == key:
                 seen[uri] = {k: old[k] for k in ("content_hash", "text_key", "reason", "problems")}
             else:
                 seen[uri] = {
                     "content_hash": content_hash,
                     "text_key": key,
-                    **_read(log, key, path, uri, config, decisions, limits),
+                    **_read(log, key, path, uri, content_hash, config, decisions, limits),
                 }
                 read += 1
             advance(1)
     log.record(seen, now)
+    log.sweep()  # what other readers or settings extracted is no version's text any more
     return read
 
 
 def _read(
-    log: IngestLog, key: str, path: Path, uri: str, config: CollectionConfig, decisions: Decisions, limits: Limits
+    log: IngestLog,
+    key: str,
+    path: Path,
+    uri: str,
+    content_hash: str,
+    config: CollectionConfig,
+    decisions: Decisions,
+    limits: Limits,
 ) -> dict[str, object]:
     reason: str | None = None
     problems: tuple[str, ...] = ()
     rows: list[dict[str, object]] = []
     try:
-        if path.is_symlink() and not path.resolve().is_relative_to(path.parent.resolve()):
-            raise Rejected("a link that leads out of the collection; copy the file in")
+        if path.is_symlink() and content_hash == _UNREADABLE:
+            raise Rejected("a link that leads out of the collection or nowhere; copy the file in")
         extraction = read_source(path, uri, limits)
         problems = extraction.problems
-        rows = [_row(d, config) for d in extraction.documents if not decisions.hides_user(d.user_id or config.user_id)]
+        rows = [_row(d, config) for d in extraction.documents if not _hidden(d, config, decisions)]
     except Rejected as e:
         reason = str(e)
     log.write_text(key, rows)
     return {"reason": reason, "problems": list(problems)}
+
+
+def _hidden(document: ExtractedDocument, config: CollectionConfig, decisions: Decisions) -> bool:
+    """Tells whether a document, its session or its user was deleted."""
+    uris = {document.uri, f"{document.uri}#{document.session_id}"}
+    return decisions.hides_user(document.user_id or config.user_id) or any(
+        decisions.hides_document(config.name, uri) for uri in uris
+    )
 
 
 def _row(document: ExtractedDocument, config: CollectionConfig) -> dict[str, object]:

@@ -36,7 +36,8 @@ _NO_LONGER = re.compile(
     re.IGNORECASE,
 )
 _REPLACED = re.compile(
-    r"\b(?:instead of|rather than|in place of|no longer(?:\s+(?:on|in|at|by|with|from|to|for))?|replac(?:es|ed|ing)|takes over from|took over from|succeed(?:s|ed)|"
+    r"\b(?:instead of|rather than|in place of|no longer(?:\s+(?:on|in|at|by|with|from|to|for))?|"
+    r"replac(?:es|ed|ing)|takes over from|took over from|succeed(?:s|ed)|"
     r"up from|down from|"
     r"(?:switched|migrated|moved|changed|upgraded|converted|transitioned|raised|lowered|increased|reduced|extended|cut|"
     r"shortened|lengthened|postponed|brought forward)(?:\s+\w+){0,3}\s+from)\s+(?P<old>.+)",

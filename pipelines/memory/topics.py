@@ -25,6 +25,7 @@ _TOPICS_PER_MEMORY = 2
 _TITLE_WEIGHT = 3
 _LABEL_WORDS = 3
 _SEED = 7
+_EDGE = {"source_id": pl.String, "target_id": pl.String, "kind": pl.String, "weight": pl.Float64}
 
 
 def build_topics(
@@ -68,13 +69,11 @@ def _document_words(memories: pl.DataFrame) -> pl.DataFrame:
 def _scope_topics(
     scope: tuple[str, str], memories: pl.DataFrame, words: pl.DataFrame, vectors: np.ndarray
 ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-    ids = memories["document_id"].unique().sort()
-    number = dict(zip(ids, range(len(ids)), strict=True))
-    of_memory = np.array([number[d] for d in memories["document_id"]])
+    memories = memories.sort("document_id", "memory_id")
+    ids = memories["document_id"].unique(maintain_order=True)
+    of_memory = memories["document_id"].rle_id().to_numpy()
     mine = vectors[memories["row"].to_numpy()].astype(np.float64)
-    centres = np.zeros((len(ids), vectors.shape[1]))
-    np.add.at(centres, of_memory, mine)
-    centres = _unit(centres)
+    centres = _unit(np.add.reduceat(mine, np.searchsorted(of_memory, np.arange(len(ids)))))
     fine = _cluster(centres, _topic_count(len(ids)))
     speakers = {w for s in memories["speaker"].drop_nulls().unique() for w in fold(s).split()}
     counts = words.join(pl.DataFrame({"document_id": ids, "cluster": fine}), on="document_id", how="inner")
@@ -97,19 +96,12 @@ def _scope_topics(
             edges.append((topic_ids[f], top_ids[b], "subtopic_of", round(float(middles[f] @ tops[b]), 2)))
     return (
         conform("topics", pl.DataFrame(rows, schema=["topic_id", *_SCOPE, "label", "size"], orient="row")),
-        _scoped("topic_edges", scope, edges, ["source_id", "target_id", "kind", "weight"]),
-        _scoped(
-            "topic_memories",
-            scope,
-            list(_held(memories, mine, middles, topic_ids)),
-            ["topic_id", "memory_id", "relevance"],
-        ),
+        _scoped("topic_edges", scope, pl.DataFrame(edges, schema=_EDGE, orient="row")),
+        _scoped("topic_memories", scope, _held(memories, mine, middles, topic_ids)),
     )
 
 
-def _scoped(table: str, scope: tuple[str, str], rows: list[tuple], columns: list[str]) -> pl.DataFrame:
-    schema = {c: empty(table).schema[c] for c in columns}
-    frame = pl.DataFrame(rows, schema=schema, orient="row")
+def _scoped(table: str, scope: tuple[str, str], frame: pl.DataFrame) -> pl.DataFrame:
     return conform(table, frame.with_columns(collection=pl.lit(scope[0]), user_id=pl.lit(scope[1])))
 
 
@@ -126,19 +118,29 @@ def _cluster(points: np.ndarray, k: int) -> np.ndarray:
     k = min(k, len(np.unique(points, axis=0)))
     if k <= 1:
         return np.zeros(len(points), np.int64)
+    found = _ward(points, k) if len(points) <= _MANY_DOCUMENTS else _k_means(points, k)
+    order = {c: n for n, c in enumerate(dict.fromkeys(found.tolist()))}
+    return np.array([order[c] for c in found.tolist()], np.int64)
+
+
+def _ward(points: np.ndarray, k: int) -> np.ndarray:
+    """Cuts Ward's tree where k clusters are left: its first n - k merges are made, its last k - 1 are not."""
+    from scipy.cluster.hierarchy import linkage
+
+    found = np.arange(len(points))
+    members = [[i] for i in found.tolist()]
+    for a, b in linkage(points, "ward")[: len(points) - k, :2].astype(int).tolist():
+        members.append(members[a] + members[b])
+        found[members[-1]] = len(members) - 1
+    return found
+
+
+def _k_means(points: np.ndarray, k: int) -> np.ndarray:
+    from sklearn.cluster import MiniBatchKMeans
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(1):
-        if len(points) <= _MANY_DOCUMENTS:
-            from sklearn.cluster import AgglomerativeClustering
-
-            found = AgglomerativeClustering(n_clusters=k, linkage="ward").fit_predict(points)
-        else:
-            from sklearn.cluster import MiniBatchKMeans
-
-            found = MiniBatchKMeans(k, random_state=_SEED, n_init=1, batch_size=2048, max_iter=30).fit_predict(points)
-    order = {c: n for n, c in enumerate(dict.fromkeys(found.tolist()))}
-    return np.array([order[c] for c in found.tolist()], np.int64)
+        return MiniBatchKMeans(k, random_state=_SEED, n_init=1, batch_size=2048, max_iter=30).fit_predict(points)
 
 
 def _middles(points: np.ndarray, clusters: np.ndarray) -> np.ndarray:
@@ -199,14 +201,14 @@ def _related(topic_ids: list[str], middles: np.ndarray) -> Iterator[tuple[str, s
         yield first, second, "related_to", float(weights[i, j])
 
 
-def _held(
-    memories: pl.DataFrame, vectors: np.ndarray, middles: np.ndarray, topic_ids: list[str]
-) -> Iterator[tuple[str, str, float]]:
+def _held(memories: pl.DataFrame, vectors: np.ndarray, middles: np.ndarray, topic_ids: list[str]) -> pl.DataFrame:
     relevance = np.round(vectors @ middles.T, 2)
-    rank = np.argsort(np.argsort(np.array(topic_ids)))
-    order = np.lexsort((np.broadcast_to(rank, relevance.shape), -relevance), axis=1)[:, :_TOPICS_PER_MEMORY]
-    ids = memories["memory_id"].to_list()
-    for place in range(order.shape[1]):
-        best = relevance[np.arange(len(ids)), order[:, place]]
-        for i in np.flatnonzero(best >= _RELEVANT):
-            yield topic_ids[order[i, place]], ids[i], float(best[i])
+    by_id = np.argsort(np.array(topic_ids))
+    order = by_id[np.argsort(-relevance[:, by_id], axis=1, kind="stable")[:, :_TOPICS_PER_MEMORY]]
+    best = np.take_along_axis(relevance, order, axis=1)
+    row, place = np.nonzero(best >= _RELEVANT)
+    return pl.DataFrame({
+        "topic_id": pl.Series(topic_ids, dtype=pl.String)[order[row, place]],
+        "memory_id": memories["memory_id"][row],
+        "relevance": best[row, place],
+    })  # fmt: skip

@@ -43,8 +43,9 @@ def versions(
     """
     undone = sorted(decisions.undone) if decisions is not None else []
     state = placed(memories, documents)
-    by_memory = _by_memory(state, memories, relations.filter(~pl.col("relation_id").is_in(undone)))
     by_document = _by_document(documents, document_relations)
+    asked = relations.filter(~pl.col("relation_id").is_in(undone))
+    by_memory = _by_memory(state, memories, _not_overruled(asked, memories, by_document))
     dates = documents.select(replaced_by="document_id", replaced_at="source_time")
     rows = (
         memories.select(
@@ -73,6 +74,16 @@ def versions(
         "versions",
         rows.select("memory_id", *SCOPE, "is_latest", "valid_from", "valid_until", "superseded_by").sort("memory_id"),
     )
+
+
+def _not_overruled(relations: pl.DataFrame, memories: pl.DataFrame, by_document: pl.DataFrame) -> pl.DataFrame:
+    """Leaves out relations from a document to the one that is stated to replace it: what is stated overrides dates."""
+    place = memories.select("memory_id", "document_id")
+    pairs = relations.join(place, left_on="newer_id", right_on="memory_id", how="left").join(
+        place, left_on="older_id", right_on="memory_id", how="left", suffix="_older"
+    )
+    replacing = by_document.select("document_id", document_id_older="replaced_by")
+    return pairs.join(replacing, on=["document_id", "document_id_older"], how="anti")
 
 
 def _by_memory(state: pl.DataFrame, memories: pl.DataFrame, relations: pl.DataFrame) -> pl.DataFrame:

@@ -57,7 +57,9 @@ _CONDITIONS = {
     "tag": "list_contains(tags, $tag)",
     "since": "observed_at >= $since",
     "until": "observed_at <= $until",
-    "as_of": "(valid_from IS NULL OR valid_from <= $as_of) AND (valid_until IS NULL OR valid_until > $as_of)",
+    # What was retired on a day that nobody knows is not offered as what held then.
+    "as_of": "(valid_from IS NULL OR valid_from <= $as_of) AND "
+    "(valid_until > $as_of OR (valid_until IS NULL AND is_latest))",
     "now": "(valid_from IS NULL OR valid_from <= $now) AND (valid_until IS NULL OR valid_until > $now)",
 }
 

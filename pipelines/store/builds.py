@@ -43,7 +43,9 @@ class Build:
     @property
     def collections(self) -> list[str]:
         """Names of the collections staged in this build."""
-        return sorted(p.name for p in self.path.iterdir() if p.is_dir()) if self.path.is_dir() else []
+        if not self.path.is_dir():
+            return []
+        return sorted(p.name for p in self.path.iterdir() if p.is_dir() and not p.name.startswith("."))
 
     def table_path(self, collection: str, table: str) -> Path:
         """Where a table of a collection lies."""
@@ -81,16 +83,27 @@ class Build:
             write_json(path, marker)
 
     def adopt(self, other: "Build", collection: str) -> None:
-        """Takes a collection over from another build by hard links."""
+        """Takes a collection over from another build by hard links: whole, or not at all."""
+        aside = self.path / f".{collection}.tmp"
+        shutil.rmtree(aside, ignore_errors=True)
         for path in sorted((other.path / collection).iterdir()):
             if not path.name.startswith("."):
-                link(path, self.path / collection / path.name)
+                link(path, aside / path.name)
+        aside.rename(self.path / collection)
 
 
 def published(home: Home) -> Build | None:
     """Returns the build that readers see."""
     pointer = read_json(home.path / "published.json")
     return Build(home.builds / pointer["build"]) if pointer else None
+
+
+def sweep(home: Home) -> None:
+    """Removes what interrupted writes left in the builds: whatever begins with a dot."""
+    for path in home.builds.glob("*/.*"):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    for path in home.builds.glob("*/*/.*"):
+        path.unlink()
 
 
 def kept(home: Home) -> list[Build]:

@@ -44,23 +44,18 @@ class EmbeddingStore:
         Raises:
             KeyError: a text has no vector.
         """
-        parts = self._parts()
         wanted = pl.DataFrame({"text_hash": list(hashes)}, schema={"text_hash": pl.String})
-        if wanted.is_empty():
-            return np.zeros((0, DIMENSIONS), np.float32)
-        unique = wanted.unique()
-        found = pl.concat(
-            [
-                pl.DataFrame(schema=_SCHEMA),
-                *(pl.read_parquet(p).join(unique, on="text_hash", how="semi") for p in parts),
-            ]
-        ).unique("text_hash", keep="first")
-        row_of = dict(zip(found["text_hash"], range(found.height), strict=True))
-        try:
-            rows = np.fromiter((row_of[h] for h in wanted["text_hash"]), np.int64, wanted.height)
-        except KeyError as e:
-            raise KeyError(f"no vector for text {e.args[0]}") from None
-        return found["vector"].to_numpy()[rows]
+        out = np.zeros((wanted.height, DIMENSIONS), np.float32)
+        wanted = wanted.with_row_index("to")
+        for part in self._parts():
+            frame = pl.read_parquet(part)
+            held = frame.select("text_hash").with_row_index("at").unique("text_hash", keep="first")
+            here = wanted.join(held, on="text_hash", how="inner")
+            out[here["to"].to_numpy()] = frame["vector"].to_numpy()[here["at"].to_numpy()]
+            wanted = wanted.join(held, on="text_hash", how="anti")
+        if wanted.height:
+            raise KeyError(f"no vector for text {wanted['text_hash'][0]}")
+        return out
 
     def compact(self, keep: set[str] | None = None) -> int:
         """Merges many small parts into one; with `keep`, drops every other vector. Returns how many were dropped."""

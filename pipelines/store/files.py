@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from pipelines.errors import PalimpsestError
+
 
 def write_bytes(path: Path, data: bytes) -> None:
     """Writes `path` so that a reader or a crash sees the old content or the new, never a part."""
@@ -25,12 +27,18 @@ def write_json(path: Path, value: Any) -> None:
     write_bytes(path, (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode())
 
 
-def read_json(path: Path) -> Any:
-    """Returns the JSON value in `path`, or None where there is no such file."""
+def read_json(path: Path, fix: str = "remove it and run palimpsest build again") -> Any:
+    """Returns the JSON value in `path`, or None where there is no such file.
+
+    Raises:
+        PalimpsestError: the file is damaged; the message names it and the fix.
+    """
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
+    except (OSError, ValueError):
+        raise PalimpsestError(f"{path}: damaged; {fix}") from None
 
 
 def file_hash(path: Path) -> str:

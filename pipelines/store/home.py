@@ -13,6 +13,15 @@ DEFAULT_HOME = Path("data/home")
 DEFAULT_CORPUS = Path("data/corpora")
 
 
+def data_folder() -> Path:
+    """Returns where golden sets and baselines lie: ./data, else the data folder of the installed project.
+
+    A build started from another folder (cron, a service) must meet the same gate.
+    """
+    here = Path("data")
+    return here if (here / "golden").is_dir() else Path(__file__).resolve().parents[2] / "data"
+
+
 @dataclass(frozen=True)
 class Home:
     """Paths inside a home. `embeddings_path` lets throw-away homes share one store of vectors."""
