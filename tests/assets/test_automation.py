@@ -22,9 +22,9 @@ def built(tmp_path, shared_vectors):
 def look(resource, cursor, instance):
     from pipelines.automation import changed_folders
 
-    context = dg.build_sensor_context(instance=instance, cursor=cursor, resources={"home": resource})
-    found = list(changed_folders(context))
-    return [r.partition_key for r in found if isinstance(r, dg.RunRequest)], context.cursor
+    with dg.build_sensor_context(instance=instance, cursor=cursor, resources={"home": resource}) as context:
+        found = list(changed_folders(context))
+        return [r.partition_key for r in found if isinstance(r, dg.RunRequest)], context.cursor
 
 
 def test_the_sensor_asks_for_a_collection_whose_contents_changed_and_only_then(built):
@@ -49,8 +49,9 @@ def test_the_nightly_schedule_skips_when_nothing_changed_and_rebuilds_what_did(b
     with dg.instance_for_test() as instance:
 
         def tick():
-            context = dg.build_schedule_context(instance, scheduled_execution_time=night, resources={"home": resource})
-            return list(nightly_rebuild(context))
+            resources = {"home": resource}
+            with dg.build_schedule_context(instance, night, resources) as context:
+                return list(nightly_rebuild(context))
 
         assert [type(r) for r in tick()] == [dg.SkipReason]
         write_chats(corpus, TURNS[:-1])
