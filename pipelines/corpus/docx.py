@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.corpus.archive import check_archive, transitional
+from pipelines.corpus.archive import check_archive, office_properties, transitional
 from pipelines.corpus.builder import HeadingPath, TextBuilder, clean, first_date, one_line, title_from_uri
 from pipelines.corpus.limits import Limits, Source
 from pipelines.corpus.types import ExtractedDocument, Extraction
@@ -57,7 +57,7 @@ def read_docx(source: Source, limits: Limits) -> Extraction:
             builder.add(box, "prose", heading=path.path)
     if not builder.segments:
         raise Rejected("empty: the document holds no text")
-    info = _properties(document)
+    info = office_properties(source.data)
     return Extraction(
         (
             ExtractedDocument(
@@ -152,16 +152,3 @@ def _rows(table: Any) -> list[str]:
         if any(cells):
             rows.append("| " + " | ".join(cells) + " |")
     return rows
-
-
-def _properties(document: Any) -> dict[str, Any]:
-    core = document.core_properties
-    info: dict[str, Any] = {}
-    for name in ("title", "author", "subject", "keywords", "category", "created", "modified"):
-        try:
-            value = getattr(core, name)
-        except (ValueError, KeyError):  # a date that is none
-            continue
-        if value:
-            info[name] = one_line(clean(value)) if isinstance(value, str) else value.isoformat()
-    return info

@@ -6,21 +6,28 @@ from os.path import commonprefix
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from pipelines.corpus.cohesion import Cohesion
 from pipelines.corpus.types import Segment
 
 _SEPARATOR = " > "
+_SIZE_WEIGHT = 0.5  # of the squared distance from the target, beside a cohesion of 0 to 1
+_INSIDE_WEIGHT = 0.05  # of a cut that divides a paragraph
 _CHARS_PER_TOKEN = 10  # one unbroken run of letters is one token however long: its length counts then
 
 
 class ChunkSizes(BaseModel):
-    """Sizes of chunks in the embedder's tokens; `overlap` is a share of the target."""
+    """Sizes of chunks in the embedder's tokens; `overlap` is a share of the target.
+
+    The defaults are those that did best in `eval.chunking`: at the size of fixed chunks of 400 tokens.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     min_tokens: int = Field(default=300, gt=0)
-    target_tokens: int = Field(default=400, gt=0)
-    max_tokens: int = Field(default=800, gt=0)
-    overlap: float = Field(default=0.15, ge=0, lt=0.5)
+    target_tokens: int = Field(default=350, gt=0)
+    prose_tokens: int = Field(default=460, gt=0, description="longest chunk of prose, its overlap counted")
+    max_tokens: int = Field(default=800, gt=0, description="longest chunk, of a table or code that stays whole")
+    overlap: float = Field(default=0.1, ge=0, lt=0.5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +41,10 @@ class Piece:
 
 @dataclass(slots=True)
 class _Item:
-    """Pieces that stay together."""
+    """Pieces that stay together; `inside` when a cut before them would divide a paragraph, table or code."""
 
     pieces: list[Piece]
+    inside: bool = False
 
     @property
     def tokens(self) -> int:
@@ -52,10 +60,12 @@ def pack(pieces: list[Piece], text: str, sizes: ChunkSizes) -> list[Segment]:
     """Returns the spans of the chunks of one document.
 
     Sections below the highest heading that divides the document are packed apart, save that small neighbours share a
-    chunk as long as they fit the target together. Inside a section a chunk is filled up to the target, and beyond it,
-    up to the maximum, rather than left under the minimum or made to divide a table or code that fits. A heading stays
-    with what follows it. Each chunk but a section's first begins with the last sentences of the one before.
-    Packing runs forward only, so an edit changes no chunk of the sections before it, or of large ones after it.
+    chunk as long as they fit the target together. Inside a section a chunk ends where the words before and after have
+    least in common, near the target; it may go up to the maximum rather than be left under the minimum or divide a
+    table or code that fits. A heading stays with what follows it. Each chunk but a section's first begins with the last
+    sentences of the one before, unless that would make it too long.
+    Packing runs forward only, so an edit changes no chunk of the sections before it, or of large ones after it; in its
+    own section the cuts soon fall again where they fell before.
     """
     return [span for group in _sections(pieces, sizes) for span in pack_group(group, text, sizes)]
 
@@ -63,18 +73,16 @@ def pack(pieces: list[Piece], text: str, sizes: ChunkSizes) -> list[Segment]:
 def pack_group(pieces: list[Piece], text: str, sizes: ChunkSizes) -> list[Segment]:
     """Returns the spans of the chunks of pieces that may share one."""
     chunks: list[list[Piece]] = []
-    current: list[Piece] = []
-    size = 0
-    for item in _items(pieces, sizes):
-        full = size >= sizes.min_tokens and (
-            size + item.tokens > sizes.target_tokens or item.pieces[0].span.kind == "heading"
-        )
-        if current and (full or size + item.tokens > sizes.max_tokens):
-            chunks.append(current)
-            current, size = [], 0
-        current = current + item.pieces
-        size += item.tokens
-    chunks.append(current)
+    items = _items(pieces, sizes)
+    cohesion = Cohesion(
+        ["".join(text[p.span.char_start : p.span.char_end] for p in item.pieces) for item in items],
+        [item.tokens for item in items],
+    )
+    at, size = 0, 0
+    while at < len(items):
+        end, size = _cut(items, at, cohesion, sizes)
+        chunks.append([p for item in items[at:end] for p in item.pieces])
+        at = end
     if len(chunks) > 1 and size < sizes.min_tokens / 2 and size + _sum(chunks[-2]) <= sizes.max_tokens:
         chunks[-2:] = [chunks[-2] + chunks[-1]]
     spans = []
@@ -83,6 +91,30 @@ def pack_group(pieces: list[Piece], text: str, sizes: ChunkSizes) -> list[Segmen
         start, page = _overlap(chunks[i - 1], chunk, text, sizes) if i else (first.char_start, first.page)
         spans.append(_span(chunk, start, page))
     return spans
+
+
+def _cut(items: list[_Item], start: int, cohesion: Cohesion, sizes: ChunkSizes) -> tuple[int, int]:
+    """Returns (end, size) of the chunk that begins at `start`.
+
+    Cuts from the minimum to the longest prose are weighed, and one beyond that only where there is none before it.
+    """
+    size, found = 0, (start + 1, items[start].tokens)
+    least = float("inf")
+    for end in range(start + 1, len(items) + 1):
+        size += items[end - 1].tokens
+        if (size > sizes.max_tokens and end > start + 1) or (size > sizes.prose_tokens and least < float("inf")):
+            break
+        if size < sizes.min_tokens:
+            found = (end, size)
+            continue
+        cost = _SIZE_WEIGHT * (size / sizes.target_tokens - 1) ** 2
+        if end == len(items):
+            cost = cost if size > sizes.target_tokens else 0.0
+        elif items[end].pieces[0].span.kind != "heading":
+            cost += cohesion.before(end) + (_INSIDE_WEIGHT if items[end].inside else 0.0)
+        if (cost := round(cost, 6)) < least:
+            least, found = cost, (end, size)
+    return found
 
 
 def _sections(pieces: list[Piece], sizes: ChunkSizes) -> list[list[Piece]]:
@@ -115,8 +147,8 @@ def _items(pieces: list[Piece], sizes: ChunkSizes) -> list[_Item]:
                 headings = []
             headings = headings + block
             continue
-        whole = sizes.max_tokens if kind in ("table", "code") else sizes.target_tokens
-        parts = [_Item(block)] if _sum(block) + _sum(headings) <= whole else [_Item([p]) for p in block]
+        whole = kind in ("table", "code") and _sum(block) + _sum(headings) <= sizes.max_tokens
+        parts = [_Item(block)] if whole else [_Item([p], inside=i > 0) for i, p in enumerate(block)]
         parts[0].pieces = headings + parts[0].pieces
         headings = []
         items += parts
@@ -127,7 +159,7 @@ def _overlap(before: list[Piece], chunk: list[Piece], text: str, sizes: ChunkSiz
     """Returns (char_start, page) of a chunk, reaching back over the last sentences of the one before."""
     start, page = chunk[0].span.char_start, chunk[0].span.page
     wanted = int(sizes.overlap * sizes.target_tokens)
-    if _sum(chunk) + wanted > sizes.max_tokens or chunk[0].span.kind not in ("prose", "turn"):
+    if _sum(chunk) + wanted > sizes.prose_tokens or chunk[0].span.kind not in ("prose", "turn"):
         return start, page
     taken = 0
     for piece in reversed(before):

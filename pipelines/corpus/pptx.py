@@ -4,7 +4,7 @@ import io
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.corpus.archive import transitional
+from pipelines.corpus.archive import office_properties, transitional
 from pipelines.corpus.builder import HeadingPath, TextBuilder, clean, first_date, one_line, title_from_uri
 from pipelines.corpus.grid import add_grid
 from pipelines.corpus.limits import Limits, Source, listed
@@ -35,7 +35,7 @@ def read_pptx(source: Source, limits: Limits) -> Extraction:
             problems.append(f"slide {number}: cannot be read in full: {type(e).__name__}")
     if not builder.segments:
         raise Rejected(f"empty: no slide holds text{'; ' + problems[0] if problems else ''}")
-    info = _properties(deck.core_properties)
+    info = office_properties(source.data)
     first = next((s.heading for s in builder.segments if s.kind == "heading" and s.heading), None)
     document = ExtractedDocument(
         uri=source.uri,
@@ -106,15 +106,3 @@ def _chart(chart: Any) -> list[list[str]]:
 
 def _title(title: str) -> str:
     return "" if title.lower() in ("powerpoint presentation", "presentation", "slide 1") else title
-
-
-def _properties(core: Any) -> dict[str, Any]:
-    info: dict[str, Any] = {}
-    for name in ("title", "author", "subject", "keywords", "category", "created", "modified"):
-        try:
-            value = getattr(core, name)
-        except (ValueError, KeyError):  # a date that is none
-            continue
-        if value:
-            info[name] = one_line(clean(value)) if isinstance(value, str) else value.isoformat()
-    return info

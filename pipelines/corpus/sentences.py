@@ -53,7 +53,10 @@ def sentence_spans(text: str, start: int, end: int) -> list[tuple[int, int]]:
 def without_marker(text: str, start: int, end: int) -> int:
     """Returns where the words of a sentence begin: after the bullet, number or quote mark of its list item."""
     m = _MARKER.match(text, start, end)
-    return m.end() if m and m.end() < end else start
+    at = m.end() if m else start
+    while at < end and text[at].isspace():
+        at += 1
+    return at if at < end else start
 
 
 def _append(text: str, start: int, end: int, spans: list[tuple[int, int]]) -> None:

@@ -5,7 +5,7 @@ import io
 import warnings
 from typing import Any
 
-from pipelines.corpus.archive import transitional
+from pipelines.corpus.archive import office_properties, transitional
 from pipelines.corpus.builder import TextBuilder, clean, first_date, one_line, title_from_uri
 from pipelines.corpus.grid import GridLimits, add_grid
 from pipelines.corpus.limits import Limits, Source
@@ -50,11 +50,11 @@ def read_xlsx(source: Source, limits: Limits) -> Extraction:
                         table = []
                 if table:
                     add_grid(builder, _without_empty_columns(table), heading=one_line(clean(sheet.title)))
-            info = _properties(book.properties)
         finally:
             book.close()
     if not builder.segments:
         raise Rejected("empty: no sheet holds a value")
+    info = office_properties(source.data)
     document = ExtractedDocument(
         uri=source.uri,
         media_type="application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
@@ -83,14 +83,3 @@ def _without_empty_columns(table: list[list[str]]) -> list[list[str]]:
     width = max(map(len, table))
     used = [c for c in range(width) if any(c < len(row) and row[c] for row in table)]
     return [[row[c] if c < len(row) else "" for c in used] for row in table]
-
-
-def _properties(core: Any) -> dict[str, Any]:
-    info: dict[str, Any] = {}
-    for name, key in (("title", "title"), ("creator", "author"), ("subject", "subject"), ("keywords", "keywords")):
-        if isinstance(value := getattr(core, name, None), str) and one_line(value):
-            info[key] = one_line(clean(value))
-    for name in ("created", "modified"):
-        if isinstance(value := getattr(core, name, None), dt.datetime):
-            info[name] = value.isoformat()
-    return info

@@ -13,6 +13,8 @@ from reportlab.lib.utils import ImageReader
 from reportlab.pdfgen.canvas import Canvas
 
 from pipelines.errors import Rejected
+from tests.corpus.hostile import small_pptx, small_xlsx
+from tests.corpus.hostile import zipped as zip_of
 
 
 def pdf(
@@ -267,3 +269,15 @@ def test_a_footnote_stands_after_the_paragraph_that_refers_to_it(read) -> None:
     assert read("a.docx", data.getvalue()).documents[0].text == (
         "Kestrel ships in May.\n\nNote: Or June.\n\nIt is late."
     )
+
+
+@pytest.mark.parametrize("name", ["a.docx", "a.xlsx", "a.pptx"])
+def test_a_file_that_states_no_date_has_none_rather_than_the_present_one(read, name: str) -> None:
+    made = {"a.docx": small_docx(), "a.xlsx": small_xlsx(), "a.pptx": small_pptx()}[name]
+    with zipfile.ZipFile(io.BytesIO(made)) as old:
+        parts = {i.filename: old.read(i) for i in old.infolist()}
+    namespace = b"http://schemas.openxmlformats.org/package/2006/metadata/core-properties"
+    parts["docProps/core.xml"] = b'<coreProperties xmlns="' + namespace + b'"/>'
+    (document,) = read(name, zip_of(parts)).documents
+    assert document.source_time is None
+    assert not document.metadata.keys() & {"created", "modified", "title", "author"}
