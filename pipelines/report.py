@@ -18,8 +18,11 @@ _TEXTS_PER_S = 250.0  # until a build on this machine has told its own rate
 
 def build_text(done: dict[str, Any]) -> str:
     """Returns the summary of a build for people, from the JSON that `build --json` prints."""
+    skipped = [f"  skipped    {uri}: deleted, and still on disk" for uri in done.get("skipped", [])]
     if not done["changed"] and done["published"] and "plan" in done["seconds"]:
-        return f"nothing changed: build {done['build_id']} is up to date ({done['wall_s']:.1f} s)"
+        return "\n".join(
+            [f"nothing changed: build {done['build_id']} is up to date ({done['wall_s']:.1f} s)", *skipped]
+        )
     relations = ", ".join(f"{n} {label}" for label, n in done["relations"].items())
     seconds = sorted(((s, n) for n, s in done["seconds"].items() if s >= 0.005), reverse=True)
     work = ", ".join(f"{n} {what.replace('_', ' ')}" for what, n in done["work"].items())
@@ -35,7 +38,7 @@ def build_text(done: dict[str, Any]) -> str:
         f"  gate       {done['gate']['status']}",
         f"  digest     {done['digest']}",
     ]
-    return "\n".join([*lines, *(f"  warning: {w}" for w in done["gate"].get("warnings", []))])
+    return "\n".join([*lines, *skipped, *(f"  warning: {w}" for w in done["gate"].get("warnings", []))])
 
 
 def rejects_text(home: Home) -> str:

@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.build import Plan, drop_unwanted, make_plan, summary
+from pipelines.config import load_collection
+from pipelines.corpus.ingest import deleted_sources
+from pipelines.decisions import read_decisions
 from pipelines.errors import ComponentFailed, PalimpsestError, Refused
 from pipelines.progress import say
 from pipelines.stages import STAGES
@@ -44,12 +47,20 @@ def build(home: Home, corpora: list[Path] | None, only: list[str] | None = None)
         if plan.nothing_to_do:
             current = published(home)
             assert current is not None
-            return _nothing(home, current, started)
+            return _nothing(home, current, started) | {"skipped": _skipped(home, plan)}
         drop_unwanted(home, plan)
         _run_graph(home, plan)
-        return summary(
-            home, _last(home), {"changed": list(plan.changed), "wall_s": round(time.perf_counter() - started, 3)}
-        )
+        told = {"changed": list(plan.changed), "skipped": _skipped(home, plan)}
+        return summary(home, _last(home), told | {"wall_s": round(time.perf_counter() - started, 3)})
+
+
+def _skipped(home: Home, plan: Plan) -> list[str]:
+    decisions = read_decisions(home.decisions)
+    return [
+        f"{name}/{uri}"
+        for name, folder in plan.collections.items()
+        for uri in deleted_sources(folder, load_collection(folder), decisions)
+    ]
 
 
 def _last(home: Home) -> Build:

@@ -167,6 +167,7 @@ def test_deleting_the_updating_document_makes_the_older_fact_latest_again(tmp_pa
     assert [m["text"] for m in answer["memories"]] == ["The deadline of Heron is 12 March."]
     rebuilt = last_json(run("build", "--home", home, "--corpus", corpus, "--json"))
     assert rebuilt["retired"] == 0 and rebuilt["memories"] == 1
+    assert rebuilt["skipped"] == ["notes/b.md"]
 
 
 def test_delete_without_a_target_or_with_a_wrong_one_is_refused(built):

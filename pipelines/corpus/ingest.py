@@ -50,6 +50,11 @@ def source_files(folder: Path, config: CollectionConfig) -> Iterator[tuple[str, 
     yield from sorted(found)
 
 
+def deleted_sources(folder: Path, config: CollectionConfig, decisions: Decisions) -> list[str]:
+    """Returns the uris of sources that were deleted and are still on disk: skipped, and told (decision 14)."""
+    return [uri for uri, _ in source_files(folder, config) if decisions.hides_document(config.name, uri)]
+
+
 def source_state(folder: Path, config: CollectionConfig, decisions: Decisions) -> dict[str, tuple[Path, str]]:
     """Returns (path, content hash) of every source by uri, those deleted by decision left out."""
     return {
