@@ -1,0 +1,85 @@
+"""What must be true of the server after a load; each violation is one line that names what is wrong."""
+
+import time
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from pipelines.graph import cypher
+from pipelines.graph.connect import Connection
+from pipelines.graph.load import count_rows
+from pipelines.graph.model import DIMENSIONS, EDGES, KEYS, vector_label
+from pipelines.graph.schema import MIGRATIONS
+
+P95_MS = 400.0
+_TIMED = 40
+
+
+def check_graph(connection: Connection, home: str, expected: Mapping[str, int] | None = None) -> list[str]:
+    """Returns the violations of what the server shows of a home, sorted; none means it is sound.
+
+    Checked: counts by label and relationship are the build's, every index is ONLINE and the vectors' has the right
+    dimension, each chain of updates has one latest, and no relationship crosses a scope.
+
+    Args:
+        connection: to the server.
+        home: home_id.
+        expected: rows by label and name of edge, as `GraphRows.counts`; None means what the load recorded.
+    """
+    served = connection.read(cypher.SERVED, home=home)
+    if not served:
+        return ["build: nothing of this home is published"]
+    number, space = served[0]["number"], served[0]["space"]
+    found = _counts(connection, home, number, expected)
+    found += _indexes(connection, vector_label(space))
+    ends = [e for e in EDGES.values() if {"Collection", "User"}.isdisjoint((e.source, e.target))]
+    for edge in ends:
+        if crossing := connection.read(cypher.CROSSING[edge.name], home=home, number=number)[0]["n"]:
+            found.append(f"scope: {crossing} of {edge.name} lead into another scope")
+    for statement, told in (
+        (cypher.CHAINS_WITHOUT_ONE_LATEST, "neither latest nor superseded"),
+        (cypher.RETIRED_AND_LATEST, "superseded, and latest as well"),
+    ):
+        found += [f"latest: memory {r['id']} is {told}" for r in connection.read(statement, home=home, number=number)]
+    return sorted(found)
+
+
+def check_latency(ask: Callable[[int], object], questions: int = _TIMED) -> list[str]:
+    """Asks `ask(i)` so often and returns a violation where p95 is over 400 ms; the first asking is not counted."""
+    ask(0)
+    took_ms = []
+    for i in range(questions):
+        started = time.perf_counter()
+        ask(i)
+        took_ms.append((time.perf_counter() - started) * 1000)
+    p95 = float(np.percentile(took_ms, 95))
+    return [f"latency: p95 of {questions} queries is {p95:.0f} ms, over {P95_MS:.0f}"] if p95 > P95_MS else []
+
+
+def _counts(connection: Connection, home: str, number: int, expected: Mapping[str, int] | None) -> list[str]:
+    if expected is None:
+        told = connection.read(cypher.BUILD, home=home, number=number)[0]["told"]["counts"]
+        expected = {n: int(c) for n, c in (line.rsplit(" ", 1) for line in told)}
+    held = count_rows(connection, home, number)
+    return [
+        f"counts: {held[n]} of {n}, the build has {expected.get(n, 0)}"
+        for n in (*KEYS, *EDGES)
+        if held[n] != expected.get(n, 0)
+    ]
+
+
+def _indexes(connection: Connection, label: str) -> list[str]:
+    found = {r["name"]: r for r in connection.read(cypher.INDEX_STATES)}
+    wanted = {word for m in MIGRATIONS for s in m.statements for word in [_index_name(s)]} | {label}
+    out = [f"index: {n} is missing" for n in wanted - found.keys()]
+    out += [f"index: {n} is {found[n]['state']}" for n in wanted & found.keys() if found[n]["state"] != "ONLINE"]
+    if label in found:
+        dimensions = found[label]["options"]["indexConfig"].get("vector.dimensions")
+        if dimensions != DIMENSIONS:
+            out.append(f"index: {label} has {dimensions} dimensions, not {DIMENSIONS}")
+    return out
+
+
+def _index_name(statement: str) -> str:
+    words = statement.split()
+    return words[words.index("IF") - 1]

@@ -1,0 +1,343 @@
+"""Every Cypher statement. Values are parameters; labels and types come from `model` alone.
+
+A row (node or relationship) belongs to a home and shows in the loads `since <= n < until`; a relationship has `until`
+only once it was closed, and shows only where both of its ends do.
+"""
+
+from pipelines.graph.model import DIMENSIONS, EDGES, KEYS, TYPES, Edge
+
+# Server and schema
+SET_PASSWORD = "ALTER CURRENT USER SET PASSWORD FROM $old TO $new"  # noqa: S105
+COMPONENTS = "CALL dbms.components() YIELD name, versions, edition RETURN name, versions, edition"
+PROBE_CYPHER_25 = "CYPHER 25 RETURN toFloatList([1.0]) AS told"
+PROBE_SEARCH = """
+CYPHER 25 EXPLAIN MATCH (m:PalimpsestProbe)
+SEARCH m IN (VECTOR INDEX palimpsest_probe FOR $vector
+  WHERE m.user_id = $user AND m.is_latest = true LIMIT 1) SCORE AS score
+RETURN score"""
+PROBE_INDEX = f"""
+CYPHER 25 CREATE VECTOR INDEX palimpsest_probe IF NOT EXISTS FOR (m:PalimpsestProbe) ON m.embedding
+WITH [m.user_id, m.is_latest]
+OPTIONS {{indexConfig: {{`vector.dimensions`: {DIMENSIONS}, `vector.similarity_function`: 'cosine'}}}}"""
+MIGRATIONS_APPLIED = "MATCH (m:PalimpsestMigration) RETURN m.number AS number ORDER BY number"
+RECORD_MIGRATION = """
+MERGE (m:PalimpsestMigration {number: $number}) ON CREATE SET m.name = $name, m.applied_at = datetime()"""
+CREATE_MIGRATION_KEY = """
+CREATE CONSTRAINT palimpsest_migration IF NOT EXISTS FOR (m:PalimpsestMigration) REQUIRE m.number IS UNIQUE"""
+CREATE_KEYS = tuple(
+    f"CREATE CONSTRAINT {label.lower()}_key IF NOT EXISTS FOR (n:{label}) REQUIRE ({keys}) IS UNIQUE"
+    for label, keys in (
+        *((label, f"n.home_id, n.{key}, n.since") for label, key in KEYS.items()),
+        ("Home", "n.home_id"), ("Build", "n.home_id, n.number"), ("Load", "n.home_id"), ("LoadLock", "n.home_id"),
+    )
+)  # fmt: skip
+CREATE_RANGES = (
+    "CREATE INDEX memory_scope IF NOT EXISTS FOR (n:Memory) ON (n.home_id, n.collection, n.user_id, n.is_latest)",
+    "CREATE INDEX window_scope IF NOT EXISTS FOR (n:Window) ON (n.home_id, n.collection, n.user_id)",
+    "CREATE INDEX window_memory IF NOT EXISTS FOR (n:Window) ON (n.home_id, n.memory_id)",
+    "CREATE INDEX entity_name IF NOT EXISTS FOR (n:Entity) ON (n.home_id, n.name)",
+    "CREATE INDEX document_uri IF NOT EXISTS FOR (n:Document) ON (n.home_id, n.uri)",
+    *(f"CREATE INDEX {t.lower()}_closed IF NOT EXISTS FOR ()-[r:{t}]-() ON (r.home_id, r.until)" for t in TYPES),
+)
+CREATE_FULL_TEXT = (
+    "CREATE FULLTEXT INDEX memory_text IF NOT EXISTS FOR (n:Memory) ON EACH [n.text, n.title] "
+    "OPTIONS {indexConfig: {`fulltext.eventually_consistent`: true}}",
+    "CREATE FULLTEXT INDEX names IF NOT EXISTS FOR (n:Entity|Topic) ON EACH [n.name, n.aliases, n.label] "
+    "OPTIONS {indexConfig: {`fulltext.eventually_consistent`: true}}",
+)
+INDEX_STATES = """
+SHOW INDEXES YIELD name, type, state, labelsOrTypes, properties, options, populationPercent
+RETURN name, type, state, labelsOrTypes, properties, options, populationPercent"""
+AWAIT_INDEX = "CALL db.awaitIndex($name, $seconds)"
+
+
+def create_vector_index(label: str) -> str:
+    """Returns the DDL of a home's vector index, named like its label."""
+    return f"""
+CYPHER 25 CREATE VECTOR INDEX {label} IF NOT EXISTS FOR (n:{label}) ON n.embedding
+WITH [n.collection, n.user_id, n.is_latest, n.since, n.until]
+OPTIONS {{indexConfig: {{`vector.dimensions`: {DIMENSIONS}, `vector.similarity_function`: 'cosine'}}}}"""
+
+
+def drop_index(label: str) -> str:
+    """Returns the DDL that drops a home's vector index."""
+    return f"DROP INDEX {label} IF EXISTS"
+
+
+# Loading
+HOME = "MATCH (h:Home {home_id: $home}) RETURN h.published AS published, h.oldest AS oldest"
+BUILD = "MATCH (b:Build {home_id: $home, number: $number}) RETURN properties(b) AS told"
+TAKE_LOCK = """
+MERGE (k:LoadLock {home_id: $home}) SET k.token = $token"""
+BEGIN_LOAD = """
+MERGE (h:Home {home_id: $home}) ON CREATE SET h.published = 0, h.oldest = 0
+MERGE (l:Load {home_id: $home}) SET l.token = $token, l.batch = 0, l.number = h.published + 1
+RETURN h.published AS published, h.oldest AS oldest"""
+# A batch that was committed but not heard of is tried again: it must not be applied twice, nor once a later load began.
+_ONCE = """
+MATCH (l:Load {home_id: $home, token: $token}) WHERE l.batch < $batch SET l.batch = $batch WITH l """
+BATCH_DONE = "MATCH (l:Load {home_id: $home, token: $token}) RETURN l.batch >= $batch AS done"
+_COUNTED = " RETURN count(*) AS n"
+FLIP = """
+MATCH (l:Load {home_id: $home, token: $token, number: $number})
+MATCH (h:Home {home_id: $home}) WHERE h.published = $number - 1
+SET h.published = $number, h.oldest = $oldest
+CREATE (b:Build {home_id: $home, number: $number})
+SET b += $told, b.published_at = datetime()
+RETURN count(*) AS n"""
+RENAME_BUILD = "MATCH (b:Build {home_id: $home, number: $number}) SET b += $told"
+DROP_BUILDS = "MATCH (b:Build {home_id: $home}) WHERE b.number < $oldest DELETE b"
+KEPT_SPACES = "MATCH (b:Build {home_id: $home}) RETURN collect(DISTINCT b.space) AS spaces"
+RAISE_OLDEST = "MATCH (h:Home {home_id: $home}) WHERE h.oldest < $oldest SET h.oldest = $oldest"
+END_LOAD = "MATCH (l:Load {home_id: $home, token: $token}) DELETE l"
+
+LIST_NODES = {
+    label: f"""
+MATCH (n:{label} {{home_id: $home}}) WHERE n.{key} IS NOT NULL AND n.since IS NOT NULL AND n.until > $published
+RETURN n.{key} AS id, n.key AS key, n.since AS since, n.until AS until"""
+    for label, key in KEYS.items()
+}
+CREATE_NODES = {
+    label: f"""CYPHER 25 {_ONCE} UNWIND $rows AS row
+CREATE (n:{label} {{home_id: $home, since: $number, until: $open}}) SET n += row""" + _COUNTED
+    for label in KEYS
+}  # fmt: skip
+
+
+def create_vector_nodes(label: str, vectors: str) -> str:
+    """Returns the statement that makes nodes with vectors: a VECTOR parameter is fast, a list is what can be stored."""
+    return f"""CYPHER 25 {_ONCE} UNWIND $rows AS row
+CREATE (n:{label}:{vectors} {{home_id: $home, since: $number, until: $open}})
+SET n += row.told, n.embedding = toFloatList(row.vector){_COUNTED}"""
+
+
+SET_UNTIL = {
+    label: f"""{_ONCE} UNWIND $rows AS row
+MATCH (n:{label} {{home_id: $home, {key}: row.id, since: row.since}}) SET n.until = $until""" + _COUNTED
+    for label, key in KEYS.items()
+}  # fmt: skip
+DELETE_NODES = {
+    label: f"""{_ONCE} UNWIND $rows AS row
+MATCH (n:{label} {{home_id: $home, {key}: row.id, since: row.since}})
+WITH n, COUNT {{ (n)--() }} AS edges DETACH DELETE n RETURN sum(1 + edges) AS n"""
+    for label, key in KEYS.items()
+}
+SWEEP_NODES = {
+    label: f"""
+MATCH (n:{label} {{home_id: $home}}) WHERE n.{key} IS NOT NULL AND n.since IS NOT NULL AND n.until <= $oldest
+WITH n LIMIT $limit WITH n, COUNT {{ (n)--() }} AS edges DETACH DELETE n
+RETURN sum(1 + edges) AS n, count(*) AS nodes"""
+    for label, key in KEYS.items()
+}
+SWEEP_EDGES = {
+    t: f"""
+MATCH ()-[r:{t}]->() WHERE r.home_id = $home AND r.until <= $oldest
+WITH r LIMIT $limit DELETE r RETURN count(*) AS n"""
+    for t in TYPES
+}
+
+
+def _ends(e: Edge, source: str = "", target: str = "", relation: str = "r") -> str:
+    return f"(a:{e.source}{source})-[{relation}:{e.type}]->(b:{e.target}{target})"
+
+
+def _at_anchor(e: Edge, condition: str) -> tuple[str, str]:
+    return (condition, "") if e.anchor == "source" else ("", condition)
+
+
+def _anchor(e: Edge) -> tuple[str, str]:
+    return ("a", KEYS[e.source]) if e.anchor == "source" else ("b", KEYS[e.target])
+
+
+LIST_EDGES = {
+    name: f"""
+MATCH {_ends(e, *_at_anchor(e, " {home_id: $home}"))}
+WHERE {_anchor(e)[0]}.{_anchor(e)[1]} IS NOT NULL AND {_anchor(e)[0]}.since IS NOT NULL
+  AND a.until > $number AND b.until > $number AND (r.until IS NULL OR r.until > $published)
+RETURN {_anchor(e)[0]}.{_anchor(e)[1]} AS id, r.key AS key, r.since AS since, r.until AS until"""
+    for name, e in EDGES.items()
+}
+CREATE_EDGES = {
+    name: f"""{_ONCE} UNWIND $rows AS row
+MATCH (a:{e.source} {{home_id: $home, {KEYS[e.source]}: row.a}}) WHERE a.since <= $number AND a.until > $number
+MATCH (b:{e.target} {{home_id: $home, {KEYS[e.target]}: row.b}}) WHERE b.since <= $number AND b.until > $number
+CREATE (a)-[r:{e.type} {{since: $number}}]->(b) SET r += row.told{_COUNTED}"""
+    for name, e in EDGES.items()
+}
+_MATCH_EDGE = {
+    name: f"""UNWIND $rows AS row
+MATCH {_ends(e, *_at_anchor(e, f" {{home_id: $home, {_anchor(e)[1]}: row.id}}"))}
+WHERE {_anchor(e)[0]}.since <= $number AND {_anchor(e)[0]}.until > $number
+  AND r.key = row.key AND r.since = row.since"""
+    for name, e in EDGES.items()
+}
+CLOSE_EDGES = {n: f"{_ONCE} {m} SET r.until = $number, r.home_id = $home{_COUNTED}" for n, m in _MATCH_EDGE.items()}
+REOPEN_EDGES = {n: f"{_ONCE} {m} REMOVE r.until, r.home_id{_COUNTED}" for n, m in _MATCH_EDGE.items()}
+DELETE_EDGES = {n: f"{_ONCE} {m} DELETE r{_COUNTED}" for n, m in _MATCH_EDGE.items()}
+
+# Counting and checking
+COUNT_NODES = {
+    label: f"""
+MATCH (n:{label} {{home_id: $home}})
+WHERE n.{key} IS NOT NULL AND n.since <= $number AND n.until > $number RETURN count(*) AS n"""
+    for label, key in KEYS.items()
+}
+_SHOWN = """a.since <= $number AND a.until > $number AND b.since <= $number AND b.until > $number
+  AND r.since <= $number AND (r.until IS NULL OR r.until > $number)"""
+COUNT_EDGES = {
+    name: f"""
+MATCH {_ends(e, *_at_anchor(e, " {home_id: $home}"))}
+WHERE {_anchor(e)[0]}.{_anchor(e)[1]} IS NOT NULL AND {_SHOWN} RETURN count(*) AS n"""
+    for name, e in EDGES.items()
+}
+CROSSING = {
+    name: f"""
+MATCH {_ends(e, *_at_anchor(e, " {home_id: $home}"))}
+WHERE {_anchor(e)[0]}.{_anchor(e)[1]} IS NOT NULL AND {_SHOWN}
+  AND (a.home_id <> b.home_id OR a.collection <> b.collection OR a.user_id <> b.user_id) RETURN count(*) AS n"""
+    for name, e in EDGES.items()
+}
+CHAINS_WITHOUT_ONE_LATEST = """
+MATCH (newest:Memory {home_id: $home}) WHERE newest.memory_id IS NOT NULL
+  AND newest.since <= $number AND newest.until > $number AND NOT newest.is_latest
+  AND newest.superseded_by IS NULL
+RETURN newest.memory_id AS id ORDER BY id LIMIT 5"""
+RETIRED_AND_LATEST = """
+MATCH (newer:Memory {home_id: $home})-[r:SUPERSEDES]->(older:Memory) WHERE newer.memory_id IS NOT NULL
+  AND newer.since <= $number AND newer.until > $number AND older.since <= $number AND older.until > $number
+  AND r.since <= $number AND (r.until IS NULL OR r.until > $number) AND older.is_latest
+RETURN older.memory_id AS id ORDER BY id LIMIT 5"""
+
+# Erasing
+DROP_NODES = {
+    label: f"MATCH (n:{label} {{home_id: $home}}) WITH n LIMIT $limit DETACH DELETE n RETURN count(*) AS n"
+    for label in (*KEYS, "Home", "Build", "Load", "LoadLock")
+}
+TEXTS = {
+    label: f"""
+MATCH (n:{label} {{home_id: $home}}) WITH n ORDER BY elementId(n) SKIP $skip LIMIT $limit
+RETURN n {{.*, embedding: null, key: null}} AS told"""
+    for label in (*KEYS, "Build")
+}
+
+# Queries
+_VISIBLE = "m.since <= $number AND m.until > $number"
+_SCOPE = "{home_id: $home, collection: $collection, user_id: $user}"
+SERVED = """
+MATCH (h:Home {home_id: $home}) WHERE h.published > 0
+MATCH (b:Build {home_id: $home, number: h.published})
+RETURN b.number AS number, b.build_id AS build_id, b.collections AS collections, b.space AS space, b.scopes AS scopes"""
+STILL_KEPT = "MATCH (h:Home {home_id: $home}) RETURN h.oldest <= $number AS kept"
+SCOPE_STATS = """
+MATCH (s:ScopeStats {home_id: $home, scope_id: $scope_id}) WHERE s.since <= $number AND s.until > $number
+RETURN s.data AS data, s.buckets AS buckets"""
+POSTINGS = """
+MATCH (p:Postings {home_id: $home}) WHERE p.postings_id IN $ids AND p.since <= $number AND p.until > $number
+RETURN p.postings_id AS id, p.data AS data"""
+SCOPE_VECTORS = f"""
+CYPHER 25 MATCH (m:Memory {_SCOPE}) WHERE m.is_latest IS NOT NULL AND {_VISIBLE}
+RETURN m.memory_id AS id, vector(m.embedding, {DIMENSIONS}, FLOAT32) AS vector
+UNION ALL
+MATCH (m:Window {_SCOPE}) WHERE {_VISIBLE}
+RETURN m.memory_id AS id, vector(m.embedding, {DIMENSIONS}, FLOAT32) AS vector"""
+# Each filter's condition; its value is bound under the filter's name, but for those whose name means a load number.
+CONDITIONS = {
+    "project": "m.project_id = $project",
+    "session": "m.session_id = $session",
+    "type": "m.type = $type",
+    "tag": "$tag IN m.tags",
+    "since": "m.observed_at >= $observed_since",
+    "until": "m.observed_at <= $observed_until",
+    "as_of": "(m.valid_from IS NULL OR m.valid_from <= $as_of) AND (m.valid_until IS NULL OR m.valid_until > $as_of)",
+    "now": "(m.valid_from IS NULL OR m.valid_from <= $now) AND (m.valid_until IS NULL OR m.valid_until > $now)",
+}
+LATEST = "m.is_latest = true"
+
+
+def candidates(conditions: tuple[str, ...]) -> str:
+    """Returns the statement that finds the ids of a scope's memories that pass some of `CONDITIONS`."""
+    told = " AND ".join((_VISIBLE, "m.is_latest IS NOT NULL", *conditions))
+    return f"MATCH (m:Memory {_SCOPE}) WHERE {told} RETURN collect(m.memory_id) AS ids"
+
+
+_COSINES = """
+WITH m, CASE WHEN m.windows = 0 THEN [] ELSE
+  COLLECT { MATCH (w:Window)-[:WINDOW_OF]->(m) RETURN vector.similarity.cosine(w.embedding, $vector) } END AS others
+RETURN m.memory_id AS id, reduce(best = vector.similarity.cosine(m.embedding, $vector), s IN others |
+  CASE WHEN s > best THEN s ELSE best END) * 2 - 1 AS cosine"""
+
+
+def nearest(label: str, conditions: tuple[str, ...]) -> str:
+    """Returns the statement that asks the vector index for candidates, adds given ones, and scores all exactly.
+
+    The index alone finds some .7 of the true best five: it proposes `$wide`, and their vectors decide.
+    """
+    latest = "AND hit.is_latest = true" if LATEST in conditions else ""
+    told = " AND ".join((_VISIBLE, *conditions))
+    return f"""CYPHER 25
+CALL () {{
+  MATCH (hit:{label})
+  SEARCH hit IN (VECTOR INDEX {label} FOR $vector WHERE hit.collection = $collection AND hit.user_id = $user
+    {latest} AND hit.since <= $number AND hit.until > $number LIMIT $wide) SCORE AS score
+  RETURN hit.memory_id AS wanted
+  UNION
+  UNWIND $ids AS wanted RETURN wanted
+}}
+WITH DISTINCT wanted
+MATCH (m:Memory {{home_id: $home, memory_id: wanted}})
+WHERE m.collection = $collection AND m.user_id = $user AND {told}
+{_COSINES}"""
+
+
+COSINES = f"""CYPHER 25
+UNWIND $ids AS wanted
+MATCH (m:Memory {{home_id: $home, memory_id: wanted}})
+WHERE m.collection = $collection AND m.user_id = $user AND {_VISIBLE}
+{_COSINES}"""
+_FROM = """
+UNWIND $ids AS asked
+MATCH (s:Memory {home_id: $home, memory_id: asked})
+WHERE s.collection = $collection AND s.user_id = $user AND s.since <= $number AND s.until > $number"""
+_LIVE = "{0}.since <= $number AND ({0}.until IS NULL OR {0}.until > $number)"
+
+
+def neighbours(conditions: tuple[str, ...]) -> str:
+    """Returns the statement that finds what memories are related to, and what shares their telling entities."""
+    told = " AND ".join((_VISIBLE, "m.collection = $collection AND m.user_id = $user", *conditions))
+    fits = " AND ".join(conditions) or "true"
+    live, seen, also = _LIVE.format("r"), _LIVE.format("x"), _LIVE.format("y")
+    return f"""CYPHER 25 {_FROM}
+CALL (s) {{
+  MATCH (s)-[r:EXTENDS|DERIVES]->(m:Memory) WHERE {live} AND {told}
+  RETURN type(r) AS kind, true AS newer, [m.memory_id] AS targets, r.confidence AS weight, r.relation_id AS via
+  UNION ALL
+  MATCH (s)<-[r:UPDATES|EXTENDS|DERIVES]-(m:Memory) WHERE {live} AND {told}
+  RETURN type(r) AS kind, false AS newer, [m.memory_id] AS targets, r.confidence AS weight, r.relation_id AS via
+  UNION ALL
+  MATCH (s)-[x:MENTIONS]->(e:Entity)
+  WHERE {seen} AND e.since <= $number AND e.until > $number AND e.collection = $collection AND e.user_id = $user
+  CALL (e) {{
+    MATCH (e)<-[y:MENTIONS]-(m:Memory) WHERE {also} AND {_VISIBLE}
+    WITH m LIMIT $widest + 1 RETURN collect(m) AS sharing
+  }}
+  WITH s, e, sharing WHERE 2 <= size(sharing) <= $widest
+  RETURN e.name AS kind, null AS newer, [m IN sharing WHERE m <> s AND {fits} | m.memory_id] AS targets,
+    toFloat(size(sharing)) AS weight, e.entity_id AS via
+}}
+RETURN asked, kind, newer, targets, weight, via"""
+
+
+MEMORIES = f"""{_FROM}
+OPTIONAL MATCH (s)-[f:FROM]->(d:Document)<-[:REVISION_OF]-(v:Revision)
+WHERE {_LIVE.format("f")} AND v.since <= $number AND v.until > $number AND d.since <= $number AND d.until > $number
+  AND s.memory_id IN v.memory_ids
+WITH s, d, v, [i IN range(0, size(v.memory_ids) - 1) WHERE v.memory_ids[i] = s.memory_id][0] AS at
+RETURN s {{.*, embedding: null}} AS memory, v {{.document_id, uri: d.uri, document_title: v.title,
+  ordinal: v.ordinals[at], page: v.pages[at], char_start: v.starts[at], char_end: v.ends[at]}} AS source"""
+HISTORY = """
+UNWIND $ids AS asked
+MATCH (s:Memory {home_id: $home, memory_id: asked})
+WHERE s.collection = $collection AND s.user_id = $user AND s.since <= $number AND s.until > $number
+MATCH (s) ((a)-[r:SUPERSEDES]->(b) WHERE r.since <= $number AND (r.until IS NULL OR r.until > $number)
+  AND b.since <= $number AND b.until > $number)+ (older:Memory)
+RETURN asked AS id, collect(DISTINCT older.memory_id) AS older"""

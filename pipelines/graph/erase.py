@@ -1,0 +1,80 @@
+"""Erasing: a throw-away home whole, or what a delete took from a home, with the proof that none of it is left."""
+
+import json
+from collections.abc import Sequence
+
+from pipelines.errors import Refused
+from pipelines.graph import cypher
+from pipelines.graph.connect import Connection
+from pipelines.graph.load import LoadStats, home_id, load_graph
+from pipelines.graph.model import KEYS
+from pipelines.graph.schema import vector_indexes
+from pipelines.store.builds import Build
+from pipelines.store.files import read_json
+from pipelines.store.home import Home
+
+_BATCH = 5000
+_PAGE = 2000
+
+
+def drop_home(connection: Connection, home: str) -> int:
+    """Deletes every node of a home, in every number, and its vector indexes; returns how many nodes went."""
+    gone = 0
+    for label in ("Home", "Build", *(k for k in cypher.DROP_NODES if k not in ("Home", "Build"))):
+        while n := connection.write(cypher.DROP_NODES[label], home=home, limit=_BATCH)[0]["n"]:
+            gone += int(n)
+    for index in vector_indexes(connection, home):
+        connection.ddl(cypher.drop_index(index))
+    return gone
+
+
+def erase(home: Home, build: Build | None, connection: Connection, probes: Sequence[str]) -> LoadStats | None:
+    """Makes the server forget what a delete took from a home, at once and in every number, and proves it.
+
+    The rewritten build is loaded as a difference and everything else of the home is swept, older numbers included:
+    readers of those are told to open again. Nothing is done for a home that was never loaded.
+
+    Args:
+        home: whose builds were rewritten.
+        build: the published one; None where none is left.
+        connection: to the server.
+        probes: ids and texts of what was deleted.
+
+    Raises:
+        Refused: a probe is still found; the message names the labels.
+    """
+    if not read_json(home.path / "neo4j.json"):
+        return None
+    name = home_id(home)
+    stats = LoadStats(writes=drop_home(connection, name)) if build is None else load_graph(
+        home, build, connection, keep_previous=False
+    )  # fmt: skip
+    if left := residue(connection, name, probes):
+        raise Refused(f"delete: Neo4j still holds some of it in {', '.join(left)}; run the same delete again")
+    return stats
+
+
+def residue(connection: Connection, home: str, probes: Sequence[str]) -> list[str]:
+    """Returns the labels of a home's nodes that hold a probe in any property, whatever number they show in; sorted."""
+    needles = [p.encode() for p in probes]
+    found = set()
+    for label in (*KEYS, "Build"):
+        skip = 0
+        while rows := connection.read(cypher.TEXTS[label], home=home, skip=skip, limit=_PAGE):
+            text = b"\n".join(_bytes(r["told"]) for r in rows)
+            if any(n in text for n in needles):
+                found.add(label)
+                break
+            skip += len(rows)
+    return sorted(found)
+
+
+def _bytes(told: dict[str, object]) -> bytes:
+    plain = {k: v for k, v in told.items() if not isinstance(v, bytes | bytearray)}
+    packed = b"\n".join(bytes(v) for v in told.values() if isinstance(v, bytes | bytearray))
+    # Probes are raw text: JSON would write quotes and line ends another way.
+    return (
+        json.dumps(plain, default=str, ensure_ascii=False).encode()
+        + "\n".join(map(str, plain.values())).encode()
+        + packed
+    )

@@ -1,0 +1,374 @@
+"""The loader: brings what the server holds of a home to what a build says, while readers go on reading.
+
+The same code makes a first load and a difference. What the server shows is listed from the server itself, compared by
+key, and only the difference is written under the next number, which no reader looks at. One transaction then moves the
+published number. An interrupted load is continued by the next: what it wrote is found in the same listing.
+"""
+
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import neo4j
+import numpy as np
+import polars as pl
+from neo4j.exceptions import DriverError, Neo4jError
+from neo4j.vector import Vector
+
+from pipelines.errors import ComponentFailed, PalimpsestError
+from pipelines.graph import cypher
+from pipelines.graph.connect import Connection, told_plainly
+from pipelines.graph.model import EDGES, KEYS, OPEN, TYPES, vector_label
+from pipelines.graph.rows import READ, GraphRows, graph_rows
+from pipelines.graph.schema import make_vector_index, migrate, vector_indexes
+from pipelines.progress import progress, say
+from pipelines.store.builds import Build
+from pipelines.store.files import read_json, write_json
+from pipelines.store.home import Home
+from pipelines.store.ids import content_id
+from pipelines.store.index import VectorLookup
+
+_BATCH_NODES = 1000
+_BATCH_LARGE = 50  # rows that hold packed bytes
+_BATCH_EDGES = 5000
+_BATCH_SWEEP = 5000
+_LOCK_WAIT_S = 5.0
+_TRIES = 6
+_LOCKED = ("LockClientStopped", "Terminated", "Timeout", "TimedOut")
+_VECTORS = ("Memory", "Window")
+_LARGE = ("ScopeStats", "Postings", "Revision")
+
+
+@dataclass
+class LoadStats:
+    """What a load did.
+
+    Attributes:
+        writes: rows created, closed, reopened, deleted and swept; 0 where nothing had changed.
+        nodes: rows of the build, by label.
+        relationships: rows of the build, by name.
+        created: nodes created.
+        nodes_per_s: nodes created a second, while creating them.
+        seconds: of each part, and in all.
+        number: what readers look at now.
+    """
+
+    writes: int = 0
+    nodes: dict[str, int] = field(default_factory=dict)
+    relationships: dict[str, int] = field(default_factory=dict)
+    created: int = 0
+    nodes_per_s: float = 0.0
+    seconds: dict[str, float] = field(default_factory=dict)
+    number: int = 0
+
+
+def home_id(home: Home) -> str:
+    """Returns the id under which the server keeps a home; made once, stored in the home."""
+    path = home.path / "neo4j.json"
+    told = read_json(path)
+    if not told:
+        told = {"home_id": secrets.token_hex(8)}
+        write_json(path, told)
+    return str(told["home_id"])
+
+
+def load_graph(home: Home, build: Build, connection: Connection, keep_previous: bool = True) -> LoadStats:
+    """Loads a published build; see `load_tables`."""
+    from pipelines.stages import embedding_store, store_name
+
+    store = embedding_store(home)
+    return load_tables(
+        home_id(home), build.tables(READ), store.vectors, build.index, store_name(), connection, keep_previous
+    )
+
+
+def load_tables(
+    home: str, tables: Mapping[str, pl.DataFrame], vectors: VectorLookup, index: Path, model: str,
+    connection: Connection, keep_previous: bool = True,
+) -> LoadStats:  # fmt: skip
+    """Makes the server show a build to all who read this home.
+
+    Args:
+        home: home_id.
+        tables: of the build, those of `rows.READ`.
+        vectors: the unit vectors of text hashes.
+        index: the build's DuckDB file.
+        model: name of the embedder.
+        connection: to the server.
+        keep_previous: what was published before stays readable for those who hold it, until the next load.
+
+    Raises:
+        PalimpsestError: another load of this home is running, or the server refuses.
+        ComponentFailed: the server went away, or the build's index is missing; run again.
+    """
+    return told_plainly(
+        lambda: _Load(home, connection, keep_previous).run(tables, vectors, index, model), connection.uri
+    )
+
+
+class _Load:
+    def __init__(self, home: str, connection: Connection, keep_previous: bool):
+        self._home, self._connection, self._keep = home, connection, keep_previous
+        self._token = secrets.token_hex(8)
+        self._batch = 0
+        self._published = self._oldest = 0
+        self.stats = LoadStats()
+
+    def run(self, tables: Mapping[str, pl.DataFrame], vectors: VectorLookup, index: Path, model: str) -> LoadStats:
+        """Does the whole load."""
+        started = time.perf_counter()
+        space = f"{self._home}_{content_id('space', model)}"
+        label = vector_label(space)
+        self._timed("schema", lambda: migrate(self._connection))
+        meta = _meta(index)
+        rows = self._timed("rows", lambda: graph_rows(tables, vectors, index, model))
+        self.stats.nodes = {n: rows.nodes[n].height for n in rows.nodes}
+        self.stats.relationships = {n: f.height for n, f in rows.edges.items()}
+        told = meta | {"digest": rows.digest, "space": space, "counts": _lines(rows.counts),
+                       "scopes": ["\x1f".join(s) for s in rows.scopes]}  # fmt: skip
+        with self._connection.session() as lock:
+            holding = self._take_lock(lock)
+            try:
+                self._begin()
+                if not self._timed("compare", lambda: self._unchanged(rows, told)):
+                    self._write(rows, vectors, label, told)
+            finally:
+                _release(holding)
+        self.stats.seconds["total"] = time.perf_counter() - started
+        return self.stats
+
+    def _take_lock(self, session: neo4j.Session) -> neo4j.Transaction:
+        """Holds a write lock for as long as the load lives: the server frees it when this process dies."""
+        holding = session.begin_transaction(timeout=None)
+        try:
+            with self._connection.session() as probe, probe.begin_transaction(timeout=_LOCK_WAIT_S) as trial:
+                trial.run(cypher.TAKE_LOCK, home=self._home, token=self._token).consume()
+                trial.commit()
+            holding.run(cypher.TAKE_LOCK, home=self._home, token=self._token).consume()
+        except Neo4jError as e:
+            _release(holding)
+            if any(word in (e.code or "") for word in _LOCKED):
+                raise PalimpsestError(
+                    "neo4j: another load of this home is running; wait for it, then load again"
+                ) from None
+            raise
+        return holding
+
+    def _begin(self) -> None:
+        told = self._connection.write(cypher.BEGIN_LOAD, home=self._home, token=self._token)[0]
+        self._published, self._oldest = told["published"], told["oldest"]
+        self._number = self._published + 1
+
+    def _unchanged(self, rows: GraphRows, told: dict[str, Any]) -> bool:
+        """Whether the server shows just this: by its own record of the build, and by counting what is there."""
+        found = self._connection.read(cypher.BUILD, home=self._home, number=self._published)
+        held = found[0]["told"] if found else {}
+        self.stats.number = self._published
+        if any(held.get(k) != told[k] for k in ("digest", "space", "counts")):
+            return False
+        if count_rows(self._connection, self._home, self._published) != rows.counts | _absent(rows):
+            return False
+        if not self._keep and self._oldest < self._published:
+            self._sweep(self._published)
+        if any(held.get(k) != v for k, v in told.items()):
+            self._connection.write(cypher.RENAME_BUILD, home=self._home, number=self._published, told=told)
+        self._connection.write(cypher.END_LOAD, home=self._home, token=self._token)
+        return True
+
+    def _write(self, rows: GraphRows, vectors: VectorLookup, label: str, told: dict[str, Any]) -> None:
+        seconds = 0.0
+        total = sum(rows.counts.values())
+        with progress("load Neo4j", total, "rows") as advance:
+            # Edges are matched by their ends: all nodes first.
+            for name in KEYS:
+                seconds += self._timed(f"nodes {name}", partial(self._nodes, name, rows, vectors, label, advance))
+            for name in EDGES:
+                self._timed("relationships", partial(self._edges, name, rows.edges.get(name), advance))
+        self.stats.nodes_per_s = self.stats.created / seconds if seconds else 0.0
+        self._timed("vector index", lambda: make_vector_index(self._connection, label))
+        oldest = self._published if self._keep and self._published else self._number
+        flipped = self._once(cypher.FLIP, number=self._number, oldest=oldest, told=told)
+        if not flipped and not self._is_flipped(told):
+            raise ComponentFailed("neo4j: another load of this home took over; run again")
+        self.stats.number = self._number
+        self._timed("sweep", lambda: self._sweep(oldest))
+        self._connection.write(cypher.END_LOAD, home=self._home, token=self._token)
+
+    def _nodes(
+        self, label: str, rows: GraphRows, vectors: VectorLookup, space: str, advance: Callable[[int], None]
+    ) -> float:
+        """Brings the nodes of one label to what the build says; returns the seconds that creating took."""
+        frame = rows.nodes[label]
+        held = self._listed(cypher.LIST_NODES[label])
+        wanted = set(frame["key"].to_list())
+        have: set[int] = set()
+        delete, close, reopen = [], [], []
+        for row in held:
+            if row["key"] in wanted:
+                have.add(row["key"])
+                if row["since"] < self._number and row["until"] != OPEN:
+                    reopen.append(row)
+            elif row["since"] == self._number:
+                delete.append(row)
+            elif row["until"] == OPEN:
+                close.append(row)
+        size = _BATCH_LARGE if label in _LARGE else _BATCH_NODES
+        self._apply(cypher.DELETE_NODES[label], delete, _BATCH_NODES)
+        self._apply(cypher.SET_UNTIL[label], close, _BATCH_NODES, until=self._number)
+        self._apply(cypher.SET_UNTIL[label], reopen, _BATCH_NODES, until=OPEN)
+        new = frame.filter(~pl.col("key").is_in(list(have))) if have else frame
+        started = time.perf_counter()
+        advance(len(have))
+        for part in new.iter_slices(size):
+            if label in _VECTORS:
+                self._once(cypher.create_vector_nodes(label, space), rows=_with_vectors(part, vectors), open=OPEN)
+            else:
+                self._once(cypher.CREATE_NODES[label], rows=part.drop("id").to_dicts(), open=OPEN)
+            advance(part.height)
+        self.stats.created += new.height
+        self.stats.writes += new.height
+        return time.perf_counter() - started
+
+    def _edges(self, name: str, frame: pl.DataFrame | None, advance: Callable[[int], None]) -> None:
+        held = self._listed(cypher.LIST_EDGES[name])
+        wanted = set(frame["key"].to_list()) if frame is not None else set()
+        have: set[int] = set()
+        delete, close, reopen = [], [], []
+        for row in held:
+            closed = row["until"] is not None
+            if row["key"] in wanted:
+                have.add(row["key"])
+                if closed:
+                    reopen.append(row)
+            elif row["since"] == self._number:
+                delete.append(row)
+            elif not closed:
+                close.append(row)
+        for statement, found in (
+            (cypher.DELETE_EDGES[name], delete), (cypher.CLOSE_EDGES[name], close), (cypher.REOPEN_EDGES[name], reopen),
+        ):  # fmt: skip
+            self._apply(statement, found, _BATCH_EDGES)
+        if frame is None:
+            return
+        new = frame.filter(~pl.col("key").is_in(list(have))) if have else frame
+        advance(len(have))
+        properties = [c for c in frame.columns if c not in ("a", "b", "id")]
+        for part in new.iter_slices(_BATCH_EDGES):
+            batch = part.select("a", "b", pl.struct(properties).alias("told")).to_dicts()
+            made = self._once(cypher.CREATE_EDGES[name], rows=batch)
+            if made not in (None, len(batch)):
+                raise ComponentFailed(f"neo4j: {made} of {len(batch)} {name} could be made; run again")
+            advance(part.height)
+        self.stats.writes += new.height
+
+    def _listed(self, statement: str) -> list[dict[str, Any]]:
+        with self._connection.session() as session:
+            return session.execute_read(
+                lambda tx: tx.run(statement, home=self._home, published=self._published, number=self._number).data()
+            )
+
+    def _apply(self, statement: str, rows: Sequence[dict[str, Any]], size: int, **values: Any) -> None:
+        for start in range(0, len(rows), size):
+            found = self._once(statement, rows=list(rows[start : start + size]), **values)
+            self.stats.writes += found or 0
+
+    def _once(self, statement: str, **values: Any) -> int | None:
+        """Runs a batch exactly once, with back-off on errors that pass; returns its count, None where it had been run.
+
+        Raises:
+            ComponentFailed: another load of this home took over.
+        """
+        self._batch += 1
+        told = {"home": self._home, "token": self._token, "batch": self._batch, "number": self._number} | values
+        for attempt in range(_TRIES):
+            try:
+                found = self._connection.driver.execute_query(
+                    statement, told, database_=self._connection.database
+                ).records
+                break
+            except (Neo4jError, DriverError) as e:
+                if attempt == _TRIES - 1 or not e.is_retryable():
+                    raise
+                say(f"neo4j: {type(e).__name__}; trying again")
+                time.sleep(0.25 * 2**attempt)
+        if found and found[0]["n"]:
+            return int(found[0]["n"])
+        if statement is cypher.FLIP:
+            return 0
+        state = self._connection.read(cypher.BATCH_DONE, home=self._home, token=self._token, batch=self._batch)
+        if not state:
+            raise ComponentFailed("neo4j: another load of this home took over; run again")
+        return None if state[0]["done"] else 0
+
+    def _is_flipped(self, told: dict[str, Any]) -> bool:
+        found = self._connection.read(cypher.BUILD, home=self._home, number=self._number)
+        return bool(found) and found[0]["told"].get("digest") == told["digest"]
+
+    def _sweep(self, oldest: int) -> None:
+        """Deletes what no kept number shows. Readers of those numbers are told so before the first row goes."""
+        self._connection.write(cypher.RAISE_OLDEST, home=self._home, oldest=oldest)
+        values = {"home": self._home, "oldest": oldest, "limit": _BATCH_SWEEP}
+        for name in KEYS:
+            while (told := self._connection.write(cypher.SWEEP_NODES[name], **values)[0])["nodes"]:
+                self.stats.writes += told["n"]
+        for name in TYPES:
+            while gone := self._connection.write(cypher.SWEEP_EDGES[name], **values)[0]["n"]:
+                self.stats.writes += gone
+        self._connection.write(cypher.DROP_BUILDS, home=self._home, oldest=oldest)
+        spaces = self._connection.read(cypher.KEPT_SPACES, home=self._home)[0]["spaces"]
+        for index in set(vector_indexes(self._connection, self._home)) - {vector_label(s) for s in spaces}:
+            self._connection.ddl(cypher.drop_index(index))
+
+    def _timed(self, part: str, run: Callable[[], Any]) -> Any:
+        started = time.perf_counter()
+        found = run()
+        self.stats.seconds[part] = self.stats.seconds.get(part, 0.0) + time.perf_counter() - started
+        return found
+
+
+def _release(holding: neo4j.Transaction) -> None:
+    try:
+        holding.close()
+    except (Neo4jError, DriverError, OSError):
+        return  # the server is gone, and the lock with it
+
+
+def count_rows(connection: Connection, home: str, number: int) -> dict[str, int]:
+    """Returns how many rows of each label and each kind of relationship the server shows under a number."""
+    statements = cypher.COUNT_NODES | cypher.COUNT_EDGES
+    return {n: int(connection.read(s, home=home, number=number)[0]["n"]) for n, s in statements.items()}
+
+
+def _absent(rows: GraphRows) -> dict[str, int]:
+    return {n: 0 for n in (*KEYS, *EDGES) if n not in rows.counts}
+
+
+def _lines(counts: Mapping[str, int]) -> list[str]:
+    return [f"{n} {c}" for n, c in sorted(counts.items())]
+
+
+def _meta(index: Path) -> dict[str, Any]:
+    """Returns what readers need of the index's own record: the build's id and its collections, as JSON."""
+    import json
+
+    import duckdb
+
+    if not index.is_file():
+        raise ComponentFailed(f"neo4j: {index}: no such file; run palimpsest build, then load again")
+    with duckdb.connect(str(index), read_only=True) as db:
+        meta = dict(db.execute("SELECT key, value FROM meta").fetchall())
+    told = {
+        "collections": json.loads(meta.get("collections", "{}")),
+        "strategies": json.loads(meta.get("strategies", "{}")),
+    }
+    return {"build_id": json.loads(meta["build_id"]), "collections": json.dumps(told, sort_keys=True)}
+
+
+def _with_vectors(part: pl.DataFrame, vectors: VectorLookup) -> list[dict[str, Any]]:
+    matrix = np.ascontiguousarray(vectors(part["text_hash"].to_list()), np.float32)
+    told = part.drop("id", "text_hash").to_dicts()
+    return [{"told": t, "vector": Vector.from_numpy(v)} for t, v in zip(told, matrix, strict=True)]

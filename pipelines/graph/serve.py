@@ -1,0 +1,75 @@
+"""What assets, the command line and verify call: the published build of a home, loaded, checked and asked."""
+
+import polars as pl
+
+from pipelines.errors import PalimpsestError
+from pipelines.graph.checks import check_graph, check_latency
+from pipelines.graph.connect import Connection, connect
+from pipelines.graph.load import LoadStats, home_id, load_graph
+from pipelines.store.builds import Build, published
+from pipelines.store.files import read_json
+from pipelines.store.home import Home
+
+_QUESTIONS = 25
+_WORDS_ASKED = 8
+
+
+def load_published(home: Home, connection: Connection | None = None) -> tuple[LoadStats, list[str]]:
+    """Loads the published build and returns what was done and the violations found afterwards.
+
+    Raises:
+        PalimpsestError: nothing is published, or there is no server to load into.
+        ComponentFailed: the server went away; run again.
+    """
+    build = _published(home)
+    if connection is None:
+        with connect() as own:
+            return load_published(home, own)
+    stats = load_graph(home, build, connection)
+    expected = stats.nodes | stats.relationships
+    return stats, check_graph(connection, home_id(home), expected) + _slow(home, connection)
+
+
+def check_published(home: Home) -> list[str]:
+    """Returns the violations of what the server shows of a home; that it shows another build is one of them.
+
+    Raises:
+        PalimpsestError: nothing is published, or there is no server to ask.
+    """
+    build = _published(home)
+    if not read_json(home.path / "neo4j.json"):
+        return [f"build: {build.build_id} was never loaded; run palimpsest build --graph"]
+    with connect() as connection:
+        found = check_graph(connection, home_id(home))
+        if found and found[0].startswith("build: nothing"):
+            return found
+        from pipelines.query.neo4j_backend import Neo4jBackend
+
+        shown = Neo4jBackend(home_id(home), connection).build_id
+        if shown != build.build_id:
+            found.append(f"build: {shown} is shown, {build.build_id} is published; run palimpsest build --graph")
+        return found
+
+
+def _published(home: Home) -> Build:
+    build = published(home)
+    if build is None:
+        raise PalimpsestError(f"home {home.path}: nothing is published there; run palimpsest build --home {home.path}")
+    return build
+
+
+def _slow(home: Home, connection: Connection) -> list[str]:
+    """Asks the largest scopes whole questions and returns a violation where p95 is over the budget."""
+    from pipelines.query.api import Reader
+    from pipelines.query.neo4j_backend import Neo4jBackend
+    from pipelines.query.types import Scope
+
+    memories = _published(home).tables(["memories"])["memories"]
+    if memories.is_empty():
+        return []
+    largest = memories.group_by("collection", "user_id").len().sort("len", "collection", "user_id").row(-1)
+    scope = Scope(largest[0], largest[1])
+    texts = memories.filter((pl.col("collection") == scope[0]) & (pl.col("user_id") == scope[1])).sort("memory_id")
+    asked = [" ".join(t.split()[:_WORDS_ASKED]) or "what" for t in texts["text"].head(_QUESTIONS)]
+    reader = Reader(Neo4jBackend(home_id(home), connection))
+    return check_latency(lambda i: reader.search(asked[i % len(asked)], scope, hops=2), _QUESTIONS)

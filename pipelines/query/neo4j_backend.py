@@ -1,0 +1,299 @@
+"""The served backend: one build in a Neo4j server, by number; the same answers as the embedded one.
+
+A scope of a few thousand memories is ranked over its vectors, held by the reader: exact, and no slower than asking. Of
+a larger one the filtered vector index proposes and exact cosines decide; mean and deviation over all its candidates
+come from stored moments. Words score by the postings of the build. Hops, filters, history and citations are Cypher.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipelines.errors import ComponentFailed, PalimpsestError
+from pipelines.graph import cypher
+from pipelines.graph.connect import Connection, connect
+from pipelines.graph.model import HELD_VECTORS, vector_label
+from pipelines.graph.packed import ScopeStats, bucket_of, unpack_postings
+from pipelines.query.fusion import moments, standardise, top
+from pipelines.query.scope_cache import ByteCache, Postings, ScopeVectors
+from pipelines.query.scope_graph import WIDEST, telling
+from pipelines.query.types import CollectionInfo, Filters, Link, Memory, Scope, Seeds
+from pipelines.store.files import read_json
+from pipelines.store.ids import content_id
+
+CACHE_BYTES = 256 * 2**20
+_WIDE = 200  # the index alone misses a quarter of the best five; so many of its proposals miss none
+_WORDY = 100  # best by words, scored as well
+_BOUND = {"since": "observed_since", "until": "observed_until"}
+_TIMES = ("observed_at", "valid_from", "valid_until")
+_LABELS = {"UPDATES": "UPDATE", "EXTENDS": "EXTEND", "DERIVES": "DERIVE"}
+_FIELDS = tuple(n for n in Memory.__dataclass_fields__)
+
+
+class Neo4jBackend:
+    """Implements `pipelines.query.backend.Backend` over what a server shows of a home.
+
+    Raises:
+        PalimpsestError: the server holds nothing of this home.
+        ComponentFailed: it does not answer.
+    """
+
+    def __init__(self, home_id: str, connection: Connection, cache_bytes: int = CACHE_BYTES, owned: bool = False):
+        self._home, self._connection, self._owned = home_id, connection, owned
+        found = connection.read(cypher.SERVED, home=home_id)
+        if not found:
+            raise PalimpsestError("neo4j: nothing of this home is published there; run palimpsest build --graph")
+        told = found[0]
+        self.number = int(told["number"])
+        self.build_id = str(told["build_id"])
+        self._label = vector_label(told["space"])
+        self._told = json.loads(told["collections"])
+        self._scopes = sorted(Scope(*s.split("\x1f")) for s in told["scopes"])
+        self._known = frozenset(self._scopes)
+        self._cache = ByteCache(cache_bytes)
+
+    def collections(self) -> dict[str, CollectionInfo]:
+        """See Backend."""
+        told, strategies = self._told["collections"], self._told["strategies"]
+        return {
+            n: CollectionInfo(
+                name=n, default=bool(told.get(n, {}).get("default", False)), user_id=told.get(n, {}).get("user_id"),
+                strategy=strategies.get(n, "hybrid"),
+            )
+            for n in sorted({s.collection for s in self._scopes} | set(told))
+        }  # fmt: skip
+
+    def scopes(self) -> list[Scope]:
+        """See Backend."""
+        return list(self._scopes)
+
+    def seeds(
+        self, scope: Scope, filters: Filters, vector: np.ndarray, terms: Sequence[str], weight: float, n: int
+    ) -> Seeds:
+        """See Backend. Above `HELD_VECTORS` memories, moments of cosines are those of all latest memories."""
+        if scope not in self._known:
+            return Seeds()
+        stats = self._stats(scope)
+        rows = self._rows(scope, filters, stats)
+        if len(rows) == 0:
+            return Seeds()
+        words = self._words(scope, terms, stats)[rows]
+        if stats.mean is None or len(rows) <= HELD_VECTORS // 4:
+            cosines = self._cosines(scope, vector, stats, rows)
+            of_vector, asked = moments(cosines), np.arange(len(rows))
+        else:
+            of_vector = stats.cosine_moments(vector)
+            asked, cosines = self._proposed(scope, filters, vector, stats, rows, words, n)
+        of_words = moments(words)
+        fused = standardise(cosines, of_vector) + weight * standardise(words[asked], of_words)
+        best = np.sort(top(fused, n))
+        chosen = rows[asked[best]]
+        return Seeds(
+            stats.ids[chosen].tolist(), cosines[best], words[asked[best]], len(rows), of_vector, of_words
+        )  # fmt: skip
+
+    def _proposed(
+        self, scope: Scope, filters: Filters, vector: np.ndarray, stats: ScopeStats, rows: np.ndarray,
+        words: np.ndarray, n: int,
+    ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+        """Returns places in `rows`, ascending, and exact cosines: what the index proposes and the best by words."""
+        wordy = top(words, _WORDY)
+        ids = stats.ids[rows[wordy[words[wordy] > 0]]].tolist()
+        conditions, values = _conditions(filters)
+        wide = max(_WIDE, 2 * n) if filters == Filters() else 4 * max(_WIDE, 2 * n)
+        found = self._read(
+            scope, cypher.nearest(self._label, conditions), values, vector=vector.tolist(), ids=ids, wide=wide
+        )
+        at = np.searchsorted(stats.ids[rows], np.array([r["id"] for r in found], dtype=object))
+        order = np.argsort(at)
+        return at[order], np.array([r["cosine"] for r in found])[order]
+
+    def scores(self, scope: Scope, vector: np.ndarray, terms: Sequence[str], ids: Sequence[str]) -> np.ndarray:
+        """See Backend."""
+        stats = self._stats(scope)
+        rows = np.searchsorted(stats.ids, np.array(list(ids), dtype=object))
+        words = self._words(scope, terms, stats)[rows]
+        return np.stack([self._cosines(scope, vector, stats, rows), words], axis=1)
+
+    def neighbours(self, scope: Scope, filters: Filters, ids: Sequence[str], n: int) -> list[Link]:
+        """See Backend."""
+        if scope not in self._known or not ids:
+            return []
+        conditions, values = _conditions(filters)
+        size = len(self._stats(scope).ids)
+        widest = int(min(WIDEST, max(5, 0.05 * size)))
+        found = self._read(scope, cypher.neighbours(conditions), values, ids=list(ids), widest=widest)
+        related: dict[str, list[Any]] = {i: [] for i in ids}
+        shared: dict[str, list[Any]] = {i: [] for i in ids}
+        for source, kind, newer, targets, weight, via in found:
+            if newer is None:
+                shared[source].append((via, kind, weight, sorted(targets)))
+            else:
+                related[source].append((not newer, targets[0], _LABELS[kind], via, weight))
+        links: list[Link] = []
+        for source in ids:
+            links += [Link(source, target, label, w) for _, target, label, _, w in sorted(related[source])]
+            links += _sharing(source, sorted(shared[source]), size, n)
+        return links
+
+    def memories(self, scope: Scope, ids: Sequence[str]) -> dict[str, Memory]:
+        """See Backend."""
+        if scope not in self._known or not ids:
+            return {}
+        found = self._read(scope, cypher.MEMORIES, {}, ids=sorted(set(ids)))
+        return {r["memory"]["memory_id"]: _memory(r["memory"], r["source"] or {}) for r in found}
+
+    def history(self, scope: Scope, ids: Sequence[str]) -> dict[str, list[Memory]]:
+        """See Backend."""
+        if scope not in self._known or not ids:
+            return {}
+        found = self._read(scope, cypher.HISTORY, {}, ids=sorted(set(ids)))
+        chains = {r["id"]: [o for o in r["older"] if o != r["id"]] for r in found}
+        held = self.memories(scope, sorted({o for chain in chains.values() for o in chain}))
+        return {i: sorted((held[o] for o in chain), key=_newest_first) for i, chain in chains.items() if chain}
+
+    def close(self) -> None:
+        """See Backend."""
+        self._cache.clear()
+        if self._owned:
+            self._connection.close()
+
+    def _read(self, scope: Scope, statement: str, values: dict[str, Any], **more: Any) -> list[Any]:
+        """Returns what was read, if this build was still kept after reading it: sweeping tells before it begins."""
+        told = values | more | {"collection": scope.collection, "user": scope.user_id}
+        found, kept = self._connection.read_all(
+            (statement, cypher.STILL_KEPT), {"home": self._home, "number": self.number} | told
+        )
+        if not kept or not kept[0]["kept"]:
+            raise ComponentFailed(f"neo4j: build {self.build_id} was replaced twice since; open the reader again")
+        return found
+
+    def _stats(self, scope: Scope) -> ScopeStats:
+        held: tuple[ScopeStats, int] = self._cache.get((scope, "stats"), lambda: self._load_stats(scope)).value
+        return held[0]
+
+    def _load_stats(self, scope: Scope) -> "_Sized":
+        found = self._read(scope, cypher.SCOPE_STATS, {}, scope_id=_scope_id(scope))[0]
+        stats = ScopeStats.unpack(bytes(found["data"]))
+        return _Sized((stats, int(found["buckets"])), stats.nbytes)
+
+    def _rows(self, scope: Scope, filters: Filters, stats: ScopeStats) -> np.ndarray:
+        """Returns the local rows of the candidates, ascending."""
+        if filters == Filters():
+            return np.flatnonzero(stats.latest)
+        if filters == Filters(history=True):
+            return np.arange(len(stats.ids))
+        conditions, values = _conditions(filters)
+        ids = self._read(scope, cypher.candidates(conditions), values)[0]["ids"]
+        return np.sort(np.searchsorted(stats.ids, np.array(ids, dtype=object)))
+
+    def _cosines(self, scope: Scope, vector: np.ndarray, stats: ScopeStats, rows: np.ndarray) -> np.ndarray:
+        if stats.mean is None:
+            held: ScopeVectors = self._cache.get((scope, "vectors"), lambda: self._load_vectors(scope, stats))
+            return held.cosines(vector)[rows] if len(rows) > len(stats.ids) // 4 else held.cosines_of(rows, vector)
+        ids = stats.ids[rows].tolist()
+        found = self._read(scope, cypher.COSINES, {}, vector=vector.tolist(), ids=ids)
+        told = {r["id"]: r["cosine"] for r in found}
+        return np.array([told[i] for i in ids], np.float64)
+
+    def _load_vectors(self, scope: Scope, stats: ScopeStats) -> ScopeVectors:
+        found = self._read(scope, cypher.SCOPE_VECTORS, {})
+        row = np.searchsorted(stats.ids, np.array([r["id"] for r in found], dtype=object))
+        order = np.argsort(row, kind="stable")
+        raw = b"".join(found[i]["vector"].raw() for i in order)
+        matrix = np.frombuffer(raw, ">f4").astype(np.float32).reshape(len(found), -1)
+        starts = np.searchsorted(row[order], np.arange(len(stats.ids)))
+        return ScopeVectors((matrix,), starts, len(found))
+
+    def _words(self, scope: Scope, terms: Sequence[str], stats: ScopeStats) -> np.ndarray:
+        """Returns the BM25 sum of each local row; terms are added in their order, for sums of floats depend on it."""
+        sums = np.zeros(len(stats.ids))
+        for _, postings in sorted(self._postings(scope, terms).items()):
+            sums[postings.rows] += postings.scores
+        return sums
+
+    def _postings(self, scope: Scope, terms: Sequence[str]) -> dict[str, Postings]:
+        held = {t: self._cache.peek((scope, "term", t)) for t in terms}
+        if missing := [t for t, postings in held.items() if postings is None]:
+            buckets = self._cache.get((scope, "stats"), lambda: self._load_stats(scope)).value[1]
+            ids = sorted({f"{_scope_id(scope)}:{bucket_of(t, buckets)}" for t in missing})
+            found: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+            for r in self._read(scope, cypher.POSTINGS, {}, ids=ids):
+                found |= unpack_postings(bytes(r["data"]))
+            nothing = (np.zeros(0, np.int32), np.zeros(0, np.float32))
+            for term in missing:
+                rows, scores = found.get(term, nothing)
+                held[term] = Postings(rows.copy(), scores.copy())
+                self._cache.put((scope, "term", term), held[term])
+        return held
+
+
+class _Sized:
+    """A value and the bytes it holds."""
+
+    def __init__(self, value: Any, nbytes: int):
+        self.value, self.nbytes = value, nbytes
+
+
+def open_neo4j(home: Path, connection: Connection | None = None) -> Neo4jBackend:
+    """Opens what the server shows of a home: NEO4J_URI, else the local server.
+
+    Raises:
+        PalimpsestError: the home was never loaded there, or the server refuses.
+        ComponentFailed: no server answers.
+    """
+    told = read_json(home / "neo4j.json")
+    if not told:
+        raise PalimpsestError(f"home {home}: never loaded into Neo4j; run palimpsest build --graph --home {home}")
+    used = connection or connect()
+    try:
+        return Neo4jBackend(str(told["home_id"]), used, owned=connection is None)
+    except BaseException:
+        if connection is None:
+            used.close()
+        raise
+
+
+def _scope_id(scope: Scope) -> str:
+    return content_id("scope", *scope)
+
+
+def _conditions(filters: Filters) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """Returns the conditions of filters, and their values by parameter."""
+    given = {name: v for name in cypher.CONDITIONS if (v := getattr(filters, name)) is not None}
+    conditions = [cypher.CONDITIONS[name] for name in given]
+    if filters.as_of is None and not filters.history:
+        conditions.append(cypher.LATEST)
+    return tuple(conditions), {_BOUND.get(name, name): v for name, v in given.items()}
+
+
+def _sharing(source: str, entities: list[tuple[str, str, float, list[str]]], size: int, n: int) -> list[Link]:
+    """Returns links over the most telling of (entity_id, name, df, targets), as `ScopeGraph.sharing` does."""
+    weights = telling(np.array([df for _, _, df, _ in entities]), size)
+    found: dict[str, Link] = {}
+    for i in np.argsort(-weights, kind="stable").tolist():
+        if weights[i] > 0:
+            for target in entities[i][3]:
+                found.setdefault(target, Link(source, target, "entity", float(weights[i]), entities[i][1]))
+        if len(found) >= n:
+            break
+    return list(found.values())[:n]
+
+
+def _memory(told: dict[str, Any], source: dict[str, Any]) -> Memory:
+    held = {k: v for k, v in (told | source).items() if k in _FIELDS}
+    for name in _TIMES:
+        if held.get(name) is not None:
+            held[name] = held[name].to_native()
+    for name in ("page", "ordinal", "char_start", "char_end"):
+        if held.get(name) == -1:
+            held[name] = None
+    return Memory(**(held | {"tags": tuple(held.get("tags") or ())}))
+
+
+def _newest_first(memory: Memory) -> tuple[float, str]:
+    seen = memory.valid_from or memory.observed_at
+    return (-seen.timestamp() if seen else float("inf"), memory.memory_id)

@@ -1,0 +1,119 @@
+import datetime as dt
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipelines.errors import PalimpsestError
+from pipelines.graph import rows
+from pipelines.graph.connect import Connection
+from pipelines.query import neo4j_backend
+from pipelines.query.duckdb_backend import DuckDBBackend
+from pipelines.query.neo4j_backend import Neo4jBackend, open_neo4j
+from pipelines.query.rank import STRATEGIES, rank
+from pipelines.query.types import Filters, Scope
+from tests.graph.made import Made, fresh_home, make, memory_id, vectors
+
+SCOPE = Scope("made", "ann")
+DAY = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
+FILTERS = {
+    "latest": Filters(),
+    "history": Filters(history=True),
+    "as of": Filters(as_of=DAY),
+    "between": Filters(since=DAY, until=DAY + dt.timedelta(days=20), now=DAY + dt.timedelta(days=400)),
+    "session and type": Filters(session="s1", type="episodic", tag="t"),
+    "nothing fits": Filters(project="none"),
+}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    return make(tmp_path_factory.mktemp("made"), "000001", count=90, edited=(4, 10, 20), windows=6)
+
+
+def loaded(made: Made, graph: Connection) -> Neo4jBackend:
+    home = fresh_home()
+    made.load(home, graph)
+    return Neo4jBackend(home, graph)
+
+
+def both(made: Made, graph: Connection) -> tuple[DuckDBBackend, Neo4jBackend]:
+    return DuckDBBackend(made.index), loaded(made, graph)
+
+
+def query(seed: int = 1) -> np.ndarray:
+    return vectors([f"{seed:032x}"])[0]
+
+
+def test_both_backends_rank_the_same_memories_by_the_same_scores(made: Made, graph: Connection) -> None:
+    duck, neo = both(made, graph)
+    assert duck.scopes() == neo.scopes() and duck.collections() == neo.collections()
+    assert duck.build_id == neo.build_id
+    for name, filters in FILTERS.items():
+        for strategy in STRATEGIES:
+            for hops in (0, 1, 2):
+                told = (SCOPE, filters, query(), ("note", "topic", "4", "correct"), STRATEGIES[strategy], hops)
+                a, b = rank(duck, *told), rank(neo, *told)
+                assert [c.memory_id for c in a] == [c.memory_id for c in b], (name, strategy, hops)
+                assert np.allclose([c.score for c in a], [c.score for c in b], atol=1e-5)
+                assert [c.path for c in a] == [c.path for c in b]
+    assert rank(neo, SCOPE, FILTERS["nothing fits"], query(), (), STRATEGIES["flat"], 1) == []
+
+
+def test_both_backends_give_the_same_memories_links_and_history(made: Made, graph: Connection) -> None:
+    duck, neo = both(made, graph)
+    ids = [memory_id(i) for i in range(0, 90, 2)] + [memory_id(4, " corrected")]
+    assert duck.memories(SCOPE, ids) == neo.memories(SCOPE, ids)
+    assert len(neo.memories(SCOPE, ids)) == 46
+    links = duck.neighbours(SCOPE, Filters(), ids[:6], 20)
+    assert links == neo.neighbours(SCOPE, Filters(), ids[:6], 20) and links
+    newer = [memory_id(4, " corrected"), memory_id(6)]
+    assert duck.history(SCOPE, newer) == neo.history(SCOPE, newer)
+    assert [m.memory_id for m in neo.history(SCOPE, newer)[newer[0]]] == [memory_id(4)]
+
+
+def test_the_vector_index_proposes_and_exact_cosines_decide(
+    made: Made, graph: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A scope too large for its reader to hold takes the other path; here 45 memories are too many."""
+    duck = DuckDBBackend(made.index)
+    monkeypatch.setattr(rows, "HELD_VECTORS", 8)
+    monkeypatch.setattr(neo4j_backend, "HELD_VECTORS", 8)
+    neo = loaded(made, graph)
+    for seed in range(5):
+        for filters in (Filters(), Filters(history=True), Filters(session="s1")):
+            a = duck.seeds(SCOPE, filters, query(seed), ("topic", "3"), 0.0, 5)
+            b = neo.seeds(SCOPE, filters, query(seed), ("topic", "3"), 0.0, 5)
+            assert a.ids == b.ids and a.candidates == b.candidates
+            assert np.allclose(a.vector, b.vector, atol=1e-6) and np.allclose(a.words, b.words)
+            assert np.allclose(a.words_moments, b.words_moments)
+
+
+def test_stored_moments_are_those_of_all_cosines(
+    tmp_path: Path, graph: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    single = make(tmp_path, "000001", count=90, edited=(4,))
+    monkeypatch.setattr(rows, "HELD_VECTORS", 8)
+    monkeypatch.setattr(neo4j_backend, "HELD_VECTORS", 8)
+    duck, neo = both(single, graph)
+    a, b = (d.seeds(SCOPE, Filters(), query(), ("topic", "3"), 1.2, 5) for d in (duck, neo))
+    assert a.ids == b.ids
+    assert np.allclose(a.vector_moments, b.vector_moments, atol=1e-6)
+
+
+def test_one_user_never_reaches_anothers_memory(made: Made, graph: Connection) -> None:
+    neo = loaded(made, graph)
+    theirs = [memory_id(i) for i in range(1, 90, 2)]
+    bob = Scope("made", "bob")
+    assert neo.memories(SCOPE, theirs) == {} and len(neo.memories(bob, theirs)) == 45
+    assert neo.history(SCOPE, theirs) == {} and neo.neighbours(SCOPE, Filters(), theirs[:5], 20) == []
+    mine = rank(neo, SCOPE, Filters(), query(), ("note",), STRATEGIES["hybrid"], 2, 200)
+    assert not {c.memory_id for c in mine} & set(theirs)
+    assert neo.seeds(Scope("made", "nobody"), Filters(), query(), (), 0, 5).ids == []
+
+
+def test_a_home_that_was_never_loaded_says_what_to_run(graph: Connection, tmp_path: Path) -> None:
+    with pytest.raises(PalimpsestError, match="build --graph"):
+        open_neo4j(tmp_path, graph)
+    with pytest.raises(PalimpsestError, match="build --graph"):
+        Neo4jBackend(fresh_home(), graph)

@@ -1,0 +1,31 @@
+from pathlib import Path
+
+from pipelines.graph.checks import check_graph
+from pipelines.graph.connect import Connection
+from pipelines.graph.model import OPEN
+from pipelines.graph.schema import vector_indexes
+from tests.graph.made import fresh_home, make, memory_id
+
+
+def test_each_violation_is_named(graph: Connection, tmp_path: Path) -> None:
+    home = fresh_home()
+    make(tmp_path, "000001", edited=(3,)).load(home, graph)
+    graph.write(
+        "MATCH (a:Memory {home_id: $home, user_id: 'ann'}), (b:Memory {home_id: $home, user_id: 'bob'}) "
+        "WITH a, b ORDER BY a.memory_id, b.memory_id LIMIT 1 CREATE (a)-[:EXTENDS {since: 1}]->(b)",
+        home=home,
+    )
+    graph.write("MATCH (m:Memory {home_id: $home, memory_id: $id}) SET m.is_latest = true", home=home, id=memory_id(3))
+    graph.write("MATCH (m:Memory {home_id: $home, memory_id: $id}) SET m.is_latest = false", home=home, id=memory_id(4))
+    graph.ddl(f"DROP INDEX {vector_indexes(graph, home)[0]}")
+    told = "\n".join(check_graph(graph, home))
+    assert "counts: 1 of Memory-EXTENDS-Memory, the build has 0" in told
+    assert "scope: 1 of Memory-EXTENDS-Memory lead into another scope" in told
+    assert f"latest: memory {memory_id(3)} is superseded, and latest as well" in told
+    assert f"latest: memory {memory_id(4)} is neither latest nor superseded" in told
+    assert "is missing" in told
+
+
+def test_a_home_that_was_never_loaded_is_a_violation(graph: Connection) -> None:
+    assert check_graph(graph, fresh_home()) == ["build: nothing of this home is published"]
+    assert OPEN == 2**31 - 1

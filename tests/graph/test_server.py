@@ -1,0 +1,62 @@
+import socket
+from pathlib import Path
+
+import pytest
+
+from pipelines.errors import ComponentFailed, PalimpsestError
+from pipelines.graph.connect import Connection, connect
+from pipelines.graph.server import ServerInfo, _free_port, server_status, server_url, start_server, stop_server
+
+
+def test_a_started_server_answers_on_loopback_with_a_password_only_its_owner_reads(
+    graph: Connection, server: ServerInfo, server_folder: Path
+) -> None:
+    assert server.uri.startswith("bolt://127.0.0.1:")
+    assert server.password_file.stat().st_mode & 0o777 == 0o600
+    assert not (server_folder / "password.first").exists()
+    assert graph.capabilities.edition == "community" and "25" in graph.capabilities.cypher
+    listening = (server_folder / "conf" / "neo4j.conf").read_text()
+    assert "server.http.enabled=false" in listening and "0.0.0.0" not in listening
+
+
+def test_starting_twice_is_one_server(graph: Connection, server_folder: Path) -> None:
+    assert start_server(server_folder).pid == server_status(server_folder).pid
+
+
+def test_a_stopped_server_is_gone_and_starts_again_with_its_data(graph: Connection, server_folder: Path) -> None:
+    graph.write("CREATE (:Kept {here: true})")
+    assert stop_server(server_folder) and not server_status(server_folder).running
+    assert not stop_server(server_folder)
+    with pytest.raises(ComponentFailed, match="palimpsest neo4j start"):
+        graph.read("RETURN 1")
+    info = start_server(server_folder, heap="600m")
+    with connect(info.uri, info.user, info.password) as again:
+        assert again.read("MATCH (k:Kept) RETURN count(k) AS n")[0]["n"] == 1
+
+
+def test_a_wrong_password_is_one_line_that_names_the_variables(graph: Connection) -> None:
+    with pytest.raises(PalimpsestError, match="NEO4J_USER and NEO4J_PASSWORD"):
+        connect(graph.uri, "neo4j", "wrong")
+
+
+def test_a_uri_that_nobody_answers_or_that_is_none_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("NEO4J_PASSWORD", "x")
+    monkeypatch.setenv("NEO4J_URI", "bolt://127.0.0.1:9")
+    assert server_url() == "bolt://127.0.0.1:9"
+    with pytest.raises(ComponentFailed, match="no answer"):
+        connect()
+    monkeypatch.setenv("NEO4J_URI", "nonsense")
+    with pytest.raises(PalimpsestError, match="NEO4J_URI"):
+        connect()
+    monkeypatch.delenv("NEO4J_URI")
+    monkeypatch.setenv("PALIMPSEST_NEO4J_HOME", str(tmp_path))
+    with pytest.raises(PalimpsestError, match="neo4j start"):
+        server_url()
+
+
+def test_a_taken_port_gives_another() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert _free_port(port) != port
