@@ -1,0 +1,55 @@
+"""The command that asks a home."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pipelines.commands.shared import Output, common
+
+
+@click.command()
+@common
+@click.argument("text")
+@click.option("--collection", help="Collection to search. [default: the only one, or the one marked default]")
+@click.option("--user", help="Whose memories. [default: the collection's user_id]")
+@click.option("--project", help="Only memories of this project.")
+@click.option("--session", help="Only memories of this session.")
+@click.option("--k", type=click.IntRange(1, 1000), default=5, show_default=True, help="How many memories.")
+@click.option(
+    "--hops", type=click.IntRange(0, 2), default=1, show_default=True, help="Relations followed from the seeds."
+)
+@click.option(
+    "--strategy", type=click.Choice(["auto", "flat", "hybrid"]), default="auto", show_default=True, help="How to rank."
+)
+@click.option("--as-of", help="What was latest on this date (ISO 8601).")
+@click.option("--history", is_flag=True, help="Also memories that are no longer latest.")
+@click.option("--type", "type_", help="Only memories of this type.")
+@click.option("--tag", help="Only memories with this tag.")
+@click.option("--since", help="Only memories observed on or after this date.")
+@click.option("--until", help="Only memories observed on or before this date.")
+@click.option("--now", help="The date that relative dates in the question refer to.")
+@click.option("--budget", type=click.IntRange(50), default=1200, show_default=True, help="Tokens of packed context.")
+@click.option("--explain", is_flag=True, help="Say why each memory is there.")
+def query(
+    home_path: Path,
+    as_json: bool,
+    backend: str,
+    text: str,
+    collection: str | None,
+    user: str | None,
+    explain: bool,
+    **filters: Any,
+) -> None:
+    """Search one scope: ranked memories, then the packed, cited context."""
+    from pipelines.query import present
+    from pipelines.query.api import open_home
+
+    out = Output(as_json)
+    with open_home(home_path, backend=backend) as reader:
+        scope = reader.resolve_scope(collection, user)
+        filters["type"] = filters.pop("type_")
+        filters["budget_tokens"] = filters.pop("budget")
+        results = reader.search(text, scope, explain=explain, **filters)
+        out.text(present.results_text(results, explain))
+        out.result(present.results_json(results))

@@ -1,0 +1,157 @@
+"""Commands that judge: the gate and its baseline, invariants, comparisons, suites, benchmarks, labels."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pipelines.commands.shared import FOLDER, Output, common
+from pipelines.errors import PalimpsestError, Refused
+from pipelines.store.home import Home
+
+
+@click.command()
+@common
+@click.option("--baseline", "baseline_file", type=FOLDER, help="Compare with this baseline instead of data/baselines.")
+@click.option("--markdown", "markdown_file", type=FOLDER, help="Write the verdict for a pull request here.")
+def gate(home_path: Path, as_json: bool, backend: str, baseline_file: Path | None, markdown_file: Path | None) -> None:
+    """Judge the staged, else the published build against the committed baseline."""
+    from eval.judge import judge_home
+
+    out = Output(as_json)
+    verdict = judge_home(Home(home_path), baseline_file)
+    if markdown_file:
+        try:
+            markdown_file.write_text(verdict.markdown(), encoding="utf-8")
+        except OSError as e:
+            raise PalimpsestError(f"--markdown {markdown_file}: {e.strerror}; name another") from None
+    out.text(verdict.markdown())
+    out.result(verdict.to_json())
+    if verdict.exit_code:
+        reasons = [r for d in verdict.decisions for r in (*d.reasons, *(d.warnings if d.status == "unjudged" else ()))]
+        raise Refused(f"gate: {verdict.status}: {'; '.join(reasons[:3])}")
+
+
+@click.group()
+def baseline() -> None:
+    """The committed run that later builds must not fall behind."""
+
+
+@baseline.command()
+@common
+@click.option("--why", required=True, help="The reason, for those who read the history.")
+def accept(home_path: Path, as_json: bool, backend: str, why: str) -> None:
+    """Write the staged, else the published build's run as the new baseline."""
+    from eval.judge import accept_home
+
+    out = Output(as_json)
+    written = accept_home(Home(home_path), why)
+    out.text("\n".join(f"wrote {path}" for path in written))
+    out.result({"baselines": [str(p) for p in written]})
+
+
+@click.command()
+@common
+@click.argument("build_a")
+@click.argument("build_b")
+def compare(home_path: Path, as_json: bool, backend: str, build_a: str, build_b: str) -> None:
+    """Say what changed between two builds: memories, relations, metrics, queries."""
+    from eval.judge import compare_builds
+
+    out = Output(as_json)
+    found, text = compare_builds(Home(home_path), build_a, build_b)
+    out.text(text)
+    out.result(found)
+
+
+@click.command()
+@common
+def verify(home_path: Path, as_json: bool, backend: str) -> None:
+    """Check every invariant on this home."""
+    from eval.judge import verify_home
+
+    out = Output(as_json)
+    done = verify_home(Home(home_path))
+    out.text(
+        "\n".join(
+            [
+                *done["violations"],
+                f"build {done['build_id']}: {len(done['violations'])} violations",
+            ]
+        )
+    )
+    out.result(done)
+    if done["violations"]:
+        raise Refused(f"verify: {len(done['violations'])} violations, the first: {done['violations'][0]}")
+
+
+@click.command()
+@common
+@click.argument("folder", type=FOLDER)
+@click.option("--extra", type=FOLDER, help="JSONL of more corpus rows.")
+@click.option("--strategy", type=click.Choice(["auto", "flat", "hybrid"]), default="auto", show_default=True)
+@click.option("--budget", type=click.IntRange(50), default=1200, show_default=True, help="Tokens of packed context.")
+@click.option("--per-query", type=FOLDER, help="Write one JSON line for each query here.")
+@click.option("--ablation", is_flag=True, help="Measure every strategy side by side.")
+def suite(
+    home_path: Path,
+    as_json: bool,
+    backend: str,
+    folder: Path,
+    extra: Path | None,
+    strategy: str,
+    budget: int,
+    per_query: Path | None,
+    ablation: bool,
+) -> None:
+    """Build a suite in a throw-away home, cached by content and code, and measure retrieval on it."""
+    from eval import suite_runs
+
+    out = Output(as_json)
+    strategies = ["flat", "hybrid"] if ablation else [strategy]
+    done = suite_runs.measure(folder, extra, strategies, budget, per_query)
+    out.text(suite_runs.text(done))
+    out.result(done[-1] | ({"ablation": done} if ablation else {}))
+
+
+@click.command()
+@common
+@click.option("--memories", type=click.IntRange(100), default=100_000, show_default=True)
+@click.option("--strategy", type=click.Choice(["auto", "flat", "hybrid"]), default="auto", show_default=True)
+@click.option("--kind", type=click.Choice(["turns", "titled"]), default="turns", show_default=True)
+@click.option("--users", type=click.IntRange(1), default=50, show_default=True, help="Scopes, of Zipf size.")
+@click.option("--clients", type=click.IntRange(1), default=1, show_default=True, help="Clients at once.")
+def bench(
+    home_path: Path, as_json: bool, backend: str, memories: int, strategy: str, kind: Any, users: int, clients: int
+) -> None:
+    """Measure the query path on a seeded home of this many memories."""
+    import tempfile
+
+    from eval.bench import bench_text, run_bench
+
+    out = Output(as_json)
+    with tempfile.TemporaryDirectory(prefix="palimpsest-bench-") as folder:
+        done = run_bench(
+            memories, users=users, strategy=strategy, kind=kind, clients=clients, backend=backend, workdir=Path(folder)
+        )
+    out.text(bench_text(done))
+    out.result(done)
+
+
+@click.command()
+@common
+@click.option(
+    "--pairs", "pairs_file", type=FOLDER, required=True, help="JSONL: id, older, newer[, older_date, newer_date]."
+)
+@click.option(
+    "--out", "out_file", type=FOLDER, required=True, help="The same lines with predicted, confidence, labeler."
+)
+@click.option("--labeler", type=click.Choice(["offline"]), default="offline", show_default=True)
+def label(home_path: Path, as_json: bool, backend: str, pairs_file: Path, out_file: Path, labeler: str) -> None:
+    """Label pairs of texts UPDATE, EXTEND, DERIVE or NONE."""
+    from eval.labels import label_file
+
+    out = Output(as_json)
+    done = label_file(pairs_file, out_file)
+    out.text(f"{done['pairs']} pairs labelled in {sum(done['seconds'].values()):.2f} s: {out_file}")
+    out.result(done)

@@ -1,0 +1,93 @@
+"""Commands that make or change a home: build, delete, doctor, dev."""
+
+from pathlib import Path
+
+import click
+
+from pipelines.commands.shared import FOLDER, Output, common
+from pipelines.errors import PalimpsestError, Refused
+from pipelines.store.home import Home
+
+
+@click.command()
+@common
+@click.option("--corpus", "corpora", type=FOLDER, multiple=True, help="Folder of collections. [default: data/corpora]")
+@click.option("--collection", "only", multiple=True, help="Build only this collection.")
+@click.option("--allow-rejects", is_flag=True, help="Exit 0 although some sources could not be read.")
+@click.option("--dry-run", is_flag=True, help="Print what would be done, and do nothing.")
+def build(
+    home_path: Path,
+    as_json: bool,
+    backend: str,
+    corpora: tuple[Path, ...],
+    only: tuple[str, ...],
+    allow_rejects: bool,
+    dry_run: bool,
+) -> None:
+    """Run the asset graph: read, embed, relate, version, index, judge, publish."""
+    from pipelines import report, run
+
+    out, home = Output(as_json), Home(home_path)
+    if dry_run:
+        plan = report.dry_run(home, list(corpora) or None, list(only) or None)
+        out.text(report.dry_run_text(plan))
+        out.result(plan)
+        return
+    done = run.build(home, list(corpora) or None, list(only) or None)
+    out.text(report.build_text(done))
+    if done["rejects"]:
+        out.text(report.rejects_text(home))
+    out.result(done)
+    if done["gate"]["status"] == "failed":
+        raise Refused(
+            f"gate: {'; '.join(done['gate']['reasons'][:3])}; build {done['build_id']} is staged, not published"
+        )
+    if done["rejects"] and not allow_rejects:
+        raise PalimpsestError(
+            f"{done['rejects']} sources were rejected (listed above); mend or remove them, or pass --allow-rejects"
+        )
+
+
+@click.command()
+@common
+@click.option("--document", help="URI of a source, relative to its collection.")
+@click.option("--user", help="Everything of this user, in every collection.")
+@click.option("--collection", help="With --document: its collection. Alone: the whole collection.")
+def delete(
+    home_path: Path, as_json: bool, backend: str, document: str | None, user: str | None, collection: str | None
+) -> None:
+    """Remove all that came from a document, a user or a collection, and prove that nothing is left."""
+    from pipelines.delete import delete as delete_from
+
+    out = Output(as_json)
+    done = delete_from(Home(home_path), document=document, user=user, collection=collection)
+    out.text(done["text"])
+    out.result(done)
+
+
+@click.command()
+@common
+def doctor(home_path: Path, as_json: bool, backend: str) -> None:
+    """Check versions, model, threads, disk and home; each failure names its fix."""
+    from pipelines.doctor import examine
+
+    out = Output(as_json)
+    findings = examine(Home(home_path))
+    out.text(
+        "\n".join(
+            f"{'ok  ' if f.ok else 'FAIL'} {f.what}: {f.found}{'' if f.ok else '; fix: ' + f.fix}" for f in findings
+        )
+    )
+    out.result({"ok": all(f.ok for f in findings), "findings": [f.__dict__ for f in findings]})
+    if bad := [f for f in findings if not f.ok]:
+        raise Refused(f"doctor: {bad[0].what}: {bad[0].fix}")
+
+
+@click.command()
+@common
+@click.option("--port", type=click.IntRange(1, 65535), default=3000, show_default=True)
+def dev(home_path: Path, as_json: bool, backend: str, port: int) -> None:
+    """Open the Dagster UI on this home, on 127.0.0.1."""
+    from pipelines.run import serve_ui
+
+    raise SystemExit(serve_ui(Home(home_path), port))

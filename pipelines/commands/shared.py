@@ -1,0 +1,41 @@
+"""What every command has: where results go, and the options that all take."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pipelines.store.home import DEFAULT_HOME
+
+FOLDER = click.Path(path_type=Path)
+
+
+class Output:
+    """Where a command's result goes: text for people, or one JSON line."""
+
+    def __init__(self, as_json: bool):
+        self.as_json = as_json
+
+    def text(self, text: str) -> None:
+        """Writes text for people; with --json it goes to stderr, so that stdout stays for machines."""
+        click.echo(text, err=self.as_json)
+
+    def result(self, value: dict[str, Any]) -> None:
+        """Writes the result as the last line of stdout, where --json was asked for."""
+        if self.as_json:
+            click.echo(json.dumps(value, sort_keys=True, default=str))
+
+
+def common(f: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds --home, --json and --backend to a command."""
+    f = click.option("--backend", type=click.Choice(["duckdb"]), default="duckdb", help="Where queries are answered.")(
+        f
+    )
+    f = click.option("--json", "as_json", is_flag=True, help="Print one JSON object as the last line of stdout.")(f)
+    return click.option(
+        "--home", "home_path", type=FOLDER, default=lambda: os.environ.get("PALIMPSEST_HOME") or DEFAULT_HOME,
+        help="Folder that holds everything a build writes. [default: $PALIMPSEST_HOME, else data/home]",
+    )(f)  # fmt: skip
