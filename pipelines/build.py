@@ -12,6 +12,7 @@ from typing import Any
 
 import polars as pl
 
+from pipelines.changes import changes_record
 from pipelines.code import code_hash
 from pipelines.config import CollectionConfig, find_collections, load_collection
 from pipelines.corpus.ingest import source_state
@@ -29,6 +30,7 @@ INDEXED = (
     "documents", "document_texts", "document_relations", "chunks", "memories", "embed_inputs", "entities", "mentions",
     "topics", "topic_edges", "topic_memories", "candidate_pairs", "relations", "versions", "rejects",
 )  # fmt: skip
+_COMPARED = ("documents", "memories", "versions")
 _DIGESTED = ("documents", "chunks", "memories", "entities", "mentions", "topics", "relations", "versions")
 _NOT_DIGESTED = {"seq", "evidence", "provenance"}
 _TAIL_CODE = ("pipelines.store.index", "eval.judge")
@@ -150,11 +152,20 @@ def index_build(home: Home) -> dict[str, Any]:
             build.adopt(base, name)
             for stage in STAGES:
                 build.write_marker(name, stage, linked_marker(base.marker(name, stage) or {}))
-    return finish_build(home, build, (base.manifest if base else {}).get("fingerprints", {}))
+    return finish_build(home, build, (base.manifest if base else {}).get("fingerprints", {}), base)
 
 
-def finish_build(home: Home, build: Build, old_fingerprints: dict[str, str]) -> dict[str, Any]:
-    """Writes the index and the manifest of a build whose tables are complete; returns the manifest."""
+def finish_build(
+    home: Home, build: Build, old_fingerprints: dict[str, str], base: Build | None = None
+) -> dict[str, Any]:
+    """Writes the index and the manifest of a build whose tables are complete; returns the manifest.
+
+    Args:
+        home: the home.
+        build: the build.
+        old_fingerprints: of collections whose folder is gone.
+        base: the build that this one follows, which the manifest tells the changes from.
+    """
     from pipelines.store.index import write_index
 
     started = time.perf_counter()
@@ -181,6 +192,7 @@ def finish_build(home: Home, build: Build, old_fingerprints: dict[str, str]) -> 
         "index": {"seconds": time.perf_counter() - started, **stats.__dict__},
         "gate": {"status": "unjudged"},
         "tail_seconds": {},
+        "changes": changes_record(base.tables(_COMPARED), tables) if base else None,
     }  # fmt: skip
     build.write_manifest(manifest)
     return manifest
@@ -293,11 +305,11 @@ def summary(home: Home, build: Build, extra: dict[str, Any] | None = None) -> di
             work.update(marker.get("work", {}))
     seconds["index"] = m["index"]["seconds"]
     seconds.update(m.get("tail_seconds", {}))
-    fields = ("digest", "documents", "chunks", "memories", "relations", "retired", "rejects", "gate")
+    fields = ("digest", "changes", "documents", "chunks", "memories", "relations", "retired", "rejects", "gate")
     return {
         "build_id": build.build_id,
         "published": bool(current and current.build_id == build.build_id),
-        **{k: m[k] for k in fields},
+        **{k: m.get(k) for k in fields},
         "work": dict(work),
         "seconds": {k: round(v, 3) for k, v in seconds.items()},
     } | (extra or {})

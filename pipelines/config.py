@@ -1,10 +1,11 @@
 """Checked settings of a collection, read from its collection.yaml."""
 
-from pathlib import Path
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from pipelines.errors import PalimpsestError
 
@@ -27,6 +28,59 @@ class CollectionConfig(BaseModel):
     on_removed: Literal["retire", "delete"] = "retire"
     document_relations: str | None = None
 
+    @field_validator("metadata_schema")
+    @classmethod
+    def _is_a_schema(cls, schema: dict[str, Any] | None) -> dict[str, Any] | None:
+        """Refuses what is no JSON Schema, and references out of it: no build asks the network or other files."""
+        if schema is None:
+            return None
+        from jsonschema import Draft202012Validator, SchemaError
+        from referencing import Registry
+        from referencing.exceptions import Unresolvable
+        from referencing.jsonschema import DRAFT202012
+
+        try:
+            Draft202012Validator.check_schema(schema)
+        except SchemaError as e:
+            where = ".".join(str(p) for p in e.path)
+            raise ValueError(f"is no JSON Schema (draft 2020-12): {where + ': ' if where else ''}{e.message}") from None
+        resolver = Registry().with_resource("", DRAFT202012.create_resource(schema)).resolver()
+        for reference in _references(schema):
+            try:
+                resolver.lookup(reference)
+            except Unresolvable:
+                raise ValueError(f"refers to {reference!r}, which is not in it; mend the $ref") from None
+        return schema
+
+    @field_validator("document_relations")
+    @classmethod
+    def _is_inside(cls, name: str | None) -> str | None:
+        path = PurePosixPath(name or "relations.jsonl")
+        if path.is_absolute() or ".." in path.parts or not path.name:
+            raise ValueError("must be a file inside the collection, such as relations.jsonl")
+        return name
+
+
+def _references(schema: object) -> Iterator[str]:
+    if isinstance(schema, dict):
+        yield from (v for k, v in schema.items() if k in ("$ref", "$dynamicRef") and isinstance(v, str))
+        yield from (r for v in schema.values() for r in _references(v))
+    elif isinstance(schema, list):
+        yield from (r for v in schema for r in _references(v))
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """YAML in which a key may not be given twice; the plain loader silently keeps the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[object] = set()
+        for key, _ in node.value:
+            name = key.value if isinstance(key, yaml.ScalarNode) else None
+            if name is not None and name in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"{name} is given twice", key.start_mark)
+            seen.add(name)
+        return super().construct_mapping(node, deep)
+
 
 def load_collection(folder: Path) -> CollectionConfig:
     """Reads `<folder>/collection.yaml`.
@@ -36,7 +90,7 @@ def load_collection(folder: Path) -> CollectionConfig:
     """
     path = folder / "collection.yaml"
     try:
-        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+        raw = yaml.load(path.read_text(encoding="utf-8"), _StrictLoader)  # noqa: S506 (a safe loader, made stricter)
     except FileNotFoundError:
         raise PalimpsestError(f"collection.yaml: missing; add one with name and description ({path})") from None
     except (yaml.YAMLError, ValueError, RecursionError, OSError) as e:
@@ -48,7 +102,8 @@ def load_collection(folder: Path) -> CollectionConfig:
     except ValidationError as e:
         first = e.errors()[0]
         field = ".".join(str(p) for p in first["loc"]) or "collection.yaml"
-        message = "is required" if first["type"] == "missing" else first["msg"][0].lower() + first["msg"][1:]
+        said = first["msg"].removeprefix("Value error, ")
+        message = "is required" if first["type"] == "missing" else said[0].lower() + said[1:]
         raise PalimpsestError(f"collection.yaml: {field} {message} ({path})") from None
 
 

@@ -38,7 +38,21 @@ def build_text(done: dict[str, Any]) -> str:
         f"  gate       {done['gate']['status']}",
         f"  digest     {done['digest']}",
     ]
+    lines += changes_lines(done.get("changes"))
     return "\n".join([*lines, *skipped, *(f"  warning: {w}" for w in done["gate"].get("warnings", []))])
+
+
+def changes_lines(changes: dict[str, Any] | None) -> list[str]:
+    """Returns what a build changed since the last one: how many documents in what way, and the first 20 by name."""
+    if changes is None:
+        return []
+    if not changes["counts"]:
+        return ["  changes    no document, no memory"]
+    told = [f"  changes    {', '.join(f'{n} {change}' for change, n in changes['counts'].items())}"]
+    for d in changes["documents"][:_SHOWN]:
+        told.append(f"    {d['change']:8} {d['collection']}/{d['uri']}: latest memories +{d['gained']} -{d['lost']}")
+    rest = sum(changes["counts"].values()) - len(changes["documents"][:_SHOWN])
+    return [*told, *([f"    … and {rest} more"] if rest else [])]
 
 
 def rejects_text(home: Home) -> str:

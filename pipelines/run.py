@@ -78,7 +78,7 @@ def _nothing(home: Home, current: Build, started: float) -> dict[str, Any]:
     done = summary(home, current)
     done["work"] = dict.fromkeys(done["work"], 0)
     done["seconds"] = dict.fromkeys([*STAGES, "load_model"], 0.0) | {"plan": round(time.perf_counter() - started, 3)}
-    return done | {"changed": [], "wall_s": round(time.perf_counter() - started, 3)}
+    return done | {"changed": [], "changes": None, "wall_s": round(time.perf_counter() - started, 3)}
 
 
 def write_dagster_yaml(home: Home) -> None:

@@ -47,15 +47,15 @@ def _first_line(error: Exception) -> str:
 def stated_relations(metadata: dict[str, Any], uri: str) -> tuple[tuple[StatedRelation, ...], list[str]]:
     """Returns the relations in `supersedes`, `replaces` (UPDATE) and `requires` (EXTEND), sorted, and problems.
 
-    Each is a uri, or a list of them: a path relative to the collection's folder; one that begins with `./` or `../` is
-    relative to the document's own folder.
+    Each names a document, or is a list or a comma-separated line of names: a path relative to the collection's folder
+    or, where it begins with `./` or `../`, to the document's own; or a name that the documents stage looks up.
     """
     found: set[tuple[str, RelationLabel]] = set()
     problems = []
     for key, label in _STATED.items():
         value = metadata.get(key)
-        for item in value if isinstance(value, list) else [value]:
-            if item is None or item == "":
+        for item in value if isinstance(value, list) else str(value or "").split(","):
+            if item is None or not str(item).strip():
                 continue
             older = _resolve(item, uri) if isinstance(item, str | int) else None
             if older is None or older == uri:

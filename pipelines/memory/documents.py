@@ -1,8 +1,10 @@
 """The documents table: every version of every document in the ingest log, and which of them is current."""
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
+import posixpath
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePosixPath
 
 import polars as pl
 
@@ -11,6 +13,8 @@ from pipelines.errors import PalimpsestError
 from pipelines.store.ids import content_id, text_hash
 from pipelines.store.log import EXTRACTION, IngestLog
 from pipelines.store.tables import Schema, conform, empty
+
+_NUMBER = re.compile(r"\d{1,9}")
 
 
 def document_tables(
@@ -69,31 +73,56 @@ def document_tables(
 
 def _relations(rows: pl.DataFrame, config: CollectionConfig, folder: Path) -> tuple[pl.DataFrame, list[str]]:
     """Relations stated by current documents and by the collection's file of them; those that name no source apart."""
-    known = set(rows["uri"])
+    names = {str(user): _Names(uris) for user, uris in rows.group_by("user_id").agg("uri").iter_rows()}
     stated = [
-        {"user_id": user, "newer_uri": uri, "older_uri": older, "label": label}
+        (user, uri, names[user].uri(older, uri), label)
         for user, uri, relations in rows.filter("is_current").select("user_id", "uri", "relations").iter_rows()
         for older, label in json.loads(relations)
     ]
     if config.document_relations:
-        stated += [{"user_id": config.user_id, **r} for r in _read_relations(folder / config.document_relations)]
-    nowhere = sorted(
-        {
-            f"{r['newer_uri']} {r['label']}s {r['older_uri']}"
-            for r in stated
-            if not {r["newer_uri"], r["older_uri"]} <= known
-        }
-    )
-    stated = [r for r in stated if {r["newer_uri"], r["older_uri"]} <= known]
-    frame = pl.DataFrame(
-        stated, schema={"user_id": pl.String, "newer_uri": pl.String, "older_uri": pl.String, "label": pl.String}
-    )
+        own = names.setdefault(config.user_id, _Names([]))
+        for newer, older, label in _read_relations(folder / config.document_relations):
+            newer_uri = own.uri(newer, "")
+            stated.append((config.user_id, newer_uri, own.uri(older, newer_uri), label))
+    found = [r for r in stated if r[1] in names[r[0]].uris and r[2] in names[r[0]].uris]
+    nowhere = sorted({f"{newer} {label}s {older}" for _, newer, older, label in set(stated) - set(found)})
+    schema = dict.fromkeys(["user_id", "newer_uri", "older_uri", "label"], pl.String())
+    frame = pl.DataFrame(found, schema=schema, orient="row")
     frame = frame.with_columns(collection=pl.lit(config.name)).unique().sort(pl.all())
     return conform("document_relations", frame), nowhere
 
 
-def _read_relations(path: Path) -> Iterator[dict[str, str]]:
-    """Yields {newer_uri, older_uri, label} of a JSONL file with fields newer, older and label."""
+class _Names:
+    """The uris that a document may mean when it names another: most people write `3` or `pep-3`, not `peps/pep-3.md`.
+
+    A uri is itself. Else a number is the one source beside the document whose name holds it as its first number; else
+    a name is the one source that bears it, without its suffix. Where several fit, none is meant.
+    """
+
+    def __init__(self, uris: Iterable[str]) -> None:
+        self.uris = set(uris)
+        self._stems: dict[str, set[str]] = {}
+        self._numbered: dict[tuple[str, int], set[str]] = {}
+        for uri in self.uris:
+            path, _, row = uri.partition("#")
+            stem = row or PurePosixPath(path).stem
+            self._stems.setdefault(stem.casefold(), set()).add(uri)
+            if number := _NUMBER.search(stem):
+                self._numbered.setdefault((posixpath.dirname(path), int(number.group())), set()).add(uri)
+
+    def uri(self, name: str, document_uri: str) -> str:
+        """Returns the uri that `name` stands for in this document, or `name` where it is none or not clear."""
+        if name in self.uris:
+            return name
+        found: set[str] = set()
+        if name.isascii() and name.isdigit():
+            found = self._numbered.get((posixpath.dirname(document_uri.partition("#")[0]), int(name)), set())
+        found = found or self._stems.get(posixpath.basename(name).casefold(), set())
+        return next(iter(found)) if len(found) == 1 else name
+
+
+def _read_relations(path: Path) -> Iterator[tuple[str, str, str]]:
+    """Yields (newer, older, label) of a JSONL file with these fields."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -104,7 +133,7 @@ def _read_relations(path: Path) -> Iterator[dict[str, str]]:
         try:
             row = json.loads(line)
             label = {"UPDATE": "UPDATE", "EXTEND": "EXTEND"}[row["label"]]
-            yield {"newer_uri": str(row["newer"]), "older_uri": str(row["older"]), "label": label}
+            yield str(row["newer"]), str(row["older"]), label
         except (ValueError, KeyError, TypeError):
             raise PalimpsestError(
                 f"{path.name}: line {number}: needs newer, older and label UPDATE or EXTEND ({path})"
