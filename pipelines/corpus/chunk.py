@@ -7,6 +7,7 @@ from itertools import groupby
 
 from pipelines.config import Unit
 from pipelines.corpus.pack import ChunkSizes, Piece, pack, pack_group, weigh
+from pipelines.corpus.referents import opening_referents
 from pipelines.corpus.sentences import MAX_SENTENCE_CHARS, sentence_spans, without_marker
 from pipelines.corpus.tokens import CountTokens, count_tokens_batch
 from pipelines.corpus.types import SUITE_ROW, ExtractedDocument, Kind, Segment
@@ -16,7 +17,10 @@ _SIZES = ChunkSizes()
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A span of a document's text, `text == document.text[char_start:char_end]`, with its place and its tokens."""
+    """A span of a document's text, `text == document.text[char_start:char_end]`, with its place and its tokens.
+
+    `refers_to` is what the pronoun that opens a statement stands for.
+    """
 
     ordinal: int
     text: str
@@ -28,6 +32,7 @@ class Chunk:
     said_at: datetime | None
     token_count: int
     kind: Kind
+    refers_to: str | None = None
 
 
 def chunk_documents(
@@ -39,7 +44,7 @@ def chunk_documents(
     """Returns the chunks of each document, in order; tokens are counted in few large batches.
 
     - `turn`: one chunk a turn; a document without turns gives its paragraphs, tables and blocks of code.
-    - `statement`: one chunk a sentence; tables and code stay whole where they are short.
+    - `statement`: one chunk a sentence, with what its opening pronoun refers to; short tables and code stay whole.
     - `chunk`: by structure, see `pack`.
 
     A row of a suite is one chunk in any unit (decision 7). Headings are chunks of their own only where nothing stands
@@ -52,7 +57,10 @@ def chunk_documents(
     texts = [[d.text[s.char_start : s.char_end] for s in ss] for d, ss in zip(documents, spans, strict=True)]
     counts = iter(count_tokens([t for ts in texts for t in ts]))
     return [
-        [_chunk(i, t, s, next(counts)) for i, (t, s) in enumerate(zip(ts, ss, strict=True))]
+        [
+            _chunk(i, t, s, next(counts), r)
+            for i, (t, s, r) in enumerate(zip(ts, ss, _referents(ts, ss, unit), strict=True))
+        ]
         for ts, ss in zip(texts, spans, strict=True)
     ]
 
@@ -64,8 +72,15 @@ def chunk_document(
     return chunk_documents([document], unit, count_tokens)[0]
 
 
-def _chunk(ordinal: int, text: str, s: Segment, tokens: int) -> Chunk:
-    return Chunk(ordinal, text, s.char_start, s.char_end, s.heading, s.page, s.speaker, s.said_at, tokens, s.kind)
+def _chunk(ordinal: int, text: str, s: Segment, tokens: int, refers_to: str | None) -> Chunk:
+    place = (s.char_start, s.char_end, s.heading, s.page, s.speaker, s.said_at)
+    return Chunk(ordinal, text, *place, tokens, s.kind, refers_to)
+
+
+def _referents(texts: Sequence[str], spans: Sequence[Segment], unit: Unit) -> Sequence[str | None]:
+    if unit != "statement":
+        return [None] * len(texts)
+    return opening_referents(texts, [(s.heading, s.speaker, s.kind) for s in spans])
 
 
 def _whole(document: ExtractedDocument) -> list[Segment] | None:

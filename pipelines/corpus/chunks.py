@@ -99,7 +99,7 @@ def _chunk(rows: pl.DataFrame, config: CollectionConfig, counts: dict[str, int])
                     "document_id": document_id, "collection": config.name, "user_id": document.user_id,
                     "ordinal": chunk.ordinal, "text": chunk.text, "char_start": chunk.char_start,
                     "char_end": chunk.char_end, "heading": chunk.heading, "page": chunk.page, "speaker": chunk.speaker,
-                    "said_at": chunk.said_at, "token_count": chunk.token_count,
+                    "said_at": chunk.said_at, "token_count": chunk.token_count, "refers_to": chunk.refers_to,
                 }
             )  # fmt: skip
     return pl.DataFrame(out, schema=empty("chunks").schema)

@@ -19,7 +19,7 @@ _SPECIAL_TOKENS = 2  # [CLS] and [SEP]
 _WINDOW_TOKENS = 250 - _SPECIAL_TOKENS
 _OVERLAP_TOKENS = 48
 _PREFIX_TOKENS = 64  # of each window at most: the rest is the memory's own text
-_SHOWN = ("unit", "title", "heading", "speaker")  # with the text: all that the embedded text depends on
+_SHOWN = ("unit", "title", "heading", "speaker", "refers_to")  # with the text: all that the embedded text depends on
 _TIME = pl.Datetime("us", "UTC")
 
 
@@ -32,8 +32,8 @@ def form_memories(
     """Returns (memories, embed_inputs): one memory for each chunk, sorted by memory_id.
 
     A chunk that several versions of a document hold is one memory, of the newest of them. What is embedded has speaker,
-    title and heading in it but no date; what words search sees has the date too. A text over 256 tokens of the embedder
-    is embedded as windows of at most 250 that overlap.
+    title, heading and what an opening pronoun refers to in it, but no date; what words search sees has the date too. A
+    text over 256 tokens of the embedder is embedded as windows of at most 250 that overlap.
 
     Args:
         documents: the documents table, all versions.
@@ -48,7 +48,7 @@ def form_memories(
             "memory_id", "collection", "user_id", "project_id", "session_id", "document_id", "ordinal",
             pl.lit(config.unit).alias("unit"), pl.lit(_TYPES[config.unit]).alias("type"), "text",
             _search_text().alias("search_text"), pl.concat_list("chunk_id").alias("chunk_ids"), "title", "heading",
-            "page", "speaker", "char_start", "char_end", "observed_at", "valid_from", "valid_until",
+            "refers_to", "page", "speaker", "char_start", "char_end", "observed_at", "valid_from", "valid_until",
             pl.lit(1.0).alias("confidence"), pl.lit(0.5).alias("importance"), "tags", pl.col("uri").alias("provenance"),
             (pl.col("observed_at") + pl.duration(days=config.retention_days)).alias("retention_until")
             if config.retention_days
@@ -119,7 +119,8 @@ def _head() -> pl.Expr:
 
 def _search_text() -> pl.Expr:
     date = pl.col("observed_at").dt.strftime("%-d %B %Y %Y-%m-%d").fill_null("")
-    parts = [_head(), pl.col("speaker").fill_null(""), pl.col("text"), date]
+    shown = [pl.col(c).fill_null("") for c in ("speaker", "refers_to")]
+    parts = [_head(), *shown, pl.col("text"), date]
     return pl.concat_str(parts, separator="\n").str.replace_all(r"\n{2,}", "\n").str.strip_chars("\n")
 
 
@@ -127,12 +128,14 @@ def _prefix() -> pl.Expr:
     """What precedes a memory's text where it is embedded. A turn says who speaks; a passage says where it stands."""
     speaker = pl.col("speaker").fill_null("")
     head = _head()
-    return (
+    refers_to = pl.col("refers_to") + ": "
+    before = (
         pl.when(speaker != "").then(speaker + ": ")
         .when((pl.col("unit") == "turn") | (head == "")).then(pl.lit(""))
         .when(head.str.contains(r"[.!?:]\s*$")).then(head + " ")
         .otherwise(head + ". ")
     )  # fmt: skip
+    return before + refers_to.fill_null("")
 
 
 def _embed_inputs(memories: pl.DataFrame, previous: tuple[pl.DataFrame, pl.DataFrame] | None) -> pl.DataFrame:

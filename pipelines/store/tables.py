@@ -24,14 +24,15 @@ SCHEMAS: dict[str, Schema] = {
     "document_relations": {**_SCOPE, "newer_uri": _S, "older_uri": _S, "label": _S},
     "chunks": {
         "chunk_id": _S, "document_id": _S, **_SCOPE, "ordinal": _I, "text": _S, "char_start": _I, "char_end": _I,
-        "heading": _S, "page": _I, "speaker": _S, "said_at": _T, "token_count": _I,
+        "heading": _S, "page": _I, "speaker": _S, "said_at": _T, "token_count": _I, "refers_to": _S,
     },
+    # `refers_to` is what the pronoun that opens a statement stands for.
     # `ordinal` orders the memories of one document. `text` equals document_texts.text[char_start:char_end].
     # `search_text` is what words search sees: it adds title, heading, speaker and written-out dates.
     "memories": {
         "memory_id": _S, **_SCOPE, "project_id": _S, "session_id": _S, "document_id": _S, "ordinal": _I,
         "unit": _S, "type": _S, "text": _S, "search_text": _S, "chunk_ids": pl.List(_S),
-        "title": _S, "heading": _S, "page": _I, "speaker": _S, "char_start": _I, "char_end": _I,
+        "title": _S, "heading": _S, "refers_to": _S, "page": _I, "speaker": _S, "char_start": _I, "char_end": _I,
         "observed_at": _T, "valid_from": _T, "valid_until": _T, "confidence": _F, "importance": _F,
         "tags": pl.List(_S), "provenance": _S, "retention_until": _T, "token_count": _I,
     },
