@@ -9,6 +9,7 @@ import polars as pl
 
 from eval.golden import GoldenError, Judged, Question, golden_hash, resolve
 from eval.metrics import Scores, evaluate, percentiles, summarise
+from pipelines.progress import tracked
 from pipelines.query.types import Scope
 
 TOP = 5
@@ -139,7 +140,7 @@ def run_golden(
     extra: dict[str, dict[str, float]] = {}
     results: dict[str, list[Hit]] = {}
     unanswerable, leaks, took_ms = {}, [], []
-    for item in judged:
+    for item in tracked(judged, "ask", "questions"):
         question = item.question
         asked = filters | ({"as_of": question.as_of} if question.as_of else {})
         if item.user_id not in warmed:

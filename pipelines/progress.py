@@ -2,8 +2,11 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
+
+_Item = TypeVar("_Item")
 
 _LINE_EVERY_S = 10.0
 
@@ -31,6 +34,14 @@ def progress(what: str, total: int, unit: str) -> Iterator[Callable[[int], None]
         task = bar.add_task(what, total=total)
         bar.tasks[0].fields["speed"] = 0
         yield lambda n: bar.update(task, advance=n)
+
+
+def tracked(items: Sequence[_Item], what: str, unit: str) -> Iterator[_Item]:
+    """Yields the items and shows progress through them."""
+    with progress(what, len(items), unit) as advance:
+        for item in items:
+            yield item
+            advance(1)
 
 
 def _lines(what: str, total: int, unit: str) -> Callable[[int], None]:

@@ -1,6 +1,8 @@
 """What `palimpsest build` tells people: the summary, the rejects, and what a dry run expects."""
 
 import tempfile
+import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -8,12 +10,10 @@ import polars as pl
 
 from pipelines.build import make_plan, partition
 from pipelines.stages import STAGES, embedding_store, run_stage
-from pipelines.store.builds import published, staged
+from pipelines.store.builds import Build, published, staged
 from pipelines.store.home import Home
 
 _SHOWN = 20
-_PAIRS_A_MEMORY = 3  # the candidates stage keeps at most so many
-_TEXTS_PER_S = 250.0  # until a build on this machine has told its own rate
 
 
 def build_text(done: dict[str, Any]) -> str:
@@ -68,15 +68,14 @@ def rejects_text(home: Home) -> str:
 def dry_run(home: Home, corpora: list[Path] | None, only: list[str] | None) -> dict[str, Any]:
     """Returns what a build would do: reads and cuts the changed collections in a scratch folder, and embeds nothing.
 
-    `seconds` takes the embedding rate of this home's last build, or 250 texts a second before the first.
+    Files, chunks, tokens, memories and texts to embed are counted. Candidate pairs and seconds are estimates: from the
+    rates of this home's published build, before the first from those of the demo corpus on two cores.
     """
     plan = make_plan(home, corpora, only)
+    current = published(home)
     known = embedding_store(home).known()
-    rate = _TEXTS_PER_S
-    if (current := published(home)) is not None:
-        rates = [m["embeddings"]["numbers"]["texts_per_s"] for m in current.manifest["markers"].values()]
-        rate = max([r for r in rates if r] or [rate])
     counts = {"files": 0, "chunks": 0, "tokens": 0, "memories": 0, "embeddings": 0, "candidate_pairs": 0, "lm_calls": 0}
+    started = time.perf_counter()
     for name in plan.changed:
         with tempfile.TemporaryDirectory(prefix="palimpsest-dry-run-") as folder:
             scratch = Home(Path(folder))
@@ -84,20 +83,52 @@ def dry_run(home: Home, corpora: list[Path] | None, only: list[str] | None) -> d
             part = partition(scratch, name, plan.collections[name])
             for stage in list(STAGES)[:3]:
                 run_stage(part, stage)
-            old = current.table(name, "memories")["memory_id"] if current else pl.Series([], dtype=pl.String)
+            had = current is not None and name in current.collections
+            old = current.table(name, "memories")["memory_id"] if current and had else pl.Series([], dtype=pl.String)
             memories = part.table("memories")
-            new = memories.filter(~pl.col("memory_id").is_in(old.to_list()))
-            hashes = set(part.table("embed_inputs")["text_hash"])
             counts["files"] += part.table("documents")["uri"].n_unique()
             counts["chunks"] += part.table("chunks").height
             counts["tokens"] += int(part.table("chunks")["token_count"].sum())
-            counts["memories"] += new.height
-            counts["embeddings"] += len(hashes - known)
-            counts["candidate_pairs"] += _PAIRS_A_MEMORY * new.height
-    return {
-        "changed": list(plan.changed), **counts, "cost": 0.0,
-        "seconds": round(counts["embeddings"] / rate + (15 if counts["embeddings"] else 0), 1),
-    }  # fmt: skip
+            counts["memories"] += memories.filter(~pl.col("memory_id").is_in(old.to_list())).height
+            counts["embeddings"] += len(set(part.table("embed_inputs")["text_hash"]) - known)
+    reading = time.perf_counter() - started
+    rates = _Rates.of(current)
+    counts["candidate_pairs"] = round(counts["memories"] * rates.pairs_a_memory)
+    embedding = counts["embeddings"] / rates.texts_per_s + (rates.load_s if counts["embeddings"] else 0.0)
+    rest = rates.fixed_s + counts["memories"] * rates.rest_s_a_memory
+    seconds = round(reading + embedding + rest, 1) if plan.changed else 0.0
+    return {"changed": list(plan.changed), **counts, "cost": 0.0, "seconds": seconds}
+
+
+@dataclass(frozen=True, slots=True)
+class _Rates:
+    """What the last build tells of the next; the defaults are those of the demo corpus."""
+
+    texts_per_s: float = 350.0
+    load_s: float = 6.0
+    pairs_a_memory: float = 1.2
+    rest_s_a_memory: float = 0.001
+    fixed_s: float = 8.0
+
+    @staticmethod
+    def of(build: Build | None) -> "_Rates":
+        if build is None:
+            return _Rates()
+        m, default = build.manifest, _Rates()
+        markers = m["markers"].values()
+        embedded = [s["embeddings"].get("numbers", {}) for s in markers if "embeddings" in s]
+        rates = [r for e in embedded if (r := e.get("texts_per_s"))]
+        loads = [r for e in embedded if (r := e.get("load_model_s"))]
+        after = sum(s.get(name, {}).get("seconds", 0.0) for s in markers for name in list(STAGES)[4:])
+        pairs = sum(m["relations"].values())
+        memories = max(m["memories"], 1)
+        return _Rates(
+            max(rates, default=default.texts_per_s),
+            max(loads, default=default.load_s),
+            pairs / memories,
+            after / memories,
+            m["index"]["seconds"] + sum(m.get("tail_seconds", {}).values()),
+        )
 
 
 def dry_run_text(plan: dict[str, Any]) -> str:
@@ -105,8 +136,8 @@ def dry_run_text(plan: dict[str, Any]) -> str:
     if not plan["changed"]:
         return "nothing changed: a build would do nothing"
     return (
-        f"would build {', '.join(plan['changed'])}: {plan['files']} documents, {plan['chunks']} chunks, "
-        f"{plan['tokens']} tokens; {plan['memories']} new memories, {plan['embeddings']} texts to embed, at most "
+        f"would build {', '.join(plan['changed'])}: {plan['files']} files, {plan['chunks']} chunks, "
+        f"{plan['tokens']} tokens; {plan['memories']} new memories, {plan['embeddings']} texts to embed, about "
         f"{plan['candidate_pairs']} candidate pairs, {plan['lm_calls']} LM calls (cost {plan['cost']:.2f}); "
         f"about {plan['seconds']:.0f} s"
     )

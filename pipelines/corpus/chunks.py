@@ -1,16 +1,19 @@
 """The chunks table: the spans of every document version, the newest version of a document winning a shared span."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import polars as pl
 
 from pipelines.config import CollectionConfig
-from pipelines.corpus.chunk import chunk_documents
-from pipelines.corpus.tokens import count_tokens_batch
+from pipelines.corpus.chunk import Chunk, chunk_documents
+from pipelines.corpus.tokens import CountTokens, count_tokens_batch
 from pipelines.corpus.types import ExtractedDocument
+from pipelines.progress import progress
 from pipelines.store.ids import content_id
 from pipelines.store.tables import conform, empty
+
+_AT_ONCE = 500
 
 
 def chunk_table(
@@ -74,20 +77,8 @@ def _chunk(rows: pl.DataFrame, config: CollectionConfig, counts: dict[str, int])
         counts.update(zip(unknown, count_tokens_batch(unknown), strict=True))
         return [counts[t] for t in texts]
 
-    documents = [
-        ExtractedDocument.from_json(
-            {
-                "uri": r["uri"], "session_id": r["session_id"], "user_id": r["user_id"], "project_id": r["project_id"],
-                "title": r["title"], "media_type": r["media_type"], "text": r["text"], "source_time": r["source_time"],
-                "metadata": {}, "relations": [], "segments": json.loads(r["segments"]),
-            }
-        )
-        for r in rows.to_dicts()
-    ]  # fmt: skip
     out: list[dict[str, object]] = []
-    for document_id, document, chunks in zip(
-        rows["document_id"], documents, chunk_documents(documents, config.unit, count_tokens), strict=True
-    ):
+    for document_id, document, chunks in _cut(rows, config, count_tokens):
         occurrences: dict[str, int] = {}
         for chunk in chunks:
             n = occurrences[chunk.text] = occurrences.get(chunk.text, 0) + 1
@@ -103,3 +94,26 @@ def _chunk(rows: pl.DataFrame, config: CollectionConfig, counts: dict[str, int])
                 }
             )  # fmt: skip
     return pl.DataFrame(out, schema=empty("chunks").schema)
+
+
+def _cut(
+    rows: pl.DataFrame, config: CollectionConfig, count_tokens: CountTokens
+) -> Iterator[tuple[str, ExtractedDocument, list[Chunk]]]:
+    """Yields each document with its chunks; a few hundred at a time, so that tokens are counted in large batches."""
+    with progress("chunk", rows.height, "documents") as advance:
+        for some in rows.iter_slices(_AT_ONCE):
+            documents = [
+                ExtractedDocument.from_json(
+                    {
+                        "uri": r["uri"], "session_id": r["session_id"], "user_id": r["user_id"],
+                        "project_id": r["project_id"], "title": r["title"], "media_type": r["media_type"],
+                        "text": r["text"], "source_time": r["source_time"], "metadata": {}, "relations": [],
+                        "segments": json.loads(r["segments"]),
+                    }
+                )
+                for r in some.to_dicts()
+            ]  # fmt: skip
+            yield from zip(
+                some["document_id"], documents, chunk_documents(documents, config.unit, count_tokens), strict=True
+            )
+            advance(some.height)

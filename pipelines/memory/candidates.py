@@ -14,6 +14,7 @@ import polars as pl
 
 from pipelines.memory.order import SCOPE, placed
 from pipelines.memory.words import content_words, fold
+from pipelines.progress import progress
 from pipelines.store.tables import conform, empty
 
 PER_MEMORY = 3
@@ -66,15 +67,16 @@ def candidate_pairs(inputs: Inputs, vectors: np.ndarray, previous: Previous | No
     state = state.with_row_index("row").sort(
         *SCOPE, "at", "line", "seq", "ordinal", "memory_id", nulls_last=False, maintain_order=True
     )
-    for key, rows in state.group_by(SCOPE, maintain_order=True):
-        scope = _Scope(rows, quantised[rows["row"].to_numpy()], texts.gather(rows["row"]), entities)
-        pairs = list(scope.best(todo, changed, carried if previous is not None else None))
-        frame = pl.DataFrame(
-            pairs, schema={"newer_id": pl.String, "older_id": pl.String, "score": pl.Float64}, orient="row"
-        )
-        frame = frame.with_columns(collection=pl.lit(key[0], pl.String), user_id=pl.lit(key[1], pl.String))
-        why = [scope.why(n, o) for n, o in frame.select("newer_id", "older_id").iter_rows()]
-        found.append(conform("candidate_pairs", frame.with_columns(pl.Series("why", why, pl.String))))
+    with progress("pair", len(todo), "memories") as advance:
+        for key, rows in state.group_by(SCOPE, maintain_order=True):
+            scope = _Scope(rows, quantised[rows["row"].to_numpy()], texts.gather(rows["row"]), entities)
+            pairs = list(scope.best(todo, changed, carried if previous is not None else None, advance))
+            frame = pl.DataFrame(
+                pairs, schema={"newer_id": pl.String, "older_id": pl.String, "score": pl.Float64}, orient="row"
+            )
+            frame = frame.with_columns(collection=pl.lit(key[0], pl.String), user_id=pl.lit(key[1], pl.String))
+            why = [scope.why(n, o) for n, o in frame.select("newer_id", "older_id").iter_rows()]
+            found.append(conform("candidate_pairs", frame.with_columns(pl.Series("why", why, pl.String))))
     older_live = state.select("memory_id", "live")
     ranked = (
         pl.concat(found)
@@ -197,12 +199,15 @@ class _Scope:
             return f"vector+entity:{min(entities)}"
         return "vector+word:" + min(self.words(i) & self.words(j), key=lambda w: (-len(w), w))
 
-    def best(self, todo: set[str], changed: set[str], carried: pl.DataFrame | None) -> Iterator[tuple[str, str, float]]:
+    def best(
+        self, todo: set[str], changed: set[str], carried: pl.DataFrame | None, advance: Callable[[int], None]
+    ) -> Iterator[tuple[str, str, float]]:
         """Yields (newer, older, score): all of the best of rows in `todo`; of the others, what `changed` may add."""
         mine = np.array([m in todo for m in self.ids], bool)
         full = np.flatnonzero(mine & self.live)
         for start in range(0, len(full), _BLOCK):
             yield from self._full(full[start : start + _BLOCK])
+            advance(len(full[start : start + _BLOCK]))
         if carried is None:
             return
         new = np.flatnonzero([m in changed for m in self.ids])

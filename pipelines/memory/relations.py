@@ -17,6 +17,7 @@ import polars as pl
 from pipelines.memory.facts import read_sentences
 from pipelines.memory.rules import LABELS, Reading, judge
 from pipelines.memory.words import content_words
+from pipelines.progress import tracked
 from pipelines.store.ids import content_id
 from pipelines.store.tables import conform, empty
 
@@ -77,7 +78,7 @@ class OfflineLabeler:
     def label(self, pairs: list[LabelPair]) -> list[Labelled]:
         """Returns one answer for each pair, in order; labels with a confidence under 0.5 become NONE."""
         out = []
-        for pair in pairs:
+        for pair in tracked(pairs, "label", "pairs"):
             order = None
             if pair.newer_at is not None and pair.older_at is not None:
                 order = (pair.newer_at > pair.older_at) - (pair.newer_at < pair.older_at)
