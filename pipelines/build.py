@@ -70,7 +70,7 @@ def make_plan(home: Home, corpora: list[Path] | None, only: list[str] | None = N
         only: names of the collections to build; None means all of the corpora.
 
     Raises:
-        PalimpsestError: a collection is missing or its settings are wrong.
+        PalimpsestError: a collection is missing, its settings are wrong, or the home lies inside it.
     """
     if corpora is None:
         found = {n: f for n, f in home.sources.items() if f.is_dir()} or find_collections([DEFAULT_CORPUS])
@@ -80,6 +80,9 @@ def make_plan(home: Home, corpora: list[Path] | None, only: list[str] | None = N
         if name not in found:
             raise PalimpsestError(f"--collection {name}: not in the corpus; it has {', '.join(found)}")
     wanted = {n: f for n, f in found.items() if not only or n in only}
+    for name, folder in wanted.items():
+        if home.path.resolve().is_relative_to(folder.resolve()):
+            raise PalimpsestError(f"home {home.path}: lies inside collection {name} ({folder}); choose another --home")
     current = published(home)
     manifest = current.manifest if current else {}
     decisions = read_decisions(home.decisions)

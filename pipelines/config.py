@@ -7,6 +7,7 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from pipelines.corpus.limits import Limits
 from pipelines.errors import PalimpsestError
 
 Unit = Literal["chunk", "turn", "statement"]
@@ -27,6 +28,7 @@ class CollectionConfig(BaseModel):
     retention_days: int | None = Field(default=None, gt=0, le=36_500)
     on_removed: Literal["retire", "delete"] = "retire"
     document_relations: str | None = None
+    limits: Limits = Limits()
 
     @field_validator("metadata_schema")
     @classmethod

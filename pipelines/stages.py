@@ -282,10 +282,9 @@ def ingest(p: Partition, now: dt.datetime) -> int:
     """
     from pipelines.corpus.ingest import ingest as read_sources
     from pipelines.corpus.ingest import source_state
-    from pipelines.corpus.read import Limits
 
     sources = source_state(p.folder, p.config, p.decisions)
-    read = read_sources(p.log, p.config, sources, p.decisions, Limits(), now)
+    read = read_sources(p.log, p.config, sources, p.decisions, now)
     gone = {u for u in p.log.versions()["uri"].unique() if p.decisions.hides_document(p.name, u)}
     if p.config.on_removed == "delete":
         gone |= set(p.log.versions()["uri"]) - set(sources)

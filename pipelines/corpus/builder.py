@@ -12,6 +12,8 @@ from pipelines.errors import Rejected
 _LINE_END = re.compile(r"\r\n?")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _SPACE = re.compile(r"\s+")
+# Control characters, marks that turn the writing direction, and what stands for bytes that are no UTF-8.
+_UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _MAX_HEADING_CHARS = 200
 _MAX_METADATA_NODES, _MAX_METADATA_DEPTH = 10_000, 20
 
@@ -30,6 +32,26 @@ def clean(text: str) -> str:
 def one_line(text: str) -> str:
     """Returns the text on one line, runs of white space as single spaces."""
     return _SPACE.sub(" ", text).strip()
+
+
+def visible(text: str) -> str:
+    """Returns text that is safe to show on a terminal: what cannot be seen is written as an escape."""
+    return _UNSEEN.sub(_escape, text)
+
+
+def _escape(unseen: re.Match[str]) -> str:
+    code = ord(unseen[0])
+    if 0xDC80 <= code <= 0xDCFF:  # a byte of a file name that is no UTF-8
+        return f"\\x{code - 0xDC00:02x}"
+    return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}"
+
+
+def uri_of(name: str) -> str:
+    r"""Returns the uri of a path relative to its collection; no two paths have the same, and each is safe to show.
+
+    A backslash is doubled, what cannot be seen is an escape: `caf\xe9.txt` for a name in Latin-1.
+    """
+    return visible(name.replace("\\", "\\\\"))
 
 
 def title_from_uri(uri: str) -> str:

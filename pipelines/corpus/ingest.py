@@ -8,7 +8,8 @@ from pathlib import Path
 
 from pipelines.code import code_hash
 from pipelines.config import CollectionConfig
-from pipelines.corpus.read import Limits, read_source
+from pipelines.corpus.builder import uri_of, visible
+from pipelines.corpus.isolate import Outcome, read_sources
 from pipelines.corpus.types import ExtractedDocument
 from pipelines.decisions import Decisions
 from pipelines.errors import PalimpsestError, Rejected
@@ -23,7 +24,7 @@ _READERS = ("pipelines.corpus.read",)
 def source_files(folder: Path, config: CollectionConfig) -> Iterator[tuple[str, Path]]:
     """Yields (uri, path) of every source below `folder`, sorted by uri; hidden files and settings are not sources.
 
-    A uri is the path relative to the collection, with forward slashes; bytes that are not UTF-8 are escaped.
+    A uri is the path relative to the collection, with forward slashes; what cannot be shown is escaped.
 
     Raises:
         PalimpsestError: a folder cannot be listed; what it holds must not pass for removed.
@@ -39,12 +40,7 @@ def source_files(folder: Path, config: CollectionConfig) -> Iterator[tuple[str, 
         folders[:] = [f for f in folders if not f.startswith(".") and f not in linked]
         for name in [*names, *linked]:
             path = Path(root, name)
-            uri = (
-                path.relative_to(folder)
-                .as_posix()
-                .encode("utf-8", "surrogateescape")
-                .decode("utf-8", "backslashreplace")
-            )
+            uri = uri_of(path.relative_to(folder).as_posix())
             if not name.startswith(".") and uri not in settings:
                 found.append((uri, path))
     yield from sorted(found)
@@ -64,6 +60,7 @@ def source_state(folder: Path, config: CollectionConfig, decisions: Decisions) -
     }
 
 
+_LED_OUT = "a link that leads out of the collection or nowhere; copy the file in"
 _UNREADABLE = "unreadable"  # a link out of the collection or in a circle, a pipe, no permission: rejected when read
 
 
@@ -75,11 +72,10 @@ def _hash(path: Path, folder: Path) -> str:
         return _UNREADABLE
 
 
-def reader_hash(config: CollectionConfig, decisions: Decisions, limits: Limits) -> str:
+def reader_hash(config: CollectionConfig, decisions: Decisions) -> str:
     """Returns the hash of all that an extraction depends on beside the file itself."""
-    return content_id(
-        code_hash(_READERS), config.user_id, config.project_id, limits.model_dump_json(), *sorted(decisions.tombstones)
-    )
+    limits = config.limits.model_dump_json()
+    return content_id(code_hash(_READERS), config.user_id, config.project_id, limits, *sorted(decisions.tombstones))
 
 
 def ingest(
@@ -87,63 +83,51 @@ def ingest(
     config: CollectionConfig,
     sources: dict[str, tuple[Path, str]],
     decisions: Decisions,
-    limits: Limits,
     now: dt.datetime,
 ) -> int:
     """Reads what is new or changed into the log and commits; returns how many sources were read.
 
     A source that cannot be read is a version too, with its reason, so that the reason stays until the file changes.
     """
-    reader = reader_hash(config, decisions, limits)
+    reader = reader_hash(config, decisions)
     known = {(r["uri"], r["content_hash"]): r for r in log.current().to_dicts()}
     readable = {uri: row for (uri, _), row in known.items() if row["reason"] is None}
     seen: dict[str, dict[str, object]] = {}
-    read = 0
-    with progress("read", len(sources), "sources") as advance:
-        for uri, (path, content_hash) in sources.items():
-            key = text_key(uri, content_hash, reader)
-            old = known.get((uri, content_hash))
-            if content_hash == _UNREADABLE and (good := readable.get(uri)):
-                kept = "cannot be read now; the last version that could is kept: make the file readable"
-                seen[uri] = {k: good[k] for k in ("content_hash", "text_key", "reason")} | {"problems": [kept]}
-            elif old and old["text_key"] == key:
-                seen[uri] = {k: old[k] for k in ("content_hash", "text_key", "reason", "problems")}
+    todo: dict[str, Path] = {}
+    for uri, (path, content_hash) in sources.items():
+        key = text_key(uri, content_hash, reader)
+        old = known.get((uri, content_hash))
+        if content_hash == _UNREADABLE and (good := readable.get(uri)):
+            kept = "cannot be read now; the last version that could is kept: make the file readable"
+            seen[uri] = {k: good[k] for k in ("content_hash", "text_key", "reason")} | {"problems": [kept]}
+        elif old and old["text_key"] == key:
+            seen[uri] = {k: old[k] for k in ("content_hash", "text_key", "reason", "problems")}
+        else:
+            seen[uri] = {"content_hash": content_hash, "text_key": key}
+            if content_hash == _UNREADABLE and path.is_symlink():
+                _keep(log, seen[uri], Rejected(_LED_OUT), config, decisions)
             else:
-                seen[uri] = {
-                    "content_hash": content_hash,
-                    "text_key": key,
-                    **_read(log, key, path, uri, content_hash, config, decisions, limits),
-                }
-                read += 1
+                todo[uri] = path
+    with progress("read", len(todo), "sources") as advance:
+        for uri, outcome in read_sources(((path, uri) for uri, path in todo.items()), config.limits):
+            _keep(log, seen[uri], outcome, config, decisions)
             advance(1)
     log.record(seen, now)
     log.sweep()  # what other readers or settings extracted is no version's text any more
-    return read
+    return len(todo)
 
 
-def _read(
-    log: IngestLog,
-    key: str,
-    path: Path,
-    uri: str,
-    content_hash: str,
-    config: CollectionConfig,
-    decisions: Decisions,
-    limits: Limits,
-) -> dict[str, object]:
-    reason: str | None = None
-    problems: tuple[str, ...] = ()
+def _keep(
+    log: IngestLog, version: dict[str, object], outcome: Outcome, config: CollectionConfig, decisions: Decisions
+) -> None:
+    """Writes what was read of a source to the log, and the reason or the problems to its version."""
     rows: list[dict[str, object]] = []
-    try:
-        if path.is_symlink() and content_hash == _UNREADABLE:
-            raise Rejected("a link that leads out of the collection or nowhere; copy the file in")
-        extraction = read_source(path, uri, limits)
-        problems = extraction.problems
-        rows = [_row(d, config) for d in extraction.documents if not _hidden(d, config, decisions)]
-    except Rejected as e:
-        reason = str(e)
-    log.write_text(key, rows)
-    return {"reason": reason, "problems": list(problems)}
+    if isinstance(outcome, Rejected):
+        version |= {"reason": visible(str(outcome)), "problems": []}
+    else:
+        version |= {"reason": None, "problems": [visible(p) for p in outcome.problems]}
+        rows = [_row(d, config) for d in outcome.documents if not _hidden(d, config, decisions)]
+    log.write_text(str(version["text_key"]), rows)
 
 
 def _hidden(document: ExtractedDocument, config: CollectionConfig, decisions: Decisions) -> bool:

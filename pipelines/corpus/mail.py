@@ -11,7 +11,7 @@ from mimetypes import guess_extension
 from pathlib import PurePosixPath
 from typing import Any
 
-from pipelines.corpus.builder import HeadingPath, TextBuilder, clean, one_line, title_from_uri
+from pipelines.corpus.builder import HeadingPath, TextBuilder, clean, one_line, title_from_uri, visible
 from pipelines.corpus.dates import parse_when
 from pipelines.corpus.encodings import decode
 from pipelines.corpus.limits import Limits, Source, listed
@@ -216,7 +216,7 @@ def _name(part: EmailMessage, number: int) -> str:
         stated = part.get_filename() or ""
     except Exception:  # see _header
         stated = ""
-    name = one_line(clean(PurePosixPath(stated.replace("\\", "/")).name))[:200].replace("#", "_")
+    name = visible(one_line(clean(PurePosixPath(stated.replace("\\", "/")).name)))[:200].replace("#", "_")
     if not name or name in (".", ".."):
         extension = ".eml" if part.get_content_type() == "message/rfc822" else guess_extension(part.get_content_type())
         name = f"part-{number}{extension or ''}"

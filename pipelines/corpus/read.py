@@ -141,6 +141,8 @@ def read_bytes(source: Source, limits: Limits) -> Extraction:
         raise
     except MemoryError as e:
         raise Rejected(f"too large: reading the {reader.name} needs more memory than a reader may use; split it") from e
+    except RecursionError:
+        raise Rejected(f"nested too deeply: this {reader.name} is no document; simplify it or leave it out") from None
     except Exception as e:  # libraries fail in their own ways on broken files; one source must not stop the rest
         raise Rejected(f"corrupt {reader.name}: {type(e).__name__} while reading; export it again") from e
 

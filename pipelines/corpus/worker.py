@@ -1,67 +1,62 @@
-"""The process that reads sources for `isolate`: paths come in on stdin, JSON goes out on what was stdout."""
+"""The process that reads sources for `isolate`: a line of JSON in on stdin and one out on stdout for each source."""
 
+import ctypes
 import json
 import os
 import resource
 import signal
-import struct
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from pipelines.corpus.limits import Limits
 from pipelines.corpus.read import read_source
 from pipelines.errors import Rejected
 
-LENGTH = struct.Struct(">Q")
 OUT_OF_MEMORY = "too large: reading it needs more memory than a reader may use; split it"
-_GRACE_SECONDS = 15
-
-
-def send(pipe: BinaryIO, message: dict[str, Any]) -> None:
-    """Writes one message; text with lone surrogates (file names) survives."""
-    data = json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
-    pipe.write(LENGTH.pack(len(data)) + data)
-    pipe.flush()
-
-
-def receive(pipe: BinaryIO) -> dict[str, Any] | None:
-    """Returns the next message, null at the end."""
-    head = pipe.read(LENGTH.size)
-    if len(head) < LENGTH.size:
-        return None
-    message: dict[str, Any] = json.loads(pipe.read(LENGTH.unpack(head)[0]).decode("utf-8", "surrogatepass"))
-    return message
+_WALL = 4  # times the processor time that a source may use: a busy machine must not reject it
+_PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
-    """Reads sources until stdin ends. A source that takes all memory ends the process after its answer."""
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what a library prints must not mix with the answers
+    """Reads sources until stdin ends. The kernel ends it when a source takes too long or the build dies."""
+    orders, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    os.dup2(null, 1)  # what a library prints must not mix with the answers
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the build that started this one ends it
-    orders = sys.stdin.buffer
-    first = receive(orders)
-    if first is None:
-        return
-    limits = Limits.model_validate(first)
+    limits = Limits.model_validate_json(sys.argv[1])
+    with suppress(AttributeError, OSError):  # Linux only; elsewhere an orphan ends with its source
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_AS, (limits.max_memory_bytes, limits.max_memory_bytes))
-    send(answers, {"ready": True})
-    while (order := receive(orders)) is not None:
-        # Should the build die while a library hangs here, the alarm ends this process.
-        signal.alarm(int(limits.max_seconds) + _GRACE_SECONDS)
-        try:
-            answer: dict[str, Any]
-            extraction = read_source(Path(order["path"]), order["uri"], limits)
-            answer = {"documents": [d.to_json() for d in extraction.documents], "problems": extraction.problems}
-        except Rejected as e:
-            answer = {"reason": str(e), "memory": isinstance(e.__cause__, MemoryError)}
-        except MemoryError:
-            answer = {"reason": OUT_OF_MEMORY, "memory": True}
-        signal.alarm(0)  # writing waits for as long as the build does something else
-        send(answers, answer)
+    print("ready", file=answers, flush=True)
+    for order in orders:
+        _alarm(limits.max_seconds)
+        path, uri = json.loads(order)
+        print(_answer(Path(path), uri, limits), file=answers, flush=True)
+        _alarm(0)
+
+
+def _alarm(seconds: float) -> None:
+    """Lets the kernel end this process after so much processor time; no handler: a hanging library runs none."""
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    signal.setitimer(signal.ITIMER_REAL, seconds * _WALL)
+
+
+def _answer(path: Path, uri: str, limits: Limits) -> str:
+    answer: dict[str, Any]
+    try:
+        extraction = read_source(path, uri, limits)
+        answer = {"documents": [d.to_json() for d in extraction.documents], "problems": extraction.problems}
+        return json.dumps(answer)
+    except Rejected as e:
+        answer = {"reason": str(e), "again": isinstance(e.__cause__, MemoryError)}
+    except MemoryError:
+        answer = {"reason": OUT_OF_MEMORY, "again": True}
+    return json.dumps(answer)
 
 
 if __name__ == "__main__":

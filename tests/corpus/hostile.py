@@ -3,6 +3,7 @@
 import io
 import struct
 import zipfile
+import zlib
 from email.message import EmailMessage
 
 import docx
@@ -100,6 +101,42 @@ def many_pages_pdf(pages: int) -> bytes:
     return out.getvalue()
 
 
+def deflated_pdf(letters: int, pages: int = 1) -> bytes:
+    """A small PDF, each page of which is the same stream that inflates to many letters on one spot."""
+    stream = zlib.compress(b"BT /F1 12 Tf " + b"1 0 0 1 9 9 Tm(a)Tj " * letters + b"ET", 9)
+    bodies = (
+        b"<</Type/Catalog/Pages 2 0 R>>",
+        b"<</Type/Pages/Kids[" + b"3 0 R " * pages + b"]/Count %d>>" % pages,
+        b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Contents 4 0 R/Resources<</Font<</F1 5 0 R>>>>>>",
+        b"<</Length %d/Filter/FlateDecode>>stream\n" % len(stream) + stream + b"\nendstream",
+        b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
+    )
+    out, table = b"%PDF-1.4\n", b"0000000000 65535 f \n"
+    for number, body in enumerate(bodies, 1):
+        table += b"%010d 00000 n \n" % len(out)
+        out += b"%d 0 obj" % number + body + b"endobj\n"
+    return out + b"xref\n0 6\n%strailer<</Root 1 0 R/Size 6>>\nstartxref\n%d\n%%%%EOF\n" % (table, len(out))
+
+
+def hostile_names() -> list[bytes]:
+    """Names of files that try to leave the folder, to be taken for an option or to write to the terminal."""
+    return [
+        b"x..%2f..%2fetc%2fpasswd.txt",
+        b"x\\..\\..\\etc\\passwd.txt",
+        b"-rf.txt",
+        b"$(touch x);`touch y`|z.txt",
+        b"two\nlines.txt",
+        b"\x1b[2Jclears the screen.txt",
+        "\u202etxt.fdp.txt".encode(),
+        b"caf\xe9.txt",
+        b"caf\\xe9.txt",
+        "caf\u00e9.txt".encode(),
+        b"<img src=x onerror=alert(1)>.txt",
+        b"' OR 1=1 --.txt",
+        b"a" * 251 + b".txt",
+    ]
+
+
 def looping_pdf() -> bytes:
     """A PDF whose page tree has itself as its kid."""
     return (
@@ -173,6 +210,8 @@ def hostile_files() -> dict[str, tuple[bytes, str]]:
         "nuls.txt": (b"\0" * 1_000_000, "binary"),
         "nuls-inside.txt": (b"Some words.\0\0 And more of the words that make it text." * 10, "any"),
         "5000-pages.pdf": (many_pages_pdf(5_000), "5,000 pages, the limit is 2,000"),
+        "slow.pdf": (deflated_pdf(100_000, pages=2_000), "timed out"),
+        "memory.pdf": (deflated_pdf(10_000_000), "ended the reader process"),
         "looping.pdf": (looping_pdf(), "any"),
         "empty-rows.xlsx": (empty_rows_xlsx(), "any"),
         "deep.html": (b"<div>" * 200_000 + b"words", "any"),
