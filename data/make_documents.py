@@ -1,4 +1,4 @@
-"""Makes the binary sources of the demo corpus (PDF, DOCX, EPUB) from the checked-in texts in data/document_texts/.
+"""Makes the binary sources of the demo corpus (PDF, DOCX, PPTX, XLSX, EPUB) from the texts in data/document_texts/.
 
 Run by hand after a text changes: `.venv/bin/python data/make_documents.py`; the results are checked in beside the other
 sources. The same texts give the same bytes: dates come from each text's front matter, never from the clock.
@@ -6,15 +6,21 @@ sources. The same texts give the same bytes: dates come from each text's front m
 
 import io
 import os
+import re
 import zipfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 from xml.sax.saxutils import escape
 
 import frontmatter
 from docx import Document
+from openpyxl import Workbook
+from openpyxl.styles import Font
+from pptx import Presentation
+from pptx.util import Inches
 from reportlab.lib import colors
 from reportlab.lib.pagesizes import A4
 from reportlab.lib.styles import getSampleStyleSheet
@@ -26,7 +32,7 @@ ZIP_TIME = (2026, 1, 1, 0, 0, 0)
 
 
 class Block(NamedTuple):
-    """One piece of a text: kind is title, heading, paragraph, step, table or page; rows are for tables only."""
+    """One piece of a text: kind is title, heading, paragraph, step, note, table or page; rows are for tables only."""
 
     kind: str
     text: str = ""
@@ -34,7 +40,11 @@ class Block(NamedTuple):
 
 
 def blocks(text: str) -> Iterator[Block]:
-    """Yields the blocks of a text in our small subset of Markdown: #, ##, paragraphs, 1., | tables |, ===page===."""
+    """Yields the blocks of a text in our small Markdown: #, ##, paragraphs, 1., >, | tables |, ===page===.
+
+    In slides each `#` begins a slide, paragraphs are its points and `>` is what the speaker says; in a workbook each
+    `#` begins a sheet and a paragraph is a row of one cell.
+    """
     for piece in (p.strip() for p in text.replace("===page===", "\n\n===page===\n\n").split("\n\n")):
         if not piece:
             continue
@@ -47,6 +57,8 @@ def blocks(text: str) -> Iterator[Block]:
         elif piece.startswith("|"):
             lines = [tuple(c.strip() for c in line.strip("|").split("|")) for line in piece.splitlines()]
             yield Block("table", rows=tuple(row for row in lines if not set("".join(row)) <= {"-"}))
+        elif piece.startswith("> "):
+            yield Block("note", " ".join(piece[2:].split()))
         elif piece.startswith("1. "):
             yield from (Block("step", line.split(". ", 1)[1]) for line in piece.splitlines())
         else:
@@ -101,8 +113,77 @@ def write_docx(path: Path, title: str, author: str, date: datetime, parts: list[
             doc.add_paragraph(part.text, style="List Number" if part.kind == "step" else None)
     buffer = io.BytesIO()
     doc.save(buffer)
+    rewrite_zip(path, buffer, date)
+
+
+def write_pptx(path: Path, title: str, author: str, date: datetime, parts: list[Block]) -> None:
+    """Writes a slide deck: title, points, tables and the speaker's notes of each slide."""
+    deck = Presentation()
+    core = deck.core_properties
+    core.title, core.author, core.last_modified_by = title, author, author
+    core.created = core.modified = date.replace(tzinfo=None)
+    for number, slide_parts in enumerate(divided(parts)):
+        slide = deck.slides.add_slide(deck.slide_layouts[1 if number else 0])
+        slide.shapes.title.text = slide_parts[0].text
+        points = [p.text for p in slide_parts if p.kind in ("paragraph", "step")]
+        slide.placeholders[1].text_frame.text = "\n".join(points)
+        for part in slide_parts:
+            if part.kind == "note":
+                slide.notes_slide.notes_text_frame.text = part.text
+            elif part.kind == "table":
+                size = len(part.rows), len(part.rows[0])
+                frame = slide.shapes.add_table(*size, Inches(0.6), Inches(4), Inches(8.8), Inches(0.4 * size[0]))
+                for r, row in enumerate(part.rows):
+                    for c, text in enumerate(row):
+                        frame.table.cell(r, c).text = text
+    buffer = io.BytesIO()
+    deck.save(buffer)
+    rewrite_zip(path, buffer, date)
+
+
+def write_xlsx(path: Path, title: str, author: str, date: datetime, parts: list[Block]) -> None:
+    """Writes a workbook of plain values; a cell that reads as a number or an ISO date becomes one."""
+    book = Workbook()
+    book.remove(book.active)
+    book.properties.title, book.properties.creator, book.properties.lastModifiedBy = title, author, author
+    book.properties.created = date.replace(tzinfo=None)
+    for sheet_parts in divided(parts):
+        sheet = book.create_sheet(sheet_parts[0].text)
+        for number, part in enumerate(sheet_parts[1:]):
+            if number:
+                sheet.append([])
+            for i, row in enumerate(part.rows or ((part.text,),)):
+                sheet.append([cell_value(text) for text in row])
+                if part.rows and i == 0:
+                    for cell in sheet[sheet.max_row]:
+                        cell.font = Font(bold=True)
+    buffer = io.BytesIO()
+    book.save(buffer)
+    rewrite_zip(path, buffer, date)
+
+
+def divided(parts: list[Block]) -> Iterator[list[Block]]:
+    """Yields the parts from each title to the next."""
+    starts = [i for i, p in enumerate(parts) if p.kind == "title"]
+    yield from (parts[a:b] for a, b in pairwise([*starts, len(parts)]))
+
+
+def cell_value(text: str) -> str | int | float | datetime:
+    """Returns the number or the date that a cell's text is, else the text."""
+    if re.fullmatch(r"\d{4}-\d\d-\d\d", text):
+        return datetime.fromisoformat(text)
+    if re.fullmatch(r"-?\d+(\.\d+)?", text):
+        return float(text) if "." in text else int(text)
+    return text
+
+
+def rewrite_zip(path: Path, buffer: io.BytesIO, date: datetime) -> None:
+    """Writes the archive again without the time at which the library saved it."""
+    saved = re.compile(rb"(<dcterms:modified[^>]*>)[^<]*")
     with zipfile.ZipFile(buffer) as old:
-        write_zip(path, [(name, old.read(name)) for name in old.namelist()])
+        members = [(name, old.read(name)) for name in old.namelist()]
+    stamp = f"{date:%Y-%m-%dT%H:%M:%SZ}".encode()
+    write_zip(path, [(n, saved.sub(rb"\g<1>" + stamp, b) if n == "docProps/core.xml" else b) for n, b in members])
 
 
 def write_epub(path: Path, title: str, author: str, date: datetime, parts: list[Block]) -> None:
@@ -151,7 +232,7 @@ def write_zip(path: Path, members: list[tuple[str, bytes]]) -> None:
             archive.writestr(info, content)
 
 
-WRITERS = {".pdf": write_pdf, ".docx": write_docx, ".epub": write_epub}
+WRITERS = {".pdf": write_pdf, ".docx": write_docx, ".pptx": write_pptx, ".xlsx": write_xlsx, ".epub": write_epub}
 
 
 def make(text: Path, root: Path = DATA) -> Path:
