@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
+from unittest import mock
 from xml.sax.saxutils import escape
 
 import frontmatter
@@ -67,7 +68,6 @@ def blocks(text: str) -> Iterator[Block]:
 
 def write_pdf(path: Path, title: str, author: str, date: datetime, parts: list[Block]) -> None:
     """Writes an A4 PDF whose creation date is `date`; reportlab reads it from SOURCE_DATE_EPOCH."""
-    os.environ["SOURCE_DATE_EPOCH"] = str(int(date.timestamp()))
     styles = getSampleStyleSheet()
     named = {"title": "Title", "heading": "Heading2", "paragraph": "BodyText", "step": "BodyText"}
     flow: list[Flowable] = []
@@ -86,9 +86,11 @@ def write_pdf(path: Path, title: str, author: str, date: datetime, parts: list[B
         else:
             lead = f"{step}. " if step else ""
             flow.append(Paragraph(lead + escape(part.text), styles[named[part.kind]]))
-    SimpleDocTemplate(
+    template = SimpleDocTemplate(
         str(path), pagesize=A4, title=title, author=author, subject=f"{date:%Y-%m-%d}", invariant=1
-    ).build(flow)
+    )
+    with mock.patch.dict(os.environ, SOURCE_DATE_EPOCH=str(int(date.timestamp()))):
+        template.build(flow)
 
 
 def write_docx(path: Path, title: str, author: str, date: datetime, parts: list[Block]) -> None:
