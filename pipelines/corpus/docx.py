@@ -7,12 +7,12 @@ from typing import Any
 
 from pipelines.corpus.archive import check_archive, office_properties, transitional
 from pipelines.corpus.builder import HeadingPath, TextBuilder, clean, first_date, one_line, title_from_uri
+from pipelines.corpus.equations import EQUATION, linear
 from pipelines.corpus.limits import Limits, Source
 from pipelines.corpus.types import ExtractedDocument, Extraction
 from pipelines.errors import Rejected
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
-_MATH_TEXT = "{http://schemas.openxmlformats.org/officeDocument/2006/math}t"
 _FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
 _BREAKS = {f"{_W}tab": "\t", f"{_W}br": "\n", f"{_W}cr": "\n", f"{_W}noBreakHyphen": "-"}
 _HEADING = re.compile(r"heading ?([1-9])", re.IGNORECASE)
@@ -127,8 +127,10 @@ def _text(paragraph: Any) -> tuple[str, list[str]]:
     def walk(node: Any, depth: int) -> None:
         for child in node:
             tag = child.tag
-            if tag in (f"{_W}t", _MATH_TEXT):
+            if tag == f"{_W}t":
                 parts.append(child.text or "")
+            elif tag == EQUATION:
+                parts.append(linear(child))
             elif tag in _BREAKS:
                 parts.append(_BREAKS[tag])
             elif tag == f"{_W}txbxContent":

@@ -60,6 +60,7 @@ def _read_mail(source: Source, limits: Limits) -> Extraction:
 
 
 _OOXML = "application/vnd.openxmlformats-officedocument"
+_TEXT = Format("text", "text/plain", (".txt", ".text", ".rst", ".log", ".adoc", ".asciidoc"), read_text)
 _PDF = Format("PDF", "application/pdf", (".pdf",), read_pdf, binary=True)
 _DOCX = Format("DOCX", f"{_OOXML}.wordprocessingml.document", (".docx", ".docm"), read_docx, binary=True)
 _PPTX = Format("PPTX", f"{_OOXML}.presentationml.presentation", (".pptx", ".pptm"), read_pptx, binary=True)
@@ -67,7 +68,7 @@ _XLSX = Format("XLSX", f"{_OOXML}.spreadsheetml.sheet", (".xlsx", ".xlsm"), read
 _EPUB = Format("EPUB", "application/epub+zip", (".epub",), read_epub, binary=True)
 FORMATS: tuple[Format, ...] = (
     Format("Markdown", "text/markdown", (".md", ".markdown", ".mdown", ".mkd"), read_markdown),
-    Format("text", "text/plain", (".txt", ".text", ".rst", ".log", ".adoc", ".asciidoc"), read_text),
+    _TEXT,
     Format("HTML", "text/html", (".html", ".htm", ".xhtml"), read_html),
     Format("CSV", "text/csv", (".csv", ".tsv"), read_csv),
     Format("JSON lines", "application/jsonl", (".jsonl", ".ndjson"), _read_jsonl),
@@ -183,9 +184,18 @@ def _format(source: Source, limits: Limits) -> Format:
         raise Rejected("an old binary Office file (.doc, .xls, .ppt, .msg); save it as DOCX or PDF")
     if foreign := next((name for magic, name in _FOREIGN if source.data.startswith(magic)), None):
         raise Rejected(f"not a document but {foreign}: unpack it, save it as DOCX or PDF, or leave it out")
+    if not source.suffix and _is_utf8(source.data):
+        return _TEXT  # README, LICENSE, a saved note
     if named is None:
         known = " ".join(s for f in FORMATS for s in f.suffixes)
         raise Rejected(f"unknown type {source.suffix or 'without suffix'}; readable are {known}")
     if named.binary:
         raise Rejected(f"named {source.suffix} but holds no {named.name}; give it the suffix of what it is")
     return named
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        return "\0" not in data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False

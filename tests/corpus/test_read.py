@@ -16,7 +16,9 @@ from pipelines.errors import Rejected
     ("name", "content", "reason"),
     [
         ("a.xyz", b"words", "unknown type .xyz"),
-        ("LICENSE", b"words", "unknown type without suffix"),
+        ("LICENSE", b"w\xf6rter", "unknown type without suffix"),
+        ("blob", b"a\0b", "unknown type without suffix"),
+        ("core", b"\1\2\3" * 99, "binary data"),
         ("a.md", b"\x89PNG\r\n\x1a\n", "PNG picture"),
         ("a.txt", b"\x1f\x8b\x08\x00", "gzip archive"),
         ("a.txt", b"\x7fELF\x02", "a program"),
@@ -27,6 +29,11 @@ from pipelines.errors import Rejected
 def test_what_cannot_be_read_is_rejected_with_a_reason(read, name: str, content: bytes, reason: str) -> None:
     with pytest.raises(Rejected, match=reason):
         read(name, content, max_bytes=2_000_000)
+
+
+def test_utf8_text_without_a_suffix_is_text(read) -> None:
+    (document,) = read("README", "Zoë wrote this.\n").documents
+    assert (document.media_type, document.text.strip()) == ("text/plain", "Zoë wrote this.")
 
 
 def test_a_pipe_a_folder_and_a_dangling_link_are_rejected_without_waiting(tmp_path: Path) -> None:
