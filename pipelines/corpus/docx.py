@@ -7,6 +7,7 @@ from typing import Any
 
 from pipelines.corpus.archive import check_archive, office_properties, transitional
 from pipelines.corpus.builder import HeadingPath, TextBuilder, clean, first_date, one_line, title_from_uri
+from pipelines.corpus.comments import Comments
 from pipelines.corpus.equations import EQUATION, linear
 from pipelines.corpus.limits import Limits, Source
 from pipelines.corpus.types import ExtractedDocument, Extraction
@@ -33,6 +34,7 @@ def read_docx(source: Source, limits: Limits) -> Extraction:
     except KeyError:  # the relation to the main part has another name there
         raise Rejected("corrupt DOCX: it does not name its main part; save it again as a Word document") from None
     levels, notes = _heading_levels(document), _footnotes(document)
+    comments = {c.place: c.line for c in Comments(source.data).of(document.part.partname)}
     builder, path = TextBuilder(limits.max_chars), HeadingPath()
     in_list = False
     for element in _blocks(document.element.body, 0):
@@ -52,6 +54,10 @@ def read_docx(source: Source, limits: Limits) -> Extraction:
         for reference in element.iter(f"{_W}footnoteReference", f"{_W}endnoteReference"):
             if note := notes.pop((reference.tag, reference.get(f"{_W}id")), ""):
                 builder.add(note, "prose", prefix="Note: ", heading=path.path)
+                in_list = False
+        for reference in element.iter(f"{_W}commentReference"):
+            if comment := comments.pop(reference.get(f"{_W}id") or "", ""):
+                builder.add(comment, "prose", heading=path.path)
                 in_list = False
         for box in boxes:
             builder.add(box, "prose", heading=path.path)
@@ -143,11 +149,11 @@ def _text(paragraph: Any) -> tuple[str, list[str]]:
 
 
 def _rows(table: Any) -> list[str]:
-    """Returns a line for each row that has text; a merged cell stands once."""
+    """Returns a line for each row that has text, tables in cells after their rows; a merged cell stands once."""
     rows = []
     for row in table.iter(f"{_W}tr"):
         cells = [
-            one_line(" ".join(_text(p)[0] for p in cell.iter(f"{_W}p")))
+            one_line(" ".join(_text(p)[0] for p in cell.iter(f"{_W}p") if next(p.iterancestors(f"{_W}tc")) is cell))
             for cell in row.iter(f"{_W}tc")
             if next(cell.iterancestors(f"{_W}tr")) is row
         ]

@@ -6,6 +6,7 @@ from typing import Any
 
 from pipelines.corpus.archive import office_properties, transitional
 from pipelines.corpus.builder import HeadingPath, TextBuilder, clean, first_date, one_line, title_from_uri
+from pipelines.corpus.comments import Comments
 from pipelines.corpus.grid import add_grid
 from pipelines.corpus.limits import Limits, Source, listed
 from pipelines.corpus.types import ExtractedDocument, Extraction
@@ -25,10 +26,12 @@ def read_pptx(source: Source, limits: Limits) -> Extraction:
     deck = pptx.Presentation(io.BytesIO(transitional(source.data)))
     if len(deck.slides) > limits.max_pages:
         raise Rejected(f"too large: {len(deck.slides):,} slides, the limit is {limits.max_pages:,}; split the deck")
-    builder, problems = TextBuilder(limits.max_chars), list[str]()
+    builder, problems, comments = TextBuilder(limits.max_chars), list[str](), Comments(source.data)
     for number, slide in enumerate(deck.slides, 1):
         try:
-            _slide(slide, number, builder)
+            path = _slide(slide, number, builder)
+            for comment in comments.of(slide.part.partname):
+                builder.add(comment.line, "prose", heading=path, page=number)
         except Rejected:
             raise
         except Exception as e:  # one damaged slide must not take the others with it
@@ -49,7 +52,8 @@ def read_pptx(source: Source, limits: Limits) -> Extraction:
     return Extraction((document,), listed(problems, limits))
 
 
-def _slide(slide: Any, number: int, builder: TextBuilder) -> None:
+def _slide(slide: Any, number: int, builder: TextBuilder) -> str | None:
+    """Adds what a slide holds and returns the heading of it."""
     path = HeadingPath()
     title = slide.shapes.title
     if title is not None and (words := one_line(clean(title.text_frame.text))):
@@ -71,6 +75,7 @@ def _slide(slide: Any, number: int, builder: TextBuilder) -> None:
         notes = "\n".join(one_line(clean(_paragraph(p))) for p in slide.notes_slide.notes_text_frame.paragraphs).strip()
         if notes:
             builder.add(notes, "prose", prefix="Notes: ", heading=path.path, page=number)
+    return path.path
 
 
 def _shapes(shapes: Any, depth: int) -> Iterator[Any]:

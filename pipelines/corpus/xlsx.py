@@ -7,6 +7,7 @@ from typing import Any
 
 from pipelines.corpus.archive import office_properties, transitional
 from pipelines.corpus.builder import TextBuilder, clean, first_date, one_line, title_from_uri
+from pipelines.corpus.comments import Comments
 from pipelines.corpus.grid import GridLimits, add_grid
 from pipelines.corpus.limits import Limits, Source
 from pipelines.corpus.types import ExtractedDocument, Extraction
@@ -30,6 +31,7 @@ def read_xlsx(source: Source, limits: Limits) -> Extraction:
         )
         try:
             builder, count, seen = TextBuilder(limits.max_chars), GridLimits(limits), 0
+            comments = Comments(source.data)
             for sheet in book.worksheets:
                 sheet.reset_dimensions()  # what a file claims of its size is often wrong
                 started = False
@@ -50,6 +52,8 @@ def read_xlsx(source: Source, limits: Limits) -> Extraction:
                         table = []
                 if table:
                     add_grid(builder, _without_empty_columns(table), heading=one_line(clean(sheet.title)))
+                for comment in comments.of(getattr(sheet, "_worksheet_path", "")):
+                    builder.add(comment.line, "prose", heading=one_line(clean(sheet.title)))
         finally:
             book.close()
     if not builder.segments:
