@@ -18,11 +18,11 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.corpus.chunk import chunk_documents
+from pipelines.corpus.cutting.chunk import chunk_documents
+from pipelines.corpus.cutting.pack import ChunkSizes
+from pipelines.corpus.cutting.tokens import tokenizer
 from pipelines.corpus.limits import Limits
-from pipelines.corpus.pack import ChunkSizes
 from pipelines.corpus.read import read_source
-from pipelines.corpus.tokens import tokenizer
 from pipelines.corpus.types import ExtractedDocument
 from pipelines.memory.embed import load_embedder
 from pipelines.memory.form import window_texts

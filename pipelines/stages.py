@@ -120,7 +120,7 @@ def _documents(p: Partition, before: Before | None) -> Outcome:
 
 
 def _chunks(p: Partition, before: Before | None) -> Outcome:
-    from pipelines.corpus.chunks import chunk_table
+    from pipelines.corpus.cutting.chunks import chunk_table
 
     earlier = (before("documents"), before("chunks")) if before else None
     return Outcome({"chunks": chunk_table(p.table("documents"), p.table("document_texts"), p.config, earlier)})
@@ -237,7 +237,7 @@ STAGES: dict[str, Stage] = {
         ),
         Stage(
             "chunks", ("documents", "document_texts"), ("chunks",),
-            ("pipelines.corpus.chunks",), _chunks,
+            ("pipelines.corpus.cutting.chunks",), _chunks,
             lambda p: p.config.unit,
         ),
         Stage(

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pipelines.code import code_hash
 from pipelines.config import CollectionConfig
-from pipelines.corpus.builder import uri_of, visible
 from pipelines.corpus.isolate import Outcome, read_sources
+from pipelines.corpus.readers.builder import uri_of, visible
 from pipelines.corpus.types import ExtractedDocument
 from pipelines.decisions import Decisions
 from pipelines.errors import PalimpsestError, Rejected

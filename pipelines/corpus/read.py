@@ -4,25 +4,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipelines.corpus.archive import check_archive
-from pipelines.corpus.chats import conversations, read_chats, read_json
-from pipelines.corpus.conversations import read_conversations
-from pipelines.corpus.delimited import read_csv
-from pipelines.corpus.docx import read_docx
-from pipelines.corpus.encodings import decode
-from pipelines.corpus.epub import read_epub
-from pipelines.corpus.jsonl import json_rows
 from pipelines.corpus.limits import Limits, Source
-from pipelines.corpus.mail import read_mail
-from pipelines.corpus.markdown import read_markdown
-from pipelines.corpus.pdf import read_pdf
-from pipelines.corpus.pptx import read_pptx
-from pipelines.corpus.suite import read_suite
-from pipelines.corpus.text import read_text
+from pipelines.corpus.readers.archive import check_archive
+from pipelines.corpus.readers.chats import conversations, read_chats, read_json
+from pipelines.corpus.readers.conversations import read_conversations
+from pipelines.corpus.readers.delimited import read_csv
+from pipelines.corpus.readers.docx import read_docx
+from pipelines.corpus.readers.encodings import decode
+from pipelines.corpus.readers.epub import read_epub
+from pipelines.corpus.readers.jsonl import json_rows
+from pipelines.corpus.readers.mail import read_mail
+from pipelines.corpus.readers.markdown import read_markdown
+from pipelines.corpus.readers.pdf import read_pdf
+from pipelines.corpus.readers.pptx import read_pptx
+from pipelines.corpus.readers.suite import read_suite
+from pipelines.corpus.readers.text import read_text
+from pipelines.corpus.readers.web import read_html
+from pipelines.corpus.readers.webvtt import read_vtt
+from pipelines.corpus.readers.xlsx import read_xlsx
 from pipelines.corpus.types import Extraction
-from pipelines.corpus.web import read_html
-from pipelines.corpus.webvtt import read_vtt
-from pipelines.corpus.xlsx import read_xlsx
 from pipelines.errors import Rejected
 
 __all__ = ["Limits", "media_types", "read_source"]

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.corpus.tokens import tokenizer
+from pipelines.corpus.cutting.tokens import tokenizer
 from pipelines.errors import ComponentFailed
 
 DIMENSIONS = 384

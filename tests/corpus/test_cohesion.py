@@ -1,7 +1,7 @@
 import pytest
 
-from pipelines.corpus.chunk import chunk_document
-from pipelines.corpus.cohesion import Cohesion
+from pipelines.corpus.cutting.chunk import chunk_document
+from pipelines.corpus.cutting.cohesion import Cohesion
 from pipelines.corpus.types import ExtractedDocument, Segment
 
 GARDEN = [

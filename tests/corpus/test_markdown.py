@@ -1,6 +1,6 @@
 from datetime import UTC, datetime
 
-from pipelines.corpus.markdown import markdown_segments
+from pipelines.corpus.readers.markdown import markdown_segments
 from pipelines.corpus.types import StatedRelation
 
 PAGE = """# Leave policy

@@ -1,6 +1,6 @@
 import pytest
 
-from pipelines.corpus.text import text_segments
+from pipelines.corpus.readers.text import text_segments
 from pipelines.errors import Rejected
 
 GERMAN = "Die Größe des Gebäudes übertrifft die Erwartungen der Bürger völlig. " * 5

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from pipelines.corpus.builder import clean, first_date, one_line, plain, text_or_none
-from pipelines.corpus.jsonl import Row
 from pipelines.corpus.limits import Limits, Source, listed
+from pipelines.corpus.readers.builder import clean, first_date, one_line, plain, text_or_none
+from pipelines.corpus.readers.jsonl import Row
 from pipelines.corpus.types import SUITE_ROW, ExtractedDocument, Extraction, Segment
 from pipelines.errors import Rejected
 

@@ -5,11 +5,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.corpus.archive import check_archive, office_properties, transitional
-from pipelines.corpus.builder import HeadingPath, TextBuilder, clean, first_date, one_line, title_from_uri
-from pipelines.corpus.comments import Comments
-from pipelines.corpus.equations import EQUATION, linear
 from pipelines.corpus.limits import Limits, Source
+from pipelines.corpus.readers.archive import check_archive, office_properties, transitional
+from pipelines.corpus.readers.builder import HeadingPath, TextBuilder, clean, first_date, one_line, title_from_uri
+from pipelines.corpus.readers.comments import Comments
+from pipelines.corpus.readers.equations import EQUATION, linear
 from pipelines.corpus.types import ExtractedDocument, Extraction
 from pipelines.errors import Rejected
 

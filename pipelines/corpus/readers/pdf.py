@@ -4,10 +4,10 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from pipelines.corpus.builder import TextBuilder, clean, first_date, one_line, title_from_uri
-from pipelines.corpus.layout import page_blocks
 from pipelines.corpus.limits import Limits, Source, listed
-from pipelines.corpus.text import text_segments
+from pipelines.corpus.readers.builder import TextBuilder, clean, first_date, one_line, title_from_uri
+from pipelines.corpus.readers.layout import page_blocks
+from pipelines.corpus.readers.text import text_segments
 from pipelines.corpus.types import ExtractedDocument, Extraction, Segment
 from pipelines.errors import Rejected
 

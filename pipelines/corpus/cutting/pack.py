@@ -6,7 +6,7 @@ from os.path import commonprefix
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from pipelines.corpus.cohesion import Cohesion
+from pipelines.corpus.cutting.cohesion import Cohesion
 from pipelines.corpus.types import Segment
 
 _SEPARATOR = " > "

@@ -11,13 +11,13 @@ from mimetypes import guess_extension
 from pathlib import PurePosixPath
 from typing import Any
 
-from pipelines.corpus.builder import HeadingPath, TextBuilder, clean, one_line, title_from_uri, visible
-from pipelines.corpus.dates import parse_when
-from pipelines.corpus.encodings import decode
 from pipelines.corpus.limits import Limits, Source, listed
-from pipelines.corpus.markup import add_markup
+from pipelines.corpus.readers.builder import HeadingPath, TextBuilder, clean, one_line, title_from_uri, visible
+from pipelines.corpus.readers.dates import parse_when
+from pipelines.corpus.readers.encodings import decode
+from pipelines.corpus.readers.markup import add_markup
+from pipelines.corpus.readers.web import parse_html
 from pipelines.corpus.types import ExtractedDocument, Extraction
-from pipelines.corpus.web import parse_html
 from pipelines.errors import Rejected
 
 ReadAny = Callable[[Source, Limits], Extraction]

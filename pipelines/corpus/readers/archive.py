@@ -5,9 +5,9 @@ import re
 import zipfile
 from typing import Any
 
-from pipelines.corpus.builder import clean, one_line
-from pipelines.corpus.dates import parse_when
 from pipelines.corpus.limits import Limits
+from pipelines.corpus.readers.builder import clean, one_line
+from pipelines.corpus.readers.dates import parse_when
 from pipelines.errors import Rejected
 
 _STRICT = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/(\w+)")

@@ -3,9 +3,9 @@
 import html
 import re
 
-from pipelines.corpus.builder import TextBuilder, clean, one_line, title_from_uri
-from pipelines.corpus.encodings import decode
 from pipelines.corpus.limits import Limits, Source, listed
+from pipelines.corpus.readers.builder import TextBuilder, clean, one_line, title_from_uri
+from pipelines.corpus.readers.encodings import decode
 from pipelines.corpus.types import ExtractedDocument, Extraction
 from pipelines.errors import Rejected
 

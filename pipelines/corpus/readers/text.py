@@ -2,10 +2,10 @@
 
 import re
 
-from pipelines.corpus.builder import HeadingPath, first_date, text_or_none, title_from_uri
-from pipelines.corpus.encodings import decode
-from pipelines.corpus.frontmatter import split_front_matter, stated_relations
 from pipelines.corpus.limits import Limits, Source, listed
+from pipelines.corpus.readers.builder import HeadingPath, first_date, text_or_none, title_from_uri
+from pipelines.corpus.readers.encodings import decode
+from pipelines.corpus.readers.frontmatter import split_front_matter, stated_relations
 from pipelines.corpus.types import ExtractedDocument, Extraction, Kind, Segment
 
 _UNDERLINE = re.compile(r"([=\-~^\"'#*+`:.])\1{2,}")

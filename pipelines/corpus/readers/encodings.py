@@ -5,8 +5,8 @@ import re
 
 from charset_normalizer import from_bytes
 
-from pipelines.corpus.builder import clean
 from pipelines.corpus.limits import Limits
+from pipelines.corpus.readers.builder import clean
 from pipelines.errors import Rejected
 
 _BOMS = (

@@ -5,11 +5,11 @@ import io
 import warnings
 from typing import Any
 
-from pipelines.corpus.archive import office_properties, transitional
-from pipelines.corpus.builder import TextBuilder, clean, first_date, one_line, title_from_uri
-from pipelines.corpus.comments import Comments
-from pipelines.corpus.grid import GridLimits, add_grid
 from pipelines.corpus.limits import Limits, Source
+from pipelines.corpus.readers.archive import office_properties, transitional
+from pipelines.corpus.readers.builder import TextBuilder, clean, first_date, one_line, title_from_uri
+from pipelines.corpus.readers.comments import Comments
+from pipelines.corpus.readers.grid import GridLimits, add_grid
 from pipelines.corpus.types import ExtractedDocument, Extraction
 from pipelines.errors import Rejected
 

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from pipelines.corpus.builder import TextBuilder, clean, one_line
 from pipelines.corpus.limits import Limits
+from pipelines.corpus.readers.builder import TextBuilder, clean, one_line
 from pipelines.errors import Rejected
 
 _BLOCK_CHARS = 1_200  # about 400 tokens of a table

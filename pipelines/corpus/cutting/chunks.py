@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 import polars as pl
 
 from pipelines.config import CollectionConfig
-from pipelines.corpus.chunk import Chunk, chunk_documents
-from pipelines.corpus.tokens import CountTokens, count_tokens_batch
+from pipelines.corpus.cutting.chunk import Chunk, chunk_documents
+from pipelines.corpus.cutting.tokens import CountTokens, count_tokens_batch
 from pipelines.corpus.types import ExtractedDocument
 from pipelines.progress import progress
 from pipelines.store.ids import content_id

@@ -6,10 +6,10 @@ from datetime import datetime
 from itertools import groupby
 
 from pipelines.config import Unit
-from pipelines.corpus.pack import ChunkSizes, Piece, pack, pack_group, weigh
-from pipelines.corpus.referents import opening_referents
-from pipelines.corpus.sentences import MAX_SENTENCE_CHARS, sentence_spans, without_marker
-from pipelines.corpus.tokens import CountTokens, count_tokens_batch
+from pipelines.corpus.cutting.pack import ChunkSizes, Piece, pack, pack_group, weigh
+from pipelines.corpus.cutting.referents import opening_referents
+from pipelines.corpus.cutting.sentences import MAX_SENTENCE_CHARS, sentence_spans, without_marker
+from pipelines.corpus.cutting.tokens import CountTokens, count_tokens_batch
 from pipelines.corpus.types import SUITE_ROW, ExtractedDocument, Kind, Segment
 
 _SIZES = ChunkSizes()

@@ -4,10 +4,10 @@ import csv
 from collections import Counter
 from itertools import islice
 
-from pipelines.corpus.builder import TextBuilder, title_from_uri
-from pipelines.corpus.encodings import decode
-from pipelines.corpus.grid import GridLimits, add_grid
 from pipelines.corpus.limits import Limits, Source
+from pipelines.corpus.readers.builder import TextBuilder, title_from_uri
+from pipelines.corpus.readers.encodings import decode
+from pipelines.corpus.readers.grid import GridLimits, add_grid
 from pipelines.corpus.types import ExtractedDocument, Extraction
 from pipelines.errors import Rejected
 

@@ -5,7 +5,7 @@ from datetime import date, datetime
 from pathlib import PurePosixPath
 from typing import Any
 
-from pipelines.corpus.dates import parse_when
+from pipelines.corpus.readers.dates import parse_when
 from pipelines.corpus.types import Kind, Segment
 from pipelines.errors import Rejected
 

@@ -4,7 +4,8 @@ import json
 import re
 from typing import Any
 
-from pipelines.corpus.builder import (
+from pipelines.corpus.limits import Limits, Source, listed
+from pipelines.corpus.readers.builder import (
     HeadingPath,
     TextBuilder,
     clean,
@@ -13,9 +14,8 @@ from pipelines.corpus.builder import (
     text_or_none,
     title_from_uri,
 )
-from pipelines.corpus.encodings import decode
-from pipelines.corpus.limits import Limits, Source, listed
-from pipelines.corpus.markup import add_markup
+from pipelines.corpus.readers.encodings import decode
+from pipelines.corpus.readers.markup import add_markup
 from pipelines.corpus.types import ExtractedDocument, Extraction
 from pipelines.errors import Rejected
 

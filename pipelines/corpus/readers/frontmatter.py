@@ -6,8 +6,8 @@ from typing import Any
 import yaml
 from frontmatter.default_handlers import YAMLHandler
 
-from pipelines.corpus.builder import clean, plain
 from pipelines.corpus.limits import Limits
+from pipelines.corpus.readers.builder import clean, plain
 from pipelines.corpus.types import RelationLabel, StatedRelation
 
 _HANDLER = YAMLHandler()

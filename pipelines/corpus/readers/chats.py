@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pipelines.corpus.builder import text_or_none, title_from_uri
-from pipelines.corpus.conversations import read_conversations
-from pipelines.corpus.encodings import decode
-from pipelines.corpus.jsonl import Row
 from pipelines.corpus.limits import Limits, Source
+from pipelines.corpus.readers.builder import text_or_none, title_from_uri
+from pipelines.corpus.readers.conversations import read_conversations
+from pipelines.corpus.readers.encodings import decode
+from pipelines.corpus.readers.jsonl import Row
 from pipelines.corpus.types import ExtractedDocument, Extraction, Segment
 from pipelines.errors import Rejected
 

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pipelines.corpus.builder import TextBuilder, clean, text_or_none
-from pipelines.corpus.dates import parse_when
-from pipelines.corpus.jsonl import Row
 from pipelines.corpus.limits import Limits, Source, listed
+from pipelines.corpus.readers.builder import TextBuilder, clean, text_or_none
+from pipelines.corpus.readers.dates import parse_when
+from pipelines.corpus.readers.jsonl import Row
 from pipelines.corpus.types import CONVERSATION, ExtractedDocument, Extraction
 from pipelines.errors import Rejected
 

@@ -1,0 +1,1 @@
+"""Documents into chunks: sentences, cohesion, packing, and the chunks table."""
