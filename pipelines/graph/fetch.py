@@ -2,12 +2,14 @@
 
 import hashlib
 import os
-import urllib.error
-import urllib.request
+import shutil
+import tempfile
+import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock
 
@@ -18,7 +20,6 @@ LOCK = Path(__file__).with_name("jars.lock")
 _AT_ONCE = 12
 _TRIES = 4
 _TIMEOUT_S = 60
-_BLOCK = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -55,32 +56,32 @@ def jar_folder() -> Path:
     return Path(told) if told else Path(platformdirs.user_cache_dir("palimpsest")) / "neo4j-jars"
 
 
-def fetch_jars(jars: Iterable[Jar] | None = None, folder: Path | None = None, base: str | None = None) -> list[Path]:
-    """Returns the path of each locked jar, all present and checked; fetches what is missing.
+def fetch_jars(jars: Iterable[Jar] | None = None, folder: Path | None = None, source: str | None = None) -> list[Path]:
+    """Returns the path of each locked jar, all present and checked; gets what is missing.
 
-    A jar is in the folder only once its SHA-256 was right, so that what an interrupted fetch finished is not fetched
-    again. Jars that are there are known by name and size.
+    A jar is in the folder only once its SHA-256 was right, so that what an interrupted run finished is not fetched
+    again. Jars that are there are known by name and size. What Maven fetched for this user before is copied.
 
     Args:
         jars: what to fetch; None means the lock.
         folder: where to; None means `jar_folder()`.
-        base: URL of a Maven repository; None means PALIMPSEST_MAVEN.
+        source: URL or folder of a Maven repository; None means PALIMPSEST_MAVEN, else Maven Central as jgo knows it.
 
     Raises:
-        ComponentFailed: the repository cannot be reached.
+        ComponentFailed: the repository cannot be reached, or does not have a jar.
         PalimpsestError: a jar is not what the lock says.
     """
     wanted = list(locked_jars() if jars is None else jars)
     folder = folder or jar_folder()
-    base = (base or os.environ.get("PALIMPSEST_MAVEN") or "").rstrip("/")
-    missing = _missing(wanted, folder)
-    if (base or missing) and not base.startswith(("https://", "http://", "file://")):
-        found = base or "is not set"
-        raise PalimpsestError(f"PALIMPSEST_MAVEN {found}: name the http, https or file URL of a Maven repository")
-    if missing:
+    source = source or os.environ.get("PALIMPSEST_MAVEN") or ""
+    if source and not source.startswith(("https://", "http://")) and not Path(source).is_dir():
+        raise PalimpsestError(
+            f"PALIMPSEST_MAVEN {source}: name the http or https URL or the folder of a Maven repository"
+        )
+    if _missing(wanted, folder):
         folder.mkdir(parents=True, exist_ok=True)
-        with FileLock(folder / ".lock"):
-            _fetch(_missing(wanted, folder), folder, base)
+        with FileLock(folder / ".lock"), tempfile.TemporaryDirectory(prefix=".part", dir=folder) as aside:
+            _fetch(_missing(wanted, folder), folder, Path(aside), source)
     return [folder / jar.file for jar in wanted]
 
 
@@ -89,13 +90,24 @@ def _missing(jars: list[Jar], folder: Path) -> list[Jar]:
     return [jar for jar in jars if sizes.get(jar.file) != jar.size]
 
 
-def _fetch(jars: list[Jar], folder: Path, base: str) -> None:
-    for left in folder.glob(".*.part"):
-        left.unlink()
+def _fetch(jars: list[Jar], folder: Path, aside: Path, source: str) -> None:
+    from jgo.constants import default_maven_repo
+    from jgo.maven import MavenContext
+
+    for left in folder.glob(".part*"):
+        if left != aside:
+            shutil.rmtree(left)
+    remote = source.startswith(("https://", "http://"))
+    context = MavenContext(
+        repo_cache=aside, remote_repos={"named": source.rstrip("/")} if remote else None, timeout=_TIMEOUT_S
+    )
+    near = Path(source) if source and not remote else default_maven_repo()
+    only_near = bool(source) and not remote
     mib = [jar.size / 2**20 for jar in jars]
     with progress("fetch Neo4j", round(sum(mib)), "MiB") as advance, ThreadPoolExecutor(_AT_ONCE) as pool:
         shown = done = 0.0
-        tasks = [pool.submit(_fetch_one, jar, folder, base) for jar in sorted(jars, key=lambda j: -j.size)]
+        largest_first = sorted(jars, key=lambda j: -j.size)
+        tasks = [pool.submit(_fetch_one, jar, folder, near, None if only_near else context) for jar in largest_first]
         try:
             for task in tasks:
                 done += task.result() / 2**20
@@ -106,36 +118,45 @@ def _fetch(jars: list[Jar], folder: Path, base: str) -> None:
             raise
 
 
-def _fetch_one(jar: Jar, folder: Path, base: str) -> int:
-    part = folder / f".{jar.file}.part"
+def _fetch_one(jar: Jar, folder: Path, near: Path, context: Any) -> int:
+    """Puts one jar into the folder: from a repository on this machine, else from the remote one."""
+    found = near / jar.path
+    if found.is_file() and _sha256(found) == jar.sha256:
+        part = folder / f".part-{jar.file}"
+        shutil.copyfile(found, part)
+    elif context is None:
+        raise ComponentFailed(f"neo4j: {near} does not have {jar.coordinates} as locked; set PALIMPSEST_MAVEN")
+    else:
+        part = _download(jar, context)
+    part.replace(folder / jar.file)
+    return jar.size
+
+
+def _download(jar: Jar, context: Any) -> Path:
+    group, artifact, version, *classifier = jar.coordinates.split(":")
+    wanted = context.project(group, artifact).at_version(version).artifact(*classifier[:1])
+    base = next(iter(context.remote_repos.values()))
     error: Exception | None = None
-    for _ in range(_TRIES):
-        digest = hashlib.sha256()
+    for attempt in range(_TRIES):
         try:
-            with urllib.request.urlopen(f"{base}/{jar.path}", timeout=_TIMEOUT_S) as reply, part.open("wb") as out:  # noqa: S310
-                while block := reply.read(_BLOCK):
-                    digest.update(block)
-                    out.write(block)
-        except urllib.error.HTTPError as e:
-            if e.code < 500 and e.code != 429:
-                raise ComponentFailed(
-                    f"neo4j: {base} answered {e.code} for {jar.coordinates}; set PALIMPSEST_MAVEN to a repository "
-                    "that has it"
-                ) from None
+            part = Path(wanted.resolve())
+        except (OSError, RuntimeError, ValueError) as e:
             error = e
+            wanted.cached_path.unlink(missing_ok=True)
+            time.sleep(0.5 * 2**attempt if attempt < _TRIES - 1 else 0)
             continue
-        except (OSError, ValueError) as e:
-            error = e
-            continue
-        if digest.hexdigest() != jar.sha256:
-            part.unlink()
+        if _sha256(part) != jar.sha256:
             raise PalimpsestError(
                 f"neo4j: {jar.coordinates} from {base} is not the locked file (SHA-256); use another PALIMPSEST_MAVEN"
             )
-        part.replace(folder / jar.file)
-        return jar.size
-    part.unlink(missing_ok=True)
+        return part
+    told = str(error).splitlines()[0][:160] if error else ""
     raise ComponentFailed(
-        f"neo4j: cannot fetch {jar.coordinates} from {base} ({error}); go online once, or set PALIMPSEST_MAVEN to a "
+        f"neo4j: cannot fetch {jar.coordinates} from {base} ({told}); go online once, or set PALIMPSEST_MAVEN to a "
         "mirror or PALIMPSEST_NEO4J_JARS to a folder that holds the jars"
     ) from None
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
