@@ -1,5 +1,6 @@
 """The connection: which server, who asks, and once per driver whether that server can do what is needed."""
 
+import logging
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -17,6 +18,7 @@ from pipelines.graph.server import USER, server_status, server_url
 _NEEDS = "Neo4j 2026.01 or later (Community is enough)"
 _POOL = 32
 _TRIES = 4
+RETRY_S = 10.0  # how long the driver tries again, with back-off, what a passing error stopped
 
 
 @dataclass(frozen=True)
@@ -109,13 +111,14 @@ def connect(uri: str | None = None, user: str | None = None, password: str | Non
         PalimpsestError: there is no server to ask, it refuses the password, or it cannot do what is needed.
         ComponentFailed: it does not answer.
     """
+    logging.getLogger("neo4j").addHandler(logging.NullHandler())  # each retry is a warning otherwise
     uri = uri or server_url()
     user = user or os.environ.get("NEO4J_USER") or USER
     password = password or os.environ.get("NEO4J_PASSWORD") or _local_password(uri)
     try:
         driver = neo4j.GraphDatabase.driver(
             uri, auth=(user, password), notifications_min_severity="OFF", max_connection_pool_size=_POOL,
-            connection_timeout=10, max_transaction_retry_time=30, user_agent="palimpsest",
+            connection_timeout=10, max_transaction_retry_time=RETRY_S, user_agent="palimpsest",
         )  # fmt: skip
     except (ConfigurationError, ValueError) as e:
         raise PalimpsestError(f"neo4j: NEO4J_URI {uri}: {e}") from None

@@ -248,7 +248,9 @@ CONDITIONS = {
     "tag": "$tag IN m.tags",
     "since": "m.observed_at >= $observed_since",
     "until": "m.observed_at <= $observed_until",
-    "as_of": "(m.valid_from IS NULL OR m.valid_from <= $as_of) AND (m.valid_until IS NULL OR m.valid_until > $as_of)",
+    # What was retired on a day that nobody knows is not offered as what held then.
+    "as_of": "(m.valid_from IS NULL OR m.valid_from <= $as_of) AND "
+    "(m.valid_until > $as_of OR (m.valid_until IS NULL AND m.is_latest))",
     "now": "(m.valid_from IS NULL OR m.valid_from <= $now) AND (m.valid_until IS NULL OR m.valid_until > $now)",
 }
 LATEST = "m.is_latest = true"

@@ -16,7 +16,7 @@ from typing import Any
 import neo4j
 import numpy as np
 import polars as pl
-from neo4j.exceptions import DriverError, Neo4jError
+from neo4j.exceptions import DriverError, IncompleteCommit, Neo4jError
 from neo4j.vector import Vector
 
 from pipelines.errors import ComponentFailed, PalimpsestError
@@ -37,7 +37,6 @@ _BATCH_LARGE = 50  # rows that hold packed bytes
 _BATCH_EDGES = 5000
 _BATCH_SWEEP = 5000
 _LOCK_WAIT_S = 5.0
-_TRIES = 6
 _LOCKED = ("LockClientStopped", "Terminated", "Timeout", "TimedOut")
 _VECTORS = ("Memory", "Window")
 _LARGE = ("ScopeStats", "Postings", "Revision")
@@ -284,17 +283,11 @@ class _Load:
         """
         self._batch += 1
         told = {"home": self._home, "token": self._token, "batch": self._batch, "number": self._number} | values
-        for attempt in range(_TRIES):
-            try:
-                found = self._connection.driver.execute_query(
-                    statement, told, database_=self._connection.database
-                ).records
-                break
-            except (Neo4jError, DriverError) as e:
-                if attempt == _TRIES - 1 or not e.is_retryable():
-                    raise
-                say(f"neo4j: {type(e).__name__}; trying again")
-                time.sleep(0.25 * 2**attempt)
+        try:
+            found = self._run(statement, told)
+        except IncompleteCommit:  # the driver does not try this one again, not knowing that batches may be
+            say("neo4j: gone while it committed; trying again")
+            found = self._run(statement, told)
         if found and found[0]["n"]:
             return int(found[0]["n"])
         if statement is cypher.FLIP:
@@ -303,6 +296,9 @@ class _Load:
         if not state:
             raise ComponentFailed("neo4j: another load of this home took over; run again")
         return None if state[0]["done"] else 0
+
+    def _run(self, statement: str, told: dict[str, Any]) -> list[neo4j.Record]:
+        return self._connection.driver.execute_query(statement, told, database_=self._connection.database).records
 
     def _is_flipped(self, told: dict[str, Any]) -> bool:
         found = self._connection.read(cypher.BUILD, home=self._home, number=self._number)

@@ -39,6 +39,11 @@ db.tx_log.rotation.retention_policy=1 files
 db.tx_log.rotation.size=64m
 db.logs.query.enabled=OFF
 db.shutdown_transaction_end_timeout=2s
+# A loader's lock is a transaction that waits for its client: it ends when the connection does, not before.
+internal.db.transaction.shutdown_terminated_transaction_wait_timeout=1s
+# By default a stop waits twice 5 s for connections that are closed already.
+internal.dbms.bolt.netty_server_shutdown_quiet_period_duration=0s
+internal.server.bolt.thread_pool_shutdown_wait_time=1s
 """
 
 

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.graph import connect as connecting
 from pipelines.graph.connect import Connection, connect
 from pipelines.graph.fetch import jar_folder
 from pipelines.graph.server import ServerInfo, remove_server, start_server
+from tests.graph.made import empty_homes
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -25,6 +27,7 @@ def server_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("PALIMPSEST_NEO4J_JARS", str(jar_folder()))
         # A server that lives for a minute has no use for the slow, thorough compiler.
         patch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
+        patch.setattr(connecting, "RETRY_S", 1.0)
         yield folder
         remove_server(folder)
 
@@ -41,3 +44,6 @@ def graph(server: ServerInfo, server_folder: Path) -> Iterator[Connection]:
     info = start_server(server_folder, heap="600m")
     with connect(info.uri, info.user, info.password) as connection:
         yield connection
+    info = start_server(server_folder, heap="600m")
+    with connect(info.uri, info.user, info.password) as again:
+        empty_homes(again)

@@ -42,8 +42,23 @@ class Made:
         return load_tables(home, self.tables, vectors, self.index, MODEL, connection, keep_previous)
 
 
+_FREE: list[str] = []
+_USED: list[str] = []
+
+
 def fresh_home() -> str:
-    return secrets.token_hex(8)
+    """A home that holds nothing. Ids come round again: with a new one comes a new index, and every plan is made anew."""
+    _USED.append(_FREE.pop(0) if _FREE else secrets.token_hex(8))
+    return _USED[-1]
+
+
+def empty_homes(connection: Connection) -> None:
+    """Forgets what the homes of a test hold, but for their indexes."""
+    while _USED:
+        for statement in cypher.DROP_NODES.values():
+            while connection.write(statement, home=_USED[-1], limit=5000)[0]["n"]:
+                pass
+        _FREE.append(_USED.pop())
 
 
 def memory_id(number: int, text: str = "") -> str:
