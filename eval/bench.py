@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from eval.bench_neo4j import served_synthetic
 from eval.synthetic import COLLECTION, Kind, SyntheticBuild, synthetic_build
 from pipelines.errors import ComponentFailed, PalimpsestError
 from pipelines.query import Reader, Scope, open_home
@@ -54,8 +55,8 @@ def run_bench(
     """
     from pipelines.query.rank import STRATEGIES
 
-    if backend != "duckdb":
-        raise PalimpsestError(f"--backend {backend}: not one of duckdb")
+    if backend not in ("duckdb", "neo4j"):
+        raise PalimpsestError(f"--backend {backend}: not one of duckdb, neo4j")
     if strategy not in {"auto", *STRATEGIES}:
         raise PalimpsestError(f"--strategy {strategy}: not one of auto, {', '.join(STRATEGIES)}")
     if not 1 <= clients <= 64:
@@ -73,8 +74,10 @@ def run_bench(
             build = synthetic_build(memories, owners, kind, REPEATS * QUERIES + WARM_UP)
             homes[name] = _load(home, build)
             scope_size = build.sizes[build.largest]
-            del build
-            homes[name] |= {"scope_memories": scope_size} | _measured(home, strategy, clients)
+            with served_synthetic(home, build, backend) as loaded:
+                del build
+                homes[name] |= loaded | {"scope_memories": scope_size}
+                homes[name] |= _measured(home, strategy, clients, backend)
     return report | _summary(memories, homes)
 
 
@@ -114,11 +117,12 @@ def _load(home: Path, build: SyntheticBuild) -> dict[str, Any]:
     return {"index_s": seconds, "index_parts_s": stats.parts_s, "disk_mib": stats.bytes / 2**20}
 
 
-def _measured(home: Path, strategy: str, clients: int) -> dict[str, Any]:
+def _measured(home: Path, strategy: str, clients: int, backend: str) -> dict[str, Any]:
     """Runs `measure` in a fresh process, so that memory and first query are the reader's own."""
     root = str(Path(__file__).resolve().parents[1])
     env = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH")) if p)}
     command = [sys.executable, "-m", "eval.bench", str(home), "--strategy", strategy, "--clients", str(clients)]
+    command += ["--backend", backend]
     done = subprocess.run(command, capture_output=True, text=True, env=env)  # noqa: S603
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
@@ -126,14 +130,14 @@ def _measured(home: Path, strategy: str, clients: int) -> dict[str, Any]:
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-def measure(home: Path, strategy: str, clients: int) -> dict[str, Any]:
+def measure(home: Path, strategy: str, clients: int, backend: str = "duckdb") -> dict[str, Any]:
     """Opens a home and asks it the questions that lie beside it; returns latencies, stages, first query and memory."""
     from pipelines.query.embed import query_embedder
 
     user, queries = json.loads((home / "queries.json").read_text(encoding="utf-8"))
     scope = Scope(COLLECTION, user)
     started = time.perf_counter()
-    reader = open_home(home)
+    reader = open_home(home, backend)
     query_embedder()
     opened_ms = (time.perf_counter() - started) * 1000
     first_ms, _ = _ask(reader, scope, strategy, queries[0])
@@ -185,7 +189,10 @@ def _summary(memories: int, homes: dict[str, dict[str, Any]]) -> dict[str, Any]:
     index_s = max(h["index_s"] for h in homes.values())
     rounded = {name: {k: _rounded(v) for k, v in h.items() if k != "latency_ms"} for name, h in homes.items()}
     return {
-        "load": {"nodes_per_s": round(memories / index_s, 1), "index_s": round(index_s, 3)},
+        "load": {
+            "nodes_per_s": round(min(h.get("nodes_per_s", memories / index_s) for h in homes.values()), 1),
+            "index_s": round(max(h.get("graph_index_s", index_s) for h in homes.values()), 3),
+        },
         "latency_ms": {name: _rounded(h["latency_ms"]) for name, h in homes.items()},
         "rss_mib": round(max(h["rss_mib"] for h in homes.values()), 1),
         "disk_mib": round(max(h["disk_mib"] for h in homes.values()), 1),
@@ -215,5 +222,6 @@ if __name__ == "__main__":
     parser.add_argument("home", type=Path)
     parser.add_argument("--strategy", default="hybrid")
     parser.add_argument("--clients", type=int, default=1)
+    parser.add_argument("--backend", default="duckdb")
     told = parser.parse_args()
-    sys.stdout.write(json.dumps(measure(told.home, told.strategy, told.clients)) + "\n")
+    sys.stdout.write(json.dumps(measure(told.home, told.strategy, told.clients, told.backend)) + "\n")

@@ -1,32 +1,64 @@
-"""The scale run's part in Neo4j: a synthetic build under a home of its own, dropped when it was measured."""
+"""What is measured in Neo4j: builds under home ids of their own, dropped from the server once they were measured."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from eval.synthetic import SyntheticBuild
-from pipelines.graph.connect import connect
-from pipelines.graph.erase import drop_home
-from pipelines.graph.load import home_id, load_tables
 from pipelines.store.home import Home
 
 _BUILD = "000001"
 
 
-def load_synthetic(home: Path, build: SyntheticBuild) -> dict[str, Any]:
-    """Loads a synthetic build whose index lies in `home`; returns rate and seconds.
+@contextmanager
+def served(home: Home, backend: str) -> Iterator[None]:
+    """Serves a home's published build for as long as it is measured; does nothing for another backend."""
+    if backend != "neo4j":
+        yield
+        return
+    from pipelines.graph.connect import connect
+    from pipelines.graph.load import load_graph
+    from pipelines.store.builds import published
+
+    build = published(home)
+    assert build is not None
+    with connect() as connection:
+        try:
+            load_graph(home, build, connection)
+            yield
+        finally:
+            _drop(home, connection)
+
+
+@contextmanager
+def served_synthetic(home: Path, build: SyntheticBuild, backend: str) -> Iterator[dict[str, Any]]:
+    """Serves a synthetic build whose index lies in `home`, and yields rate and seconds of its load.
 
     `nodes_per_s` counts nodes while they are made, vectors included; `graph_index_s` is the vector index after them.
     """
+    if backend != "neo4j":
+        yield {}
+        return
+    from pipelines.graph.connect import connect
+    from pipelines.graph.load import home_id, load_tables
+
     with connect() as connection:
-        index = home / "builds" / _BUILD / "index.duckdb"
-        stats = load_tables(home_id(Home(home)), build.tables, build.lookup, index, "synthetic", connection)
-    return {
-        "nodes_per_s": stats.nodes_per_s, "graph_index_s": stats.seconds["vector index"], "writes": stats.writes,
-        "graph_parts_s": stats.seconds,
-    }  # fmt: skip
+        try:
+            index = home / "builds" / _BUILD / "index.duckdb"
+            stats = load_tables(home_id(Home(home)), build.tables, build.lookup, index, "synthetic", connection)
+            del build
+            yield {
+                "nodes_per_s": stats.nodes_per_s, "graph_index_s": stats.seconds["vector index"],
+                "writes": stats.writes, "graph_parts_s": stats.seconds,
+            }  # fmt: skip
+        finally:
+            _drop(Home(home), connection)
 
 
-def drop_synthetic(home: Path) -> None:
-    """Deletes the build from the server."""
-    with connect() as connection:
-        drop_home(connection, home_id(Home(home)))
+def _drop(home: Home, connection: Any) -> None:
+    from pipelines.graph.erase import drop_home
+    from pipelines.graph.load import home_id
+
+    drop_home(connection, home_id(home))
+    (home.path / "neo4j.json").unlink(missing_ok=True)

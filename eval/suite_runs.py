@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from eval.bench_neo4j import served
 from eval.suites import load_suite, materialise, run_suite, suite_digest
 from pipelines.build import make_plan, run_without_dagster, summary
 from pipelines.code import code_hash
@@ -60,13 +61,17 @@ def _forget_old(cache: Path) -> None:
 
 
 def measure(
-    folder: Path, extra: Path | None, strategies: list[str], budget_tokens: int, per_query: Path | None
-) -> list[dict[str, Any]]:
-    """Returns the figures of each strategy on a suite, as `suite --json` prints them."""
+    folder: Path, extra: Path | None, strategies: list[str], budget_tokens: int, per_query: Path | None,
+    backend: str = "duckdb",
+) -> list[dict[str, Any]]:  # fmt: skip
+    """Returns the figures of each strategy on a suite, as `suite --json` prints them.
+
+    With `backend` neo4j the suite's home is loaded into the server and dropped from it afterwards.
+    """
     suite = load_suite(folder, extra)
     home, built = suite_home(folder, extra)
     done = []
-    with open_home(home.path) as reader:
+    with served(home, backend), open_home(home.path, backend) as reader:
         for strategy in strategies:
             figures = run_suite(reader, suite, strategy, budget_tokens, per_query)
             done.append(figures | {"strategy": strategy, "build": built})

@@ -9,6 +9,7 @@ import dagster as dg
 from pipelines.assets.glue import collections
 from pipelines.build import make_plan
 from pipelines.errors import PalimpsestError
+from pipelines.graph.load import is_served
 from pipelines.resources import HomeResource
 from pipelines.store.home import DEFAULT_CORPUS, Home
 
@@ -27,6 +28,13 @@ publish_build = dg.define_asset_job(
     "publish_build",
     dg.AssetSelection.groups("serving"),
     description="Index of all collections, invariants, gate, and the switch that readers see.",
+    executor_def=dg.in_process_executor,
+)
+
+serve_graph = dg.define_asset_job(
+    "serve_graph",
+    dg.AssetSelection.groups("graph"),
+    description="The published build in Neo4j, for those who query it there.",
     executor_def=dg.in_process_executor,
 )
 
@@ -117,3 +125,18 @@ def publish_after_collections(context: dg.RunStatusSensorContext) -> dg.RunReque
     if unfinished:
         return dg.SkipReason(f"{unfinished} collections of {batch} are still being built")
     return dg.RunRequest(run_key=f"{batch}/tail", job_name="publish_build", tags={_BATCH: batch})
+
+
+@dg.run_status_sensor(
+    run_status=dg.DagsterRunStatus.SUCCESS, monitored_jobs=[publish_build], request_job=serve_graph,
+    default_status=dg.DefaultSensorStatus.RUNNING, minimum_interval_seconds=5,
+    description="Loads each published build into Neo4j, for homes that were loaded there before.",
+)  # fmt: skip
+def serve_after_publishing(context: dg.RunStatusSensorContext, home: HomeResource) -> dg.RunRequest | dg.SkipReason:
+    """A home is served once `palimpsest build --graph` was run on it."""
+    run = context.dagster_run
+    if run.tags.get("palimpsest/by") == "cli":
+        return dg.SkipReason("the command line loads its own builds")
+    if not is_served(home.home()):
+        return dg.SkipReason("this home is not served by Neo4j; palimpsest build --graph begins it")
+    return dg.RunRequest(run_key=f"{run.run_id}/graph", job_name="serve_graph")

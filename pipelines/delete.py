@@ -16,6 +16,7 @@ from pipelines.build import finish_build
 from pipelines.config import CollectionConfig
 from pipelines.decisions import append_decisions, read_decisions, tombstone
 from pipelines.errors import PalimpsestError, Refused
+from pipelines.graph.erase import check_server, forget
 from pipelines.progress import say
 from pipelines.stages import STAGES, Partition, embedding_store, run_stage
 from pipelines.store.builds import Build, kept, staged, sweep
@@ -86,9 +87,10 @@ def delete(home: Home, *, document: str | None, user: str | None, collection: st
             or [pl.DataFrame()],
             how="diagonal_relaxed",
         )
-        again = target.tombstone in read_decisions(home.decisions).tombstones
+        again = target.tombstone in read_decisions(home.decisions).tombstones or _pending(home, target).exists()
         if found.is_empty() and not again and not _in_log(home, target):
             raise PalimpsestError(f"delete: nothing in home {home.path} matches; look at palimpsest query --history")
+        check_server(home)
         probes = _remembered(home, target, _probes(builds, target))
         say(f"delete: {found['document_id'].n_unique() if found.height else 0} document versions")
         if target.document or target.user:
@@ -98,12 +100,13 @@ def delete(home: Home, *, document: str | None, user: str | None, collection: st
             _rewrite(home, build, target)
         vectors = _sweep_vectors(home)
         _forget_runs(home, probes)
+        writes = forget(home, probes.strings)
         residue = _residue(home, probes)
         if not residue:
             _pending(home, target).unlink(missing_ok=True)
     counts: dict[str, Any] = {
         "documents": found["document_id"].n_unique() if found.height else 0,
-        "memories": probes.memories, "vectors": vectors, "residue": residue,
+        "memories": probes.memories, "vectors": vectors, "graph_writes": writes, "residue": residue,
         "proof": {"strings": len(probes.strings), "files": sum(1 for p in home.path.rglob("*") if p.is_file())},
     }  # fmt: skip
     if residue:
@@ -118,6 +121,7 @@ def _told(counts: dict[str, Any], vectors: int) -> str:
     return (
         f"deleted {counts['documents']} document versions, {counts['memories']} memories, {vectors} vectors\n"
         f"proof: none of {searched['strings']} texts, ids and names is in any of {searched['files']} files"
+        + ("" if counts["graph_writes"] is None else ", or in Neo4j")
     )
 
 

@@ -37,7 +37,7 @@ class Finding:
 def examine(home: Home) -> list[Finding]:
     """Returns one finding for each check; a check that raises is a failure with the error as what was found."""
     checks: tuple[Callable[[Home], Finding], ...] = (
-        _python, _packages, _weights, _query_model, _threads, _disk, _home, _published, _language_model,
+        _python, _packages, _weights, _query_model, _threads, _disk, _home, _published, _neo4j, _language_model,
     )  # fmt: skip
     findings = []
     for check in checks:
@@ -111,6 +111,12 @@ def _published(home: Home) -> Finding:
     if build is None:
         return Finding("published build", True, "none yet")
     return Finding("published build", build.index.is_file(), build.build_id, "run palimpsest build")
+
+
+def _neo4j(_: Home) -> Finding:
+    from pipelines.graph.probe import served_line
+
+    return Finding("neo4j", *served_line())
 
 
 def _language_model(_: Home) -> Finding:

@@ -3,6 +3,8 @@
 import os
 import shutil
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,15 +33,21 @@ concurrency:
 """
 
 
-def build(home: Home, corpora: list[Path] | None, only: list[str] | None = None) -> dict[str, Any]:
+def build(home: Home, corpora: list[Path] | None, only: list[str] | None = None, graph: bool = False) -> dict[str, Any]:
     """Builds what changed and publishes it if the gate agrees; returns the summary that `build --json` prints.
 
+    With `graph` the published build is loaded into Neo4j as well.
+
     Raises:
-        PalimpsestError: settings are wrong, or another process is writing the home.
+        PalimpsestError: settings are wrong, another process is writing the home, or there is no Neo4j to load into.
         ComponentFailed: a stage failed; what was finished is kept for the next run.
     """
     started = time.perf_counter()
     make_plan(home, corpora, only)  # bad settings are told before anything is made
+    if graph:
+        from pipelines.graph.connect import connect
+
+        connect().close()
     home.create()
     with home.lock(_LOCK_WAIT_S):
         plan = make_plan(home, corpora, only)
@@ -47,11 +55,13 @@ def build(home: Home, corpora: list[Path] | None, only: list[str] | None = None)
         if plan.nothing_to_do:
             current = published(home)
             assert current is not None
-            return _nothing(home, current, started) | {"skipped": _skipped(home, plan)}
+            done = _nothing(home, current, started) | {"skipped": _skipped(home, plan)}
+            return _serve_graph(home, done, started) if graph else done
         drop_unwanted(home, plan)
         _run_graph(home, plan)
         told = {"changed": list(plan.changed), "skipped": _skipped(home, plan)}
-        return summary(home, _last(home), told | {"wall_s": round(time.perf_counter() - started, 3)})
+        done = summary(home, _last(home), told | {"wall_s": round(time.perf_counter() - started, 3)})
+        return _serve_graph(home, done, started) if graph and done["published"] else done
 
 
 def _skipped(home: Home, plan: Plan) -> list[str]:
@@ -89,19 +99,47 @@ def write_dagster_yaml(home: Home) -> None:
         path.write_text(_DAGSTER_YAML)
 
 
-def _run_graph(home: Home, plan: Plan) -> None:
+@contextmanager
+def _dagster(home: Home) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """Yields the home's Dagster instance and what every run of it is given."""
     write_dagster_yaml(home)
     os.environ["DAGSTER_HOME"] = str(home.dagster.resolve())
     import dagster as dg
 
-    from pipelines.assets.glue import collections
-    from pipelines.definitions import defs
     from pipelines.resources import HomeResource
 
     resources = {"home": HomeResource(path=str(home.path), embeddings_path=str(home.embeddings_path or ""))}
     with dg.DagsterInstance.get() as instance:
+        yield instance, {"instance": instance, "resources": resources, "run_config": _QUIET, "tags": _BY}
+
+
+def _serve_graph(home: Home, done: dict[str, Any], started: float) -> dict[str, Any]:
+    """Loads the published build into Neo4j; returns the summary with what that did."""
+    from pipelines.definitions import defs
+
+    say("stage neo4j_graph")
+    began = time.perf_counter()
+    with _dagster(home) as (_, common):
+        result = defs.resolve_job_def("serve_graph").execute_in_process(raise_on_error=False, **common)
+    for check in result.get_asset_check_evaluations():
+        if not check.passed:
+            raise Refused(f"neo4j: {str(check.metadata['violations'].value).splitlines()[0].removeprefix('- ')}")
+    _check(result)
+    (loaded,) = result.asset_materializations_for_node("neo4j_graph")
+    seconds = done["seconds"] | {"neo4j_graph": round(time.perf_counter() - began, 3)}
+    writes = int(str(loaded.metadata["writes"].value))
+    return done | {
+        "work": done["work"] | {"graph_writes": writes}, "seconds": seconds,
+        "wall_s": round(time.perf_counter() - started, 3),
+    }  # fmt: skip
+
+
+def _run_graph(home: Home, plan: Plan) -> None:
+    from pipelines.assets.glue import collections
+    from pipelines.definitions import defs
+
+    with _dagster(home) as (instance, common):
         instance.add_dynamic_partitions(str(collections.name), list(plan.collections))
-        common: dict[str, Any] = {"instance": instance, "resources": resources, "run_config": _QUIET, "tags": _BY}
         job = defs.resolve_job_def("build_collection")
         for name in plan.changed:
             say(f"collection {name}")

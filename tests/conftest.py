@@ -17,8 +17,9 @@ def _own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
     base = tmp_path_factory.mktemp("own", numbered=True)
     monkeypatch.setenv("PALIMPSEST_HOME", str(base / "home"))
     monkeypatch.setenv("PALIMPSEST_CACHE", str(base / "cache"))
-    monkeypatch.delenv("DAGSTER_HOME", raising=False)
-    monkeypatch.delenv("PALIMPSEST_LM", raising=False)
+    monkeypatch.setenv("PALIMPSEST_NEO4J_HOME", str(base / "neo4j"))
+    for name in ("DAGSTER_HOME", "PALIMPSEST_LM", "NEO4J_URI", "NEO4J_USER", "NEO4J_PASSWORD", "NEO4J_DATABASE"):
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture(scope="session")

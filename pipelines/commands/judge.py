@@ -67,11 +67,15 @@ def compare(home_path: Path, as_json: bool, backend: str, build_a: str, build_b:
 @click.command()
 @common
 def verify(home_path: Path, as_json: bool, backend: str) -> None:
-    """Check every invariant on this home."""
+    """Check every invariant on this home, and with --backend neo4j what Neo4j shows of it."""
     from eval.judge import verify_home
 
     out = Output(as_json)
     done = verify_home(Home(home_path))
+    if backend == "neo4j":
+        from pipelines.graph.serve import check_published
+
+        done["violations"] += check_published(Home(home_path))
     out.text(
         "\n".join(
             [
@@ -109,7 +113,7 @@ def suite(
 
     out = Output(as_json)
     strategies = ["flat", "hybrid"] if ablation else [strategy]
-    done = suite_runs.measure(folder, extra, strategies, budget, per_query)
+    done = suite_runs.measure(folder, extra, strategies, budget, per_query, backend)
     out.text(suite_runs.text(done))
     out.result(done[-1] | ({"ablation": done} if ablation else {}))
 

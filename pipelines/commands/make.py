@@ -14,6 +14,7 @@ from pipelines.store.home import Home
 @click.option("--corpus", "corpora", type=FOLDER, multiple=True, help="Folder of collections. [default: data/corpora]")
 @click.option("--collection", "only", multiple=True, help="Build only this collection.")
 @click.option("--allow-rejects", is_flag=True, help="Exit 0 although some sources could not be read.")
+@click.option("--graph", is_flag=True, help="Load the published build into Neo4j as well.")
 @click.option("--dry-run", is_flag=True, help="Print what would be done, and do nothing.")
 def build(
     home_path: Path,
@@ -22,6 +23,7 @@ def build(
     corpora: tuple[Path, ...],
     only: tuple[str, ...],
     allow_rejects: bool,
+    graph: bool,
     dry_run: bool,
 ) -> None:
     """Run the asset graph: read, embed, relate, version, index, judge, publish."""
@@ -33,7 +35,7 @@ def build(
         out.text(report.dry_run_text(plan))
         out.result(plan)
         return
-    done = run.build(home, list(corpora) or None, list(only) or None)
+    done = run.build(home, list(corpora) or None, list(only) or None, graph)
     out.text(report.build_text(done))
     if done["rejects"]:
         out.text(report.rejects_text(home))

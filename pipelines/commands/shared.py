@@ -31,9 +31,9 @@ class Output:
 
 def common(f: Callable[..., Any]) -> Callable[..., Any]:
     """Adds --home, --json and --backend to a command."""
-    f = click.option("--backend", type=click.Choice(["duckdb"]), default="duckdb", help="Where queries are answered.")(
-        f
-    )
+    f = click.option(
+        "--backend", type=click.Choice(["duckdb", "neo4j"]), default="duckdb", help="Where queries are answered."
+    )(f)
     f = click.option("--json", "as_json", is_flag=True, help="Print one JSON object as the last line of stdout.")(f)
     return click.option(
         "--home", "home_path", type=FOLDER, default=lambda: os.environ.get("PALIMPSEST_HOME") or DEFAULT_HOME,

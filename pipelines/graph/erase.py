@@ -3,14 +3,13 @@
 import json
 from collections.abc import Sequence
 
-from pipelines.errors import Refused
+from pipelines.errors import PalimpsestError, Refused
 from pipelines.graph import cypher
-from pipelines.graph.connect import Connection
-from pipelines.graph.load import LoadStats, home_id, load_graph
+from pipelines.graph.connect import Connection, connect
+from pipelines.graph.load import LoadStats, home_id, is_served, load_graph
 from pipelines.graph.model import KEYS
 from pipelines.graph.schema import vector_indexes
-from pipelines.store.builds import Build
-from pipelines.store.files import read_json
+from pipelines.store.builds import Build, published
 from pipelines.store.home import Home
 
 _BATCH = 5000
@@ -28,6 +27,34 @@ def drop_home(connection: Connection, home: str) -> int:
     return gone
 
 
+def check_server(home: Home) -> None:
+    """Makes sure, before anything is deleted, that a home's server can be made to forget as well.
+
+    Raises:
+        PalimpsestError: the home was loaded into Neo4j, and no server that can be asked answers.
+    """
+    if not is_served(home):
+        return
+    try:
+        connect().close()
+    except PalimpsestError as e:
+        gone = f"or, where that server is gone for good, remove {home.path / 'neo4j.json'}"
+        raise type(e)(f"delete: this home is in Neo4j too: {e}; {gone}") from None
+
+
+def forget(home: Home, probes: Sequence[str]) -> int | None:
+    """Erases from the server what a delete took from a home; returns the writes, None where it was never loaded.
+
+    Raises:
+        Refused: a probe is still found.
+    """
+    if not is_served(home):
+        return None
+    with connect() as connection:
+        stats = erase(home, published(home), connection, probes)
+    return stats.writes if stats else 0
+
+
 def erase(home: Home, build: Build | None, connection: Connection, probes: Sequence[str]) -> LoadStats | None:
     """Makes the server forget what a delete took from a home, at once and in every number, and proves it.
 
@@ -43,7 +70,7 @@ def erase(home: Home, build: Build | None, connection: Connection, probes: Seque
     Raises:
         Refused: a probe is still found; the message names the labels.
     """
-    if not read_json(home.path / "neo4j.json"):
+    if not is_served(home):
         return None
     name = home_id(home)
     stats = LoadStats(writes=drop_home(connection, name)) if build is None else load_graph(

@@ -42,6 +42,13 @@ _VECTORS = ("Memory", "Window")
 _LARGE = ("ScopeStats", "Postings", "Revision")
 
 
+Tell = Callable[[str], object]
+
+
+def untold(_: str) -> None:
+    """Tells nobody."""
+
+
 @dataclass
 class LoadStats:
     """What a load did.
@@ -65,6 +72,11 @@ class LoadStats:
     number: int = 0
 
 
+def is_served(home: Home) -> bool:
+    """Returns whether a home was ever loaded into Neo4j."""
+    return bool(read_json(home.path / "neo4j.json"))
+
+
 def home_id(home: Home) -> str:
     """Returns the id under which the server keeps a home; made once, stored in the home."""
     path = home.path / "neo4j.json"
@@ -75,19 +87,21 @@ def home_id(home: Home) -> str:
     return str(told["home_id"])
 
 
-def load_graph(home: Home, build: Build, connection: Connection, keep_previous: bool = True) -> LoadStats:
+def load_graph(
+    home: Home, build: Build, connection: Connection, keep_previous: bool = True, tell: Tell = untold
+) -> LoadStats:
     """Loads a published build; see `load_tables`."""
     from pipelines.stages import embedding_store, store_name
 
     store = embedding_store(home)
     return load_tables(
-        home_id(home), build.tables(READ), store.vectors, build.index, store_name(), connection, keep_previous
+        home_id(home), build.tables(READ), store.vectors, build.index, store_name(), connection, keep_previous, tell
     )
 
 
 def load_tables(
     home: str, tables: Mapping[str, pl.DataFrame], vectors: VectorLookup, index: Path, model: str,
-    connection: Connection, keep_previous: bool = True,
+    connection: Connection, keep_previous: bool = True, tell: Tell = untold,
 ) -> LoadStats:  # fmt: skip
     """Makes the server show a build to all who read this home.
 
@@ -99,19 +113,20 @@ def load_tables(
         model: name of the embedder.
         connection: to the server.
         keep_previous: what was published before stays readable for those who hold it, until the next load.
+        tell: takes a line after each part of the load, for a log.
 
     Raises:
         PalimpsestError: another load of this home is running, or the server refuses.
         ComponentFailed: the server went away, or the build's index is missing; run again.
     """
     return told_plainly(
-        lambda: _Load(home, connection, keep_previous).run(tables, vectors, index, model), connection.uri
+        lambda: _Load(home, connection, keep_previous, tell).run(tables, vectors, index, model), connection.uri
     )
 
 
 class _Load:
-    def __init__(self, home: str, connection: Connection, keep_previous: bool):
-        self._home, self._connection, self._keep = home, connection, keep_previous
+    def __init__(self, home: str, connection: Connection, keep_previous: bool, tell: Tell):
+        self._home, self._connection, self._keep, self._tell = home, connection, keep_previous, tell
         self._token = secrets.token_hex(8)
         self._batch = 0
         self._published = self._oldest = 0
@@ -322,7 +337,9 @@ class _Load:
     def _timed(self, part: str, run: Callable[[], Any]) -> Any:
         started = time.perf_counter()
         found = run()
-        self.stats.seconds[part] = self.stats.seconds.get(part, 0.0) + time.perf_counter() - started
+        seconds = time.perf_counter() - started
+        self.stats.seconds[part] = self.stats.seconds.get(part, 0.0) + seconds
+        self._tell(f"{part}: {seconds:.2f} s, {self.stats.writes} writes so far")
         return found
 
 

@@ -5,17 +5,27 @@ import polars as pl
 from pipelines.errors import PalimpsestError
 from pipelines.graph.checks import check_graph, check_latency
 from pipelines.graph.connect import Connection, connect
-from pipelines.graph.load import LoadStats, home_id, load_graph
+from pipelines.graph.load import LoadStats, Tell, home_id, is_served, load_graph, untold
 from pipelines.store.builds import Build, published
-from pipelines.store.files import read_json
 from pipelines.store.home import Home
 
+CHECKS = {
+    "build": "The server shows this home.",
+    "counts": "Rows by label and by relationship type are the build's.",
+    "index": "Every index is ONLINE, and the vectors' has their dimension.",
+    "latest": "Each chain of updates has one latest memory.",
+    "scope": "No relationship leads from one scope into another.",
+    "latency": "p95 of whole questions, asked of the largest scope, is under 400 ms.",
+}
+"""What is checked after a load, by the word that its violations begin with."""
 _QUESTIONS = 25
 _WORDS_ASKED = 8
 
 
-def load_published(home: Home, connection: Connection | None = None) -> tuple[LoadStats, list[str]]:
-    """Loads the published build and returns what was done and the violations found afterwards.
+def load_published(
+    home: Home, connection: Connection | None = None, tell: Tell = untold
+) -> tuple[LoadStats, dict[str, list[str]]]:
+    """Loads the published build and returns what was done and the violations found afterwards, by check.
 
     Raises:
         PalimpsestError: nothing is published, or there is no server to load into.
@@ -24,10 +34,13 @@ def load_published(home: Home, connection: Connection | None = None) -> tuple[Lo
     build = _published(home)
     if connection is None:
         with connect() as own:
-            return load_published(home, own)
-    stats = load_graph(home, build, connection)
+            return load_published(home, own, tell)
+    stats = load_graph(home, build, connection, tell=tell)
     expected = stats.nodes | stats.relationships
-    return stats, check_graph(connection, home_id(home), expected) + _slow(home, connection)
+    violations: dict[str, list[str]] = {}
+    for line in check_graph(connection, home_id(home), expected) + _slow(home, connection):
+        violations.setdefault(line.split(":")[0], []).append(line)
+    return stats, violations
 
 
 def check_published(home: Home) -> list[str]:
@@ -37,7 +50,7 @@ def check_published(home: Home) -> list[str]:
         PalimpsestError: nothing is published, or there is no server to ask.
     """
     build = _published(home)
-    if not read_json(home.path / "neo4j.json"):
+    if not is_served(home):
         return [f"build: {build.build_id} was never loaded; run palimpsest build --graph"]
     with connect() as connection:
         found = check_graph(connection, home_id(home))

@@ -77,7 +77,11 @@ class Reader:
 
     def refresh(self) -> str:
         """Moves to the build that is published now and returns its id; searches under way finish on the old one."""
-        if self._home is not None and _published(self._home) != self.build_id:
+        if self._home is None:
+            return self.build_id
+        if self._backend_name == "neo4j":
+            self._backend = self._backend.renewed()  # type: ignore[attr-defined]
+        elif _published(self._home) != self.build_id:
             self._backend = _open_backend(self._home, self._backend_name)
         return self.build_id
 
@@ -213,8 +217,12 @@ def _published(home: Path) -> str:
 
 
 def _open_backend(home: Path, name: str) -> Backend:
+    if name == "neo4j":
+        from pipelines.query.neo4j_backend import open_neo4j
+
+        return open_neo4j(home)
     if name != "duckdb":
-        raise PalimpsestError(f"--backend {name}: not one of duckdb")
+        raise PalimpsestError(f"--backend {name}: not one of duckdb, neo4j")
     from pipelines.query.duckdb_backend import DuckDBBackend
 
     build = _published(home)

@@ -42,7 +42,7 @@ class Neo4jBackend:
     """
 
     def __init__(self, home_id: str, connection: Connection, cache_bytes: int = CACHE_BYTES, owned: bool = False):
-        self._home, self._connection, self._owned = home_id, connection, owned
+        self._home, self._connection, self._owned, self._cache_bytes = home_id, connection, owned, cache_bytes
         found = connection.read(cypher.SERVED, home=home_id)
         if not found:
             raise PalimpsestError("neo4j: nothing of this home is published there; run palimpsest build --graph")
@@ -54,6 +54,15 @@ class Neo4jBackend:
         self._scopes = sorted(Scope(*s.split("\x1f")) for s in told["scopes"])
         self._known = frozenset(self._scopes)
         self._cache = ByteCache(cache_bytes)
+
+    def renewed(self) -> "Neo4jBackend":
+        """Returns this backend, or where another build is published by now a backend of that one, over one driver."""
+        told = self._connection.read(cypher.SERVED, home=self._home)
+        if told and told[0]["number"] == self.number:
+            return self
+        later = Neo4jBackend(self._home, self._connection, self._cache_bytes, self._owned)
+        self._owned = False
+        return later
 
     def collections(self) -> dict[str, CollectionInfo]:
         """See Backend."""
@@ -168,7 +177,7 @@ class Neo4jBackend:
             (statement, cypher.STILL_KEPT), {"home": self._home, "number": self.number} | told
         )
         if not kept or not kept[0]["kept"]:
-            raise ComponentFailed(f"neo4j: build {self.build_id} was replaced twice since; open the reader again")
+            raise ComponentFailed(f"neo4j: build {self.build_id} is served no longer; refresh or open the reader again")
         return found
 
     def _stats(self, scope: Scope) -> ScopeStats:

@@ -1,6 +1,7 @@
 import dagster as dg
 import pytest
 
+from pipelines.graph.serve import CHECKS
 from pipelines.stages import STAGES
 
 EDGES = {
@@ -16,12 +17,14 @@ EDGES = {
     "index": {"topics", "versions"},
     "retrieval_report": {"index"},
     "published": {"retrieval_report"},
+    "neo4j_graph": {"published"},
 }
 GROUPS = {
     "sources": {"documents", "chunks"},
     "memories": {"memories", "embeddings", "entities", "topics"},
     "relations": {"candidate_pairs", "relations", "versions"},
     "serving": {"index", "retrieval_report", "published"},
+    "graph": {"neo4j_graph"},
 }
 
 
@@ -52,7 +55,7 @@ def test_invariants_and_gate_block_what_comes_after_them():
     from pipelines.definitions import defs
 
     checks = {k.name: k.asset_key.to_user_string() for k in defs.resolve_asset_graph().asset_check_keys}
-    assert checks == {"invariants": "index", "gate": "retrieval_report"}
+    assert checks == {"invariants": "index", "gate": "retrieval_report"} | dict.fromkeys(CHECKS, "neo4j_graph")
     graph = defs.resolve_asset_graph()
     assert all(graph.get_check_spec(k).blocking for k in graph.asset_check_keys)
 

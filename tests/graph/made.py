@@ -47,7 +47,7 @@ _USED: list[str] = []
 
 
 def fresh_home() -> str:
-    """A home that holds nothing. Ids come round again: with a new one comes a new index, and every plan is made anew."""
+    """A home that holds nothing. Ids come round again: a new one brings a new index, and every plan is made anew."""
     _USED.append(_FREE.pop(0) if _FREE else secrets.token_hex(8))
     return _USED[-1]
 

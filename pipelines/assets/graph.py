@@ -1,0 +1,48 @@
+"""Group `graph`: the published build as Neo4j serves it."""
+
+import dagster as dg
+
+from pipelines.assets.glue import LOCK_WAIT_S, OWNERS
+from pipelines.assets.serving import published
+from pipelines.errors import ComponentFailed, PalimpsestError
+from pipelines.graph.serve import CHECKS, load_published
+from pipelines.resources import HomeResource
+
+_SPECS = [
+    dg.AssetCheckSpec(name, asset="neo4j_graph", blocking=True, description=told) for name, told in CHECKS.items()
+]
+
+
+@dg.asset(
+    group_name="graph", kinds={"neo4j"}, owners=OWNERS, deps=[published], check_specs=_SPECS, pool="neo4j",
+    retry_policy=dg.RetryPolicy(max_retries=2, delay=5, backoff=dg.Backoff.EXPONENTIAL),
+)  # fmt: skip
+def neo4j_graph(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
+    """The published build in Neo4j: only the difference is written, and readers move to it in one step."""
+    try:
+        with home.home().lock(LOCK_WAIT_S):
+            stats, violations = load_published(home.home(), tell=context.log.info)
+    except PalimpsestError as e:
+        # What must be mended first is not tried again.
+        raise dg.Failure(str(e), allow_retries=isinstance(e, ComponentFailed)) from e
+    return dg.MaterializeResult(
+        metadata={
+            "dagster/row_count": sum(stats.nodes.values()),
+            "writes": stats.writes,
+            "created": stats.created,
+            "nodes_per_s": stats.nodes_per_s,
+            "seconds": stats.seconds["total"],
+            "number": stats.number,
+            **{f"nodes/{n}": c for n, c in stats.nodes.items()},
+            **{f"edges/{n}": c for n, c in stats.relationships.items()},
+        },
+        check_results=[
+            dg.AssetCheckResult(
+                check_name=name,
+                passed=not (found := violations.get(name, [])),
+                severity=dg.AssetCheckSeverity.ERROR,
+                metadata={"violations": dg.MetadataValue.md("\n".join(f"- {v}" for v in found[:50]) or "none")},
+            )
+            for name in CHECKS
+        ],
+    )

@@ -1,0 +1,176 @@
+"""The served graph through the command line and the asset: build, query, verify, delete, refuse."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from pipelines.build import make_plan, run_without_dagster
+from pipelines.delete import delete
+from pipelines.errors import ComponentFailed
+from pipelines.graph.connect import Connection
+from pipelines.graph.erase import drop_home, residue
+from pipelines.graph.load import home_id
+from pipelines.graph.serve import CHECKS, check_published, load_published
+from pipelines.graph.server import ServerInfo
+from pipelines.query import open_home
+from pipelines.resources import HomeResource
+from pipelines.store.home import Home
+from tests.small_corpus import write_chats
+
+CLI = Path(sys.executable).with_name("palimpsest")
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def last_json(done: subprocess.CompletedProcess[str]) -> dict:
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+@pytest.fixture
+def run(server: ServerInfo, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs a command; it and this process are told of the server as any other would be told of theirs."""
+    told = {"NEO4J_URI": server.uri, "NEO4J_USER": server.user, "NEO4J_PASSWORD": server.password}
+    for name, value in told.items():
+        monkeypatch.setenv(name, value)
+
+    def command(*args: object, **env: str) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [CLI, *map(str, args)], capture_output=True, text=True, env=os.environ | env, timeout=300
+        )  # fmt: skip
+        assert "Traceback" not in done.stderr, done.stderr
+        return done
+
+    return command
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_chats(tmp_path_factory.mktemp("served") / "corpus")
+
+
+@pytest.fixture(scope="module")
+def published_once(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = Home(tmp_path_factory.mktemp("once") / "home")
+    run_without_dagster(home, make_plan(home, [corpus]))
+    return home.path
+
+
+@pytest.fixture
+def home(graph: Connection, published_once: Path, tmp_path: Path) -> Iterator[Home]:
+    """A home with a published build that was not loaded yet."""
+    made = Home(shutil.copytree(published_once, tmp_path / "home"))
+    yield made
+    drop_home(graph, home_id(made))
+
+
+def test_a_build_with_graph_serves_what_the_file_serves_and_a_second_writes_nothing(
+    run: Run, home: Home, graph: Connection
+) -> None:
+    first = last_json(run("build", "--graph", "--home", home.path, "--json"))
+    assert first["published"] and first["work"]["graph_writes"] > 20 and first["seconds"]["neo4j_graph"] > 0
+    again = last_json(run("build", "--graph", "--home", home.path, "--json"))
+    assert again["work"] == {"embeddings": 0, "lm_calls": 0, "graph_writes": 0}
+    question = ("query", "When is the deadline of Heron?", "--home", home.path, "--user", "ann", "--json", "--backend")
+    duck, neo = (last_json(run(*question, backend)) for backend in ("duckdb", "neo4j"))
+    assert [m["memory_id"] for m in duck["memories"]] == [m["memory_id"] for m in neo["memories"]]
+    assert duck["context"] == neo["context"] and "20 April" in neo["context"]
+    assert run("verify", "--home", home.path, "--backend", "neo4j").returncode == 0
+    graph.write("MATCH (m:Memory {home_id: $home}) DETACH DELETE m", home=home_id(home))
+    done = run("verify", "--home", home.path, "--backend", "neo4j")
+    assert done.returncode == 1 and "counts: 0 of Memory" in done.stderr
+
+
+def test_a_deleted_user_is_gone_from_the_server_at_once(run: Run, home: Home, graph: Connection) -> None:
+    load_published(home)
+    with open_home(home.path, "neo4j") as reader:
+        assert reader.search("locker code", ("chats", "bob")).memories
+        done = delete(home, document=None, user="bob", collection=None)
+        assert done["graph_writes"] > 0 and "or in Neo4j" in done["text"]
+        assert residue(graph, home_id(home), ["quixotic-77", "canteen"]) == []
+        with pytest.raises(ComponentFailed, match="open the reader again"):
+            reader.search("canteen", ("chats", "bob"))
+        reader.refresh()
+        assert reader.search("canteen", ("chats", "bob")).memories == []
+        assert len(reader.search("deadline", ("chats", "ann")).memories) == 2
+    assert check_published(home) == []
+    delete(home, document=None, user=None, collection="chats")
+    assert graph.read("MATCH (m:Memory {home_id: $home}) RETURN count(m) AS n", home=home_id(home))[0]["n"] == 0
+
+
+def test_the_asset_reports_counts_and_each_check_and_blocks_on_a_violation(
+    run: Run, home: Home, graph: Connection
+) -> None:
+    from pipelines.definitions import defs
+
+    job = defs.resolve_job_def("serve_graph")
+    common = {"resources": {"home": HomeResource(path=str(home.path))}, "raise_on_error": False}
+    with dg.instance_for_test() as instance:
+        result = job.execute_in_process(instance=instance, **common)
+        assert result.success
+        assert {c.check_name: c.passed for c in result.get_asset_check_evaluations()} == dict.fromkeys(CHECKS, True)
+        (loaded,) = result.asset_materializations_for_node("neo4j_graph")
+        assert loaded.metadata["nodes/Memory"].value == 5 and loaded.metadata["writes"].value > 20
+        graph.write("MATCH (m:Memory {home_id: $home}) SET m.is_latest = true", home=home_id(home))
+        result = job.execute_in_process(instance=instance, **common)
+        failed = {c.check_name for c in result.get_asset_check_evaluations() if not c.passed}
+        assert failed == {"latest"}
+
+
+def test_a_home_that_is_served_is_loaded_after_each_publishing(home: Home) -> None:
+    from pipelines.automation import serve_after_publishing
+
+    def asked() -> object:
+        with dg.instance_for_test() as instance:
+            run = dg.DagsterRun("publish_build", run_id=str(uuid.uuid4()))
+            event = dg.DagsterEvent(dg.DagsterEventType.RUN_SUCCESS.value, "publish_build")
+            context = dg.build_run_status_sensor_context(
+                sensor_name="serve_after_publishing", dagster_event=event, dagster_instance=instance, dagster_run=run,
+                resources={"home": HomeResource(path=str(home.path))},
+            )  # fmt: skip
+            return serve_after_publishing(context)
+
+    assert isinstance(asked(), dg.SkipReason)
+    home_id(home)
+    assert asked().job_name == "serve_graph"
+
+
+def test_without_a_server_each_command_is_one_line_that_says_what_to_do(tmp_path: Path, corpus: Path) -> None:
+    env = os.environ | {"PALIMPSEST_NEO4J_HOME": str(tmp_path / "none")}
+    for command, code in (
+        (("build", "--graph", "--home", tmp_path / "h", "--corpus", corpus), 2),
+        (("neo4j", "status"), 2), (("neo4j", "url"), 2), (("neo4j", "stop"), 0),
+    ):  # fmt: skip
+        done = subprocess.run([CLI, *map(str, command)], capture_output=True, text=True, env=env, timeout=100)
+        assert done.returncode == code, done.stderr
+        assert code == 0 or "palimpsest neo4j start" in done.stderr.strip().splitlines()[-1]
+    assert not (tmp_path / "h" / "builds").exists()
+
+
+def test_a_delete_refuses_before_it_begins_where_the_server_cannot_be_asked(
+    run: Run, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load_published(home)
+    done = run("delete", "--user", "bob", "--home", home.path, NEO4J_URI="bolt://127.0.0.1:9")
+    assert done.returncode == 3 and "is in Neo4j too" in done.stderr
+    with open_home(home.path) as reader:
+        assert reader.search("locker code", ("chats", "bob")).memories
+    monkeypatch.setenv("NEO4J_URI", "bolt://127.0.0.1:9")
+    with pytest.raises(ComponentFailed):
+        load_published(home)
+
+
+def test_start_and_status_tell_where_the_server_answers(run: Run, server: ServerInfo, server_folder: Path) -> None:
+    started = last_json(run("neo4j", "start", "--json", PALIMPSEST_NEO4J_HOME=str(server_folder)))
+    assert (started["uri"], started["pid"]) == (server.uri, server.pid)
+    assert last_json(run("neo4j", "status", "--json"))["edition"] == "community"
+    assert run("neo4j", "url").stdout.strip() == server.uri
+    found = last_json(run("doctor", "--json"))["findings"]
+    assert "filtered vector search" in next(f for f in found if f["what"] == "neo4j")["found"]
