@@ -15,6 +15,7 @@ from pipelines.corpus.readers.epub import read_epub
 from pipelines.corpus.readers.jsonl import json_rows
 from pipelines.corpus.readers.mail import read_mail
 from pipelines.corpus.readers.markdown import read_markdown
+from pipelines.corpus.readers.outlook import MARK, mail_of
 from pipelines.corpus.readers.pdf import read_pdf
 from pipelines.corpus.readers.pptx import read_pptx
 from pipelines.corpus.readers.suite import read_suite
@@ -59,12 +60,17 @@ def _read_mail(source: Source, limits: Limits) -> Extraction:
     return read_mail(source, limits, read_bytes)
 
 
+def _read_outlook(source: Source, limits: Limits) -> Extraction:
+    return _read_mail(mail_of(source, limits), limits)
+
+
 _OOXML = "application/vnd.openxmlformats-officedocument"
 _TEXT = Format("text", "text/plain", (".txt", ".text", ".rst", ".log", ".adoc", ".asciidoc"), read_text)
 _PDF = Format("PDF", "application/pdf", (".pdf",), read_pdf, binary=True)
 _DOCX = Format("DOCX", f"{_OOXML}.wordprocessingml.document", (".docx", ".docm"), read_docx, binary=True)
 _PPTX = Format("PPTX", f"{_OOXML}.presentationml.presentation", (".pptx", ".pptm"), read_pptx, binary=True)
 _XLSX = Format("XLSX", f"{_OOXML}.spreadsheetml.sheet", (".xlsx", ".xlsm"), read_xlsx, binary=True)
+_MSG = Format("Outlook mail", "message/rfc822", (".msg",), _read_outlook, binary=True)
 _EPUB = Format("EPUB", "application/epub+zip", (".epub",), read_epub, binary=True)
 FORMATS: tuple[Format, ...] = (
     Format("Markdown", "text/markdown", (".md", ".markdown", ".mdown", ".mkd"), read_markdown),
@@ -80,6 +86,7 @@ FORMATS: tuple[Format, ...] = (
     _PPTX,
     _XLSX,
     _EPUB,
+    _MSG,
 )
 # The part that only this type of archive holds.
 _ARCHIVES = (
@@ -181,7 +188,9 @@ def _format(source: Source, limits: Limits) -> Format:
     if source.data.startswith(_OLE):
         if "EncryptedPackage".encode("utf-16-le") in source.data:
             raise Rejected("encrypted Office document: it needs a password; save a copy without one")
-        raise Rejected("an old binary Office file (.doc, .xls, .ppt, .msg); save it as DOCX or PDF")
+        if MARK in source.data:
+            return _MSG
+        raise Rejected("an old binary Office file (.doc, .xls, .ppt); save it as DOCX or PDF")
     if foreign := next((name for magic, name in _FOREIGN if source.data.startswith(magic)), None):
         raise Rejected(f"not a document but {foreign}: unpack it, save it as DOCX or PDF, or leave it out")
     if not source.suffix and _is_utf8(source.data):

@@ -10,6 +10,7 @@ import pptx
 from reportlab.pdfgen.canvas import Canvas
 
 from tests.corpus.hostile import saved, zipped
+from tests.corpus.outlook_file import msg
 
 SECTIONS, PARAGRAPHS = 6, 8
 
@@ -138,6 +139,7 @@ def samples() -> dict[str, bytes]:
         "suite.jsonl": suite,
         "a.json": export(),
         "a.eml": message(),
+        "a.msg": msg("Outlook", "\n\n".join(p for _, ps in outline("Outlook") for p in ps), "mara@example.org"),
         "a.vtt": captions(),
         "a.pdf": pdf(),
         "a.docx": word(),
