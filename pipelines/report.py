@@ -59,10 +59,13 @@ def rejects_text(home: Home) -> str:
     """Returns the sources that could not be read, with their reasons, the first 20."""
     build = staged(home) if staged(home).manifest else published(home)
     assert build is not None
-    rows = build.tables(["rejects"])["rejects"]
-    lines = [f"rejected: {r['uri']}: {r['reason']}" for r in rows.head(_SHOWN).to_dicts()]
-    more = [f"… and {rows.height - _SHOWN} more"] if rows.height > _SHOWN else []
-    return "\n".join(lines + more)
+    lines = [
+        f"rejected: {name}/{r['uri']}: {r['reason']}"
+        for name in build.collections
+        for r in build.table(name, "rejects").to_dicts()
+    ]
+    more = [f"… and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
+    return "\n".join([*lines[:_SHOWN], *more])
 
 
 def dry_run(home: Home, corpora: list[Path] | None, only: list[str] | None) -> dict[str, Any]:
