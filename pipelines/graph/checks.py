@@ -7,7 +7,7 @@ import numpy as np
 
 from pipelines.graph import cypher
 from pipelines.graph.connect import Connection
-from pipelines.graph.load import count_rows
+from pipelines.graph.counts import count_rows, edge_counts, parse_counts
 from pipelines.graph.model import DIMENSIONS, EDGES, KEYS, vector_label
 from pipelines.graph.schema import MIGRATIONS
 
@@ -32,10 +32,9 @@ def check_graph(connection: Connection, home: str, expected: Mapping[str, int] |
     number, space = served[0]["number"], served[0]["space"]
     found = _counts(connection, home, number, expected)
     found += _indexes(connection, vector_label(space))
-    ends = [e for e in EDGES.values() if {"Collection", "User"}.isdisjoint((e.source, e.target))]
-    for edge in ends:
-        if crossing := connection.read(cypher.CROSSING[edge.name], home=home, number=number)[0]["n"]:
-            found.append(f"scope: {crossing} of {edge.name} lead into another scope")
+    for name, crossing in edge_counts(connection, cypher.CROSSING, home, number).items():
+        if crossing:
+            found.append(f"scope: {crossing} of {name} lead into another scope")
     for statement, told in (
         (cypher.CHAINS_WITHOUT_ONE_LATEST, "neither latest nor superseded"),
         (cypher.RETIRED_AND_LATEST, "superseded, and latest as well"),
@@ -58,8 +57,7 @@ def check_latency(ask: Callable[[int], object], questions: int = _TIMED) -> list
 
 def _counts(connection: Connection, home: str, number: int, expected: Mapping[str, int] | None) -> list[str]:
     if expected is None:
-        told = connection.read(cypher.BUILD, home=home, number=number)[0]["told"]["counts"]
-        expected = {n: int(c) for n, c in (line.rsplit(" ", 1) for line in told)}
+        expected = parse_counts(connection.read(cypher.BUILD, home=home, number=number)[0]["told"]["counts"])
     held = count_rows(connection, home, number)
     return [
         f"counts: {held[n]} of {n}, the build has {expected.get(n, 0)}"

@@ -3,7 +3,7 @@
 import logging
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,17 +54,17 @@ class Connection:
         """Runs a read, tried again on transient errors, and returns its records."""
         return self._execute(statement, values, neo4j.RoutingControl.READ)
 
-    def read_all(self, statements: Sequence[str], values: dict[str, Any]) -> list[list[neo4j.Record]]:
-        """Runs reads one after the other, each on its own, and returns their records; tried again on transient errors.
+    def ask(self, statement: str, values: dict[str, Any]) -> list[neo4j.Record]:
+        """Runs a read and returns its records; tried again on transient errors.
 
-        One round trip each: an explicit transaction would cost another.
+        One round trip: `read`, in a transaction, takes another.
         """
 
-        def run() -> list[list[neo4j.Record]]:
+        def run() -> list[neo4j.Record]:
             for attempt in range(_TRIES):
                 try:
                     with self.driver.session(database=self.database, default_access_mode=neo4j.READ_ACCESS) as session:
-                        return [list(session.run(s, values)) for s in statements]
+                        return list(session.run(statement, values))
                 except (Neo4jError, DriverError) as e:
                     if attempt == _TRIES - 1 or not e.is_retryable():
                         raise

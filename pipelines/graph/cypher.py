@@ -175,28 +175,27 @@ CLOSE_EDGES = {n: f"{_ONCE} {m} SET r.until = $number, r.home_id = $home{_COUNTE
 REOPEN_EDGES = {n: f"{_ONCE} {m} REMOVE r.until, r.home_id{_COUNTED}" for n, m in _MATCH_EDGE.items()}
 DELETE_EDGES = {n: f"{_ONCE} {m} DELETE r{_COUNTED}" for n, m in _MATCH_EDGE.items()}
 
-# Counting and checking
-COUNT_NODES = {
-    label: f"""
-MATCH (n:{label} {{home_id: $home}})
-WHERE n.{key} IS NOT NULL AND n.since <= $number AND n.until > $number RETURN count(*) AS n"""
+# Counting and checking: one statement each, for making a plan takes longer than counting
+COUNT_NODES = "\nUNION ALL\n".join(
+    f"MATCH (n:{label} {{home_id: $home}}) WHERE n.{key} IS NOT NULL AND n.since <= $number AND n.until > $number "
+    f"RETURN '{label}' AS name, count(*) AS n"
     for label, key in KEYS.items()
-}
+)
 _SHOWN = """a.since <= $number AND a.until > $number AND b.since <= $number AND b.until > $number
   AND r.since <= $number AND (r.until IS NULL OR r.until > $number)"""
-COUNT_EDGES = {
-    name: f"""
-MATCH {_ends(e, *_at_anchor(e, " {home_id: $home}"))}
-WHERE {_anchor(e)[0]}.{_anchor(e)[1]} IS NOT NULL AND {_SHOWN} RETURN count(*) AS n"""
-    for name, e in EDGES.items()
-}
-CROSSING = {
-    name: f"""
-MATCH {_ends(e, *_at_anchor(e, " {home_id: $home}"))}
-WHERE {_anchor(e)[0]}.{_anchor(e)[1]} IS NOT NULL AND {_SHOWN}
-  AND (a.home_id <> b.home_id OR a.collection <> b.collection OR a.user_id <> b.user_id) RETURN count(*) AS n"""
-    for name, e in EDGES.items()
-}
+
+
+def _over_edges(told: str) -> str:
+    return "\nUNION ALL\n".join(
+        f"""MATCH (a:{source} {{home_id: $home}})-[r]->(b) WHERE a.{KEYS[source]} IS NOT NULL AND {_SHOWN}
+WITH type(r) AS type, labels(b) AS ends, {told} AS n RETURN '{source}' AS source, type, ends, n"""
+        for source in sorted({e.source for e in EDGES.values()})
+    )
+
+
+COUNT_EDGES = _over_edges("count(*)")
+CROSSING = _over_edges("""sum(
+  CASE WHEN a.home_id <> b.home_id OR a.collection <> b.collection OR a.user_id <> b.user_id THEN 1 ELSE 0 END)""")
 CHAINS_WITHOUT_ONE_LATEST = """
 MATCH (newest:Memory {home_id: $home}) WHERE newest.memory_id IS NOT NULL
   AND newest.since <= $number AND newest.until > $number AND NOT newest.is_latest
@@ -223,6 +222,14 @@ RETURN n {{.*, embedding: null, key: null}} AS told"""
 # Queries
 _VISIBLE = "m.since <= $number AND m.until > $number"
 _SCOPE = "{home_id: $home, collection: $collection, user_id: $user}"
+
+
+def _while_kept(found: str) -> str:
+    """Ends a read: collecting is a barrier, so that whether the number is kept is looked up after all was read."""
+    return f"""WITH collect({found}) AS found
+OPTIONAL MATCH (h:Home {{home_id: $home}}) RETURN found, coalesce(h.oldest <= $number, false) AS kept"""
+
+
 SERVED = """
 MATCH (h:Home {home_id: $home}) WHERE h.published > 0
 MATCH (b:Build {home_id: $home, number: h.published})
@@ -234,12 +241,9 @@ RETURN s.data AS data, s.buckets AS buckets"""
 POSTINGS = """
 MATCH (p:Postings {home_id: $home}) WHERE p.postings_id IN $ids AND p.since <= $number AND p.until > $number
 RETURN p.postings_id AS id, p.data AS data"""
-SCOPE_VECTORS = f"""
-CYPHER 25 MATCH (m:Memory {_SCOPE}) WHERE m.is_latest IS NOT NULL AND {_VISIBLE}
-RETURN m.memory_id AS id, vector(m.embedding, {DIMENSIONS}, FLOAT32) AS vector
-UNION ALL
-MATCH (m:Window {_SCOPE}) WHERE {_VISIBLE}
-RETURN m.memory_id AS id, vector(m.embedding, {DIMENSIONS}, FLOAT32) AS vector"""
+BLOCKS = """
+MATCH (b:VectorBlock {home_id: $home}) WHERE b.block_id IN $ids AND b.since <= $number AND b.until > $number
+RETURN b.block_id AS id, b.data AS data"""
 # Each filter's condition; its value is bound under the filter's name, but for those whose name means a load number.
 CONDITIONS = {
     "project": "m.project_id = $project",
@@ -259,14 +263,15 @@ LATEST = "m.is_latest = true"
 def candidates(conditions: tuple[str, ...]) -> str:
     """Returns the statement that finds the ids of a scope's memories that pass some of `CONDITIONS`."""
     told = " AND ".join((_VISIBLE, "m.is_latest IS NOT NULL", *conditions))
-    return f"MATCH (m:Memory {_SCOPE}) WHERE {told} RETURN collect(m.memory_id) AS ids"
+    return f"MATCH (m:Memory {_SCOPE}) WHERE {told} {_while_kept('m.memory_id')}"
 
 
 _COSINES = """
 WITH m, CASE WHEN m.windows = 0 THEN [] ELSE
   COLLECT { MATCH (w:Window)-[:WINDOW_OF]->(m) RETURN vector.similarity.cosine(w.embedding, $vector) } END AS others
-RETURN m.memory_id AS id, reduce(best = vector.similarity.cosine(m.embedding, $vector), s IN others |
-  CASE WHEN s > best THEN s ELSE best END) * 2 - 1 AS cosine"""
+WITH m.memory_id AS id, reduce(best = vector.similarity.cosine(m.embedding, $vector), s IN others |
+  CASE WHEN s > best THEN s ELSE best END) * 2 - 1 AS cosine
+""" + _while_kept("[id, cosine]")
 
 
 def nearest(label: str, conditions: tuple[str, ...]) -> str:
@@ -326,7 +331,7 @@ CALL (s) {{
   RETURN e.name AS kind, null AS newer, [m IN sharing WHERE m <> s AND {fits} | m.memory_id] AS targets,
     toFloat(size(sharing)) AS weight, e.entity_id AS via
 }}
-RETURN asked, kind, newer, targets, weight, via"""
+{_while_kept("[asked, kind, newer, targets, weight, via]")}"""
 
 
 MEMORIES = f"""{_FROM}
@@ -334,12 +339,15 @@ OPTIONAL MATCH (s)-[f:FROM]->(d:Document)<-[:REVISION_OF]-(v:Revision)
 WHERE {_LIVE.format("f")} AND v.since <= $number AND v.until > $number AND d.since <= $number AND d.until > $number
   AND s.memory_id IN v.memory_ids
 WITH s, d, v, [i IN range(0, size(v.memory_ids) - 1) WHERE v.memory_ids[i] = s.memory_id][0] AS at
-RETURN s {{.*, embedding: null}} AS memory, v {{.document_id, uri: d.uri, document_title: v.title,
-  ordinal: v.ordinals[at], page: v.pages[at], char_start: v.starts[at], char_end: v.ends[at]}} AS source"""
+WITH s {{.*, embedding: null}} AS memory, v {{.document_id, uri: d.uri, document_title: v.title,
+  ordinal: v.ordinals[at], page: v.pages[at], char_start: v.starts[at], char_end: v.ends[at]}} AS source,
+  EXISTS {{ (s)-[:SUPERSEDES]->() }} AS newer
+{_while_kept("[memory, source, newer]")}"""
 HISTORY = """
 UNWIND $ids AS asked
 MATCH (s:Memory {home_id: $home, memory_id: asked})
 WHERE s.collection = $collection AND s.user_id = $user AND s.since <= $number AND s.until > $number
 MATCH (s) ((a)-[r:SUPERSEDES]->(b) WHERE r.since <= $number AND (r.until IS NULL OR r.until > $number)
   AND b.since <= $number AND b.until > $number)+ (older:Memory)
-RETURN asked AS id, collect(DISTINCT older.memory_id) AS older"""
+WITH asked, collect(DISTINCT older.memory_id) AS older
+""" + _while_kept("[asked, older]")

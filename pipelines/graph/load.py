@@ -5,41 +5,43 @@ key, and only the difference is written under the next number, which no reader l
 published number. An interrupted load is continued by the next: what it wrote is found in the same listing.
 """
 
+import json
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import neo4j
-import numpy as np
 import polars as pl
-from neo4j.exceptions import DriverError, IncompleteCommit, Neo4jError
-from neo4j.vector import Vector
+from neo4j.exceptions import DriverError, Neo4jError
 
+from pipelines.code import code_hash
 from pipelines.errors import ComponentFailed, PalimpsestError
 from pipelines.graph import cypher
 from pipelines.graph.connect import Connection, told_plainly
+from pipelines.graph.counts import count_lines, count_rows, parse_counts
 from pipelines.graph.model import EDGES, KEYS, OPEN, TYPES, vector_label
 from pipelines.graph.rows import READ, GraphRows, graph_rows
 from pipelines.graph.schema import make_vector_index, migrate, vector_indexes
-from pipelines.progress import progress, say
+from pipelines.graph.write import Writer, ahead, with_blocks, with_vectors
+from pipelines.progress import progress
 from pipelines.store.builds import Build
-from pipelines.store.files import read_json, write_json
+from pipelines.store.files import file_hash, read_json, write_json
 from pipelines.store.home import Home
 from pipelines.store.ids import content_id
 from pipelines.store.index import VectorLookup
 
 _BATCH_NODES = 1000
-_BATCH_LARGE = 50  # rows that hold packed bytes
+_BATCH_LARGE = {"ScopeStats": 50, "Postings": 50, "Revision": 50, "VectorBlock": 16}  # rows that hold packed bytes
 _BATCH_EDGES = 5000
 _BATCH_SWEEP = 5000
 _LOCK_WAIT_S = 5.0
 _LOCKED = ("LockClientStopped", "Terminated", "Timeout", "TimedOut")
 _VECTORS = ("Memory", "Window")
-_LARGE = ("ScopeStats", "Postings", "Revision")
 
 
 Tell = Callable[[str], object]
@@ -94,9 +96,25 @@ def load_graph(
     from pipelines.stages import embedding_store, store_name
 
     store = embedding_store(home)
-    return load_tables(
-        home_id(home), build.tables(READ), store.vectors, build.index, store_name(), connection, keep_previous, tell
-    )
+    source = Source(partial(build.tables, READ), build.index, _fingerprint(build))
+    load = _Load(home_id(home), connection, keep_previous, tell)
+    return told_plainly(lambda: load.run(source, store.vectors, store_name()), connection.uri)
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where rows come from; `fingerprint` stands for all of their contents, empty where that is not known."""
+
+    tables: Callable[[], Mapping[str, pl.DataFrame]]
+    index: Path
+    fingerprint: str = ""
+
+
+def _fingerprint(build: Build) -> str:
+    """Returns a hash of the tables' bytes, and of the code that makes rows of them."""
+    paths = [build.table_path(c, t) for c in build.collections for t in READ]
+    hashes = [f"{p.parent.name}/{p.stem} {file_hash(p)}" for p in paths if p.exists()]
+    return content_id(code_hash(["pipelines.graph.rows", "pipelines.store.index"]), *hashes)
 
 
 def load_tables(
@@ -119,39 +137,38 @@ def load_tables(
         PalimpsestError: another load of this home is running, or the server refuses.
         ComponentFailed: the server went away, or the build's index is missing; run again.
     """
-    return told_plainly(
-        lambda: _Load(home, connection, keep_previous, tell).run(tables, vectors, index, model), connection.uri
-    )
+    load = _Load(home, connection, keep_previous, tell)
+    return told_plainly(lambda: load.run(Source(lambda: tables, index), vectors, model), connection.uri)
 
 
 class _Load:
     def __init__(self, home: str, connection: Connection, keep_previous: bool, tell: Tell):
         self._home, self._connection, self._keep, self._tell = home, connection, keep_previous, tell
-        self._token = secrets.token_hex(8)
-        self._batch = 0
-        self._published = self._oldest = 0
+        self._writer = Writer(connection, home)
+        self._oldest = 0
         self.stats = LoadStats()
 
-    def run(self, tables: Mapping[str, pl.DataFrame], vectors: VectorLookup, index: Path, model: str) -> LoadStats:
+    def run(self, source: "Source", vectors: VectorLookup, model: str) -> LoadStats:
         """Does the whole load."""
         started = time.perf_counter()
         space = f"{self._home}_{content_id('space', model)}"
         label = vector_label(space)
         self._timed("schema", lambda: migrate(self._connection))
-        meta = _meta(index)
-        rows = self._timed("rows", lambda: graph_rows(tables, vectors, index, model))
-        self.stats.nodes = {n: rows.nodes[n].height for n in rows.nodes}
-        self.stats.relationships = {n: f.height for n, f in rows.edges.items()}
-        told = meta | {"digest": rows.digest, "space": space, "counts": _lines(rows.counts),
-                       "scopes": ["\x1f".join(s) for s in rows.scopes]}  # fmt: skip
+        told = _meta(source.index) | {"fingerprint": source.fingerprint, "space": space}
         with self._connection.session() as lock:
             holding = self._take_lock(lock)
             try:
                 self._begin()
-                if not self._timed("compare", lambda: self._unchanged(rows, told)):
-                    self._write(rows, vectors, label, told)
+                if not self._timed("compare", lambda: self._same(told)):
+                    rows = self._timed("rows", lambda: graph_rows(source.tables(), vectors, source.index, model))
+                    told |= {"digest": rows.digest, "counts": count_lines(rows.counts),
+                             "scopes": ["\x1f".join(s) for s in rows.scopes]}  # fmt: skip
+                    self._count(rows.counts)
+                    if not self._timed("compare", lambda: self._unchanged(told)):
+                        self._write(rows, vectors, label, told)
             finally:
                 _release(holding)
+        self.stats.writes = self._writer.writes
         self.stats.seconds["total"] = time.perf_counter() - started
         return self.stats
 
@@ -160,9 +177,9 @@ class _Load:
         holding = session.begin_transaction(timeout=None)
         try:
             with self._connection.session() as probe, probe.begin_transaction(timeout=_LOCK_WAIT_S) as trial:
-                trial.run(cypher.TAKE_LOCK, home=self._home, token=self._token).consume()
+                trial.run(cypher.TAKE_LOCK, home=self._home, token=self._writer.token).consume()
                 trial.commit()
-            holding.run(cypher.TAKE_LOCK, home=self._home, token=self._token).consume()
+            holding.run(cypher.TAKE_LOCK, home=self._home, token=self._writer.token).consume()
         except Neo4jError as e:
             _release(holding)
             if any(word in (e.code or "") for word in _LOCKED):
@@ -173,24 +190,37 @@ class _Load:
         return holding
 
     def _begin(self) -> None:
-        told = self._connection.write(cypher.BEGIN_LOAD, home=self._home, token=self._token)[0]
-        self._published, self._oldest = told["published"], told["oldest"]
-        self._number = self._published + 1
+        told = self._connection.write(cypher.BEGIN_LOAD, home=self._home, token=self._writer.token)[0]
+        self._writer.published, self._oldest = told["published"], told["oldest"]
+        self._writer.number = self._writer.published + 1
 
-    def _unchanged(self, rows: GraphRows, told: dict[str, Any]) -> bool:
-        """Whether the server shows just this: by its own record of the build, and by counting what is there."""
-        found = self._connection.read(cypher.BUILD, home=self._home, number=self._published)
+    def _count(self, counts: Mapping[str, int]) -> None:
+        self.stats.nodes = {n: counts[n] for n in KEYS}
+        self.stats.relationships = {n: counts.get(n, 0) for n in EDGES}
+
+    def _same(self, told: dict[str, Any]) -> bool:
+        """Whether the server's record is of a build made of the very same tables: then no row need be made of them."""
+        found = self._connection.read(cypher.BUILD, home=self._home, number=self._writer.published)
         held = found[0]["told"] if found else {}
-        self.stats.number = self._published
-        if any(held.get(k) != told[k] for k in ("digest", "space", "counts")):
+        if not told["fingerprint"] or held.get("fingerprint") != told["fingerprint"] or not self._unchanged(told):
             return False
-        if count_rows(self._connection, self._home, self._published) != rows.counts | _absent(rows):
+        self._count(parse_counts(held["counts"]))
+        return True
+
+    def _unchanged(self, told: dict[str, Any]) -> bool:
+        """Whether the server shows just this: by its own record of the build, and by counting what is there."""
+        found = self._connection.read(cypher.BUILD, home=self._home, number=self._writer.published)
+        held = found[0]["told"] if found else {}
+        self.stats.number = self._writer.published
+        if any(held.get(k) != told[k] for k in ("digest", "space", "counts") if k in told):
             return False
-        if not self._keep and self._oldest < self._published:
-            self._sweep(self._published)
+        if count_rows(self._connection, self._home, self._writer.published) != parse_counts(held["counts"]):
+            return False
+        if not self._keep and self._oldest < self._writer.published:
+            self._sweep(self._writer.published)
         if any(held.get(k) != v for k, v in told.items()):
-            self._connection.write(cypher.RENAME_BUILD, home=self._home, number=self._published, told=told)
-        self._connection.write(cypher.END_LOAD, home=self._home, token=self._token)
+            self._connection.write(cypher.RENAME_BUILD, home=self._home, number=self._writer.published, told=told)
+        self._connection.write(cypher.END_LOAD, home=self._home, token=self._writer.token)
         return True
 
     def _write(self, rows: GraphRows, vectors: VectorLookup, label: str, told: dict[str, Any]) -> None:
@@ -204,51 +234,50 @@ class _Load:
                 self._timed("relationships", partial(self._edges, name, rows.edges.get(name), advance))
         self.stats.nodes_per_s = self.stats.created / seconds if seconds else 0.0
         self._timed("vector index", lambda: make_vector_index(self._connection, label))
-        oldest = self._published if self._keep and self._published else self._number
-        flipped = self._once(cypher.FLIP, number=self._number, oldest=oldest, told=told)
+        oldest = self._writer.published if self._keep and self._writer.published else self._writer.number
+        flipped = self._writer.once(cypher.FLIP, number=self._writer.number, oldest=oldest, told=told)
         if not flipped and not self._is_flipped(told):
             raise ComponentFailed("neo4j: another load of this home took over; run again")
-        self.stats.number = self._number
+        self.stats.number = self._writer.number
         self._timed("sweep", lambda: self._sweep(oldest))
-        self._connection.write(cypher.END_LOAD, home=self._home, token=self._token)
+        self._connection.write(cypher.END_LOAD, home=self._home, token=self._writer.token)
 
     def _nodes(
         self, label: str, rows: GraphRows, vectors: VectorLookup, space: str, advance: Callable[[int], None]
     ) -> float:
         """Brings the nodes of one label to what the build says; returns the seconds that creating took."""
         frame = rows.nodes[label]
-        held = self._listed(cypher.LIST_NODES[label])
+        held = self._writer.listed(cypher.LIST_NODES[label])
         wanted = set(frame["key"].to_list())
         have: set[int] = set()
         delete, close, reopen = [], [], []
         for row in held:
             if row["key"] in wanted:
                 have.add(row["key"])
-                if row["since"] < self._number and row["until"] != OPEN:
+                if row["since"] < self._writer.number and row["until"] != OPEN:
                     reopen.append(row)
-            elif row["since"] == self._number:
+            elif row["since"] == self._writer.number:
                 delete.append(row)
             elif row["until"] == OPEN:
                 close.append(row)
-        size = _BATCH_LARGE if label in _LARGE else _BATCH_NODES
-        self._apply(cypher.DELETE_NODES[label], delete, _BATCH_NODES)
-        self._apply(cypher.SET_UNTIL[label], close, _BATCH_NODES, until=self._number)
-        self._apply(cypher.SET_UNTIL[label], reopen, _BATCH_NODES, until=OPEN)
+        size = _BATCH_LARGE.get(label, _BATCH_NODES)
+        self._writer.apply(cypher.DELETE_NODES[label], delete, _BATCH_NODES)
+        self._writer.apply(cypher.SET_UNTIL[label], close, _BATCH_NODES, until=self._writer.number)
+        self._writer.apply(cypher.SET_UNTIL[label], reopen, _BATCH_NODES, until=OPEN)
         new = frame.filter(~pl.col("key").is_in(list(have))) if have else frame
         started = time.perf_counter()
         advance(len(have))
-        for part in new.iter_slices(size):
-            if label in _VECTORS:
-                self._once(cypher.create_vector_nodes(label, space), rows=_with_vectors(part, vectors), open=OPEN)
-            else:
-                self._once(cypher.CREATE_NODES[label], rows=part.drop("id").to_dicts(), open=OPEN)
-            advance(part.height)
+        statement = cypher.create_vector_nodes(label, space) if label in _VECTORS else cypher.CREATE_NODES[label]
+        make = with_vectors if label in _VECTORS else with_blocks if label == "VectorBlock" else _plain
+        for batch in ahead(make(part, vectors) for part in new.iter_slices(size)):
+            self._writer.once(statement, rows=batch, open=OPEN)
+            advance(len(batch))
         self.stats.created += new.height
-        self.stats.writes += new.height
+        self._writer.writes += new.height
         return time.perf_counter() - started
 
     def _edges(self, name: str, frame: pl.DataFrame | None, advance: Callable[[int], None]) -> None:
-        held = self._listed(cypher.LIST_EDGES[name])
+        held = self._writer.listed(cypher.LIST_EDGES[name])
         wanted = set(frame["key"].to_list()) if frame is not None else set()
         have: set[int] = set()
         delete, close, reopen = [], [], []
@@ -258,65 +287,29 @@ class _Load:
                 have.add(row["key"])
                 if closed:
                     reopen.append(row)
-            elif row["since"] == self._number:
+            elif row["since"] == self._writer.number:
                 delete.append(row)
             elif not closed:
                 close.append(row)
         for statement, found in (
             (cypher.DELETE_EDGES[name], delete), (cypher.CLOSE_EDGES[name], close), (cypher.REOPEN_EDGES[name], reopen),
         ):  # fmt: skip
-            self._apply(statement, found, _BATCH_EDGES)
+            self._writer.apply(statement, found, _BATCH_EDGES)
         if frame is None:
             return
         new = frame.filter(~pl.col("key").is_in(list(have))) if have else frame
         advance(len(have))
         properties = [c for c in frame.columns if c not in ("a", "b", "id")]
-        for part in new.iter_slices(_BATCH_EDGES):
-            batch = part.select("a", "b", pl.struct(properties).alias("told")).to_dicts()
-            made = self._once(cypher.CREATE_EDGES[name], rows=batch)
+        told = new.select("a", "b", pl.struct(properties).alias("told"))
+        for batch in ahead(part.to_dicts() for part in told.iter_slices(_BATCH_EDGES)):
+            made = self._writer.once(cypher.CREATE_EDGES[name], rows=batch)
             if made not in (None, len(batch)):
                 raise ComponentFailed(f"neo4j: {made} of {len(batch)} {name} could be made; run again")
-            advance(part.height)
-        self.stats.writes += new.height
-
-    def _listed(self, statement: str) -> list[dict[str, Any]]:
-        with self._connection.session() as session:
-            return session.execute_read(
-                lambda tx: tx.run(statement, home=self._home, published=self._published, number=self._number).data()
-            )
-
-    def _apply(self, statement: str, rows: Sequence[dict[str, Any]], size: int, **values: Any) -> None:
-        for start in range(0, len(rows), size):
-            found = self._once(statement, rows=list(rows[start : start + size]), **values)
-            self.stats.writes += found or 0
-
-    def _once(self, statement: str, **values: Any) -> int | None:
-        """Runs a batch exactly once, with back-off on errors that pass; returns its count, None where it had been run.
-
-        Raises:
-            ComponentFailed: another load of this home took over.
-        """
-        self._batch += 1
-        told = {"home": self._home, "token": self._token, "batch": self._batch, "number": self._number} | values
-        try:
-            found = self._run(statement, told)
-        except IncompleteCommit:  # the driver does not try this one again, not knowing that batches may be
-            say("neo4j: gone while it committed; trying again")
-            found = self._run(statement, told)
-        if found and found[0]["n"]:
-            return int(found[0]["n"])
-        if statement is cypher.FLIP:
-            return 0
-        state = self._connection.read(cypher.BATCH_DONE, home=self._home, token=self._token, batch=self._batch)
-        if not state:
-            raise ComponentFailed("neo4j: another load of this home took over; run again")
-        return None if state[0]["done"] else 0
-
-    def _run(self, statement: str, told: dict[str, Any]) -> list[neo4j.Record]:
-        return self._connection.driver.execute_query(statement, told, database_=self._connection.database).records
+            advance(len(batch))
+        self._writer.writes += new.height
 
     def _is_flipped(self, told: dict[str, Any]) -> bool:
-        found = self._connection.read(cypher.BUILD, home=self._home, number=self._number)
+        found = self._connection.read(cypher.BUILD, home=self._home, number=self._writer.number)
         return bool(found) and found[0]["told"].get("digest") == told["digest"]
 
     def _sweep(self, oldest: int) -> None:
@@ -325,10 +318,10 @@ class _Load:
         values = {"home": self._home, "oldest": oldest, "limit": _BATCH_SWEEP}
         for name in KEYS:
             while (told := self._connection.write(cypher.SWEEP_NODES[name], **values)[0])["nodes"]:
-                self.stats.writes += told["n"]
+                self._writer.writes += told["n"]
         for name in TYPES:
             while gone := self._connection.write(cypher.SWEEP_EDGES[name], **values)[0]["n"]:
-                self.stats.writes += gone
+                self._writer.writes += gone
         self._connection.write(cypher.DROP_BUILDS, home=self._home, oldest=oldest)
         spaces = self._connection.read(cypher.KEPT_SPACES, home=self._home)[0]["spaces"]
         for index in set(vector_indexes(self._connection, self._home)) - {vector_label(s) for s in spaces}:
@@ -339,8 +332,12 @@ class _Load:
         found = run()
         seconds = time.perf_counter() - started
         self.stats.seconds[part] = self.stats.seconds.get(part, 0.0) + seconds
-        self._tell(f"{part}: {seconds:.2f} s, {self.stats.writes} writes so far")
+        self._tell(f"{part}: {seconds:.2f} s, {self._writer.writes} writes so far")
         return found
+
+
+def _plain(part: pl.DataFrame, _: VectorLookup) -> list[dict[str, Any]]:
+    return part.drop("id").to_dicts()
 
 
 def _release(holding: neo4j.Transaction) -> None:
@@ -350,26 +347,8 @@ def _release(holding: neo4j.Transaction) -> None:
         return  # the server is gone, and the lock with it
 
 
-def count_rows(connection: Connection, home: str, number: int) -> dict[str, int]:
-    """Returns how many rows of each label and each kind of relationship the server shows under a number."""
-    statements = cypher.COUNT_NODES | cypher.COUNT_EDGES
-    return {n: int(connection.read(s, home=home, number=number)[0]["n"]) for n, s in statements.items()}
-
-
-def _absent(rows: GraphRows) -> dict[str, int]:
-    return {n: 0 for n in (*KEYS, *EDGES) if n not in rows.counts}
-
-
-def _lines(counts: Mapping[str, int]) -> list[str]:
-    return [f"{n} {c}" for n, c in sorted(counts.items())]
-
-
 def _meta(index: Path) -> dict[str, Any]:
     """Returns what readers need of the index's own record: the build's id and its collections, as JSON."""
-    import json
-
-    import duckdb
-
     if not index.is_file():
         raise ComponentFailed(f"neo4j: {index}: no such file; run palimpsest build, then load again")
     with duckdb.connect(str(index), read_only=True) as db:
@@ -379,9 +358,3 @@ def _meta(index: Path) -> dict[str, Any]:
         "strategies": json.loads(meta.get("strategies", "{}")),
     }
     return {"build_id": json.loads(meta["build_id"]), "collections": json.dumps(told, sort_keys=True)}
-
-
-def _with_vectors(part: pl.DataFrame, vectors: VectorLookup) -> list[dict[str, Any]]:
-    matrix = np.ascontiguousarray(vectors(part["text_hash"].to_list()), np.float32)
-    told = part.drop("id", "text_hash").to_dicts()
-    return [{"told": t, "vector": Vector.from_numpy(v)} for t, v in zip(told, matrix, strict=True)]

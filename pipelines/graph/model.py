@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 OPEN = 2**31 - 1  # `until` of what nothing has replaced yet
 DIMENSIONS = 384
-HELD_VECTORS = 4096  # a scope of at most so many memories is ranked exactly by its reader; above, by the vector index
+HELD_VECTORS = 200_000  # a scope of at most so many is ranked exactly by its reader (1.5 KiB each); above, by the index
 
 KEYS = {
     "Collection": "name",
@@ -19,6 +19,7 @@ KEYS = {
     "Window": "window_id",
     "ScopeStats": "scope_id",
     "Postings": "postings_id",
+    "VectorBlock": "block_id",
 }
 """Each label and the property that names a node of it; unique with home_id and since."""
 

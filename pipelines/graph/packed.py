@@ -10,6 +10,7 @@ from pipelines.graph.model import DIMENSIONS
 from pipelines.query.types import Moments
 
 _PER_BUCKET = 8192  # postings
+_PER_BLOCK = 512  # vectors
 _TRIANGLE = np.triu_indices(DIMENSIONS)
 
 
@@ -83,13 +84,30 @@ def vector_moments(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return mean, covariance / max(1, len(vectors))
 
 
+def blocks_for(vectors: int) -> int:
+    """Returns in how many blocks a scope's vectors are kept: a power of two, so that growth seldom moves them all."""
+    return 1 << max(0, -(-vectors // _PER_BLOCK) - 1).bit_length()
+
+
+def pack_block(counts: np.ndarray, vectors: np.ndarray) -> bytes:
+    """Returns the bytes of some memories' vectors: how many each has, shape (n,), and the vectors below each other."""
+    return np.array([len(counts)], "<i8").tobytes() + counts.astype("<i4").tobytes() + vectors.astype("<f4").tobytes()
+
+
+def unpack_block(data: bytes) -> tuple[np.ndarray, np.ndarray]:
+    """Reads what `pack_block` wrote."""
+    count = int(np.frombuffer(data, "<i8", 1)[0])
+    counts = np.frombuffer(data, "<i4", count, 8)
+    return counts, np.frombuffer(data, "<f4", -1, 8 + 4 * count).reshape(-1, DIMENSIONS)
+
+
 def buckets_for(postings: int) -> int:
     """Returns in how many buckets a scope's postings are kept."""
     return max(1, -(-postings // _PER_BUCKET))
 
 
 def bucket_of(term: str, buckets: int) -> int:
-    """Returns the bucket that holds a term."""
+    """Returns the bucket that holds a term, or the block that holds a memory id."""
     return zlib.crc32(term.encode("utf-8", "surrogatepass")) % buckets
 
 

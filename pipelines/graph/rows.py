@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -15,7 +16,14 @@ import polars as pl
 
 from pipelines.errors import ComponentFailed
 from pipelines.graph.model import EDGES, HELD_VECTORS, KEYS
-from pipelines.graph.packed import ScopeStats, buckets_for, pack_postings, vector_moments
+from pipelines.graph.packed import (
+    ScopeStats,
+    blocks_for,
+    bucket_of,
+    buckets_for,
+    pack_postings,
+    vector_moments,
+)  # fmt: skip
 from pipelines.store.ids import content_id
 from pipelines.store.index import VectorLookup
 from pipelines.store.tables import empty
@@ -31,6 +39,10 @@ _MEMORY = (
     "observed_at", "valid_from", "valid_until", "is_latest", "superseded_by", "confidence", "importance", "tags",
     "token_count", "windows",
 )  # fmt: skip
+_BLOCK: dict[str, Any] = {
+    "collection": pl.String, "user_id": pl.String, "scope_id": pl.String, "block_id": pl.String,
+    "counts": pl.List(pl.Int64), "hashes": pl.List(pl.String),
+}  # fmt: skip
 _WINDOW = ("window_id", "memory_id", *_SCOPE, "is_latest")
 _SEPARATOR = "\x1f"
 
@@ -40,7 +52,8 @@ class GraphRows:
     """All rows of one build.
 
     Attributes:
-        nodes: by label; columns `id`, `key` and the properties; of Memory and Window also `text_hash`.
+        nodes: by label; columns `id`, `key` and the properties; of Memory and Window also `text_hash`, of VectorBlock
+            `counts` and `hashes`: the vectors themselves are looked up when they are written.
         edges: by name in `model.EDGES`; columns `a`, `b`, `id` (of the anchor), `key` and the properties.
         digest: of all keys.
         scopes: (collection, user) of every memory, sorted.
@@ -221,7 +234,7 @@ def _scope_rows(
         words = db.execute("SELECT scope, term, first, df FROM terms ORDER BY scope, term").fetchnumpy()
         postings = db.execute("SELECT row, score FROM postings ORDER BY rowid").fetchnumpy()
     at = np.asarray(words["scope"])
-    stats, packed = [], []
+    stats, packed, blocks = [], [], []
     for (collection, user), mine in memories.group_by(_SCOPE, maintain_order=True):
         number, first_row, size = ranges.get((collection, user), (-1, 0, 0))
         if size != mine.height:
@@ -242,11 +255,29 @@ def _scope_rows(
             about | {"postings_id": f"{scope_id}:{b}", "data": bytes_}
             for b, bytes_ in pack_postings(terms, df, rows, np.asarray(postings["score"][held], np.float32))
         ]
+        if mine.height + beyond.height <= HELD_VECTORS:
+            blocks += [about | block for block in _blocks(scope_id, mine, beyond)]
     texts = {"collection": pl.String, "user_id": pl.String, "scope_id": pl.String, "data": pl.Binary}
     return {
         "ScopeStats": pl.DataFrame(stats, schema=texts | {"buckets": pl.Int64, "size": pl.Int64}),
         "Postings": pl.DataFrame(packed, schema=texts | {"postings_id": pl.String}),
+        "VectorBlock": pl.DataFrame(blocks, schema=_BLOCK),
     }
+
+
+def _blocks(scope_id: str, mine: pl.DataFrame, beyond: pl.DataFrame) -> list[dict[str, Any]]:
+    """Returns the rows of a scope's blocks: memories by id, the windows of each after its first vector."""
+    count = blocks_for(mine.height + beyond.height)
+    held = pl.concat([mine.select("memory_id", "text_hash"), beyond.select("memory_id", "text_hash")])
+    number = [bucket_of(i, count) for i in held["memory_id"]]
+    # The sort is stable: of one memory the first vector stays first.
+    held = held.with_columns(pl.Series("block", number)).sort("block", "memory_id", maintain_order=True)
+    each = held.group_by("block", "memory_id", maintain_order=True).agg("text_hash", pl.len().alias("count"))
+    by_block = each.group_by("block", maintain_order=True).agg("count", "text_hash")
+    return [
+        {"block_id": f"{scope_id}:{b}", "counts": counts, "hashes": [h for hashes in lists for h in hashes]}
+        for b, counts, lists in by_block.rows()
+    ]
 
 
 def _stats(mine: pl.DataFrame, beyond: pl.DataFrame, vectors: VectorLookup) -> bytes:
@@ -262,9 +293,11 @@ def _stats(mine: pl.DataFrame, beyond: pl.DataFrame, vectors: VectorLookup) -> b
 def _keyed_nodes(label: str, frame: pl.DataFrame, space: str) -> pl.DataFrame:
     name = KEYS[label]
     frame = frame.sort(name)
-    hashed = frame.select(frame.columns) if "text_hash" not in frame.columns else frame.with_columns(
-        pl.col("text_hash") + pl.lit(space)
-    )  # fmt: skip
+    hashed = frame
+    if "text_hash" in frame.columns:
+        hashed = frame.with_columns(pl.col("text_hash") + pl.lit(space))
+    elif "hashes" in frame.columns:
+        hashed = frame.with_columns(pl.lit(space).alias("space"))
     return frame.with_columns(pl.col(name).alias("id"), _hashes(hashed, label).alias("key"))
 
 

@@ -1,8 +1,9 @@
 """The served backend: one build in a Neo4j server, by number; the same answers as the embedded one.
 
-A scope of a few thousand memories is ranked over its vectors, held by the reader: exact, and no slower than asking. Of
-a larger one the filtered vector index proposes and exact cosines decide; mean and deviation over all its candidates
-come from stored moments. Words score by the postings of the build. Hops, filters, history and citations are Cypher.
+A scope is ranked over its vectors, read as packed blocks and held by the reader: exact, and as fast as the embedded
+backend. Of a scope too large to hold the filtered vector index proposes and exact cosines decide; mean and deviation
+over all its candidates come from stored moments. Words score by the postings of the build. Hops, filters, history and
+citations are Cypher.
 """
 
 import json
@@ -15,8 +16,8 @@ import numpy as np
 from pipelines.errors import ComponentFailed, PalimpsestError
 from pipelines.graph import cypher
 from pipelines.graph.connect import Connection, connect
-from pipelines.graph.model import HELD_VECTORS, vector_label
-from pipelines.graph.packed import ScopeStats, bucket_of, unpack_postings
+from pipelines.graph.model import DIMENSIONS, HELD_VECTORS, vector_label
+from pipelines.graph.packed import ScopeStats, blocks_for, bucket_of, unpack_block, unpack_postings
 from pipelines.query.fusion import moments, standardise, top
 from pipelines.query.scope_cache import ByteCache, Postings, ScopeVectors
 from pipelines.query.scope_graph import WIDEST, telling
@@ -24,7 +25,7 @@ from pipelines.query.types import CollectionInfo, Filters, Link, Memory, Scope, 
 from pipelines.store.files import read_json
 from pipelines.store.ids import content_id
 
-CACHE_BYTES = 256 * 2**20
+CACHE_BYTES = 512 * 2**20
 _WIDE = 200  # the index alone misses a quarter of the best five; so many of its proposals miss none
 _WORDY = 100  # best by words, scored as well
 _BOUND = {"since": "observed_since", "until": "observed_until"}
@@ -116,9 +117,9 @@ class Neo4jBackend:
         found = self._read(
             scope, cypher.nearest(self._label, conditions), values, vector=vector.tolist(), ids=ids, wide=wide
         )
-        at = np.searchsorted(stats.ids[rows], np.array([r["id"] for r in found], dtype=object))
+        at = np.searchsorted(stats.ids[rows], np.array([i for i, _ in found], dtype=object))
         order = np.argsort(at)
-        return at[order], np.array([r["cosine"] for r in found])[order]
+        return at[order], np.array([cosine for _, cosine in found])[order]
 
     def scores(self, scope: Scope, vector: np.ndarray, terms: Sequence[str], ids: Sequence[str]) -> np.ndarray:
         """See Backend."""
@@ -153,14 +154,18 @@ class Neo4jBackend:
         if scope not in self._known or not ids:
             return {}
         found = self._read(scope, cypher.MEMORIES, {}, ids=sorted(set(ids)))
-        return {r["memory"]["memory_id"]: _memory(r["memory"], r["source"] or {}) for r in found}
+        for told, _, newer in found:
+            if not newer:
+                self._cache.put((scope, "replaced nothing", told["memory_id"]), _NOTHING)
+        return {told["memory_id"]: _memory(told, source or {}) for told, source, _ in found}
 
     def history(self, scope: Scope, ids: Sequence[str]) -> dict[str, list[Memory]]:
         """See Backend."""
-        if scope not in self._known or not ids:
+        asked = sorted({i for i in ids if self._cache.peek((scope, "replaced nothing", i)) is None})
+        if scope not in self._known or not asked:
             return {}
-        found = self._read(scope, cypher.HISTORY, {}, ids=sorted(set(ids)))
-        chains = {r["id"]: [o for o in r["older"] if o != r["id"]] for r in found}
+        found = self._read(scope, cypher.HISTORY, {}, ids=asked)
+        chains = {i: [o for o in older if o != i] for i, older in found}
         held = self.memories(scope, sorted({o for chain in chains.values() for o in chain}))
         return {i: sorted((held[o] for o in chain), key=_newest_first) for i, chain in chains.items() if chain}
 
@@ -172,20 +177,28 @@ class Neo4jBackend:
 
     def _read(self, scope: Scope, statement: str, values: dict[str, Any], **more: Any) -> list[Any]:
         """Returns what was read, if this build was still kept after reading it: sweeping tells before it begins."""
-        told = values | more | {"collection": scope.collection, "user": scope.user_id}
-        found, kept = self._connection.read_all(
-            (statement, cypher.STILL_KEPT), {"home": self._home, "number": self.number} | told
-        )
-        if not kept or not kept[0]["kept"]:
-            raise ComponentFailed(f"neo4j: build {self.build_id} is served no longer; refresh or open the reader again")
+        told = values | more | {"home": self._home, "collection": scope.collection, "user": scope.user_id}
+        found = self._connection.ask(statement, told | {"number": self.number})
+        self._kept(bool(found) and found[0]["kept"])
+        return list(found[0]["found"])
+
+    def _packed(self, statement: str, **values: Any) -> list[Any]:
+        """Returns what is too large to be collected; asks afterwards whether the build was still kept."""
+        told = {"home": self._home, "number": self.number} | values
+        found, kept = self._connection.ask(statement, told), self._connection.ask(cypher.STILL_KEPT, told)
+        self._kept(bool(kept) and kept[0]["kept"])
         return found
+
+    def _kept(self, kept: bool) -> None:
+        if not kept:
+            raise ComponentFailed(f"neo4j: build {self.build_id} is served no longer; refresh or open the reader again")
 
     def _stats(self, scope: Scope) -> ScopeStats:
         held: tuple[ScopeStats, int] = self._cache.get((scope, "stats"), lambda: self._load_stats(scope)).value
         return held[0]
 
     def _load_stats(self, scope: Scope) -> "_Sized":
-        found = self._read(scope, cypher.SCOPE_STATS, {}, scope_id=_scope_id(scope))[0]
+        found = self._packed(cypher.SCOPE_STATS, scope_id=_scope_id(scope))[0]
         stats = ScopeStats.unpack(bytes(found["data"]))
         return _Sized((stats, int(found["buckets"])), stats.nbytes)
 
@@ -196,7 +209,7 @@ class Neo4jBackend:
         if filters == Filters(history=True):
             return np.arange(len(stats.ids))
         conditions, values = _conditions(filters)
-        ids = self._read(scope, cypher.candidates(conditions), values)[0]["ids"]
+        ids = self._read(scope, cypher.candidates(conditions), values)
         return np.sort(np.searchsorted(stats.ids, np.array(ids, dtype=object)))
 
     def _cosines(self, scope: Scope, vector: np.ndarray, stats: ScopeStats, rows: np.ndarray) -> np.ndarray:
@@ -205,17 +218,23 @@ class Neo4jBackend:
             return held.cosines(vector)[rows] if len(rows) > len(stats.ids) // 4 else held.cosines_of(rows, vector)
         ids = stats.ids[rows].tolist()
         found = self._read(scope, cypher.COSINES, {}, vector=vector.tolist(), ids=ids)
-        told = {r["id"]: r["cosine"] for r in found}
+        told = dict(found)
         return np.array([told[i] for i in ids], np.float64)
 
     def _load_vectors(self, scope: Scope, stats: ScopeStats) -> ScopeVectors:
-        found = self._read(scope, cypher.SCOPE_VECTORS, {})
-        row = np.searchsorted(stats.ids, np.array([r["id"] for r in found], dtype=object))
-        order = np.argsort(row, kind="stable")
-        raw = b"".join(found[i]["vector"].raw() for i in order)
-        matrix = np.frombuffer(raw, ">f4").astype(np.float32).reshape(len(found), -1)
-        starts = np.searchsorted(row[order], np.arange(len(stats.ids)))
-        return ScopeVectors((matrix,), starts, len(found))
+        blocks = blocks_for(stats.vectors)
+        names = [f"{_scope_id(scope)}:{b}" for b in range(blocks)]
+        held = {r["id"]: unpack_block(bytes(r["data"])) for r in self._packed(cypher.BLOCKS, ids=names)}
+        block = np.array([bucket_of(i, blocks) for i in stats.ids])
+        counts = np.empty(len(stats.ids), np.int64)
+        for b in np.unique(block).tolist():
+            counts[block == b] = held[names[b]][0]
+        starts = np.cumsum(counts) - counts
+        matrix = np.empty((stats.vectors, DIMENSIONS), np.float32)
+        of_memory = np.repeat(block, counts)
+        for b in np.unique(block).tolist():
+            matrix[of_memory == b] = held[names[b]][1]
+        return ScopeVectors((matrix,), starts, stats.vectors)
 
     def _words(self, scope: Scope, terms: Sequence[str], stats: ScopeStats) -> np.ndarray:
         """Returns the BM25 sum of each local row; terms are added in their order, for sums of floats depend on it."""
@@ -230,7 +249,7 @@ class Neo4jBackend:
             buckets = self._cache.get((scope, "stats"), lambda: self._load_stats(scope)).value[1]
             ids = sorted({f"{_scope_id(scope)}:{bucket_of(t, buckets)}" for t in missing})
             found: dict[str, tuple[np.ndarray, np.ndarray]] = {}
-            for r in self._read(scope, cypher.POSTINGS, {}, ids=ids):
+            for r in self._packed(cypher.POSTINGS, ids=ids):
                 found |= unpack_postings(bytes(r["data"]))
             nothing = (np.zeros(0, np.int32), np.zeros(0, np.float32))
             for term in missing:
@@ -241,10 +260,13 @@ class Neo4jBackend:
 
 
 class _Sized:
-    """A value and the bytes it holds."""
+    """A value and the bytes it holds, the bookkeeping of one entry included."""
 
     def __init__(self, value: Any, nbytes: int):
         self.value, self.nbytes = value, nbytes
+
+
+_NOTHING = _Sized(True, 400)
 
 
 def open_neo4j(home: Path, connection: Connection | None = None) -> Neo4jBackend:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from pipelines.errors import ComponentFailed, PalimpsestError
-from pipelines.graph import load
+from pipelines.graph import load, write
 from pipelines.graph.checks import check_graph
 from pipelines.graph.connect import Connection, connect
 from pipelines.graph.server import ServerInfo, start_server, stop_server
@@ -31,7 +31,7 @@ class Crash(BaseException):
 
 def crash_after(batches: int, monkeypatch: pytest.MonkeyPatch, when: str) -> None:
     """Makes the next loads end before or just after a batch was committed."""
-    real: Callable[..., Any] = load._Load._once
+    real: Callable[..., Any] = write.Writer.once
     seen = 0
 
     def once(self: Any, statement: str, **values: Any) -> Any:
@@ -44,7 +44,7 @@ def crash_after(batches: int, monkeypatch: pytest.MonkeyPatch, when: str) -> Non
             raise Crash
         return done
 
-    monkeypatch.setattr(load._Load, "_once", once)
+    monkeypatch.setattr(write.Writer, "once", once)
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +103,7 @@ def test_a_server_stopped_in_the_middle_fails_plainly_and_the_next_load_finishes
     graph: Connection, server_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home, made = fresh_home(), make(tmp_path, "000001", count=200)
-    real: Callable[..., Any] = load._Load._once
+    real: Callable[..., Any] = write.Writer.once
 
     def once(self: Any, statement: str, **values: Any) -> Any:
         if self._batch == 6:
@@ -111,7 +111,7 @@ def test_a_server_stopped_in_the_middle_fails_plainly_and_the_next_load_finishes
         return real(self, statement, **values)
 
     with monkeypatch.context() as patch:
-        patch.setattr(load._Load, "_once", once)
+        patch.setattr(write.Writer, "once", once)
         with pytest.raises(ComponentFailed, match=r"no answer|run again"):
             made.load(home, graph)
     info = start_server(server_folder, heap="600m")

@@ -1,0 +1,91 @@
+"""Writing in batches: each is applied exactly once, whatever is tried again, and never after a later load began."""
+
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import neo4j
+import numpy as np
+import polars as pl
+from neo4j.exceptions import IncompleteCommit
+from neo4j.vector import Vector
+
+from pipelines.errors import ComponentFailed
+from pipelines.graph import cypher
+from pipelines.graph.connect import Connection
+from pipelines.graph.packed import pack_block
+from pipelines.progress import say
+from pipelines.store.index import VectorLookup
+
+_T = TypeVar("_T")
+
+
+class Writer:
+    """Writes one load's batches. `number` is what the load writes under, `writes` how many rows it wrote."""
+
+    def __init__(self, connection: Connection, home: str):
+        self._connection, self._home = connection, home
+        self.token = secrets.token_hex(8)
+        self.number = self.published = self._batch = self.writes = 0
+
+    def once(self, statement: str, **values: Any) -> int | None:
+        """Runs a batch exactly once, with back-off on errors that pass; returns its count, None where it had been run.
+
+        Raises:
+            ComponentFailed: another load of this home took over.
+        """
+        self._batch += 1
+        told = {"home": self._home, "token": self.token, "batch": self._batch, "number": self.number} | values
+        try:
+            found = self._run(statement, told)
+        except IncompleteCommit:  # the driver does not try this one again, not knowing that batches may be
+            say("neo4j: gone while it committed; trying again")
+            found = self._run(statement, told)
+        if found and found[0]["n"]:
+            return int(found[0]["n"])
+        if statement is cypher.FLIP:
+            return 0
+        state = self._connection.read(cypher.BATCH_DONE, home=self._home, token=self.token, batch=self._batch)
+        if not state:
+            raise ComponentFailed("neo4j: another load of this home took over; run again")
+        return None if state[0]["done"] else 0
+
+    def _run(self, statement: str, told: dict[str, Any]) -> list[neo4j.Record]:
+        return self._connection.driver.execute_query(statement, told, database_=self._connection.database).records
+
+    def apply(self, statement: str, rows: Sequence[dict[str, Any]], size: int, **values: Any) -> None:
+        """Runs a statement over rows that are there, `size` at a time."""
+        for start in range(0, len(rows), size):
+            self.writes += self.once(statement, rows=list(rows[start : start + size]), **values) or 0
+
+    def listed(self, statement: str) -> list[dict[str, Any]]:
+        """Returns what the server holds of a label or relationship."""
+        with self._connection.session() as session:
+            return session.execute_read(
+                lambda tx: tx.run(statement, home=self._home, published=self.published, number=self.number).data()
+            )
+
+
+def ahead(batches: Iterable[_T]) -> Iterator[_T]:
+    """Yields batches, each made while the one before is being written."""
+    iterator = iter(batches)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(next, iterator, None)
+        while (batch := waiting.result()) is not None:
+            waiting = pool.submit(next, iterator, None)
+            yield batch
+
+
+def with_vectors(part: pl.DataFrame, vectors: VectorLookup) -> list[dict[str, Any]]:
+    """Returns the parameters that make nodes with vectors."""
+    matrix = np.ascontiguousarray(vectors(part["text_hash"].to_list()), np.float32)
+    told = part.drop("id", "text_hash").to_dicts()
+    return [{"told": t, "vector": Vector.from_numpy(v)} for t, v in zip(told, matrix, strict=True)]
+
+
+def with_blocks(part: pl.DataFrame, vectors: VectorLookup) -> list[dict[str, Any]]:
+    """Returns the parameters that make blocks of vectors."""
+    told = part.drop("id", "counts", "hashes").to_dicts()
+    packed = zip(told, part["counts"].to_list(), part["hashes"].to_list(), strict=True)
+    return [t | {"data": pack_block(np.array(counts), vectors(hashes))} for t, counts, hashes in packed]
