@@ -26,7 +26,7 @@ from pipelines.store.files import read_json
 from pipelines.store.ids import content_id
 
 CACHE_BYTES = 512 * 2**20
-_WIDE = 200  # the index alone misses a quarter of the best five; so many of its proposals miss none
+_WIDE = 1000  # of 5 proposals a quarter to six tenths are right, of so many the best five: measured at 42,925 memories
 _WORDY = 100  # best by words, scored as well
 _BOUND = {"since": "observed_since", "until": "observed_until"}
 _TIMES = ("observed_at", "valid_from", "valid_until")
