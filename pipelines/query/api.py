@@ -20,6 +20,7 @@ from pipelines.query.words import query_terms
 
 MAX_CHARS = 100_000
 MAX_K = 1000
+STEPS = ("embed_ms", "seeds_ms", "expand_ms", "rank_ms", "read_ms", "pack_ms")
 
 When = dt.datetime | dt.date | str
 
@@ -34,7 +35,7 @@ class Results:
         packed_ids: the memories whose whole text the context holds.
         context_tokens: of the context, as the embedder counts them.
         folded: ids left out of the context, by the id of the memory that says the same.
-        timings: milliseconds of each step and `total_ms`.
+        timings: milliseconds of each of `STEPS`, over all scopes, and `total_ms`.
         strategy: what was run for each collection asked, `auto` resolved.
         build_id: the build that answered.
     """
@@ -170,7 +171,9 @@ class Reader:
         terms = query_terms(text)
         clock.lap("embed_ms")
         found = [
-            (s, c) for s in scopes for c in rank(backend, s, filters, vector, terms, weights[s], hops, max(SEEDS, k))
+            (s, c)
+            for s in scopes
+            for c in rank(backend, s, filters, vector, terms, weights[s], hops, max(SEEDS, k), clock.lap)
         ]
         best = sorted(found, key=lambda item: (-item[1].score, item[1].memory_id, item[0]))[:k]
         clock.lap("rank_ms")
@@ -239,11 +242,12 @@ def _open_backend(home: Path, name: str) -> Backend:
 class _Clock:
     def __init__(self, started: float):
         self._started = self._last = started
-        self.timings: dict[str, float] = {}
+        self.timings: dict[str, float] = dict.fromkeys(STEPS, 0.0)
 
     def lap(self, name: str) -> None:
         now = time.perf_counter()
-        self.timings[name], self._last = (now - self._last) * 1000, now
+        self.timings[name] += (now - self._last) * 1000
+        self._last = now
         self.timings["total_ms"] = (now - self._started) * 1000
 
 

@@ -1,6 +1,6 @@
 """Ranking, the same over every backend: fused seeds, then what links reach from the best of them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -51,6 +51,7 @@ def rank(
     weights: Weights,
     hops: int,
     n: int = SEEDS,
+    lap: Callable[[str], None] = lambda _: None,
 ) -> list[Candidate]:
     """Returns the candidates of one scope, best first, ties by id.
 
@@ -67,13 +68,17 @@ def rank(
         weights: of the strategy.
         hops: links to follow from the best seeds, 0 to 2.
         n: how many seeds.
+        lap: told the name of each step as it ends, for timings.
     """
     used = tuple(terms) if weights.words > 0 else ()
     seeds = backend.seeds(scope, filters, vector, used, weights.words / weights.vector, n)
+    lap("seeds_ms")
     found = _fused(seeds, seeds.ids, np.stack([seeds.vector, seeds.words], axis=1), weights)
     start = sorted(found.values(), key=_order)[:_FROM]
+    lap("rank_ms")
     for _ in range(hops if found and weights.links > 0 else 0):
         start = _expand(backend, scope, filters, vector, used, weights, seeds, found, start)
+    lap("expand_ms")
     return sorted(found.values(), key=_order)
 
 

@@ -43,6 +43,8 @@ def test_the_current_answer_comes_first_cited(reader, strategy):
     assert "replaced: (2024-01-01, until 2024-02-01) The launch is on Monday. [memory:m1]" in results.context
     assert results.packed_ids[0] == "m2" and results.context_tokens <= 1200
     assert results.timings["total_ms"] >= results.timings["embed_ms"] > 0
+    assert set(results.timings) == {*STEPS, "total_ms"}
+    assert sum(results.timings[s] for s in STEPS) == pytest.approx(results.timings["total_ms"])
     assert results.build_id == "000001" and results.strategy == ("hybrid" if strategy == "auto" else strategy)
 
 
