@@ -6,16 +6,15 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from eval.baseline import Baseline
-from eval.golden_run import GateRun, Hit
+from eval.golden_run import STALE, GateRun, Hit
 from eval.invariants import Violation
-from eval.metrics import MetricError
+from eval.metrics import MetricError, percentiles
 from eval.significance import ALPHA, MINIMUM_EFFECT, Comparison, compare_paired
 
 Status = Literal["passed", "failed", "unjudged"]
 
 BUDGET_MS = 400.0  # the product's promise
 TEAM_MS = 40.0  # the team's own bar: a warning
-STALE = "stale@5"
 # Metrics where less is a loss, in the order they are told.
 GATED = ("R@5", "nDCG@10", "packed_recall")
 ACCEPT = "`palimpsest baseline accept --why TEXT`"
@@ -58,6 +57,8 @@ class Decision:
     broken: tuple[Broken, ...] = ()
     queries: int = 0
     unanswerable: Mapping[str, float] = field(default_factory=dict)
+    quality: Mapping[str, float] = field(default_factory=dict)
+    steps_ms: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     run: GateRun | None = None
 
     @property
@@ -78,7 +79,9 @@ class Decision:
             "warnings": list(self.warnings), "queries": self.queries, "smallest_loss": self.smallest_loss,
             "metrics": {m: asdict(c) for m, c in self.metrics.items()}, "means": dict(self.means),
             STALE: None if self.stale is None else {"old": self.stale[0], "new": self.stale[1]},
-            "latency_ms": dict(self.latency_ms), "broken": [asdict(b) for b in self.broken],
+            "quality": dict(self.quality), "latency_ms": dict(self.latency_ms),
+            "steps_ms": {step: dict(told) for step, told in self.steps_ms.items()},
+            "broken": [asdict(b) for b in self.broken],
             "unanswerable": {"questions": len(self.unanswerable), "answered": sum(self.unanswerable.values())},
         }  # fmt: skip
 
@@ -141,10 +144,10 @@ def decide(
 ) -> Decision:
     """Decides whether the run's build may be published (decision 9, invariant 10).
 
-    Fails on: a violated invariant; a leak; a question that cannot be judged; nothing judged or answered; a value that
-    is missing or not a number; p95 over the absolute budget; no baseline; a significant loss of at least
-    `minimum_effect` in R@5, nDCG@10 or recall after packing; any rise of stale@5. Without a golden set only the
-    invariants are judged.
+    Fails on: a violated invariant; a leak; a citation that does not hold; a question that cannot be judged; nothing
+    judged or answered; a value that is missing or not a number; p95 over the absolute budget; no baseline; a
+    significant loss of at least `minimum_effect` in R@5, nDCG@10 or recall after packing; any rise of stale@5. Without
+    a golden set only the invariants are judged.
 
     Args:
         run: what the golden questions got; `GateRun(collection)` where there is no golden set.
@@ -158,6 +161,11 @@ def decide(
     """
     reasons = [f"invariant {v.invariant} ({v.name}): {v.message}: {', '.join(v.examples)}" for v in invariants]
     reasons += [f"leak: {leak}" for leak in run.leaks[:_SHOWN]] + list(run.errors)
+    if run.bad_citations:
+        reasons.append(
+            f"invariant 8 (citations): {len(run.bad_citations)} of {run.cited} quoted lines do not hold:"
+            f" {'; '.join(run.bad_citations[:3])}"
+        )
     if not has_golden:
         warning = f"no golden set (data/golden/{run.collection}.jsonl): only the invariants were checked"
         return Decision(run.collection, "failed" if reasons else "unjudged", tuple(reasons), (warning,))
@@ -167,6 +175,8 @@ def decide(
         "latency_ms": run.latency_ms,
         "queries": len(run.per_query),
         "unanswerable": run.unanswerable,
+        "quality": run.quality,
+        "steps_ms": {step: percentiles(values) for step, values in run.steps_ms.items() if values},
     }
     try:
         told["means"] = run.scores.mean

@@ -22,12 +22,25 @@ def decision_markdown(decision: "Decision", shown: int) -> str:
     if decision.latency_ms:
         told = ", ".join(f"{name} {value:.1f} ms" for name, value in decision.latency_ms.items())
         lines += [f"{decision.queries} questions judged; latency {told}.", ""]
-    if decision.unanswerable:
-        answered = sum(decision.unanswerable.values())
-        lines += [f"Unanswerable questions that got results: {answered:.0f} of {len(decision.unanswerable)}.", ""]
+    if decision.quality:
+        lines += [f"Beside the ranking: {', '.join(_quality(decision))}.", ""]
     if decision.broken:
         lines += _broken(decision, shown)
     return "\n".join(lines)
+
+
+_QUALITY = {
+    "current_fact_recall": "changed facts told as they are now {:.3f}",
+    "false_retirement": "still true but retired {:.3f}",
+    "duplicate_share": "repeats among the top five {:.3f}",
+    "citation_validity": "citations that hold {:.3f}",
+    "unanswerable_answered": "unanswerable questions that got results {:.3f}",
+    "leaks": "leaks {:.0f}",
+}
+
+
+def _quality(decision: "Decision") -> list[str]:
+    return [told.format(decision.quality[name]) for name, told in _QUALITY.items() if name in decision.quality]
 
 
 def _metrics(decision: "Decision") -> list[str]:

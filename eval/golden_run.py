@@ -7,12 +7,14 @@ from typing import Any, Protocol
 
 import polars as pl
 
+from eval.answers import Sources, check_citations, duplicate_share
 from eval.golden import GoldenError, Judged, Question, golden_hash, resolve
 from eval.metrics import Scores, evaluate, percentiles, summarise
 from pipelines.progress import tracked
 from pipelines.query.types import Scope
 
 TOP = 5
+STALE, DUPLICATES = f"stale@{TOP}", f"duplicates@{TOP}"
 DEPTH = 10
 DIGITS = 9  # of a value: a baseline's file holds as many, so that an equal run compares as equal
 BUDGET_TOKENS = 1200
@@ -42,12 +44,19 @@ class GateRun:
     """What one collection's golden questions got from one build.
 
     Attributes:
-        per_query: fractions for each answerable question: the library's measures, `stale@5` and `packed_recall`.
+        per_query: fractions for each answerable question: the library's measures, `stale@5`, `duplicates@5` and
+            `packed_recall`.
+        current: for each question about a fact that changed, the share of its needs that a latest memory among the top
+            five meets.
+        retired: for each question asked of now, the share of its needs that only retired memories could meet.
+        cited: lines quoted over all packed contexts.
+        bad_citations: what is wrong with those that do not hold, one line each; any of them fails the gate.
         results: the top results of every question.
         answered: how many answerable questions got a result at all.
         unanswerable: for each question without an answer, 1.0 where something was returned.
         leaks: results outside the question's scope, or of no memory of the build, one line each.
         latency_ms: p50, p95, p99 of whole searches, warmed up; empty where nothing was asked.
+        steps_ms: milliseconds of each step of the query path, a value a question.
         errors: why the questions could not be judged; any of them fails the gate.
         settings: strategy, budget_tokens, depth: two runs are comparable when these are equal.
     """
@@ -64,8 +73,13 @@ class GateRun:
     results: Mapping[str, Sequence[Hit]] = field(default_factory=dict)
     answered: int = 0
     unanswerable: Mapping[str, float] = field(default_factory=dict)
+    current: Mapping[str, float] = field(default_factory=dict)
+    retired: Mapping[str, float] = field(default_factory=dict)
+    cited: int = 0
+    bad_citations: Sequence[str] = ()
     leaks: Sequence[str] = ()
     latency_ms: Mapping[str, float] = field(default_factory=dict)
+    steps_ms: Mapping[str, Sequence[float]] = field(default_factory=dict)
     errors: Sequence[str] = ()
 
     @property
@@ -77,6 +91,24 @@ class GateRun:
         """
         return summarise(self.per_query)
 
+    @property
+    def quality(self) -> dict[str, float]:
+        """Fractions over the run beside the ranking's; one that nothing was asked for is left out.
+
+        current_fact_recall, false_retirement, duplicate_share, citation_validity, unanswerable_answered; and `leaks`,
+        a count.
+        """
+        duplicates = [v[DUPLICATES] for v in self.per_query.values() if DUPLICATES in v]
+        told = {
+            "current_fact_recall": list(self.current.values()),
+            "false_retirement": list(self.retired.values()),
+            "duplicate_share": duplicates,
+            "citation_validity": [0.0] * len(self.bad_citations) + [1.0] * (self.cited - len(self.bad_citations)),
+            "unanswerable_answered": list(self.unanswerable.values()),
+        }
+        shares = {name: round(sum(values) / len(values), DIGITS) for name, values in told.items() if values}
+        return shares | {"leaks": float(len(self.leaks))}
+
     def to_json(self) -> dict[str, Any]:
         """Returns the run as JSON values, to be kept with its build."""
         return asdict(self)
@@ -85,7 +117,7 @@ class GateRun:
     def from_json(raw: Mapping[str, Any]) -> "GateRun":
         """Returns the run that `to_json` told."""
         results = {q: tuple(Hit(**h) for h in hits) for q, hits in raw.get("results", {}).items()}
-        lists = {name: tuple(raw.get(name, ())) for name in ("leaks", "errors")}
+        lists = {name: tuple(raw.get(name, ())) for name in ("leaks", "errors", "bad_citations")}
         return GateRun(**{**raw, **lists, "results": results})
 
 
@@ -112,7 +144,7 @@ def run_golden(
     Args:
         reader: the build's reader.
         questions: the golden set, as `load_golden` gives it.
-        tables: documents, document_texts and memories of the build.
+        tables: documents, document_texts, memories and versions of the build.
         collection: name of the collection.
         default_user: user of the questions that name none.
         strategy: strategy of the searches.
@@ -133,13 +165,15 @@ def run_golden(
         judged = resolve(questions, tables, collection, default_user)
     except GoldenError as e:
         return GateRun(**told, errors=(str(e),))
-    known = _Known(tables, collection)
+    known, sources = _Known(tables, collection), Sources(tables)
     filters: dict[str, Any] = {"k": depth, "strategy": strategy, "budget_tokens": budget_tokens}
     warmed: set[str] = set()
     ranked: dict[str, list[tuple[str, float]]] = {}
     extra: dict[str, dict[str, float]] = {}
     results: dict[str, list[Hit]] = {}
     unanswerable, leaks, took_ms = {}, [], []
+    current, retired, cited, bad_citations = {}, {}, 0, []
+    steps_ms: dict[str, list[float]] = {}
     for item in tracked(judged, "ask", "questions"):
         question = item.question
         asked = filters | ({"as_of": question.as_of} if question.as_of else {})
@@ -149,20 +183,31 @@ def run_golden(
         start = clock()
         found = reader.search(question.question, Scope(collection, item.user_id), **asked)
         took_ms.append((clock() - start) * 1000)
+        for step, ms in found.timings.items():
+            steps_ms.setdefault(step, []).append(round(ms, 3))
         memories, packed = list(found.memories), [str(i) for i in found.packed_ids]
         ids = [str(m.memory_id) for m in memories]
         leaks += [
             f"question {question.id!r}: {why}" for i in sorted({*ids, *packed}) if (why := known.leak(i, item.user_id))
         ]
         results[question.id] = hits = [_hit(item, m, known) for m in memories[:TOP]]
+        lines, wrong = check_citations(found.context, sources)
+        cited += lines
+        bad_citations += [f"question {question.id!r}: {why}" for why in wrong]
         if not question.answerable:
             unanswerable[question.id] = float(bool(ids))
             continue
         ranked[question.id] = [(name, 0.0) for name in item.collapse(ids)]
         extra[question.id] = {
-            f"stale@{TOP}": sum(h.stale for h in hits) / len(hits) if hits else 0.0,
+            STALE: sum(h.stale for h in hits) / len(hits) if hits else 0.0,
+            DUPLICATES: duplicate_share(memories, found.folded, TOP),
             "packed_recall": item.covered(packed, found.context),
         }
+        if question.as_of is None:
+            retired[question.id] = sum(known.retired(ids) for ids in item.needs) / len(item.needs)
+        if question.as_of is None and question.stale:
+            latest = {str(m.memory_id) for m in memories[:TOP] if m.is_latest}
+            current[question.id] = sum(bool(ids & latest) for ids in item.needs) / len(item.needs)
     qrels = {j.question.id: j.qrels() for j in judged if j.question.answerable}
     scores = evaluate(ranked, qrels, LIBRARY_MEASURES).per_query if qrels else {}
     return GateRun(
@@ -171,8 +216,13 @@ def run_golden(
         results=results,
         answered=sum(bool(ranked[q]) for q in qrels),
         unanswerable=unanswerable,
+        current=current,
+        retired=retired,
+        cited=cited,
+        bad_citations=tuple(bad_citations),
         leaks=tuple(leaks),
         latency_ms=percentiles(took_ms) if took_ms else {},
+        steps_ms=steps_ms,
     )
 
 
@@ -191,6 +241,10 @@ class _Known:
         rows = tables["memories"].join(tables["documents"].select("document_id", "uri"), on="document_id", how="left")
         columns = ("memory_id", "collection", "user_id", "uri", "char_start", "char_end")
         self._rows = {row[0]: row[1:] for row in rows.select(columns).iter_rows()}
+        versions = tables.get("versions")
+        self._retired = (
+            frozenset() if versions is None else frozenset(versions.filter(~pl.col("is_latest"))["memory_id"])
+        )
 
     def leak(self, memory_id: str, user_id: str) -> str | None:
         """Returns why the memory must not have been returned to this user."""
@@ -200,6 +254,10 @@ class _Known:
         if (collection, owner) == (self._collection, user_id):
             return None
         return f"memory {memory_id} belongs to {collection}/{owner}"
+
+    def retired(self, memory_ids: frozenset[str]) -> bool:
+        """Returns whether every one of them was retired."""
+        return memory_ids <= self._retired
 
     def source(self, memory_id: str) -> str:
         """Returns `uri:start-end`."""

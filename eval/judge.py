@@ -22,6 +22,8 @@ from pipelines.stages import embedding_store
 from pipelines.store.builds import Build, published, staged
 from pipelines.store.home import Home, data_folder
 
+JUDGED = ("documents", "document_texts", "memories", "versions")
+
 
 def build_to_judge(home: Home) -> Build:
     """Returns the staged build where one is finished, else the published one.
@@ -66,7 +68,7 @@ def judge_build(
 ) -> GateSummary:
     """Returns the gate's answer for every collection of a build."""
     found = find_violations(home, build) if violations is None else violations
-    tables = build.tables(("documents", "document_texts", "memories"))
+    tables = build.tables(JUDGED)
     decisions = []
     for name in build.collections:
         run, has_golden = run_build(build, name, tables)
@@ -92,6 +94,7 @@ def judge_staged(home: Home) -> GateSummary:
     reasons = [r for d in summary.decisions for r in d.reasons]
     warnings = [w for d in summary.decisions for w in d.warnings]
     numbers = {f"{d.collection}/{m}": v for d in summary.decisions for m, v in d.means.items()}
+    numbers |= {f"{d.collection}/{m}": v for d in summary.decisions for m, v in d.quality.items()}
     numbers |= {f"{d.collection}/{p}_ms": v for d in summary.decisions for p, v in d.latency_ms.items()}
     gate = {"status": summary.status, "reasons": reasons, "warnings": warnings, "metrics": numbers}
     runs = {d.collection: d.run.to_json() for d in summary.decisions if d.run is not None}
@@ -111,7 +114,7 @@ def accept_home(home: Home, why: str) -> list[Path]:
         PalimpsestError: no collection has a golden set, or a run may not be a baseline.
     """
     build = build_to_judge(home)
-    tables = build.tables(("documents", "document_texts", "memories"))
+    tables = build.tables(JUDGED)
     written = []
     for name in build.collections:
         run, has_golden = run_build(build, name, tables)

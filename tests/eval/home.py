@@ -108,6 +108,7 @@ class Answer:
     packed_ids: tuple = ()
     context: str = ""
     timings: dict = field(default_factory=dict)
+    folded: dict = field(default_factory=dict)
 
 
 @dataclass

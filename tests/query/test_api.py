@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from pipelines.errors import PalimpsestError
 from pipelines.query import Scope, open_home, open_index
+from pipelines.query.api import STEPS
 from tests.query.made import at, home, memory, tables
 
 MADE = [

@@ -1,0 +1,96 @@
+from types import SimpleNamespace
+
+import pytest
+
+from eval.answers import Sources, check_citations, duplicate_share
+from eval.golden import Question
+from eval.golden_run import run_golden
+from tests.eval.home import FakeReader, Found, tables
+
+SOURCES = Sources(tables())
+GOOD = (
+    "- (2024-02-01) The launch moved to Friday. [memory:m3]\n"
+    "  replaced: (2024-01-01, until 2024-02-01) The launch is on Monday. [memory:m1]\n"
+    "Sources:\n[memory:m3] news.md, page 2, chars 0-30\n[memory:m1] plan.md, chars 0-24"
+)
+
+
+def test_a_line_holds_when_its_span_holds_its_words_white_space_aside():
+    assert check_citations(GOOD, SOURCES) == (2, [])
+    assert check_citations("", SOURCES) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("moved to Friday. [", "moved to Sunday. [", "m3: news.md:0-30 holds other words"),
+        ("Monday. [memory:m1]", "Monday.", "a line is not cited"),
+        ("Monday. [memory:m1]", "Monday. [memory:zz]", "zz is no memory of the build"),
+        ("\n[memory:m1] plan.md, chars 0-24", "", "m1 is not among the sources"),
+        ("plan.md, chars 0-24", "plan.md, chars 0-25", "m1 names another place than plan.md:0-24"),
+        ("[memory:m1] plan.md", "[memory:m1] news.md", "m1 names another place than plan.md:0-24"),
+        ("\nSources:\n", "\n", "a line is not cited"),
+    ],
+)
+def test_a_citation_that_does_not_hold_is_told(old, new, why):
+    assert why in check_citations(GOOD.replace(old, new), SOURCES)[1]
+
+
+def test_a_repeat_in_the_same_words_or_one_that_packing_folded_counts_once_each():
+    def said(i, text):
+        return SimpleNamespace(memory_id=i, text=text)
+
+    best = [said("a", "The launch moved."), said("b", "the LAUNCH moved"), said("c", "Bring cake."), said("d", "Bees")]
+    assert duplicate_share(best, {}, 5) == 0.25
+    assert duplicate_share(best, {"a": ("b", "d")}, 5) == 0.5
+    assert duplicate_share(best, {"a": ("d",)}, 3) == pytest.approx(1 / 3)
+    assert duplicate_share([], {}, 5) == 0.0
+
+
+def question(name, quote, stale=None, **more):
+    uri = {"moved": "news.md", "Bring": "news.md", "budget": "plan.md", "is on": "plan.md"}
+    quoted = [{"uri": next(u for k, u in uri.items() if k in q), "quote": q} for q in (quote, stale) if q]
+    told = {"id": name, "question": name, "type": "updated", "user": "ana", "evidence": quoted[:1]}
+    return Question(**told, stale=quoted[1:], **more)
+
+
+def test_the_run_tells_current_facts_false_retirements_repeats_and_citations():
+    asked = [
+        question("launch", "The launch moved to Friday", "The launch is on Monday"),
+        question("launch missed", "The launch moved to Friday", "The launch is on Monday"),
+        question("cake", "Bring cake"),
+        question("monday", "The launch is on Monday"),
+        question("then", "The launch is on Monday", as_of="2024-01-15"),
+        Question(id="none", question="none", type="unanswerable", user="ana", evidence=[]),
+    ]
+    reader = FakeReader(
+        {
+            "launch": [Found("m3", text="x"), Found("m4", text="X")], "launch missed": ["m1", "m2"], "cake": ["m4"],
+            "none": ["m2"],
+        },
+    )  # fmt: skip
+    run = run_golden(reader, asked, tables(), "notes", "ana")
+    assert run.current == {"launch": 1.0, "launch missed": 0.0}
+    assert run.retired == {"launch": 0.0, "launch missed": 0.0, "cake": 0.0, "monday": 1.0}
+    assert run.per_query["launch"]["duplicates@5"] == 0.5
+    assert run.quality == {
+        "current_fact_recall": 0.5, "false_retirement": 0.25, "duplicate_share": pytest.approx(0.2),
+        "unanswerable_answered": 1.0, "leaks": 0.0,
+    }  # fmt: skip
+
+
+def test_one_citation_that_does_not_hold_closes_the_gate():
+    from eval.gate import decide
+
+    class Lying(FakeReader):
+        def search(self, text, scope, **filters):
+            answer = super().search(text, scope, **filters)
+            answer.context = GOOD.replace("Friday", "Sunday")
+            return answer
+
+    run = run_golden(Lying({"cake": ["m4"]}), [question("cake", "Bring cake")], tables(), "notes", "ana")
+    assert run.quality["citation_validity"] == 0.5
+    reasons = decide(run, None, True).reasons
+    assert any(
+        r.startswith("invariant 8 (citations): 1 of 2 quoted lines do not hold: question 'cake'") for r in reasons
+    )
