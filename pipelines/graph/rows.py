@@ -185,7 +185,10 @@ def _edges(
             t["mentions"].sort("memory_id", "entity_id", "char_start", nulls_last=True),
             "memory_id", "entity_id", "char_start", "char_end",
         ),
-        "Memory-ABOUT-Topic": _pairs(t["topic_memories"], "memory_id", "topic_id", "relevance"),
+        # In tenths: hundredths shift with every edit in the scope, and each shift would be two writes.
+        "Memory-ABOUT-Topic": _pairs(
+            t["topic_memories"].with_columns(pl.col("relevance").round(1)), "memory_id", "topic_id", "relevance"
+        ),
         "Memory-SUPERSEDES-Memory": _pairs(
             memories.filter(pl.col("superseded_by").is_not_null()), "superseded_by", "memory_id"
         ),

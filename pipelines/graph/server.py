@@ -197,7 +197,7 @@ def _prepare(home: Path, java: Path, jars: list[Path], port: int) -> None:
     if (home / "data" / "databases").exists():
         raise ComponentFailed(f"neo4j: {home / 'password'} is gone but its data is there; put it back or move {home}")
     # The command's arguments can be seen by other users: what they hold is replaced once the server answers.
-    first = secrets.token_urlsafe(24)
+    first = secrets.token_hex(24)  # never begins like an option
     command = [*_command(java, jars, "256m"), _ADMIN, "dbms", "set-initial-password", first]
     env = os.environ | {"NEO4J_HOME": str(home), "NEO4J_CONF": str(home / "conf")}
     done = subprocess.run(command, env=env, cwd=home, capture_output=True, text=True, check=False)  # noqa: S603
