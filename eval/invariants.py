@@ -30,6 +30,8 @@ _REFERENCES = (
     ("relations", "newer_id", "memories", "memory_id"), ("relations", "older_id", "memories", "memory_id"),
     ("versions", "memory_id", "memories", "memory_id"),
     ("surfaces", "memory_id", "memories", "memory_id"),
+    ("merges", "entity_id", "entities", "entity_id"), ("merges", "memory_id", "memories", "memory_id"),
+    ("merges", "document_id", "documents", "document_id"),
 )  # fmt: skip
 
 

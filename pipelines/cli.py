@@ -16,8 +16,8 @@ from pipelines.errors import PalimpsestError
 @click.group(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     commands=[
-        make.build, ask.query, judge.gate, judge.baseline, judge.compare, judge.verify, judge.suite, judge.bench,
-        judge.label, make.delete, serve.neo4j, make.doctor, make.dev,
+        make.build, ask.query, ask.entity, judge.gate, judge.baseline, judge.compare, judge.verify, judge.suite,
+        judge.bench, judge.label, make.delete, serve.neo4j, make.doctor, make.dev,
     ],
 )  # fmt: skip
 @click.version_option(package_name="palimpsest")

@@ -29,6 +29,7 @@ class CollectionConfig(BaseModel):
     on_removed: Literal["retire", "delete"] = "retire"
     document_relations: str | None = None
     limits: Limits = Limits()
+    ner: str | None = Field(default=None, pattern=r"^[A-Za-z][A-Za-z0-9_]{0,99}$")
 
     @field_validator("metadata_schema")
     @classmethod

@@ -191,14 +191,22 @@ def _entities(p: Partition, before: Before | None) -> Outcome:
     from pipelines.memory.entities import entity_tables
 
     earlier = before("surfaces") if before else None
-    return Outcome(entity_tables(p.table("memories"), p.table("documents"), earlier))
+    return Outcome(entity_tables(p.table("memories"), p.table("documents"), earlier, p.config.ner, p.decisions))
+
+
+def _entity_settings(p: Partition) -> object:
+    from pipelines.memory.names.library import pipeline_version
+
+    return (pipeline_version(p.config.ner) if p.config.ner else "", p.decisions.names_key)
 
 
 def _topics(p: Partition, before: Before | None) -> Outcome:
     from pipelines.memory.topics import build_topics
 
     memories = p.table("memories")
-    topics, edges, held = build_topics(memories, p.table("documents"), p.memory_vectors(memories))
+    topics, edges, held = build_topics(
+        memories, p.table("documents"), p.memory_vectors(memories), p.table("entities")
+    )
     return Outcome({"topics": topics, "topic_edges": edges, "topic_memories": held})
 
 
@@ -246,11 +254,12 @@ STAGES: dict[str, Stage] = {
         ),
         Stage("embeddings", ("embed_inputs",), (), ("pipelines.memory.embed",), _embeddings, store_name),
         Stage(
-            "entities", ("memories", "documents"), ("entities", "mentions", "surfaces"),
-            ("pipelines.memory.entities",), _entities,
+            "entities", ("memories", "documents"), ("entities", "mentions", "merges", "surfaces"),
+            ("pipelines.memory.entities",), _entities, _entity_settings,
         ),
         Stage(
-            "topics", ("memories", "documents", "embed_inputs"), ("topics", "topic_edges", "topic_memories"),
+            "topics", ("memories", "documents", "embed_inputs", "entities"),
+            ("topics", "topic_edges", "topic_memories"),
             ("pipelines.memory.topics",), _topics, store_name,
         ),
         Stage(

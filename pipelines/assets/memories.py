@@ -25,7 +25,7 @@ def entities(context: dg.AssetExecutionContext, home: HomeResource) -> dg.Materi
     return materialize_stage(context, home)
 
 
-@stage_asset("topics", group_name="memories", kinds={"parquet", "scikitlearn"}, deps=[documents, memories, embeddings])
+@stage_asset("topics", group_name="memories", kinds={"parquet"}, deps=[documents, memories, embeddings, entities])
 def topics(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
-    """Clusters of documents with readable labels, and how much each memory belongs to them."""
+    """Phrases that the texts use and that cover what they mean, broad ones above others, and what each memory holds."""
     return materialize_stage(context, home)

@@ -1,4 +1,4 @@
-"""The command that asks a home."""
+"""The commands that ask a home: for memories, and for what it takes a name for."""
 
 from pathlib import Path
 from typing import Any
@@ -6,6 +6,8 @@ from typing import Any
 import click
 
 from pipelines.commands.shared import Output, common
+from pipelines.decisions import Verdict
+from pipelines.store.home import Home
 
 
 @click.command()
@@ -53,3 +55,41 @@ def query(
         results = reader.search(text, scope, explain=explain, **filters)
         out.text(present.results_text(results, explain))
         out.result(present.results_json(results))
+
+
+@click.command()
+@common
+@click.argument("name")
+@click.argument("other", required=False)
+@click.option("--same", "verdict", flag_value="same", help="NAME and OTHER are one, from the next build on.")
+@click.option("--apart", "verdict", flag_value="apart", help="NAME and OTHER are two, from the next build on.")
+@click.option("--undecided", "verdict", flag_value="undecided", help="Take such a decision back.")
+@click.option("--collection", help="Collection of the names. [default: the only one, or the one marked default]")
+@click.option("--user", help="Whose names. [default: the collection's user_id]")
+def entity(
+    home_path: Path,
+    as_json: bool,
+    backend: str,
+    name: str,
+    other: str | None,
+    verdict: Verdict | None,
+    collection: str | None,
+    user: str | None,
+) -> None:
+    """Say what a name stands for and why, or decide that two names are one, or are not."""
+    from pipelines import entity_decisions
+    from pipelines.query.api import open_home
+
+    if (other is None) != (verdict is None):
+        raise click.UsageError("two names need one of --same, --apart and --undecided; to look one up, give it alone")
+    out, home = Output(as_json), Home(home_path)
+    with open_home(home_path, backend=backend) as reader:
+        scope = reader.resolve_scope(collection, user)
+    if other is None or verdict is None:
+        found = entity_decisions.explain_entity(home, scope.collection, scope.user_id, name)
+        out.text(entity_decisions.entity_text(found))
+        out.result({"entities": found})
+        return
+    done = entity_decisions.decide_names(home, scope.collection, scope.user_id, name, other, verdict)
+    out.text(f"{name} and {other}: {verdict}, from the next palimpsest build on")
+    out.result(done)

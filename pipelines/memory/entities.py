@@ -1,315 +1,213 @@
-"""Entities by titles, names and codes: found in each memory alone, then resolved inside each scope.
+"""Entities: names found in each memory alone, then resolved inside each scope, with the reason of every merge kept."""
 
-No model runs here (decision 18): titles, capitalised n-grams, acronyms and code names are what memories share.
-"""
-
-import re
-from collections.abc import Iterator
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
 
 import polars as pl
 
-from pipelines.memory.words import CALENDAR, STOPWORDS, fold, is_content
-from pipelines.store.ids import content_id
-from pipelines.store.tables import conform
+from pipelines.decisions import Decisions
+from pipelines.memory.names.find import Surface, entity_key, find_names
+from pipelines.memory.names.lexicon import ORGANISATION
+from pipelines.memory.names.mentions import longest, stand_for
+from pipelines.memory.names.model import Resolution
+from pipelines.memory.names.people import people_of
+from pipelines.memory.names.scopes import resolutions
+from pipelines.memory.names.stated import find_statements
+from pipelines.memory.names.titles import FOUND, find_titles, phrase_mentions
+from pipelines.store.ids import entity_id
+from pipelines.store.tables import SCHEMAS, Schema, conform
+
+__all__ = ["entity_key", "entity_tables", "find_mentions", "resolve_entities"]
 
 _SCOPE = ["collection", "user_id"]
-_UPPER = "A-ZÀ-ÖØ-Þ" + "".join(c for c in map(chr, range(0x100, 0x530)) if c.isupper())
-_CAPITAL = rf"[{_UPPER}](?:[\w’'&.\-]*\w)?"  # noqa: RUF001
-_LINK = r"(?:of|the|de|del|della|di|da|dos|du|des|la|le|van|von|der|den|&|for|y|al|el|ibn|bin)"
-_NAME = re.compile(rf"(?<!\w){_CAPITAL}(?:(?:\s+{_LINK}){{0,2}}\s+{_CAPITAL}|\s+\d(?:[\w.\-]*\w)?)*")
-_CODE = re.compile(
-    r"\b(?:[A-Za-z]{1,10}[-#]\d[\w-]*|[A-Z]{2,}\d+\w*|[a-z]+(?:_[a-z0-9]+)+|[a-z]+[A-Z]\w+"
-    r"|[\w-]+\.(?:py|md|js|ts|json|yaml|sql|toml))\b"
-)
-_EXPLAINED = re.compile(r"\(\s*(?:the\s+)?([A-Z][A-Za-z&]*[A-Z][A-Za-z]*)\s*\)")
-_SENTENCE_START = re.compile(r"(?:^|[.!?:;\n]|[-*•]\s)[\s\"'“‘(\[*#>]*$")  # noqa: RUF001
-_ORGANISATION = re.compile(
-    r"\b(?:inc|ltd|llc|gmbh|corp|corporation|company|university|institute|college|school|committee|agency|bank|council|"
-    r"association|foundation|department|ministry|group|club|society|office|union)\b"
-)
-_PARTS_OF_NAMES = {
-    "new",
-    "first",
-    "last",
-    "great",
-    "good",
-    "old",
-    "day",
-    "time",
-    "times",
-    "works",
-    "over",
-    "down",
-    "people",
-}
-_NO_NAMES = """
-i a mr mrs ms dr prof sir chapter section figure table note yay yo haha lol omg btw aww congrats congratulations
-woohoo two three four five six seven eight nine ten cause welcome cheers
-"""
-_ORDINARY = (STOPWORDS - _PARTS_OF_NAMES) | CALENDAR | frozenset(_NO_NAMES.split())
-_CONTRACTION = re.compile(r"[’'](?:s|m|re|ve|ll|d|t)$")  # noqa: RUF001
-_LONG_FORM_WORD = re.compile(r"[^\W_]+")
-_LINKS = re.compile(rf"{_LINK}|and|in|on|to|with", re.IGNORECASE)
-_MAX_NAME_CHARS = 80
-
-SURFACES = {
-    "memory_id": pl.String, "collection": pl.String, "user_id": pl.String, "surface": pl.String, "key": pl.String,
-    "kind": pl.String, "initial": pl.Boolean, "char_start": pl.Int64, "char_end": pl.Int64,
-}  # fmt: skip
+_KEY = [*_SCOPE, "key"]
+_PLACE = attrgetter("char_start", "char_end", "kind", "key", "cue")
+_NOTHING = Surface("", "", "none", False, "", None, None, 0, 0)
 
 
-def find_mentions(memories: pl.DataFrame, previous: pl.DataFrame | None = None) -> pl.DataFrame:
-    """Returns what could be a name in each memory's text: a pure function of that text, sorted by memory and place.
+@dataclass(frozen=True)
+class Resolved:
+    """The tables entities, mentions and merges."""
 
-    `kind` is name, acronym, code or `short:<key>` (a short form explained by the name before it, `Long Form (LF)`);
-    `initial` says that it is one word that starts a sentence, which any word may do; spans are offsets in `text`.
+    entities: pl.DataFrame
+    mentions: pl.DataFrame
+    merges: pl.DataFrame
+
+
+def entity_tables(
+    memories: pl.DataFrame,
+    documents: pl.DataFrame,
+    previous: pl.DataFrame | None = None,
+    ner: str | None = None,
+    decisions: Decisions | None = None,
+) -> dict[str, pl.DataFrame]:
+    """Returns entities, mentions, merges (why two names are one) and surfaces (what the next build carries over).
+
+    Args:
+        memories: the memories table.
+        documents: the documents table; names in their metadata tell who is meant.
+        previous: the surfaces of an earlier build made by the same code and the same `ner`.
+        ner: name of an installed spaCy pipeline that finds names too.
+        decisions: people's; names that they made one or set apart stay so.
+    """
+    surfaces = find_mentions(memories, previous, ner)
+    done = resolve_entities(surfaces, memories, documents, decisions)
+    return {"entities": done.entities, "mentions": done.mentions, "merges": done.merges, "surfaces": surfaces}
+
+
+def find_mentions(memories: pl.DataFrame, previous: pl.DataFrame | None = None, ner: str | None = None) -> pl.DataFrame:
+    """Returns what could be a name in each memory's text, sorted by memory and place.
+
+    A pure function of each text and its speaker (see `names.Surface` for the columns); a memory without names has one
+    row of kind `none`.
 
     Args:
         memories: the memories table.
         previous: the surfaces of an earlier build made by the same code; those of memories that are still here are
             carried over.
+        ner: name of an installed spaCy pipeline that finds names too.
     """
-    carried = pl.DataFrame(schema=SURFACES)
-    todo = memories.select("memory_id", *_SCOPE, "text")
+    schema = SCHEMAS["surfaces"]
+    carried = pl.DataFrame(schema=schema)
+    todo = memories.select("memory_id", *_SCOPE, "text", "speaker").sort("memory_id")
     if previous is not None:
         carried = previous.join(memories, on="memory_id", how="semi")
         todo = todo.join(previous, on="memory_id", how="anti")
-    rows = [
-        (memory_id, collection, user_id, *found)
-        for memory_id, collection, user_id, text in todo.iter_rows()
-        for found in (_surfaces(text) or [("", "", "none", False, 0, 0)])
-    ]
-    fresh = pl.DataFrame(rows, schema=SURFACES, orient="row")
-    return pl.concat([carried, fresh]).sort("memory_id", "char_start", "char_end", "kind", "key")
+    found = [find_names(text) for text in todo["text"]]
+    if ner and todo.height:
+        from pipelines.memory.names.library import library_names
+
+        found = [
+            sorted({*a, *b}, key=_PLACE) for a, b in zip(found, library_names(todo["text"].to_list(), ner), strict=True)
+        ]
+    rows: list[tuple[Any, ...]] = []
+    for (memory_id, collection, user_id, text, speaker), names in zip(todo.iter_rows(), found, strict=True):
+        names = [*names, *find_statements(text, names, speaker)]
+        rows += [(memory_id, collection, user_id, *s) for s in names or [_NOTHING]]
+    fresh = pl.DataFrame(rows, schema=schema, orient="row")
+    return pl.concat([carried, fresh]).sort("memory_id", "char_start", "char_end", "kind", "key", "same_as", "why")
 
 
-def _surfaces(text: str) -> list[tuple[str, str, str, bool, int, int]]:
-    out = []
-    for start, end in _name_spans(text):
-        surface = text[start:end]
-        key = entity_key(surface)
-        if not key or len(surface) > _MAX_NAME_CHARS:
-            continue
-        one_word = not re.search(r"\s", surface)
-        acronym = one_word and len(surface) > 1 and surface.isupper()
-        initial = one_word and not acronym and bool(_SENTENCE_START.search(text[max(0, start - 6) : start]))
-        out.append((surface, key, "acronym" if acronym else "name", initial, start, end))
-    for m in _EXPLAINED.finditer(text):
-        if (first := _explained_from(text, m.start(), m.group(1))) is not None:
-            long = text[first : m.start()].rstrip()
-            out.append((long, entity_key(long), "name", False, first, first + len(long)))
-            out.append((m.group(1), entity_key(m.group(1)), f"short:{entity_key(long)}", False, m.start(1), m.end(1)))
-    for m in _CODE.finditer(text):
-        out.append((m.group(), entity_key(m.group()), "code", False, m.start(), m.end()))
-    return out
-
-
-def _name_spans(text: str) -> Iterator[tuple[int, int]]:
-    """Spans of capitalised n-grams, without the ordinary words that lead or trail them."""
-    for m in _NAME.finditer(text):
-        words = [(w.start() + m.start(), w.end() + m.start()) for w in re.finditer(r"\S+", m.group())]
-        while words and _ordinary(text[words[0][0] : words[0][1]], len(words) == 1):
-            words.pop(0)
-        while words and _ordinary(text[words[-1][0] : words[-1][1]], False) and not text[words[-1][0]].isdigit():
-            words.pop()
-        if words:
-            end = words[-1][1]
-            if text[end - 2 : end] in ("'s", "’s"):  # noqa: RUF001
-                end -= 2
-            yield words[0][0], end
-
-
-def _ordinary(word: str, alone: bool) -> bool:
-    plain = _CONTRACTION.sub("", word.lower()).strip("’'.,&-")  # noqa: RUF001
-    return plain in _ORDINARY or len(plain) < 2 or word[0].isdigit() or (alone and plain in _PARTS_OF_NAMES)
-
-
-def _explained_from(text: str, before: int, short: str) -> int | None:
-    """Where the long form starts that `Long Form (LF)` explains: the words whose first letters are the short form's."""
-    letters = [c.casefold() for c in short if c.isalpha()]
-    words = list(_LONG_FORM_WORD.finditer(text, max(0, before - 120), before))[-2 * len(letters) :]
-    for first in range(len(words) - 1, -1, -1):
-        spelled = [w.group()[0].casefold() for w in words[first:] if not _LINKS.fullmatch(w.group())]
-        if spelled == letters and words[first].group()[0].isupper() and len(letters) > 1:
-            return words[first].start()
-    return None
-
-
-def entity_key(surface: str) -> str:
-    """Returns what makes two spellings one entity: folded, without possessive, leading article or final point."""
-    key = fold(surface).replace("’", "'").strip("'\".,;:- ")  # noqa: RUF001
-    key = key.removesuffix("'s")
-    return key.removeprefix("the ").strip()
-
-
-def resolve_entities(surfaces: pl.DataFrame, memories: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Returns (entities, mentions), each scope by itself, sorted by id.
+def resolve_entities(
+    surfaces: pl.DataFrame,
+    memories: pl.DataFrame,
+    documents: pl.DataFrame | None = None,
+    decisions: Decisions | None = None,
+) -> Resolved:
+    """Returns entities, mentions and merges, each scope by itself, sorted by id.
 
     A title names an entity, and each memory of a document so titled mentions it, with no span where its text does not.
     One capitalised word at the start of a sentence counts only where the scope has it elsewhere: as a name inside a
-    sentence, as a title, or as a speaker. A short form explained once (`Long Form (LF)`) stands for its long form.
+    sentence, as a title, as a speaker, because a text says what it stands for, or as part of a person's name that it is
+    short for. An office in small letters is its
+    holder where one is stated, and nothing by itself.
     """
-    titles = _titles(memories)
-    names = surfaces.filter(pl.col("kind") != "none")
-    shorts = (
-        names.filter(pl.col("kind").str.starts_with("short:"))
-        .select(*_SCOPE, "key", canonical=pl.col("kind").str.strip_prefix("short:"))
-        .unique()
-        .filter(pl.len().over(*_SCOPE, "key") == 1)  # explained in two ways: it stands for itself
-        .filter(pl.col("key") != pl.col("canonical"))
+    titles = find_titles(memories)
+    people = people_of(memories, documents)
+    names = surfaces.filter(~pl.col("kind").is_in(["none", "role"]))
+    stated = surfaces.filter(pl.col("same_as").is_not_null())
+    inside = names.filter(~pl.col("initial")).select(_KEY).unique()
+    said = stated.select(*_SCOPE, key="same_as").unique()
+    parts = pl.concat([names.filter(pl.col("cue") == "person").select(_KEY), people.select(_KEY)]).unique()
+    parts = parts.with_columns(pl.col("key").str.split(" ")).filter(pl.col("key").list.len().is_between(2, 4))
+    parts = pl.concat([parts.with_columns(pl.col("key").list.get(i)) for i in (0, -1)])
+    known = pl.concat([inside, said, titles.select(_KEY), people.select(_KEY)]).unique()
+    first = names.filter("initial")
+    maybe = first.join(known, on=_KEY, how="anti").join(parts.unique(), on=_KEY, how="semi")
+    sure = pl.concat([names.filter(~pl.col("initial")), first.join(known, on=_KEY, how="semi"), maybe])
+    explained = names.filter((pl.col("kind") == "name") & ~pl.col("surface").str.contains(r"\p{Lu}")).select(
+        *_SCOPE, "surface", "key"
     )
-    speakers = _with_key(memories.select(*_SCOPE, surface="speaker").drop_nulls().unique())
-    inside = names.filter(~pl.col("initial")).select(*_SCOPE, "key").unique()
-    known = pl.concat([inside, titles.select(*_SCOPE, "key"), speakers.select(*_SCOPE, "key")]).unique()
-    sure = pl.concat(
-        [names.filter(~pl.col("initial")), names.filter("initial").join(known, on=[*_SCOPE, "key"], how="semi")]
-    ).select("memory_id", *_SCOPE, "surface", "key", "kind", "char_start", "char_end")
-    found = pl.concat([sure, _title_mentions(memories, titles)])
-    found = found.join(shorts, on=[*_SCOPE, "key"], how="left").with_columns(
-        own=pl.col("canonical").is_null(), key=pl.coalesce("canonical", "key")
-    )
-    found = _longest(found.drop("canonical"))
-    entities = _entities(found, titles, speakers)
-    mentions = found.join(entities.select(*_SCOPE, "key", "entity_id"), on=[*_SCOPE, "key"], how="inner").sort(
+    found = pl.concat([sure.select(list(FOUND)), phrase_mentions(memories, titles, explained.unique())])
+    where = memories.select("memory_id", "document_id")
+    found = found.join(where, on="memory_id", how="left")
+    done = resolutions(found, stated, titles, people, memories, decisions or Decisions())
+    offices = surfaces.filter(pl.col("kind") == "role").join(where, on="memory_id", how="left")
+    found = stand_for(pl.concat([found, offices.select(found.columns)]), done)
+    # A word that only starts sentences and is part of somebody's name is a name where it stands for theirs.
+    unsure = maybe.select("memory_id", *_SCOPE, "char_start", said="key", own=pl.lit(True))
+    unsure = unsure.join(found.filter(~pl.col("own")).select(*_SCOPE, said="key"), on=[*_SCOPE, "said"], how="anti")
+    found = found.join(unsure, on=unsure.columns, how="anti")
+    hints = found.group_by(_KEY).agg(
+        person=(pl.col("cue") == "person").any(), place=pl.col("cue").is_in(["in", "place"]).any(),
+        organisation=(pl.col("cue") == "organisation").any(),
+    )  # fmt: skip
+    found = longest(found)
+    entities = _entities(found, titles, people, hints)
+    mentions = found.join(entities.select(*_KEY, "entity_id"), on=_KEY, how="inner").sort(
         "memory_id", "entity_id", "char_start", nulls_last=True
     )
     mentions = mentions.filter(
         pl.col("char_start").is_not_null() | pl.col("entity_id").is_first_distinct().over("memory_id")
     )
-    return conform("entities", entities.drop("key")), conform(
-        "mentions", mentions.select("memory_id", "entity_id", *_SCOPE, "char_start", "char_end")
+    return Resolved(
+        conform("entities", entities.drop("key")),
+        conform("mentions", mentions.select("memory_id", "entity_id", *_SCOPE, "char_start", "char_end")),
+        _merges(done, found, entities),
     )
 
 
-def _with_key(frame: pl.DataFrame) -> pl.DataFrame:
-    return frame.with_columns(pl.Series("key", [entity_key(s) for s in frame["surface"]], pl.String))
-
-
-def _titles(memories: pl.DataFrame) -> pl.DataFrame:
-    """Titles that name something: of documents read in passages, capitalised or numbered, not ordinary words."""
-    rows = _with_key(
-        memories.filter((pl.col("unit") != "turn") & pl.col("speaker").is_null())
-        .select(*_SCOPE, surface=pl.col("title").str.strip_chars())
-        .filter(pl.col("surface").str.len_chars().is_between(2, _MAX_NAME_CHARS))
-        .filter(pl.col("surface").str.contains(r"[\p{Lu}\p{N}]"))
-        .unique()
-    )
-    distinctive = [
-        any(is_content(w) for w in key.split()) or (key.isalnum() and key not in _ORDINARY) for key in rows["key"]
-    ]
-    return rows.filter(pl.Series(distinctive, dtype=pl.Boolean)).sort(*_SCOPE, "key", "surface")
-
-
-def _title_mentions(memories: pl.DataFrame, titles: pl.DataFrame) -> pl.DataFrame:
-    """Where texts hold a title of their scope: several words in any case, one word as it is written."""
-    parts = [_own_titles(memories, titles)]
-    held = memories.select("memory_id", *_SCOPE, "text").join(titles.select(*_SCOPE).unique(), on=_SCOPE, how="semi")
-    by_scope = dict(iter(titles.group_by(_SCOPE, maintain_order=True)))
-    for scope, rows in held.group_by(_SCOPE, maintain_order=True):
-        names = by_scope[scope]
-        several = names.filter(pl.col("surface").str.contains(r"\s"))["surface"].unique().sort().to_list()
-        single = names.filter(~pl.col("surface").str.contains(r"\s"))["surface"].unique().sort().to_list()
-        for patterns, any_case in ((several, True), (single, False)):
-            if patterns:
-                parts.append(_find(rows, patterns, any_case))
-    return pl.concat(parts)
-
-
-def _own_titles(memories: pl.DataFrame, titles: pl.DataFrame) -> pl.DataFrame:
-    return (
-        memories.select("memory_id", *_SCOPE, surface=pl.col("title").str.strip_chars())
-        .join(titles, on=[*_SCOPE, "surface"], how="inner")
-        .select(
-            "memory_id",
-            *_SCOPE,
-            "surface",
-            "key",
-            kind=pl.lit("title"),
-            char_start=pl.lit(None, pl.Int64),
-            char_end=pl.lit(None, pl.Int64),
-        )
-    )
-
-
-def _find(rows: pl.DataFrame, patterns: list[str], any_case: bool) -> pl.DataFrame:
-    """All places of the patterns as whole words, longest first; offsets are turned from bytes into characters."""
-    text = pl.col("text")
-    hits = (
-        rows.with_columns(
-            at=text.str.find_many(patterns, ascii_case_insensitive=any_case, leftmost=True),
-            surface=text.str.extract_many(patterns, ascii_case_insensitive=any_case, leftmost=True),
-        )
-        .filter(pl.col("at").list.len() > 0)
-        .explode("at", "surface")
-    )
-    out = []
-    for memory_id, collection, user_id, body, at, surface in hits.iter_rows():
-        start = at if body.isascii() else len(body.encode()[:at].decode())
-        end = start + len(surface)
-        if (start and _wordy(body[start - 1])) or (end < len(body) and _wordy(body[end])):
-            continue
-        out.append((memory_id, collection, user_id, surface, entity_key(surface), "title", start, end))
-    schema = {k: v for k, v in SURFACES.items() if k != "initial"}
-    return pl.DataFrame(out, schema=schema, orient="row")
-
-
-def _wordy(char: str) -> bool:
-    return char.isalnum() or char == "_"
-
-
-def _longest(found: pl.DataFrame) -> pl.DataFrame:
-    """Of mentions that begin or end at one place, the longest; of one span, one."""
-    spans = found.filter(pl.col("char_start").is_not_null())
-    rank = pl.when(pl.col("kind") == "title").then(0).otherwise(1)
-    spans = (
-        spans.with_columns(rank=rank, length=pl.col("char_end") - pl.col("char_start"))
-        .sort("memory_id", "char_start", "length", "rank", "key", descending=[False, False, True, False, False])
-        .unique(["memory_id", "char_start"], keep="first", maintain_order=True)
-    )
-    reach = pl.col("char_end").cum_max().shift(1).over("memory_id").fill_null(-1)
-    spans = spans.filter((pl.col("char_end") > reach) | (pl.col("kind") == "title")).drop("rank", "length")
-    return pl.concat([spans, found.filter(pl.col("char_start").is_null())])
-
-
-def _entities(found: pl.DataFrame, titles: pl.DataFrame, speakers: pl.DataFrame) -> pl.DataFrame:
-    """One row for each key of a scope: the commonest spelling is its name, the others are aliases."""
-    spellings = found.group_by(*_SCOPE, "key", "surface").agg(
+def _entities(found: pl.DataFrame, titles: pl.DataFrame, people: pl.DataFrame, hints: pl.DataFrame) -> pl.DataFrame:
+    """One row for each key of a scope that is mentioned: its commonest spelling is the name, the others are aliases."""
+    spellings = found.group_by(*_KEY, "surface").agg(
         pl.col("own").any(), n=pl.len(), title=(pl.col("kind") == "title").any()
     )
+    mentioned = spellings.select(_KEY).unique()
+    told = people.join(mentioned, on=_KEY, how="semi").select(*_KEY, "surface").unique()
+    told = told.join(spellings.filter("own").select(_KEY).unique(), on=_KEY, how="anti")
+    known = told.with_columns(own=pl.lit(True), n=pl.lit(0, pl.UInt32), title=pl.lit(False))
     rows = (
-        spellings.sort(
-            *_SCOPE, "key", "own", "title", "n", "surface", descending=[False, False, False, True, True, True, False]
-        )
-        .group_by(*_SCOPE, "key", maintain_order=True)
-        .agg(name=pl.col("surface").first(), spellings=pl.col("surface"))
+        pl.concat([spellings, known.select(spellings.columns)])
+        .sort(*_KEY, "own", "title", "n", "surface", descending=[False, False, False, True, True, True, False])
+        .group_by(_KEY, maintain_order=True)
+        .agg(name=pl.col("surface").first(), spellings=pl.col("surface").unique())
         .with_columns(aliases=pl.col("spellings").list.set_difference(pl.concat_list("name")).list.sort())
     )
-    kinds = found.group_by(*_SCOPE, "key").agg(
-        code=(pl.col("kind") == "code").all(), acronym=(pl.col("kind") == "acronym").all()
-    )
+    kinds = found.group_by(_KEY).agg(code=(pl.col("kind") == "code").all(), acronym=(pl.col("kind") == "acronym").all())
     rows = (
-        rows.join(kinds, on=[*_SCOPE, "key"])
-        .join(speakers.select(*_SCOPE, "key", spoken=pl.lit(True)).unique(), on=[*_SCOPE, "key"], how="left")
-        .join(titles.select(*_SCOPE, "key", titled=pl.lit(True)).unique(), on=[*_SCOPE, "key"], how="left")
+        rows.join(kinds, on=_KEY)
+        .join(hints, on=_KEY)
+        .join(people.select(*_KEY, spoken=pl.lit(True)).unique(), on=_KEY, how="left")
+        .join(titles.select(*_KEY, titled=pl.lit(True)).unique(), on=_KEY, how="left")
+    )
+    organisation = (
+        pl.col("organisation")
+        | pl.col("key").str.split(" ").list.eval(pl.element().is_in(sorted(ORGANISATION))).list.any()
     )
     kind = (
         pl.when(pl.col("spoken")).then(pl.lit("person"))
-        .when(pl.col("key").str.contains(_ORGANISATION.pattern)).then(pl.lit("organisation"))
+        .when(organisation).then(pl.lit("organisation"))
+        .when(pl.col("person")).then(pl.lit("person"))
         .when(pl.col("titled")).then(pl.lit("title"))
         .when(pl.col("code")).then(pl.lit("code"))
         .when(pl.col("acronym")).then(pl.lit("acronym"))
+        .when(pl.col("place")).then(pl.lit("place"))
         .otherwise(pl.lit("name"))
     )  # fmt: skip
-    ids = [content_id("entity", *r) for r in rows.select(*_SCOPE, "key").iter_rows()]
-    return rows.select(pl.Series("entity_id", ids, pl.String), *_SCOPE, "key", "name", "aliases", type=kind).sort(
-        "entity_id"
+    ids = [entity_id(*r) for r in rows.select(_KEY).iter_rows()]
+    return rows.select(pl.Series("entity_id", ids, pl.String), *_KEY, "name", "aliases", type=kind).sort("entity_id")
+
+
+def _merges(done: dict[tuple[str, str], Resolution], found: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFrame:
+    """The reasons: of each pair of names that were found to be one, in the whole scope or in one document."""
+    rows = [
+        (*at, e.alias, e.target, e.why, e.memory_id, document, to)
+        for at, r in done.items()
+        for document, e, to in r.reasons()
+    ]
+    schema: Schema = dict.fromkeys((*_SCOPE, "alias", "name", "why", "memory_id", "document_id", "key"), pl.String)
+    frame = pl.DataFrame(rows, schema=schema, orient="row").join(
+        entities.select(*_KEY, "entity_id", called="name"), on=_KEY, how="inner"
     )
-
-
-def entity_tables(
-    memories: pl.DataFrame, documents: pl.DataFrame, previous: pl.DataFrame | None = None
-) -> dict[str, pl.DataFrame]:
-    """Returns entities, mentions and surfaces (what is carried over to the next build)."""
-    surfaces = find_mentions(memories, previous)
-    entities, mentions = resolve_entities(surfaces, memories)
-    return {"entities": entities, "mentions": mentions, "surfaces": surfaces}
+    spelled = found.group_by(*_KEY, "said").agg(shown=pl.col("surface").mode().min())
+    for column in ("alias", "name"):
+        shown = spelled.select(*_KEY, pl.col("said").alias(column), pl.col("shown").alias(f"{column}_shown"))
+        frame = frame.join(shown, on=[*_KEY, column], how="left")
+    # A bare name that nobody says may join two that are said: it is shown as the entity is.
+    frame = frame.filter(pl.col("alias_shown").is_not_null()).with_columns(
+        alias=pl.col("alias_shown"), name=pl.coalesce("name_shown", "called")
+    ).filter(pl.col("alias") != pl.col("name"))  # fmt: skip
+    return conform("merges", frame.drop("key", "called", "alias_shown", "name_shown")).sort(
+        "entity_id", "alias", "name", "why", "document_id", "memory_id", nulls_last=True
+    )

@@ -1,7 +1,8 @@
-"""Topics of a scope: clusters of its current documents by what they mean, named by the words that set them apart.
+"""Topics of a scope: phrases that its texts really use, chosen so that together they cover what the texts mean.
 
-Two levels: topics, and above them broader ones where there are enough. A topic's id comes from its label, so that a
-build that changed a little keeps the nodes it can.
+The description comes first and the cluster follows (as in Lingo, Osinski et al. 2004): a topic is a phrase, its centre
+the texts that use it. A phrase outlives small changes of a corpus better than a cut through a tree of clusters, and its
+id comes from the phrase, so that a build that changed a little keeps the nodes it can.
 """
 
 import math
@@ -10,94 +11,147 @@ from collections.abc import Iterator
 import numpy as np
 import polars as pl
 
-from pipelines.memory.words import fold, is_content, word_rows
+from pipelines.memory.phrases import labels, phrases, stems
 from pipelines.store.ids import content_id
 from pipelines.store.tables import conform, empty
 
 _SCOPE = ["collection", "user_id"]
-_FEW_DOCUMENTS = 4  # fewer than this: one topic
-_MANY_DOCUMENTS = 2000  # more than this: k-means instead of a full tree
+_BLOCK = 16  # memories in a row that are read as one text
+_FEW_BLOCKS = 4  # fewer than this: one topic
 _MOST_TOPICS = 64
-_FIRST_BROADER = 8  # topics from which broader ones are made
+_FIRST_BROADER = 8  # topics from which some are broader than others
+_MOST_CANDIDATES = 400
+_WIDEST = 0.5  # of the blocks: a phrase that more use tells nothing
 _RELEVANT = 0.3
 _RELATED = 0.6
 _TOPICS_PER_MEMORY = 2
-_TITLE_WEIGHT = 3
-_LABEL_WORDS = 3
-_SEED = 7
+_TWO_WORDS = 1.5
+_TOLD = 0.6  # of a word's blocks: from here on a pair with it says it better
+_NAME = 0.5  # share of capitals from which a word that is part of a person's name is no topic
+_NOUN = 0.3  # share of occurrences that look like a noun's, from which a phrase may be a topic
+_UNUSED = 0.25  # what a block that does not use a phrase counts towards it
 _EDGE = {"source_id": pl.String, "target_id": pl.String, "kind": pl.String, "weight": pl.Float64}
 
 
 def build_topics(
-    memories: pl.DataFrame, documents: pl.DataFrame, vectors: np.ndarray
+    memories: pl.DataFrame, documents: pl.DataFrame, vectors: np.ndarray, entities: pl.DataFrame | None = None
 ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
     """Returns (topics, topic_edges, topic_memories), each scope by itself, sorted by id.
 
-    Documents are clustered by the mean vector of their memories: Ward's tree up to 2,000 documents, seeded mini-batch
-    k-means above. Labels are the two or three words of a cluster with the highest class-based tf-idf, titles counting
-    three times (the weighting of BERTopic, Grootendorst 2022). A memory is held by its nearest two topics, with the
-    cosine to their centre as relevance, where that is 0.3 or more; it is rounded to 2 decimals, because a third
-    would rewrite a fifth of all rows whenever 1 % of the texts change.
+    Up to 16 memories in a row of one document are a block. Among the phrases that several blocks use, those are taken
+    one by one that bring the most blocks nearer to a centre; the first of them, about the square root of all, are the
+    broader ones that the others hang below. A memory is held by its nearest two topics, with the cosine to their centre
+    as relevance, where that is 0.3 or more; it is rounded to 2 decimals, because a third would rewrite a fifth of all
+    rows whenever 1 % of the texts change.
 
     Args:
         memories: the memories table; those of document versions that are not current belong to no topic.
         documents: the documents table.
         vectors: unit vectors aligned to the rows of `memories`, shape (n, 384) float32.
+        entities: the entities table: names of people are no topics.
     """
     current = documents.filter("is_current").select("document_id")
-    live = memories.with_row_index("row").join(current, on="document_id", how="semi").sort("memory_id")
+    live = memories.with_row_index("row").join(current, on="document_id", how="semi")
     if live.is_empty():
         return empty("topics"), empty("topic_edges"), empty("topic_memories")
-    words = _document_words(live)
+    live = live.sort(*_SCOPE, "document_id", "ordinal", "memory_id").with_columns(
+        block=pl.struct(*_SCOPE, "document_id", pl.col("ordinal").fill_null(0) // _BLOCK).rle_id()
+    )
+    titles = live.filter(pl.col("unit") != "turn").select(*_SCOPE, "block", text="title").unique()
+    found = phrases(pl.concat([live.select(*_SCOPE, "block", "text"), titles]))
+    said, spelled = _by_scope(found), _by_scope(labels(found))
+    people = _by_scope(_people(live, entities))
     parts = [
-        _scope_topics((str(key[0]), str(key[1])), rows, words, vectors)
-        for key, rows in live.sort(*_SCOPE, "memory_id").group_by(_SCOPE, maintain_order=True)
+        _scope_topics(at, rows, vectors, _candidates(rows, said.get(at), spelled.get(at), people.get(at)))
+        for at, rows in _by_scope(live.select("memory_id", *_SCOPE, "block", "row")).items()
     ]
     topics, edges, held = (pl.concat(list(frames)) for frames in zip(*parts, strict=True))
     return topics.sort("topic_id"), edges.sort("source_id", "target_id", "kind"), held.sort("topic_id", "memory_id")
 
 
-def _document_words(memories: pl.DataFrame) -> pl.DataFrame:
-    """Returns (document_id, word, n): how often each document has each content word, its title counted three times."""
-    plain = pl.col("word").str.contains(r"^\p{L}[\p{L}\-]+$") & pl.col("word").str.len_chars().is_between(3, 24)
-    texts = word_rows(memories, "document_id").with_columns(n=pl.lit(1))
-    shown = memories.filter(pl.col("unit") != "turn").select("document_id", "title").unique("document_id")
-    titles = word_rows(shown, "document_id", "title").with_columns(n=pl.lit(_TITLE_WEIGHT))
-    return pl.concat([texts, titles]).filter(plain).group_by("document_id", "word").agg(pl.col("n").sum())
+def _by_scope(frame: pl.DataFrame) -> dict[tuple[str, str], pl.DataFrame]:
+    parts = frame.partition_by(_SCOPE, as_dict=True, maintain_order=True)
+    return {(str(k[0]), str(k[1])): f for k, f in sorted(parts.items())}
+
+
+def _people(live: pl.DataFrame, entities: pl.DataFrame | None) -> pl.DataFrame:
+    """(scope, name) of who speaks and who is spoken of."""
+    speakers = live.select(*_SCOPE, name="speaker").drop_nulls().unique()
+    if entities is None:
+        return speakers.with_columns(speaks=pl.lit(True))
+    persons = entities.filter(type="person")
+    names = pl.concat([persons.select(*_SCOPE, "name"), persons.select(*_SCOPE, name="aliases").explode("name")])
+    names = names.drop_nulls().unique().with_columns(speaks=pl.lit(False))
+    return pl.concat([speakers.with_columns(speaks=pl.lit(True)), names])
+
+
+def _candidates(
+    live: pl.DataFrame, said: pl.DataFrame | None, spelled: pl.DataFrame | None, people: pl.DataFrame | None
+) -> pl.DataFrame:
+    """Returns (phrase, label, df, blocks), the most telling first: no names of people, no word a pair says better."""
+    if said is None or spelled is None:
+        return pl.DataFrame(
+            schema={"phrase": pl.String, "label": pl.String, "df": pl.Int64, "blocks": pl.List(pl.Int64)}
+        )
+    blocks = live["block"].n_unique()
+    least, most = (1, blocks) if blocks < _FEW_BLOCKS else (2, max(2, math.floor(_WIDEST * blocks)))
+    rows = (
+        said.group_by("phrase").agg(blocks=pl.col("block").unique().sort() - live["block"].min(), n=pl.col("n").sum())
+        .with_columns(df=pl.col("blocks").list.len().cast(pl.Int64))
+        .filter(pl.col("df").is_between(least, most))
+        .join(spelled.select("phrase", "label", "capitals", "nouns"), on="phrase", how="left")
+    )  # fmt: skip
+    words = pl.col("phrase").str.split(" ")
+    if people is not None:
+        always = stems(w for name in people.filter("speaks")["name"] for w in name.split())
+        named = stems(w for name in people["name"] for w in name.split()) - always
+        is_name = words.list.eval(pl.element().is_in(sorted(named))).list.any() & (pl.col("capitals") >= _NAME)
+        rows = rows.filter(~words.list.eval(pl.element().is_in(sorted(always))).list.any() & ~is_name)
+    pairs = rows.filter(pl.col("phrase").str.contains(" ", literal=True))
+    held = pairs.select(phrase=words, held="df").explode("phrase").group_by("phrase").agg(pl.col("held").max())
+    rows = rows.join(held, on="phrase", how="left").filter(pl.col("held").fill_null(0) < _TOLD * pl.col("df"))
+    nouns = rows.filter(pl.col("nouns") >= _NOUN)
+    if nouns.height >= _topic_count(blocks):  # notes without articles, and other languages, show none
+        rows = nouns
+    worth = pl.when(pl.col("phrase").str.contains(" ", literal=True)).then(_TWO_WORDS).otherwise(1.0)
+    telling = pl.col("df") * (1 + blocks / pl.col("df")).log() * (1 + (pl.col("n") / pl.col("df")).log())
+    return (
+        rows.with_columns(score=(worth * telling).round(4))
+        .sort("score", "phrase", descending=[True, False])
+        .select("phrase", "label", "df", "blocks")
+        .head(_MOST_CANDIDATES)
+    )
 
 
 def _scope_topics(
-    scope: tuple[str, str], memories: pl.DataFrame, words: pl.DataFrame, vectors: np.ndarray
+    scope: tuple[str, str], live: pl.DataFrame, vectors: np.ndarray, candidates: pl.DataFrame
 ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-    memories = memories.sort("document_id", "memory_id")
-    ids = memories["document_id"].unique(maintain_order=True)
-    of_memory = memories["document_id"].rle_id().to_numpy()
-    mine = vectors[memories["row"].to_numpy()].astype(np.float64)
-    centres = _unit(np.add.reduceat(mine, np.searchsorted(of_memory, np.arange(len(ids)))))
-    fine = _cluster(centres, _topic_count(len(ids)))
-    speakers = {w for s in memories["speaker"].drop_nulls().unique() for w in fold(s).split()}
-    counts = words.join(pl.DataFrame({"document_id": ids, "cluster": fine}), on="document_id", how="inner")
-    counts = counts.filter(~pl.col("word").is_in(sorted(speakers)))
-    middles = _middles(centres, fine)
-    labels = _labels(counts, middles.shape[0], set())
-    topic_ids = [content_id("topic", *scope, label) for label in labels]
-    sizes = np.bincount(fine[of_memory], minlength=len(labels))
-    rows = [(i, *scope, label, int(n)) for i, label, n in zip(topic_ids, labels, sizes, strict=True)]
-    edges = list(_related(topic_ids, middles))
-    if len(labels) >= _FIRST_BROADER:
-        broad = _cluster(middles, max(2, round(math.sqrt(len(labels)))))
-        above = counts.with_columns(cluster=pl.Series(broad)[counts["cluster"]])
-        tops = _middles(middles, broad)
-        top_labels = _labels(above, tops.shape[0], set(labels))
-        top_ids = [content_id("topic", *scope, label) for label in top_labels]
-        for b, (top_id, label) in enumerate(zip(top_ids, top_labels, strict=True)):
-            rows.append((top_id, *scope, label, int(sizes[broad == b].sum())))
-        for f, b in enumerate(broad):
-            edges.append((topic_ids[f], top_ids[b], "subtopic_of", round(float(middles[f] @ tops[b]), 2)))
+    of_memory = live["block"].to_numpy().astype(np.int64) - int(live["block"][0])
+    # To 4 decimals: neither the last bits of a sum nor the order of rows may decide a tie.
+    mine = np.round(vectors[live["row"].to_numpy()].astype(np.float64), 4)
+    blocks = _unit(np.add.reduceat(mine, np.searchsorted(of_memory, np.arange(of_memory[-1] + 1))))
+    if len(blocks) < _FEW_BLOCKS or candidates.is_empty():
+        chosen, of_block = [0], np.zeros(len(blocks), np.int64)
+    else:
+        chosen, of_block = _choose(blocks, candidates)
+    if candidates.is_empty():
+        names, said = ["everything"], ["everything"]
+    else:
+        names, said = (candidates[c].gather(chosen).to_list() for c in ("phrase", "label"))
+    ids = [content_id("topic", *scope, name) for name in names]
+    middles = _middles(blocks, of_block, len(ids))
+    above = _above(middles)
+    sizes = np.bincount(of_block[of_memory], minlength=len(ids))
+    total = sizes.copy()
+    for child, parent in above.items():
+        total[parent] += sizes[child]
+    edges = list(_related(ids, middles))
+    edges += [(ids[c], ids[p], "subtopic_of", round(float(middles[c] @ middles[p]), 2)) for c, p in above.items()]
+    rows = [(i, *scope, label, int(n)) for i, label, n in zip(ids, said, total, strict=True)]
     return (
         conform("topics", pl.DataFrame(rows, schema=["topic_id", *_SCOPE, "label", "size"], orient="row")),
         _scoped("topic_edges", scope, pl.DataFrame(edges, schema=_EDGE, orient="row")),
-        _scoped("topic_memories", scope, _held(memories, mine, middles, topic_ids)),
+        _scoped("topic_memories", scope, _held(live, mine, middles, ids)),
     )
 
 
@@ -105,93 +159,66 @@ def _scoped(table: str, scope: tuple[str, str], frame: pl.DataFrame) -> pl.DataF
     return conform(table, frame.with_columns(collection=pl.lit(scope[0]), user_id=pl.lit(scope[1])))
 
 
-def _topic_count(documents: int) -> int:
-    if documents < _FEW_DOCUMENTS:
-        return 1
-    return min(_MOST_TOPICS, max(2, round(math.sqrt(documents / 2))))
+def _choose(blocks: np.ndarray, candidates: pl.DataFrame) -> tuple[list[int], np.ndarray]:
+    """Takes phrases greedily by how much nearer they bring the blocks; returns them, and the place of each block's one.
+
+    A phrase's centre is the mean of the blocks that use it, seen from the middle of the scope; a block gains by its
+    cosine to the nearest centre taken so far (facility location). No two phrases share a word.
+    """
+    from scipy.sparse import csr_matrix
+
+    seen = _unit(blocks - blocks.mean(axis=0))
+    counts = candidates["df"].to_numpy()
+    at = candidates["blocks"].explode().to_numpy().astype(np.int64)
+    uses = csr_matrix((np.ones(len(at)), at, np.r_[0, np.cumsum(counts)]), shape=(len(counts), len(blocks)))
+    sums = np.asarray(uses @ seen)
+    size = np.linalg.norm(sums, axis=1)
+    near = seen @ (sums / np.maximum(size, 1e-9)[:, None]).T
+    # A block is compared with the others that use a phrase: what two texts use has no centre of its own.
+    mine, phrase = at, np.repeat(np.arange(len(counts)), counts)
+    product = near[mine, phrase] * size[phrase]
+    rest = np.sqrt(np.maximum(size[phrase] ** 2 - 2 * product + 1, 1e-9))
+    near[mine, phrase] = np.where(counts[phrase] > 1, (product - 1) / rest, 0)
+    near = np.round(near, 4)
+    weight = np.full(near.shape, _UNUSED)
+    weight[mine, phrase] = 1
+    words = [set(p.split()) for p in candidates["phrase"]]
+    open_, best, chosen = np.ones(len(counts), bool), np.zeros(len(blocks)), list[int]()
+    for _ in range(_topic_count(len(blocks))):
+        gains = np.round((np.maximum(near - best[:, None], 0) * weight).sum(axis=0), 4)
+        gains[~open_] = -1
+        pick = int(np.argmax(gains))  # candidates are sorted: of equals, the more telling one
+        if gains[pick] <= 0:
+            break
+        chosen.append(pick)
+        best = np.maximum(best, near[:, pick])
+        open_ &= np.array([words[pick].isdisjoint(w) for w in words])
+    of_block = near[:, chosen].argmax(axis=1)
+    used = np.unique(of_block)
+    return [chosen[i] for i in used], np.searchsorted(used, of_block)
 
 
-def _cluster(points: np.ndarray, k: int) -> np.ndarray:
-    """Returns a cluster number for each point, numbered by first appearance; points that are all alike are one."""
-    # To 4 decimals: neither the last bits of a sum nor the order of rows may decide a tie.
-    points = np.round(points, 4)
-    k = min(k, len(np.unique(points, axis=0)))
-    if k <= 1:
-        return np.zeros(len(points), np.int64)
-    found = _ward(points, k) if len(points) <= _MANY_DOCUMENTS else _k_means(points, k)
-    order = {c: n for n, c in enumerate(dict.fromkeys(found.tolist()))}
-    return np.array([order[c] for c in found.tolist()], np.int64)
+def _topic_count(blocks: int) -> int:
+    return min(_MOST_TOPICS, max(2, round(math.sqrt(1.5 * blocks))))
 
 
-def _ward(points: np.ndarray, k: int) -> np.ndarray:
-    """Cuts Ward's tree where k clusters are left: its first n - k merges are made, its last k - 1 are not."""
-    from scipy.cluster.hierarchy import linkage
-
-    found = np.arange(len(points))
-    members = [[i] for i in found.tolist()]
-    for a, b in linkage(points, "ward")[: len(points) - k, :2].astype(int).tolist():
-        members.append(members[a] + members[b])
-        found[members[-1]] = len(members) - 1
-    return found
+def _above(middles: np.ndarray) -> dict[int, int]:
+    """Maps each topic but the broad ones, which come first, to the nearest broad one."""
+    if len(middles) < _FIRST_BROADER:
+        return {}
+    broad = round(math.sqrt(len(middles)))
+    near = np.round(middles[broad:] @ middles[:broad].T, 4).argmax(axis=1)
+    return {broad + i: int(p) for i, p in enumerate(near)}
 
 
-def _k_means(points: np.ndarray, k: int) -> np.ndarray:
-    from sklearn.cluster import MiniBatchKMeans
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(1):
-        return MiniBatchKMeans(k, random_state=_SEED, n_init=1, batch_size=2048, max_iter=30).fit_predict(points)
-
-
-def _middles(points: np.ndarray, clusters: np.ndarray) -> np.ndarray:
-    sums = np.zeros((int(clusters.max()) + 1, points.shape[1]))
+def _middles(points: np.ndarray, clusters: np.ndarray, count: int) -> np.ndarray:
+    sums = np.zeros((count, points.shape[1]))
     np.add.at(sums, clusters, points)
     return _unit(sums)
 
 
 def _unit(rows: np.ndarray) -> np.ndarray:
     return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
-
-
-def _labels(counts: pl.DataFrame, clusters: int, taken: set[str]) -> list[str]:
-    """Returns one label for each cluster, all different and none of `taken`: its most distinctive words."""
-    per = counts.group_by("cluster", "word").agg(pl.col("n").sum(), documents=pl.len())
-    average = per["n"].sum() / max(1, clusters)
-    scored = (
-        per.with_columns(total=pl.col("n").sum().over("word"), mass=pl.col("n").sum().over("cluster"))
-        .with_columns(
-            score=pl.col("n") / pl.col("mass") * (1 + average / pl.col("total")).log() * (1 + pl.col("documents")).log()
-        )
-        .sort(["cluster", "score", "word"], descending=[False, True, False])
-        .group_by("cluster", maintain_order=True)
-        .agg(pl.col("word").head(24))
-    )
-    best = dict(scored.iter_rows())
-    out: list[str] = []
-    for cluster in range(clusters):
-        chosen: list[str] = []
-        words = _one_of_each(best.get(cluster, []))
-        for word in words[:_LABEL_WORDS]:
-            chosen.append(word)
-        extra = iter(words[_LABEL_WORDS:])
-        label = ", ".join(chosen) or "everything"
-        n = 2
-        while label in taken or label in out:
-            more = next(extra, None)
-            label = f"{label}, {more}" if more else f"{', '.join(chosen) or 'everything'} ({n})"
-            n += 0 if more else 1
-        out.append(label)
-    return out
-
-
-def _one_of_each(words: list[str]) -> list[str]:
-    """Drops words that only inflect an earlier one: the same first letters, up to the last three."""
-    kept: list[str] = []
-    for word in words:
-        stem = word[: max(4, len(word) - 3)]
-        if is_content(word) and not any(k.startswith(stem) or word.startswith(k[: max(4, len(k) - 3)]) for k in kept):
-            kept.append(word)
-    return kept
 
 
 def _related(topic_ids: list[str], middles: np.ndarray) -> Iterator[tuple[str, str, str, float]]:

@@ -16,3 +16,8 @@ def content_id(*parts: str | int | None) -> str:
 def text_hash(text: str) -> str:
     """Returns the 32-hex-digit key of an embedded text in the shared embedding store."""
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def entity_id(collection: str, user_id: str, key: str) -> str:
+    """Returns the id of the entity that a name's key stands for in a scope, while it stands for itself."""
+    return content_id("entity", collection, user_id, key)

@@ -40,10 +40,14 @@ SCHEMAS: dict[str, Schema] = {
     "embed_inputs": {"memory_id": _S, "kind": _S, "ordinal": _I, "text": _S, "text_hash": _S},
     "entities": {"entity_id": _S, **_SCOPE, "name": _S, "type": _S, "aliases": pl.List(_S)},
     "mentions": {"memory_id": _S, "entity_id": _S, **_SCOPE, "char_start": _I, "char_end": _I},
+    # Why two names are one: in the whole scope, or in one document; the memory that shows it, where one does.
+    "merges": {
+        "entity_id": _S, **_SCOPE, "alias": _S, "name": _S, "why": _S, "memory_id": _S, "document_id": _S,
+    },
     # What could be a name in each memory, before names are resolved: carried over from build to build.
     "surfaces": {
-        "memory_id": _S, **_SCOPE, "surface": _S, "key": _S, "kind": _S, "initial": _B,
-        "char_start": _I, "char_end": _I,
+        "memory_id": _S, **_SCOPE, "surface": _S, "key": _S, "kind": _S, "initial": _B, "cue": _S, "same_as": _S,
+        "why": _S, "char_start": _I, "char_end": _I,
     },
     "topics": {"topic_id": _S, **_SCOPE, "label": _S, "size": _I},
     "topic_edges": {"source_id": _S, "target_id": _S, **_SCOPE, "kind": _S, "weight": _F},

@@ -10,7 +10,7 @@ EDGES = {
     "memories": {"documents", "chunks"},
     "embeddings": {"memories"},
     "entities": {"documents", "memories"},
-    "topics": {"documents", "memories", "embeddings"},
+    "topics": {"documents", "memories", "embeddings", "entities"},
     "candidate_pairs": {"memories", "embeddings", "entities"},
     "relations": {"memories", "candidate_pairs"},
     "versions": {"documents", "memories", "relations"},

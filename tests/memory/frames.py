@@ -50,7 +50,7 @@ def formed(docs: list[dict], rows: list[dict], unit: str = "statement") -> Input
     """Returns what the candidate stage reads, made by the real stages before it."""
     documents_, chunks_ = documents(*docs), chunks(*rows)
     memories, inputs = form_memories(documents_, chunks_, config(unit))
-    _, mentions = resolve_entities(find_mentions(memories), memories)
+    mentions = resolve_entities(find_mentions(memories), memories).mentions
     return Inputs(memories, inputs, mentions, documents_)
 
 
