@@ -215,7 +215,7 @@ DROP_NODES = {
 TEXTS = {
     label: f"""
 MATCH (n:{label} {{home_id: $home}}) WITH n ORDER BY elementId(n) SKIP $skip LIMIT $limit
-RETURN n {{.*, embedding: null, key: null}} AS told"""
+RETURN n {{.*, embedding: null, key: null{", data: null" if label == "VectorBlock" else ""}}} AS told"""
     for label in (*KEYS, "Build")
 }
 

@@ -7,7 +7,7 @@ from pipelines.errors import PalimpsestError, Refused
 from pipelines.graph import cypher
 from pipelines.graph.connect import Connection, connect
 from pipelines.graph.load import LoadStats, home_id, is_served, load_graph
-from pipelines.graph.model import KEYS
+from pipelines.graph.model import KEYS, at_once
 from pipelines.graph.schema import vector_indexes
 from pipelines.store.builds import Build, published
 from pipelines.store.home import Home
@@ -19,8 +19,10 @@ _PAGE = 2000
 def drop_home(connection: Connection, home: str) -> int:
     """Deletes every node of a home, in every number, and its vector indexes; returns how many nodes went."""
     gone = 0
-    for label in ("Home", "Build", *(k for k in cypher.DROP_NODES if k not in ("Home", "Build"))):
-        while n := connection.write(cypher.DROP_NODES[label], home=home, limit=_BATCH)[0]["n"]:
+    # Readers are told first; then what has few edges, so that hubs have none left when they go.
+    for label in ("Home", "Build", *reversed(KEYS), "Load", "LoadLock"):
+        limit = at_once(label, _BATCH)
+        while n := connection.write(cypher.DROP_NODES[label], home=home, limit=limit)[0]["n"]:
             gone += int(n)
     for index in vector_indexes(connection, home):
         connection.ddl(cypher.drop_index(index))
@@ -86,8 +88,8 @@ def residue(connection: Connection, home: str, probes: Sequence[str]) -> list[st
     needles = [p.encode() for p in probes]
     found = set()
     for label in (*KEYS, "Build"):
-        skip = 0
-        while rows := connection.read(cypher.TEXTS[label], home=home, skip=skip, limit=_PAGE):
+        skip, limit = 0, at_once(label, _PAGE)
+        while rows := connection.read(cypher.TEXTS[label], home=home, skip=skip, limit=limit):
             text = b"\n".join(_bytes(r["told"]) for r in rows)
             if any(n in text for n in needles):
                 found.add(label)

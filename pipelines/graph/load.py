@@ -24,7 +24,7 @@ from pipelines.errors import ComponentFailed, PalimpsestError
 from pipelines.graph import cypher
 from pipelines.graph.connect import Connection, told_plainly
 from pipelines.graph.counts import count_lines, count_rows, parse_counts
-from pipelines.graph.model import EDGES, KEYS, OPEN, TYPES, vector_label
+from pipelines.graph.model import EDGES, KEYS, OPEN, TYPES, at_once, vector_label
 from pipelines.graph.rows import READ, GraphRows, graph_rows
 from pipelines.graph.schema import make_vector_index, migrate, vector_indexes
 from pipelines.graph.write import Writer, ahead, with_blocks, with_vectors
@@ -36,7 +36,6 @@ from pipelines.store.ids import content_id
 from pipelines.store.index import VectorLookup
 
 _BATCH_NODES = 1000
-_BATCH_LARGE = {"ScopeStats": 50, "Postings": 50, "Revision": 50, "VectorBlock": 16}  # rows that hold packed bytes
 _BATCH_EDGES = 5000
 _BATCH_SWEEP = 5000
 _LOCK_WAIT_S = 5.0
@@ -260,8 +259,8 @@ class _Load:
                 delete.append(row)
             elif row["until"] == OPEN:
                 close.append(row)
-        size = _BATCH_LARGE.get(label, _BATCH_NODES)
-        self._writer.apply(cypher.DELETE_NODES[label], delete, _BATCH_NODES)
+        size = at_once(label, _BATCH_NODES)
+        self._writer.apply(cypher.DELETE_NODES[label], delete, size)
         self._writer.apply(cypher.SET_UNTIL[label], close, _BATCH_NODES, until=self._writer.number)
         self._writer.apply(cypher.SET_UNTIL[label], reopen, _BATCH_NODES, until=OPEN)
         new = frame.filter(~pl.col("key").is_in(list(have))) if have else frame
@@ -315,12 +314,13 @@ class _Load:
     def _sweep(self, oldest: int) -> None:
         """Deletes what no kept number shows. Readers of those numbers are told so before the first row goes."""
         self._connection.write(cypher.RAISE_OLDEST, home=self._home, oldest=oldest)
-        values = {"home": self._home, "oldest": oldest, "limit": _BATCH_SWEEP}
-        for name in KEYS:
-            while (told := self._connection.write(cypher.SWEEP_NODES[name], **values)[0])["nodes"]:
+        values = {"home": self._home, "oldest": oldest}
+        for name in reversed(KEYS):  # a user owns a hundred thousand memories: its node goes when its edges are gone
+            limit = at_once(name, _BATCH_SWEEP)
+            while (told := self._connection.write(cypher.SWEEP_NODES[name], limit=limit, **values)[0])["nodes"]:
                 self._writer.writes += told["n"]
         for name in TYPES:
-            while gone := self._connection.write(cypher.SWEEP_EDGES[name], **values)[0]["n"]:
+            while gone := self._connection.write(cypher.SWEEP_EDGES[name], limit=_BATCH_SWEEP, **values)[0]["n"]:
                 self._writer.writes += gone
         self._connection.write(cypher.DROP_BUILDS, home=self._home, oldest=oldest)
         spaces = self._connection.read(cypher.KEPT_SPACES, home=self._home)[0]["spaces"]

@@ -23,6 +23,13 @@ KEYS = {
 }
 """Each label and the property that names a node of it; unique with home_id and since."""
 
+_ROWS_AT_ONCE = {"ScopeStats": 50, "Postings": 50, "Revision": 50, "VectorBlock": 16}
+
+
+def at_once(label: str, usual: int) -> int:
+    """Returns how many nodes of a label one transaction may touch: packed bytes are large, made or deleted."""
+    return _ROWS_AT_ONCE.get(label, usual)
+
 
 @dataclass(frozen=True)
 class Edge:

@@ -13,6 +13,7 @@ import polars as pl
 from pipelines.graph import cypher
 from pipelines.graph.connect import Connection
 from pipelines.graph.load import LoadStats, load_tables
+from pipelines.graph.model import at_once
 from pipelines.store.ids import content_id
 from pipelines.store.index import write_index
 from pipelines.store.tables import conform
@@ -55,8 +56,8 @@ def fresh_home() -> str:
 def empty_homes(connection: Connection) -> None:
     """Forgets what the homes of a test hold, but for their indexes."""
     while _USED:
-        for statement in cypher.DROP_NODES.values():
-            while connection.write(statement, home=_USED[-1], limit=5000)[0]["n"]:
+        for label, statement in cypher.DROP_NODES.items():
+            while connection.write(statement, home=_USED[-1], limit=at_once(label, 5000))[0]["n"]:
                 pass
         _FREE.append(_USED.pop())
 
