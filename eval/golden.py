@@ -154,7 +154,7 @@ def resolve(
         GoldenError: a quote is in no document of its uri, lies in another user's document, or no memory covers it;
             the first five are named.
     """
-    finder = _Finder(tables, collection, {q.uri for x in questions for q in (*x.evidence, *x.stale)})
+    finder = Quotes(tables, collection, {q.uri for x in questions for q in (*x.evidence, *x.stale)})
     judged, problems = [], []
     for question in questions:
         user_id = question.user or default_user
@@ -187,8 +187,8 @@ def _smallest(found: Iterable[tuple[frozenset[str], str]]) -> dict[frozenset[str
     return {n: frozenset(quotes[n]) for i, n in enumerate(ordered) if not any(other < n for other in ordered[:i])}
 
 
-class _Finder:
-    """Looks quotes up in the documents that a golden set names."""
+class Quotes:
+    """Looks quotes up in the documents of a collection that `uris` names."""
 
     def __init__(self, tables: Mapping[str, pl.DataFrame], collection: str, uris: set[str]):
         name = pl.col("uri"), pl.concat_str("uri", pl.lit("#"), "session_id")

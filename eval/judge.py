@@ -1,7 +1,7 @@
 """Judges a finished build: its invariants, then every collection's golden questions against its baseline."""
 
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +9,12 @@ import polars as pl
 
 from eval.baseline import accept_baseline, baseline_path, current_commit, load_baseline
 from eval.compare import compare, compare_text
-from eval.gate import GateSummary, combine, decide
+from eval.gate import Decision, GateSummary, combine, decide
 from eval.golden import golden_path, load_golden
 from eval.golden_run import GateRun, run_golden
+from eval.health import TABLES, memory_health, over_limits
 from eval.invariants import Violation, check_invariants
+from eval.notes import health_limits
 from pipelines.build import INDEXED, digest, record
 from pipelines.decisions import read_decisions
 from pipelines.errors import PalimpsestError
@@ -20,8 +22,10 @@ from pipelines.progress import say
 from pipelines.query.api import open_index
 from pipelines.stages import embedding_store
 from pipelines.store.builds import Build, published, staged
+from pipelines.store.files import write_bytes
 from pipelines.store.home import Home, data_folder
 
+REPORT, PICTURE = "report.html", "report.svg"
 JUDGED = ("documents", "document_texts", "memories", "versions")
 
 
@@ -73,8 +77,35 @@ def judge_build(
     for name in build.collections:
         run, has_golden = run_build(build, name, tables)
         baseline = load_baseline(baseline_file or baseline_path(data_folder(), name)) if has_golden else None
-        decisions.append(decide(run, baseline, has_golden, found))
+        decisions.append(_with_health(home, build, decide(run, baseline, has_golden, found)))
     return combine(decisions)
+
+
+def _with_health(home: Home, build: Build, decision: Decision) -> Decision:
+    """Adds a warning for each limit of memory health that people set and this collection is over."""
+    if not (limits := health_limits(home)):
+        return decision
+    health = memory_health({t: build.table(decision.collection, t) for t in TABLES})
+    return replace(decision, warnings=(*decision.warnings, *over_limits(health, limits)))
+
+
+def write_report(home: Home, build: Build, summary: GateSummary, path: Path | None = None) -> Path:
+    """Writes the page of a judged build, and with no other path its picture beside it; returns the page's path.
+
+    Raises:
+        PalimpsestError: the path cannot be written.
+    """
+    from eval.report import gather, picture_html, report_html
+
+    page = gather(home, build, summary)
+    target = path or build.path / REPORT
+    try:
+        write_bytes(target, report_html(page).encode())
+        if path is None:
+            write_bytes(build.path / PICTURE, picture_html(page).encode())
+    except OSError as e:
+        raise PalimpsestError(f"--report {target}: {e.strerror}; name another") from None
+    return target
 
 
 def check_staged(home: Home) -> list[Violation]:
@@ -99,12 +130,18 @@ def judge_staged(home: Home) -> GateSummary:
     gate = {"status": summary.status, "reasons": reasons, "warnings": warnings, "metrics": numbers}
     runs = {d.collection: d.run.to_json() for d in summary.decisions if d.run is not None}
     record(staged(home), "retrieval_report", time.perf_counter() - started, gate=gate, golden_runs=runs)
+    write_report(home, staged(home), summary)
+    record(staged(home), "retrieval_report", time.perf_counter() - started)
     return summary
 
 
-def judge_home(home: Home, baseline_file: Path | None = None) -> GateSummary:
-    """Judges the staged, else the published build."""
-    return judge_build(home, build_to_judge(home), baseline_file)
+def judge_home(home: Home, baseline_file: Path | None = None, report_file: Path | None = None) -> GateSummary:
+    """Judges the staged, else the published build; writes its page where a file is named."""
+    build = build_to_judge(home)
+    summary = judge_build(home, build, baseline_file)
+    if report_file:
+        write_report(home, build, summary, report_file)
+    return summary
 
 
 def accept_home(home: Home, why: str) -> list[Path]:

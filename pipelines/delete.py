@@ -98,6 +98,7 @@ def delete(home: Home, *, document: str | None, user: str | None, collection: st
         _forget_in_log(home, target)
         for build in builds:
             _rewrite(home, build, target)
+        _forget_reports(home)
         vectors = _sweep_vectors(home)
         _forget_runs(home, probes)
         writes = forget(home, probes.strings)
@@ -243,6 +244,13 @@ def _rewrite(home: Home, build: Build, target: Target) -> None:
     manifest = finish_build(home, build, {})
     # The next build must look again: what it would make is no longer what was published.
     build.write_manifest(manifest | {"fingerprints": {}, "created_at": old["created_at"], "gate": old["gate"]})
+
+
+def _forget_reports(home: Home) -> None:
+    """Removes the pages and notes of the home, which quote documents and questions; the next build writes its own."""
+    for pattern in ("builds/*/report.*", "notes/*"):
+        for path in home.path.glob(pattern):
+            path.unlink()
 
 
 def _rewrite_collection(home: Home, build: Build, name: str, going: pl.DataFrame) -> None:

@@ -204,9 +204,7 @@ def _topics(p: Partition, before: Before | None) -> Outcome:
     from pipelines.memory.topics import build_topics
 
     memories = p.table("memories")
-    topics, edges, held = build_topics(
-        memories, p.table("documents"), p.memory_vectors(memories), p.table("entities")
-    )
+    topics, edges, held = build_topics(memories, p.table("documents"), p.memory_vectors(memories), p.table("entities"))
     return Outcome({"topics": topics, "topic_edges": edges, "topic_memories": held})
 
 

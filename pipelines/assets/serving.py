@@ -1,5 +1,7 @@
 """Group `serving`: the index of a whole build, its report and gate, and the switch that readers see."""
 
+import base64
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -53,18 +55,21 @@ def index(context: dg.AssetExecutionContext, home: HomeResource) -> dg.Materiali
 @dg.asset(group_name="serving", kinds={"python"}, owners=OWNERS, deps=[index], check_specs=[_GATE])
 def retrieval_report(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
     """Golden questions asked of the staged build: R@5, nDCG@10, stale@5 against the baseline, p95 against 400 ms."""
-    from eval.judge import judge_staged
+    from eval.judge import PICTURE, REPORT, judge_staged
 
     with home.home().lock(LOCK_WAIT_S):
         verdict = judge_staged(home.home())
-        gate = staged(home.home()).manifest["gate"]
+        gate, folder = staged(home.home()).manifest["gate"], staged(home.home()).path
     reasons = "\n".join(f"- {r}" for r in gate["reasons"]) or "none"
     return dg.MaterializeResult(
         metadata={
             **gate["metrics"],
             "status": gate["status"],
             "seconds": staged(home.home()).manifest["tail_seconds"]["retrieval_report"],
-            "report": dg.MetadataValue.md(verdict.markdown()),
+            "verdict": dg.MetadataValue.md(verdict.markdown()),
+            "report": dg.MetadataValue.url((folder / REPORT).resolve().as_uri()),
+            "report_file": dg.MetadataValue.path(folder / REPORT),
+            "picture": dg.MetadataValue.md(_image(folder / PICTURE)),
         },
         check_results=[_answer("gate", verdict.publishable, {"status": gate["status"], "reasons": reasons})],
     )
@@ -76,6 +81,11 @@ def published(context: dg.AssetExecutionContext, home: HomeResource) -> dg.Mater
     with home.home().lock(LOCK_WAIT_S):
         build_id = publish_build(home.home())
     return dg.MaterializeResult(metadata={"build": build_id})
+
+
+def _image(path: Path) -> str:
+    """Returns an SVG as markdown that needs no file: the UI cannot read the home."""
+    return f"![recall by type of question](data:image/svg+xml;base64,{base64.b64encode(path.read_bytes()).decode()})"
 
 
 def _answer(check: str, passed: bool, metadata: dict[str, Any]) -> dg.AssetCheckResult:

@@ -14,12 +14,20 @@ from pipelines.store.home import Home
 @common
 @click.option("--baseline", "baseline_file", type=FOLDER, help="Compare with this baseline instead of data/baselines.")
 @click.option("--markdown", "markdown_file", type=FOLDER, help="Write the verdict for a pull request here.")
-def gate(home_path: Path, as_json: bool, backend: str, baseline_file: Path | None, markdown_file: Path | None) -> None:
+@click.option("--report", "report_file", type=FOLDER, help="Write the report, one HTML page, here.")
+def gate(
+    home_path: Path,
+    as_json: bool,
+    backend: str,
+    baseline_file: Path | None,
+    markdown_file: Path | None,
+    report_file: Path | None,
+) -> None:
     """Judge the staged, else the published build against the committed baseline."""
     from eval.judge import judge_home
 
     out = Output(as_json)
-    verdict = judge_home(Home(home_path), baseline_file)
+    verdict = judge_home(Home(home_path), baseline_file, report_file)
     if markdown_file:
         try:
             markdown_file.write_text(verdict.markdown(), encoding="utf-8")

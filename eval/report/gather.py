@@ -1,0 +1,180 @@
+"""What the report tells of a build, as plain values: read from its tables, its runs and the builds before it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from eval.gate import Decision, GateSummary
+from eval.golden import Question, golden_path, load_golden
+from eval.golden_run import GateRun
+from eval.health import memory_health
+from eval.metrics import percentiles
+from eval.misses import CAUSES, missed, why_missed
+from eval.notes import read_notes
+from eval.register import LABELS, calibration, compare_register, confusion, register_path
+from eval.report.charts import histogram, spark
+from pipelines.query.api import STEPS, Reader, open_index
+from pipelines.store.builds import Build, kept
+from pipelines.store.home import Home, data_folder
+
+HEADLINES = (
+    # key, title, what it says, whether more is better
+    ("R@5", "Recall@5", "of what a question needs, the share among the top five", True),
+    ("nDCG@10", "nDCG@10", "how high up it stands among the top ten", True),
+    ("packed_recall", "Recall after packing", "the share that is in the packed context", True),
+    ("current_fact_recall", "Current facts", "changed facts told as they are now", True),
+    ("stale@5", "Stale@5", "share of the top five that is outdated", False),
+    ("duplicate_share", "Repeats@5", "share of the top five that says what a better one said", False),
+    ("false_retirement", "False retirement", "what is still true, but retired", False),
+    ("citation_validity", "Citations that hold", "quoted lines whose span holds their words", True),
+    ("p95_ms", "p95 ms", "95 % of the searches took no longer", False),
+)
+_WORST = 20
+_TEXT_CHARS = 320
+_TABLES = (
+    "documents", "document_texts", "memories", "versions", "relations", "topics", "topic_memories", "entities",
+    "rejects",
+)  # fmt: skip
+
+
+def gather(home: Home, build: Build, summary: GateSummary) -> dict[str, Any]:
+    """Returns the page's values, most of them by collection: headlines, types, latency, labels, misses, health."""
+    manifest = build.manifest
+    older = [b for b in kept(home) if b.manifest and b.build_id < build.build_id]
+    history = [(b.build_id, b.manifest.get("gate", {}).get("metrics", {})) for b in older]
+    tables = build.tables(_TABLES)
+    decisions = {d.collection: d for d in summary.decisions}
+    with open_index(build.index) as reader:
+        collections = [
+            _collection(reader, build, name, decisions.get(name, Decision(name, "unjudged")), tables, history)
+            for name in build.collections
+        ]
+    return {
+        "build_id": build.build_id,
+        "created_at": manifest.get("created_at", ""),
+        "digest": manifest.get("digest", ""),
+        "model": manifest.get("settings", {}).get("model_id", ""),
+        "status": summary.status,
+        "reasons": [(d.collection, r) for d in summary.decisions for r in d.reasons],
+        "warnings": [(d.collection, w) for d in summary.decisions for w in d.warnings],
+        "counts": {n: manifest.get(n, 0) for n in ("documents", "chunks", "memories", "retired", "rejects")},
+        "relations": manifest.get("relations", {}),
+        "builds": [b for b, _ in history] + [build.build_id],
+        "collections": collections,
+        "notes": read_notes(home),
+        "causes": CAUSES,
+        "labels": LABELS,
+    }
+
+
+def _collection(
+    reader: Reader, build: Build, name: str, decision: Decision, tables: Mapping[str, pl.DataFrame],
+    history: Sequence[tuple[str, Mapping[str, float]]],
+) -> dict[str, Any]:  # fmt: skip
+    own = {n: t.filter(pl.col("collection") == name) if "collection" in t.columns else t for n, t in tables.items()} | {
+        "rejects": build.table(name, "rejects")
+    }
+    now = {**decision.means, **decision.quality, **{f"{p}_ms": v for p, v in decision.latency_ms.items()}}
+    run = decision.run or GateRun(name)
+    labelled = compare_register(register_path(data_folder()), own, name)
+    user = build.manifest["settings"]["collections"][name].get("user_id") or ""
+    return {
+        "name": name,
+        "status": decision.status,
+        "queries": decision.queries,
+        "smallest_loss": decision.smallest_loss,
+        "headlines": headlines(name, now, history),
+        "types": by_type(run),
+        "latency": latency(run),
+        "confusion": confusion(labelled) if labelled else None,
+        "calibration": calibration(labelled),
+        "labelled": len(labelled),
+        "worst": worst(reader, run, own, name, user),
+        "broken": [b.question_id for b in decision.broken],
+        "health": memory_health(own),
+    }
+
+
+def headlines(
+    collection: str, now: Mapping[str, float], history: Sequence[tuple[str, Mapping[str, float]]]
+) -> list[dict[str, Any]]:
+    """Returns a card for each headline number that the build has: its value, the one before, the line over builds."""
+    cards = []
+    for key, title, says, more in HEADLINES:
+        if key not in now:
+            continue
+        before = [told.get(f"{collection}/{key}") for _, told in history]
+        line = spark([v if v is not None else float("nan") for v in before] + [now[key]])
+        last = next((v for v in reversed(before) if v is not None), None)
+        change = None if last is None else now[key] - last
+        worse = change is not None and abs(change) > 1e-9 and (change < 0) == more
+        cards.append(
+            {"key": key, "title": title, "says": says, "value": now[key], "change": change, "worse": worse,
+             "spark": line, "ms": key.endswith("_ms")}
+        )  # fmt: skip
+    return cards
+
+
+def by_type(run: GateRun) -> list[dict[str, Any]]:
+    """Returns the means of R@5, recall after packing and nDCG@10 for each type of question, by name."""
+    groups: dict[str, list[Mapping[str, float]]] = {}
+    for question_id, values in run.per_query.items():
+        groups.setdefault(run.types.get(question_id, ""), []).append(values)
+    names = ("R@5", "packed_recall", "nDCG@10")
+    return [
+        {"type": kind, "queries": len(rows), **{m: sum(r[m] for r in rows) / len(rows) for m in names}}
+        for kind, rows in sorted(groups.items())
+    ]
+
+
+def latency(run: GateRun) -> list[dict[str, Any]]:
+    """Returns a histogram for the whole search and for each step, in the order of the query path."""
+    told = []
+    for step in ("total_ms", *STEPS):
+        values = run.steps_ms.get(step)
+        if values:
+            told.append({"step": step.removesuffix("_ms"), "histogram": histogram(values, percentiles(values))})
+    return told
+
+
+def worst(
+    reader: Reader, run: GateRun, tables: Mapping[str, pl.DataFrame], collection: str, user: str
+) -> list[dict[str, Any]]:
+    """Returns the questions that miss most, with what was retrieved, what should have been and where it was lost."""
+    ids = missed(run)[:_WORST]
+    questions = {q.id: q for q in load_golden(golden_path(data_folder(), collection)) or () if q.id in ids}
+    asked = [questions[i] for i in ids if i in questions]
+    causes: dict[str, list[Any]] = {}
+    settings = run.settings
+    for miss in why_missed(
+        reader, asked, tables, collection, user, strategy=settings.get("strategy", "auto"),
+        budget_tokens=settings.get("budget_tokens", 1200),
+    ):  # fmt: skip
+        causes.setdefault(miss.question_id, []).append(miss)
+    wanted = {h.memory_id for q in asked for h in run.results.get(q.id, ())}
+    rows = tables["memories"].filter(pl.col("memory_id").is_in(sorted(wanted)))
+    texts = dict(rows.select("memory_id", "text").iter_rows())
+    return [_told(q, run, causes.get(q.id, []), texts) for q in asked]
+
+
+def _told(question: Question, run: GateRun, causes: Sequence[Any], texts: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "id": question.id,
+        "question": question.question,
+        "type": question.type,
+        "user": question.user,
+        "as_of": question.as_of,
+        "metrics": {m: run.per_query[question.id][m] for m in ("R@5", "nDCG@10", "packed_recall", "stale@5")},
+        "wanted": [{"uri": e.uri, "quote": e.quote} for e in question.evidence],
+        "misses": causes,
+        "got": [
+            {"source": h.source, "relevant": h.relevant, "stale": h.stale, "text": _short(texts.get(h.memory_id, ""))}
+            for h in run.results.get(question.id, ())
+        ],
+    }
+
+
+def _short(text: str) -> str:
+    folded = " ".join(text.split())
+    return folded if len(folded) <= _TEXT_CHARS else folded[: _TEXT_CHARS - 1] + "…"

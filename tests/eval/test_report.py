@@ -1,0 +1,145 @@
+import json
+import re
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from eval.gate import combine, decide
+from eval.golden_run import GateRun, Hit
+from eval.judge import judge_build, write_report
+from eval.notes import Note, write_note
+from eval.report import gather, picture_html, report_html
+from eval.report.charts import histogram, spark
+from eval.report.gather import headlines
+from eval.report.render import MAX_BYTES
+from pipelines.store.builds import published
+from pipelines.store.home import Home
+
+NASTY = '</style><script>alert(1)</script><img src=x onerror="alert(2)">&{{ 7*7 }}'
+
+
+def test_a_line_runs_over_builds_from_its_lowest_to_its_highest():
+    line = spark([0.5, float("nan"), 1.0, 0.75])
+    assert line.points == "3.0,25.0 79.0,3.0 117.0,14.0"
+    assert (line.low, line.high, line.count, line.last_y) == (0.5, 1.0, 3, 14.0)
+    assert spark([0.4]).points == "117.0,14.0" and spark([]) is None and spark([float("nan")]) is None
+
+
+def test_a_histogram_ends_at_the_99th_percentile_and_keeps_what_is_above_it():
+    h = histogram([1, 1, 2, 100], {"p50": 1, "p95": 4, "p99": 4}, bins=4)
+    assert [b.count for b in h.bars] == [0, 2, 1, 1] and [b.height for b in h.bars] == [0, 1, 0.5, 0.5]
+    assert (h.bars[3].low, h.bars[3].high) == (3, 4) and histogram([], {}) is None
+
+
+def test_a_headline_tells_its_change_and_whether_that_is_worse():
+    history = [("000001", {"c/R@5": 0.8, "c/stale@5": 0.1}), ("000002", {"c/R@5": 0.9})]
+    recall, stale = headlines("c", {"stale@5": 0.2, "R@5": 0.85}, history)
+    assert (recall["title"], recall["worse"], recall["spark"].count) == ("Recall@5", True, 3)
+    assert recall["change"] == pytest.approx(-0.05)
+    assert (stale["worse"], stale["spark"].count) == (True, 2)
+    (first,) = headlines("c", {"R@5": 0.85}, [])
+    assert first["change"] is None and not first["worse"]
+
+
+@pytest.fixture
+def page(judged_home):
+    build = published(judged_home)
+    return gather(judged_home, build, judge_build(judged_home, build))
+
+
+def test_the_page_tells_headlines_types_latency_labels_misses_and_health(page):
+    (chats,) = page["collections"]
+    assert [h["key"] for h in chats["headlines"]] == [
+        "R@5", "nDCG@10", "packed_recall", "current_fact_recall", "stale@5", "duplicate_share", "false_retirement",
+        "citation_validity", "p95_ms",
+    ]  # fmt: skip
+    assert [(t["type"], t["queries"]) for t in chats["types"]] == [("single", 2), ("temporal", 1), ("updated", 1)]
+    assert [x["step"] for x in chats["latency"]] == ["total", "embed", "seeds", "expand", "rank", "read", "pack"]
+    assert chats["confusion"]["UPDATE"]["UPDATE"] == 1 == chats["labelled"]
+    assert chats["health"]["chains"] == {2: 1} and chats["health"]["retired_by_update"] == 1
+    html = report_html(page)
+    assert "no baseline" in html and "Memory health" in html
+    assert picture_html(page).startswith("\n<svg") or picture_html(page).lstrip().startswith("<svg")
+
+
+def test_the_page_needs_nothing_from_outside_and_runs_no_script(page):
+    html = report_html(page)
+    assert not re.search(r"<script|https?://(?!www\.w3\.org/2000/svg)|@import|url\(|\son\w+=", html)
+    assert "default-src 'none'" in html and len(html.encode()) < MAX_BYTES
+
+
+def nasty_page(page):
+    worst = {
+        "id": NASTY, "question": NASTY, "type": NASTY, "user": NASTY, "as_of": None, "metrics": {"R@5": 0.0},
+        "wanted": [{"uri": NASTY, "quote": NASTY}], "misses": [],
+        "got": [{"source": NASTY, "relevant": False, "stale": True, "text": NASTY}],
+    }  # fmt: skip
+    (chats,) = page["collections"]
+    chats = chats | {"name": NASTY, "worst": [worst]}
+    return page | {"collections": [chats], "reasons": [(NASTY, NASTY)], "warnings": [(NASTY, NASTY)]}
+
+
+def test_what_documents_and_questions_say_is_never_markup(page):
+    for text in (report_html(nasty_page(page)), picture_html(nasty_page(page))):
+        assert "<script" not in text and "<img" not in text and "{{ 7*7 }}" in text
+        assert "&lt;script&gt;alert(1)" in text
+
+
+def test_a_page_that_would_be_too_large_tells_fewer_questions(page):
+    large = nasty_page(page)
+    question = large["collections"][0]["worst"][0] | {"question": "w" * 100_000}
+    large["collections"][0]["worst"] = [question] * 40
+    html = report_html(large)
+    assert len(html.encode()) <= MAX_BYTES and html.count("w" * 100_000) == 20
+
+
+def test_the_worst_questions_say_where_what_they_need_was_lost(judged_home):
+    build = published(judged_home)
+    summary = judge_build(judged_home, build)
+    run = summary.decisions[0].run
+    zero = dict.fromkeys(run.per_query["q-tea"], 0.0)
+    run = replace(run, per_query=dict(run.per_query) | {"q-tea": zero}, results={"q-tea": [Hit("gone", "x.md:0-1")]})
+    page = gather(judged_home, build, combine([decide(run, None, True)]))
+    (worst,) = page["collections"][0]["worst"]
+    assert (worst["id"], worst["misses"][0].cause, worst["misses"][0].rank) == ("q-tea", "found", 1)
+    assert worst["wanted"] == [{"uri": "turns.jsonl#s1", "quote": "I prefer tea in the morning."}]
+
+
+def test_a_build_without_golden_set_has_a_page_too(judged_home, tmp_path):
+    summary = combine([decide(GateRun("chats"), None, False)])
+    path = write_report(judged_home, published(judged_home), summary, tmp_path / "page.html")
+    assert "no golden set" in path.read_text() and "Memory health" in path.read_text()
+
+
+def test_the_command_line_writes_the_page_and_names_a_path_that_cannot_be(judged_home, tmp_path):
+    from click.testing import CliRunner
+
+    from pipelines.commands.judge import gate
+    from pipelines.errors import PalimpsestError, Refused
+
+    page = tmp_path / "r.html"
+    done = CliRunner().invoke(gate, ["--home", str(judged_home.path), "--report", str(page), "--json"])
+    assert isinstance(done.exception, Refused) and "<h2>chats" in page.read_text()
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert told["collections"][0]["quality"]["citation_validity"] == 1.0
+    done = CliRunner().invoke(gate, ["--home", str(judged_home.path), "--report", "/dev/null/r.html"])
+    assert isinstance(done.exception, PalimpsestError) and "--report" in str(done.exception)
+
+
+def test_a_delete_takes_pages_and_notes_along(judged_home, tmp_path):
+    from pipelines.delete import delete
+
+    home = Home(tmp_path / "home", tmp_path / "vectors")
+    shutil.copytree(judged_home.path, home.path)
+    shutil.copytree(judged_home.embeddings, home.embeddings)
+    build = published(home)
+    summary = judge_build(home, build)
+    run = summary.decisions[0].run
+    zero = {q: dict.fromkeys(v, 0.0) for q, v in run.per_query.items()}
+    page = write_report(home, build, combine([decide(replace(run, per_query=zero), None, True)]))
+    assert "quixotic-77" in page.read_text()
+    write_note(home, "explore", Note(title="quixotic-77", build_id="000001"))
+    done = delete(home, document=None, user="bob", collection=None)
+    assert done["residue"] == [] and not page.exists()
+    assert not [p for p in home.path.rglob("*") if p.is_file() and b"quixotic-77" in p.read_bytes()]

@@ -1,0 +1,77 @@
+"""The report in Debian's Chromium: as it loads, in light and dark, on a desk and on a phone."""
+
+import shutil
+
+import pytest
+
+from eval.judge import judge_build, write_report
+from eval.report.render import MAX_BYTES
+from pipelines.store.builds import published
+
+pytestmark = pytest.mark.browser
+PHONE, DESK = 390, 1200
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from selenium import webdriver
+    from selenium.webdriver.chrome.options import Options
+    from selenium.webdriver.chrome.service import Service
+
+    binary, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    assert binary and driver, "needs Debian's packages chromium and chromium-driver"
+    options = Options()
+    options.binary_location = binary
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    with webdriver.Chrome(options=options, service=Service(driver)) as chrome:
+        yield chrome
+
+
+@pytest.fixture
+def page(judged_home, tmp_path):
+    build = published(judged_home)
+    return write_report(judged_home, build, judge_build(judged_home, build), tmp_path / "report.html")
+
+
+def show(browser, page, width, scheme):
+    told = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width == PHONE}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", told)
+    media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    browser.get_log("performance")
+    browser.get(page.as_uri())
+
+
+def luminance(browser, css):
+    """Relative luminance (WCAG 2) of a colour that the page computes."""
+    rgb = [int(x) for x in browser.execute_script(f"return {css}").strip("rgba()").split(",")[:3]]
+    parts = [c / 255 / 12.92 if c <= 10 else ((c / 255 + 0.055) / 1.055) ** 2.4 for c in rgb]
+    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
+
+
+@pytest.mark.parametrize("width", [PHONE, DESK])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_is_readable_and_asks_for_nothing(browser, page, width, scheme):
+    show(browser, page, width, scheme)
+    assert browser.get_log("browser") == []
+    asked = [e["message"] for e in browser.get_log("performance") if '"Network.requestWillBeSent"' in e["message"]]
+    assert not [m for m in asked if "http://" in m or "https://" in m]
+    assert page.stat().st_size <= MAX_BYTES
+    root = "document.documentElement"
+    assert browser.execute_script(f"return {root}.scrollWidth") <= width, "the page scrolls sideways"
+    sizes = browser.execute_script(
+        "return [...document.querySelectorAll('main *')].filter(e => e.innerText && !e.closest('svg'))"
+        ".map(e => parseFloat(getComputedStyle(e).fontSize))"
+    )
+    assert min(sizes) >= 11
+    style = "getComputedStyle(document.querySelector('main'))"
+    paper = luminance(browser, "getComputedStyle(document.body).backgroundColor")
+    ink = luminance(browser, f"{style}.color")
+    assert (max(paper, ink) + 0.05) / (min(paper, ink) + 0.05) >= 7
+    assert (paper > ink) == (scheme == "light")
+    cut = browser.execute_script(
+        "return [...document.querySelectorAll('svg')].filter(s => s.getBoundingClientRect().right > innerWidth).length"
+    )
+    assert cut == 0
