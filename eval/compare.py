@@ -3,9 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from eval.golden_run import GateRun
+from eval.significance import loss_probability, paired_interval
 from pipelines.store.tables import empty
 
 SHOWN = 20
@@ -42,6 +44,43 @@ def compare(
         "relations": _relations(a, b, shown),
         "metrics": _metrics(_runs(gate_a), _runs(gate_b), shown),
     }
+
+
+def significance(a: GateRun, b: GateRun, measures: Sequence[str] = _MOVED) -> list[dict[str, Any]]:
+    """Returns, for each measure over the questions of both runs: means, change, its 95 % interval and both p-values.
+
+    `p_loss` is how often chance alone gives as low a change, `p_gain` as high a one.
+    """
+    shared = sorted(a.per_query.keys() & b.per_query.keys())
+    rows = []
+    for m in measures:
+        old, new = ([run.per_query[q][m] for q in shared] for run in (a, b))
+        if not shared:
+            continue
+        change = np.round(np.asarray(new) - np.asarray(old), 6)
+        low, high = paired_interval(old, new)
+        rows.append(
+            {
+                "measure": m, "queries": len(shared), "a": float(np.mean(old)), "b": float(np.mean(new)),
+                "change": float(change.mean()), "low": low, "high": high,
+                "p_loss": loss_probability(change), "p_gain": loss_probability(-change),
+            }
+        )  # fmt: skip
+    return rows
+
+
+def moved_questions(a: GateRun, b: GateRun, measure: str = "R@5") -> list[dict[str, Any]]:
+    """Returns the questions whose measure changed, the worst losses first, with the top results of both builds."""
+    shared = sorted(a.per_query.keys() & b.per_query.keys())
+    moved = [(b.per_query[q][measure] - a.per_query[q][measure], q) for q in shared]
+    return [
+        {
+            "id": q, "question": b.questions.get(q, ""), "a": a.per_query[q][measure], "b": b.per_query[q][measure],
+            "before": [h.source for h in a.results.get(q, ())], "now": [h.source for h in b.results.get(q, ())],
+        }
+        for change, q in sorted(moved)
+        if abs(change) > _EPSILON
+    ]  # fmt: skip
 
 
 def compare_text(difference: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 ALPHA = 0.05
 MINIMUM_EFFECT = 0.02
 _RESAMPLES = 9999
+_BOOTSTRAPS, _BATCH = 2000, 100
 _SEED = 20240229
 
 
@@ -100,3 +101,23 @@ def _balanced(change: np.ndarray) -> np.ndarray:
             break
         noise[i] = 0.0
     return noise
+
+
+def paired_interval(old: Sequence[float], new: Sequence[float], level: float = 0.95) -> tuple[float, float]:
+    """Returns the bootstrap interval (percentiles) of the mean change over queries; a point where none moved.
+
+    Args:
+        old: metric of each query, finite.
+        new: the same queries in the same order.
+        level: coverage.
+    """
+    change = np.round(np.asarray(new, float) - np.asarray(old, float), 6)
+    if not change.size or not np.ptp(change):
+        mean = float(change.mean()) if change.size else 0.0
+        return mean, mean
+    rng = np.random.default_rng(_SEED)
+    means = np.concatenate(
+        [rng.choice(change, (_BATCH, change.size)).mean(axis=1) for _ in range(_BOOTSTRAPS // _BATCH)]
+    )
+    low, high = np.percentile(means, [50 * (1 - level), 50 * (1 + level)])
+    return float(low), float(high)
