@@ -19,7 +19,7 @@ from pipelines.graph.connect import Connection
 from pipelines.graph.erase import drop_home, residue
 from pipelines.graph.load import home_id
 from pipelines.graph.serve import CHECKS, check_published, load_published
-from pipelines.graph.server import ServerInfo
+from pipelines.graph.server import server_status
 from pipelines.query import open_home
 from pipelines.resources import HomeResource
 from pipelines.store.home import Home
@@ -35,8 +35,9 @@ def last_json(done: subprocess.CompletedProcess[str]) -> dict:
 
 
 @pytest.fixture
-def run(server: ServerInfo, monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(graph: Connection, server_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs a command; it and this process are told of the server as any other would be told of theirs."""
+    server = server_status(server_folder)
     told = {"NEO4J_URI": server.uri, "NEO4J_USER": server.user, "NEO4J_PASSWORD": server.password}
     for name, value in told.items():
         monkeypatch.setenv(name, value)
@@ -167,7 +168,8 @@ def test_a_delete_refuses_before_it_begins_where_the_server_cannot_be_asked(
         load_published(home)
 
 
-def test_start_and_status_tell_where_the_server_answers(run: Run, server: ServerInfo, server_folder: Path) -> None:
+def test_start_and_status_tell_where_the_server_answers(run: Run, server_folder: Path) -> None:
+    server = server_status(server_folder)
     started = last_json(run("neo4j", "start", "--json", PALIMPSEST_NEO4J_HOME=str(server_folder)))
     assert (started["uri"], started["pid"]) == (server.uri, server.pid)
     assert last_json(run("neo4j", "status", "--json"))["edition"] == "community"
