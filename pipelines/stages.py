@@ -256,13 +256,13 @@ STAGES: dict[str, Stage] = {
             ("pipelines.memory.entities",), _entities, _entity_settings,
         ),
         Stage(
+            "candidate_pairs", ("memories", "embed_inputs", "mentions", "documents"), ("candidate_pairs",),
+            ("pipelines.memory.candidates",), _candidate_pairs, store_name,
+        ),
+        Stage(
             "topics", ("memories", "documents", "embed_inputs", "entities"),
             ("topics", "topic_edges", "topic_memories"),
             ("pipelines.memory.topics",), _topics, store_name,
-        ),
-        Stage(
-            "candidate_pairs", ("memories", "embed_inputs", "mentions", "documents"), ("candidate_pairs",),
-            ("pipelines.memory.candidates",), _candidate_pairs, store_name,
         ),
         Stage(
             "relations", ("memories", "candidate_pairs"), ("relations",), ("pipelines.memory.relations",), _relations,

@@ -40,6 +40,7 @@ def merges(*texts, **more):
         ("RBS stands for Rill Basin Survey.", "RBS", "Rill Basin Survey"),
         ("The RBS, short for Rill Basin Survey, began.", "RBS", "Rill Basin Survey"),
         ("We filled in the field report form (FRF) and left.", "FRF", "field report form"),
+        ("A small electrogram chart (EGC) hung there.", "EGC", "electrogram chart"),
         ("The FRF is the field report form.", "FRF", "field report form"),
         ("We met Kestrel, also called Windhover, there.", "Windhover", "Kestrel"),
         ("The old tool Kestrel, formerly Windhover, is gone.", "Windhover", "Kestrel"),
