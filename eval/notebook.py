@@ -111,9 +111,7 @@ def last_two(home: str | Path) -> tuple[str, str]:
     """
     ids = [b.build_id for b in kept(Home(Path(home))) if b.manifest]
     if len(ids) < 2:
-        raise PalimpsestError(
-            f"home {home}: keeps {len(ids)} builds; comparing needs two: change a source, build"
-        )
+        raise PalimpsestError(f"home {home}: keeps {len(ids)} builds; comparing needs two: change a source, build")
     return ids[-2], ids[-1]
 
 

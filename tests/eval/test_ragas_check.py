@@ -1,0 +1,38 @@
+import math
+
+import pytest
+
+from eval.golden import load_golden
+from eval.judge import run_build
+from eval.metrics import MetricError
+from eval.ragas_check import ask_again, crosscheck
+from pipelines.query.api import open_index
+from pipelines.store.builds import published
+
+
+def test_sets_agree_and_an_empty_retrieval_counts_as_nothing_found():
+    ranked = {"a": ["x", "y", "z"], "b": [], "c": ["z", "x"]}
+    got = crosscheck(ranked, {"a": ["x", "q"], "b": ["x"], "c": ["x"], "d": ["x"]}, depth=10)
+    assert got.largest_difference < 1e-9 and (got.queries, got.empty) == (4, 2)
+    assert got.ragas["recall"] == pytest.approx((0.5 + 0 + 1 + 0) / 4)
+    assert got.ragas["precision"] == pytest.approx((1 / 3 + 0 + 1 / 2 + 0) / 4)
+    assert all(map(math.isfinite, got.ragas.values()))
+
+
+def test_rank_counts_for_neither_and_the_depth_for_both():
+    there, back = crosscheck({"a": ["x", "y"]}, {"a": ["x"]}), crosscheck({"a": ["y", "x"]}, {"a": ["x"]})
+    assert there == back
+    assert crosscheck({"a": ["y", "x"]}, {"a": ["x"]}, depth=1).ragas == {"precision": 0.0, "recall": 0.0}
+    with pytest.raises(MetricError):
+        crosscheck({}, {})
+
+
+def test_recall_on_a_golden_set_is_what_the_gate_says(judged_home):
+    build = published(judged_home)
+    tables = build.tables(("documents", "document_texts", "memories", "versions"))
+    questions = load_golden(judged_home.path.parent / "data/golden/chats.jsonl")
+    with open_index(build.index) as reader:
+        got = crosscheck(*ask_again(reader, questions, tables, "chats", "ann"))
+    run, _ = run_build(build, "chats", tables)
+    assert got.largest_difference < 1e-9
+    assert got.ragas["recall"] == pytest.approx(run.scores.mean["R@10"], abs=1e-9)
