@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from pipelines.errors import ComponentFailed, PalimpsestError
 from pipelines.query import Reader, Scope, open_home
 
 REPEATS, QUERIES, WARM_UP = 3, 100, 10
+CLIENTS = (1, 8)  # always measured, beside the number asked for
 _PERCENTILES = (50, 95, 99)
 _BUILD = "000001"
 
@@ -38,7 +40,9 @@ def run_bench(
     """Measures loading and whole queries (embedding, ranking, packing and citing included) at a scale.
 
     `scoped` asks the largest of `users` users of Zipf size; `unscoped` a second home whose one user holds all. Each is
-    three rounds of a hundred questions, none asked twice; a percentile is the median of the three rounds'.
+    three rounds of a hundred questions, none asked twice; a percentile is the median of the three rounds', and the
+    least and most of them are its noise. 1 and 8 clients are measured as well as the number asked for; a fresh process
+    that opens the home and asks its first question is cold, what follows is warm.
 
     Args:
         memories: in all.
@@ -71,7 +75,8 @@ def run_bench(
     with tempfile.TemporaryDirectory(prefix="palimpsest-bench-", dir=workdir) as folder:
         for name, owners in (("scoped", users), ("unscoped", 1)):
             home = Path(folder) / name
-            build = synthetic_build(memories, owners, kind, REPEATS * QUERIES + WARM_UP)
+            asked = len({clients, *CLIENTS}) * REPEATS * QUERIES + WARM_UP
+            build = synthetic_build(memories, owners, kind, asked)
             homes[name] = _load(home, build)
             scope_size = build.sizes[build.largest]
             with served_synthetic(home, build, backend) as loaded:
@@ -97,7 +102,19 @@ def bench_text(report: dict[str, Any]) -> str:
             home["open_ms"],
         ]
         lines.append(f"{name:8}{home['scope_memories']:10}" + "".join(f"{ms:8.1f}" for ms in told))
+    lines.append(f"{'p95 ms':8}{'clients':>10}" + "".join(f"{step.removesuffix('_ms'):>8}" for step in _steps(report)))
+    for name, home in report["homes"].items():
+        for count, at in home["clients"].items():
+            low, high = at["spread_ms"]["p95"]
+            lines.append(
+                f"{name:8}{count:>10}" + "".join(f"{at['steps_ms'][s]['p95']:8.1f}" for s in _steps(report))
+                + f"  rounds {low:.1f} to {high:.1f}"
+            )  # fmt: skip
     return "\n".join([*lines, f"peak memory of the querying process {report['rss_mib']:.0f} MiB"])
+
+
+def _steps(report: dict[str, Any]) -> list[str]:
+    return list(next(iter(report["homes"].values()))["steps_ms"])
 
 
 def _load(home: Path, build: SyntheticBuild) -> dict[str, Any]:
@@ -131,7 +148,7 @@ def _measured(home: Path, strategy: str, clients: int, backend: str) -> dict[str
 
 
 def measure(home: Path, strategy: str, clients: int, backend: str = "duckdb") -> dict[str, Any]:
-    """Opens a home and asks it the questions that lie beside it; returns latencies, stages, first query and memory."""
+    """Opens a home and asks it the questions that lie beside it; returns latencies by clients, first query, memory."""
     from pipelines.query.embed import query_embedder
 
     user, queries = json.loads((home / "queries.json").read_text(encoding="utf-8"))
@@ -143,26 +160,39 @@ def measure(home: Path, strategy: str, clients: int, backend: str = "duckdb") ->
     first_ms, _ = _ask(reader, scope, strategy, queries[0])
     for text in queries[1:WARM_UP]:
         _ask(reader, scope, strategy, text)
-    rounds = []
-    stages: list[dict[str, float]] = []
-    asked_once = queries[WARM_UP:]
-    each = len(asked_once) // REPEATS
-    for r in range(REPEATS):
-        texts = asked_once[r * each : (r + 1) * each]
-        with ThreadPoolExecutor(clients) as pool:
-            asked = list(pool.map(lambda text: _ask(reader, scope, strategy, text), texts))
-        rounds.append([float(p) for p in np.percentile([ms for ms, _ in asked], _PERCENTILES)])
-        stages += [timings for _, timings in asked]
+    told, asked_once = {}, queries[WARM_UP:]
+    wanted = sorted({clients, *CLIENTS})
+    share = len(asked_once) // len(wanted)
+    for i, count in enumerate(wanted):
+        texts = asked_once[i * share : (i + 1) * share]
+        told[str(count)] = _rounds(reader, scope, strategy, texts, count)
     reader.close()
-    return {
+    return told[str(clients)] | {
         "open_ms": opened_ms,
         "first_query_ms": first_ms,
-        "latency_ms": {f"p{p}": statistics.median(r[i] for r in rounds) for i, p in enumerate(_PERCENTILES)},
-        "spread_ms": {
-            f"p{p}": [min(r[i] for r in rounds), max(r[i] for r in rounds)] for i, p in enumerate(_PERCENTILES)
-        },
-        "stages_p50_ms": {name: float(np.percentile([s[name] for s in stages], 50)) for name in stages[0]},
+        "clients": told,
         "rss_mib": _peak_mib(),
+    }
+
+
+def _rounds(reader: Reader, scope: Scope, strategy: str, texts: Sequence[str], clients: int) -> dict[str, Any]:
+    """Asks the texts in rounds; returns percentiles of whole queries and of their steps, and the spread over rounds."""
+    rounds = []
+    steps: list[dict[str, float]] = []
+    each = len(texts) // REPEATS
+    for r in range(REPEATS):
+        with ThreadPoolExecutor(clients) as pool:
+            asked = list(pool.map(lambda text: _ask(reader, scope, strategy, text), texts[r * each : (r + 1) * each]))
+        rounds.append([float(p) for p in np.percentile([ms for ms, _ in asked], _PERCENTILES)])
+        steps += [timings for _, timings in asked]
+    names = [f"p{p}" for p in _PERCENTILES]
+    return {
+        "latency_ms": {name: statistics.median(r[i] for r in rounds) for i, name in enumerate(names)},
+        "spread_ms": {name: [min(r[i] for r in rounds), max(r[i] for r in rounds)] for i, name in enumerate(names)},
+        "steps_ms": {
+            step: dict(zip(names, np.percentile([s[step] for s in steps], _PERCENTILES).tolist(), strict=True))
+            for step in steps[0]
+        },
     }
 
 

@@ -4,6 +4,7 @@ import pytest
 from eval.bench import bench_text, run_bench
 from eval.synthetic import synthetic_build
 from pipelines.errors import PalimpsestError
+from pipelines.query.api import STEPS
 from pipelines.store.tables import SCHEMAS
 
 
@@ -40,6 +41,16 @@ def test_a_bench_reports_what_was_asked_for(tmp_path, strategy, kind, clients, m
     for name in ("scoped", "unscoped"):
         latency = report["latency_ms"][name]
         assert 0 < latency["p50"] <= latency["p95"] <= latency["p99"]
+    for home in report["homes"].values():
+        assert list(home["clients"]) == sorted({"1", "8", str(clients)}) and home["first_query_ms"] > 0
+        for at in home["clients"].values():
+            assert set(at["steps_ms"]) == {*STEPS, "total_ms"} and set(at["steps_ms"]["embed_ms"]) == {
+                "p50",
+                "p95",
+                "p99",
+            }
+            assert at["spread_ms"]["p95"][0] <= at["latency_ms"]["p95"] <= at["spread_ms"]["p95"][1]
+    assert {"cpu", "cpus", "load_1min", "python"} <= set(report["machine"])
     assert report["homes"]["unscoped"]["scope_memories"] == 300 > report["homes"]["scoped"]["scope_memories"]
     assert report["rss_mib"] > 0 < report["disk_mib"]
     assert list((tmp_path / "work").iterdir()) == []
