@@ -3,16 +3,23 @@
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from eval.ablation import run_ablation
 from eval.bench_neo4j import served
+from eval.golden_suite import golden_home, is_golden, run_golden_suite
+from eval.loaders import as_suite
 from eval.suites import load_suite, materialise, run_suite, suite_digest
 from pipelines.build import make_plan, run_without_dagster, summary
 from pipelines.code import code_hash
+from pipelines.errors import PalimpsestError
 from pipelines.query.api import open_home
 from pipelines.stages import STAGES
 from pipelines.store.builds import published
+from pipelines.store.files import write_bytes
 from pipelines.store.home import Home
 from pipelines.store.ids import content_id
 
@@ -61,29 +68,62 @@ def _forget_old(cache: Path) -> None:
 
 
 def measure(
-    folder: Path, extra: Path | None, strategies: list[str], budget_tokens: int, per_query: Path | None,
+    folder: Path, extra: Path | None, strategy: str, budget_tokens: int, per_query: Path | None,
     backend: str = "duckdb",
-) -> list[dict[str, Any]]:  # fmt: skip
-    """Returns the figures of each strategy on a suite, as `suite --json` prints them.
+) -> dict[str, Any]:  # fmt: skip
+    """Returns the figures of a strategy on a suite, as `suite --json` prints them.
 
     With `backend` neo4j the suite's home is loaded into the server and dropped from it afterwards.
     """
+    prepared = _prepare(folder, extra)
+    with served(prepared.home, backend), open_home(prepared.home.path, backend) as reader:
+        figures = prepared.run(reader, strategy, budget_tokens, per_query)
+    return figures | {"strategy": strategy, "build": prepared.built}
+
+
+def ablate(
+    folder: Path, extra: Path | None, budget_tokens: int, per_query: Path | None
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Returns the figures of `auto` on a suite, and a row for each stage of the query path as it is built up."""
+    prepared, last = _prepare(folder, extra), {}
+
+    def stage(searcher: Any, strategy: str, out: Path) -> dict[str, Any]:
+        nonlocal last
+        last = prepared.run(searcher, strategy, budget_tokens, out)
+        if per_query is not None:
+            write_bytes(per_query, out.read_bytes())
+        return last
+
+    build = published(prepared.home)
+    assert build is not None
+    rows = run_ablation(prepared.home, build, stage)
+    return last | {"build": prepared.built}, rows
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    home: Home
+    built: dict[str, Any]
+    run: Callable[[Any, str, int, Path | None], dict[str, Any]]
+
+
+def _prepare(folder: Path, extra: Path | None) -> _Prepared:
+    """Builds what is named, a golden set or a suite of any known shape, and returns how to measure it."""
+    if is_golden(folder):
+        if extra:
+            raise PalimpsestError(f"--extra {extra}: a golden set is measured on its own collection; leave it out")
+        golden, built = golden_home(folder, cache_folder())
+        return _Prepared(golden, built, lambda reader, s, b, out: run_golden_suite(reader, golden, folder, s, b, out))
+    folder = as_suite(folder, cache_folder().parent / "converted")
     suite = load_suite(folder, extra)
     home, built = suite_home(folder, extra)
-    done = []
-    with served(home, backend), open_home(home.path, backend) as reader:
-        for strategy in strategies:
-            figures = run_suite(reader, suite, strategy, budget_tokens, per_query)
-            done.append(figures | {"strategy": strategy, "build": built})
-    return done
+    return _Prepared(home, built, lambda reader, s, b, out: run_suite(reader, suite, s, b, out))
 
 
-def text(done: list[dict[str, Any]]) -> str:
-    """Returns the figures as a small table, a row for each strategy."""
-    names = sorted({m for d in done for m in d["metrics"]})
+def text(done: dict[str, Any]) -> str:
+    """Returns the figures as a small table."""
+    names = sorted(done["metrics"])
     head = " ".join(f"{n:>13}" for n in [*names, "p95_ms"])
-    figures = [[*(d["metrics"].get(n, float("nan")) for n in names), d["latency_ms"]["p95"]] for d in done]
-    rows = [
-        f"{d['strategy']:10}" + " ".join(f"{v:13.4f}" for v in values) for d, values in zip(done, figures, strict=True)
-    ]
-    return "\n".join([f"{done[0]['suite']}: {done[0]['queries']} queries", f"{'':10}{head}", *rows])
+    values = [*(done["metrics"][n] for n in names), done["latency_ms"]["p95"]]
+    row = f"{done['strategy']:10}" + " ".join(f"{v:13.4f}" for v in values)
+    return "\n".join([f"{done['suite']}: {done['queries']} queries", f"{'':10}{head}", row])

@@ -63,11 +63,11 @@ def load_suite(folder: Path, extra: Path | None = None) -> Suite:
     scopes: dict[str, str | None] = {}
     spoken = 0
     for path in [folder / CORPUS_FILE, *([extra] if extra else [])]:
-        for where, row in _rows(path):
-            corpus_id = _text(row, "_id", where)
+        for where, row in json_rows(path):
+            corpus_id = row_text(row, "_id", where)
             if corpus_id in scopes:
                 raise PalimpsestError(f"{where}: _id {corpus_id!r} is used twice; rename one")
-            _text(row, "text", where, may_be_empty=True)
+            row_text(row, "text", where, may_be_empty=True)
             if not isinstance(row.get("title") or "", str):
                 raise PalimpsestError(f"{where}: title must be a string")
             meta = row.get("meta") or {}
@@ -76,13 +76,13 @@ def load_suite(folder: Path, extra: Path | None = None) -> Suite:
             scopes[corpus_id] = _scope(row, where)
             spoken += bool(meta.get("speaker"))
     queries: dict[str, Query] = {}
-    for where, row in _rows(folder / "queries.jsonl"):
-        query_id = _text(row, "_id", where)
+    for where, row in json_rows(folder / "queries.jsonl"):
+        query_id = row_text(row, "_id", where)
         if query_id in queries:
             raise PalimpsestError(f"{where}: _id {query_id!r} is used twice; rename one")
         kind = row.get("type")
         queries[query_id] = Query(
-            query_id, _text(row, "text", where), _scope(row, where), None if kind is None else str(kind)
+            query_id, row_text(row, "text", where), _scope(row, where), None if kind is None else str(kind)
         )
     qrels = _qrels(folder / "qrels.tsv", scopes, queries)
     turns = 2 * spoken > len(scopes)
@@ -261,8 +261,12 @@ def _by_type(queries: Sequence[Query], per_query: Mapping[str, Mapping[str, floa
     }
 
 
-def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields ("file line n", row) of a JSONL file of objects."""
+def json_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields ("file line n", row) of a JSONL file of objects.
+
+    Raises:
+        PalimpsestError: the file is missing, empty or not UTF-8, or a line is no JSON object.
+    """
     count = 0
     try:
         with path.open(encoding="utf-8") as lines:
@@ -286,7 +290,12 @@ def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         raise PalimpsestError(f"{path.name}: empty; add at least one row ({path})")
 
 
-def _text(row: Mapping[str, Any], key: str, where: str, may_be_empty: bool = False) -> str:
+def row_text(row: Mapping[str, Any], key: str, where: str, may_be_empty: bool = False) -> str:
+    """Returns a string field of a row.
+
+    Raises:
+        PalimpsestError: it is missing, no string, or empty; the message says where.
+    """
     value = row.get(key)
     if not isinstance(value, str) or not (may_be_empty or value.strip()):
         raise PalimpsestError(f"{where}: {key} is required and must be a {'' if may_be_empty else 'non-empty '}string")

@@ -104,7 +104,7 @@ def verify(home_path: Path, as_json: bool, backend: str) -> None:
 @click.option("--strategy", type=click.Choice(["auto", "flat", "hybrid"]), default="auto", show_default=True)
 @click.option("--budget", type=click.IntRange(50), default=1200, show_default=True, help="Tokens of packed context.")
 @click.option("--per-query", type=FOLDER, help="Write one JSON line for each query here.")
-@click.option("--ablation", is_flag=True, help="Measure every strategy side by side.")
+@click.option("--ablation", is_flag=True, help="Measure the query path stage by stage.")
 def suite(
     home_path: Path,
     as_json: bool,
@@ -116,14 +116,26 @@ def suite(
     per_query: Path | None,
     ablation: bool,
 ) -> None:
-    """Build a suite in a throw-away home, cached by content and code, and measure retrieval on it."""
+    """Build a suite in a throw-away home, cached by content and code, and measure retrieval on it.
+
+    FOLDER is a suite, a BEIR folder, a file of LoCoMo, LongMemEval, HotpotQA, 2WikiMultihopQA or MuSiQue, or a golden
+    set, data/golden/NAME.jsonl.
+    """
     from eval import suite_runs
 
     out = Output(as_json)
-    strategies = ["flat", "hybrid"] if ablation else [strategy]
-    done = suite_runs.measure(folder, extra, strategies, budget, per_query, backend)
-    out.text(suite_runs.text(done))
-    out.result(done[-1] | ({"ablation": done} if ablation else {}))
+    if not ablation:
+        done = suite_runs.measure(folder, extra, strategy, budget, per_query, backend)
+        out.text(suite_runs.text(done))
+        out.result(done)
+        return
+    if backend != "duckdb":
+        raise PalimpsestError(f"--ablation --backend {backend}: stages are measured on duckdb; leave --backend out")
+    from eval.ablation import ablation_text
+
+    done, rows = suite_runs.ablate(folder, extra, budget, per_query)
+    out.text(ablation_text(done["suite"], done["queries"], rows))
+    out.result(done | {"ablation": rows})
 
 
 @click.command()

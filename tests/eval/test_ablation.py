@@ -1,0 +1,92 @@
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from eval.ablation import STAGES, Staged, ablation_text, run_ablation
+from eval.golden_suite import is_golden
+from eval.suite_runs import ablate, measure
+from pipelines.commands.judge import suite
+from pipelines.errors import PalimpsestError
+from pipelines.query.api import open_index
+from pipelines.query.types import Scope
+from pipelines.store.builds import published
+
+CORPUS = [
+    {"_id": "a", "text": "The lamp is in the attic.", "meta": {"speaker": "Ana", "date": "2024-05-01"}},
+    {"_id": "b", "text": "The lamp is in the cellar.", "meta": {"speaker": "Ana", "date": "2024-06-07"}},
+    {"_id": "c", "text": "Bees make honey.", "meta": {"speaker": "Ben", "date": "2024-06-08"}},
+]
+QUERIES = [{"_id": "q1", "text": "Where is the lamp in May 2024?"}, {"_id": "q2", "text": "Who makes honey?"}]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    path = tmp_path / "things"
+    path.mkdir()
+    (path / "corpus.jsonl").write_text("".join(json.dumps(r) + "\n" for r in CORPUS))
+    (path / "queries.jsonl").write_text("".join(json.dumps(r) + "\n" for r in QUERIES))
+    (path / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\nq1\ta\t1\nq2\tc\t1\n")
+    return path
+
+
+def test_every_stage_has_a_row_with_lift_interval_and_cost(folder, tmp_path):
+    figures, rows = ablate(folder, None, 1200, tmp_path / "out.jsonl")
+    assert [r["stage"] for r in rows] == [s.name for s in STAGES]
+    assert rows[0]["lift"] is None and all(r["low"] <= r["lift"] <= r["high"] for r in rows[1:])
+    assert rows[-1]["R@5"] == figures["metrics"]["R@5"] == 1.0 and figures["strategy"] == "auto"
+    assert all(0 < r["p50_ms"] <= r["p95_ms"] for r in rows)
+    assert rows[2]["cost_ms"] == pytest.approx(rows[2]["p50_ms"] - rows[1]["p50_ms"], abs=0.002)
+    assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 2
+    told = ablation_text("things", 2, rows).splitlines()
+    assert len(told) == 2 + len(rows) and told[3].startswith("+words")
+
+
+def test_words_before_the_date_stage_know_no_dates(judged_home):
+    build = published(judged_home)
+    seen = {}
+
+    def look(staged, strategy, out):
+        found = staged.search("April 2026-03-01", Scope("chats", "ann"), strategy=strategy, k=5)
+        seen[staged.asked["hops"], strategy, len(seen)] = max(m.words_score for m in found.memories)
+        out.write_text(json.dumps({"query_id": "q", "metrics": {"R@5": 1.0}}) + "\n")
+        staged.took_ms.append(1.0)
+        return {"metrics": {"R@5": 1.0, "nDCG@10": 1.0, "packed_recall": 1.0}}
+
+    run_ablation(judged_home, build, look)
+    vector, words, date, *_ = seen.values()
+    assert vector == 0.0 and 0 < words < date
+
+
+def test_a_stage_asks_as_it_says_but_for_the_past_never_with_history(judged_home):
+    with open_index(published(judged_home).index) as reader:
+        staged = Staged(reader, {"hops": 0, "history": True})
+        now = staged.search("deadline of project Heron", Scope("chats", "ann"), k=5)
+        then = staged.search("deadline of project Heron", Scope("chats", "ann"), k=5, as_of="2026-02-10")
+    assert {m.is_latest for m in now.memories} == {True, False}
+    assert all("20 April" not in m.text for m in then.memories) and len(staged.took_ms) == 2
+
+
+def test_a_golden_set_is_measured_on_its_own_collection(made, monkeypatch, tmp_path):
+    monkeypatch.chdir(made.path.parent)
+    (made.path.parent / "data/corpora").mkdir(exist_ok=True)
+    link = made.path.parent / "data/corpora/chats"
+    if not link.exists():
+        link.symlink_to(made.path.parent / "corpus/chats")
+    golden = made.path.parent / "data/golden/chats.jsonl"
+    assert is_golden(golden) and not is_golden(tmp_path)
+    done = measure(golden, None, "hybrid", 1200, tmp_path / "out.jsonl")
+    assert (done["suite"], done["queries"], done["unjudged"]) == ("chats", 4, 1)
+    assert done["metrics"]["R@5"] == 1.0 and done["quality"]["leaks"] == 0.0
+    assert done["build"]["memories"] == 5 and len((tmp_path / "out.jsonl").read_text().splitlines()) == 4
+    with pytest.raises(PalimpsestError, match="--extra"):
+        measure(golden, golden, "hybrid", 1200, None)
+
+
+def test_the_command_prints_the_stages_and_their_json(folder):
+    done = CliRunner().invoke(suite, [str(folder), "--ablation", "--json"])
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert [r["stage"] for r in told["ablation"]] == [s.name for s in STAGES] and told["metrics"]["R@5"] == 1.0
+    done = CliRunner().invoke(suite, [str(folder), "--ablation", "--backend", "neo4j"])
+    assert isinstance(done.exception, PalimpsestError)
