@@ -16,6 +16,7 @@ from eval.suites import load_suite, materialise, run_suite, suite_digest
 from pipelines.build import make_plan, run_without_dagster, summary
 from pipelines.code import code_hash
 from pipelines.errors import PalimpsestError
+from pipelines.labels.choose import labeler_key
 from pipelines.query.api import open_home
 from pipelines.stages import STAGES
 from pipelines.store.builds import published
@@ -42,6 +43,7 @@ def suite_home(folder: Path, extra: Path | None = None) -> tuple[Home, dict[str,
     modules = sorted({m for s in STAGES.values() for m in s.modules})
     key = content_id(
         suite_digest(folder, extra),
+        labeler_key(),
         code_hash((*modules, "pipelines.corpus", "pipelines.store.index", "pipelines.query.words")),
     )
     cache = cache_folder()

@@ -18,8 +18,9 @@ from pipelines.config import CollectionConfig, find_collections, load_collection
 from pipelines.corpus.ingest import source_state
 from pipelines.decisions import Decisions, read_decisions
 from pipelines.errors import PalimpsestError
+from pipelines.labels.choose import labeler_key
 from pipelines.progress import say
-from pipelines.stages import STAGES, Partition, embedding_store, linked_marker, run_stage, store_name
+from pipelines.stages import STAGES, Partition, embedding_store, has_unpaid, linked_marker, run_stage, store_name
 from pipelines.store.builds import Build, publish, published, staged, sweep
 from pipelines.store.files import file_hash
 from pipelines.store.home import DEFAULT_CORPUS, Home, data_folder
@@ -124,13 +125,20 @@ def _fingerprint(
         decisions.key,
         code_hash(("pipelines.corpus.ingest", *sorted({m for s in STAGES.values() for m in s.modules}))),
         store_name(),
+        labeler_key(),
         file_hash(relations) if relations and relations.is_file() else "",
         *(f"{uri}\0{content_hash}" for uri, content_hash in sorted(sources)),
     )
 
 
-def partition(home: Home, name: str, folder: Path) -> Partition:
+def partition(home: Home, name: str, folder: Path, max_cost: float | None = None) -> Partition:
     """Returns what the stages of one collection run on: the staged build, based on the published one.
+
+    Args:
+        home: the home.
+        name: the collection.
+        folder: where its sources lie.
+        max_cost: money that labels by an LM may cost.
 
     Raises:
         PalimpsestError: the folder's settings do not load, or bear another name.
@@ -138,7 +146,7 @@ def partition(home: Home, name: str, folder: Path) -> Partition:
     config = load_collection(folder)
     if config.name != name:
         raise PalimpsestError(f"collection.yaml: name is {config.name!r} now, was {name!r}; rename it back ({folder})")
-    return Partition(home, staged(home), published(home), config, folder, read_decisions(home.decisions))
+    return Partition(home, staged(home), published(home), config, folder, read_decisions(home.decisions), max_cost)
 
 
 def index_build(home: Home) -> dict[str, Any]:
@@ -177,6 +185,7 @@ def finish_build(
     stats = write_index(tables, embedding_store(home).vectors, build.index, {"build_id": build.build_id, **settings})
     decisions = read_decisions(home.decisions)
     prints = {c: _fingerprint_in_log(home, c, decisions) or old_fingerprints.get(c) for c in build.collections}
+    prints |= {c: None for c in build.collections if has_unpaid(build.marker(c, "relations"))}  # to be gone on with
     manifest = {
         "build_id": build.build_id,
         "created_at": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),

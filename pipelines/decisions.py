@@ -1,18 +1,20 @@
 """People's decisions about a home: undo, confirm, names that are one or not, tombstones. Lines in `decisions.jsonl`.
 
-The file is only appended to. Decisions are an input of every build, beside the ingest log: a rebuild applies them
-again. Names are kept as hashes, so that a delete need not rewrite them.
+The file is only appended to, but that a delete drops what was said of a memory that goes. Decisions are an input of
+every build, beside the ingest log: a rebuild applies them again. Names are kept as hashes, so that a delete need not
+rewrite them.
 """
 
 import datetime as dt
 import json
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
 
 from pipelines.errors import PalimpsestError
+from pipelines.store.files import write_bytes
 from pipelines.store.ids import content_id, entity_id
 
 Verdict = Literal["same", "apart", "undecided"]
@@ -20,10 +22,21 @@ NAME_KINDS = get_args(Verdict)
 
 
 @dataclass(frozen=True)
+class Decided:
+    """What a person said of a pair: the label that is right. It stands whatever a labeler says, in every build."""
+
+    relation_id: str
+    newer_id: str
+    older_id: str
+    label: str
+
+
+@dataclass(frozen=True)
 class Decisions:
     """What was decided: relation ids undone or confirmed, hashes of what was deleted, and pairs of names.
 
     `same` and `apart` hold pairs of ids, as `store.ids.entity_id` gives them to a name in a scope.
+    `relations` holds the last word on each pair of memories, by relation id.
     """
 
     undone: frozenset[str] = frozenset()
@@ -31,12 +44,13 @@ class Decisions:
     tombstones: frozenset[str] = field(default_factory=frozenset)
     same: frozenset[tuple[str, str]] = frozenset()
     apart: frozenset[tuple[str, str]] = frozenset()
+    relations: tuple["Decided", ...] = ()
 
     @property
     def key(self) -> str:
         """Returns a hash of all decisions, part of the cache key of the stages that apply them."""
         names = ("|", self.names_key) if self.same or self.apart else ()
-        return content_id(*sorted(self.undone), "|", *sorted(self.confirmed), "|", *sorted(self.tombstones), *names)
+        return content_id(self.relations_key, *sorted(self.tombstones), *names)
 
     @property
     def names_key(self) -> str:
@@ -56,6 +70,12 @@ class Decisions:
             for pairs in (self.same, self.apart)
         )
         return same, apart
+
+    @property
+    def relations_key(self) -> str:
+        """Returns a hash of what was decided about relations."""
+        told = (f"{d.relation_id} {d.label}" for d in self.relations)
+        return content_id(*sorted(self.undone), "|", *sorted(self.confirmed), "|", *told)
 
     def hides_document(self, collection: str, uri: str) -> bool:
         """Tells whether a source was deleted by `palimpsest delete --document`."""
@@ -81,12 +101,14 @@ def read_decisions(path: Path) -> Decisions:
         return Decisions()
     relations: dict[str, str] = {}
     names: dict[tuple[str, str], str] = {}
+    decided: dict[str, Decided] = {}
     tombstones: set[str] = set()
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         try:
             row = json.loads(line)
             kind, target = row["kind"], row["target"]
             pair = _pair(target) if kind in NAME_KINDS else ("", "")
+            said = {k: str(row[k]) for k in ("newer_id", "older_id", "label")} if row.get("newer_id") else {}
         except (ValueError, KeyError, TypeError, AttributeError):
             raise PalimpsestError(f"decisions.jsonl: line {number} is not a decision; remove it ({path})") from None
         if kind == "tombstone":
@@ -95,6 +117,9 @@ def read_decisions(path: Path) -> Decisions:
             relations[target] = kind
         elif kind in NAME_KINDS:
             names[pair] = kind
+            decided.pop(target, None)
+            if said:
+                decided[target] = Decided(target, **said)
         else:
             raise PalimpsestError(f"decisions.jsonl: line {number}: unknown kind {kind!r} ({path})")
     return Decisions(
@@ -103,6 +128,7 @@ def read_decisions(path: Path) -> Decisions:
         tombstones=frozenset(tombstones),
         same=frozenset(p for p, k in names.items() if k == "same"),
         apart=frozenset(p for p, k in names.items() if k == "apart"),
+        relations=tuple(decided[r] for r in sorted(decided)),
     )
 
 
@@ -118,11 +144,33 @@ def names_target(a: str, b: str) -> str:
 
 def append_decisions(path: Path, kind: str, targets: Iterable[str]) -> None:
     """Appends one line for each target and syncs it to disk before returning."""
+    _append(path, [{"kind": kind, "target": target} for target in targets])
+
+
+def append_decided(path: Path, kind: str, decided: Decided) -> None:
+    """Appends what a person said of a relation: `undo` or `confirm`, with the label that is right."""
+    _append(path, [{"kind": kind, "target": decided.relation_id, **asdict(decided)}])
+
+
+def forget_decided(path: Path, memory_ids: Iterable[str]) -> int:
+    """Removes what was said of pairs with one of these memories, which a delete removes; returns how many lines."""
+    gone = set(memory_ids)
+    if not path.exists():
+        return 0
+    lines = path.read_text(encoding="utf-8").splitlines()
+    kept = [line for line in lines if gone.isdisjoint(json.loads(line).get(k) for k in ("newer_id", "older_id"))]
+    if len(kept) < len(lines):
+        write_bytes(path, "".join(line + "\n" for line in kept).encode())
+        path.chmod(0o600)
+    return len(lines) - len(kept)
+
+
+def _append(path: Path, rows: list[dict[str, str]]) -> None:
     now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as f:
-        for target in targets:
-            f.write(json.dumps({"at": now, "kind": kind, "target": target}) + "\n")
+        for row in rows:
+            f.write(json.dumps({"at": now, **row}) + "\n")
         f.flush()
         os.fsync(f.fileno())
     path.chmod(0o600)

@@ -8,10 +8,19 @@ from pipelines.store.home import DEFAULT_HOME, Home, home_from_environment
 
 
 class HomeResource(dg.ConfigurableResource):
-    """The home that assets read and write. Empty means PALIMPSEST_HOME, else data/home."""
+    """The home that assets read and write. Empty means PALIMPSEST_HOME, else data/home.
+
+    `max_cost` is the money that labels by an LM may cost in this run; below 0 means no limit.
+    """
 
     path: str = ""
     embeddings_path: str = ""
+    max_cost: float = -1.0
+
+    @property
+    def money(self) -> float | None:
+        """What labels by an LM may cost; None means no limit."""
+        return None if self.max_cost < 0 else self.max_cost
 
     def home(self) -> Home:
         """Returns the home, its folders made."""

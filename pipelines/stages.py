@@ -60,6 +60,7 @@ class Partition:
     config: CollectionConfig
     folder: Path
     decisions: Decisions
+    max_cost: float | None = None
 
     @property
     def name(self) -> str:
@@ -218,11 +219,23 @@ def _candidate_pairs(p: Partition, before: Before | None) -> Outcome:
 
 
 def _relations(p: Partition, before: Before | None) -> Outcome:
-    from pipelines.memory.relations import OfflineLabeler, label_pairs
+    from pipelines.labels.choose import build_labeler
+    from pipelines.labels.relate import label_pairs
 
-    earlier = before("relations") if before else None
-    relations, usage = label_pairs(p.table("candidate_pairs"), p.table("memories"), OfflineLabeler(), earlier)
+    # A relation names its program, so that answers of an earlier build hold although this stage's code changed.
+    earlier = p.base.table(p.name, "relations") if p.base else None
+    if earlier is not None and set(earlier.columns) != set(SCHEMAS["relations"]):
+        earlier = None
+    relations, usage = label_pairs(
+        p.table("candidate_pairs"), p.table("memories"), build_labeler(p.home.path, p.max_cost), earlier, p.decisions
+    )
     return Outcome({"relations": relations}, Work(lm_calls=int(usage.get("lm_calls", 0))), dict(usage))
+
+
+def _labeler_key(p: Partition) -> object:
+    from pipelines.labels.choose import labeler_key
+
+    return labeler_key(), p.decisions.relations_key
 
 
 def _versions(p: Partition, before: Before | None) -> Outcome:
@@ -265,7 +278,8 @@ STAGES: dict[str, Stage] = {
             ("pipelines.memory.topics",), _topics, store_name,
         ),
         Stage(
-            "relations", ("memories", "candidate_pairs"), ("relations",), ("pipelines.memory.relations",), _relations,
+            "relations", ("memories", "candidate_pairs"), ("relations",),
+            ("pipelines.labels.relate", "pipelines.labels.offline"), _relations, _labeler_key,
         ),
         Stage(
             "versions", ("memories", "relations", "documents", "document_relations"), ("versions",),
@@ -355,9 +369,14 @@ def _compute(p: Partition, stage: Stage, key: str, logic: str, started: float) -
 
 
 def _matches(marker: dict[str, Any] | None, key: str, build: Build, collection: str) -> bool:
-    return marker is not None and marker["key"] == key and all(
+    return marker is not None and marker["key"] == key and not has_unpaid(marker) and all(
         build.table_path(collection, t).exists() for t in marker["outputs"]
     )  # fmt: skip
+
+
+def has_unpaid(marker: dict[str, Any] | None) -> bool:
+    """Tells whether a stage left pairs open because the money was spent: it runs again, whatever its key says."""
+    return marker is not None and bool(marker["numbers"].get("unpaid"))
 
 
 def _whole(build: Build, collection: str) -> bool:

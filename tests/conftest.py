@@ -11,14 +11,22 @@ def pytest_report_header() -> str:
     return "versions: " + ", ".join(f"{n} {version(n)}" for n in names)
 
 
+@pytest.fixture(scope="session")
+def labelers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the labeler is kept that all homes of a test run share: it is trained once."""
+    return tmp_path_factory.mktemp("labelers")
+
+
 @pytest.fixture(autouse=True)
-def _own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_folders(tmp_path_factory: pytest.TempPathFactory, labelers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test reads or writes the home, cache or Dagster instance of whoever runs it."""
     base = tmp_path_factory.mktemp("own", numbered=True)
     monkeypatch.setenv("PALIMPSEST_HOME", str(base / "home"))
     monkeypatch.setenv("PALIMPSEST_CACHE", str(base / "cache"))
     monkeypatch.setenv("PALIMPSEST_NEO4J_HOME", str(base / "neo4j"))
-    for name in ("DAGSTER_HOME", "PALIMPSEST_LM", "NEO4J_URI", "NEO4J_USER", "NEO4J_PASSWORD", "NEO4J_DATABASE"):
+    monkeypatch.setenv("PALIMPSEST_LABELERS", str(labelers))
+    told = ("DAGSTER_HOME", "PALIMPSEST_LM", "PALIMPSEST_LABELER")
+    for name in (*told, "NEO4J_URI", "NEO4J_USER", "NEO4J_PASSWORD", "NEO4J_DATABASE"):
         monkeypatch.delenv(name, raising=False)
 
 

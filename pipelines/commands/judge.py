@@ -170,12 +170,25 @@ def bench(
 @click.option(
     "--out", "out_file", type=FOLDER, required=True, help="The same lines with predicted, confidence, labeler."
 )
-@click.option("--labeler", type=click.Choice(["offline"]), default="offline", show_default=True)
-def label(home_path: Path, as_json: bool, backend: str, pairs_file: Path, out_file: Path, labeler: str) -> None:
+@click.option("--labeler", type=click.Choice(["offline", "dspy", "cascade"]), default="offline", show_default=True)
+@click.option("--train", "train_file", type=FOLDER, help="Labelled pairs to train the offline labeler on first.")
+@click.option("--max-cost", type=click.FloatRange(0), help="Money that the LM may cost; the rest abstains.")
+def label(
+    home_path: Path,
+    as_json: bool,
+    backend: str,
+    pairs_file: Path,
+    out_file: Path,
+    labeler: str,
+    train_file: Path | None,
+    max_cost: float | None,
+) -> None:
     """Label pairs of texts UPDATE, EXTEND, DERIVE or NONE."""
-    from eval.labels import label_file
+    from eval.labels import figures_text, label_file
 
     out = Output(as_json)
-    done = label_file(pairs_file, out_file)
+    done = label_file(pairs_file, out_file, labeler, train_file, max_cost, home_path)
     out.text(f"{done['pairs']} pairs labelled in {sum(done['seconds'].values()):.2f} s: {out_file}")
+    if "figures" in done:
+        out.text(figures_text(done["figures"]))
     out.result(done)

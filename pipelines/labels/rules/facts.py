@@ -3,8 +3,8 @@
 import re
 from dataclasses import dataclass
 
-from pipelines.memory.slots import MANY_AT_A_TIME, SLOT_OF_NOUN, SLOT_OF_VERB, STATE_GROUP
-from pipelines.memory.values import APPROXIMATE, Value, read_value
+from pipelines.labels.rules.slots import MANY_AT_A_TIME, SLOT_OF_NOUN, SLOT_OF_VERB, STATE_GROUP
+from pipelines.labels.rules.values import APPROXIMATE, Value, read_value
 from pipelines.memory.words import CALENDAR, STOPWORDS, content_words, fold, sentence_spans
 
 _MANY_AT_A_TIME = re.compile(

@@ -4,13 +4,12 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
-from pipelines.memory.facts import Fact, Sentence
-from pipelines.memory.template import before_value, template
-from pipelines.memory.values import read_value, refines, replaces, same_value
+from pipelines.labels.rules.facts import Fact, Sentence
+from pipelines.labels.rules.template import before_value, template
+from pipelines.labels.rules.values import read_value, refines, replaces, same_value
+from pipelines.labels.types import LABELS
 from pipelines.memory.words import content_words, fold, is_content, stems_of
 
-LABELS = ("UPDATE", "DERIVE", "EXTEND", "NONE")
-"""By precedence: where rules say several, the first."""
 Verdict = tuple[str, float, dict[str, object]]
 
 CONFIDENT = 0.5

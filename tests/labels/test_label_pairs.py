@@ -2,8 +2,10 @@ import json
 
 import polars as pl
 
+from pipelines.labels.offline import OfflineLabeler
+from pipelines.labels.relate import label_pairs
+from pipelines.labels.types import Labelled
 from pipelines.memory.candidates import candidate_pairs
-from pipelines.memory.relations import Labelled, OfflineLabeler, label_pairs
 from pipelines.store.tables import SCHEMAS
 from tests.memory.frames import by_text, chunk, day, document, formed, word_vectors
 

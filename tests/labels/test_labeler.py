@@ -1,6 +1,7 @@
 import pytest
 
-from pipelines.memory.relations import LabelPair, OfflineLabeler
+from pipelines.labels.offline import OfflineLabeler
+from pipelines.labels.types import LabelPair
 from tests.memory.frames import day
 
 

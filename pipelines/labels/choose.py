@@ -1,0 +1,62 @@
+"""Which labeler a build uses: the offline one, an LM, or both. Said by the environment, never by a document.
+
+`PALIMPSEST_LABELER` is offline (the default), dspy or cascade; the last two need `PALIMPSEST_LM`.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from pipelines.errors import PalimpsestError
+from pipelines.labels.offline import OfflineLabeler
+from pipelines.labels.program import default_key, default_model
+from pipelines.labels.types import RelationLabeler
+from pipelines.store.ids import content_id
+
+NAMES = ("offline", "dspy", "cascade")
+
+
+def wanted_labeler() -> str:
+    """Returns the name of the labeler that the environment asks for.
+
+    Raises:
+        PalimpsestError: there is none of that name, or the LM it needs is not named.
+    """
+    name = os.environ.get("PALIMPSEST_LABELER") or "offline"
+    if name not in NAMES:
+        raise PalimpsestError(f"PALIMPSEST_LABELER: {name!r} is none of {', '.join(NAMES)}; set one of them or nothing")
+    if name != "offline":
+        from pipelines.labels.lm.settings import lm_settings
+
+        lm_settings()
+    return name
+
+
+def labeler_key() -> str:
+    """Returns what tells one labeler of a build from another, without training or loading any."""
+    name = wanted_labeler()
+    if name == "offline":
+        return content_id(name, default_key())
+    from pipelines.labels.lm.settings import lm_settings
+    from pipelines.labels.lm.signature import program_hash
+
+    return content_id(name, default_key(), program_hash(), lm_settings().model)
+
+
+def build_labeler(home_path: Path, max_cost: float | None = None) -> RelationLabeler:
+    """Returns the labeler of a build."""
+    offline = OfflineLabeler(default_model())
+    name = wanted_labeler()
+    return offline if name == "offline" else lm_labeler(name, offline, home_path, max_cost)
+
+
+def lm_labeler(name: str, offline: OfflineLabeler, home_path: Path | None, max_cost: float | None) -> Any:
+    """Returns the LM's labeler, or the cascade of both."""
+    from pipelines.labels.cascade import CascadeLabeler
+    from pipelines.labels.lm.labeler import LmLabeler
+    from pipelines.labels.lm.ledger import Ledger
+    from pipelines.labels.lm.settings import lm_settings
+
+    folder = home_path if home_path is not None else Path(os.environ.get("PALIMPSEST_HOME") or "data/home")
+    lm = LmLabeler(lm_settings(), Ledger(folder / "lm-ledger.sqlite"), max_cost=max_cost)
+    return lm if name == "dspy" else CascadeLabeler(offline, lm)

@@ -1,0 +1,117 @@
+"""The offline labeler: rules first, then a small trained model; UPDATE only on positive evidence.
+
+No network, no state. Where it is not sure, or the pair is unlike all it was trained on, it abstains; an abstention
+is NONE and never retires anything.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from pipelines.code import code_hash
+from pipelines.labels.model import CLASSES, UPDATE, Model
+from pipelines.labels.read import Features, ReadPair, evidence_of, features_of, read_pair
+from pipelines.labels.types import Labelled, LabelPair
+from pipelines.progress import tracked
+from pipelines.store.ids import content_id
+
+LEAST = 0.4
+"""A label that is not UPDATE is said from this probability on."""
+WHOLE_ENOUGH = 0.3
+"""Of the older memory's characters must be what is replaced: the rest is retired with it."""
+_CODE = ("pipelines.labels.read", "pipelines.labels.offline", "pipelines.labels.model")
+_DOUBT = 0.1  # an UPDATE by rule that the model gives less is not said
+
+
+def labeler_code() -> str:
+    """Returns the hash of all the code that decides what the offline labeler says."""
+    return code_hash(_CODE)
+
+
+class OfflineLabeler:
+    """Rules over sentences and, with a model, a trained classifier over parsed pairs."""
+
+    name = "offline"
+
+    def __init__(self, model: Model | None = None):
+        self.model = model
+        self.program_hash = content_id("offline", labeler_code(), model.key if model else "rules")
+
+    def label(self, pairs: list[LabelPair]) -> list[Labelled]:
+        """Returns one answer for each pair, in order."""
+        return self.decide(self.read(pairs))
+
+    def read(self, pairs: list[LabelPair]) -> tuple[list[ReadPair], list[int], Features]:
+        """Returns the pairs as read, which of them the model is asked about, and the features of those."""
+        read = [read_pair(p) for p in tracked(pairs, "label", "pairs")]
+        asked = [i for i, r in enumerate(read) if self.model is not None and _worth_asking(r)]
+        return read, asked, features_of([read[i] for i in asked])
+
+    def decide(self, prepared: tuple[list[ReadPair], list[int], Features]) -> list[Labelled]:
+        """Returns one answer for each pair of `read`, in order."""
+        read, asked, found = prepared
+        out = [_by_rule(r) for r in read]
+        if self.model is not None and asked:
+            told = np.round(self.model.predict(found.rows, found.words), 4)
+            unlike = np.round(self.model.unlike(found.rows), 3)
+            for i, p, u, words in zip(asked, told, unlike, found.rows, strict=True):
+                out[i] = self._combined(read[i], p, float(u), dict(zip(found.names, words, strict=True)))
+        return out
+
+    def _combined(self, read: ReadPair, p: np.ndarray, unlike: float, f: dict[str, Any]) -> Labelled:
+        assert self.model is not None
+        label, confidence, evidence = read.verdict
+        told = {"p": {c: round(float(v), 3) for c, v in zip(CLASSES, p, strict=True)}, "unlike": unlike}
+        strange = unlike > 1.0
+        if label == "UPDATE":
+            if p[UPDATE] < _DOUBT and not strange:
+                return _abstained(read, "UPDATE", 1 - float(p[UPDATE]), told)
+            return Labelled("UPDATE", max(confidence, float(p[UPDATE])), evidence | told)
+        if strange:
+            return Labelled(label, confidence, evidence | told, decided=evidence.get("rule") != "abstain")
+        if p[UPDATE] >= self.model.least_update and not (why := _veto(read, f)):
+            if read.share_of_older < WHOLE_ENOUGH:
+                return Labelled("EXTEND", float(p[UPDATE]), evidence_of(read, rule="model", partial_update=True) | told)
+            return Labelled("UPDATE", float(p[UPDATE]), evidence_of(read, rule="model") | told)
+        if p[UPDATE] >= self.model.least_update:
+            told["veto"] = why
+        rest = p.copy()
+        rest[UPDATE] = -1
+        best = int(rest.argmax())
+        if p[best] < LEAST:
+            return _abstained(read, CLASSES[int(p.argmax())], 1 - float(p.max()), told)
+        if CLASSES[best] == "NONE":
+            return Labelled("NONE", float(p[best]), {"rule": "model"} | told)
+        return Labelled(CLASSES[best], float(p[best]), evidence_of(read, rule="model") | told)
+
+
+def _worth_asking(read: ReadPair) -> bool:
+    return read.verdict[2].get("rule") not in ("same text", "same value")
+
+
+def _by_rule(read: ReadPair) -> Labelled:
+    label, confidence, evidence = read.verdict
+    return Labelled(label, confidence, evidence, decided=evidence.get("rule") != "abstain")
+
+
+def _abstained(read: ReadPair, instead_of: str, confidence: float, told: dict[str, Any]) -> Labelled:
+    evidence = evidence_of(read, rule="abstain", instead_of=instead_of) | told
+    return Labelled("NONE", round(confidence, 3), evidence, decided=False)
+
+
+def _veto(read: ReadPair, f: dict[str, Any]) -> str:
+    """Says why an UPDATE that only the model sees may not be one, or nothing."""
+    if read.pair.order == -1:
+        return "earlier"
+    announced = f["change_inserted"] > 0
+    if (read.pair.by_place or read.pair.order == 0) and not announced:
+        return "same time"
+    if f["value_within"] and not announced:
+        return "refines"
+    if f["unsure_newer"] and not f["unsure_older"]:
+        return "unsure"
+    if not announced and (f["many_older"] or f["many_newer"]):
+        return "many at a time"
+    if max(f["same_subject"], f["subject_newer_in_older"], f["subject_older_in_newer"]) < 0.5:
+        return "another subject"
+    return ""

@@ -1,0 +1,182 @@
+"""Trains the offline labeler from labelled pairs: minutes at most, on a CPU, the same result from the same pairs."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from pipelines.labels.model import CLASSES, UPDATE, Model, WordWeights, distances, points, tempered
+from pipelines.labels.trees import from_boosting, from_forest
+from pipelines.store.ids import content_id
+
+FOLDS = 5
+_COMMON_WORD = 3  # pairs that a word must occur in
+_TEMPERATURES = np.round(np.arange(0.5, 2.01, 0.05), 2)
+_THRESHOLDS = np.round(np.arange(0.5, 0.96, 0.01), 2)
+_COST_OF_WRONG = 4.0
+"""A memory wrongly retired costs as much as so many stale ones left standing."""
+_BOOSTING = {
+    "max_iter": 120, "learning_rate": 0.08, "max_leaf_nodes": 12, "min_samples_leaf": 8, "l2_regularization": 1.0,
+    "max_features": 0.4, "random_state": 0, "early_stopping": False,
+}  # fmt: skip
+_FOREST = {"n_estimators": 120, "min_samples_leaf": 3, "max_features": 0.4, "random_state": 0, "n_jobs": 1}
+
+
+def train(
+    features: tuple[str, ...], rows: np.ndarray, words: list[frozenset[str]], labels: Sequence[str],
+    groups: Sequence[str], key: str,
+) -> Model:  # fmt: skip
+    """Returns a model.
+
+    Everything that decides about labels (temperature, threshold) is fitted on predictions for pairs whose group was
+    held out, so that it holds for texts that were not seen.
+
+    Args:
+        features: names of the columns of `rows`.
+        rows: one row a pair, shape (n, len(features)).
+        words: of each pair, as `pair_words` gives them.
+        labels: of each pair.
+        groups: pairs of one group (a subject, a document) are held out together.
+        key: names the model.
+    """
+    rows = rows.astype(np.float32)
+    y = np.array([CLASSES.index(label) for label in labels])
+    fold = np.array([int(content_id("fold", g), 16) % FOLDS for g in groups])
+    by_words = _held_out(y, fold, lambda a, b: _fit_words([words[i] for i in a], y[a]).predict([words[i] for i in b]))
+    wide = np.hstack([rows, by_words.astype(np.float32)])
+
+    def fitted(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return (_aligned(_boosting(wide[a], y[a]), wide[b]) + _aligned(_forest(rows[a], y[a]), rows[b])) / 2
+
+    held_out = _held_out(y, fold, fitted)
+    temperature = min(_TEMPERATURES, key=lambda t: (round(_log_loss(tempered(held_out, t), y), 6), t))
+    told = tempered(held_out, temperature)
+    least = _least_update(told[:, UPDATE], y == UPDATE)
+    trees, start = from_boosting(_boosting(wide, y, whole=True))
+    mean, scale = rows.mean(axis=0), np.maximum(rows.std(axis=0), 1e-3)
+    known = points(rows, mean, scale)
+    return Model(
+        key=key, features=features, words=_fit_words(words, y), boosting=trees, start=start,
+        forest=from_forest(_forest(rows, y, whole=True)), mean=mean, scale=scale, known=known,
+        usual=float(np.quantile(_held_out_distances(known, fold), 0.99)), temperature=float(temperature),
+        least_update=float(least), card=_card(told, y, float(least)),
+    )  # fmt: skip
+
+
+def text_groups(pairs: Sequence[tuple[str, str]]) -> list[str]:
+    """Returns a group for each (older, newer): pairs that share a text, directly or over others, are of one group."""
+    parent: dict[str, str] = {}
+
+    def find(text: str) -> str:
+        while parent.setdefault(text, text) != text:
+            text = parent[text]
+        return text
+
+    for older, newer in pairs:
+        a, b = sorted((find(older), find(newer)))
+        parent[b] = a
+    return [find(older) for older, _ in pairs]
+
+
+def _folds(fold: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    for k in range(FOLDS):
+        inside = np.flatnonzero(fold == k)
+        outside = np.flatnonzero(fold != k)
+        if len(inside):
+            yield (outside if len(outside) else inside), inside
+
+
+def _held_out(y: np.ndarray, fold: np.ndarray, predict: Any) -> np.ndarray:
+    out = np.zeros((len(y), len(CLASSES)))
+    for outside, inside in _folds(fold):
+        out[inside] = predict(outside, inside)
+    return out
+
+
+def _held_out_distances(known: np.ndarray, fold: np.ndarray) -> np.ndarray:
+    out = np.zeros(len(known))
+    for outside, inside in _folds(fold):
+        out[inside] = distances(known[inside], known[outside])
+    return out
+
+
+def _fit_words(words: list[frozenset[str]], y: np.ndarray) -> WordWeights:
+    from scipy import sparse
+    from sklearn.linear_model import LogisticRegression
+
+    counts = Counter(w for of_pair in words for w in of_pair)
+    vocabulary = {w: i for i, w in enumerate(sorted(w for w, n in counts.items() if n >= _COMMON_WORD))}
+    places = [(i, vocabulary[w]) for i, of_pair in enumerate(words) for w in sorted(of_pair) if w in vocabulary]
+    shape = (len(words), max(1, len(vocabulary)))
+    at = np.array(places, np.int64).reshape(-1, 2)
+    matrix = sparse.csr_matrix((np.ones(len(at)), (at[:, 0], at[:, 1])), shape=shape)
+    weights, intercept = np.zeros((len(CLASSES), shape[1])), np.full(len(CLASSES), -30.0)
+    present = np.unique(y)
+    if len(present) == 1:
+        intercept[present] = 0.0
+        return WordWeights(vocabulary, weights, intercept)
+    fitted = LogisticRegression(C=0.5, max_iter=1000).fit(matrix, y)
+    if len(present) == 2:  # scikit-learn keeps one row for two classes
+        weights[present] = np.vstack([-fitted.coef_[0] / 2, fitted.coef_[0] / 2])
+        intercept[present] = [-fitted.intercept_[0] / 2, fitted.intercept_[0] / 2]
+    else:
+        weights[present], intercept[present] = fitted.coef_, fitted.intercept_
+    return WordWeights(vocabulary, weights, intercept)
+
+
+def _boosting(rows: np.ndarray, y: np.ndarray, whole: bool = False) -> Any:
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    rows, y = _every_class(rows, y) if whole else (rows, y)
+    return HistGradientBoostingClassifier(**_BOOSTING).fit(rows, y)
+
+
+def _forest(rows: np.ndarray, y: np.ndarray, whole: bool = False) -> Any:
+    from sklearn.ensemble import ExtraTreesClassifier
+
+    rows, y = _every_class(rows, y) if whole else (rows, y)
+    return ExtraTreesClassifier(**_FOREST).fit(rows, y)
+
+
+def _every_class(rows: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Adds one row of zeros for each label that no pair has: the trees then have four columns."""
+    missing = [c for c in range(len(CLASSES)) if c not in y]
+    extra = np.zeros((len(missing), rows.shape[1]), rows.dtype)
+    return np.vstack([rows, extra]), np.concatenate([y, np.array(missing, y.dtype)])
+
+
+def _aligned(fitted: Any, rows: np.ndarray) -> np.ndarray:
+    out = np.zeros((len(rows), len(CLASSES)))
+    out[:, fitted.classes_] = fitted.predict_proba(rows)
+    return out
+
+
+def _log_loss(probabilities: np.ndarray, y: np.ndarray) -> float:
+    return float(-np.log(np.maximum(probabilities[np.arange(len(y)), y], 1e-6)).mean())
+
+
+def _least_update(probability: np.ndarray, is_update: np.ndarray) -> float:
+    """Returns the threshold of least cost on pairs held out, where a wrong retirement costs as four stale memories."""
+
+    def cost(t: float) -> float:
+        said = probability >= t
+        return float(_COST_OF_WRONG * (said & ~is_update).sum() + (~said & is_update).sum())
+
+    return min(_THRESHOLDS, key=lambda t: (cost(t), t))
+
+
+def _card(told: np.ndarray, y: np.ndarray, least_update: float) -> dict[str, Any]:
+    said = choose(told, least_update)
+    wrong = int(((said == UPDATE) & (y != UPDATE)).sum())
+    return {
+        "pairs": len(y), "accuracy": round(float((said == y).mean()), 4), "wrong_updates": wrong,
+        "updates": int((y == UPDATE).sum()), "found_updates": int(((said == UPDATE) & (y == UPDATE)).sum()),
+    }  # fmt: skip
+
+
+def choose(probabilities: np.ndarray, least_update: float) -> np.ndarray:
+    """Returns the most probable class of each row; UPDATE only from its threshold on, else the next."""
+    without = probabilities.copy()
+    without[probabilities[:, UPDATE] < least_update, UPDATE] = -1.0
+    return without.argmax(axis=1)
