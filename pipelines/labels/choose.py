@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.errors import PalimpsestError
-from pipelines.labels.offline import OfflineLabeler
+from pipelines.labels.offline import CANDIDATE_ODDS, OfflineLabeler
 from pipelines.labels.program import default_key, default_model
 from pipelines.labels.types import RelationLabeler
 from pipelines.store.ids import content_id
@@ -45,7 +45,7 @@ def labeler_key() -> str:
 
 def build_labeler(home_path: Path, max_cost: float | None = None) -> RelationLabeler:
     """Returns the labeler of a build."""
-    offline = OfflineLabeler(default_model())
+    offline = OfflineLabeler(default_model(), CANDIDATE_ODDS)
     name = wanted_labeler()
     return offline if name == "offline" else lm_labeler(name, offline, home_path, max_cost)
 

@@ -17,7 +17,7 @@ from pipelines.store.files import write_bytes
 
 CLASSES = ("DERIVE", "EXTEND", "NONE", "UPDATE")
 """In the order of the columns of every probability here."""
-UPDATE = CLASSES.index("UPDATE")
+UPDATE, NONE = CLASSES.index("UPDATE"), CLASSES.index("NONE")
 _NEAREST = 5
 
 

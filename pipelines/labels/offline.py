@@ -9,17 +9,21 @@ from typing import Any
 import numpy as np
 
 from pipelines.code import code_hash
-from pipelines.labels.model import CLASSES, UPDATE, Model
+from pipelines.labels.model import CLASSES, NONE, UPDATE, Model
 from pipelines.labels.read import Features, ReadPair, evidence_of, features_of, read_pair
 from pipelines.labels.types import Labelled, LabelPair
 from pipelines.progress import tracked
 from pipelines.store.ids import content_id
 
+CANDIDATE_ODDS = 10.0
+"""How much likelier NONE is among the pairs that a build finds than among those that people choose to label."""
 LEAST = 0.4
 """A label that is not UPDATE is said from this probability on."""
 WHOLE_ENOUGH = 0.3
 """Of the older memory's characters must be what is replaced: the rest is retired with it."""
 _CODE = ("pipelines.labels.read", "pipelines.labels.offline", "pipelines.labels.model")
+_SAME = 0.99
+_SAID_AGAIN = 0.65  # of the older's content words, where subject and verb are not the same
 _DOUBT = 0.1  # an UPDATE by rule that the model gives less is not said
 
 
@@ -33,9 +37,16 @@ class OfflineLabeler:
 
     name = "offline"
 
-    def __init__(self, model: Model | None = None):
+    def __init__(self, model: Model | None = None, none_odds: float = 1.0):
+        """Makes a labeler.
+
+        Args:
+            model: the trained half; without it the rules decide alone.
+            none_odds: what the odds of NONE are multiplied by, where pairs come from elsewhere than the training's.
+        """
         self.model = model
-        self.program_hash = content_id("offline", labeler_code(), model.key if model else "rules")
+        self.none_odds = none_odds
+        self.program_hash = content_id("offline", labeler_code(), model.key if model else "rules", none_odds)
 
     def label(self, pairs: list[LabelPair]) -> list[Labelled]:
         """Returns one answer for each pair, in order."""
@@ -76,6 +87,9 @@ class OfflineLabeler:
         if p[UPDATE] >= self.model.least_update:
             told["veto"] = why
         rest = p.copy()
+        rest[NONE] *= self.none_odds
+        rest /= rest.sum()
+        p = np.round(rest, 4)
         rest[UPDATE] = -1
         best = int(rest.argmax())
         if p[best] < LEAST:
@@ -114,4 +128,7 @@ def _veto(read: ReadPair, f: dict[str, Any]) -> str:
         return "many at a time"
     if max(f["same_subject"], f["subject_newer_in_older"], f["subject_older_in_newer"]) < 0.5:
         return "another subject"
+    one_frame = f["same_subject"] > _SAME and f["same_root"]
+    if not one_frame and f["content_older_in_newer"] < _SAID_AGAIN:
+        return "too little said again"
     return ""
