@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from pipelines.code import code_hash
 from pipelines.errors import PalimpsestError
 from pipelines.labels.offline import CANDIDATE_ODDS, OfflineLabeler
 from pipelines.labels.program import default_key, default_model
@@ -40,7 +41,8 @@ def labeler_key() -> str:
     from pipelines.labels.lm.settings import lm_settings
     from pipelines.labels.lm.signature import program_hash
 
-    return content_id(name, default_key(), program_hash(), lm_settings().model)
+    code = code_hash(("pipelines.labels.cascade", "pipelines.labels.lm.labeler"))
+    return content_id(name, default_key(), program_hash(), lm_settings().model, code)
 
 
 def build_labeler(home_path: Path, max_cost: float | None = None) -> RelationLabeler:

@@ -46,7 +46,7 @@ class OfflineLabeler:
         """
         self.model = model
         self.none_odds = none_odds
-        self.program_hash = content_id("offline", labeler_code(), model.key if model else "rules", none_odds)
+        self.program_hash = content_id("offline", labeler_code(), model.key if model else "rules", str(none_odds))
 
     def label(self, pairs: list[LabelPair]) -> list[Labelled]:
         """Returns one answer for each pair, in order."""

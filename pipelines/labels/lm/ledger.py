@@ -1,0 +1,82 @@
+"""Every answer of a language model, kept before anything is made of it: no answered call is paid twice."""
+
+import sqlite3
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+_TABLE = """
+CREATE TABLE IF NOT EXISTS answers (
+    key TEXT PRIMARY KEY, newer_id TEXT NOT NULL, older_id TEXT NOT NULL, program TEXT NOT NULL, model TEXT NOT NULL,
+    answer TEXT NOT NULL, tokens_in INTEGER NOT NULL, tokens_out INTEGER NOT NULL, cost REAL NOT NULL
+) WITHOUT ROWID
+"""
+_PUT = "INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_GET = "SELECT answer, tokens_in, tokens_out, cost FROM answers WHERE key = ?"
+_TOTAL = (
+    "SELECT count(*), coalesce(sum(tokens_in), 0), coalesce(sum(tokens_out), 0), coalesce(sum(cost), 0) FROM answers"
+)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a model said, word for word, and what it cost when it was asked."""
+
+    text: str
+    tokens_in: int
+    tokens_out: int
+    cost: float
+
+
+class Ledger:
+    """Answers by key (pair, program, model) in a SQLite file: WAL, each answer committed, erased bytes overwritten."""
+
+    def __init__(self, path: Path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._path = path
+        self._lock = threading.Lock()
+        self._db = sqlite3.connect(path, check_same_thread=False, timeout=60, isolation_level=None)
+        path.chmod(0o600)
+        self._db.execute("PRAGMA journal_mode=WAL")
+        self._db.execute("PRAGMA synchronous=FULL")
+        self._db.execute("PRAGMA secure_delete=ON")
+        self._db.execute(_TABLE)
+
+    def get(self, key: str) -> Answer | None:
+        """Returns the answer that was given under this key."""
+        with self._lock:
+            row = self._db.execute(_GET, [key]).fetchone()
+        return Answer(*row) if row else None
+
+    def put(self, key: str, newer_id: str, older_id: str, program: str, model: str, answer: Answer) -> None:
+        """Keeps an answer; it is on disk when this returns. The first answer under a key stays."""
+        values = [key, newer_id, older_id, program, model]
+        with self._lock:
+            self._db.execute(_PUT, [*values, answer.text, answer.tokens_in, answer.tokens_out, answer.cost])
+
+    def totals(self) -> dict[str, float]:
+        """Returns calls, tokens and cost of all answers kept."""
+        with self._lock:
+            calls, tokens_in, tokens_out, cost = self._db.execute(_TOTAL).fetchone()
+        return {"calls": calls, "tokens_in": tokens_in, "tokens_out": tokens_out, "cost": cost}
+
+    def forget(self, memory_ids: Iterable[str]) -> int:
+        """Removes the answers about these memories for good; returns how many."""
+        removed = 0
+        with self._lock:
+            for memory_id in sorted(set(memory_ids)):
+                done = self._db.execute(
+                    "DELETE FROM answers WHERE newer_id = ? OR older_id = ?", [memory_id, memory_id]
+                )
+                removed += done.rowcount
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            if removed:
+                self._db.execute("VACUUM")
+                self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return removed
+
+    def close(self) -> None:
+        """Closes the file."""
+        with self._lock:
+            self._db.close()
