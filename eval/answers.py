@@ -10,6 +10,7 @@ _LINE = re.compile(r"(?:- |  replaced: )(?P<said>.*) \[memory:(?P<id>[^\]\s]+)\]
 _SOURCE = re.compile(
     r"\[memory:(?P<id>[^\]\s]+)\] (?P<uri>.*?)(?:, (?:page|turn) \d+)?(?:, chars (?P<a>\d+)-(?P<b>\d+))?"
 )
+_ABOUT = re.compile(r"\([^)]*\) ")  # when, who, until when
 _HEAD = "Sources:"
 
 
@@ -32,7 +33,10 @@ class Sources:
         if source["uri"] != _flat(uri) or (source["a"], source["b"]) != (str(start), str(end)):
             return f"{memory_id} names another place than {uri}:{start}-{end}"
         quoted = " ".join(text[start:end].replace("[memory:", "(memory:").split())
-        return None if quoted and said.endswith(quoted) else f"{memory_id}: {uri}:{start}-{end} holds other words"
+        about = said.removesuffix(quoted)
+        if quoted and said.endswith(quoted) and (not about or _ABOUT.fullmatch(about)):
+            return None
+        return f"{memory_id}: {uri}:{start}-{end} holds other words"
 
 
 def check_citations(context: str, sources: Sources) -> tuple[int, list[str]]:

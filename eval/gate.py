@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from eval.baseline import Baseline
-from eval.golden_run import STALE, GateRun, Hit
+from eval.golden_run import SIGNALS, STALE, GateRun, Hit
 from eval.invariants import Violation
 from eval.metrics import MetricError, percentiles
 from eval.significance import ALPHA, MINIMUM_EFFECT, Comparison, compare_paired
@@ -146,8 +146,8 @@ def decide(
 
     Fails on: a violated invariant; a leak; a citation that does not hold; a question that cannot be judged; nothing
     judged or answered; a value that is missing or not a number; p95 over the absolute budget; no baseline; a
-    significant loss of at least `minimum_effect` in R@5, nDCG@10 or recall after packing; any rise of stale@5. Without
-    a golden set only the invariants are judged.
+    significant loss of at least `minimum_effect` in R@5, nDCG@10 or recall after packing; any rise of stale@5; vectors
+    or words that no longer score. Without a golden set only the invariants are judged.
 
     Args:
         run: what the golden questions got; `GateRun(collection)` where there is no golden set.
@@ -247,6 +247,10 @@ def _compare(
             reasons.append(f"{m} fell from {c.old:.3f} to {c.new:.3f} ({c.difference:+.3f}, p {c.p:.4f})")
         if c.smallest_loss is None:
             reasons.append(f"the baseline's {m} is 0 on every question: no loss could be seen; {ACCEPT}")
+    for m in SIGNALS:
+        before, after = ([side[q].get(m, math.nan) for q in shared] for side in (baseline.per_query, run.per_query))
+        if all(map(math.isfinite, (*before, *after))) and (c := compare_paired(before, after)).lost:
+            reasons.append(f"{m} fell from {c.old:.3f} to {c.new:.3f}: a part of the ranking no longer scores")
     old, new = (math.fsum(side[q][STALE] for q in shared) / len(shared) for side in (baseline.per_query, run.per_query))
     if new > old + _EPSILON:
         reasons.append(f"{STALE} rose from {old:.3f} to {new:.3f}: outdated memories are among the results")

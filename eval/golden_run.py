@@ -15,6 +15,8 @@ from pipelines.query.types import Scope
 
 TOP = 5
 STALE, DUPLICATES = f"stale@{TOP}", f"duplicates@{TOP}"
+# Whether any result of a question was scored by it: a part of the ranking that falls silent may cost little recall.
+SIGNALS = {"vector_signal": "vector_score", "words_signal": "words_score"}
 DEPTH = 10
 DIGITS = 9  # of a value: a baseline's file holds as many, so that an equal run compares as equal
 BUDGET_TOKENS = 1200
@@ -44,8 +46,8 @@ class GateRun:
     """What one collection's golden questions got from one build.
 
     Attributes:
-        per_query: fractions for each answerable question: the library's measures, `stale@5`, `duplicates@5` and
-            `packed_recall`.
+        per_query: fractions for each answerable question: the library's measures, `stale@5`, `duplicates@5`,
+            `packed_recall`, and for vectors and words 1.0 where they scored any result.
         current: for each question about a fact that changed, the share of its needs that a latest memory among the top
             five meets.
         retired: for each question asked of now, the share of its needs that only retired memories could meet.
@@ -202,6 +204,7 @@ def run_golden(
             STALE: sum(h.stale for h in hits) / len(hits) if hits else 0.0,
             DUPLICATES: duplicate_share(memories, found.folded, TOP),
             "packed_recall": item.covered(packed, found.context),
+            **{name: float(any(getattr(m, score, 0.0) for m in memories)) for name, score in SIGNALS.items()},
         }
         if question.as_of is None:
             retired[question.id] = sum(known.retired(ids) for ids in item.needs) / len(item.needs)

@@ -24,6 +24,7 @@ def test_a_line_holds_when_its_span_holds_its_words_white_space_aside():
     ("old", "new", "why"),
     [
         ("moved to Friday. [", "moved to Sunday. [", "m3: news.md:0-30 holds other words"),
+        ("- (2024-02-01) The", "- and (2024-02-01) The", "m3: news.md:0-30 holds other words"),
         ("Monday. [memory:m1]", "Monday.", "a line is not cited"),
         ("Monday. [memory:m1]", "Monday. [memory:zz]", "zz is no memory of the build"),
         ("\n[memory:m1] plan.md, chars 0-24", "", "m1 is not among the sources"),

@@ -76,6 +76,15 @@ def test_any_rise_of_stale_results_fails(baseline):
     assert [b.question_id for b in got.broken] == ["q000"]
 
 
+def test_a_part_of_the_ranking_that_falls_silent_fails_though_recall_holds(baseline, tmp_path):
+    silent, heard = FULL | {"words_signal": 0.0}, FULL | {"words_signal": 1.0}
+    scored = accept_baseline(gate_run([heard] * 100), tmp_path / "b.json", "with signals", who="test")
+    assert decide(gate_run([heard] * 100), scored, True).status == "passed"
+    got = decide(gate_run([silent] * 100), scored, True)
+    assert got.reasons == ("words_signal fell from 1.000 to 0.000: a part of the ranking no longer scores",)
+    assert decide(gate_run([silent] * 100), baseline, True).status == "passed", "an older baseline does not know it"
+
+
 def test_without_a_golden_set_only_the_invariants_are_judged_and_the_command_exits_1():
     got = decide(GateRun("notes"), None, False)
     assert (got.status, got.publishable) == ("unjudged", True)

@@ -1,0 +1,119 @@
+"""The gate over a real build: every fault in the code path closes it, and a repeat never does."""
+
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from eval.baseline import Baseline, accept_baseline
+from eval.gate import Decision, decide
+from eval.golden import Question, load_golden
+from eval.golden_run import GateRun, run_golden
+from pipelines.build import INDEXED, make_plan, run_without_dagster
+from pipelines.query.api import open_index
+from pipelines.stages import embedding_store
+from pipelines.store.builds import Build
+from pipelines.store.home import Home
+from pipelines.store.index import write_index
+from tests.eval.home import ticking
+from tests.eval.mutations import MUTATIONS, Mutation
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass
+class Judge:
+    """A build of one collection with its questions and the baseline that its own first run was accepted as."""
+
+    home: Home
+    build: Build
+    name: str
+    questions: list[Question]
+    tables: dict[str, pl.DataFrame]
+    baseline: Baseline | None = None
+
+    def run(self, index: Path | None = None, few: int | None = None, clock=None) -> GateRun:
+        own = {n: t.filter(pl.col("collection") == self.name) if "collection" in t.columns else t
+               for n, t in self.tables.items()}  # fmt: skip
+        user = self.build.manifest["settings"]["collections"][self.name].get("user_id") or ""
+        with open_index(index or self.build.index) as reader:
+            return run_golden(reader, self.questions[:few], own, self.name, user, clock=clock or ticking(0.001))
+
+    def verdict(self, index: Path | None = None, few: int | None = None, clock=None) -> Decision:
+        return decide(self.run(index, few, clock), self.baseline, True)
+
+    def reindex(self, path: Path, mutation: Mutation | None = None) -> Path:
+        tables, lookup = self.build.tables(INDEXED), embedding_store(self.home).vectors
+        if mutation and mutation.index:
+            tables, lookup = mutation.index(tables, lookup)
+        write_index(tables, lookup, path, self.build.manifest["settings"] | {"build_id": self.build.build_id})
+        return path
+
+
+def judge_of(base: Path, vectors: Path, name: str) -> Judge:
+    shutil.copytree(ROOT / "data/corpora" / name, base / "corpus" / name)
+    home = Home(base / "home", vectors)
+    build = run_without_dagster(home, make_plan(home, [base / "corpus"]))
+    questions = load_golden(ROOT / f"data/golden/{name}.jsonl")
+    judge = Judge(home, build, name, questions, build.tables(INDEXED))
+    judge.baseline = accept_baseline(judge.run(), base / "baseline.json", "the code as it is", who="test")
+    return judge
+
+
+def assert_caught(judge: Judge, mutation: Mutation, folder: Path, patch: pytest.MonkeyPatch) -> None:
+    index = judge.reindex(folder / "index.duckdb", mutation) if mutation.index else None
+    mutation.path(patch)
+    clock = time.perf_counter if mutation.few else None
+    got = judge.verdict(index, mutation.few, clock)
+    assert got.status == "failed", mutation.name
+    assert any(mutation.says in r for r in got.reasons), got.reasons
+
+
+@pytest.fixture(scope="module")
+def diary(tmp_path_factory, shared_vectors) -> Judge:
+    """The demo's diary: 200 memories of three users; every home of the run shares its vectors."""
+    return judge_of(tmp_path_factory.mktemp("diary"), shared_vectors, "diary")
+
+
+@pytest.fixture(scope="module")
+def atlas(tmp_path_factory, shared_vectors) -> Judge:
+    return judge_of(tmp_path_factory.mktemp("atlas"), shared_vectors, "atlas")
+
+
+def test_at_least_ten_faults_are_tried():
+    assert len({m.name for m in MUTATIONS}) == len(MUTATIONS) >= 10
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda m: m.name)
+def test_a_fault_closes_the_gate(diary, mutation, tmp_path, monkeypatch):
+    assert_caught(diary, mutation, tmp_path, monkeypatch)
+
+
+def assert_quiet(judge: Judge, folder: Path, times: int) -> None:
+    for number in range(times):
+        got = judge.verdict(judge.reindex(folder / f"{number}.duckdb"))
+        assert (got.status, got.reasons, got.broken) == ("passed", (), ())
+        assert got.smallest_loss is not None and got.smallest_loss <= 0.04
+
+
+def test_five_repeats_with_an_index_made_anew_raise_no_alarm(diary, tmp_path):
+    assert_quiet(diary, tmp_path, 5)
+
+
+@pytest.mark.slow
+def test_twenty_repeats_on_the_demo_raise_no_alarm(diary, atlas, tmp_path):
+    for judge in (diary, atlas):
+        (tmp_path / judge.name).mkdir()
+        assert_quiet(judge, tmp_path / judge.name, 20)
+
+
+ONE_USER = ("ignore scope", "swap two users")  # atlas has one: there is nobody to leak to
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutation", [m for m in MUTATIONS if m.name not in ONE_USER], ids=lambda m: m.name)
+def test_a_fault_on_the_demos_other_collection_closes_the_gate(atlas, mutation, tmp_path, monkeypatch):
+    assert_caught(atlas, mutation, tmp_path, monkeypatch)
