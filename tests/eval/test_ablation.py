@@ -35,8 +35,7 @@ def test_every_stage_has_a_row_with_lift_interval_and_cost(folder, tmp_path):
     assert [r["stage"] for r in rows] == [s.name for s in STAGES]
     assert rows[0]["lift"] is None and all(r["low"] <= r["lift"] <= r["high"] for r in rows[1:])
     assert rows[-1]["R@5"] == figures["metrics"]["R@5"] == 1.0 and figures["strategy"] == "auto"
-    assert all(0 < r["p50_ms"] <= r["p95_ms"] for r in rows)
-    assert rows[2]["cost_ms"] == pytest.approx(rows[2]["p50_ms"] - rows[1]["p50_ms"], abs=0.002)
+    assert all(r["p50_ms"] > 0 <= r["noise_ms"] for r in rows) and rows[0]["cost_ms"] == rows[0]["p50_ms"]
     assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 2
     told = ablation_text("things", 2, rows).splitlines()
     assert len(told) == 2 + len(rows) and told[3].startswith("+words")
@@ -50,7 +49,6 @@ def test_words_before_the_date_stage_know_no_dates(judged_home):
         found = staged.search("April 2026-03-01", Scope("chats", "ann"), strategy=strategy, k=5)
         seen[staged.asked["hops"], strategy, len(seen)] = max(m.words_score for m in found.memories)
         out.write_text(json.dumps({"query_id": "q", "metrics": {"R@5": 1.0}}) + "\n")
-        staged.took_ms.append(1.0)
         return {"metrics": {"R@5": 1.0, "nDCG@10": 1.0, "packed_recall": 1.0}}
 
     run_ablation(judged_home, build, look)
@@ -64,7 +62,7 @@ def test_a_stage_asks_as_it_says_but_for_the_past_never_with_history(judged_home
         now = staged.search("deadline of project Heron", Scope("chats", "ann"), k=5)
         then = staged.search("deadline of project Heron", Scope("chats", "ann"), k=5, as_of="2026-02-10")
     assert {m.is_latest for m in now.memories} == {True, False}
-    assert all("20 April" not in m.text for m in then.memories) and len(staged.took_ms) == 2
+    assert all("20 April" not in m.text for m in then.memories) and len(staged.calls) == 2
 
 
 def test_a_golden_set_is_measured_on_its_own_collection(made, monkeypatch, tmp_path):
