@@ -12,6 +12,7 @@ from typing import Any
 from pipelines.errors import PalimpsestError
 from pipelines.labels.types import LABELS, Labelled
 from pipelines.store.files import write_bytes
+from pipelines.store.home import Home, home_from_environment
 
 BINS = 10
 
@@ -195,7 +196,7 @@ def _labeler(name: str, train_file: Path | None, max_cost: float | None, home_pa
         return offline
     from pipelines.labels.choose import lm_labeler
 
-    return lm_labeler(name, offline, home_path, max_cost)
+    return lm_labeler(name, offline, Home(home_path) if home_path else home_from_environment(), max_cost)
 
 
 def figures_text(told: dict[str, Any]) -> str:

@@ -64,7 +64,7 @@ class StandIn:
             def log_message(self, format: str, *args: object) -> None:
                 return
 
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = _Quiet(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
@@ -128,6 +128,13 @@ class StandIn:
             self.seen.tokens_in += tokens[0]
             self.seen.tokens_out += tokens[1]
         _send(handler, 200, told)
+
+
+class _Quiet(http.server.ThreadingHTTPServer):
+    """A server that says nothing of callers who hang up."""
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        return
 
 
 def _said(label: str, older: str, newer: str) -> str:

@@ -9,7 +9,7 @@ import sys
 
 import click
 
-from pipelines.commands import ask, judge, make, serve
+from pipelines.commands import ask, judge, make, review, serve
 from pipelines.errors import PalimpsestError
 
 
@@ -17,7 +17,8 @@ from pipelines.errors import PalimpsestError
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     commands=[
         make.build, ask.query, ask.entity, judge.gate, judge.baseline, judge.compare, judge.verify, judge.suite,
-        judge.bench, judge.label, make.delete, serve.neo4j, make.doctor, make.dev,
+        judge.bench, judge.label, make.delete, review.review, review.undo, review.confirm, serve.neo4j,
+        make.doctor, make.dev,
     ],
 )  # fmt: skip
 @click.version_option(package_name="palimpsest")

@@ -115,11 +115,11 @@ def read_decisions(path: Path) -> Decisions:
             tombstones.add(target)
         elif kind in ("undo", "confirm"):
             relations[target] = kind
-        elif kind in NAME_KINDS:
-            names[pair] = kind
             decided.pop(target, None)
             if said:
                 decided[target] = Decided(target, **said)
+        elif kind in NAME_KINDS:
+            names[pair] = kind
         else:
             raise PalimpsestError(f"decisions.jsonl: line {number}: unknown kind {kind!r} ({path})")
     return Decisions(

@@ -14,9 +14,10 @@ import polars as pl
 
 from pipelines.build import finish_build
 from pipelines.config import CollectionConfig
-from pipelines.decisions import append_decisions, read_decisions, tombstone
+from pipelines.decisions import append_decisions, forget_decided, read_decisions, tombstone
 from pipelines.errors import PalimpsestError, Refused
 from pipelines.graph.erase import check_server, forget
+from pipelines.labels.lm.ledger import Ledger
 from pipelines.progress import say
 from pipelines.stages import STAGES, Partition, embedding_store, run_stage
 from pipelines.store.builds import Build, kept, staged, sweep
@@ -99,6 +100,8 @@ def delete(home: Home, *, document: str | None, user: str | None, collection: st
         for build in builds:
             _rewrite(home, build, target)
         _forget_reports(home)
+        forget_decided(home.decisions, probes.strings)
+        _forget_answers(home, probes)
         vectors = _sweep_vectors(home)
         _forget_runs(home, probes)
         writes = forget(home, probes.strings)
@@ -277,6 +280,14 @@ def _rewrite_collection(home: Home, build: Build, name: str, going: pl.DataFrame
     for stage in _DERIVED:
         if build.marker(name, stage) is not None:
             run_stage(part, stage)
+
+
+def _forget_answers(home: Home, probes: "Probes") -> None:
+    """Removes what a language model answered about what goes: its quotes are the texts' own words."""
+    if home.lm_ledger.exists():
+        ledger = Ledger(home.lm_ledger)
+        ledger.forget(probes.strings)
+        ledger.close()
 
 
 def _sweep_vectors(home: Home) -> int:

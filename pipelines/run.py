@@ -33,10 +33,14 @@ concurrency:
 """
 
 
-def build(home: Home, corpora: list[Path] | None, only: list[str] | None = None, graph: bool = False) -> dict[str, Any]:
+def build(
+    home: Home, corpora: list[Path] | None, only: list[str] | None = None, graph: bool = False,
+    max_cost: float | None = None,
+) -> dict[str, Any]:  # fmt: skip
     """Builds what changed and publishes it if the gate agrees; returns the summary that `build --json` prints.
 
-    With `graph` the published build is loaded into Neo4j as well.
+    With `graph` the published build is loaded into Neo4j as well. `max_cost` bounds what labels by an LM may cost;
+    pairs that were not asked abstain, and the next build asks them.
 
     Raises:
         PalimpsestError: settings are wrong, another process is writing the home, or there is no Neo4j to load into.
@@ -58,7 +62,7 @@ def build(home: Home, corpora: list[Path] | None, only: list[str] | None = None,
             done = _nothing(home, current, started) | {"skipped": _skipped(home, plan)}
             return _serve_graph(home, done, started) if graph else done
         drop_unwanted(home, plan)
-        _run_graph(home, plan)
+        _run_graph(home, plan, max_cost)
         told = {"changed": list(plan.changed), "skipped": _skipped(home, plan)}
         done = summary(home, _last(home), told | {"wall_s": round(time.perf_counter() - started, 3)})
         return _serve_graph(home, done, started) if graph and done["published"] else done
@@ -99,16 +103,21 @@ def write_dagster_yaml(home: Home) -> None:
         path.write_text(_DAGSTER_YAML)
 
 
+def _resource(home: Home, max_cost: float | None) -> Any:
+    from pipelines.resources import HomeResource
+
+    money = -1.0 if max_cost is None else max_cost
+    return HomeResource(path=str(home.path), embeddings_path=str(home.embeddings_path or ""), max_cost=money)
+
+
 @contextmanager
-def _dagster(home: Home) -> Iterator[tuple[Any, dict[str, Any]]]:
+def _dagster(home: Home, max_cost: float | None = None) -> Iterator[tuple[Any, dict[str, Any]]]:
     """Yields the home's Dagster instance and what every run of it is given."""
     write_dagster_yaml(home)
     os.environ["DAGSTER_HOME"] = str(home.dagster.resolve())
     import dagster as dg
 
-    from pipelines.resources import HomeResource
-
-    resources = {"home": HomeResource(path=str(home.path), embeddings_path=str(home.embeddings_path or ""))}
+    resources = {"home": _resource(home, max_cost)}
     with dg.DagsterInstance.get() as instance:
         yield instance, {"instance": instance, "resources": resources, "run_config": _QUIET, "tags": _BY}
 
@@ -134,11 +143,11 @@ def _serve_graph(home: Home, done: dict[str, Any], started: float) -> dict[str, 
     }  # fmt: skip
 
 
-def _run_graph(home: Home, plan: Plan) -> None:
+def _run_graph(home: Home, plan: Plan, max_cost: float | None) -> None:
     from pipelines.assets.glue import collections
     from pipelines.definitions import defs
 
-    with _dagster(home) as (instance, common):
+    with _dagster(home, max_cost) as (instance, common):
         instance.add_dynamic_partitions(str(collections.name), list(plan.collections))
         job = defs.resolve_job_def("build_collection")
         for name in plan.changed:

@@ -227,7 +227,7 @@ def _relations(p: Partition, before: Before | None) -> Outcome:
     if earlier is not None and set(earlier.columns) != set(SCHEMAS["relations"]):
         earlier = None
     relations, usage = label_pairs(
-        p.table("candidate_pairs"), p.table("memories"), build_labeler(p.home.path, p.max_cost), earlier, p.decisions
+        p.table("candidate_pairs"), p.table("memories"), build_labeler(p.home, p.max_cost), earlier, p.decisions
     )
     return Outcome({"relations": relations}, Work(lm_calls=int(usage.get("lm_calls", 0))), dict(usage))
 

@@ -2,9 +2,11 @@
 
 import dagster as dg
 
-from pipelines.assets.glue import materialize_stage, stage_asset
+from pipelines.assets.glue import OWNERS, materialize_stage, stage_asset
 from pipelines.assets.memories import embeddings, entities, memories
 from pipelines.assets.sources import documents
+from pipelines.labels.offline import labeler_code
+from pipelines.labels.program import default_model
 from pipelines.resources import HomeResource
 
 
@@ -14,7 +16,17 @@ def candidate_pairs(context: dg.AssetExecutionContext, home: HomeResource) -> dg
     return materialize_stage(context, home)
 
 
-@stage_asset("relations", group_name="relations", kinds={"parquet", "python"}, deps=[memories, candidate_pairs])
+@dg.asset(group_name="labels", kinds={"scikitlearn", "numpy"}, owners=OWNERS, code_version=labeler_code())
+def offline_labeler() -> dg.MaterializeResult:
+    """The offline labeler, trained on the checked-in labels; the same labels and code train nothing again."""
+    model = default_model()
+    metadata = {"labeler": model.key, "temperature": model.temperature, "least_update": model.least_update}
+    return dg.MaterializeResult(metadata=metadata | model.card, data_version=dg.DataVersion(model.key))
+
+
+@stage_asset(
+    "relations", group_name="relations", kinds={"parquet", "python"}, deps=[memories, candidate_pairs, offline_labeler]
+)
 def relations(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
     """Each candidate pair labelled UPDATE, EXTEND, DERIVE or NONE, with confidence and evidence."""
     return materialize_stage(context, home)

@@ -15,6 +15,8 @@ from pipelines.store.home import Home
 @click.option("--baseline", "baseline_file", type=FOLDER, help="Compare with this baseline instead of data/baselines.")
 @click.option("--markdown", "markdown_file", type=FOLDER, help="Write the verdict for a pull request here.")
 @click.option("--report", "report_file", type=FOLDER, help="Write the report, one HTML page, here.")
+@click.option("--labels", is_flag=True, help="Judge the labeler instead, on the golden pairs kept for it.")
+@click.option("--program", help="With --labels: a saved LM program; it becomes the default where it passes.")
 def gate(
     home_path: Path,
     as_json: bool,
@@ -22,11 +24,16 @@ def gate(
     baseline_file: Path | None,
     markdown_file: Path | None,
     report_file: Path | None,
+    labels: bool,
+    program: str | None,
 ) -> None:
     """Judge the staged, else the published build against the committed baseline."""
     from eval.judge import judge_home
 
     out = Output(as_json)
+    if labels or program:
+        _gate_labels(out, Home(home_path), program)
+        return
     verdict = judge_home(Home(home_path), baseline_file, report_file)
     if markdown_file:
         try:
@@ -40,6 +47,16 @@ def gate(
         raise Refused(f"gate: {verdict.status}: {'; '.join(reasons[:3])}")
 
 
+def _gate_labels(out: Output, home: Home, program: str | None) -> None:
+    from eval.label_gate import judge_home_labels
+
+    verdict = judge_home_labels(home, program)
+    out.text(verdict.text())
+    out.result(verdict.to_json())
+    if verdict.reasons:
+        raise Refused(f"gate: labels: {'; '.join(verdict.reasons)}")
+
+
 @click.group()
 def baseline() -> None:
     """The committed run that later builds must not fall behind."""
@@ -48,12 +65,14 @@ def baseline() -> None:
 @baseline.command()
 @common
 @click.option("--why", required=True, help="The reason, for those who read the history.")
-def accept(home_path: Path, as_json: bool, backend: str, why: str) -> None:
+@click.option("--labels", is_flag=True, help="Write the labeler's figures instead.")
+def accept(home_path: Path, as_json: bool, backend: str, why: str, labels: bool) -> None:
     """Write the staged, else the published build's run as the new baseline."""
     from eval.judge import accept_home
+    from eval.label_gate import accept_labels
 
     out = Output(as_json)
-    written = accept_home(Home(home_path), why)
+    written = [accept_labels(Home(home_path), why)] if labels else accept_home(Home(home_path), why)
     out.text("\n".join(f"wrote {path}" for path in written))
     out.result({"baselines": [str(p) for p in written]})
 

@@ -15,6 +15,7 @@ from pipelines.store.home import Home
 @click.option("--collection", "only", multiple=True, help="Build only this collection.")
 @click.option("--allow-rejects", is_flag=True, help="Exit 0 although some sources could not be read.")
 @click.option("--graph", is_flag=True, help="Load the published build into Neo4j as well.")
+@click.option("--max-cost", type=click.FloatRange(0), help="Money that labels by an LM may cost; the rest abstains.")
 @click.option("--dry-run", is_flag=True, help="Print what would be done, and do nothing.")
 def build(
     home_path: Path,
@@ -24,6 +25,7 @@ def build(
     only: tuple[str, ...],
     allow_rejects: bool,
     graph: bool,
+    max_cost: float | None,
     dry_run: bool,
 ) -> None:
     """Run the asset graph: read, embed, relate, version, index, judge, publish."""
@@ -35,7 +37,7 @@ def build(
         out.text(report.dry_run_text(plan))
         out.result(plan)
         return
-    done = run.build(home, list(corpora) or None, list(only) or None, graph)
+    done = run.build(home, list(corpora) or None, list(only) or None, graph, max_cost)
     out.text(report.build_text(done))
     if done["rejects"]:
         out.text(report.rejects_text(home))

@@ -4,7 +4,6 @@
 """
 
 import os
-from pathlib import Path
 from typing import Any
 
 from pipelines.code import code_hash
@@ -12,6 +11,7 @@ from pipelines.errors import PalimpsestError
 from pipelines.labels.offline import CANDIDATE_ODDS, OfflineLabeler
 from pipelines.labels.program import default_key, default_model
 from pipelines.labels.types import RelationLabeler
+from pipelines.store.home import Home
 from pipelines.store.ids import content_id
 
 NAMES = ("offline", "dspy", "cascade")
@@ -45,20 +45,19 @@ def labeler_key() -> str:
     return content_id(name, default_key(), program_hash(), lm_settings().model, code)
 
 
-def build_labeler(home_path: Path, max_cost: float | None = None) -> RelationLabeler:
+def build_labeler(home: Home, max_cost: float | None = None) -> RelationLabeler:
     """Returns the labeler of a build."""
     offline = OfflineLabeler(default_model(), CANDIDATE_ODDS)
     name = wanted_labeler()
-    return offline if name == "offline" else lm_labeler(name, offline, home_path, max_cost)
+    return offline if name == "offline" else lm_labeler(name, offline, home, max_cost)
 
 
-def lm_labeler(name: str, offline: OfflineLabeler, home_path: Path | None, max_cost: float | None) -> Any:
+def lm_labeler(name: str, offline: OfflineLabeler, home: Home, max_cost: float | None) -> Any:
     """Returns the LM's labeler, or the cascade of both."""
     from pipelines.labels.cascade import CascadeLabeler
     from pipelines.labels.lm.labeler import LmLabeler
     from pipelines.labels.lm.ledger import Ledger
     from pipelines.labels.lm.settings import lm_settings
 
-    folder = home_path if home_path is not None else Path(os.environ.get("PALIMPSEST_HOME") or "data/home")
-    lm = LmLabeler(lm_settings(), Ledger(folder / "lm-ledger.sqlite"), max_cost=max_cost)
+    lm = LmLabeler(lm_settings(), Ledger(home.lm_ledger), max_cost=max_cost)
     return lm if name == "dspy" else CascadeLabeler(offline, lm)

@@ -5,6 +5,7 @@ Saved as .npz without pickles, so that a file which others can write can be wron
 
 import io
 import json
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -118,7 +119,7 @@ class Model:
                 forest=Trees.load(arrays, "forest_"), mean=arrays["mean"], scale=arrays["scale"],
                 known=arrays["known"],
             )  # fmt: skip
-        except (OSError, ValueError, KeyError, TypeError, EOFError) as e:
+        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as e:
             raise PalimpsestError(f"{path}: not a trained labeler ({type(e).__name__}); remove it") from None
 
 

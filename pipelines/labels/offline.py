@@ -86,7 +86,7 @@ class OfflineLabeler:
             return Labelled("UPDATE", float(p[UPDATE]), evidence_of(read, rule="model") | told)
         if p[UPDATE] >= self.model.least_update:
             told["veto"] = why
-        rest = p.copy()
+        raw, rest = p, p.copy()
         rest[NONE] *= self.none_odds
         rest /= rest.sum()
         p = np.round(rest, 4)
@@ -94,6 +94,8 @@ class OfflineLabeler:
         best = int(rest.argmax())
         if p[best] < LEAST:
             return _abstained(read, CLASSES[int(p.argmax())], 1 - float(p.max()), told)
+        if CLASSES[best] == "NONE" and raw.argmax() == UPDATE:
+            return _abstained(read, "UPDATE", float(p[best]), told)
         if CLASSES[best] == "NONE":
             return Labelled("NONE", float(p[best]), {"rule": "model"} | told)
         return Labelled(CLASSES[best], float(p[best]), evidence_of(read, rule="model") | told)

@@ -55,6 +55,11 @@ class Home:
         return self.path / "decisions.jsonl"
 
     @property
+    def lm_ledger(self) -> Path:
+        """Every answer of a language model, so that none is paid twice."""
+        return self.path / "lm-ledger.sqlite"
+
+    @property
     def sources(self) -> dict[str, Path]:
         """The folder of each collection that was ever built here, by name."""
         known = read_json(self.path / "home.json") or {}

@@ -12,7 +12,8 @@ EDGES = {
     "entities": {"documents", "memories"},
     "topics": {"documents", "memories", "embeddings", "entities"},
     "candidate_pairs": {"memories", "embeddings", "entities"},
-    "relations": {"memories", "candidate_pairs"},
+    "offline_labeler": set(),
+    "relations": {"memories", "candidate_pairs", "offline_labeler"},
     "versions": {"documents", "memories", "relations"},
     "index": {"topics", "versions"},
     "retrieval_report": {"index"},
@@ -23,6 +24,7 @@ GROUPS = {
     "sources": {"documents", "chunks"},
     "memories": {"memories", "embeddings", "entities", "topics"},
     "relations": {"candidate_pairs", "relations", "versions"},
+    "labels": {"offline_labeler"},
     "serving": {"index", "retrieval_report", "published"},
     "graph": {"neo4j_graph"},
 }
