@@ -1,5 +1,7 @@
 """Group `relations`: which memories replace, extend or follow from which, and so what is latest."""
 
+from typing import Any
+
 import dagster as dg
 
 from pipelines.assets.glue import OWNERS, materialize_stage, stage_asset
@@ -20,7 +22,11 @@ def candidate_pairs(context: dg.AssetExecutionContext, home: HomeResource) -> dg
 def offline_labeler() -> dg.MaterializeResult:
     """The offline labeler, trained on the checked-in labels; the same labels and code train nothing again."""
     model = default_model()
-    metadata = {"labeler": model.key, "temperature": model.temperature, "least_update": model.least_update}
+    metadata: dict[str, Any] = {
+        "labeler": model.key,
+        "temperature": model.temperature,
+        "least_update": model.least_update,
+    }
     return dg.MaterializeResult(metadata=metadata | model.card, data_version=dg.DataVersion(model.key))
 
 
