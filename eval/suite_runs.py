@@ -10,6 +10,7 @@ from typing import Any
 
 from eval.ablation import run_ablation
 from eval.bench_neo4j import served
+from eval.golden_run import BUDGET_TOKENS
 from eval.golden_suite import golden_home, is_golden, run_golden_suite
 from eval.loaders import as_suite
 from eval.suites import load_suite, materialise, run_suite, suite_digest
@@ -25,6 +26,7 @@ from pipelines.store.home import Home
 from pipelines.store.ids import content_id
 
 _KEPT_HOMES = 40
+__all__ = ["BUDGET_TOKENS", "ablate", "cache_folder", "measure", "suite_home", "text"]
 
 
 def cache_folder() -> Path:

@@ -6,13 +6,19 @@ from pathlib import Path
 
 import dagster as dg
 
+from pipelines.alerts import closed_message, send_alert
+from pipelines.assets.evaluation import GOLDEN, known_suites, suites
 from pipelines.assets.glue import collections
 from pipelines.build import make_plan
 from pipelines.errors import PalimpsestError
 from pipelines.graph.load import is_served
 from pipelines.resources import HomeResource
-from pipelines.store.home import DEFAULT_CORPUS, Home
+from pipelines.store.builds import staged
+from pipelines.store.files import file_hash
+from pipelines.store.home import DEFAULT_CORPUS, Home, data_folder
+from pipelines.store.ids import content_id
 
+WEEKLY = os.environ.get("PALIMPSEST_WEEKLY_CRON", "0 4 * * 0")
 NIGHTLY = os.environ.get("PALIMPSEST_CRON", "0 2 * * *")
 _LOOK_EVERY_S = 30
 _BATCH = "palimpsest/batch"
@@ -24,17 +30,45 @@ build_collection = dg.define_asset_job(
     partitions_def=collections,
     executor_def=dg.in_process_executor,
 )
+
+
+@dg.failure_hook(required_resource_keys={"home"})
+def alert_when_closed(context: dg.HookContext) -> None:
+    """Tells the webhook of PALIMPSEST_ALERT_URL that the gate, or an invariant, keeps a build from its readers."""
+    build = staged(context.resources.home.home())
+    manifest = build.manifest
+    gate = dict(manifest.get("gate", {}))
+    if broken := manifest.get("violations"):
+        gate = {"status": "failed", "reasons": broken}
+    if gate.get("status") != "failed":
+        return  # something else went wrong: that is a failed run, not a closed gate
+    try:
+        if not send_alert(closed_message(build.build_id, gate)):
+            context.log.info("no webhook is set, so nobody is alerted; PALIMPSEST_ALERT_URL sets one")
+    except PalimpsestError as e:
+        context.log.error(str(e))
+
+
 publish_build = dg.define_asset_job(
     "publish_build",
     dg.AssetSelection.groups("serving"),
     description="Index of all collections, invariants, gate, and the switch that readers see.",
     executor_def=dg.in_process_executor,
+    hooks={alert_when_closed},
 )
 
 serve_graph = dg.define_asset_job(
     "serve_graph",
     dg.AssetSelection.groups("graph"),
     description="The published build in Neo4j, for those who query it there.",
+    executor_def=dg.in_process_executor,
+)
+
+evaluate_suite = dg.define_asset_job(
+    "evaluate_suite",
+    dg.AssetSelection.groups("evaluation"),
+    description="One suite or golden set measured in a throw-away home.",
+    partitions_def=suites,
     executor_def=dg.in_process_executor,
 )
 
@@ -90,6 +124,50 @@ def changed_folders(context: dg.SensorEvaluationContext, home: HomeResource) -> 
     yield from requests
     if not requests:
         yield dg.SkipReason("files were touched, contents are the same")
+
+
+@dg.schedule(
+    cron_schedule=WEEKLY, job=evaluate_suite, execution_timezone="UTC",
+    description="Measures every suite and golden set, so that their metrics have a history.",
+)  # fmt: skip
+def weekly_evaluation(context: dg.ScheduleEvaluationContext) -> Iterator[dg.RunRequest | dg.SkipReason]:
+    """Asks for a run of each suite that is there."""
+    names = _register_suites(context.instance)
+    for name in names:
+        yield dg.RunRequest(run_key=f"weekly-{context.scheduled_execution_time:%Y%m%d}/{name}", partition_key=name)
+    if not names:
+        yield dg.SkipReason("no golden set and no suite; PALIMPSEST_SUITES names a folder of suites")
+
+
+def _register_suites(instance: dg.DagsterInstance, only: str = "") -> list[str]:
+    names = [n for n in known_suites() if n.startswith(only)]
+    instance.add_dynamic_partitions(str(suites.name), names)
+    return names
+
+
+@dg.sensor(
+    jobs=[build_collection, evaluate_suite], minimum_interval_seconds=_LOOK_EVERY_S,
+    description="Runs the gate when a relation program appears or changes in data/programs/relation.",
+)  # fmt: skip
+def new_relation_program(
+    context: dg.SensorEvaluationContext, home: HomeResource
+) -> Iterator[dg.RunRequest | dg.SkipReason]:
+    """Builds the collections that the program changes, which ends in the gate; measures the golden sets else."""
+    programs = sorted((data_folder() / "programs" / "relation").glob("*.json"))
+    seen = content_id(*(f"{p.name}\0{file_hash(p)}" for p in programs)) if programs else ""
+    if seen == (context.cursor or ""):
+        yield dg.SkipReason("no new relation program")
+        return
+    try:
+        requests = list(_requests(context, home.home(), f"program-{seen}"))
+    except PalimpsestError as e:
+        yield dg.SkipReason(str(e))
+        return
+    context.update_cursor(seen)
+    for request in requests:
+        yield request._replace(job_name="build_collection")
+    for name in [] if requests or not programs else _register_suites(context.instance, GOLDEN):
+        yield dg.RunRequest(run_key=f"program-{seen}/{name}", partition_key=name, job_name="evaluate_suite")
 
 
 def _look(home: Home) -> str:

@@ -3,14 +3,19 @@
 import dagster as dg
 
 from pipelines import automation
-from pipelines.assets import graph, memories, relations, serving, sources
+from pipelines.assets import evaluation, graph, memories, relations, serving, sources
 from pipelines.resources import HomeResource
 
 defs = dg.Definitions(
-    assets=dg.load_assets_from_modules([sources, memories, relations, serving, graph]),
-    jobs=[automation.build_collection, automation.publish_build, automation.serve_graph],
-    schedules=[automation.nightly_rebuild],
-    sensors=[automation.changed_folders, automation.publish_after_collections, automation.serve_after_publishing],
+    assets=dg.load_assets_from_modules([sources, memories, relations, serving, graph, evaluation]),
+    jobs=[automation.build_collection, automation.publish_build, automation.serve_graph, automation.evaluate_suite],
+    schedules=[automation.nightly_rebuild, automation.weekly_evaluation],
+    sensors=[
+        automation.changed_folders,
+        automation.new_relation_program,
+        automation.publish_after_collections,
+        automation.serve_after_publishing,
+    ],
     resources={"home": HomeResource()},
     executor=dg.in_process_executor,
 )

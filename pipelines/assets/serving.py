@@ -1,6 +1,7 @@
 """Group `serving`: the index of a whole build, its report and gate, and the switch that readers see."""
 
 import base64
+import datetime as dt
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from pipelines.build import index_build, publish_build
 from pipelines.resources import HomeResource
 from pipelines.store.builds import staged
 
+_DAY = dt.timedelta(days=1)
 _INVARIANTS = dg.AssetCheckSpec(
     "invariants",
     asset="index",
@@ -52,7 +54,10 @@ def index(context: dg.AssetExecutionContext, home: HomeResource) -> dg.Materiali
     )
 
 
-@dg.asset(group_name="serving", kinds={"python"}, owners=OWNERS, deps=[index], check_specs=[_GATE])
+@dg.asset(
+    group_name="serving", kinds={"python"}, owners=OWNERS, deps=[index], check_specs=[_GATE],
+    freshness_policy=dg.FreshnessPolicy.time_window(fail_window=3 * _DAY, warn_window=_DAY + dt.timedelta(hours=2)),
+)  # fmt: skip
 def retrieval_report(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
     """Golden questions asked of the staged build: R@5, nDCG@10, stale@5 against the baseline, p95 against 400 ms."""
     from eval.judge import PICTURE, REPORT, judge_staged
