@@ -20,7 +20,7 @@ from pipelines.labels.model import Model
 from pipelines.labels.read import features_of, read_pair
 from pipelines.labels.train import text_groups, train
 from pipelines.progress import say
-from pipelines.store.home import data_folder
+from pipelines.store.home import data_file
 from pipelines.store.ids import content_id
 
 _CODE = ("pipelines.labels.read", "pipelines.labels.model", "pipelines.labels.train")
@@ -31,7 +31,7 @@ _KEPT = 8  # trained labelers in the cache
 
 def golden_rows(split: str) -> list[dict[str, Any]]:
     """Returns the checked-in labelled pairs of a split: train or test."""
-    return [r for r in read_pairs(data_folder() / "golden" / "pairs.jsonl", "golden pairs") if r["split"] == split]
+    return [r for r in read_pairs(data_file("golden/pairs.jsonl"), "golden pairs") if r["split"] == split]
 
 
 def key_of(rows: Iterable[Mapping[str, Any]]) -> str:

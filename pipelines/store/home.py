@@ -11,6 +11,7 @@ from pipelines.store.files import read_json, write_json
 
 DEFAULT_HOME = Path("data/home")
 DEFAULT_CORPUS = Path("data/corpora")
+_SHIPPED = Path(__file__).resolve().parents[2] / "data"
 
 
 def data_folder() -> Path:
@@ -19,7 +20,13 @@ def data_folder() -> Path:
     A build started from another folder (cron, a service) must meet the same gate.
     """
     here = Path("data")
-    return here if (here / "golden").is_dir() else Path(__file__).resolve().parents[2] / "data"
+    return here if (here / "golden").is_dir() else _SHIPPED
+
+
+def data_file(relative: str) -> Path:
+    """Returns a file of the data folder; where a project's own data has none, the one that comes with Palimpsest."""
+    own = data_folder() / relative
+    return own if own.exists() else _SHIPPED / relative
 
 
 @dataclass(frozen=True)
