@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from eval.baseline import Baseline
-from eval.golden_run import SIGNALS, STALE, GateRun, Hit
+from eval.golden_run import RETIRED, SIGNALS, STALE, GateRun, Hit
 from eval.invariants import Violation
 from eval.metrics import MetricError, percentiles
 from eval.significance import ALPHA, MINIMUM_EFFECT, Comparison, compare_paired
@@ -19,7 +19,7 @@ TEAM_MS = 40.0  # the team's own bar: a warning
 GATED = ("R@5", "nDCG@10", "packed_recall")
 ACCEPT = "`palimpsest baseline accept --why TEXT`"
 _EPSILON = 1e-6
-_SHOWN = 20
+_SHOWN, _NAMED = 20, 5
 
 
 @dataclass(frozen=True)
@@ -146,8 +146,9 @@ def decide(
 
     Fails on: a violated invariant; a leak; a citation that does not hold; a question that cannot be judged; nothing
     judged or answered; a value that is missing or not a number; p95 over the absolute budget; no baseline; a
-    significant loss of at least `minimum_effect` in R@5, nDCG@10 or recall after packing; any rise of stale@5; vectors
-    or words that no longer score. Without a golden set only the invariants are judged.
+    significant loss of at least `minimum_effect` in R@5, nDCG@10 or recall after packing; any rise of stale@5; an
+    answer that is still true and was retired; vectors or words that no longer score. Without a golden set only the
+    invariants are judged.
 
     Args:
         run: what the golden questions got; `GateRun(collection)` where there is no golden set.
@@ -251,6 +252,10 @@ def _compare(
         before, after = ([side[q].get(m, math.nan) for q in shared] for side in (baseline.per_query, run.per_query))
         if all(map(math.isfinite, (*before, *after))) and (c := compare_paired(before, after)).lost:
             reasons.append(f"{m} fell from {c.old:.3f} to {c.new:.3f}: a part of the ranking no longer scores")
+    gone = [q for q in shared if baseline.per_query[q].get(RETIRED, 1.0) < run.per_query[q].get(RETIRED, 0.0)]
+    if gone:
+        named = ", ".join(gone[:_NAMED])
+        reasons.append(f"{len(gone)} answers that are still true were retired since the baseline: {named}")
     old, new = (math.fsum(side[q][STALE] for q in shared) / len(shared) for side in (baseline.per_query, run.per_query))
     if new > old + _EPSILON:
         reasons.append(f"{STALE} rose from {old:.3f} to {new:.3f}: outdated memories are among the results")

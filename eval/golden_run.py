@@ -15,6 +15,7 @@ from pipelines.query.types import Scope
 
 TOP = 5
 STALE, DUPLICATES = f"stale@{TOP}", f"duplicates@{TOP}"
+RETIRED = "retired"
 # Whether any result of a question was scored by it: a part of the ranking that falls silent may cost little recall.
 SIGNALS = {"vector_signal": "vector_score", "words_signal": "words_score"}
 DEPTH = 10
@@ -47,7 +48,7 @@ class GateRun:
 
     Attributes:
         per_query: fractions for each answerable question: the library's measures, `stale@5`, `duplicates@5`,
-            `packed_recall`, and for vectors and words 1.0 where they scored any result.
+            `packed_recall`, `retired`, and for vectors and words 1.0 where they scored any result.
         current: for each question about a fact that changed, the share of its needs that a latest memory among the top
             five meets.
         retired: for each question asked of now, the share of its needs that only retired memories could meet.
@@ -206,8 +207,11 @@ def run_golden(
             "packed_recall": item.covered(packed, found.context),
             **{name: float(any(getattr(m, score, 0.0) for m in memories)) for name, score in SIGNALS.items()},
         }
+        # What is asked of a past day may be retired since.
+        lost = sum(known.retired(ids) for ids in item.needs) / len(item.needs) if question.as_of is None else 0.0
+        extra[question.id][RETIRED] = lost
         if question.as_of is None:
-            retired[question.id] = sum(known.retired(ids) for ids in item.needs) / len(item.needs)
+            retired[question.id] = lost
         if question.as_of is None and question.stale:
             latest = {str(m.memory_id) for m in memories[:TOP] if m.is_latest}
             current[question.id] = sum(bool(ids & latest) for ids in item.needs) / len(item.needs)

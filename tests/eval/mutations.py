@@ -168,12 +168,21 @@ def lose_every_fifth(tables: dict, lookup: Callable) -> tuple[dict, Callable]:
     return tables | gone | {"relations": tables["relations"].filter(ends)}, lookup
 
 
+def retire_what_is_true(tables: dict, lookup: Callable) -> tuple[dict, Callable]:
+    """A tenth of the memories that are latest is retired."""
+    chosen = sorted(tables["versions"].filter("is_latest")["memory_id"])[::10]
+    retired = pl.col("memory_id").is_in(chosen)
+    versions = tables["versions"].with_columns(is_latest=pl.col("is_latest") & ~retired)
+    return tables | {"versions": versions}, lookup
+
+
 MUTATIONS: tuple[Mutation, ...] = (
     Mutation("embed the wrong text", index=vectors_of_the_next_text),
     Mutation("embed another question", embed_another_question),
     Mutation("turn the question's vector round", turn_the_vector_round),
     Mutation("drop is_latest in the query", drop_is_latest, says="stale@5 rose"),
     Mutation("drop is_latest in the index", index=all_latest, says="stale@5 rose"),
+    Mutation("retire what is still true", index=retire_what_is_true),
     Mutation("ignore scope", ignore_scope, says="leak: "),
     Mutation("swap two users", swap_two_users, says="leak: "),
     Mutation("shuffle ranks", shuffle_ranks),

@@ -85,6 +85,15 @@ def test_a_part_of_the_ranking_that_falls_silent_fails_though_recall_holds(basel
     assert decide(gate_run([silent] * 100), baseline, True).status == "passed", "an older baseline does not know it"
 
 
+def test_an_answer_retired_though_it_is_still_true_fails_and_is_named(baseline, tmp_path):
+    held, gone = FULL | {"retired": 0.0}, FULL | {"retired": 1.0}
+    known = accept_baseline(gate_run([held] * 99 + [gone]), tmp_path / "b.json", "one is known", who="test")
+    assert decide(gate_run([held] * 99 + [gone]), known, True).status == "passed"
+    got = decide(gate_run([gone, *[held] * 99]), known, True)
+    assert got.reasons == ("1 answers that are still true were retired since the baseline: q000",)
+    assert decide(gate_run([gone] * 100), baseline, True).status == "passed", "an older baseline does not know it"
+
+
 def test_without_a_golden_set_only_the_invariants_are_judged_and_the_command_exits_1():
     got = decide(GateRun("notes"), None, False)
     assert (got.status, got.publishable) == ("unjudged", True)
