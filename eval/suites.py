@@ -3,7 +3,7 @@
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import yaml
 
 from eval.golden_run import BUDGET_TOKENS, DEPTH, Searcher
 from eval.metrics import MEASURES, MetricError, evaluate, percentiles
+from eval.rows import json_rows, row_text
 from pipelines.errors import PalimpsestError
 from pipelines.query.types import Scope
 from pipelines.store.files import file_hash, write_bytes
@@ -259,47 +260,6 @@ def _by_type(queries: Sequence[Query], per_query: Mapping[str, Mapping[str, floa
         kind: {"queries": len(rows), **{m: round(sum(r[m] for r in rows) / len(rows), 6) for m in rows[0]}}
         for kind, rows in sorted(groups.items())
     }
-
-
-def json_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields ("file line n", row) of a JSONL file of objects.
-
-    Raises:
-        PalimpsestError: the file is missing, empty or not UTF-8, or a line is no JSON object.
-    """
-    count = 0
-    try:
-        with path.open(encoding="utf-8") as lines:
-            for number, line in enumerate(lines, 1):
-                if not line.strip():
-                    continue
-                where = f"{path.name} line {number}"
-                try:
-                    row = json.loads(line)
-                except ValueError as e:
-                    raise PalimpsestError(f"{where}: not JSON: {e} ({path})") from None
-                if not isinstance(row, dict):
-                    raise PalimpsestError(f"{where}: must be a JSON object ({path})")
-                count += 1
-                yield where, row
-    except OSError as e:
-        raise PalimpsestError(f"suite {path}: {e.strerror or e}; a suite needs {path.name}") from None
-    except UnicodeDecodeError:
-        raise PalimpsestError(f"{path.name}: not UTF-8; save it as UTF-8 ({path})") from None
-    if not count:
-        raise PalimpsestError(f"{path.name}: empty; add at least one row ({path})")
-
-
-def row_text(row: Mapping[str, Any], key: str, where: str, may_be_empty: bool = False) -> str:
-    """Returns a string field of a row.
-
-    Raises:
-        PalimpsestError: it is missing, no string, or empty; the message says where.
-    """
-    value = row.get(key)
-    if not isinstance(value, str) or not (may_be_empty or value.strip()):
-        raise PalimpsestError(f"{where}: {key} is required and must be a {'' if may_be_empty else 'non-empty '}string")
-    return value
 
 
 def _scope(row: Mapping[str, Any], where: str) -> str | None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from eval.loaders.layout import Layout
-from eval.suites import json_rows, row_text
+from eval.rows import json_rows, row_text
 from pipelines.errors import PalimpsestError
 
 SPLITS = ("test", "dev", "train")
