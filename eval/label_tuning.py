@@ -13,7 +13,7 @@ from pipelines.labels.jsonl import label_pair
 from pipelines.labels.lm.labeler import LmLabeler
 from pipelines.labels.lm.ledger import Ledger
 from pipelines.labels.lm.settings import LmSettings
-from pipelines.labels.lm.signature import INSTRUCTIONS, date_text, program, program_folder, program_hash
+from pipelines.labels.lm.signature import INSTRUCTIONS, inputs, program, program_folder, program_hash
 from pipelines.labels.types import Labelled
 from pipelines.store.files import write_json
 
@@ -107,10 +107,7 @@ def compile_program(
     import dspy
 
     examples = [
-        dspy.Example(
-            older=r["older"], newer=r["newer"], older_date=date_text(label_pair(r).older_at),
-            newer_date=date_text(label_pair(r).newer_at), label=r["label"],
-        ).with_inputs("older", "newer", "older_date", "newer_date")
+        dspy.Example(**inputs(label_pair(r)), label=r["label"]).with_inputs(*inputs(label_pair(r)))
         for r in rows
     ]  # fmt: skip
     made = program(None, instructions)

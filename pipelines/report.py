@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from pipelines.build import make_plan, partition
+from pipelines.labels.choose import expected_calls
 from pipelines.stages import STAGES, embedding_store, run_stage
 from pipelines.store.builds import Build, published, staged
 from pipelines.store.home import Home
@@ -97,10 +98,11 @@ def dry_run(home: Home, corpora: list[Path] | None, only: list[str] | None) -> d
     reading = time.perf_counter() - started
     rates = _Rates.of(current)
     counts["candidate_pairs"] = round(counts["memories"] * rates.pairs_a_memory)
+    counts["lm_calls"], cost = expected_calls(counts["candidate_pairs"])
     embedding = counts["embeddings"] / rates.texts_per_s + (rates.load_s if counts["embeddings"] else 0.0)
     rest = rates.fixed_s + counts["memories"] * rates.rest_s_a_memory
     seconds = round(reading + embedding + rest, 1) if plan.changed else 0.0
-    return {"changed": list(plan.changed), **counts, "cost": 0.0, "seconds": seconds}
+    return {"changed": list(plan.changed), **counts, "cost": round(cost, 4), "seconds": seconds}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """Shared by all tests: nothing of a test lands in the user's folders, and versions are told in the header."""
 
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 
@@ -11,20 +12,21 @@ def pytest_report_header() -> str:
     return "versions: " + ", ".join(f"{n} {version(n)}" for n in names)
 
 
-@pytest.fixture(scope="session")
-def labelers(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the labeler is kept that all homes of a test run share: it is trained once."""
-    return tmp_path_factory.mktemp("labelers")
+@pytest.fixture(scope="session", autouse=True)
+def _labelers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """One place for the labeler that all homes of a test run share: it is trained once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PALIMPSEST_LABELERS", str(tmp_path_factory.mktemp("labelers")))
+        yield
 
 
 @pytest.fixture(autouse=True)
-def _own_folders(tmp_path_factory: pytest.TempPathFactory, labelers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test reads or writes the home, cache or Dagster instance of whoever runs it."""
     base = tmp_path_factory.mktemp("own", numbered=True)
     monkeypatch.setenv("PALIMPSEST_HOME", str(base / "home"))
     monkeypatch.setenv("PALIMPSEST_CACHE", str(base / "cache"))
     monkeypatch.setenv("PALIMPSEST_NEO4J_HOME", str(base / "neo4j"))
-    monkeypatch.setenv("PALIMPSEST_LABELERS", str(labelers))
     told = ("DAGSTER_HOME", "PALIMPSEST_LM", "PALIMPSEST_LABELER")
     for name in (*told, "NEO4J_URI", "NEO4J_USER", "NEO4J_PASSWORD", "NEO4J_DATABASE"):
         monkeypatch.delenv(name, raising=False)

@@ -61,3 +61,21 @@ def lm_labeler(name: str, offline: OfflineLabeler, home: Home, max_cost: float |
 
     lm = LmLabeler(lm_settings(), Ledger(home.lm_ledger), max_cost=max_cost)
     return lm if name == "dspy" else CascadeLabeler(offline, lm)
+
+
+_ASKED_BY_CASCADE = 0.1
+_TOKENS_A_CALL = (1000, 120)
+
+
+def expected_calls(pairs: int) -> tuple[int, float]:
+    """Returns (calls, money) that so many candidate pairs may cost with the labeler that the environment names.
+
+    An estimate for a dry run; the stage itself tells what it needs before it asks.
+    """
+    name = wanted_labeler()
+    if name == "offline":
+        return 0, 0.0
+    from pipelines.labels.lm.settings import lm_settings
+
+    calls = round(pairs * (_ASKED_BY_CASCADE if name == "cascade" else 1.0))
+    return calls, calls * lm_settings().cost(*_TOKENS_A_CALL)

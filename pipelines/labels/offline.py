@@ -17,6 +17,8 @@ from pipelines.store.ids import content_id
 
 CANDIDATE_ODDS = 10.0
 """How much likelier NONE is among the pairs that a build finds than among those that people choose to label."""
+LEAST_SHARED = 1 / 3
+"""Of the content words of the shorter text, for the model to be asked about a pair that a build found."""
 LEAST = 0.4
 """A label that is not UPDATE is said from this probability on."""
 WHOLE_ENOUGH = 0.3
@@ -55,7 +57,9 @@ class OfflineLabeler:
     def read(self, pairs: list[LabelPair]) -> tuple[list[ReadPair], list[int], Features]:
         """Returns the pairs as read, which of them the model is asked about, and the features of those."""
         read = [read_pair(p) for p in tracked(pairs, "label", "pairs")]
-        asked = [i for i, r in enumerate(read) if self.model is not None and _worth_asking(r)]
+        # Parsing costs most. Where NONE is likelier by far, a pair with little in common is not worth it.
+        least = LEAST_SHARED if self.none_odds > 1 else 0.0
+        asked = [i for i, r in enumerate(read) if self.model and _worth_asking(r) and r.shared >= least]
         return read, asked, features_of([read[i] for i in asked])
 
     def decide(self, prepared: tuple[list[ReadPair], list[int], Features]) -> list[Labelled]:

@@ -21,12 +21,16 @@ _PARSES_KEPT = 50_000
 
 @dataclass(frozen=True)
 class ReadPair:
-    """A pair as read: the rules' verdict, and the span of each text that is compared (all of a short one)."""
+    """A pair as read: the rules' verdict, and the span of each text that is compared (all of a short one).
+
+    `shared` is the share of the content words of the text with fewer of them that the other has too.
+    """
 
     pair: LabelPair
     verdict: Verdict
     newer: Span
     older: Span
+    shared: float
 
     @property
     def texts(self) -> tuple[str, str]:
@@ -47,7 +51,8 @@ def read_pair(pair: LabelPair) -> ReadPair:
     a, b = (0, len(pair.newer)), (0, len(pair.older))
     if max(a[1], b[1]) > MOST_CHARACTERS:
         a, b = _closest(newer, older, a[1] > MOST_CHARACTERS, b[1] > MOST_CHARACTERS)
-    return ReadPair(pair, verdict, a, b)
+    fewer = max(1, min(len(newer.stems), len(older.stems)))
+    return ReadPair(pair, verdict, a, b, len(newer.stems & older.stems) / fewer)
 
 
 @lru_cache(maxsize=65_536)

@@ -14,7 +14,7 @@ FOLDS = 5
 _COMMON_WORD = 3  # pairs that a word must occur in
 _TEMPERATURES = np.round(np.arange(0.5, 2.01, 0.05), 2)
 _THRESHOLDS = np.round(np.arange(0.5, 0.96, 0.01), 2)
-_COST_OF_WRONG = 4.0
+_COST_OF_WRONG = 8.0
 """A memory wrongly retired costs as much as so many stale ones left standing."""
 _BOOSTING = {
     "max_iter": 120, "learning_rate": 0.08, "max_leaf_nodes": 12, "min_samples_leaf": 8, "l2_regularization": 1.0,

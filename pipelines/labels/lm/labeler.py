@@ -10,16 +10,15 @@ from pipelines.labels.lm.client import Client, NoAnswer, PairEngine, tell_failur
 from pipelines.labels.lm.ledger import Ledger
 from pipelines.labels.lm.read import failed, gives_orders, read_answer
 from pipelines.labels.lm.settings import LmSettings
-from pipelines.labels.lm.signature import INSTRUCTIONS, date_text, program, program_hash, saved_program
+from pipelines.labels.lm.signature import INSTRUCTIONS, inputs, program, program_hash, saved_program
 from pipelines.labels.relate import UNPAID
 from pipelines.labels.types import Labelled, LabelPair
-from pipelines.progress import progress
+from pipelines.progress import progress, say
 from pipelines.store.ids import content_id
 
 _BROKEN = 8  # pairs in a row without an answer: the server is down, the rest is not tried
 _CHARACTERS_A_TOKEN = 3  # at least: what a question may cost is told before it is asked
 _FIXED_TOKENS = 900
-_MOST_CHARACTERS = 6000
 
 
 class LmLabeler:
@@ -69,6 +68,11 @@ class LmLabeler:
         first: dict[str, int] = {}
         for i, pair in enumerate(pairs):
             first.setdefault(self.key(pair), i)
+        calls, most = self.estimate(pairs)
+        if calls:
+            limit = "" if self._max_cost is None else f" of {self._max_cost:.4f} allowed"
+            known = len(first) - calls
+            say(f"labels: {calls} calls to {self._settings.model}, {known} known; at most {most:.4f}{limit}")
         answers: dict[str, Labelled] = {}
         with progress("ask", len(first), "pairs") as advance:
 
@@ -98,20 +102,7 @@ class LmLabeler:
 
     def key(self, pair: LabelPair) -> str:
         """Returns the name under which the ledger keeps the answer: of the question, the program and the model."""
-        return content_id(
-            json.dumps(self._inputs(pair), sort_keys=True), self.program_hash, pair.newer_id, pair.older_id
-        )
-
-    def _inputs(self, pair: LabelPair) -> dict[str, str]:
-        def shown(text: str, context: str, speaker: str | None) -> str:
-            where = f"[{context[:200]}] " if context else ""
-            who = f"{speaker[:80]}: " if speaker else ""
-            return where + who + text[:_MOST_CHARACTERS]
-
-        return {
-            "older": shown(pair.older, pair.older_context, pair.older_speaker), "older_date": date_text(pair.older_at),
-            "newer": shown(pair.newer, pair.newer_context, pair.newer_speaker), "newer_date": date_text(pair.newer_at),
-        }  # fmt: skip
+        return content_id(json.dumps(inputs(pair), sort_keys=True), self.program_hash, pair.newer_id, pair.older_id)
 
     def _one(self, key: str, pair: LabelPair, predict: Any, adapter: Any) -> Labelled:
         import dspy
@@ -119,9 +110,9 @@ class LmLabeler:
         if gives_orders(pair.older) or gives_orders(pair.newer):
             evidence: dict[str, object] = {"rule": "abstain", "why": "the text gives orders"}
             return Labelled("NONE", 0.0, evidence, labeler=self.name, decided=False)
-        inputs = self._inputs(pair)
+        told_inputs = inputs(pair)
         known = self._ledger.get(key) is not None
-        reserved = 0.0 if known else self._reserve(inputs)
+        reserved = 0.0 if known else self._reserve(told_inputs)
         if reserved is None:
             return _open("budget")
         engine = PairEngine(self.client, self._ledger, key, pair.newer_id, pair.older_id, self.program)  # type: ignore[arg-type]
@@ -133,7 +124,7 @@ class LmLabeler:
                 temperature=0.0, max_tokens=self._settings.max_tokens,
             )  # fmt: skip
             with dspy.context(lm=lm, adapter=adapter, disable_history=True, track_usage=False):
-                told = read_answer(pair, predict(**inputs))
+                told = read_answer(pair, predict(**told_inputs))
         except Exception as e:
             cause = _cause(e, NoAnswer)
             if cause is not None:
@@ -159,7 +150,7 @@ class LmLabeler:
     def estimate(self, pairs: list[LabelPair]) -> tuple[int, float]:
         """Returns (calls, money): how many of the pairs are not in the ledger, and the most that they can cost."""
         todo = {k: p for p in pairs if self._ledger.get(k := self.key(p)) is None}
-        return len(todo), sum(self._most(self._inputs(p)) for p in todo.values())
+        return len(todo), sum(self._most(inputs(p)) for p in todo.values())
 
     def _most(self, inputs: dict[str, str]) -> float:
         told = _FIXED_TOKENS + sum(len(v) for v in inputs.values()) // _CHARACTERS_A_TOKEN
