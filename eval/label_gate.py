@@ -103,7 +103,7 @@ def accept_labels(home: Home, why: str) -> Path:
     """Writes the figures of the home's labeler as what later ones must not fall behind; returns the file."""
     from eval.baseline import current_commit
 
-    labeler = build_labeler(home)
+    labeler = build_labeler(home, none_odds=1.0)
     rows = golden_rows("test")
     found = figures(judged(rows, labeler.label([label_pair(r) for r in rows])))
     told = {"why": why, "commit": current_commit(), "labeler": labeler.name, "program": labeler.program_hash}
@@ -123,7 +123,7 @@ def judge_home_labels(home: Home, program: str | None = None) -> LabelVerdict:
         PalimpsestError: there is no such program.
     """
     if program is None:
-        return judge_labeler(build_labeler(home))
+        return judge_labeler(build_labeler(home, none_odds=1.0))
     saved = read_json(program_folder() / f"{Path(program).name}.json")
     if not isinstance(saved, dict) or "state" not in saved:
         raise PalimpsestError(f"--program {program}: no such file in {program_folder()}; save one with notebook 2")

@@ -45,9 +45,9 @@ def labeler_key() -> str:
     return content_id(name, default_key(), program_hash(), lm_settings().model, code)
 
 
-def build_labeler(home: Home, max_cost: float | None = None) -> RelationLabeler:
-    """Returns the labeler of a build."""
-    offline = OfflineLabeler(default_model(), CANDIDATE_ODDS)
+def build_labeler(home: Home, max_cost: float | None = None, none_odds: float = CANDIDATE_ODDS) -> RelationLabeler:
+    """Returns the labeler that the environment names, by default for pairs that a build found."""
+    offline = OfflineLabeler(default_model(), none_odds)
     name = wanted_labeler()
     return offline if name == "offline" else lm_labeler(name, offline, home, max_cost)
 

@@ -19,7 +19,7 @@ from pipelines.store.tables import conform, empty
 
 PER_MEMORY = 3
 HISTORY_PER_MEMORY = 1
-FLOOR = 0.5
+FLOOR = 0.4
 _SCALE = 4000  # integers below it: any sum of products stays under 2^24, so float32 adds them exactly in every order
 _UNIT = float(_SCALE * _SCALE)
 _LEAST = (FLOOR - 0.0006) * _UNIT
