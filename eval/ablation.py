@@ -13,8 +13,8 @@ import polars as pl
 
 from eval.significance import loss_probability, paired_interval
 from pipelines.build import INDEXED
+from pipelines.partition import embedding_store
 from pipelines.query.api import Reader, Results, open_index
-from pipelines.stages import embedding_store
 from pipelines.store.builds import Build
 from pipelines.store.home import Home
 

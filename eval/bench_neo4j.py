@@ -41,7 +41,8 @@ def served_synthetic(home: Path, build: SyntheticBuild, backend: str) -> Iterato
         yield {}
         return
     from pipelines.graph.connect import connect
-    from pipelines.graph.load import home_id, load_tables
+    from pipelines.graph.load import load_tables
+    from pipelines.graph.source import home_id
 
     with connect() as connection:
         try:
@@ -58,7 +59,7 @@ def served_synthetic(home: Path, build: SyntheticBuild, backend: str) -> Iterato
 
 def _drop(home: Home, connection: Any) -> None:
     from pipelines.graph.erase import drop_home
-    from pipelines.graph.load import home_id
+    from pipelines.graph.source import home_id
 
     drop_home(connection, home_id(home))
     (home.path / "neo4j.json").unlink(missing_ok=True)

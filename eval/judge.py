@@ -18,9 +18,9 @@ from eval.notes import health_limits
 from pipelines.build import INDEXED, digest, record
 from pipelines.decisions import read_decisions
 from pipelines.errors import PalimpsestError
+from pipelines.partition import embedding_store
 from pipelines.progress import say
 from pipelines.query.api import open_index
-from pipelines.stages import embedding_store
 from pipelines.store.builds import Build, published, staged
 from pipelines.store.files import write_bytes
 from pipelines.store.home import Home, data_folder

@@ -11,7 +11,7 @@ from pipelines.assets.evaluation import GOLDEN, known_suites, suites
 from pipelines.assets.glue import collections
 from pipelines.build import make_plan
 from pipelines.errors import PalimpsestError
-from pipelines.graph.load import is_served
+from pipelines.graph.source import is_served
 from pipelines.resources import HomeResource
 from pipelines.store.builds import staged
 from pipelines.store.files import file_hash

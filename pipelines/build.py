@@ -19,8 +19,9 @@ from pipelines.corpus.ingest import source_state
 from pipelines.decisions import Decisions, read_decisions
 from pipelines.errors import PalimpsestError
 from pipelines.labels.choose import labeler_key
+from pipelines.partition import Partition, embedding_store, store_name
 from pipelines.progress import say
-from pipelines.stages import STAGES, Partition, embedding_store, has_unpaid, linked_marker, run_stage, store_name
+from pipelines.stages import STAGES, has_unpaid, linked_marker, run_stage
 from pipelines.store.builds import Build, publish, published, staged, sweep
 from pipelines.store.files import file_hash
 from pipelines.store.home import DEFAULT_CORPUS, Home, data_folder

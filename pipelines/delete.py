@@ -18,8 +18,9 @@ from pipelines.decisions import append_decisions, forget_decided, read_decisions
 from pipelines.errors import PalimpsestError, Refused
 from pipelines.graph.erase import check_server, forget
 from pipelines.labels.lm.ledger import Ledger
+from pipelines.partition import Partition, embedding_store
 from pipelines.progress import say
-from pipelines.stages import STAGES, Partition, embedding_store, run_stage
+from pipelines.stages import STAGES, run_stage
 from pipelines.store.builds import Build, kept, staged, sweep
 from pipelines.store.files import read_json, write_json
 from pipelines.store.home import Home

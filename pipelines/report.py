@@ -10,7 +10,8 @@ import polars as pl
 
 from pipelines.build import make_plan, partition
 from pipelines.labels.choose import expected_calls
-from pipelines.stages import STAGES, embedding_store, run_stage
+from pipelines.partition import embedding_store
+from pipelines.stages import STAGES, run_stage
 from pipelines.store.builds import Build, published, staged
 from pipelines.store.home import Home
 

@@ -10,22 +10,18 @@ import datetime as dt
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from pipelines.code import code_hash
-from pipelines.config import CollectionConfig
-from pipelines.decisions import Decisions
+from pipelines.partition import Partition, embedding_store, store_name
 from pipelines.progress import progress, say
 from pipelines.store.builds import Build
 from pipelines.store.embeddings import EmbeddingStore
 from pipelines.store.files import link
-from pipelines.store.home import Home
 from pipelines.store.ids import content_id
-from pipelines.store.log import IngestLog
 from pipelines.store.tables import SCHEMAS
 
 _SHOWN = 5
@@ -48,51 +44,6 @@ class Outcome:
     tables: dict[str, pl.DataFrame]
     work: Work = field(default_factory=Work)
     numbers: dict[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Partition:
-    """One collection of one build in the making: what a stage runs on."""
-
-    home: Home
-    build: Build
-    base: Build | None
-    config: CollectionConfig
-    folder: Path
-    decisions: Decisions
-    max_cost: float | None = None
-
-    @property
-    def name(self) -> str:
-        """The collection's name."""
-        return self.config.name
-
-    @property
-    def log(self) -> IngestLog:
-        """The collection's ingest log."""
-        return IngestLog(self.home.log / self.name)
-
-    def table(self, name: str) -> pl.DataFrame:
-        """Returns a table of the build in the making."""
-        return self.build.table(self.name, name)
-
-    def memory_vectors(self, memories: pl.DataFrame) -> np.ndarray:
-        """Returns one unit vector for each memory, shape (n, 384): of its text, or the mean of its windows."""
-        inputs = self.table("embed_inputs")
-        vectors = embedding_store(self.home).vectors(inputs["text_hash"].to_list())
-        rows = inputs.select("memory_id", "ordinal").with_row_index("at").join(
-            memories.select("memory_id").with_row_index("row"), on="memory_id", how="inner"
-        ).sort("row", "ordinal")  # fmt: skip
-        row, at = rows["row"].to_numpy(), rows["at"].to_numpy()
-        starts = np.flatnonzero(np.diff(row, prepend=-1))
-        if len(starts) != memories.height:
-            raise KeyError("embed_inputs: a memory has nothing to embed")
-        out = vectors[at[starts]]
-        if len(more := np.setdiff1d(np.arange(len(at)), starts, assume_unique=True)):
-            np.add.at(out, row[more], vectors[at[more]])
-            several = np.unique(row[more])
-            out[several] /= np.maximum(np.linalg.norm(out[several], axis=1, keepdims=True), 1e-9)
-        return out
 
 
 Before = Callable[[str], pl.DataFrame]
@@ -176,18 +127,6 @@ def _embed(embedder: Any, store: EmbeddingStore, todo: pl.DataFrame) -> None:
     commit()
 
 
-def store_name(_: Partition | None = None) -> str:
-    """Returns the name of the vector space that a build on this machine uses."""
-    from pipelines.memory.embed import vector_space
-
-    return vector_space()
-
-
-def embedding_store(home: Home) -> EmbeddingStore:
-    """Returns the home's store of vectors for this machine's embedder."""
-    return EmbeddingStore(home.embeddings / store_name())
-
-
 def _entities(p: Partition, before: Before | None) -> Outcome:
     from pipelines.memory.entities import entity_tables
 
@@ -263,19 +202,19 @@ STAGES: dict[str, Stage] = {
             "memories", ("documents", "chunks"), ("memories", "embed_inputs"), ("pipelines.memory.form",), _memories,
             lambda p: (p.config.unit, p.config.retention_days),
         ),
-        Stage("embeddings", ("embed_inputs",), (), ("pipelines.memory.embed",), _embeddings, store_name),
+        Stage("embeddings", ("embed_inputs",), (), ("pipelines.memory.embed",), _embeddings, lambda p: store_name()),
         Stage(
             "entities", ("memories", "documents"), ("entities", "mentions", "merges", "surfaces"),
             ("pipelines.memory.entities",), _entities, _entity_settings,
         ),
         Stage(
             "candidate_pairs", ("memories", "embed_inputs", "mentions", "documents"), ("candidate_pairs",),
-            ("pipelines.memory.candidates",), _candidate_pairs, store_name,
+            ("pipelines.memory.candidates",), _candidate_pairs, lambda p: store_name(),
         ),
         Stage(
             "topics", ("memories", "documents", "embed_inputs", "entities"),
             ("topics", "topic_edges", "topic_memories"),
-            ("pipelines.memory.topics",), _topics, store_name,
+            ("pipelines.memory.topics",), _topics, lambda p: store_name(),
         ),
         Stage(
             "relations", ("memories", "candidate_pairs"), ("relations",),

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from pipelines.errors import PalimpsestError, Refused
 from pipelines.graph import cypher
 from pipelines.graph.connect import Connection, connect
-from pipelines.graph.load import LoadStats, home_id, is_served, load_graph
+from pipelines.graph.load import LoadStats, load_graph
 from pipelines.graph.model import KEYS, at_once
 from pipelines.graph.schema import vector_indexes
+from pipelines.graph.source import home_id, is_served
 from pipelines.store.builds import Build, published
 from pipelines.store.home import Home
 

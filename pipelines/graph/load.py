@@ -5,8 +5,6 @@ key, and only the difference is written under the next number, which no reader l
 published number. An interrupted load is continued by the next: what it wrote is found in the same listing.
 """
 
-import json
-import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,23 +12,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import neo4j
 import polars as pl
 from neo4j.exceptions import DriverError, Neo4jError
 
-from pipelines.code import code_hash
 from pipelines.errors import ComponentFailed, PalimpsestError
 from pipelines.graph import cypher
 from pipelines.graph.connect import Connection, told_plainly
 from pipelines.graph.counts import count_lines, count_rows, parse_counts
+from pipelines.graph.difference import Difference, difference
 from pipelines.graph.model import EDGES, KEYS, OPEN, TYPES, at_once, vector_label
-from pipelines.graph.rows import READ, GraphRows, graph_rows
+from pipelines.graph.rows import GraphRows, graph_rows
 from pipelines.graph.schema import make_vector_index, migrate, vector_indexes
+from pipelines.graph.source import Source, home_id
 from pipelines.graph.write import Writer, ahead, with_blocks, with_vectors
 from pipelines.progress import progress
 from pipelines.store.builds import Build
-from pipelines.store.files import file_hash, read_json, write_json
 from pipelines.store.home import Home
 from pipelines.store.ids import content_id
 from pipelines.store.index import VectorLookup
@@ -73,47 +70,16 @@ class LoadStats:
     number: int = 0
 
 
-def is_served(home: Home) -> bool:
-    """Returns whether a home was ever loaded into Neo4j."""
-    return bool(read_json(home.path / "neo4j.json"))
-
-
-def home_id(home: Home) -> str:
-    """Returns the id under which the server keeps a home; made once, stored in the home."""
-    path = home.path / "neo4j.json"
-    told = read_json(path)
-    if not told:
-        told = {"home_id": secrets.token_hex(8)}
-        write_json(path, told)
-    return str(told["home_id"])
-
-
 def load_graph(
-    home: Home, build: Build, connection: Connection, keep_previous: bool = True, tell: Tell = untold
-) -> LoadStats:
-    """Loads a published build; see `load_tables`."""
-    from pipelines.stages import embedding_store, store_name
+    home: Home, build: Build, connection: Connection, keep_previous: bool = True, tell: Tell = untold,
+    afresh: bool = False,
+) -> LoadStats:  # fmt: skip
+    """Loads a published build; see `load_tables`. `afresh` writes every row again, whatever is there."""
+    from pipelines.partition import embedding_store, store_name
 
     store = embedding_store(home)
-    source = Source(partial(build.tables, READ), build.index, _fingerprint(build))
-    load = _Load(home_id(home), connection, keep_previous, tell)
-    return told_plainly(lambda: load.run(source, store.vectors, store_name()), connection.uri)
-
-
-@dataclass(frozen=True)
-class Source:
-    """Where rows come from; `fingerprint` stands for all of their contents, empty where that is not known."""
-
-    tables: Callable[[], Mapping[str, pl.DataFrame]]
-    index: Path
-    fingerprint: str = ""
-
-
-def _fingerprint(build: Build) -> str:
-    """Returns a hash of the tables' bytes, and of the code that makes rows of them."""
-    paths = [build.table_path(c, t) for c in build.collections for t in READ]
-    hashes = [f"{p.parent.name}/{p.stem} {file_hash(p)}" for p in paths if p.exists()]
-    return content_id(code_hash(["pipelines.graph.rows", "pipelines.store.index"]), *hashes)
+    load = _Load(home_id(home), connection, keep_previous, tell, afresh)
+    return told_plainly(lambda: load.run(Source.of(build), store.vectors, store_name()), connection.uri)
 
 
 def load_tables(
@@ -141,19 +107,20 @@ def load_tables(
 
 
 class _Load:
-    def __init__(self, home: str, connection: Connection, keep_previous: bool, tell: Tell):
+    def __init__(self, home: str, connection: Connection, keep_previous: bool, tell: Tell, afresh: bool = False):
         self._home, self._connection, self._keep, self._tell = home, connection, keep_previous, tell
+        self._afresh = afresh
         self._writer = Writer(connection, home)
         self._oldest = 0
         self.stats = LoadStats()
 
-    def run(self, source: "Source", vectors: VectorLookup, model: str) -> LoadStats:
+    def run(self, source: Source, vectors: VectorLookup, model: str) -> LoadStats:
         """Does the whole load."""
         started = time.perf_counter()
         space = f"{self._home}_{content_id('space', model)}"
         label = vector_label(space)
         self._timed("schema", lambda: migrate(self._connection))
-        told = _meta(source.index) | {"fingerprint": source.fingerprint, "space": space}
+        told = source.record() | {"fingerprint": source.fingerprint, "space": space}
         with self._connection.session() as lock:
             holding = self._take_lock(lock)
             try:
@@ -211,7 +178,7 @@ class _Load:
         found = self._connection.read(cypher.BUILD, home=self._home, number=self._writer.published)
         held = found[0]["told"] if found else {}
         self.stats.number = self._writer.published
-        if any(held.get(k) != told[k] for k in ("digest", "space", "counts") if k in told):
+        if self._afresh or any(held.get(k) != told[k] for k in ("digest", "space", "counts") if k in told):
             return False
         if count_rows(self._connection, self._home, self._writer.published) != parse_counts(held["counts"]):
             return False
@@ -246,26 +213,14 @@ class _Load:
     ) -> float:
         """Brings the nodes of one label to what the build says; returns the seconds that creating took."""
         frame = rows.nodes[label]
-        held = self._writer.listed(cypher.LIST_NODES[label])
-        wanted = set(frame["key"].to_list())
-        have: set[int] = set()
-        delete, close, reopen = [], [], []
-        for row in held:
-            if row["key"] in wanted:
-                have.add(row["key"])
-                if row["since"] < self._writer.number and row["until"] != OPEN:
-                    reopen.append(row)
-            elif row["since"] == self._writer.number:
-                delete.append(row)
-            elif row["until"] == OPEN:
-                close.append(row)
+        todo = self._difference(cypher.LIST_NODES[label], frame)
         size = at_once(label, _BATCH_NODES)
-        self._writer.apply(cypher.DELETE_NODES[label], delete, size)
-        self._writer.apply(cypher.SET_UNTIL[label], close, _BATCH_NODES, until=self._writer.number)
-        self._writer.apply(cypher.SET_UNTIL[label], reopen, _BATCH_NODES, until=OPEN)
-        new = frame.filter(~pl.col("key").is_in(list(have))) if have else frame
+        self._writer.apply(cypher.DELETE_NODES[label], todo.delete, size)
+        self._writer.apply(cypher.SET_UNTIL[label], todo.close, _BATCH_NODES, until=self._writer.number)
+        self._writer.apply(cypher.SET_UNTIL[label], todo.reopen, _BATCH_NODES, until=OPEN)
+        new = todo.missing(frame)
         started = time.perf_counter()
-        advance(len(have))
+        advance(len(todo.have))
         statement = cypher.create_vector_nodes(label, space) if label in _VECTORS else cypher.CREATE_NODES[label]
         make = with_vectors if label in _VECTORS else with_blocks if label == "VectorBlock" else _plain
         for batch in ahead(make(part, vectors) for part in new.iter_slices(size)):
@@ -276,28 +231,16 @@ class _Load:
         return time.perf_counter() - started
 
     def _edges(self, name: str, frame: pl.DataFrame | None, advance: Callable[[int], None]) -> None:
-        held = self._writer.listed(cypher.LIST_EDGES[name])
-        wanted = set(frame["key"].to_list()) if frame is not None else set()
-        have: set[int] = set()
-        delete, close, reopen = [], [], []
-        for row in held:
-            closed = row["until"] is not None
-            if row["key"] in wanted:
-                have.add(row["key"])
-                if closed:
-                    reopen.append(row)
-            elif row["since"] == self._writer.number:
-                delete.append(row)
-            elif not closed:
-                close.append(row)
+        todo = self._difference(cypher.LIST_EDGES[name], frame)
         for statement, found in (
-            (cypher.DELETE_EDGES[name], delete), (cypher.CLOSE_EDGES[name], close), (cypher.REOPEN_EDGES[name], reopen),
+            (cypher.DELETE_EDGES[name], todo.delete), (cypher.CLOSE_EDGES[name], todo.close),
+            (cypher.REOPEN_EDGES[name], todo.reopen),
         ):  # fmt: skip
             self._writer.apply(statement, found, _BATCH_EDGES)
         if frame is None:
             return
-        new = frame.filter(~pl.col("key").is_in(list(have))) if have else frame
-        advance(len(have))
+        new = todo.missing(frame)
+        advance(len(todo.have))
         properties = [c for c in frame.columns if c not in ("a", "b", "id")]
         told = new.select("a", "b", pl.struct(properties).alias("told"))
         for batch in ahead(part.to_dicts() for part in told.iter_slices(_BATCH_EDGES)):
@@ -306,6 +249,10 @@ class _Load:
                 raise ComponentFailed(f"neo4j: {made} of {len(batch)} {name} could be made; run again")
             advance(len(batch))
         self._writer.writes += new.height
+
+    def _difference(self, listing: str, frame: pl.DataFrame | None) -> Difference:
+        wanted = set(frame["key"].to_list()) if frame is not None else set()
+        return difference(self._writer.listed(listing), wanted, self._writer.number, self._afresh)
 
     def _is_flipped(self, told: dict[str, Any]) -> bool:
         found = self._connection.read(cypher.BUILD, home=self._home, number=self._writer.number)
@@ -345,16 +292,3 @@ def _release(holding: neo4j.Transaction) -> None:
         holding.close()
     except (Neo4jError, DriverError, OSError):
         return  # the server is gone, and the lock with it
-
-
-def _meta(index: Path) -> dict[str, Any]:
-    """Returns what readers need of the index's own record: the build's id and its collections, as JSON."""
-    if not index.is_file():
-        raise ComponentFailed(f"neo4j: {index}: no such file; run palimpsest build, then load again")
-    with duckdb.connect(str(index), read_only=True) as db:
-        meta = dict(db.execute("SELECT key, value FROM meta").fetchall())
-    told = {
-        "collections": json.loads(meta.get("collections", "{}")),
-        "strategies": json.loads(meta.get("strategies", "{}")),
-    }
-    return {"build_id": json.loads(meta["build_id"]), "collections": json.dumps(told, sort_keys=True)}

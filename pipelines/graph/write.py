@@ -1,7 +1,7 @@
 """Writing in batches: each is applied exactly once, whatever is tried again, and never after a later load began."""
 
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -54,7 +54,7 @@ class Writer:
     def _run(self, statement: str, told: dict[str, Any]) -> list[neo4j.Record]:
         return self._connection.driver.execute_query(statement, told, database_=self._connection.database).records
 
-    def apply(self, statement: str, rows: Sequence[dict[str, Any]], size: int, **values: Any) -> None:
+    def apply(self, statement: str, rows: Sequence[Mapping[str, Any]], size: int, **values: Any) -> None:
         """Runs a statement over rows that are there, `size` at a time."""
         for start in range(0, len(rows), size):
             self.writes += self.once(statement, rows=list(rows[start : start + size]), **values) or 0

@@ -13,8 +13,8 @@ from eval.gate import Decision, decide
 from eval.golden import Question, load_golden
 from eval.golden_run import GateRun, run_golden
 from pipelines.build import INDEXED, make_plan, run_without_dagster
+from pipelines.partition import embedding_store
 from pipelines.query.api import open_index
-from pipelines.stages import embedding_store
 from pipelines.store.builds import Build
 from pipelines.store.home import Home
 from pipelines.store.index import write_index
