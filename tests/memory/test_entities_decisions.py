@@ -71,7 +71,8 @@ def test_reasons_name_the_memory_that_shows_them(home):
     found = explain_entity(home, "notes", "shared", "ansel")
     texts = dict(published(home).table("notes", "memories").select("memory_id", "text").iter_rows())
     assert [e["name"] for e in found] == ["Ansel Moreau"]
-    assert [texts[r["memory_id"]] for r in found[0]["reasons"]] == ["We asked Ansel Moreau, who agreed."]
+    (shown,) = [texts[r["memory_id"]] for r in found[0]["reasons"]]
+    assert "Ansel Moreau" in shown
     assert "Ansel = Ansel Moreau: short form [memory:" in entity_text(found)
 
 

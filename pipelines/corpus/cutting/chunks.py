@@ -24,8 +24,8 @@ def chunk_table(
 ) -> pl.DataFrame:
     """Returns one row for each different span text of each document, sorted by (document_id, ordinal).
 
-    chunk_id is content-addressed over (collection, user, uri, session, text, n-th occurrence there), so a text that an
-    edit left alone keeps its id; its offsets are those of the newest version that holds it.
+    chunk_id is content-addressed over (collection, user, uri, session, text, who said it, when, n-th occurrence of all
+    that), so a text that an edit left alone keeps its id; its offsets are those of the newest version that holds it.
 
     Args:
         documents: the documents table.
@@ -79,13 +79,15 @@ def _chunk(rows: pl.DataFrame, config: CollectionConfig, counts: dict[str, int])
 
     out: list[dict[str, object]] = []
     for document_id, document, chunks in _cut(rows, config, count_tokens):
-        occurrences: dict[str, int] = {}
+        occurrences: dict[tuple[object, ...], int] = {}
         for chunk in chunks:
-            n = occurrences[chunk.text] = occurrences.get(chunk.text, 0) + 1
+            # Speaker and time are part of it: or an edited "Yes." would hand its id to the next one, by somebody else.
+            said = (chunk.text, chunk.speaker, chunk.said_at.isoformat() if chunk.said_at else None)
+            n = occurrences[said] = occurrences.get(said, 0) + 1
             out.append(
                 {
                     "chunk_id": content_id(
-                        "chunk", config.name, document.user_id, document.uri, document.session_id, chunk.text, n
+                        "chunk", config.name, document.user_id, document.uri, document.session_id, *said, n
                     ),
                     "document_id": document_id, "collection": config.name, "user_id": document.user_id,
                     "ordinal": chunk.ordinal, "text": chunk.text, "char_start": chunk.char_start,
