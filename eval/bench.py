@@ -93,8 +93,13 @@ def bench_text(report: dict[str, Any]) -> str:
         f"{report['memories']} memories as {report['kind']}, {report['strategy']}, {report['clients']} client(s), "
         f"{report['backend']}; {machine['cpus']} x {machine['cpu']}, load {machine['load_1min']:.1f}",
         f"load    {load['nodes_per_s']:.0f} memories/s, {load['index_s']:.1f} s, {report['disk_mib']:.0f} MiB on disk",
-        f"{'ms':8}{'memories':>10}{'p50':>8}{'p95':>8}{'p99':>8}{'first':>8}{'open':>8}",
     ]
+    lines += [
+        f"reload  nothing changed: {home['reload']['writes']} writes, {home['reload']['seconds']:.1f} s ({name})"
+        for name, home in report["homes"].items()
+        if "reload" in home
+    ]
+    lines.append(f"{'ms':8}{'memories':>10}{'p50':>8}{'p95':>8}{'p99':>8}{'first':>8}{'open':>8}")
     for name, home in report["homes"].items():
         told = [
             *(report["latency_ms"][name][p] for p in ("p50", "p95", "p99")),

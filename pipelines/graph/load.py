@@ -77,9 +77,19 @@ def load_graph(
     """Loads a published build; see `load_tables`. `afresh` writes every row again, whatever is there."""
     from pipelines.partition import embedding_store, store_name
 
-    store = embedding_store(home)
-    load = _Load(home_id(home), connection, keep_previous, tell, afresh)
-    return told_plainly(lambda: load.run(Source.of(build), store.vectors, store_name()), connection.uri)
+    vectors = embedding_store(home).vectors
+    return load_source(
+        home_id(home), Source.of(build), vectors, store_name(), connection, keep_previous, tell, afresh
+    )  # fmt: skip
+
+
+def load_source(
+    home: str, source: Source, vectors: VectorLookup, model: str, connection: Connection, keep_previous: bool = True,
+    tell: Tell = untold, afresh: bool = False,
+) -> LoadStats:  # fmt: skip
+    """Loads what a source says; see `load_tables`."""
+    load = _Load(home, connection, keep_previous, tell, afresh)
+    return told_plainly(lambda: load.run(source, vectors, model), connection.uri)
 
 
 def load_tables(
@@ -102,8 +112,7 @@ def load_tables(
         PalimpsestError: another load of this home is running, or the server refuses.
         ComponentFailed: the server went away, or the build's index is missing; run again.
     """
-    load = _Load(home, connection, keep_previous, tell)
-    return told_plainly(lambda: load.run(Source(lambda: tables, index), vectors, model), connection.uri)
+    return load_source(home, Source(lambda: tables, index), vectors, model, connection, keep_previous, tell)
 
 
 class _Load:
