@@ -1,13 +1,18 @@
 """What is measured in Neo4j: builds under home ids of their own, dropped from the server once they were measured."""
 
+import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eval.synthetic import SyntheticBuild
 from pipelines.store.home import Home
+
+if TYPE_CHECKING:
+    from pipelines.graph.connect import Connection
 
 _BUILD = "000001"
 
@@ -25,6 +30,8 @@ def served(home: Home, backend: str) -> Iterator[None]:
     build = published(home)
     assert build is not None
     with connect() as connection:
+        drop_abandoned(connection)
+        mark_measured(connection, home)
         try:
             load_graph(home, build, connection)
             yield
@@ -48,6 +55,8 @@ def served_synthetic(home: Path, build: SyntheticBuild, backend: str) -> Iterato
     from pipelines.store.builds import Build
 
     with connect() as connection:
+        drop_abandoned(connection)
+        mark_measured(connection, Home(home))
         try:
             tables = Build(home / "builds" / _BUILD)
             for name, frame in build.tables.items():
@@ -66,7 +75,28 @@ def served_synthetic(home: Path, build: SyntheticBuild, backend: str) -> Iterato
             _drop(Home(home), connection)
 
 
-def _drop(home: Home, connection: Any) -> None:
+def mark_measured(connection: "Connection", home: Home) -> None:
+    """Says on the server that this process measures a home, and will drop it."""
+    from pipelines.graph import cypher
+    from pipelines.graph.server import process_started
+    from pipelines.graph.source import home_id
+
+    own = {"pid": os.getpid(), "began": process_started(os.getpid())}
+    connection.write(cypher.MARK_MEASURED, home=home_id(home), host=socket.gethostname(), **own)
+
+
+def drop_abandoned(connection: "Connection") -> None:
+    """Drops the homes that a killed process of this machine left in the server."""
+    from pipelines.graph import cypher
+    from pipelines.graph.erase import drop_home
+    from pipelines.graph.server import process_started
+
+    for row in connection.read(cypher.MEASURED, host=socket.gethostname()):
+        if process_started(row["pid"]) != row["began"]:
+            drop_home(connection, row["id"])
+
+
+def _drop(home: Home, connection: "Connection") -> None:
     from pipelines.graph.erase import drop_home
     from pipelines.graph.source import home_id
 

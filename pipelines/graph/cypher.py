@@ -207,6 +207,14 @@ MATCH (newer:Memory {home_id: $home})-[r:SUPERSEDES]->(older:Memory) WHERE newer
   AND r.since <= $number AND (r.until IS NULL OR r.until > $number) AND older.is_latest
 RETURN older.memory_id AS id ORDER BY id LIMIT 5"""
 
+# Measuring: a home whose measuring process died is nobody's
+MARK_MEASURED = """
+MERGE (h:Home {home_id: $home}) ON CREATE SET h.published = 0, h.oldest = 0
+SET h.measured_on = $host, h.measured_by = $pid, h.measured_since = $began"""
+MEASURED = """
+MATCH (h:Home) WHERE h.measured_on = $host
+RETURN h.home_id AS id, h.measured_by AS pid, h.measured_since AS began ORDER BY id"""
+
 # Erasing
 DROP_NODES = {
     label: f"MATCH (n:{label} {{home_id: $home}}) WITH n LIMIT $limit DETACH DELETE n RETURN count(*) AS n"

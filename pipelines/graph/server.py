@@ -93,7 +93,7 @@ def start_server(home: Path | None = None, heap: str | None = None, wait_s: floa
         port = _free_port(int((read_json(home / "server.json") or {}).get("port", PORT)))
         _prepare(home, java, jars, port)
         pid = _launch(home, java, jars, heap or os.environ.get("PALIMPSEST_NEO4J_HEAP") or "1g")
-        write_json(home / "server.json", {"pid": pid, "port": port, "started": _started(pid)})
+        write_json(home / "server.json", {"pid": pid, "port": port, "started": process_started(pid)})
         info = ServerInfo(f"bolt://{_HOST}:{port}", USER, home / "password", pid)
         _answering(home, info, wait_s)
         return info
@@ -145,10 +145,10 @@ def _alive(home: Path) -> bool:
     """Whether the process that was started is there; a pid that another process took since is not it."""
     told: dict[str, Any] = read_json(home / "server.json") or {}
     pid = told.get("pid")
-    return pid is not None and (started := _started(pid)) is not None and told.get("started") in (None, started)
+    return pid is not None and (started := process_started(pid)) is not None and told.get("started") in (None, started)
 
 
-def _started(pid: int) -> str | None:
+def process_started(pid: int) -> str | None:
     """Returns when a process began, as the system counts it; None where there is no such process."""
     stat = Path(f"/proc/{pid}/stat")
     if Path("/proc/self/stat").exists():
