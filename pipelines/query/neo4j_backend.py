@@ -6,10 +6,12 @@ over all its candidates come from stored moments. Words score by the postings of
 citations are Cypher.
 """
 
+import datetime as dt
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 
@@ -32,6 +34,7 @@ _WORDY = 100  # best by words, scored as well
 _BOUND = {"since": "observed_since", "until": "observed_until"}
 _TIMES = ("observed_at", "valid_from", "valid_until")
 _LABELS = {"UPDATES": "UPDATE", "EXTENDS": "EXTEND", "DERIVES": "DERIVE"}
+_UTC = ZoneInfo("UTC")
 _FIELDS = tuple(n for n in Memory.__dataclass_fields__)
 
 
@@ -302,7 +305,12 @@ def _conditions(filters: Filters) -> tuple[tuple[str, ...], dict[str, Any]]:
     conditions = [cypher.CONDITIONS[name] for name in given]
     if filters.as_of is None and not filters.history:
         conditions.append(cypher.LATEST)
-    return tuple(conditions), {_BOUND.get(name, name): v for name, v in given.items()}
+    return tuple(conditions), {_BOUND.get(name, name): _as_stored(v) for name, v in given.items()}
+
+
+def _as_stored(value: Any) -> Any:
+    """Moments are stored in the zone named UTC; to Neo4j the same moment in `+00:00` is another value, and unequal."""
+    return value.astimezone(_UTC) if isinstance(value, dt.datetime) else value
 
 
 def _sharing(source: str, entities: list[tuple[str, str, float, list[str]]], size: int, n: int) -> list[Link]:

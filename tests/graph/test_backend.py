@@ -24,6 +24,8 @@ FILTERS = {
     "session and type": Filters(session="s1", type="episodic", tag="t"),
     "nothing fits": Filters(project="none"),
 }
+SEEN = dt.datetime(2026, 1, 5, tzinfo=dt.UTC)  # when memory 4 was observed, and has been valid from, to the moment
+AT_THE_MOMENT = [Filters(since=SEEN), Filters(until=SEEN), Filters(as_of=SEEN), Filters(now=SEEN)]
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +60,13 @@ def test_both_backends_rank_the_same_memories_by_the_same_scores(made: Made, gra
                 assert np.allclose([c.score for c in a], [c.score for c in b], atol=1e-5)
                 assert [c.path for c in a] == [c.path for c in b]
     assert rank(neo, SCOPE, FILTERS["nothing fits"], query(), (), STRATEGIES["flat"], 1) == []
+
+
+def test_a_moment_that_a_filter_names_is_included_on_both_backends(tmp_path: Path, graph: Connection) -> None:
+    duck, neo = both(make(tmp_path, "000001", count=10), graph)
+    for filters in AT_THE_MOMENT:
+        found = duck.seeds(SCOPE, filters, query(), (), 0, 50).ids
+        assert memory_id(4) in found and neo.seeds(SCOPE, filters, query(), (), 0, 50).ids == found
 
 
 def test_both_backends_give_the_same_memories_links_and_history(made: Made, graph: Connection) -> None:
