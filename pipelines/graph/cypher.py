@@ -71,8 +71,9 @@ TAKE_LOCK = """
 MERGE (k:LoadLock {home_id: $home}) SET k.token = $token"""
 BEGIN_LOAD = """
 MERGE (h:Home {home_id: $home}) ON CREATE SET h.published = 0, h.oldest = 0
+WITH h, EXISTS { (:Load {home_id: $home}) } AS cut_short
 MERGE (l:Load {home_id: $home}) SET l.token = $token, l.batch = 0, l.number = h.published + 1
-RETURN h.published AS published, h.oldest AS oldest"""
+RETURN h.published AS published, h.oldest AS oldest, cut_short"""
 # A batch that was committed but not heard of is tried again: it must not be applied twice, nor once a later load began.
 _ONCE = """
 MATCH (l:Load {home_id: $home, token: $token}) WHERE l.batch < $batch SET l.batch = $batch WITH l """

@@ -42,9 +42,10 @@ def difference(held: Iterable[Row], wanted: set[int], number: int, afresh: bool 
         afresh: no row of an earlier load is trusted, whatever its key says.
     """
     out = Difference()
-    for row in held:
+    # The newest first: a load afresh that was cut short leaves two rows of one key, of which the old one stays closed.
+    for row in sorted(held, key=lambda r: r["since"] != number):
         new, is_open = row["since"] == number, row["until"] in (None, OPEN)
-        if row["key"] in wanted and (new or not afresh):
+        if row["key"] in wanted and (new or not afresh) and row["key"] not in out.have:
             out.have.add(row["key"])
             if not is_open:
                 out.reopen.append(row)

@@ -121,6 +121,7 @@ class _Load:
         self._afresh = afresh
         self._writer = Writer(connection, home)
         self._oldest = 0
+        self._cut_short = False
         self.stats = LoadStats()
 
     def run(self, source: Source, vectors: VectorLookup, model: str) -> LoadStats:
@@ -167,6 +168,7 @@ class _Load:
     def _begin(self) -> None:
         told = self._connection.write(cypher.BEGIN_LOAD, home=self._home, token=self._writer.token)[0]
         self._writer.published, self._oldest = told["published"], told["oldest"]
+        self._cut_short = told["cut_short"]
         self._writer.number = self._writer.published + 1
 
     def _count(self, counts: Mapping[str, int]) -> None:
@@ -183,11 +185,18 @@ class _Load:
         return True
 
     def _unchanged(self, told: dict[str, Any]) -> bool:
-        """Whether the server shows just this: by its own record of the build, and by counting what is there."""
+        """Whether the server shows just this: by its own record of the build, and by counting what is there.
+
+        Never after a load that was cut short: what it wrote, or did not sweep yet, no reader sees and no count tells.
+        """
         found = self._connection.read(cypher.BUILD, home=self._home, number=self._writer.published)
         held = found[0]["told"] if found else {}
         self.stats.number = self._writer.published
-        if self._afresh or any(held.get(k) != told[k] for k in ("digest", "space", "counts") if k in told):
+        if (
+            self._afresh
+            or self._cut_short
+            or any(held.get(k) != told[k] for k in ("digest", "space", "counts") if k in told)
+        ):
             return False
         if count_rows(self._connection, self._home, self._writer.published) != parse_counts(held["counts"]):
             return False

@@ -17,10 +17,12 @@ from pipelines.errors import ComponentFailed, PalimpsestError
 from pipelines.graph import load, write
 from pipelines.graph.checks import check_graph
 from pipelines.graph.connect import Connection, connect
+from pipelines.graph.erase import residue
 from pipelines.graph.server import ServerInfo, start_server, stop_server
+from pipelines.graph.source import Source
 from pipelines.query.neo4j_backend import Neo4jBackend
 from pipelines.query.types import Filters, Scope
-from tests.graph.made import Made, fresh_home, make, shown
+from tests.graph.made import MODEL, Made, fresh_home, make, shown, vectors
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -76,6 +78,62 @@ def test_a_load_that_ended_anywhere_is_finished_by_the_next_and_equals_one_that_
     second.load(home, graph)
     assert shown(graph, home) == expected
     assert check_graph(graph, home) == []
+
+
+def test_a_load_afresh_that_ended_anywhere_is_followed_by_a_load_of_another_build(
+    graph: Connection, pair: tuple[Made, Made]
+) -> None:
+    first, second = pair
+    whole = fresh_home()
+    second.load(whole, graph)
+    expected = shown(graph, whole)
+    source = Source(lambda: first.tables, first.index)
+    for batches in (3, 9, 14, 20):
+        home = fresh_home()
+        first.load(home, graph)
+        with pytest.MonkeyPatch.context() as patch:
+            crash_after(batches, patch, "after")
+            with pytest.raises(Crash):
+                load.load_source(home, source, vectors, MODEL, graph, afresh=True)
+        second.load(home, graph)
+        assert shown(graph, home) == expected, batches
+        assert check_graph(graph, home) == []
+
+
+def test_what_a_load_that_was_cut_short_wrote_goes_though_the_build_before_is_loaded_again(
+    graph: Connection, pair: tuple[Made, Made], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = pair
+    home = fresh_home()
+    first.load(home, graph)
+    with monkeypatch.context() as patch:
+        crash_after(8, patch, "after")
+        with pytest.raises(Crash):
+            second.load(home, graph)
+    assert residue(graph, home, ["Note 65 "]) == ["Memory"]
+    first.load(home, graph, keep_previous=False)
+    assert residue(graph, home, ["Note 65 "]) == []
+    assert check_graph(graph, home) == []
+
+
+def test_a_sweep_that_was_cut_short_is_finished_by_the_next_load_of_the_same_build(
+    graph: Connection, pair: tuple[Made, Made], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = pair
+    home = fresh_home()
+    second.load(home, graph)
+
+    def cut(*_: object) -> None:
+        raise Crash
+
+    with monkeypatch.context() as patch:
+        patch.setattr(load._Load, "_sweep", cut)
+        with pytest.raises(Crash):
+            first.load(home, graph, keep_previous=False)
+    assert residue(graph, home, ["Note 65 "]) == ["Memory"]
+    first.load(home, graph, keep_previous=False)
+    assert residue(graph, home, ["Note 65 "]) == []
+    assert first.load(home, graph).writes == 0
 
 
 def test_a_loader_killed_in_the_middle_is_resumed_and_holds_no_lock(
