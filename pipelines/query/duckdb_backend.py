@@ -16,7 +16,7 @@ import numpy as np
 
 from pipelines.errors import PalimpsestError
 from pipelines.query.fusion import moments, standardise, top
-from pipelines.query.scope_cache import ByteCache, Flags, Ids, Postings, ScopeVectors
+from pipelines.query.scope_cache import ByteCache, Flags, Ids, Postings, Rows, ScopeVectors, Vocabulary
 from pipelines.query.scope_graph import ScopeGraph
 from pipelines.query.types import CollectionInfo, Filters, Link, Memory, Scope, Seeds
 
@@ -24,6 +24,8 @@ FORMAT = 1
 CACHE_BYTES = 512 * 2**20
 _BATCH = 16_384  # vectors read at a time
 _RANGES = 32  # terms read by one statement
+# Memories of a scope that is read whole: most of a statement is planning, so all its rows cost what ten of them do.
+WHOLE = 1000
 
 _META = "SELECT key, value FROM meta"
 _SCOPES = "SELECT collection, user_id, first_row, size, scope FROM scopes ORDER BY scope"
@@ -34,6 +36,7 @@ _REPLACED = """
 _VECTORS = "SELECT row, vector FROM vectors WHERE row BETWEEN $first AND $last"
 _CANDIDATES = "SELECT row FROM memories WHERE row BETWEEN $first AND $last"
 _TERMS = "SELECT term, first, df FROM terms WHERE scope = $scope AND list_contains($terms, term) ORDER BY first"
+_ALL_TERMS = "SELECT term, first, df FROM terms WHERE scope = $scope ORDER BY first"
 _POSTINGS = "SELECT row, score FROM postings"  # + ranges of rowid, which DuckDB finds without a scan
 _MENTIONS = "SELECT row, entity FROM mentions WHERE row BETWEEN $first AND $last"
 _ENTITIES = "SELECT entity, name, df FROM entities WHERE scope = $scope ORDER BY entity"
@@ -48,6 +51,7 @@ _COLUMNS = (
 _TIMES = ("observed_at", "valid_from", "valid_until")
 # A row's number is its place in the table, and that is what DuckDB finds without a scan.
 _MEMORIES = f"SELECT {', '.join(_COLUMNS)} FROM memories WHERE rowid IN (SELECT unnest($rows)) ORDER BY row"
+_ALL_MEMORIES = f"SELECT {', '.join(_COLUMNS)} FROM memories WHERE row BETWEEN $first AND $last ORDER BY row"
 
 # Each filter's condition; its value is bound under the same name.
 _CONDITIONS = {
@@ -164,8 +168,12 @@ class DuckDBBackend:
         if (at := self._scopes.get(scope)) is None or not ids:
             return {}
         known = self._ids(at)
-        rows = [at.first + row for row in (known.row(i) for i in ids) if row >= 0]
-        found = self._run(_MEMORIES, {"rows": rows}).fetchall()
+        rows = sorted({row for row in map(known.row, ids) if row >= 0})
+        if at.size <= WHOLE:
+            held = self._cache.get((at.number, "memories"), lambda: self._load_memories(at))
+            found = [held.values[row] for row in rows]
+        else:
+            found = self._run(_MEMORIES, {"rows": [at.first + row for row in rows]}).fetchall()
         return {values[0]: _memory(scope, values) for values in found}
 
     def history(self, scope: Scope, ids: Sequence[str]) -> dict[str, list[Memory]]:
@@ -205,6 +213,10 @@ class DuckDBBackend:
             replaced.setdefault(newer, []).append(older)
         return Ids(np.asarray(self._run(_IDS, at.bounds).fetchnumpy()["memory_id"], dtype=object), replaced)
 
+    def _load_memories(self, at: _Range) -> Rows:
+        values = self._run(_ALL_MEMORIES, at.bounds).fetchall()
+        return Rows(values, sum(len(v[_COLUMNS.index("text")]) for v in values))
+
     def _vectors(self, at: _Range) -> ScopeVectors:
         return self._cache.get((at.number, "vectors"), lambda: self._load_vectors(at))
 
@@ -223,6 +235,9 @@ class DuckDBBackend:
         return sums
 
     def _postings(self, at: _Range, terms: Sequence[str]) -> dict[str, Postings]:
+        if at.size <= WHOLE:
+            words: Vocabulary = self._cache.get((at.number, "words"), lambda: self._load_words(at))
+            return {t: words.postings[t] for t in terms if t in words.postings}
         held = {t: self._cache.peek((at.number, "term", t)) for t in terms}
         missing = [t for t, postings in held.items() if postings is None]
         if missing:
@@ -234,6 +249,17 @@ class DuckDBBackend:
                 self._cache.put((at.number, "term", term), postings)
             held |= loaded
         return held
+
+    def _load_words(self, at: _Range) -> Vocabulary:
+        terms = self._run(_ALL_TERMS, {"scope": at.number}).fetchall()
+        if not terms:
+            return Vocabulary({})
+        first, end = terms[0][1], terms[-1][1] + terms[-1][2]  # a scope's postings lie together, in order of its terms
+        found = self._run(f"{_POSTINGS} WHERE rowid BETWEEN $a AND $b", {"a": first, "b": end - 1}).fetchnumpy()
+        rows, scores = np.asarray(found["row"]) - np.int32(at.first), np.asarray(found["score"])
+        return Vocabulary(
+            {t: Postings(rows[a - first : a - first + df], scores[a - first : a - first + df]) for t, a, df in terms}
+        )
 
     def _load_postings(self, at: _Range, terms: list[tuple[str, int, int]]) -> dict[str, Postings]:
         """Reads (term, first, df), ascending by first, in one statement: the postings come in that order too."""

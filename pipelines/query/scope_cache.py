@@ -128,6 +128,31 @@ class Postings:
 
 
 @dataclass(frozen=True)
+class Vocabulary:
+    """Every term of a scope and its postings."""
+
+    postings: dict[str, Postings]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return sum(p.nbytes for p in self.postings.values())
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A scope's memories by local row, as they were read, and how many characters their texts have."""
+
+    values: list[tuple[Any, ...]]
+    characters: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held: about 1,500 for a memory beside its text."""
+        return 1500 * len(self.values) + 2 * self.characters
+
+
+@dataclass(frozen=True)
 class Flags:
     """Which local rows are candidates, shape (memories,) bool."""
 

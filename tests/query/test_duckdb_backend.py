@@ -208,3 +208,17 @@ def test_no_search_of_one_user_depends_on_another(tmp_path_factory, made, query)
         together = ask(both, query, scope=Scope("notes", user))
         assert alone.ids == together.ids and alone.words.tolist() == together.words.tolist()
         assert alone.vector == pytest.approx(together.vector, abs=1e-6)
+
+
+def test_a_scope_read_whole_answers_as_one_read_piece_by_piece(backend, monkeypatch):
+    whole = [ask(backend, q, Filters(history=True)) for q in ("launch honey", "bees", "nothing of the kind")]
+    texts, chains = backend.memories(ANA, ["m5", "m1", "m9", "m1"]), backend.history(ANA, ["m3"])
+    monkeypatch.setattr("pipelines.query.duckdb_backend.WHOLE", 0)
+    pieces = DuckDBBackend(backend.path)
+    for before, question in zip(whole, ("launch honey", "bees", "nothing of the kind"), strict=True):
+        now = ask(pieces, question, Filters(history=True))
+        assert now.ids == before.ids and now.words.tolist() == before.words.tolist()
+        assert now.words_moments == before.words_moments
+    assert list(pieces.memories(ANA, ["m5", "m1", "m9", "m1"]).items()) == list(texts.items()) and len(texts) == 2
+    assert pieces.history(ANA, ["m3"]) == chains and [m.memory_id for m in chains["m3"]] == ["m2", "m1"]
+    pieces.close()
