@@ -5,11 +5,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from eval.asked import Asked, asked_of_golden
 from eval.golden import load_golden
 from eval.golden_run import GateRun, Searcher, run_golden
 from pipelines.build import make_plan, run_without_dagster, summary
 from pipelines.errors import PalimpsestError
-from pipelines.store.builds import published
+from pipelines.store.builds import Build, published
 from pipelines.store.files import write_bytes
 from pipelines.store.home import Home
 
@@ -54,10 +55,7 @@ def run_golden_suite(
     Raises:
         PalimpsestError: the questions cannot be judged on this build.
     """
-    build = published(home)
-    assert build is not None
-    name = path.stem
-    user = build.manifest["settings"]["collections"][name].get("user_id") or ""
+    build, name, user = _asked_of(home, path)
     questions = load_golden(path) or []
     run = run_golden(
         reader, questions, build.tables(JUDGED), name, user, strategy=strategy, budget_tokens=budget_tokens,
@@ -81,6 +79,22 @@ def run_golden_suite(
         "by_type": _by_type(run),
         "latency_ms": {p: round(v, 3) for p, v in run.latency_ms.items()},
     }
+
+
+def ask_golden(reader: Searcher, home: Home, path: Path, strategy: str, budget_tokens: int) -> list[Asked]:
+    """Asks the answerable questions again and returns what a judge of contexts needs of each."""
+    build, name, user = _asked_of(home, path)
+    return asked_of_golden(
+        reader, load_golden(path) or [], build.tables(JUDGED), name, user, strategy=strategy,
+        budget_tokens=budget_tokens,
+    )  # fmt: skip
+
+
+def _asked_of(home: Home, path: Path) -> tuple[Build, str, str]:
+    """Returns the published build, the collection, and whose questions those are that name no user."""
+    build = published(home)
+    assert build is not None
+    return build, path.stem, build.manifest["settings"]["collections"][path.stem].get("user_id") or ""
 
 
 def _by_type(run: GateRun) -> dict[str, dict[str, float]]:

@@ -9,13 +9,8 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from eval.golden import Question, resolve
-from eval.golden_run import BUDGET_TOKENS, DEPTH, Searcher
+from eval.golden_run import DEPTH
 from eval.metrics import MetricError, evaluate
-from pipelines.query.types import Scope
-from pipelines.store.tables import empty
-
-__all__ = ["CrossCheck", "ask_again", "crosscheck"]
 
 
 @dataclass(frozen=True)
@@ -71,23 +66,13 @@ def crosscheck(
     )  # fmt: skip
 
 
-def ask_again(
-    reader: Searcher, questions: Sequence[Question], tables: Mapping, collection: str, default_user: str,
-    *, strategy: str = "auto", depth: int = DEPTH,
-) -> tuple[dict[str, list[str]], dict[str, list[str]]]:  # fmt: skip
-    """Returns the rankings of the answerable golden questions and what they need, both by name of the need."""
-    judged = resolve(questions, {"versions": empty("versions"), **tables}, collection, default_user)
-    ranked, relevant = {}, {}
-    for item in judged:
-        q = item.question
-        if not q.answerable:
-            continue
-        asked = {"as_of": q.as_of} if q.as_of else {}
-        filters = {"k": depth, "strategy": strategy, "budget_tokens": BUDGET_TOKENS} | asked
-        found = reader.search(q.question, Scope(collection, item.user_id), **filters)
-        ranked[q.id] = item.collapse(str(m.memory_id) for m in found.memories)
-        relevant[q.id] = sorted(item.qrels())
-    return ranked, relevant
+def crosscheck_text(check: CrossCheck) -> str:
+    """Returns both means for people."""
+    told = ", ".join(f"{m} {check.ragas[m]:.4f} (ours {check.ours[m]:.4f})" for m in check.ragas)
+    return (
+        f"RAGAS by ids, {check.queries} queries, {check.empty} without a result: {told};"
+        f" largest difference of a query {check.largest_difference:.1e}"
+    )
 
 
 def _means(values: Mapping[str, Mapping[str, float]]) -> dict[str, float]:

@@ -9,7 +9,7 @@ import re
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
@@ -41,15 +41,17 @@ class StandIn:
         truth: (older, newer) -> label; a pair that is not there is answered NONE.
         accuracy: the share of pairs, drawn by their text, that are answered as `truth` says.
         fault_share: the share of requests that meet a fault, drawn by pair and attempt.
+        reply: what is said to a prompt that is no pair's, where one is given; it is then counted as (prompt, "").
         seen: its own count.
     """
 
     def __init__(
         self, truth: Mapping[tuple[str, str], str], accuracy: float = 1.0, fault_share: float = 0.0,
         faults: tuple[str, ...] = FAULTS, slow_s: float = 2.0, delay_s: float = 0.0,
+        reply: Callable[[str], str] | None = None,
     ):  # fmt: skip
         self.truth, self.accuracy, self.fault_share, self.faults = dict(truth), accuracy, fault_share, faults
-        self.slow_s, self.delay_s = slow_s, delay_s
+        self.slow_s, self.delay_s, self.reply = slow_s, delay_s, reply
         self.seen = Seen()
         self.lock = threading.Lock()
         self.closing = threading.Event()
@@ -91,7 +93,7 @@ class StandIn:
         body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
         messages = json.loads(body)["messages"]
         prompt = messages[-1]["content"]
-        older, newer = (_field(prompt, name) for name in ("older", "newer"))
+        older, newer = (prompt, "") if self.reply else (_field(prompt, "older"), _field(prompt, "newer"))
         with self.lock:
             self.seen.requests += 1
             self.seen.pairs[older, newer] += 1
@@ -111,9 +113,10 @@ class StandIn:
             self.closing.wait(self.slow_s)
             handler.close_connection = True
             return
-        said = (
-            "I would rather talk about soup." if fault == "garbage" else _said(self.label(older, newer), older, newer)
-        )
+        if fault == "garbage":
+            said = "I would rather talk about soup."
+        else:
+            said = self.reply(prompt) if self.reply else _said(self.label(older, newer), older, newer)
         tokens = sum(len(m["content"].split()) for m in messages), len(said.split())
         told = {
             "id": "x", "object": "chat.completion", "created": 0, "model": "stand-in",

@@ -4,14 +4,15 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from eval.ablation import run_ablation
+from eval.asked import Asked, asked_of_suite
 from eval.bench_neo4j import served
 from eval.golden_run import BUDGET_TOKENS
-from eval.golden_suite import golden_home, is_golden, run_golden_suite
+from eval.golden_suite import ask_golden, golden_home, is_golden, run_golden_suite
 from eval.loaders import as_suite
 from eval.suites import load_suite, materialise, run_suite, suite_digest
 from pipelines.build import make_plan, run_without_dagster, summary
@@ -26,7 +27,15 @@ from pipelines.store.home import Home
 from pipelines.store.ids import content_id
 
 _KEPT_HOMES = 40
-__all__ = ["BUDGET_TOKENS", "ablate", "cache_folder", "measure", "suite_home", "text"]
+__all__ = ["BUDGET_TOKENS", "RagasWanted", "ablate", "cache_folder", "measure", "suite_home", "text"]
+
+
+@dataclass(frozen=True)
+class RagasWanted:
+    """How RAGAS is to judge: by ids always, by the model of PALIMPSEST_LM so many questions for at most so much."""
+
+    questions: int
+    max_cost: float | None = None
 
 
 def cache_folder() -> Path:
@@ -73,16 +82,39 @@ def _forget_old(cache: Path) -> None:
 
 def measure(
     folder: Path, extra: Path | None, strategy: str, budget_tokens: int, per_query: Path | None,
-    backend: str = "duckdb",
+    backend: str = "duckdb", ragas: RagasWanted | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Returns the figures of a strategy on a suite, as `suite --json` prints them.
+    """Returns the figures of a strategy on a suite, as `suite --json` prints them, with RAGAS's beside them on demand.
 
     With `backend` neo4j the suite's home is loaded into the server and dropped from it afterwards.
     """
-    prepared = _prepare(folder, extra)
+    prepared, asked = _prepare(folder, extra), []
     with served(prepared.home, backend), open_home(prepared.home.path, backend) as reader:
         figures = prepared.run(reader, strategy, budget_tokens, per_query)
-    return figures | {"strategy": strategy, "build": prepared.built}
+        if ragas is not None:
+            asked = prepared.ask(reader, strategy, budget_tokens)
+    told = {"ragas": _by_ragas(prepared.home, asked, ragas)} if ragas is not None else {}
+    return figures | {"strategy": strategy, "build": prepared.built} | told
+
+
+def _by_ragas(home: Home, asked: list[Asked], wanted: RagasWanted) -> dict[str, Any]:
+    """Returns what RAGAS says: `ids`, and where a model is named `lm`; `text` tells both to people."""
+    from eval.ragas_check import crosscheck, crosscheck_text
+
+    ids = crosscheck({a.query_id: a.ranked for a in asked}, {a.query_id: a.relevant for a in asked})
+    told: dict[str, Any] = {"ids": asdict(ids), "text": crosscheck_text(ids)}
+    if os.environ.get("PALIMPSEST_LM"):
+        from eval.ragas_lm import judge_contexts, judged_text
+        from pipelines.labels.lm.ledger import Ledger
+        from pipelines.labels.lm.settings import lm_settings
+
+        ledger = Ledger(home.lm_ledger)
+        try:
+            judged = judge_contexts(asked, lm_settings(), ledger, wanted.max_cost, wanted.questions)
+        finally:
+            ledger.close()
+        told |= {"lm": asdict(judged), "text": f"{told['text']}\n{judged_text(judged)}"}
+    return told
 
 
 def ablate(
@@ -109,6 +141,7 @@ class _Prepared:
     home: Home
     built: dict[str, Any]
     run: Callable[[Any, str, int, Path | None], dict[str, Any]]
+    ask: Callable[[Any, str, int], list[Asked]]
 
 
 def _prepare(folder: Path, extra: Path | None) -> _Prepared:
@@ -117,11 +150,17 @@ def _prepare(folder: Path, extra: Path | None) -> _Prepared:
         if extra:
             raise PalimpsestError(f"--extra {extra}: a golden set is measured on its own collection; leave it out")
         golden, built = golden_home(folder, cache_folder())
-        return _Prepared(golden, built, lambda reader, s, b, out: run_golden_suite(reader, golden, folder, s, b, out))
+        return _Prepared(
+            golden, built, lambda reader, s, b, out: run_golden_suite(reader, golden, folder, s, b, out),
+            lambda reader, s, b: ask_golden(reader, golden, folder, s, b),
+        )  # fmt: skip
     folder = as_suite(folder, cache_folder().parent / "converted")
     suite = load_suite(folder, extra)
     home, built = suite_home(folder, extra)
-    return _Prepared(home, built, lambda reader, s, b, out: run_suite(reader, suite, s, b, out))
+    return _Prepared(
+        home, built, lambda reader, s, b, out: run_suite(reader, suite, s, b, out),
+        lambda reader, s, b: asked_of_suite(reader, suite, strategy=s, budget_tokens=b),
+    )  # fmt: skip
 
 
 def text(done: dict[str, Any]) -> str:
@@ -130,4 +169,5 @@ def text(done: dict[str, Any]) -> str:
     head = " ".join(f"{n:>13}" for n in [*names, "p95_ms"])
     values = [*(done["metrics"][n] for n in names), done["latency_ms"]["p95"]]
     row = f"{done['strategy']:10}" + " ".join(f"{v:13.4f}" for v in values)
-    return "\n".join([f"{done['suite']}: {done['queries']} queries", f"{'':10}{head}", row])
+    ragas = [done["ragas"]["text"]] if "ragas" in done else []
+    return "\n".join([f"{done['suite']}: {done['queries']} queries", f"{'':10}{head}", row, *ragas])

@@ -124,6 +124,11 @@ def verify(home_path: Path, as_json: bool, backend: str) -> None:
 @click.option("--budget", type=click.IntRange(50), default=1200, show_default=True, help="Tokens of packed context.")
 @click.option("--per-query", type=FOLDER, help="Write one JSON line for each query here.")
 @click.option("--ablation", is_flag=True, help="Measure the query path stage by stage.")
+@click.option("--ragas", is_flag=True, help="Cross-check with RAGAS, by ids; with PALIMPSEST_LM by the model too.")
+@click.option(
+    "--lm-questions", type=click.IntRange(1), default=50, show_default=True, help="Questions that the model judges."
+)
+@click.option("--max-cost", type=click.FloatRange(0), help="Money that the model may cost; the rest is left out.")
 def suite(
     home_path: Path,
     as_json: bool,
@@ -134,6 +139,9 @@ def suite(
     budget: int,
     per_query: Path | None,
     ablation: bool,
+    ragas: bool,
+    lm_questions: int,
+    max_cost: float | None,
 ) -> None:
     """Build a suite in a throw-away home, cached by content and code, and measure retrieval on it.
 
@@ -143,8 +151,13 @@ def suite(
     from eval import suite_runs
 
     out = Output(as_json)
+    if max_cost is not None and not ragas:
+        raise PalimpsestError(f"--max-cost {max_cost}: only --ragas asks a model; add it")
+    if ragas and ablation:
+        raise PalimpsestError("--ragas: judges one strategy, --ablation runs several; leave one of them out")
     if not ablation:
-        done = suite_runs.measure(folder, extra, strategy, budget, per_query, backend)
+        wanted = suite_runs.RagasWanted(lm_questions, max_cost) if ragas else None
+        done = suite_runs.measure(folder, extra, strategy, budget, per_query, backend, wanted)
         out.text(suite_runs.text(done))
         out.result(done)
         return
