@@ -6,12 +6,11 @@ import pytest
 
 from eval.notes import read_notes
 from pipelines.labels.lm.ledger import Ledger
-from tests.notebooks.test_notebooks import home, run  # noqa: F401 (a fixture)
 
 
 @pytest.mark.lm
-def test_the_notebook_tries_edits_compiles_and_saves_a_program_with_its_score_card(home, monkeypatch, tmp_path):  # noqa: F811
-    done = run("2_tune_relation_labels", home, monkeypatch, PAIRS=48, HELD_OUT=16, SAVE_TO=str(tmp_path))
+def test_the_notebook_tries_edits_compiles_and_saves_a_program_with_its_score_card(home, ran, tmp_path):
+    done = ran("2_tune_relation_labels", SAVE_TO=str(tmp_path))
     (path,) = tmp_path.glob("*.json")
     saved = json.loads(path.read_text())
     assert saved["card"]["pairs"] == 16 and 0 < saved["card"]["macro_f1"] <= 1

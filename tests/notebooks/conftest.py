@@ -1,0 +1,85 @@
+"""A small home for the notebooks, and each of them run on it once, in its own folder, as nbmake runs them."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbmake.nb_run import NotebookRun
+
+from eval.judge import judge_staged
+from pipelines.build import drop_unwanted, index_build, make_plan, partition, publish_build
+from pipelines.stages import STAGES, run_stage
+from pipelines.store.home import Home
+
+ROOT = Path(__file__).resolve().parents[2]
+TURN = {
+    "session_id": "mira-2026-07-01", "user_id": "mira", "speaker": "Mira", "timestamp": "2026-07-01T09:00:00Z",
+    "text": "The bakery opens at seven in July.",
+}  # fmt: skip
+# What a person would set in the cell of parameters.
+PARAMETERS: dict[str, dict[str, object]] = {
+    "1_explore_build": {"NODES": 12},
+    "2_tune_relation_labels": {"PAIRS": 48, "HELD_OUT": 16},
+    "5_memory_health": {"LIMITS": {"undated_share": 0.5}},
+}
+
+
+def build_and_judge(home: Home, corpus: Path) -> None:
+    """What `palimpsest build` does, without Dagster and without asking the gate's leave."""
+    plan = make_plan(home, [corpus])
+    home.create()
+    home.remember_sources(plan.collections)
+    drop_unwanted(home, plan)
+    for name in plan.changed:
+        for stage in STAGES:
+            run_stage(partition(home, name, plan.collections[name]), stage)
+    index_build(home)
+    judge_staged(home)
+    publish_build(home)
+
+
+@pytest.fixture(scope="session")
+def home(tmp_path_factory, shared_vectors) -> Home:
+    """The demo's diary, built twice: the second time one of its users wrote one thing more."""
+    base = tmp_path_factory.mktemp("notebooks")
+    corpus = base / "corpus"
+    shutil.copytree(ROOT / "data/corpora/diary", corpus / "diary")
+    home = Home(base / "home", shared_vectors)
+    build_and_judge(home, corpus)
+    with (corpus / "diary/mira/2026-06.jsonl").open("a", encoding="utf-8") as f:
+        f.write(json.dumps(TURN) + "\n")
+    build_and_judge(home, corpus)
+    return home
+
+
+@pytest.fixture(scope="session")
+def ran(home, tmp_path_factory) -> Callable[[str], nbformat.NotebookNode]:
+    """Returns a notebook after its run; most of a run is the start of a kernel, so no test asks for a second one."""
+    done: dict[str, nbformat.NotebookNode] = {}
+
+    def run(name: str, **more: object) -> nbformat.NotebookNode:
+        if name not in done:
+            done[name] = _run(name, home, PARAMETERS.get(name, {}) | more)
+        return done[name]
+
+    return run
+
+
+def _run(name: str, home: Home, parameters: dict[str, object]) -> nbformat.NotebookNode:
+    path = ROOT / "notebooks" / f"{name}.ipynb"
+    notebook = nbformat.read(path, as_version=4)
+    cell = next(c for c in notebook.cells if "parameters" in c.metadata.get("tags", []))
+    cell.source += "\n" + "\n".join(f"{k} = {v!r}" for k, v in parameters.items())
+    aside = path.with_name(f".{name}.tmp.ipynb")
+    nbformat.write(notebook, aside)
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("PALIMPSEST_HOME", str(home.path))
+            run = NotebookRun(aside, default_timeout=120).execute()
+    finally:
+        aside.unlink()
+    assert run.error is None, run.error
+    return run.nb
