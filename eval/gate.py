@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from eval.baseline import Baseline
+from eval.by_type import by_type
 from eval.golden_run import RETIRED, SIGNALS, STALE, GateRun, Hit
 from eval.invariants import Violation
 from eval.metrics import MetricError, percentiles
@@ -43,7 +44,9 @@ class Broken:
 class Decision:
     """The gate's answer for one collection. `unjudged` may be published, with a warning; `failed` may not.
 
-    `run` is what was judged, for keeping with the build; it is not part of the JSON.
+    `types` holds the gated metrics by type of question, `types_before` the baseline's on the questions in both,
+    `against` who accepted the baseline, when, why and of which build. `run` is what was judged, for keeping with the
+    build; it is not part of the JSON.
     """
 
     collection: str
@@ -55,6 +58,9 @@ class Decision:
     means: Mapping[str, float] = field(default_factory=dict)
     latency_ms: Mapping[str, float] = field(default_factory=dict)
     broken: tuple[Broken, ...] = ()
+    types: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    types_before: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    against: Mapping[str, str] = field(default_factory=dict)
     queries: int = 0
     unanswerable: Mapping[str, float] = field(default_factory=dict)
     quality: Mapping[str, float] = field(default_factory=dict)
@@ -81,7 +87,8 @@ class Decision:
             STALE: None if self.stale is None else {"old": self.stale[0], "new": self.stale[1]},
             "quality": dict(self.quality), "latency_ms": dict(self.latency_ms),
             "steps_ms": {step: dict(told) for step, told in self.steps_ms.items()},
-            "broken": [asdict(b) for b in self.broken],
+            "broken": [asdict(b) for b in self.broken], "baseline": dict(self.against),
+            "by_type": {k: {"new": dict(v), "old": dict(self.types_before.get(k, {}))} for k, v in self.types.items()},
             "unanswerable": {"questions": len(self.unanswerable), "answered": sum(self.unanswerable.values())},
         }  # fmt: skip
 
@@ -185,6 +192,7 @@ def decide(
         if not run.errors:
             reasons.append(str(e))
     else:
+        told["types"] = by_type(run.per_query, run.types, [m for m in (*GATED, STALE) if m in told["means"]])
         reasons += _unusable(run)
         reasons += _latency(run, budget_ms, team_ms, warnings)
         if baseline is None:
@@ -259,7 +267,12 @@ def _compare(
     old, new = (math.fsum(side[q][STALE] for q in shared) / len(shared) for side in (baseline.per_query, run.per_query))
     if new > old + _EPSILON:
         reasons.append(f"{STALE} rose from {old:.3f} to {new:.3f}: outdated memories are among the results")
-    return {"metrics": metrics, "stale": (old, new), "broken": _broken(run, baseline, shared)}
+    types_before = by_type({q: baseline.per_query[q] for q in shared}, run.types, (*GATED, STALE))
+    against = {name: getattr(baseline, name) for name in ("build_id", "commit", "accepted_by", "accepted_at", "why")}
+    return {
+        "metrics": metrics, "stale": (old, new), "broken": _broken(run, baseline, shared), "types_before": types_before,
+        "against": against,
+    }  # fmt: skip
 
 
 def _broken(run: GateRun, baseline: Baseline, shared: Sequence[str]) -> tuple[Broken, ...]:

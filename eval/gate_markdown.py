@@ -19,6 +19,10 @@ def decision_markdown(decision: "Decision", shown: int) -> str:
         lines.append("")
     if decision.means:
         lines += [*_metrics(decision), ""]
+    if decision.types:
+        lines += [*_types(decision), ""]
+    if decision.against:
+        lines += [_against(decision), ""]
     if decision.latency_ms:
         told = ", ".join(f"{name} {value:.1f} ms" for name, value in decision.latency_ms.items())
         lines += [f"{decision.queries} questions judged; latency {told}.", ""]
@@ -54,6 +58,25 @@ def _metrics(decision: "Decision") -> list[str]:
     told = {*decision.metrics, *(("stale@5",) if decision.stale is not None else ())}
     lines += [f"| {name} | | {value:.3f} | | | |" for name, value in decision.means.items() if name not in told]
     return lines
+
+
+def _types(decision: "Decision") -> list[str]:
+    """Returns a row for each type of question; `was → is` where the baseline knows it."""
+    names = list(next(iter(decision.types.values())))[1:]
+    lines = [f"| type | questions | {' | '.join(names)} |", f"|---|---|{'---|' * len(names)}"]
+    for kind, now in decision.types.items():
+        before = decision.types_before.get(kind, {})
+        cells = (f"{before[m]:.3f} → {now[m]:.3f}" if m in before else f"{now[m]:.3f}" for m in names)
+        lines.append(f"| {_plain(kind)} | {now['queries']:.0f} | {' | '.join(cells)} |")
+    return lines
+
+
+def _against(decision: "Decision") -> str:
+    a = {k: _plain(v) for k, v in decision.against.items()}
+    return (
+        f"Baseline: build {a['build_id'] or '?'} at commit {a['commit'] or '?'}, accepted by"
+        f" {a['accepted_by'] or 'unknown'} on {a['accepted_at'] or 'an unknown day'}: {a['why'] or 'no reason given'}"
+    )
 
 
 def _broken(decision: "Decision", shown: int) -> list[str]:

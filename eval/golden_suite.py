@@ -1,13 +1,13 @@
 """A golden set measured as a suite: its collection built in a throw-away home, its questions asked by any strategy."""
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from eval.asked import Asked, asked_of_golden
+from eval.by_type import by_type
 from eval.golden import load_golden
-from eval.golden_run import GateRun, Searcher, run_golden
+from eval.golden_run import Searcher, run_golden
 from pipelines.build import make_plan, run_without_dagster, summary
 from pipelines.errors import PalimpsestError
 from pipelines.store.builds import Build, published
@@ -76,7 +76,7 @@ def run_golden_suite(
         "budget_tokens": budget_tokens,
         "metrics": run.scores.mean,
         "quality": run.quality,
-        "by_type": _by_type(run),
+        "by_type": by_type(run.per_query, run.types),
         "latency_ms": {p: round(v, 3) for p, v in run.latency_ms.items()},
     }
 
@@ -95,13 +95,3 @@ def _asked_of(home: Home, path: Path) -> tuple[Build, str, str]:
     build = published(home)
     assert build is not None
     return build, path.stem, build.manifest["settings"]["collections"][path.stem].get("user_id") or ""
-
-
-def _by_type(run: GateRun) -> dict[str, dict[str, float]]:
-    groups: dict[str, list[Mapping[str, float]]] = {}
-    for q, values in run.per_query.items():
-        groups.setdefault(run.types[q], []).append(values)
-    return {
-        kind: {"queries": len(rows), **{m: round(sum(r[m] for r in rows) / len(rows), 6) for m in rows[0]}}
-        for kind, rows in sorted(groups.items())
-    }

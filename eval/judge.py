@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from eval.baseline import accept_baseline, baseline_path, current_commit, load_baseline
+from eval.baseline import Baseline, accept_baseline, baseline_path, current_commit, load_baseline
 from eval.compare import compare, compare_text
 from eval.gate import Decision, GateSummary, combine, decide
 from eval.golden import golden_path, load_golden
@@ -70,15 +70,33 @@ def run_build(build: Build, collection: str, tables: dict[str, pl.DataFrame]) ->
 def judge_build(
     home: Home, build: Build, baseline_file: Path | None = None, violations: list[Violation] | None = None
 ) -> GateSummary:
-    """Returns the gate's answer for every collection of a build."""
+    """Returns the gate's answer for every collection of a build.
+
+    Raises:
+        PalimpsestError: the baseline file is not there, is none, or is of a collection that the build does not have.
+    """
+    named = _named_baseline(baseline_file, build)
     found = find_violations(home, build) if violations is None else violations
     tables = build.tables(JUDGED)
     decisions = []
     for name in build.collections:
         run, has_golden = run_build(build, name, tables)
-        baseline = load_baseline(baseline_file or baseline_path(data_folder(), name)) if has_golden else None
+        committed = baseline_path(data_folder(), name)
+        baseline = (named.get(name) or load_baseline(committed)) if has_golden else None
         decisions.append(_with_health(home, build, decide(run, baseline, has_golden, found)))
     return combine(decisions)
+
+
+def _named_baseline(path: Path | None, build: Build) -> dict[str, Baseline]:
+    """Returns the baseline of a file by its collection; other collections are judged by the committed ones."""
+    if path is None:
+        return {}
+    if (baseline := load_baseline(path)) is None:
+        raise PalimpsestError(f"--baseline {path}: no such file; name one that `palimpsest baseline accept` wrote")
+    if baseline.collection not in build.collections:
+        has = ", ".join(build.collections)
+        raise PalimpsestError(f"--baseline {path}: of collection {baseline.collection!r}, the build has {has}")
+    return {baseline.collection: baseline}
 
 
 def _with_health(home: Home, build: Build, decision: Decision) -> Decision:

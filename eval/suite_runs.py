@@ -11,6 +11,7 @@ from typing import Any
 from eval.ablation import run_ablation
 from eval.asked import Asked, asked_of_suite
 from eval.bench_neo4j import served
+from eval.by_type import types_text
 from eval.golden_run import BUDGET_TOKENS
 from eval.golden_suite import ask_golden, golden_home, is_golden, run_golden_suite
 from eval.loaders import as_suite
@@ -169,5 +170,6 @@ def text(done: dict[str, Any]) -> str:
     head = " ".join(f"{n:>13}" for n in [*names, "p95_ms"])
     values = [*(done["metrics"][n] for n in names), done["latency_ms"]["p95"]]
     row = f"{done['strategy']:10}" + " ".join(f"{v:13.4f}" for v in values)
+    types = types_text(done["by_type"], names) if done["by_type"] else []
     ragas = [done["ragas"]["text"]] if "ragas" in done else []
-    return "\n".join([f"{done['suite']}: {done['queries']} queries", f"{'':10}{head}", row, *ragas])
+    return "\n".join([f"{done['suite']}: {done['queries']} queries", f"{'':10}{head}", row, *types, *ragas])

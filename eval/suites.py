@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from eval.by_type import by_type
 from eval.golden_run import BUDGET_TOKENS, DEPTH, Searcher
 from eval.metrics import MEASURES, MetricError, evaluate, percentiles
 from eval.rows import json_rows, row_text
@@ -208,7 +209,7 @@ def run_suite(
         "strategy": strategy,
         "budget_tokens": budget_tokens,
         "metrics": mean,
-        "by_type": _by_type(queries, per_query),
+        "by_type": by_type(per_query, {q.query_id: q.type for q in queries}),
         "latency_ms": {p: round(v, 3) for p, v in percentiles(list(found.took_ms.values())).items()},
         "build": dict(build or {}),
     }
@@ -249,17 +250,6 @@ def _search_all(
         if progress is not None:
             progress(done, len(queries))
     return measured
-
-
-def _by_type(queries: Sequence[Query], per_query: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
-    groups: dict[str, list[Mapping[str, float]]] = {}
-    for query in queries:
-        if query.type is not None:
-            groups.setdefault(query.type, []).append(per_query[query.query_id])
-    return {
-        kind: {"queries": len(rows), **{m: round(sum(r[m] for r in rows) / len(rows), 6) for m in rows[0]}}
-        for kind, rows in sorted(groups.items())
-    }
 
 
 def _scope(row: Mapping[str, Any], where: str) -> str | None:

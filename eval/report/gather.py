@@ -5,6 +5,7 @@ from typing import Any
 
 import polars as pl
 
+from eval.by_type import by_type
 from eval.gate import Decision, GateSummary
 from eval.golden import Question, golden_path, load_golden
 from eval.golden_run import GateRun
@@ -85,7 +86,7 @@ def _collection(
         "queries": decision.queries,
         "smallest_loss": decision.smallest_loss,
         "headlines": headlines(name, now, history),
-        "types": by_type(run),
+        "types": types_of(run),
         "latency": latency(run),
         "confusion": confusion(labelled) if labelled else None,
         "calibration": calibration(labelled),
@@ -116,16 +117,10 @@ def headlines(
     return cards
 
 
-def by_type(run: GateRun) -> list[dict[str, Any]]:
+def types_of(run: GateRun) -> list[dict[str, Any]]:
     """Returns the means of R@5, recall after packing and nDCG@10 for each type of question, by name."""
-    groups: dict[str, list[Mapping[str, float]]] = {}
-    for question_id, values in run.per_query.items():
-        groups.setdefault(run.types.get(question_id, ""), []).append(values)
-    names = ("R@5", "packed_recall", "nDCG@10")
-    return [
-        {"type": kind, "queries": len(rows), **{m: sum(r[m] for r in rows) / len(rows) for m in names}}
-        for kind, rows in sorted(groups.items())
-    ]
+    told = by_type(run.per_query, run.types, ("R@5", "packed_recall", "nDCG@10"))
+    return [{"type": kind, **values} for kind, values in told.items()]
 
 
 def latency(run: GateRun) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from pipelines.store.home import Home
 
 @click.command()
 @common
-@click.option("--baseline", "baseline_file", type=FOLDER, help="Compare with this baseline instead of data/baselines.")
+@click.option("--baseline", "baseline_file", type=FOLDER, help="Judge the collection of this baseline by it.")
 @click.option("--markdown", "markdown_file", type=FOLDER, help="Write the verdict for a pull request here.")
 @click.option("--report", "report_file", type=FOLDER, help="Write the report, one HTML page, here.")
 @click.option("--labels", is_flag=True, help="Judge the labeler instead, on the golden pairs kept for it.")

@@ -7,6 +7,7 @@ import pytest
 from eval.baseline import accept_baseline, current_user, load_baseline
 from eval.gate import combine, decide
 from eval.golden_run import GateRun, Hit
+from eval.judge import accept_home, judge_home
 from eval.violations import Violation
 from pipelines.errors import PalimpsestError
 
@@ -67,6 +68,18 @@ def test_a_loss_within_the_noise_passes_but_its_queries_are_named(baseline):
 def test_each_gated_metric_closes_the_gate_alone(baseline, metric):
     got = decide(gate_run([FULL | {metric: 0.0}] * 10 + [FULL] * 90), baseline, True)
     assert [r.split(" ")[0] for r in got.reasons] == [metric]
+
+
+def test_each_type_of_question_is_told_as_it_was_and_as_it_is_and_who_accepted_what_it_was(baseline):
+    types = {f"q{i:03}": "dates" if i < 10 else "names" for i in range(100)}
+    got = decide(gate_run([LOST] * 6 + [FULL] * 94, types=types), baseline, True)
+    told = got.to_json()["by_type"]
+    assert told["dates"]["new"]["R@5"] == pytest.approx(0.4) and told["dates"]["old"]["R@5"] == 1.0
+    assert told["names"]["new"] == {"queries": 90, "R@5": 1.0, "nDCG@10": 1.0, "packed_recall": 1.0, "stale@5": 0.0}
+    markdown = got.markdown()
+    assert "| dates | 10 | 1.000 → 0.400 | 1.000 → 0.400 | 1.000 → 0.400 | 0.000 → 0.000 |" in markdown
+    assert "Baseline: build 000001 at commit c1, accepted by Ana on 2026-01-02T00:00:00+00:00: first" in markdown
+    assert got.to_json()["baseline"]["why"] == "first"
 
 
 def test_any_rise_of_stale_results_fails(baseline):
@@ -244,3 +257,16 @@ def test_a_damaged_baseline_is_an_error_that_names_the_fix(tmp_path, content):
 
 def test_someone_is_always_named():
     assert current_user()
+
+
+def test_a_named_baseline_judges_its_own_collection_and_must_be_there(judged_home, tmp_path):
+    (accepted,) = accept_home(judged_home, "as it is")
+    aside = accepted.rename(tmp_path / "mine.json")
+    assert judge_home(judged_home).status == "failed", "none is committed"
+    got = judge_home(judged_home, aside)
+    assert (got.status, got.decisions[0].against["why"]) == ("passed", "as it is")
+    with pytest.raises(PalimpsestError, match="no such file"):
+        judge_home(judged_home, tmp_path / "nowhere.json")
+    aside.write_text(aside.read_text().replace('"collection": "chats"', '"collection": "other"'))
+    with pytest.raises(PalimpsestError, match="of collection 'other', the build has chats"):
+        judge_home(judged_home, aside)
