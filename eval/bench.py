@@ -3,7 +3,6 @@
 import argparse
 import json
 import os
-import platform
 import resource
 import statistics
 import subprocess
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from eval.bench_neo4j import served_synthetic
+from eval.machine import machine
 from eval.synthetic import COLLECTION, Kind, SyntheticBuild, synthetic_build
 from pipelines.errors import ComponentFailed, PalimpsestError
 from pipelines.query import Reader, Scope, open_home
@@ -41,8 +41,8 @@ def run_bench(
 
     `scoped` asks the largest of `users` users of Zipf size; `unscoped` a second home whose one user holds all. Each is
     three rounds of a hundred questions, none asked twice; a percentile is the median of the three rounds', and the
-    least and most of them are its noise. 1 and 8 clients are measured as well as the number asked for; a fresh process
-    that opens the home and asks its first question is cold, what follows is warm.
+    least and most of them are its noise. 1 and 8 clients are measured as well as the number asked for, warm and cold:
+    cold is a fresh process whose clients all ask their first question at once, and of those the slowest.
 
     Args:
         memories: in all.
@@ -69,7 +69,7 @@ def run_bench(
         workdir.mkdir(parents=True, exist_ok=True)
     report: dict[str, Any] = {
         "memories": memories, "users": users, "kind": kind, "strategy": strategy, "clients": clients,
-        "backend": backend, "machine": _machine(),
+        "backend": backend, "machine": machine(),
     }  # fmt: skip
     homes = {}
     with tempfile.TemporaryDirectory(prefix="palimpsest-bench-", dir=workdir) as folder:
@@ -83,6 +83,7 @@ def run_bench(
                 del build
                 homes[name] |= loaded | {"scope_memories": scope_size}
                 homes[name] |= _measured(home, strategy, clients, backend)
+                homes[name]["cold_ms"] = _cold(home, strategy, clients, backend, homes[name]["first_query_ms"])
     return report | _summary(memories, homes)
 
 
@@ -113,7 +114,7 @@ def bench_text(report: dict[str, Any]) -> str:
             low, high = at["spread_ms"]["p95"]
             lines.append(
                 f"{name:8}{count:>10}" + "".join(f"{at['steps_ms'][s]['p95']:8.1f}" for s in _steps(report))
-                + f"  rounds {low:.1f} to {high:.1f}"
+                + f"  rounds {low:.1f} to {high:.1f}, first {home['cold_ms'][count]:.0f}"
             )  # fmt: skip
     return "\n".join([*lines, f"peak memory of the querying process {report['rss_mib']:.0f} MiB"])
 
@@ -139,12 +140,20 @@ def _load(home: Path, build: SyntheticBuild) -> dict[str, Any]:
     return {"index_s": seconds, "index_parts_s": stats.parts_s, "disk_mib": stats.bytes / 2**20}
 
 
-def _measured(home: Path, strategy: str, clients: int, backend: str) -> dict[str, Any]:
+def _cold(home: Path, strategy: str, clients: int, backend: str, alone_ms: float) -> dict[str, float]:
+    """Returns the slowest first answer by number of clients, each number in a fresh process."""
+    counts = sorted({clients, *CLIENTS} - {1})
+    return {"1": alone_ms} | {
+        str(n): _measured(home, strategy, n, backend, "--first")["first_query_ms"] for n in counts
+    }
+
+
+def _measured(home: Path, strategy: str, clients: int, backend: str, *more: str) -> dict[str, Any]:
     """Runs `measure` in a fresh process, so that memory and first query are the reader's own."""
     root = str(Path(__file__).resolve().parents[1])
     env = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH")) if p)}
     command = [sys.executable, "-m", "eval.bench", str(home), "--strategy", strategy, "--clients", str(clients)]
-    command += ["--backend", backend]
+    command += ["--backend", backend, *more]
     done = subprocess.run(command, capture_output=True, text=True, env=env)  # noqa: S603
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
@@ -152,8 +161,13 @@ def _measured(home: Path, strategy: str, clients: int, backend: str) -> dict[str
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-def measure(home: Path, strategy: str, clients: int, backend: str = "duckdb") -> dict[str, Any]:
-    """Opens a home and asks it the questions that lie beside it; returns latencies by clients, first query, memory."""
+def measure(
+    home: Path, strategy: str, clients: int, backend: str = "duckdb", first_only: bool = False
+) -> dict[str, Any]:
+    """Opens a home and asks it the questions that lie beside it; returns latencies by clients, first query, memory.
+
+    With `first_only` every client asks one question, all at once, and the slowest is what is returned.
+    """
     from pipelines.query.embed import query_embedder
 
     user, queries = json.loads((home / "queries.json").read_text(encoding="utf-8"))
@@ -162,6 +176,10 @@ def measure(home: Path, strategy: str, clients: int, backend: str = "duckdb") ->
     reader = open_home(home, backend)
     query_embedder()
     opened_ms = (time.perf_counter() - started) * 1000
+    if first_only:
+        with ThreadPoolExecutor(clients) as pool:
+            took = pool.map(lambda text: _ask(reader, scope, strategy, text)[0], queries[:clients])
+            return {"first_query_ms": max(took)}
     first_ms, _ = _ask(reader, scope, strategy, queries[0])
     for text in queries[1:WARM_UP]:
         _ask(reader, scope, strategy, text)
@@ -243,20 +261,12 @@ def _rounded(value: Any) -> Any:
     return round(value, 3) if isinstance(value, float) else value
 
 
-def _machine() -> dict[str, Any]:
-    told = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
-    model = next(
-        (line.split(":", 1)[1].strip() for line in told if line.startswith("model name")), platform.processor()
-    )
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
-    return {"cpus": os.cpu_count(), "cpu": model, "python": platform.python_version(), "load_1min": load}
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="measures one home; run_bench starts it")
     parser.add_argument("home", type=Path)
     parser.add_argument("--strategy", default="hybrid")
     parser.add_argument("--clients", type=int, default=1)
     parser.add_argument("--backend", default="duckdb")
+    parser.add_argument("--first", action="store_true")
     told = parser.parse_args()
-    sys.stdout.write(json.dumps(measure(told.home, told.strategy, told.clients, told.backend)) + "\n")
+    sys.stdout.write(json.dumps(measure(told.home, told.strategy, told.clients, told.backend, told.first)) + "\n")

@@ -15,6 +15,7 @@ from eval.by_type import types_text
 from eval.golden_run import BUDGET_TOKENS
 from eval.golden_suite import ask_golden, golden_home, is_golden, run_golden_suite
 from eval.loaders import as_suite
+from eval.machine import machine
 from eval.suites import load_suite, materialise, run_suite, suite_digest
 from pipelines.build import make_plan, run_without_dagster, summary
 from pipelines.code import code_hash
@@ -95,7 +96,7 @@ def measure(
         if ragas is not None:
             asked = prepared.ask(reader, strategy, budget_tokens)
     told = {"ragas": _by_ragas(prepared.home, asked, ragas)} if ragas is not None else {}
-    return figures | {"strategy": strategy, "build": prepared.built} | told
+    return figures | {"strategy": strategy, "build": prepared.built, "machine": machine()} | told
 
 
 def _by_ragas(home: Home, asked: list[Asked], wanted: RagasWanted) -> dict[str, Any]:

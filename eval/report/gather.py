@@ -86,7 +86,8 @@ def _collection(
         "queries": decision.queries,
         "smallest_loss": decision.smallest_loss,
         "headlines": headlines(name, now, history),
-        "types": types_of(run),
+        "types": types_of(run, decision.types_before),
+        "against": decision.against,
         "latency": latency(run),
         "confusion": confusion(labelled) if labelled else None,
         "calibration": calibration(labelled),
@@ -117,10 +118,10 @@ def headlines(
     return cards
 
 
-def types_of(run: GateRun) -> list[dict[str, Any]]:
-    """Returns the means of R@5, recall after packing and nDCG@10 for each type of question, by name."""
+def types_of(run: GateRun, before: Mapping[str, Mapping[str, float]]) -> list[dict[str, Any]]:
+    """Returns the means of R@5, recall after packing and nDCG@10 for each type of question, and the baseline's."""
     told = by_type(run.per_query, run.types, ("R@5", "packed_recall", "nDCG@10"))
-    return [{"type": kind, **values} for kind, values in told.items()]
+    return [{"type": kind, "before": before.get(kind, {}), **values} for kind, values in told.items()]
 
 
 def latency(run: GateRun) -> list[dict[str, Any]]:

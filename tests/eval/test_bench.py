@@ -43,6 +43,7 @@ def test_a_bench_reports_what_was_asked_for(tmp_path, strategy, kind, clients, m
         assert 0 < latency["p50"] <= latency["p95"] <= latency["p99"]
     for home in report["homes"].values():
         assert list(home["clients"]) == sorted({"1", "8", str(clients)}) and home["first_query_ms"] > 0
+        assert list(home["cold_ms"]) == list(home["clients"]) and min(home["cold_ms"].values()) > 0
         for at in home["clients"].values():
             assert set(at["steps_ms"]) == {*STEPS, "total_ms"} and set(at["steps_ms"]["embed_ms"]) == {
                 "p50",

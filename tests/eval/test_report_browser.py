@@ -75,3 +75,6 @@ def test_the_page_is_readable_and_asks_for_nothing(browser, page, width, scheme)
         "return [...document.querySelectorAll('svg')].filter(s => s.getBoundingClientRect().right > innerWidth).length"
     )
     assert cut == 0
+    matrix = "document.querySelector('.matrix')"
+    wide = browser.execute_script(f"return [{matrix}.scrollWidth, {matrix}.parentElement.clientWidth]")
+    assert wide[0] <= wide[1], "the table of labels is cut"
