@@ -126,8 +126,14 @@ def _difference(f: dict[str, float], o: Parse, n: Parse) -> None:
         f[f"{cue}_inserted"] = float(len(fresh & words))
         f[f"{cue}_gone"] = float(len(gone & words))
     for cue in ("past", "unsure", "many", "negates"):
-        f[f"{cue}_older"] = float(len(o.bag & _CUES[cue]))
-        f[f"{cue}_newer"] = float(len(n.bag & _CUES[cue]))
+        f[f"{cue}_older"] = float(len(_without_month(o) & _CUES[cue]))
+        f[f"{cue}_newer"] = float(len(_without_month(n) & _CUES[cue]))
+
+
+def _without_month(p: Parse) -> frozenset[str]:
+    """The words, `may` only where it is the verb: since 4 May nobody doubts anything."""
+    verb = any(w == "may" and t == "AUX" for w, t in zip(p.words, p.pos, strict=True))
+    return p.bag if verb else p.bag - {"may"}
 
 
 def _kinds(p: Parse, a: int, b: int) -> frozenset[str]:

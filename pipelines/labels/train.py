@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.labels.model import CLASSES, UPDATE, Model, WordWeights, distances, points, tempered
+from pipelines.labels.model import CLASSES, UPDATE, Model, WordWeights, distances, mixed, points, tempered
 from pipelines.labels.trees import from_boosting, from_forest
 from pipelines.store.ids import content_id
 
@@ -14,18 +14,20 @@ FOLDS = 5
 _COMMON_WORD = 3  # pairs that a word must occur in
 _TEMPERATURES = np.round(np.arange(0.5, 2.01, 0.05), 2)
 _THRESHOLDS = np.round(np.arange(0.5, 0.96, 0.01), 2)
-_COST_OF_WRONG = 8.0
-"""A memory wrongly retired costs as much as so many stale ones left standing."""
+MOST_WRONG = 0.0
+"""Of the pairs held out that are no UPDATE: so many may be labelled UPDATE."""
+MOST_WRONG_UNDATED = 0.015
+"""The same for pairs without dates: they retire nothing, so their label may be less sure."""
 _BOOSTING = {
     "max_iter": 120, "learning_rate": 0.08, "max_leaf_nodes": 12, "min_samples_leaf": 8, "l2_regularization": 1.0,
     "max_features": 0.4, "random_state": 0, "early_stopping": False,
 }  # fmt: skip
-_FOREST = {"n_estimators": 120, "min_samples_leaf": 3, "max_features": 0.4, "random_state": 0, "n_jobs": 1}
+_FOREST = {"n_estimators": 200, "min_samples_leaf": 2, "max_features": 0.3, "random_state": 0, "n_jobs": 1}
 
 
 def train(
     features: tuple[str, ...], rows: np.ndarray, words: list[frozenset[str]], labels: Sequence[str],
-    groups: Sequence[str], key: str,
+    groups: Sequence[str], key: str, vetoed: Sequence[bool] | None = None, dated: Sequence[bool] | None = None,
 ) -> Model:  # fmt: skip
     """Returns a model.
 
@@ -39,28 +41,49 @@ def train(
         labels: of each pair.
         groups: pairs of one group (a subject, a document) are held out together.
         key: names the model.
+        vetoed: pairs that are no UPDATE whatever the model says; none by default.
+        dated: pairs of which it is known which is newer; all by default.
     """
-    rows = rows.astype(np.float32)
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(
+        1
+    ):  # two threads that wait for each other cost more than they bring, most so on a busy machine
+        return _train(features, rows.astype(np.float32), words, labels, groups, key, vetoed, dated)
+
+
+def _train(
+    features: tuple[str, ...], rows: np.ndarray, words: list[frozenset[str]], labels: Sequence[str],
+    groups: Sequence[str], key: str, vetoed: Sequence[bool] | None, dated: Sequence[bool] | None,
+) -> Model:  # fmt: skip
     y = np.array([CLASSES.index(label) for label in labels])
     fold = np.array([int(content_id("fold", g), 16) % FOLDS for g in groups])
     by_words = _held_out(y, fold, lambda a, b: _fit_words([words[i] for i in a], y[a]).predict([words[i] for i in b]))
+    by_word = _fit_words(words, y)
+    # What the words say of a pair is held out for that pair; which words are shown is no secret of any pair.
     wide = np.hstack([rows, by_words.astype(np.float32)])
+    broad = np.hstack([wide, by_word.widened(rows, words)[:, wide.shape[1] :]])
 
     def fitted(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        return (_aligned(_boosting(wide[a], y[a]), wide[b]) + _aligned(_forest(rows[a], y[a]), rows[b])) / 2
+        return mixed(_aligned(_boosting(wide[a], y[a]), wide[b]), _aligned(_forest(broad[a], y[a]), broad[b]))
 
     held_out = _held_out(y, fold, fitted)
     temperature = min(_TEMPERATURES, key=lambda t: (round(_log_loss(tempered(held_out, t), y), 6), t))
     told = tempered(held_out, temperature)
-    least = _least_update(told[:, UPDATE], y == UPDATE)
+    none = np.zeros(len(y), bool)
+    free = told[:, UPDATE] * ~(none if vetoed is None else np.asarray(vetoed, bool))
+    known_order = ~none if dated is None else np.asarray(dated, bool)
+    least, least_undated = _thresholds(free, y == UPDATE, known_order)
+    told[:, UPDATE] = free
     trees, start = from_boosting(_boosting(wide, y, whole=True))
     mean, scale = rows.mean(axis=0), np.maximum(rows.std(axis=0), 1e-3)
     known = points(rows, mean, scale)
     return Model(
-        key=key, features=features, words=_fit_words(words, y), boosting=trees, start=start,
-        forest=from_forest(_forest(rows, y, whole=True)), mean=mean, scale=scale, known=known,
+        key=key, features=features, words=by_word, boosting=trees, start=start,
+        forest=from_forest(_forest(broad, y, whole=True)), mean=mean, scale=scale, known=known,
         usual=float(np.quantile(_held_out_distances(known, fold), 0.99)), temperature=float(temperature),
-        least_update=float(least), card=_card(told, y, float(least)),
+        least_update=least, least_undated=least_undated,
+        card=_card(told, y, np.where(known_order, least, least_undated)),
     )  # fmt: skip
 
 
@@ -106,7 +129,8 @@ def _fit_words(words: list[frozenset[str]], y: np.ndarray) -> WordWeights:
     from sklearn.linear_model import LogisticRegression
 
     counts = Counter(w for of_pair in words for w in of_pair)
-    vocabulary = {w: i for i, w in enumerate(sorted(w for w, n in counts.items() if n >= _COMMON_WORD))}
+    kept = sorted((w for w, n in counts.items() if n >= _COMMON_WORD), key=lambda w: (-counts[w], w))
+    vocabulary = {w: i for i, w in enumerate(kept)}
     places = [(i, vocabulary[w]) for i, of_pair in enumerate(words) for w in sorted(of_pair) if w in vocabulary]
     shape = (len(words), max(1, len(vocabulary)))
     at = np.array(places, np.int64).reshape(-1, 2)
@@ -156,17 +180,22 @@ def _log_loss(probabilities: np.ndarray, y: np.ndarray) -> float:
     return float(-np.log(np.maximum(probabilities[np.arange(len(y)), y], 1e-6)).mean())
 
 
-def _least_update(probability: np.ndarray, is_update: np.ndarray) -> float:
-    """Returns the threshold of least cost on pairs held out, where a wrong retirement costs as four stale memories."""
-
-    def cost(t: float) -> float:
-        said = probability >= t
-        return float(_COST_OF_WRONG * (said & ~is_update).sum() + (~said & is_update).sum())
-
-    return min(_THRESHOLDS, key=lambda t: (cost(t), t))
+def _thresholds(probability: np.ndarray, is_update: np.ndarray, dated: np.ndarray) -> tuple[float, float]:
+    """Returns the thresholds of dated and of undated pairs; where there are none of a kind, those of the other's."""
+    kinds = [(dated, MOST_WRONG), (~dated, MOST_WRONG_UNDATED)]
+    found = [_least_update(probability[k], is_update[k], most) if k.any() else None for k, most in kinds]
+    first, second = (f if f is not None else next(x for x in found if x is not None) for f in found)
+    return first, second
 
 
-def _card(told: np.ndarray, y: np.ndarray, least_update: float) -> dict[str, Any]:
+def _least_update(probability: np.ndarray, is_update: np.ndarray, most_wrong: float) -> float:
+    """Returns the lowest threshold that retires no larger share wrongly of the pairs held out than is allowed."""
+    others = max(1, int((~is_update).sum()))
+    good = [t for t in _THRESHOLDS if ((probability >= t) & ~is_update).sum() <= most_wrong * others]
+    return float(good[0] if good else _THRESHOLDS[-1])
+
+
+def _card(told: np.ndarray, y: np.ndarray, least_update: np.ndarray) -> dict[str, Any]:
     said = choose(told, least_update)
     wrong = int(((said == UPDATE) & (y != UPDATE)).sum())
     return {
@@ -175,7 +204,7 @@ def _card(told: np.ndarray, y: np.ndarray, least_update: float) -> dict[str, Any
     }  # fmt: skip
 
 
-def choose(probabilities: np.ndarray, least_update: float) -> np.ndarray:
+def choose(probabilities: np.ndarray, least_update: float | np.ndarray) -> np.ndarray:
     """Returns the most probable class of each row; UPDATE only from its threshold on, else the next."""
     without = probabilities.copy()
     without[probabilities[:, UPDATE] < least_update, UPDATE] = -1.0

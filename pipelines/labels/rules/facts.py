@@ -78,11 +78,12 @@ _UNCERTAIN = re.compile(
 _PAST_SCOPE = re.compile(
     r"\b(?:was|were|had|used to|formerly|previously|back then|at the time|last (?:year|month|week|summer|"
     r"winter)|yesterday|"
-    r"ago|until|during|between \d{4}|in (?:19|20)\d\d|once)\b",
+    r"ago|until|during|between \d{4}|in (?:19|20)\d\d|once(?! (?:an?|per|every|each)\b))\b",
     re.IGNORECASE,
 )
 _SCOPED = re.compile(
-    r"\b(?:during|until|ago|once|between \d{4}|in (?:1\d|20)\d\d|last (?:year|month|week|summer|winter)|"
+    r"\b(?:during|until|ago|once(?! (?:an?|per|every|each)\b)|between \d{4}|in (?:1\d|20)\d\d|"
+    r"last (?:year|month|week|summer|winter)|"
     r"back then|at the time)\b",
     re.IGNORECASE,
 )
@@ -142,6 +143,7 @@ class Sentence:
     text: str
     content: frozenset[str]
     uncertain: bool
+    question: bool
     past: bool
     scoped: bool
     now: bool
@@ -170,7 +172,7 @@ def _sentence(text: str, start: int, end: int, speaker: str | None) -> Sentence:
         past = False
     first = len(body.split(maxsplit=1)[0])
     return Sentence(
-        start, end, body, content_words(body), uncertain, past, bool(_SCOPED.search(outside)),
+        start, end, body, content_words(body), uncertain, question, past, bool(_SCOPED.search(outside)),
         bool(_NOW_CUE.search(body)), bool(_MANY_AT_A_TIME.search(body, first)), fact, _names(body),
         _lead(" ".join(plain.split()[:6])),
     )  # fmt: skip
