@@ -9,6 +9,7 @@ from pathlib import Path
 from pipelines.code import code_hash
 from pipelines.config import CollectionConfig
 from pipelines.corpus.isolate import Outcome, read_sources
+from pipelines.corpus.limits import listed
 from pipelines.corpus.readers.builder import uri_of, visible
 from pipelines.corpus.types import ExtractedDocument
 from pipelines.decisions import Decisions
@@ -60,6 +61,8 @@ def source_state(folder: Path, config: CollectionConfig, decisions: Decisions) -
     }
 
 
+_MAX_USER_BYTES = 800  # what a collection.yaml may name: 200 characters
+_MAX_URI_BYTES = 4096
 _LED_OUT = "a link that leads out of the collection or nowhere; copy the file in"
 _UNREADABLE = "unreadable"  # a link out of the collection or in a circle, a pipe, no permission: rejected when read
 
@@ -125,9 +128,24 @@ def _keep(
     if isinstance(outcome, Rejected):
         version |= {"reason": visible(str(outcome)), "problems": []}
     else:
-        version |= {"reason": None, "problems": [visible(p) for p in outcome.problems]}
-        rows = [_row(d, config) for d in outcome.documents if not _hidden(d, config, decisions)]
+        usable = [d for d in outcome.documents if not _too_long(d)]
+        long = list(dict.fromkeys(told for d in outcome.documents if (told := _too_long(d))))
+        problems = [visible(p) for p in (*outcome.problems, *listed(long, config.limits))]
+        version |= {"reason": None, "problems": problems}
+        if long and not usable:
+            version |= {"reason": problems[-1], "problems": problems[:-1]}
+        rows = [_row(d, config) for d in usable if not _hidden(d, config, decisions)]
     log.write_text(str(version["text_key"]), rows)
+
+
+def _too_long(document: ExtractedDocument) -> str:
+    """Says which name of a document no index of a server takes; empty where each fits."""
+    told = (("user_id", document.user_id, _MAX_USER_BYTES), ("uri", document.uri, _MAX_URI_BYTES))
+    for name, value, limit in told:
+        if (size := len((value or "").encode())) > limit:
+            shown = (value or "")[:40]
+            return f"{name} {shown!r}... has {size:,} bytes, the limit is {limit:,}; left out: give it a shorter one"
+    return ""
 
 
 def _hidden(document: ExtractedDocument, config: CollectionConfig, decisions: Decisions) -> bool:

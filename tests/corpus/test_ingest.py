@@ -1,6 +1,7 @@
 """A folder on disk becomes a log: names, bad files and limits."""
 
 import datetime as dt
+import json
 import os
 import re
 from pathlib import Path
@@ -118,6 +119,17 @@ def test_limits_of_a_collection_are_settings_and_a_change_of_them_reads_again(tm
     settings.write_text(plain + "limits:\n  max_chars: 0\n")
     with pytest.raises(PalimpsestError, match=r"collection\.yaml: limits\.max_chars input should be greater than 0"):
         load_collection(corpus / "notes")
+
+
+def test_a_user_whose_name_no_index_takes_is_left_out_and_said_to_be(tmp_path) -> None:
+    def turns(*users: str) -> str:
+        return "".join(json.dumps({"session_id": "s", "user_id": u, "text": "Words."}) + "\n" for u in users)
+
+    long = "user_id '" + "u" * 40 + "'... has 9,000 bytes, the limit is 800; left out: give it a shorter one"
+    notes = {"some.jsonl": turns("ann", "u" * 9000), "none.jsonl": turns("u" * 9000)}
+    tables = documents_stage(Home(tmp_path / "home"), write_notes(tmp_path / "corpus", notes))
+    assert tables["documents"]["user_id"].to_list() == ["ann"]
+    assert tables["rejects"].sort("uri").select("uri", "reason").rows() == [("none.jsonl", long), ("some.jsonl", long)]
 
 
 def test_a_home_inside_a_collection_is_refused(tmp_path) -> None:
