@@ -56,7 +56,7 @@ class Neo4jBackend:
         self.build_id = str(told["build_id"])
         self._label = vector_label(told["space"])
         self._told = json.loads(told["collections"])
-        self._scopes = sorted(Scope(*s.split("\x1f")) for s in told["scopes"])
+        self._scopes = sorted(Scope(*s.split("\x1f", 1)) for s in told["scopes"])
         self._known = frozenset(self._scopes)
         self._cache = ByteCache(cache_bytes)
 

@@ -121,6 +121,16 @@ def test_one_user_never_reaches_anothers_memory(made: Made, graph: Connection) -
     assert neo.seeds(Scope("made", "nobody"), Filters(), query(), (), 0, 5).ids == []
 
 
+def test_names_of_users_are_values_whatever_they_hold(tmp_path: Path, graph: Connection) -> None:
+    users = ("ann", "a\x1fb", "x`}) DETACH DELETE n //", "nul\0")
+    duck, neo = both(make(tmp_path, "000001", count=12, users=users), graph)
+    assert duck.scopes() == neo.scopes() == sorted(Scope("made", u) for u in users)
+    for scope in neo.scopes():
+        found = neo.seeds(scope, Filters(), query(), ("note",), 1.0, 50).ids
+        assert len(found) == 3 and found == duck.seeds(scope, Filters(), query(), ("note",), 1.0, 50).ids
+        assert neo.memories(scope, found) == duck.memories(scope, found)
+
+
 def test_a_home_that_was_never_loaded_says_what_to_run(graph: Connection, tmp_path: Path) -> None:
     with pytest.raises(PalimpsestError, match="build --graph"):
         open_neo4j(tmp_path, graph)
