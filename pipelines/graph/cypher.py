@@ -70,7 +70,7 @@ BUILD = "MATCH (b:Build {home_id: $home, number: $number}) RETURN properties(b) 
 TAKE_LOCK = """
 MERGE (k:LoadLock {home_id: $home}) SET k.token = $token"""
 BEGIN_LOAD = """
-MERGE (h:Home {home_id: $home}) ON CREATE SET h.published = 0, h.oldest = 0
+MERGE (h:Home {home_id: $home}) ON CREATE SET h.published = 0, h.oldest = 0, h.begun = randomUUID()
 WITH h, EXISTS { (:Load {home_id: $home}) } AS cut_short
 MERGE (l:Load {home_id: $home}) SET l.token = $token, l.batch = 0, l.number = h.published + 1
 RETURN h.published AS published, h.oldest AS oldest, cut_short"""
@@ -233,17 +233,22 @@ _VISIBLE = "m.since <= $number AND m.until > $number"
 _SCOPE = "{home_id: $home, collection: $collection, user_id: $user}"
 
 
+# Numbers begin again in a home that was erased, or on a new server: what began then is another `begun`.
+_KEPT = "h.oldest <= $number AND coalesce(h.begun, '') = $begun"
+
+
 def _while_kept(found: str) -> str:
     """Ends a read: collecting is a barrier, so that whether the number is kept is looked up after all was read."""
     return f"""WITH collect({found}) AS found
-OPTIONAL MATCH (h:Home {{home_id: $home}}) RETURN found, coalesce(h.oldest <= $number, false) AS kept"""
+OPTIONAL MATCH (h:Home {{home_id: $home}}) RETURN found, coalesce({_KEPT}, false) AS kept"""
 
 
 SERVED = """
 MATCH (h:Home {home_id: $home}) WHERE h.published > 0
 MATCH (b:Build {home_id: $home, number: h.published})
-RETURN b.number AS number, b.build_id AS build_id, b.collections AS collections, b.space AS space, b.scopes AS scopes"""
-STILL_KEPT = "MATCH (h:Home {home_id: $home}) RETURN h.oldest <= $number AS kept"
+RETURN b.number AS number, b.build_id AS build_id, b.collections AS collections, b.space AS space, b.scopes AS scopes,
+  coalesce(h.begun, '') AS begun"""
+STILL_KEPT = f"MATCH (h:Home {{home_id: $home}}) RETURN {_KEPT} AS kept"
 SCOPE_STATS = """
 MATCH (s:ScopeStats {home_id: $home, scope_id: $scope_id}) WHERE s.since <= $number AND s.until > $number
 RETURN s.data AS data, s.buckets AS buckets"""

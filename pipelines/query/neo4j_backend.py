@@ -52,7 +52,7 @@ class Neo4jBackend:
         if not found:
             raise PalimpsestError("neo4j: nothing of this home is published there; run palimpsest build --graph")
         told = found[0]
-        self.number = int(told["number"])
+        self.number, self._begun = int(told["number"]), str(told["begun"])
         self.build_id = str(told["build_id"])
         self._label = vector_label(told["space"])
         self._told = json.loads(told["collections"])
@@ -63,7 +63,7 @@ class Neo4jBackend:
     def renewed(self) -> "Neo4jBackend":
         """Returns this backend, or where another build is published by now a backend of that one, over one driver."""
         told = self._connection.read(cypher.SERVED, home=self._home)
-        if told and told[0]["number"] == self.number:
+        if told and (told[0]["number"], told[0]["begun"]) == (self.number, self._begun):
             return self
         later = Neo4jBackend(self._home, self._connection, self._cache_bytes, self._owned)
         self._owned = False
@@ -182,13 +182,13 @@ class Neo4jBackend:
     def _read(self, scope: Scope, statement: str, values: dict[str, Any], **more: Any) -> list[Any]:
         """Returns what was read, if this build was still kept after reading it: sweeping tells before it begins."""
         told = values | more | {"home": self._home, "collection": scope.collection, "user": scope.user_id}
-        found = self._connection.ask(statement, told | {"number": self.number})
+        found = self._connection.ask(statement, told | {"number": self.number, "begun": self._begun})
         self._kept(bool(found) and found[0]["kept"])
         return list(found[0]["found"])
 
     def _packed(self, statement: str, **values: Any) -> list[Any]:
         """Returns what is too large to be collected; asks afterwards whether the build was still kept."""
-        told = {"home": self._home, "number": self.number} | values
+        told = {"home": self._home, "number": self.number, "begun": self._begun} | values
         found, kept = self._connection.ask(statement, told), self._connection.ask(cypher.STILL_KEPT, told)
         self._kept(bool(kept) and kept[0]["kept"])
         return found

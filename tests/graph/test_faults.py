@@ -17,7 +17,7 @@ from pipelines.errors import ComponentFailed, PalimpsestError
 from pipelines.graph import load, write
 from pipelines.graph.checks import check_graph
 from pipelines.graph.connect import Connection, connect
-from pipelines.graph.erase import residue
+from pipelines.graph.erase import drop_home, residue
 from pipelines.graph.server import ServerInfo, start_server, stop_server
 from pipelines.graph.source import Source
 from pipelines.query.neo4j_backend import Neo4jBackend
@@ -257,6 +257,21 @@ def test_a_reader_of_a_build_replaced_twice_is_told_so_instead_of_reading_a_part
     builds[2].load(home, graph)
     with pytest.raises(ComponentFailed, match="open the reader again"):
         reader.memories(scope, reader.seeds(scope, Filters(), _QUERY, (), 0, 50).ids)
+
+
+def test_a_reader_of_a_home_that_was_erased_and_loaded_anew_is_told_so_though_numbers_begin_again(
+    graph: Connection, tmp_path: Path
+) -> None:
+    home, scope = fresh_home(), Scope("made", "ann")
+    make(tmp_path, "000001", mark="one").load(home, graph)
+    reader = Neo4jBackend(home, graph)
+    reader.seeds(scope, Filters(), _QUERY, (), 0, 50)
+    drop_home(graph, home)
+    make(tmp_path, "000002", count=30, mark="two").load(home, graph)
+    with pytest.raises(ComponentFailed, match="open the reader again"):
+        reader.memories(scope, reader.seeds(scope, Filters(), _QUERY, ("two",), 1.0, 50).ids)
+    later = reader.renewed()
+    assert later.build_id == "000002" and len(later.seeds(scope, Filters(), _QUERY, (), 0, 50).ids) == 15
 
 
 def _unit() -> Any:
