@@ -1,7 +1,6 @@
 """What a load reads of a home: the tables of its build, its index's own record, and the id it has on the server."""
 
 import json
-import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -13,9 +12,10 @@ import polars as pl
 
 from pipelines.code import code_hash
 from pipelines.errors import ComponentFailed
+from pipelines.graph.identity import make_served_id, served_id
 from pipelines.graph.rows import READ
 from pipelines.store.builds import Build
-from pipelines.store.files import file_hash, read_json, write_json
+from pipelines.store.files import file_hash
 from pipelines.store.home import Home
 from pipelines.store.ids import content_id
 
@@ -52,17 +52,12 @@ class Source:
 
 def is_served(home: Home) -> bool:
     """Returns whether a home was ever loaded into Neo4j."""
-    return bool(read_json(home.path / "neo4j.json"))
+    return served_id(home.path) is not None
 
 
 def home_id(home: Home) -> str:
     """Returns the id under which the server keeps a home; made once, stored in the home."""
-    path = home.path / "neo4j.json"
-    told = read_json(path)
-    if not told:
-        told = {"home_id": secrets.token_hex(8)}
-        write_json(path, told)
-    return str(told["home_id"])
+    return make_served_id(home.path)
 
 
 def _fingerprint(build: Build) -> str:

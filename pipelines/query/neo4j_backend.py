@@ -18,13 +18,13 @@ import numpy as np
 from pipelines.errors import ComponentFailed, PalimpsestError
 from pipelines.graph import cypher
 from pipelines.graph.connect import Connection, connect
+from pipelines.graph.identity import served_id
 from pipelines.graph.model import DIMENSIONS, HELD_VECTORS, vector_label
 from pipelines.graph.packed import ScopeStats, blocks_for, bucket_of, unpack_block, unpack_postings
 from pipelines.query.fusion import moments, standardise, top
 from pipelines.query.scope_cache import ByteCache, Postings, ScopeVectors
 from pipelines.query.scope_graph import WIDEST, telling
 from pipelines.query.types import CollectionInfo, Filters, Link, Memory, Scope, Seeds
-from pipelines.store.files import read_json
 from pipelines.store.ids import content_id
 
 CACHE_BYTES = 512 * 2**20
@@ -283,12 +283,12 @@ def open_neo4j(home: Path, connection: Connection | None = None) -> Neo4jBackend
         PalimpsestError: the home was never loaded there, or the server refuses.
         ComponentFailed: no server answers.
     """
-    told = read_json(home / "neo4j.json")
-    if not told:
+    name = served_id(home)
+    if name is None:
         raise PalimpsestError(f"home {home}: never loaded into Neo4j; run palimpsest build --graph --home {home}")
     used = connection or connect()
     try:
-        return Neo4jBackend(str(told["home_id"]), used, owned=connection is None)
+        return Neo4jBackend(name, used, owned=connection is None)
     except BaseException:
         if connection is None:
             used.close()
