@@ -95,7 +95,9 @@ def _fetch(jars: list[Jar], folder: Path, aside: Path, source: str) -> None:
     from jgo.maven import MavenContext
 
     for left in folder.glob(".part*"):
-        if left != aside:
+        if left.is_file():
+            left.unlink()
+        elif left != aside:
             shutil.rmtree(left)
     remote = source.startswith(("https://", "http://"))
     context = MavenContext(

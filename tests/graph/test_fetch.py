@@ -63,6 +63,7 @@ def test_only_what_is_missing_is_fetched(tmp_path: Path, served: tuple[Path, str
     (folder / jars[0].path).unlink()
     (left := tmp_path / "jars" / ".part_left").mkdir()
     (left / "half.jar").write_bytes(b"half")
+    (tmp_path / "jars" / ".part-half.jar").write_bytes(b"half")
     assert [p.read_bytes() for p in fetch_jars(jars, tmp_path / "jars", url)] == [b"one", b"two"]
     assert first[0].name == "jar0-1.0.jar"
     assert not list((tmp_path / "jars").glob(".part*"))
