@@ -13,7 +13,7 @@ from neo4j.exceptions import AuthError, ClientError, ConfigurationError, DriverE
 
 from pipelines.errors import ComponentFailed, PalimpsestError
 from pipelines.graph import cypher
-from pipelines.graph.server import USER, server_status, server_url
+from pipelines.graph.server import USER, checked_uri, server_status, server_url
 
 _NEEDS = "Neo4j 2026.01 or later (Community is enough)"
 _POOL = 32
@@ -97,8 +97,8 @@ def told_plainly(run: Callable[[], Any], uri: str) -> Any:
     except ConfigurationError as e:
         raise PalimpsestError(f"neo4j: NEO4J_URI {uri}: {e}") from None
     except Neo4jError as e:
-        raise ComponentFailed(f"neo4j: {e.code}: {(e.message or '').splitlines()[0][:200]}; run again") from e
-    except (DriverError, OSError, ValueError) as e:
+        raise ComponentFailed(f"neo4j: {e.code}: {' '.join((e.message or '').split())[:200]}; run again") from e
+    except (DriverError, OSError) as e:
         raise ComponentFailed(
             f"neo4j: no answer from {uri} ({type(e).__name__}); palimpsest neo4j start, or set NEO4J_URI"
         ) from e
@@ -112,7 +112,7 @@ def connect(uri: str | None = None, user: str | None = None, password: str | Non
         ComponentFailed: it does not answer.
     """
     logging.getLogger("neo4j").addHandler(logging.NullHandler())  # each retry is a warning otherwise
-    uri = uri or server_url()
+    uri = checked_uri(uri) if uri else server_url()
     user = user or os.environ.get("NEO4J_USER") or USER
     password = password or os.environ.get("NEO4J_PASSWORD") or _local_password(uri)
     try:
@@ -136,7 +136,10 @@ def probe(driver: neo4j.Driver, database: str | None, uri: str) -> Capabilities:
     Raises:
         PalimpsestError: one of them is missing; the message says what to install.
     """
-    told_plainly(driver.verify_connectivity, uri)
+    try:
+        told_plainly(driver.verify_connectivity, uri)
+    except ValueError:
+        raise ComponentFailed(f"neo4j: NEO4J_URI {uri}: no such host or port; mend it") from None
     found = told_plainly(lambda: driver.execute_query(cypher.COMPONENTS, database_=database).records, uri)
     told = {r["name"]: r for r in found}
     kernel = told.get("Neo4j Kernel")

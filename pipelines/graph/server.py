@@ -131,21 +131,35 @@ def server_url(home: Path | None = None) -> str:
     """Returns the URI that loads and queries use: NEO4J_URI, else the local server's.
 
     Raises:
-        PalimpsestError: neither is there.
+        PalimpsestError: neither is there, or NEO4J_URI holds a password.
     """
     if told := os.environ.get("NEO4J_URI"):
-        return told
+        return checked_uri(told)
     status = server_status(home)
     if not status.running:
         raise PalimpsestError("neo4j: no server runs; palimpsest neo4j start, or set NEO4J_URI")
     return status.uri
 
 
+def checked_uri(uri: str) -> str:
+    """Returns a URI that may be shown: one that holds user or password is refused, for every message names the URI.
+
+    Raises:
+        PalimpsestError: it does.
+    """
+    if "@" in uri:
+        raise PalimpsestError(
+            "neo4j: NEO4J_URI holds a user or a password; set them as NEO4J_USER and NEO4J_PASSWORD, "
+            "and NEO4J_URI to scheme, host and port"
+        )
+    return uri
+
+
 def _alive(home: Path) -> bool:
     """Whether the process that was started is there; a pid that another process took since is not it."""
     told: dict[str, Any] = read_json(home / "server.json") or {}
     pid = told.get("pid")
-    return pid is not None and (started := process_started(pid)) is not None and told.get("started") in (None, started)
+    return pid is not None and (started := process_started(pid)) is not None and told.get("started") == started
 
 
 def process_started(pid: int) -> str | None:

@@ -1,11 +1,14 @@
+import os
 import socket
 from pathlib import Path
 
 import pytest
+from neo4j.exceptions import Neo4jError
 
 from pipelines.errors import ComponentFailed, PalimpsestError
-from pipelines.graph.connect import Connection, connect
+from pipelines.graph.connect import Connection, connect, told_plainly
 from pipelines.graph.server import ServerInfo, _free_port, server_status, server_url, start_server, stop_server
+from pipelines.store.files import write_json
 
 
 def test_a_started_server_answers_on_loopback_with_a_password_only_its_owner_reads(
@@ -60,3 +63,30 @@ def test_a_taken_port_gives_another() -> None:
         taken.listen()
         port = taken.getsockname()[1]
         assert _free_port(port) != port
+
+
+def test_a_process_that_only_took_the_pid_is_no_server_and_is_not_stopped(tmp_path: Path) -> None:
+    for started in (None, "1"):  # the server ended before its start was noted, or long ago
+        write_json(tmp_path / "server.json", {"pid": os.getpid(), "port": 7687, "started": started})
+        assert not server_status(tmp_path).running
+        assert not stop_server(tmp_path)
+
+
+def test_a_uri_with_a_password_is_refused_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    for uri in ("bolt://neo4j:s3cret@127.0.0.1:9", "neo4j://s3cret@127.0.0.1:9", "bolt://a:s3cret@[::1"):
+        monkeypatch.setenv("NEO4J_URI", uri)
+        for ask in (server_url, connect, lambda uri=uri: connect(uri, "neo4j", "x")):
+            with pytest.raises(PalimpsestError, match="NEO4J_USER and NEO4J_PASSWORD") as told:
+                ask()
+            assert "s3cret" not in str(told.value)
+
+
+def test_what_is_wrong_with_a_build_is_not_told_as_a_server_that_does_not_answer() -> None:
+    def wrong() -> None:
+        raise ValueError("memory 1 has no row in embed_inputs")
+
+    with pytest.raises(ValueError, match="embed_inputs"):
+        told_plainly(wrong, "bolt://127.0.0.1:9")
+    error = Neo4jError()
+    with pytest.raises(ComponentFailed, match="run again"):
+        told_plainly(lambda: (_ for _ in ()).throw(error), "bolt://127.0.0.1:9")
