@@ -48,12 +48,14 @@ def check_invariants(
         tables: the tables of the build over all collections; one that is not there counts as empty.
         index_path: the build's DuckDB file; None leaves its checks out.
         known_vectors: text hashes that have a vector; None leaves that check out.
-        decisions: what people decided in this home; versions follow from it too.
+        decisions: what people decided in this home: versions follow from it, and what was deleted must be gone.
     """
     whole = {name: tables[name] if name in tables else empty(name) for name in SCHEMAS}
     if wrong := check_schema(whole):
         return wrong  # the other checks would trip over the first missing column
     found = [v for check in CHECKS for v in check(whole)] + check_versions(whole, decisions)
+    if decisions is not None:
+        found += check_deleted(whole, decisions)
     if known_vectors is not None:
         found += check_vectors(whole, known_vectors)
     if index_path is not None:
@@ -173,6 +175,19 @@ def check_vectors(tables: Tables, known: Collection[str]) -> list[Violation]:
     """7: every text that is to be embedded has a vector."""
     without = tables["embed_inputs"].filter(~pl.col("text_hash").is_in(list(known)))["memory_id"].unique()
     return report(7, "vectors", "{n} memories have no vector", without)
+
+
+def check_deleted(tables: Tables, decisions: Decisions) -> list[Violation]:
+    """4: nothing that people deleted is in the build; told by id, for its name is not kept."""
+    rows = tables["documents"].select("document_id", "collection", "user_id", "uri", "session_id").iter_rows()
+    back = {
+        document_id
+        for document_id, collection, user_id, uri, session_id in rows
+        if decisions.hides_user(user_id or "")
+        or decisions.hides_document(collection, uri)
+        or (session_id and decisions.hides_document(collection, f"{uri}#{session_id}"))
+    }
+    return report(4, "deleted", "{n} documents were deleted and are in the build", back)
 
 
 def check_rejects(tables: Tables) -> list[Violation]:

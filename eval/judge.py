@@ -13,8 +13,9 @@ from eval.gate import Decision, GateSummary, combine, decide
 from eval.golden import golden_path, load_golden
 from eval.golden_run import GateRun, run_golden
 from eval.health import TABLES, memory_health, over_limits
-from eval.invariants import Violation, check_invariants
+from eval.invariants import check_invariants
 from eval.notes import health_limits
+from eval.violations import Violation, report
 from pipelines.build import INDEXED, digest, record
 from pipelines.decisions import read_decisions
 from pipelines.errors import PalimpsestError
@@ -44,10 +45,13 @@ def build_to_judge(home: Home) -> Build:
 
 
 def find_violations(home: Home, build: Build) -> list[Violation]:
-    """Returns the invariants that a finished build breaks."""
-    known = embedding_store(home).known()
+    """Returns the invariants that a finished build breaks, its digest included: its tables are those it was made of."""
+    known, tables = embedding_store(home).known(), build.tables(INDEXED)
     decisions = read_decisions(home.decisions)
-    return check_invariants(build.tables(INDEXED), build.index, known_vectors=known, decisions=decisions)
+    found = check_invariants(tables, build.index, known_vectors=known, decisions=decisions)
+    if (now := digest(tables)) != build.manifest["digest"]:
+        found += report(1, "digest", "the tables are not those that the build was made with", [now])
+    return found
 
 
 def run_build(build: Build, collection: str, tables: dict[str, pl.DataFrame]) -> tuple[GateRun, bool]:
@@ -210,9 +214,6 @@ def verify_home(home: Home) -> dict[str, Any]:
         raise PalimpsestError(f"home {home.path}: nothing is published there; run palimpsest build --home {home.path}")
     violations = find_violations(home, build)
     lines = [f"invariant {v.invariant} ({v.name}): {v.message}: {', '.join(v.examples)}" for v in violations]
-    tables = build.tables(INDEXED)
-    if digest(tables) != build.manifest["digest"]:
-        lines.append("invariant 1 (digest): the tables are not those that were published")
     return {
         "build_id": build.build_id, "digest": build.manifest["digest"], "violations": lines,
         "details": [asdict(v) for v in violations],

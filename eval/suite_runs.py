@@ -29,6 +29,7 @@ from pipelines.store.home import Home
 from pipelines.store.ids import content_id
 
 _KEPT_HOMES = 40
+_BY_TYPE = ("P@5", "R@5", "Hit@5", "nDCG@10", "MRR@10", "packed_recall", "stale@5")
 __all__ = ["BUDGET_TOKENS", "RagasWanted", "ablate", "cache_folder", "measure", "suite_home", "text"]
 
 
@@ -171,6 +172,8 @@ def text(done: dict[str, Any]) -> str:
     head = " ".join(f"{n:>13}" for n in [*names, "p95_ms"])
     values = [*(done["metrics"][n] for n in names), done["latency_ms"]["p95"]]
     row = f"{done['strategy']:10}" + " ".join(f"{v:13.4f}" for v in values)
-    types = types_text(done["by_type"], names) if done["by_type"] else []
+    types = types_text(done["by_type"], [n for n in _BY_TYPE if n in names]) if done["by_type"] else []
+    if told := done.get("quality"):
+        types.append(", ".join(f"{name} {value:.4f}" for name, value in told.items()))
     ragas = [done["ragas"]["text"]] if "ragas" in done else []
     return "\n".join([f"{done['suite']}: {done['queries']} queries", f"{'':10}{head}", row, *types, *ragas])

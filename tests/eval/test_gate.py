@@ -1,15 +1,19 @@
 import json
 import math
+import shutil
 from datetime import UTC, datetime
 
+import polars as pl
 import pytest
 
 from eval.baseline import accept_baseline, current_user, load_baseline
 from eval.gate import combine, decide
 from eval.golden_run import GateRun, Hit
-from eval.judge import accept_home, judge_home
+from eval.judge import accept_home, find_violations, judge_home
 from eval.violations import Violation
 from pipelines.errors import PalimpsestError
+from pipelines.store.builds import published
+from pipelines.store.home import Home
 
 FULL = {"R@5": 1.0, "nDCG@10": 1.0, "packed_recall": 1.0, "stale@5": 0.0}
 LOST = {"R@5": 0.0, "nDCG@10": 0.0, "packed_recall": 0.0, "stale@5": 0.0}
@@ -270,3 +274,15 @@ def test_a_named_baseline_judges_its_own_collection_and_must_be_there(judged_hom
     aside.write_text(aside.read_text().replace('"collection": "chats"', '"collection": "other"'))
     with pytest.raises(PalimpsestError, match="of collection 'other', the build has chats"):
         judge_home(judged_home, aside)
+
+
+def test_tables_changed_behind_a_builds_back_close_the_gate(judged_home, tmp_path):
+    home = Home(shutil.copytree(judged_home.path, tmp_path / "home"), judged_home.embeddings)
+    build = published(home)
+    assert find_violations(home, build) == []
+    table = next(build.path.rglob("topics.parquet"))
+    changed = pl.read_parquet(table).with_columns(label=pl.lit("edited"))
+    table.unlink()  # a hard link of another build's
+    changed.write_parquet(table)
+    got = judge_home(home)
+    assert got.status == "failed" and any("invariant 1 (digest)" in r for r in got.decisions[0].reasons)

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from eval.invariants import check_invariants
-from pipelines.decisions import Decisions
+from pipelines.decisions import Decisions, tombstone
 from pipelines.store.index import write_index
 from tests.eval.home import tables
 
@@ -173,3 +173,20 @@ def test_a_missing_or_damaged_index_is_a_violation_not_a_crash(tmp_path):
     assert names(check_invariants(TABLES, tmp_path / "none.duckdb")) == {(5, "index")}
     (tmp_path / "bad.duckdb").write_bytes(b"not a database")
     assert names(check_invariants(TABLES, tmp_path / "bad.duckdb")) == {(5, "index")}
+
+
+@pytest.mark.parametrize(
+    ("deleted", "left"),
+    [
+        (("document", "notes", "plan.md"), ("d1",)),
+        (("document", "notes", "chat.jsonl"), ("d3",)),
+        (("document", "notes", "chat.jsonl#s1"), ("d3",)),
+        (("user", "ana"), ("d1", "d2")),
+        (("document", "other", "plan.md"), ()),
+        (("user", "carl"), ()),
+    ],
+)
+def test_what_people_deleted_and_a_build_still_holds_is_found_and_told_by_id(deleted, left):
+    found = check_invariants(TABLES, decisions=Decisions(tombstones=frozenset([tombstone(*deleted)])))
+    assert [(v.invariant, v.name, v.examples) for v in found] == ([(4, "deleted", left)] if left else [])
+    assert not any(deleted[-1] in v.message for v in found)
