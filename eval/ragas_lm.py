@@ -18,7 +18,7 @@ from eval.asked import Asked
 from pipelines.errors import PalimpsestError
 from pipelines.labels.lm.client import Client, NoAnswer
 from pipelines.labels.lm.ledger import Answer, Ledger
-from pipelines.labels.lm.settings import LmSettings
+from pipelines.labels.lm.settings import LmSettings, lm_settings
 from pipelines.progress import progress
 from pipelines.store.ids import content_id
 
@@ -72,6 +72,22 @@ class _Unreadable(Exception):
     """The answer was not what was asked for."""
 
 
+def judge_settings(max_cost: float | None) -> LmSettings | None:
+    """Returns the model that judges, None where none is named; before anything is measured.
+
+    Raises:
+        PalimpsestError: the model cannot be read, or a budget is set, and no model or no price.
+    """
+    if not os.environ.get("PALIMPSEST_LM"):
+        if max_cost is not None:
+            raise PalimpsestError(f"--max-cost {max_cost}: no model is named; set PALIMPSEST_LM=MODEL@URL")
+        return None
+    settings = lm_settings()
+    if max_cost is not None and not (settings.price_in or settings.price_out):
+        raise PalimpsestError("--max-cost: needs a price; set PALIMPSEST_LM_PRICE=IN,OUT for a million tokens")
+    return settings
+
+
 def judge_contexts(
     asked: Sequence[Asked], settings: LmSettings, ledger: Ledger, max_cost: float | None = None,
     questions: int = QUESTIONS,
@@ -93,12 +109,10 @@ def judge_contexts(
         questions: how many are judged.
 
     Raises:
-        PalimpsestError: there is no question, or a budget is set, and no price.
+        PalimpsestError: there is no question.
     """
     if not asked:
         raise PalimpsestError("--ragas: no judged question; there is nothing for the model to judge")
-    if max_cost is not None and not (settings.price_in or settings.price_out):
-        raise PalimpsestError("--max-cost: needs a price; set PALIMPSEST_LM_PRICE=IN,OUT for a million tokens")
     chosen = sorted(asked, key=lambda a: a.query_id)
     if len(chosen) > questions:
         picked = random.Random(_SEED).sample(range(len(chosen)), questions)  # noqa: S311

@@ -21,6 +21,7 @@ from pipelines.build import make_plan, run_without_dagster, summary
 from pipelines.code import code_hash
 from pipelines.errors import PalimpsestError
 from pipelines.labels.choose import labeler_key
+from pipelines.labels.lm.settings import LmSettings
 from pipelines.query.api import open_home
 from pipelines.stages import STAGES
 from pipelines.store.builds import published
@@ -91,29 +92,38 @@ def measure(
 
     With `backend` neo4j the suite's home is loaded into the server and dropped from it afterwards.
     """
+    judge = _judge(ragas)
     prepared, asked = _prepare(folder, extra), []
     with served(prepared.home, backend), open_home(prepared.home.path, backend) as reader:
         figures = prepared.run(reader, strategy, budget_tokens, per_query)
         if ragas is not None:
             asked = prepared.ask(reader, strategy, budget_tokens)
-    told = {"ragas": _by_ragas(prepared.home, asked, ragas)} if ragas is not None else {}
+    told = {"ragas": _by_ragas(prepared.home, asked, ragas, judge)} if ragas is not None else {}
     return figures | {"strategy": strategy, "build": prepared.built, "machine": machine()} | told
 
 
-def _by_ragas(home: Home, asked: list[Asked], wanted: RagasWanted) -> dict[str, Any]:
+def _judge(wanted: RagasWanted | None) -> LmSettings | None:
+    """Returns the model that is to judge; what is wrong with it is told before anything is measured."""
+    if wanted is None:
+        return None
+    from eval.ragas_lm import judge_settings
+
+    return judge_settings(wanted.max_cost)
+
+
+def _by_ragas(home: Home, asked: list[Asked], wanted: RagasWanted, judge: LmSettings | None) -> dict[str, Any]:
     """Returns what RAGAS says: `ids`, and where a model is named `lm`; `text` tells both to people."""
     from eval.ragas_check import crosscheck, crosscheck_text
 
     ids = crosscheck({a.query_id: a.ranked for a in asked}, {a.query_id: a.relevant for a in asked})
     told: dict[str, Any] = {"ids": asdict(ids), "text": crosscheck_text(ids)}
-    if os.environ.get("PALIMPSEST_LM"):
+    if judge is not None:
         from eval.ragas_lm import judge_contexts, judged_text
         from pipelines.labels.lm.ledger import Ledger
-        from pipelines.labels.lm.settings import lm_settings
 
         ledger = Ledger(home.lm_ledger)
         try:
-            judged = judge_contexts(asked, lm_settings(), ledger, wanted.max_cost, wanted.questions)
+            judged = judge_contexts(asked, judge, ledger, wanted.max_cost, wanted.questions)
         finally:
             ledger.close()
         told |= {"lm": asdict(judged), "text": f"{told['text']}\n{judged_text(judged)}"}

@@ -50,6 +50,7 @@ def suite_metrics(context: dg.AssetExecutionContext, home: HomeResource) -> dg.M
     return dg.MaterializeResult(
         metadata={
             **{name: float(value) for name, value in sorted(done["metrics"].items())},
+            **{name: float(value) for name, value in sorted(done.get("quality", {}).items())},
             **{f"{p}_ms": float(v) for p, v in done["latency_ms"].items()},
             "queries": done["queries"],
             "memories": done["build"]["memories"],

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from eval.asked import Asked
-from eval.ragas_lm import judge_contexts, judged_text
+from eval.ragas_lm import judge_contexts, judge_settings, judged_text
 from eval.standin import StandIn
 from eval.suite_runs import RagasWanted, measure, text
 from pipelines.errors import PalimpsestError
@@ -81,8 +81,17 @@ def test_a_budget_stops_before_it_is_passed_and_says_what_was_left_out(tmp_path)
         assert rest.unasked == 0 and rest.known >= got.calls, "the next run asks for the rest only"
         assert rest.calls + got.calls == server.seen.answered
         assert judge(server, tmp_path / "other", items, max_cost=0.0).means == {}
-        with pytest.raises(PalimpsestError, match="PALIMPSEST_LM_PRICE"):
-            judge(server, tmp_path, items, max_cost=1.0, price_in=0.0, price_out=0.0)
+
+
+def test_a_budget_without_a_model_or_a_price_is_refused_before_anything_is_measured(monkeypatch):
+    assert judge_settings(None) is None
+    with pytest.raises(PalimpsestError, match="set PALIMPSEST_LM=MODEL@URL"):
+        judge_settings(1.0)
+    monkeypatch.setenv("PALIMPSEST_LM", "m@http://127.0.0.1:1/v1")
+    with pytest.raises(PalimpsestError, match="PALIMPSEST_LM_PRICE"):
+        judge_settings(1.0)
+    monkeypatch.setenv("PALIMPSEST_LM_PRICE", "1,2")
+    assert judge_settings(1.0).price_out == 2.0
 
 
 def test_garbage_verdicts_that_are_none_and_a_dead_server_are_told_and_never_become_numbers(tmp_path):
