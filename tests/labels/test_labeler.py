@@ -26,6 +26,10 @@ UPDATES = [
     ("The team uses Slack for chat.", "The team uses Teams instead of Slack.", "replaced"),
     ("Ana works at Acme.", "Ana no longer works at Acme.", "no longer"),
     ("Biscuit's vet is Dr. Hallam.", "Biscuit's vet is now Dr. Osei.", "slot:its vet"),
+    ("The shop keeps 40 helmets in stock.", "The shop keeps at least 60 helmets in stock, up from 40.", "named"),
+    ("Ada Lund is the night nurse.", "Bo Krag has been the night nurse since 4 May, replacing Ada Lund.", "named"),
+    ("Fees are paid out on the 25th.", "Fees are paid out each Friday, not on the 25th.", "named"),
+    ("The stock is counted once a year.", "The stock is counted monthly, no longer once a year.", "no longer"),
 ]  # fmt: skip
 
 
@@ -55,6 +59,10 @@ NO_UPDATES = [
     ("The deadline of Falcon is 3 May.", "The deadline of Heron is 9 May."),  # another subject
     ("Ana's manager is Ben.", "Cleo's manager is Dan."),
     ("Room 12 is on floor 3.", "Room 14 is on floor 3."),
+    ("Judo for children is in the old gym.", "Ballet for children is in the new gym, no longer in the old gym."),
+    ("The shop keeps 40 helmets in stock.", "The shop keeps 60 boots for rent by the lake in stock, up from 40."),
+    ("Ada Lund and Mia Holt share the rota of nurses.", "Bo Krag joins the rota of nurses, replacing Ada Lund."),
+    ("The wait is shortened from two days to one day.", "The wait is one day, no longer two days."),
     ("The annex is larger than the warehouse in Brakel.", "The warehouse has moved from Brakel to the annex."),
     ("He lives in Rome.", "He lives in Oslo."),  # nobody knows who
     ("Ana lives in Rome.", "Ana might move to Oslo."),  # not said to be so
@@ -117,6 +125,15 @@ def test_one_replaced_sentence_does_not_retire_a_long_memory():
     older = "The deadline of Falcon is 3 May. " + "The rest of the page tells of other things, at length. " * 6
     got = label(older, "The deadline of Falcon is now 9 May.")
     assert got.label == "EXTEND" and got.evidence["partial_update"] is True
+
+
+@pytest.mark.parametrize("rest", ["For rush jobs I add a quarter.", "Can you note the invoice run for 3 May?"])
+def test_an_update_takes_no_other_statement_along(rest):
+    older, newer = "I charge 12 euros a page.", "I charge 15 euros a page instead of 12."
+    assert label(older, newer).label == "UPDATE"
+    got = label(f"{older} {rest}", newer)
+    assert got.label == "EXTEND" and got.evidence["partial_update"] is True
+    assert label(f"{older} Fine. Shall I write it down for Monday?", newer).label == "UPDATE"
 
 
 def test_evidence_spans_hold_the_sentences_and_values():

@@ -35,7 +35,6 @@ _NOT_THE_OLD = re.compile(
     r"(?P<old>.+)",
     re.IGNORECASE,
 )
-_ANNOUNCED = re.compile(f"{_NO_LONGER.pattern}|{_NOT_THE_OLD.pattern}", re.IGNORECASE)
 _CHANGE_WORDS = {"longer", "anymore", "stopped", "quit", "left", "gave", "instead", "replaced", "replaces"}
 _MOST_OLD_WORDS = 5
 _MOST_ADDED = 2  # words before the cue that the older sentence has not, names and numbers aside
@@ -70,13 +69,12 @@ def _held_value(m: re.Match[str], n: Sentence, o: Sentence) -> str | None:
     Beside the value the older sentence must be said again in large part, and no name of it be left out: `keeps 200
     housings in stock, up from 120` ends `keeps at least 120 housings in stock`, but of no other thing's stock.
     """
-    cut = _OBJECT_END.search(m.group("old"))
-    x = (m.group("old")[: cut.start()] if cut else m.group("old")).strip(" .!\"'")
+    x = _object(m)
     words = frozenset(read_value(x).words)
     said = frozenset(read_value(n.text[: m.start()]).words)
     tells = frozenset(w for w in words if w not in STOPWORDS or any(c.isdigit() for c in w))
-    ends = _ANNOUNCED.search(o.text)
-    held = frozenset(read_value(o.text[: ends.start()] if ends else o.text).words)
+    # What the older sentence itself says ended it does not hold: `from twelve months to nine` holds nine.
+    held = frozenset(read_value(o.text).words) - _ended_words(o)
     if not tells or len(words) > _MOST_OLD_WORDS or not words <= held or tells <= said:
         return None
     if _first_person(n.text) != _first_person(o.text):
@@ -89,6 +87,16 @@ def _held_value(m: re.Match[str], n: Sentence, o: Sentence) -> str | None:
     if len(rest & ours) < 2 or len(rest & ours) < _REST_SHARED * len(rest) or left_out:
         return None
     return x if _opens_alike(n, o, words) else None
+
+
+def _ended_words(o: Sentence) -> frozenset[str]:
+    found = [m for rule in (_REPLACED, _NOT_THE_OLD) if (m := rule.search(o.text))]
+    return frozenset(w for m in found for w in read_value(_object(m)).words)
+
+
+def _object(m: re.Match[str]) -> str:
+    cut = _OBJECT_END.search(m.group("old"))
+    return (m.group("old")[: cut.start()] if cut else m.group("old")).strip(" .!\"'")
 
 
 def _opens_alike(n: Sentence, o: Sentence, value: frozenset[str]) -> bool:
@@ -110,8 +118,7 @@ def _says_it_ended(n: Sentence, o: Sentence) -> bool:
 
 def _replaced_object(m: re.Match[str], n: Sentence, o: Sentence) -> str | None:
     """Returns what was replaced where the older sentence says it of a subject that the newer one names too."""
-    cut = _OBJECT_END.search(m.group("old"))
-    x = (m.group("old")[: cut.start()] if cut else m.group("old")).strip(" .\"'")
+    x = _object(m)
     words = [w for w in read_value(x).words if w not in ("the", "a", "an", "our", "old")]
     # An older memory that itself announced a change holds what stands before that: `on Thursdays` of `on Thursdays
     # instead of Tuesdays`.
