@@ -140,7 +140,12 @@ def probe(driver: neo4j.Driver, database: str | None, uri: str) -> Capabilities:
         told_plainly(driver.verify_connectivity, uri)
     except ValueError:
         raise ComponentFailed(f"neo4j: NEO4J_URI {uri}: no such host or port; mend it") from None
-    found = told_plainly(lambda: driver.execute_query(cypher.COMPONENTS, database_=database).records, uri)
+    try:
+        found = told_plainly(lambda: driver.execute_query(cypher.COMPONENTS, database_=database).records, uri)
+    except ComponentFailed as e:
+        if "ProcedureNotFound" not in str(e):
+            raise
+        raise PalimpsestError(f"neo4j: {uri} is no Neo4j server; install {_NEEDS}, or palimpsest neo4j start") from None
     told = {r["name"]: r for r in found}
     kernel = told.get("Neo4j Kernel")
     version = kernel["versions"][0] if kernel else "unknown"

@@ -6,6 +6,7 @@ import pytest
 from neo4j.exceptions import Neo4jError
 
 from pipelines.errors import ComponentFailed, PalimpsestError
+from pipelines.graph import cypher
 from pipelines.graph.connect import Connection, connect, told_plainly
 from pipelines.graph.server import ServerInfo, _free_port, server_status, server_url, start_server, stop_server
 from pipelines.store.files import write_json
@@ -35,6 +36,17 @@ def test_a_stopped_server_is_gone_and_starts_again_with_its_data(graph: Connecti
     info = start_server(server_folder, heap="600m")
     with connect(info.uri, info.user, info.password) as again:
         assert again.read("MATCH (k:Kept) RETURN count(k) AS n")[0]["n"] == 1
+
+
+def test_a_server_that_cannot_is_refused_by_what_to_install(
+    graph: Connection, server: ServerInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for probe in ("COMPONENTS", "PROBE_CYPHER_25", "PROBE_SEARCH"):
+        with monkeypatch.context() as patch:
+            patch.setattr(cypher, probe, "CYPHER 25 CALL no.such()")
+            with pytest.raises(PalimpsestError, match=r"install Neo4j 2026\.01 or later") as told:
+                connect(graph.uri, server.user, server.password)
+        assert told.value.exit_code == 2
 
 
 def test_a_wrong_password_is_one_line_that_names_the_variables(graph: Connection) -> None:
