@@ -3,10 +3,11 @@
 import polars as pl
 
 from pipelines.errors import PalimpsestError
+from pipelines.graph import cypher
 from pipelines.graph.checks import check_graph, check_latency
 from pipelines.graph.connect import Connection, connect
 from pipelines.graph.load import LoadStats, Tell, load_graph, untold
-from pipelines.graph.source import home_id, is_served
+from pipelines.graph.source import Source, home_id, is_served
 from pipelines.store.builds import Build, published
 from pipelines.store.home import Home
 
@@ -65,10 +66,19 @@ def check_published(home: Home) -> list[str]:
             return found
         from pipelines.query.neo4j_backend import Neo4jBackend
 
-        shown = Neo4jBackend(home_id(home), connection).build_id
-        if shown != build.build_id:
+        reader = Neo4jBackend(home_id(home), connection)
+        if (shown := reader.build_id) != build.build_id:
             found.append(f"build: {shown} is shown, {build.build_id} is published; run palimpsest build --graph")
+        elif Source.of(build).fingerprint != _loaded_from(connection, home_id(home), reader.number):
+            # A delete rewrites builds: one that was stopped before it reached the server leaves the old rows there.
+            found.append(f"build: {shown} is not what was loaded; finish the delete, or run palimpsest build --graph")
         return found
+
+
+def _loaded_from(connection: Connection, home: str, number: int) -> str:
+    """Returns the fingerprint of the tables that a build on the server was made of."""
+    found = connection.read(cypher.BUILD, home=home, number=number)
+    return str(found[0]["told"].get("fingerprint", "")) if found else ""
 
 
 def _published(home: Home) -> Build:

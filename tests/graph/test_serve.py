@@ -107,6 +107,24 @@ def test_a_deleted_user_is_gone_from_the_server_at_once(run: Run, home: Home, gr
     assert graph.read("MATCH (m:Memory {home_id: $home}) RETURN count(m) AS n", home=home_id(home))[0]["n"] == 0
 
 
+def test_a_delete_that_was_stopped_before_the_server_is_seen_by_verify_and_finished_by_the_same_delete(
+    run: Run, home: Home, graph: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load_published(home)
+    assert check_published(home) == []
+
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pipelines.delete.forget", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            delete(home, document=None, user="bob", collection=None)
+    assert "finish the delete" in "".join(check_published(home))
+    assert delete(home, document=None, user="bob", collection=None)["graph_writes"] > 0
+    assert check_published(home) == [] and residue(graph, home_id(home), ["quixotic-77"]) == []
+
+
 def test_the_asset_reports_counts_and_each_check_and_blocks_on_a_violation(
     run: Run, home: Home, graph: Connection
 ) -> None:
