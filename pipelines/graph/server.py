@@ -247,6 +247,8 @@ def _launch(home: Path, java: Path, jars: list[Path], heap: str) -> int:
 
 def _answering(home: Path, info: ServerInfo, wait_s: float) -> None:
     """Returns once Bolt answers to the password."""
+    if not info.password_file.exists():
+        raise ComponentFailed(f"neo4j: {info.password_file} is gone; put it back, or stop the server and move {home}")
     until = time.monotonic() + wait_s
     told = False
     while time.monotonic() < until:

@@ -49,6 +49,15 @@ def test_a_server_that_cannot_is_refused_by_what_to_install(
         assert told.value.exit_code == 2
 
 
+def test_a_password_file_that_is_gone_is_told_at_once(graph: Connection, server_folder: Path) -> None:
+    aside = (server_folder / "password").rename(server_folder / "aside")
+    try:
+        with pytest.raises(ComponentFailed, match="put it back"):
+            start_server(server_folder, wait_s=2)
+    finally:
+        aside.rename(server_folder / "password")
+
+
 def test_a_wrong_password_is_one_line_that_names_the_variables(graph: Connection) -> None:
     with pytest.raises(PalimpsestError, match="NEO4J_USER and NEO4J_PASSWORD"):
         connect(graph.uri, "neo4j", "wrong")
