@@ -69,6 +69,14 @@ def test_only_what_is_missing_is_fetched(tmp_path: Path, served: tuple[Path, str
     assert not list((tmp_path / "jars").glob(".part*"))
 
 
+def test_a_jar_that_was_damaged_in_the_cache_is_fetched_again(tmp_path: Path, served: tuple[Path, str]) -> None:
+    folder, url = served
+    jars = repository(folder, b"one", b"two")
+    (damaged, _) = fetch_jars(jars, tmp_path / "jars", url)
+    damaged.write_bytes(b"0ne")  # of the same size
+    assert [p.read_bytes() for p in fetch_jars(jars, tmp_path / "jars", url)] == [b"one", b"two"]
+
+
 def test_what_lies_in_a_folder_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From the folder that is named, or from what Maven fetched for this user."""
     jars = repository(tmp_path / "m2", b"one")
