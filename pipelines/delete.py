@@ -297,10 +297,14 @@ def _sweep_vectors(home: Home) -> int:
 
 
 def _residue(home: Home, probes: Probes) -> list[str]:
-    """Files of the home that hold a probe: raw bytes, and decoded tables (Parquet compresses its pages)."""
+    """Files of the home that hold a probe: raw bytes, and decoded tables (Parquet compresses its pages).
+
+    Not `home.json`: it says where collections are read from, and the path of a folder may hold the name of a user.
+    """
     needles = [p.encode() for p in probes.strings]
     found = []
-    for path in sorted(p for p in home.path.rglob("*") if p.is_file() and not p.name.startswith("pending-delete-")):
+    files = (p for p in home.path.rglob("*") if p.is_file() and p != home.path / "home.json")
+    for path in sorted(p for p in files if not p.name.startswith("pending-delete-")):
         data = path.read_bytes()
         if path.suffix == ".parquet":
             data += _table_text(pl.read_parquet(path))

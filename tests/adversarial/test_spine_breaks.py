@@ -145,6 +145,14 @@ def test_a_document_is_deleted_although_the_folder_of_its_collection_is_gone(tmp
     assert files_with(home, SECRET) == []
 
 
+def test_a_user_can_be_deleted_whose_name_is_in_the_path_of_the_corpus(tmp_path):
+    turns = [("s1", "alexandra", "Ann", f"The code is {SECRET}.", ""), ("s2", "bob", "Bob", "Rain today.", "")]
+    corpus, home = write_chats(tmp_path / "alexandra" / "corpus", turns), Home(tmp_path / "home")
+    build(home, corpus)
+    assert delete(home, document=None, user="alexandra", collection=None)["residue"] == []
+    assert files_with(home, SECRET) == []
+
+
 def test_one_row_of_a_suite_can_be_deleted(tmp_path):
     rows = "\n".join(json.dumps({"_id": f"r{i}", "title": "T", "text": f"Row {i} is here."}) for i in range(2))
     corpus = write_notes(tmp_path / "corpus", {"corpus.jsonl": rows})
