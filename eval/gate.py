@@ -45,7 +45,8 @@ class Decision:
     """The gate's answer for one collection. `unjudged` may be published, with a warning; `failed` may not.
 
     `types` holds the gated metrics by type of question, `types_before` the baseline's on the questions in both,
-    `against` who accepted the baseline, when, why and of which build. `run` is what was judged, for keeping with the
+    `against` who accepted the baseline, when, why and of which build, `texts` the first words of the memories that
+    broken questions got and that the build still has. `run` is what was judged, for keeping with the
     build; it is not part of the JSON.
     """
 
@@ -61,6 +62,7 @@ class Decision:
     types: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     types_before: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     against: Mapping[str, str] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict)
     queries: int = 0
     unanswerable: Mapping[str, float] = field(default_factory=dict)
     quality: Mapping[str, float] = field(default_factory=dict)
@@ -87,7 +89,7 @@ class Decision:
             STALE: None if self.stale is None else {"old": self.stale[0], "new": self.stale[1]},
             "quality": dict(self.quality), "latency_ms": dict(self.latency_ms),
             "steps_ms": {step: dict(told) for step, told in self.steps_ms.items()},
-            "broken": [asdict(b) for b in self.broken], "baseline": dict(self.against),
+            "broken": [asdict(b) for b in self.broken], "baseline": dict(self.against), "texts": dict(self.texts),
             "by_type": {k: {"new": dict(v), "old": dict(self.types_before.get(k, {}))} for k, v in self.types.items()},
             "unanswerable": {"questions": len(self.unanswerable), "answered": sum(self.unanswerable.values())},
         }  # fmt: skip

@@ -1,6 +1,6 @@
 """The gate's decision as markdown, for a pull request."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -85,17 +85,19 @@ def _broken(decision: "Decision", shown: int) -> list[str]:
     for b in decision.broken[:shown]:
         moved = ", ".join(f"{m} {b.old[m]:.2f} → {b.new[m]:.2f}" for m in b.old if b.old[m] != b.new[m])
         lines += [f"- `{_code(b.question_id)}` {_plain(b.question)}: {moved}"]
-        lines += [f"  - before: {_hits(b.old_results)}", f"  - now: {_hits(b.new_results)}"]
+        lines += [*_hits("before", b.old_results, decision.texts), *_hits("now", b.new_results, decision.texts)]
     if count > shown:
         lines.append(f"- and {count - shown} more")
     return [*lines, ""]
 
 
-def _hits(hits: Sequence["Hit"]) -> str:
-    if not hits:
-        return "nothing"
-    marks = ((" ✓" if h.relevant else "") + (" (stale)" if h.stale else "") for h in hits)
-    return ", ".join(f"`{_code(h.source)}`{mark}" for h, mark in zip(hits, marks, strict=True))
+def _hits(when: str, hits: Sequence["Hit"], texts: Mapping[str, str]) -> list[str]:
+    """Returns the results of a question: a line for each with its words, or one line where none are known."""
+    told = [f"`{_code(h.source)}`{' ✓' if h.relevant else ''}{' (stale)' if h.stale else ''}" for h in hits]
+    if not any(h.memory_id in texts for h in hits):
+        return [f"  - {when}: {', '.join(told) or 'nothing'}"]
+    words = (f": {_plain(texts[h.memory_id])}" if h.memory_id in texts else "" for h in hits)
+    return [f"  - {when}:", *(f"    - {t}{w}" for t, w in zip(told, words, strict=True))]
 
 
 def _plain(text: str) -> str:

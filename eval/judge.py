@@ -27,6 +27,7 @@ from pipelines.store.files import write_bytes
 from pipelines.store.home import Home, data_folder
 
 REPORT, PICTURE = "report.html", "report.svg"
+_WORDS = 120  # characters of a result that the verdict shows
 JUDGED = ("documents", "document_texts", "memories", "versions")
 
 
@@ -87,8 +88,21 @@ def judge_build(
         run, has_golden = run_build(build, name, tables)
         committed = baseline_path(data_folder(), name)
         baseline = (named.get(name) or load_baseline(committed)) if has_golden else None
-        decisions.append(_with_health(home, build, decide(run, baseline, has_golden, found)))
+        decision = _with_texts(decide(run, baseline, has_golden, found), tables["memories"])
+        decisions.append(_with_health(home, build, decision))
     return combine(decisions)
+
+
+def _with_texts(decision: Decision, memories: pl.DataFrame) -> Decision:
+    """Adds the first words of what broken questions got, before and now: a place alone tells a reader little."""
+    wanted = {h.memory_id for b in decision.broken for h in (*b.old_results, *b.new_results)}
+    rows = memories.filter(pl.col("memory_id").is_in(sorted(wanted))).select("memory_id", "text").sort("memory_id")
+    return replace(decision, texts={i: _short(text) for i, text in rows.iter_rows()})
+
+
+def _short(text: str) -> str:
+    folded = " ".join(text.split())
+    return folded if len(folded) <= _WORDS else folded[: _WORDS - 1] + "…"
 
 
 def _named_baseline(path: Path | None, build: Build) -> dict[str, Baseline]:

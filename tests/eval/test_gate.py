@@ -1,6 +1,7 @@
 import json
 import math
 import shutil
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import polars as pl
@@ -12,6 +13,7 @@ from eval.golden_run import GateRun, Hit
 from eval.judge import accept_home, find_violations, judge_home
 from eval.violations import Violation
 from pipelines.errors import PalimpsestError
+from pipelines.query.api import Reader
 from pipelines.store.builds import published
 from pipelines.store.home import Home
 
@@ -164,8 +166,6 @@ def test_a_gate_cannot_pass_by_accident(baseline, run, says):
     ids=["gone", "nan", "zero"],
 )
 def test_a_baseline_without_a_usable_metric_fails(baseline, values):
-    from dataclasses import replace
-
     poor = replace(baseline, per_query=dict.fromkeys(baseline.per_query, values))
     got = decide(gate_run([FULL] * 100), poor, True)
     assert got.status == "failed"
@@ -274,6 +274,25 @@ def test_a_named_baseline_judges_its_own_collection_and_must_be_there(judged_hom
     aside.write_text(aside.read_text().replace('"collection": "chats"', '"collection": "other"'))
     with pytest.raises(PalimpsestError, match="of collection 'other', the build has chats"):
         judge_home(judged_home, aside)
+
+
+def test_a_broken_question_tells_the_words_of_what_it_got_before_and_gets_now(judged_home, monkeypatch):
+    (accepted,) = accept_home(judged_home, "as it is")
+    search = Reader.search
+
+    def only_the_last(self, text, scope, **filters):
+        found = search(self, text, scope, **filters)
+        return replace(found, memories=found.memories[-1:] if "locker" in text else found.memories)
+
+    monkeypatch.setattr(Reader, "search", only_the_last)
+    got = judge_home(judged_home)
+    accepted.unlink()
+    assert [b.question_id for b in got.decisions[0].broken] == ["q-locker"]
+    told = got.markdown()
+    assert " ✓: My locker code is quixotic-77." in told
+    before, now = told.split("  - before:\n")[1].split("  - now:\n")
+    assert "quixotic" in before and "quixotic" not in now and "The canteen closes at three." in now
+    assert "My locker code is quixotic-77." in got.to_json()["collections"][0]["texts"].values()
 
 
 def test_tables_changed_behind_a_builds_back_close_the_gate(judged_home, tmp_path):
