@@ -20,7 +20,7 @@ CLASSES = ("DERIVE", "EXTEND", "NONE", "UPDATE")
 """In the order of the columns of every probability here."""
 COMMON_WORDS = 400
 _OF_BOOSTING = 1 / 3  # the forest, which is surer on few pairs, has the rest
-UPDATE, NONE = CLASSES.index("UPDATE"), CLASSES.index("NONE")
+UPDATE, EXTEND, NONE = (CLASSES.index(label) for label in ("UPDATE", "EXTEND", "NONE"))
 _NEAREST = 5
 
 

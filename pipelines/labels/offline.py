@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.code import code_hash
-from pipelines.labels.model import CLASSES, NONE, UPDATE, Model
+from pipelines.labels.model import CLASSES, EXTEND, NONE, UPDATE, Model
 from pipelines.labels.read import Features, ReadPair, evidence_of, features_of, read_pair
 from pipelines.labels.types import Labelled, LabelPair
 from pipelines.labels.veto import veto
@@ -20,6 +20,8 @@ CANDIDATE_ODDS = 10.0
 """How much likelier NONE is among the pairs that a build finds than among those that people choose to label."""
 LEAST_SHARED = 1 / 3
 """Of the content words of the shorter text, for the model to be asked about a pair that a build found."""
+BOTH_STAY = 0.8
+"""From this probability of UPDATE or EXTEND together on a pair that may be UPDATE is EXTEND."""
 LEAST = 0.4
 """A label that is not UPDATE is said from this probability on."""
 WHOLE_ENOUGH = 0.3
@@ -94,6 +96,11 @@ class OfflineLabeler:
         rest[NONE] *= self.none_odds
         rest /= rest.sum()
         p = np.round(rest, 4)
+        both = float(rest[UPDATE] + rest[EXTEND])
+        if raw.argmax() == UPDATE and raw[UPDATE] < least and both >= BOTH_STAY:
+            # It replaces the older one or adds to it: until that is known both stay, and a person may look.
+            found = evidence_of(read, rule="model", instead_of="UPDATE")
+            return Labelled("EXTEND", float(p[EXTEND]), found | told)
         rest[UPDATE] = -1
         best = int(rest.argmax())
         if p[best] < LEAST:

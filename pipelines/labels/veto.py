@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 _SAME = 0.99
+_COMMON = 2  # content words: `the meeting ends` and `another meeting instead` share one
+_MUCH = 3  # where neither subject nor verb is the same
 _SAID_AGAIN = 0.65  # of the older's content words, where subject and verb are not the same
 
 
@@ -31,6 +33,11 @@ def veto(order: int | None, by_place: bool, asks: bool, f: Mapping[str, Any]) ->
         return "many at a time"
     if max(f["same_subject"], f["subject_newer_in_older"], f["subject_older_in_newer"]) < 0.5:
         return "another subject"
+    if f["content_shared"] < _COMMON:
+        return "too little in common"
+    one_place = max(f["same_subject"], f["same_subject_head"], f["same_root"], f["root_older_in_newer"])
+    if one_place < 0.5 and f["content_shared"] < _MUCH:
+        return "another statement"
     one_frame = f["same_subject"] > _SAME and f["same_root"]
     if not one_frame and f["content_older_in_newer"] < _SAID_AGAIN:
         return "too little said again"
