@@ -20,6 +20,10 @@ def steps() -> dict[str, str]:
     return {s["name"]: s["run"] for s in job["steps"] if "name" in s}
 
 
+def test_the_readme_shows_the_example() -> None:
+    assert EXAMPLE.read_text().split("\n", 1)[1].strip() in (ROOT / "README.md").read_text()
+
+
 def run(command: str, project: Path) -> subprocess.CompletedProcess[str]:
     """Runs a step in the shell that GitHub uses for it."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
