@@ -184,12 +184,12 @@ def _log_loss(probabilities: np.ndarray, y: np.ndarray) -> float:
 def _thresholds(probability: np.ndarray, is_update: np.ndarray, dated: np.ndarray) -> tuple[float, float]:
     """Returns the thresholds of dated and of undated pairs; where there are none of a kind, those of the other's."""
     kinds = [(dated, MOST_WRONG), (~dated, MOST_WRONG_UNDATED)]
-    found = [_least_update(probability[k], is_update[k], most) if k.any() else None for k, most in kinds]
+    found = [least_update(probability[k], is_update[k], most) if k.any() else None for k, most in kinds]
     first, second = (f if f is not None else next(x for x in found if x is not None) for f in found)
     return first, second
 
 
-def _least_update(probability: np.ndarray, is_update: np.ndarray, most_wrong: float) -> float:
+def least_update(probability: np.ndarray, is_update: np.ndarray, most_wrong: float) -> float:
     """Returns the lowest threshold that retires no larger share wrongly of the pairs held out than is allowed."""
     others = max(1, int((~is_update).sum()))
     good = [t for t in _THRESHOLDS if ((probability >= t) & ~is_update).sum() <= most_wrong * others]

@@ -11,8 +11,9 @@ from pipelines.labels.offline import CANDIDATE_ODDS, OfflineLabeler
 from pipelines.labels.parse import parse_texts
 from pipelines.labels.program import default_key, default_model, golden_rows, key_of, train_on
 from pipelines.labels.read import features_of, read_pair
-from pipelines.labels.train import choose, text_groups
+from pipelines.labels.train import choose, least_update, text_groups
 from pipelines.labels.types import LabelPair
+from pipelines.labels.veto import veto
 from tests.memory.frames import day
 
 UNSURE = ("NONE", 0.5, {})
@@ -88,6 +89,30 @@ def test_update_is_chosen_from_its_threshold_on_only():
     p = np.array([[0.1, 0.2, 0.1, 0.6], [0.1, 0.2, 0.1, 0.6]])
     assert choose(p, 0.6).tolist() == [UPDATE, UPDATE]
     assert choose(p, 0.61).tolist() == [CLASSES.index("EXTEND")] * 2
+
+
+def test_the_threshold_is_the_lowest_that_retires_no_more_wrongly_than_allowed():
+    probability = np.array([0.95, 0.9, 0.7, 0.65, 0.3])
+    is_update = np.array([True, False, True, False, False])
+    assert least_update(probability, is_update, 0.0) == pytest.approx(0.91)
+    assert least_update(probability, is_update, 0.34) == pytest.approx(0.66)
+    assert least_update(probability, is_update, 1.0) == 0.5
+
+
+VETOES = [
+    ("The menu button is important.", "Press the menu button again.", "another statement"),
+    ("The meeting is short.", "The meeting is noisy instead.", "too little in common"),
+    ("Ana likes tea with milk.", "Ana likes coffee with milk.", "many at a time"),
+    ("The lab is in Lindow.", "The lab might be in Brakel.", "unsure"),
+    ("The lab of Lindow opens at 8:00.", "The lab of Lindow opens at 9:00 since 4 May.", ""),
+]
+
+
+@pytest.mark.parametrize(("older", "newer", "why"), VETOES)
+def test_what_only_the_model_sees_as_an_update_needs_evidence(older, newer, why):
+    assert veto(1, False, False, features(older, newer)) == why
+    assert veto(-1, False, False, features(older, newer)) == "earlier"
+    assert veto(1, False, True, features(older, newer)) == "a question"
 
 
 def test_distances_are_whole_number_arithmetic():
