@@ -127,7 +127,7 @@ def test_one_replaced_sentence_does_not_retire_a_long_memory():
     assert got.label == "EXTEND" and got.evidence["partial_update"] is True
 
 
-@pytest.mark.parametrize("rest", ["For rush jobs I add a quarter."])
+@pytest.mark.parametrize("rest", ["For rush jobs I add a quarter.", "Can you note the invoice run for 3 May?"])
 def test_an_update_takes_no_other_statement_along(rest):
     older, newer = "I charge 12 euros a page.", "I charge 15 euros a page instead of 12."
     assert label(older, newer).label == "UPDATE"

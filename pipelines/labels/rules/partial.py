@@ -1,11 +1,14 @@
 """What an update would take along: an older memory is retired whole, so what else it states must not be lost."""
 
+import re
+
 from pipelines.labels.rules.facts import Sentence
 from pipelines.labels.rules.reading import MOST_SENTENCES, Reading
 from pipelines.memory.words import stems_of
 
 Span = tuple[int, int]
 _STATES = 3  # content words: `Lovely.` and `It rained.` are no loss
+_REQUEST = re.compile(r"\b(?:can|could|will|would) you\b|\bplease\b", re.IGNORECASE)  # tells what is wanted, and when
 _SAID = 0.5  # of a sentence's content words in the newer text: it is part of what changed
 
 
@@ -35,7 +38,8 @@ def _shared(s: Sentence, newer: Reading) -> float:
 
 
 def _is_lost(s: Sentence, newer: Reading) -> bool:
-    return not s.question and len(s.content) >= _STATES and _shared(s, newer) < _SAID
+    tells = not s.question or bool(_REQUEST.search(s.text))
+    return tells and len(s.content) >= _STATES and _shared(s, newer) < _SAID
 
 
 def _span(s: Sentence) -> Span:
