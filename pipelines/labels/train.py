@@ -46,9 +46,8 @@ def train(
     """
     from threadpoolctl import threadpool_limits
 
-    with threadpool_limits(
-        1
-    ):  # two threads that wait for each other cost more than they bring, most so on a busy machine
+    # Two threads that wait for each other cost more than they bring, most so on a busy machine.
+    with threadpool_limits(1):
         return _train(features, rows.astype(np.float32), words, labels, groups, key, vetoed, dated)
 
 

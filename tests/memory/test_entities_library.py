@@ -65,13 +65,6 @@ def test_a_pipeline_that_is_not_installed_is_told_with_its_fix(tmp_path, shared_
         built(tmp_path, shared_vectors, ner="en_nowhere_sm")
 
 
-def test_spacy_itself_missing_is_told_with_its_fix(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "spacy", None)
-    library._pipeline.cache_clear()
-    with pytest.raises(PalimpsestError, match=r"needs spaCy; pip install 'palimpsest\[ner\]'"):
-        library.pipeline_version("en_core_web_sm")
-
-
 def test_a_path_is_no_name_of_a_pipeline(tmp_path):
     write_notes(tmp_path, {}, ner="../models/mine")
     with pytest.raises(PalimpsestError, match="ner"):

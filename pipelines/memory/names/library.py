@@ -20,12 +20,8 @@ _CUES = {
 
 @lru_cache(maxsize=1)
 def _pipeline(name: str) -> Any:
-    try:
-        import spacy
-    except ImportError:
-        raise PalimpsestError(
-            f"collection.yaml: ner: {name} needs spaCy; pip install 'palimpsest[ner]', or drop the field"
-        ) from None
+    import spacy
+
     try:
         return spacy.load(name)
     except OSError:
