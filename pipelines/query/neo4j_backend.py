@@ -81,6 +81,9 @@ class Neo4jBackend:
         """See Backend."""
         return list(self._scopes)
 
+    def view(self, scope: Scope) -> None:
+        """See Backend: no dense arrays are read yet, strategies that need them rank by seeds."""
+
     def seeds(
         self, scope: Scope, filters: Filters, vector: np.ndarray, terms: Sequence[str], weight: float, n: int
     ) -> Seeds:

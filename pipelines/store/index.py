@@ -18,13 +18,14 @@ import numpy as np
 import polars as pl
 import polars.selectors as cs
 
+from pipelines.memory.sequence import turn_order
 from pipelines.query.words import terms
 from pipelines.store.tables import empty
 
 VectorLookup = Callable[[Sequence[str]], np.ndarray]
 """Maps n text hashes to their unit vectors, shape (n, 384) float32."""
 
-FORMAT = 1
+FORMAT = 2
 DIMENSIONS = 384
 K1, B = 1.2, 0.75
 TITLE_WEIGHT = 3  # a title's words count as if they stood there so often: what a passage is about is said there once
@@ -84,6 +85,7 @@ def write_index(
     memories = _memory_rows(t)
     out = {"memories": memories.select(_MEMORY_COLUMNS), "scopes": _scopes(memories)}
     rows = memories.select("memory_id", "row", "scope")
+    out["following"] = _following(t, rows)
     clock.lap("memories")
     out["vectors"] = _vector_rows(t["embed_inputs"], rows, vectors)
     clock.lap("vectors")
@@ -148,6 +150,18 @@ def _scopes(memories: pl.DataFrame) -> pl.DataFrame:
         pl.col("row").first().alias("first_row"),
         pl.len().cast(pl.Int32).alias("size"),
         pl.col("token_count").sum().alias("tokens"),
+    )
+
+
+def _following(t: Mapping[str, pl.DataFrame], rows: pl.DataFrame) -> pl.DataFrame:
+    """Returns (row, next_row) of each turn that another follows in its session, by row."""
+    number = rows.select("memory_id", "row")
+    return (
+        turn_order(t["memories"], t["documents"])
+        .join(number, on="memory_id")
+        .join(number.rename({"memory_id": "next_id", "row": "next_row"}), on="next_id")
+        .select("row", "next_row")
+        .sort("row")
     )
 
 
