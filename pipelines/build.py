@@ -30,8 +30,9 @@ from pipelines.store.ids import content_id
 from pipelines.store.log import IngestLog
 
 INDEXED = (
-    "documents", "document_texts", "document_relations", "chunks", "memories", "embed_inputs", "entities", "mentions",
-    "topics", "topic_edges", "topic_memories", "candidate_pairs", "relations", "versions", "rejects",
+    "documents", "document_texts", "document_relations", "chunks", "memories", "embed_inputs", "context_inputs",
+    "entities", "mentions", "topics", "topic_edges", "topic_memories", "candidate_pairs", "relations", "versions",
+    "rejects",
 )  # fmt: skip
 _COMPARED = ("documents", "memories", "versions")
 _DIGESTED = ("documents", "chunks", "memories", "entities", "mentions", "topics", "relations", "versions")

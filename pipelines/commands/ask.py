@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from pipelines.commands.shared import Output, common
+from pipelines.commands.shared import STRATEGY, Output, common
 from pipelines.decisions import Verdict
 from pipelines.store.home import Home
 
@@ -23,7 +23,7 @@ from pipelines.store.home import Home
 )
 @click.option(
     "--strategy",
-    type=click.Choice(["auto", "flat", "hybrid", "turns"]),
+    type=STRATEGY,
     default="auto",
     show_default=True,
     help="How to rank.",

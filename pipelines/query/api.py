@@ -173,7 +173,7 @@ class Reader:
         found = [
             (s, c)
             for s in scopes
-            for c in rank(backend, s, filters, vector, terms, weights[s], hops, max(SEEDS, k), clock.lap)
+            for c in rank(backend, s, filters, vector, terms, weights[s], hops, max(SEEDS, k), clock.lap, text)
         ]
         best = sorted(found, key=lambda item: (-item[1].score, item[1].memory_id, item[0]))[:k]
         clock.lap("rank_ms")

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import duckdb
 import numpy as np
 
+from pipelines.query.passages import PassageGraph, Sentences
 from pipelines.query.scope_cache import ByteCache, Flags, Ids, Postings, ScopeVectors
 from pipelines.query.scope_graph import ScopeGraph
 from pipelines.query.turns import TurnOrder
@@ -30,6 +31,13 @@ _LINKS = """
     SELECT newer_row, older_row, label, confidence FROM links
     WHERE scope = $scope ORDER BY newer_row, older_row, label"""
 _FOLLOWING = "SELECT row, next_row FROM following WHERE row BETWEEN $first AND $last ORDER BY row"
+_NAMES = "SELECT key, entity FROM names WHERE scope = $scope ORDER BY key"
+_TITLES = "SELECT row, entity FROM titles WHERE row BETWEEN $first AND $last ORDER BY row, entity"
+_SENTENCES = """
+    SELECT s.row, s.spans, s.counts, s.entities, s.vectors, m.text
+    FROM (SELECT * FROM sentences WHERE rowid IN (SELECT unnest($rows))) s
+    JOIN (SELECT row, text FROM memories WHERE rowid IN (SELECT unnest($rows))) m USING (row)
+    WHERE len(s.counts) > 0 ORDER BY s.row"""
 
 # Each filter's condition; its value is bound under the same name.
 _CONDITIONS = {
@@ -99,6 +107,26 @@ class DuckDBScope:
         held: TurnOrder = self._held("order", self._load_order)
         return held
 
+    def passages(self) -> PassageGraph:
+        """See ScopeView."""
+        held: PassageGraph = self._held("passages", self._load_passages)
+        return held
+
+    def sentences(self, rows: np.ndarray) -> Sentences:
+        """See ScopeView."""
+        found = self._run(_SENTENCES, {"rows": (rows + self.at.first).tolist()}).fetchall()
+        first = self.passages().first_entity
+        of, texts, entities, vectors = [], [], [], []
+        for row, spans, counts, named, data, text in found:
+            of += [row - self.at.first] * len(counts)
+            texts += [text[a:b] for a, b in zip(spans[::2], spans[1::2], strict=True)]
+            ends = np.cumsum(counts)
+            entities += np.split(np.asarray(named, np.int64) - first, ends[:-1])
+            if data is not None:
+                vectors.append(np.frombuffer(data, "<f2").reshape(-1, 384).astype(np.float32))
+        whole = np.concatenate(vectors) if vectors and len(vectors) == len(found) else None
+        return Sentences(np.asarray(of, np.int64), texts, entities, whole)
+
     def cosines(self, vector: np.ndarray) -> np.ndarray:
         """See ScopeView."""
         return self.vectors.cosines(vector)
@@ -151,6 +179,21 @@ class DuckDBScope:
         found = self._run(_FOLLOWING, self.at.bounds).fetchnumpy()
         rows, following = (np.asarray(found[name], np.int64) - self.at.first for name in ("row", "next_row"))
         return TurnOrder.of(rows, following, self.at.size)
+
+    def _load_passages(self) -> PassageGraph:
+        names = self._run(_NAMES, {"scope": self.at.number}).fetchnumpy()
+        titles = self._run(_TITLES, self.at.bounds).fetchnumpy()
+        entities = self._run(_ENTITIES, {"scope": self.at.number}).fetchnumpy()
+        mentions = self._run(_MENTIONS, self.at.bounds).fetchnumpy()
+        first = int(entities["entity"][0]) if len(entities["entity"]) else 0  # those of a scope follow each other
+
+        def local(found: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+            return np.asarray(found["row"], np.int64) - self.at.first, np.asarray(found["entity"], np.int64) - first
+
+        return PassageGraph.build(
+            self.at.size, local(mentions), local(titles), np.asarray(entities["name"], dtype=object),
+            (np.asarray(names["key"], np.int64), np.asarray(names["entity"], np.int64) - first), first,
+        )  # fmt: skip
 
     def _load_postings(self, terms: list[tuple[str, int, int]]) -> dict[str, Postings]:
         """Reads (term, first, df), ascending by first, in one statement: the postings come in that order too."""

@@ -9,6 +9,7 @@ import numpy as np
 from pipelines.query.backend import Backend
 from pipelines.query.conversation import score_turns
 from pipelines.query.fusion import standardise, top
+from pipelines.query.spreading import score_passages
 from pipelines.query.types import Filters, Link, Scope
 from pipelines.query.view import Scored
 
@@ -23,7 +24,7 @@ class Weights:
 
     A link lifts what it reaches to `links` * DECAY * link weight of the score that it comes from, where that is more.
     `entities` is how many links over shared entities are followed from each memory; `whole` names what scores every
-    memory of the scope first: `turns`.
+    memory of the scope first: `turns` or `graph`.
     """
 
     vector: float = 1.0
@@ -37,6 +38,7 @@ STRATEGIES: dict[str, Weights] = {
     "flat": Weights(words=0.0, links=0.0),
     "hybrid": Weights(),
     "turns": Weights(whole="turns", entities=0),
+    "graph": Weights(whole="graph", entities=0),
 }
 
 
@@ -72,6 +74,7 @@ def rank(
     hops: int,
     n: int = SEEDS,
     lap: Callable[[str], None] = lambda _: None,
+    text: str = "",
 ) -> list[Candidate]:
     """Returns the candidates of one scope, best first, ties by id.
 
@@ -89,12 +92,17 @@ def rank(
         hops: links to follow from the best seeds, 0 to 2.
         n: how many seeds.
         lap: told the name of each step as it ends, for timings.
+        text: the query itself, for the names in it.
     """
     used = tuple(terms) if weights.words > 0 else ()
     view = backend.view(scope) if weights.whole else None
     pool: _Pool
     if view is not None:
-        pool = _Whole(score_turns(view, filters, vector, used, weights.words / weights.vector), n)
+        beside = weights.words / weights.vector
+        if weights.whole == "turns":
+            pool = _Whole(score_turns(view, filters, vector, used, beside), n)
+        else:
+            pool = _Whole(score_passages(view, filters, vector, used, text, beside), n)
     else:
         pool = _Seeded(backend, scope, filters, vector, used, weights, n)
     lap("seeds_ms")

@@ -7,6 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from pipelines.query.fusion import moments, standardise
+from pipelines.query.passages import PassageGraph, Sentences
 from pipelines.query.scope_cache import Postings
 from pipelines.query.turns import TurnOrder
 from pipelines.query.types import Filters, Link
@@ -27,6 +28,12 @@ class ScopeView(Protocol):
 
     def postings(self, terms: Sequence[str]) -> list[Postings]:
         """Returns the postings of terms, in the order of the terms' names."""
+
+    def passages(self) -> PassageGraph:
+        """Returns which memories name which entities, and whose titles they are."""
+
+    def sentences(self, rows: np.ndarray) -> Sentences:
+        """Returns the sentences of some memories, by local row; memories without any are left out."""
 
     def order(self) -> TurnOrder:
         """Returns which turns follow each other."""

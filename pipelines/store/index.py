@@ -20,6 +20,7 @@ import polars.selectors as cs
 
 from pipelines.memory.sequence import turn_order
 from pipelines.query.words import terms
+from pipelines.store.passages import passage_tables
 from pipelines.store.tables import empty
 
 VectorLookup = Callable[[Sequence[str]], np.ndarray]
@@ -70,8 +71,9 @@ def write_index(
     """Writes the index of a build to `path`, aside first, then in one rename: a reader never sees half of it.
 
     Args:
-        tables: documents, memories, embed_inputs, versions, relations, entities, mentions, topics, topic_memories and
-            document_relations as in `store.tables`; one that is missing has no rows. Order of rows does not matter.
+        tables: documents, memories, embed_inputs, versions, relations, entities, mentions, topics, topic_memories,
+            document_relations and context_inputs as in `store.tables`; one that is missing has no rows. Order of rows
+            does not matter.
         vectors: the vectors of text hashes.
         path: the file to write; its folder is made.
         meta: JSON values. Readers use `build_id`, `model_id`, `collections` (name -> {"default": bool, "user_id": str})
@@ -92,6 +94,7 @@ def write_index(
     out |= _words(memories)
     clock.lap("words")
     out |= _graph(t, rows, out["scopes"])
+    out |= passage_tables(t, rows, out["entities"], vectors)
     clock.lap("graph")
     size = _write_file(path, out, {**meta, "format": FORMAT, "written_with": duckdb.__version__})
     clock.lap("file")
@@ -104,7 +107,7 @@ def write_index(
 
 _READ = (
     "documents", "memories", "embed_inputs", "versions", "relations", "entities", "mentions", "topics",
-    "topic_memories", "document_relations",
+    "topic_memories", "document_relations", "context_inputs",
 )  # fmt: skip
 
 

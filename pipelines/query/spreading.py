@@ -1,0 +1,168 @@
+"""The strategy `graph`: from what a question's vector, words and names find, over names to what they lead to.
+
+A question whose answer lies in two passages finds one of them; the other is named there. A walk over passages and names
+(personalised PageRank) starts from the passages that fit best, from those whose title the question names, and from the
+names in the sentences that fit best, and keeps returning there.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pipelines.query.fusion import top
+from pipelines.query.passages import PassageGraph, Sentences, softmax, spread
+from pipelines.query.types import Filters, Link
+from pipelines.query.view import ScopeView, Scored, among, rescaled, word_sums
+from pipelines.query.words import terms as terms_of
+
+
+@dataclass(frozen=True)
+class Spreading:
+    """Weights of the strategy: where the walk starts, and what is added to ln(where it ends).
+
+    Attributes:
+        question: share of the start on entities that the question names.
+        passages: share on the `seeds` best passages; of it `named` goes to those whose title the question names.
+        sentences: share on entities in the sentences of the best passages.
+        named: see `passages`.
+        seeds: how many passages.
+        cosine: a sentence counts exp(cosine * its cosine with the question) times its passage's share.
+        overlap: the same, where sentences have no vectors, with the share of the question's words in it.
+        steps: of the walk.
+        follow: how much of it goes on at each step.
+        own: weight of the sum of z-scores of vectors and words.
+        titles: weight of being titled by a name in one of the `linking` best passages.
+        linking: see `titles`.
+    """
+
+    question: float = 0.1
+    passages: float = 0.3
+    sentences: float = 0.6
+    named: float = 0.8
+    seeds: int = 20
+    cosine: float = 10.0
+    overlap: float = 3.0
+    steps: int = 3
+    follow: float = 0.3
+    own: float = 0.1
+    titles: float = 1.0
+    linking: int = 10
+
+
+FLOOR = 1e-5  # of what the walk leaves anywhere: ln of it is what is nowhere near
+
+
+def score_passages(
+    view: ScopeView, filters: Filters, vector: np.ndarray, terms: Sequence[str], text: str, word_weight: float,
+    use: Spreading = Spreading(),  # noqa: B008 (frozen)
+) -> Scored:  # fmt: skip
+    """Scores every candidate of a scope; nothing is reached over what is no candidate.
+
+    Args:
+        view: the scope.
+        filters: which memories are candidates.
+        vector: the question's unit vector.
+        terms: its terms.
+        text: the question itself: names are found by their capitals.
+        word_weight: of z(BM25) beside z(cosine).
+        use: the strategy's weights.
+    """
+    allowed, size = view.allowed(filters), len(view.ids)
+    rows, postings = np.flatnonzero(allowed), view.postings(terms)
+    cosines, words = view.cosines(vector), word_sums(postings, size)
+    own = among(cosines, rows) + word_weight * among(words, rows)
+    if len(rows) == 0:
+        return Scored(view.ids, rows, cosines, words, own, own, lambda row: ())
+    graph = view.passages()
+    seeds = rows[top(own[rows], use.seeds)]
+    share = softmax(own[seeds])
+    named = graph.named_in(text)
+    titled = np.unique(np.concatenate([np.zeros(0, np.int64), *(graph.titled[e] for e in named)]))
+    titled = titled[allowed[titled]]
+    moved = use.named if len(titled) else 0.0
+    start = use.passages * (1 - moved) * spread(share, seeds, size)
+    start += use.passages * moved * spread(np.ones(len(titled)), titled, size)
+    asked = [e for e in named if graph.linked[e]]
+    entities = use.question * spread(1 / graph.df[asked], asked, len(graph.df))
+    found = view.sentences(np.sort(seeds))
+    rarity = {t: float(np.log1p(size / max(1, len(p.rows)))) for t, p in zip(sorted(terms), postings, strict=True)}
+    weight = dict(zip(seeds.tolist(), share.tolist(), strict=True))
+    entities += use.sentences * _named_in_sentences(graph, found, weight, vector, rarity, use)
+    at_rows, at_entities = graph.walk(start, entities, allowed, use.steps, use.follow)
+    leading = seeds[np.lexsort((seeds, -own[seeds]))][: use.linking]
+    linked, sources = _title_links(graph, leading, own, allowed)
+    total = np.log(at_rows + FLOOR) + use.own * own + use.titles * linked
+    total = rescaled(total, own, rows)
+    names = set(titled.tolist())
+
+    def path(row: int) -> tuple[Link, ...]:
+        """By name in the question, by title from a passage, or over the name that brought most."""
+        target = str(view.ids[row])
+        if row in names:
+            return (Link("question", target, "title", 1.0, _title_of(graph, named, row)),)
+        if row in sources:
+            source, entity = sources[row]
+            return (Link(str(view.ids[source]), target, "title", float(linked[row]), str(graph.names[entity])),)
+        return _over_a_name(view, graph, row, at_rows, at_entities)
+
+    return Scored(view.ids, rows, cosines, words, own, total, path)
+
+
+def _named_in_sentences(
+    graph: PassageGraph, found: Sentences, weight: dict[int, float], vector: np.ndarray, rarity: dict[str, float],
+    use: Spreading,
+) -> np.ndarray:  # fmt: skip
+    """Returns where to start among entities, summing to 1: those in sentences that fit the question."""
+    if found.vectors is not None:
+        fit = use.cosine * (np.vecdot(found.vectors, vector).astype(np.float64) - 1)
+    else:
+        whole = sum(rarity.values()) or 1.0
+        share = [sum(r for t, r in rarity.items() if t in said) / whole for said in map(_terms, found.texts)]
+        fit = use.overlap * np.array(share)
+    values, at = [], []
+    for row, grade, named in zip(found.rows.tolist(), np.exp(fit).tolist(), found.entities, strict=True):
+        known = named[graph.linked[named]]
+        values.append(weight[row] * grade * np.log(graph.size / graph.df[known]))
+        at.append(known)
+    nothing = np.zeros(0)
+    return spread(np.concatenate([nothing, *values]), np.concatenate([nothing, *at]), len(graph.df))
+
+
+def _terms(text: str) -> frozenset[str]:
+    return frozenset(terms_of(text))
+
+
+def _title_links(
+    graph: PassageGraph, leading: np.ndarray, own: np.ndarray, allowed: np.ndarray
+) -> tuple[np.ndarray, dict[int, tuple[int, int]]]:
+    """Returns, for each memory titled by a name in one of the leading passages, how well that fits; and over what."""
+    out, sources = np.zeros(graph.size), {}
+    for source in leading.tolist():
+        fit = float(np.exp(own[source] - own[leading[0]]))
+        for entity in graph.entities[graph.edges_of(source)].tolist():
+            for row in graph.titled[entity].tolist():
+                if row != source and allowed[row] and fit > out[row]:
+                    out[row], sources[row] = fit, (source, entity)
+    return out, sources
+
+
+def _title_of(graph: PassageGraph, named: Sequence[int], row: int) -> str:
+    return next(str(graph.names[e]) for e in named if row in graph.titled[e])
+
+
+def _over_a_name(
+    view: ScopeView, graph: PassageGraph, row: int, at_rows: np.ndarray, at_entities: np.ndarray
+) -> tuple[Link, ...]:
+    """The name that brought a memory most, and the memory that brought that name most."""
+    edges = graph.edges_of(row)
+    brought = at_entities[graph.entities[edges]] * graph.to_row[edges]
+    if len(edges) == 0 or brought.max() <= FLOOR:
+        return ()
+    entity = int(graph.entities[edges[int(brought.argmax())]])
+    others = np.flatnonzero((graph.entities == entity) & (graph.rows != row))
+    given = at_rows[graph.rows[others]] * graph.to_entity[others]
+    if len(others) == 0 or given.max() <= 0:
+        return ()
+    source = str(view.ids[graph.rows[others[int(given.argmax())]]])
+    return (Link(source, str(view.ids[row]), "names", float(brought.max()), str(graph.names[entity])),)
