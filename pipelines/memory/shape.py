@@ -13,15 +13,15 @@ def strategy_for(memories: pl.DataFrame) -> str:
     """Returns what `auto` stands for in a collection.
 
     `turns` where most memories are turns of conversations; `graph` where the passages name each other's titles, one
-    memory in ten at least; `hybrid` else. Titles that no other text says (chapters, file names, one page a scope) lead
-    nowhere.
+    memory in ten at least: titles that no other text says (chapters, file names, one page a scope) lead nowhere;
+    `dated` else: vectors, words and time.
 
     Args:
         memories: the memories table of the collection.
     """
     if 2 * (memories["unit"] == "turn").sum() > memories.height:
         return "turns"
-    return "graph" if memories.height and _naming(memories) >= NAMING * memories.height else "hybrid"
+    return "graph" if memories.height and _naming(memories) >= NAMING * memories.height else "dated"
 
 
 def _naming(memories: pl.DataFrame) -> int:

@@ -8,6 +8,7 @@ import duckdb
 import numpy as np
 
 from pipelines.query.passages import PassageGraph, Sentences
+from pipelines.query.periods import Periods
 from pipelines.query.scope_cache import ByteCache, Flags, Ids, Postings, ScopeVectors
 from pipelines.query.scope_graph import ScopeGraph
 from pipelines.query.turns import TurnOrder
@@ -31,6 +32,7 @@ _LINKS = """
     SELECT newer_row, older_row, label, confidence FROM links
     WHERE scope = $scope ORDER BY newer_row, older_row, label"""
 _FOLLOWING = "SELECT row, next_row FROM following WHERE row BETWEEN $first AND $last ORDER BY row"
+_PERIODS = "SELECT row, begins, ends FROM periods WHERE row BETWEEN $first AND $last ORDER BY row, begins, ends"
 _NAMES = "SELECT key, entity FROM names WHERE scope = $scope ORDER BY key"
 _TITLES = "SELECT row, entity FROM titles WHERE row BETWEEN $first AND $last ORDER BY row, entity"
 _SENTENCES = """
@@ -107,6 +109,11 @@ class DuckDBScope:
         held: TurnOrder = self._held("order", self._load_order)
         return held
 
+    def periods(self) -> Periods:
+        """See ScopeView."""
+        held: Periods = self._held("periods", self._load_periods)
+        return held
+
     def passages(self) -> PassageGraph:
         """See ScopeView."""
         held: PassageGraph = self._held("passages", self._load_passages)
@@ -179,6 +186,11 @@ class DuckDBScope:
         found = self._run(_FOLLOWING, self.at.bounds).fetchnumpy()
         rows, following = (np.asarray(found[name], np.int64) - self.at.first for name in ("row", "next_row"))
         return TurnOrder.of(rows, following, self.at.size)
+
+    def _load_periods(self) -> Periods:
+        found = self._run(_PERIODS, self.at.bounds).fetchnumpy()
+        rows = np.asarray(found["row"], np.int64) - self.at.first
+        return Periods(rows, np.asarray(found["begins"], np.float64), np.asarray(found["ends"], np.float64))
 
     def _load_passages(self) -> PassageGraph:
         names = self._run(_NAMES, {"scope": self.at.number}).fetchnumpy()

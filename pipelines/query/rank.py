@@ -9,9 +9,10 @@ import numpy as np
 from pipelines.query.backend import Backend
 from pipelines.query.conversation import score_turns
 from pipelines.query.fusion import standardise, top
+from pipelines.query.periods import asked_period
 from pipelines.query.spreading import score_passages
 from pipelines.query.types import Filters, Link, Scope
-from pipelines.query.view import Scored
+from pipelines.query.view import Question, ScopeView, Scored, score_alone
 
 SEEDS = 100  # candidates; moments are exact, so more of them change nothing
 DECAY = 0.7
@@ -23,13 +24,15 @@ class Weights:
     """The composite: `vector` * z(cosine) + `words` * z(BM25), lifted over links.
 
     A link lifts what it reaches to `links` * DECAY * link weight of the score that it comes from, where that is more.
-    `entities` is how many links over shared entities are followed from each memory; `whole` names what scores every
-    memory of the scope first: `turns` or `graph`.
+    `time` weighs z(overlap with the period that the question asks about), where it states one. `entities` is how many
+    links over shared entities are followed from each memory. `whole` names what scores every memory of the scope first:
+    `turns`, `graph`, or `dated`, which does so only for questions that state a period.
     """
 
     vector: float = 1.0
     words: float = 1.2
     links: float = 1.0
+    time: float = 0.0
     entities: int = 20
     whole: str = ""
 
@@ -37,8 +40,16 @@ class Weights:
 STRATEGIES: dict[str, Weights] = {
     "flat": Weights(words=0.0, links=0.0),
     "hybrid": Weights(),
-    "turns": Weights(whole="turns", entities=0),
-    "graph": Weights(whole="graph", entities=0),
+    "dated": Weights(whole="dated", time=1.0),
+    "turns": Weights(whole="turns", time=1.0, entities=0),
+    "graph": Weights(whole="graph", time=1.0, entities=0),
+}
+
+
+_SCORERS: dict[str, Callable[[ScopeView, Filters, Question, float, float], Scored]] = {
+    "dated": score_alone,
+    "turns": score_turns,
+    "graph": score_passages,
 }
 
 
@@ -95,14 +106,14 @@ def rank(
         text: the query itself, for the names in it.
     """
     used = tuple(terms) if weights.words > 0 else ()
-    view = backend.view(scope) if weights.whole else None
+    question = Question(vector, used, text, asked_period(text, filters.now) if weights.time > 0 else None)
+    whole = bool(weights.whole) and (weights.whole != "dated" or question.period is not None)
+    view = backend.view(scope) if whole else None
     pool: _Pool
     if view is not None:
-        beside = weights.words / weights.vector
-        if weights.whole == "turns":
-            pool = _Whole(score_turns(view, filters, vector, used, beside), n)
-        else:
-            pool = _Whole(score_passages(view, filters, vector, used, text, beside), n)
+        score = _SCORERS[weights.whole]
+        beside = (weights.words / weights.vector, weights.time / weights.vector)
+        pool = _Whole(score(view, filters, question, *beside), n)
     else:
         pool = _Seeded(backend, scope, filters, vector, used, weights, n)
     lap("seeds_ms")

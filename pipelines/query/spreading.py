@@ -13,7 +13,7 @@ import numpy as np
 from pipelines.query.fusion import top
 from pipelines.query.passages import PassageGraph, Sentences, softmax, spread
 from pipelines.query.types import Filters, Link
-from pipelines.query.view import ScopeView, Scored, among, rescaled, word_sums
+from pipelines.query.view import Question, ScopeView, Scored, basis, rescaled
 from pipelines.query.words import terms as terms_of
 
 
@@ -54,7 +54,7 @@ FLOOR = 1e-5  # of what the walk leaves anywhere: ln of it is what is nowhere ne
 
 
 def score_passages(
-    view: ScopeView, filters: Filters, vector: np.ndarray, terms: Sequence[str], text: str, word_weight: float,
+    view: ScopeView, filters: Filters, question: Question, words: float, time: float,
     use: Spreading = Spreading(),  # noqa: B008 (frozen)
 ) -> Scored:  # fmt: skip
     """Scores every candidate of a scope; nothing is reached over what is no candidate.
@@ -62,22 +62,21 @@ def score_passages(
     Args:
         view: the scope.
         filters: which memories are candidates.
-        vector: the question's unit vector.
-        terms: its terms.
-        text: the question itself: names are found by their capitals.
-        word_weight: of z(BM25) beside z(cosine).
+        question: the question; names in it are found by their capitals.
+        words: weight of words beside vectors.
+        time: weight of time beside vectors.
         use: the strategy's weights.
     """
-    allowed, size = view.allowed(filters), len(view.ids)
-    rows, postings = np.flatnonzero(allowed), view.postings(terms)
-    cosines, words = view.cosines(vector), word_sums(postings, size)
-    own = among(cosines, rows) + word_weight * among(words, rows)
+    b, size = basis(view, filters, question, words, time), len(view.ids)
+    rows, own = b.rows, b.own
     if len(rows) == 0:
-        return Scored(view.ids, rows, cosines, words, own, own, lambda row: ())
+        return Scored(view.ids, rows, b.cosines, b.words, own, own, lambda row: ())
+    allowed = np.zeros(size, bool)
+    allowed[rows] = True
     graph = view.passages()
     seeds = rows[top(own[rows], use.seeds)]
     share = softmax(own[seeds])
-    named = graph.named_in(text)
+    named = graph.named_in(question.text)
     titled = np.unique(np.concatenate([np.zeros(0, np.int64), *(graph.titled[e] for e in named)]))
     titled = titled[allowed[titled]]
     moved = use.named if len(titled) else 0.0
@@ -86,9 +85,11 @@ def score_passages(
     asked = [e for e in named if graph.linked[e]]
     entities = use.question * spread(1 / graph.df[asked], asked, len(graph.df))
     found = view.sentences(np.sort(seeds))
-    rarity = {t: float(np.log1p(size / max(1, len(p.rows)))) for t, p in zip(sorted(terms), postings, strict=True)}
+    rarity = {
+        t: float(np.log1p(size / max(1, len(p.rows)))) for t, p in zip(sorted(question.terms), b.postings, strict=True)
+    }
     weight = dict(zip(seeds.tolist(), share.tolist(), strict=True))
-    entities += use.sentences * _named_in_sentences(graph, found, weight, vector, rarity, use)
+    entities += use.sentences * _named_in_sentences(graph, found, weight, question.vector, rarity, use)
     at_rows, at_entities = graph.walk(start, entities, allowed, use.steps, use.follow)
     leading = seeds[np.lexsort((seeds, -own[seeds]))][: use.linking]
     linked, sources = _title_links(graph, leading, own, allowed)
@@ -106,7 +107,7 @@ def score_passages(
             return (Link(str(view.ids[source]), target, "title", float(linked[row]), str(graph.names[entity])),)
         return _over_a_name(view, graph, row, at_rows, at_entities)
 
-    return Scored(view.ids, rows, cosines, words, own, total, path)
+    return Scored(view.ids, rows, b.cosines, b.words, own, total, path)
 
 
 def _named_in_sentences(

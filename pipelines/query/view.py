@@ -8,6 +8,7 @@ import numpy as np
 
 from pipelines.query.fusion import moments, standardise
 from pipelines.query.passages import PassageGraph, Sentences
+from pipelines.query.periods import Period, Periods
 from pipelines.query.scope_cache import Postings
 from pipelines.query.turns import TurnOrder
 from pipelines.query.types import Filters, Link
@@ -35,8 +36,39 @@ class ScopeView(Protocol):
     def sentences(self, rows: np.ndarray) -> Sentences:
         """Returns the sentences of some memories, by local row; memories without any are left out."""
 
+    def periods(self) -> Periods:
+        """Returns the periods that memories state or were observed in."""
+
     def order(self) -> TurnOrder:
         """Returns which turns follow each other."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question as rankers take it.
+
+    Attributes:
+        vector: unit vector, shape (384,) float32.
+        terms: its distinct terms.
+        text: the question itself.
+        period: what it asks about by time, in years.
+    """
+
+    vector: np.ndarray
+    terms: Sequence[str]
+    text: str = ""
+    period: Period | None = None
+
+
+@dataclass(frozen=True)
+class Basis:
+    """What every ranker starts from: see `Scored`; `postings` are those of the question's terms."""
+
+    rows: np.ndarray
+    cosines: np.ndarray
+    words: np.ndarray
+    own: np.ndarray
+    postings: list[Postings]
 
 
 @dataclass(frozen=True)
@@ -48,7 +80,7 @@ class Scored:
         rows: local rows of the candidates.
         cosines: of every memory.
         words: BM25 sums of every memory.
-        own: weighted sum of the z-scores of both; 0 for what is no candidate.
+        own: weighted sum of the z-scores of both, and of overlap with the period asked for; 0 for what is no candidate.
         total: what to rank by, on the scale of `own`.
         path: tells the links over which a memory, by local row, got what `total` has and `own` has not.
     """
@@ -60,6 +92,31 @@ class Scored:
     own: np.ndarray
     total: np.ndarray
     path: Callable[[int], tuple[Link, ...]]
+
+
+def basis(view: ScopeView, filters: Filters, question: Question, words: float, time: float) -> Basis:
+    """Scores every candidate by itself: z(cosine) + words * z(BM25) + time * z(overlap with the period asked for).
+
+    Args:
+        view: the scope.
+        filters: which memories are candidates.
+        question: the question; without a period the last part is 0.
+        words: weight of words beside vectors.
+        time: weight of time beside vectors.
+    """
+    rows, size = np.flatnonzero(view.allowed(filters)), len(view.ids)
+    postings = view.postings(question.terms)
+    cosines, sums = view.cosines(question.vector), word_sums(postings, size)
+    own = among(cosines, rows) + words * among(sums, rows)
+    if question.period is not None and time > 0:
+        own += time * among(view.periods().overlapping(question.period, size), rows)
+    return Basis(rows, cosines, sums, own, postings)
+
+
+def score_alone(view: ScopeView, filters: Filters, question: Question, words: float, time: float) -> Scored:
+    """Scores every candidate by itself, and nothing over links; arguments as for `basis`."""
+    b = basis(view, filters, question, words, time)
+    return Scored(view.ids, b.rows, b.cosines, b.words, b.own, b.own, lambda row: ())
 
 
 def among(scores: np.ndarray, rows: np.ndarray) -> np.ndarray:

@@ -19,6 +19,7 @@ import polars as pl
 import polars.selectors as cs
 
 from pipelines.memory.sequence import turn_order
+from pipelines.query.periods import day, periods
 from pipelines.query.words import terms
 from pipelines.store.passages import passage_tables
 from pipelines.store.tables import empty
@@ -88,6 +89,7 @@ def write_index(
     out = {"memories": memories.select(_MEMORY_COLUMNS), "scopes": _scopes(memories)}
     rows = memories.select("memory_id", "row", "scope")
     out["following"] = _following(t, rows)
+    out["periods"] = _periods(memories)
     clock.lap("memories")
     out["vectors"] = _vector_rows(t["embed_inputs"], rows, vectors)
     clock.lap("vectors")
@@ -166,6 +168,16 @@ def _following(t: Mapping[str, pl.DataFrame], rows: pl.DataFrame) -> pl.DataFram
         .select("row", "next_row")
         .sort("row")
     )
+
+
+def _periods(memories: pl.DataFrame) -> pl.DataFrame:
+    """Returns (row, begins, ends) in years of what memories state, and of the day they were observed on, by row."""
+    made = [
+        (row, *period)
+        for row, text, observed in memories.select("row", "text", "observed_at").iter_rows()
+        for period in sorted({*periods(text or ""), *([day(observed)] if observed else [])})
+    ]
+    return pl.DataFrame(made, schema={"row": pl.Int32, "begins": pl.Float64, "ends": pl.Float64}, orient="row")
 
 
 def _vector_rows(inputs: pl.DataFrame, rows: pl.DataFrame, lookup: VectorLookup) -> pl.DataFrame:

@@ -1,5 +1,3 @@
-import polars as pl
-
 from pipelines.memory.sequence import turn_order
 from pipelines.memory.shape import strategy_for
 from tests.query.made import memory, rows
@@ -46,8 +44,8 @@ def test_old_versions_of_a_document_have_no_place_in_the_order():
 
 def test_a_collection_of_turns_is_searched_as_conversations():
     def units(*names):
-        return pl.DataFrame({"unit": list(names)}, schema={"unit": pl.String})
+        return rows("memories", *(memory(f"m{i}", "x", unit=name) for i, name in enumerate(names)))
 
     assert strategy_for(units("turn", "turn", "chunk")) == "turns"
-    assert strategy_for(units("chunk", "statement", "turn")) == "hybrid"
-    assert strategy_for(units()) == "hybrid"
+    assert strategy_for(units("chunk", "statement", "turn")) == "dated"
+    assert strategy_for(units()) == "dated"

@@ -92,10 +92,10 @@ def test_passages_that_name_each_others_titles_are_searched_as_a_graph():
     out = made()
     assert strategy_for(out["memories"]) == "graph"
     chapters = out["memories"].with_columns(title=pl.lit("Handbook"))
-    assert strategy_for(chapters) == "hybrid"
+    assert strategy_for(chapters) == "dated"
     assert strategy_for(out["memories"].with_columns(unit=pl.lit("turn"))) == "turns"
     each_alone = out["memories"].with_columns(user_id=pl.col("memory_id"))
-    assert strategy_for(each_alone) == "hybrid"
+    assert strategy_for(each_alone) == "dated"
 
 
 def test_sentences_are_carried_over_and_equal_those_made_from_nothing():
