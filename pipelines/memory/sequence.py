@@ -13,9 +13,9 @@ _DIGITS = 20
 def turn_order(memories: pl.DataFrame, documents: pl.DataFrame) -> pl.DataFrame:
     """Returns (memory_id, next_id) of each turn that another follows in its session; sorted by memory_id.
 
-    Turns are the memories of unit `turn` whose document version is current. A session is what `session_id` says, else
-    one file. Inside it turns are in the order of their sources, numbers in a uri counted as numbers, then of their
-    places in them. Nothing here crosses a scope.
+    Turns are the memories of unit `turn` whose document version is current. A session is what `session_id`
+    says, else one file. Inside it turns are in the order of their sources, numbers in a uri counted as numbers, then of
+    their places in them. Nothing here crosses a scope.
 
     Args:
         memories: the memories table.

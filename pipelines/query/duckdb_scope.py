@@ -114,15 +114,16 @@ class DuckDBScope:
         held: Periods = self._held("periods", self._load_periods)
         return held
 
-    def passages(self) -> PassageGraph:
+    def passages(self) -> PassageGraph | None:
         """See ScopeView."""
         held: PassageGraph = self._held("passages", self._load_passages)
-        return held
+        return held if len(held.keys) else None
 
     def sentences(self, rows: np.ndarray) -> Sentences:
         """See ScopeView."""
         found = self._run(_SENTENCES, {"rows": (rows + self.at.first).tolist()}).fetchall()
-        first = self.passages().first_entity
+        graph = self.passages()
+        first = graph.first_entity if graph else 0
         of, texts, entities, vectors = [], [], [], []
         for row, spans, counts, named, data, text in found:
             of += [row - self.at.first] * len(counts)

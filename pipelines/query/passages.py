@@ -81,6 +81,7 @@ class PassageGraph:
         entity_of_key: what each stands for.
         size: memories.
         linked: which entities have edges.
+        places: of each entity's edges.
         first_entity: number in the store of the entity with local number 0.
     """
 
@@ -95,6 +96,7 @@ class PassageGraph:
     entity_of_key: np.ndarray
     size: int
     linked: np.ndarray
+    places: Adjacency
     first_entity: int = 0
 
     @classmethod
@@ -132,13 +134,14 @@ class PassageGraph:
         to_entity, to_row = weight / _sum(rows, weight, size)[rows], weight / _sum(entity, weight, count)[entity]
         return cls(
             rows, entity, to_entity, to_row, names, df,
-            Adjacency.of(titles[1], titles[0], count), keys[0], keys[1], size, linked, first_entity,
+            Adjacency.of(titles[1], titles[0], count), keys[0], keys[1], size, linked,
+            Adjacency.of(entity, np.arange(len(entity)), count), first_entity,
         )  # fmt: skip
 
     @property
     def nbytes(self) -> int:
         """Bytes held; names count 80 each."""
-        held = (self.rows, self.entities, self.to_entity, self.to_row, self.df, self.titled, self.keys)
+        held = (self.rows, self.entities, self.to_entity, self.to_row, self.df, self.titled, self.places, self.keys)
         return sum(h.nbytes for h in held) + self.keys.nbytes + 80 * len(self.names)
 
     def named_in(self, text: str) -> list[int]:

@@ -11,45 +11,20 @@ from pipelines.query.conversation import score_turns
 from pipelines.query.fusion import standardise, top
 from pipelines.query.periods import asked_period
 from pipelines.query.spreading import score_passages
+from pipelines.query.strategies import STRATEGIES, Weights
 from pipelines.query.types import Filters, Link, Scope
 from pipelines.query.view import Question, ScopeView, Scored, score_alone
 
 SEEDS = 100  # candidates; moments are exact, so more of them change nothing
 DECAY = 0.7
+__all__ = ["DECAY", "SEEDS", "STRATEGIES", "Candidate", "Weights", "rank"]
 _FROM = 10  # memories that each hop starts from, the best first
 
 
-@dataclass(frozen=True)
-class Weights:
-    """The composite: `vector` * z(cosine) + `words` * z(BM25), lifted over links.
-
-    A link lifts what it reaches to `links` * DECAY * link weight of the score that it comes from, where that is more.
-    `time` weighs z(overlap with the period that the question asks about), where it states one. `entities` is how many
-    links over shared entities are followed from each memory. `whole` names what scores every memory of the scope first:
-    `turns`, `graph`, or `dated`, which does so only for questions that state a period.
-    """
-
-    vector: float = 1.0
-    words: float = 1.2
-    links: float = 1.0
-    time: float = 0.0
-    entities: int = 20
-    whole: str = ""
-
-
-STRATEGIES: dict[str, Weights] = {
-    "flat": Weights(words=0.0, links=0.0),
-    "hybrid": Weights(),
-    "dated": Weights(whole="dated", time=1.0),
-    "turns": Weights(whole="turns", time=1.0, entities=0),
-    "graph": Weights(whole="graph", time=1.0, entities=0),
-}
-
-
-_SCORERS: dict[str, Callable[[ScopeView, Filters, Question, float, float], Scored]] = {
-    "dated": score_alone,
-    "turns": score_turns,
-    "graph": score_passages,
+_SCORERS: dict[str, Callable[[ScopeView, Filters, Question, Weights], Scored]] = {
+    "alone": score_alone,
+    "order": score_turns,
+    "passages": score_passages,
 }
 
 
@@ -107,13 +82,11 @@ def rank(
     """
     used = tuple(terms) if weights.words > 0 else ()
     question = Question(vector, used, text, asked_period(text, filters.now) if weights.time > 0 else None)
-    whole = bool(weights.whole) and (weights.whole != "dated" or question.period is not None)
+    whole = bool(weights.whole) and (weights.whole != "alone" or question.period is not None)
     view = backend.view(scope) if whole else None
     pool: _Pool
     if view is not None:
-        score = _SCORERS[weights.whole]
-        beside = (weights.words / weights.vector, weights.time / weights.vector)
-        pool = _Whole(score(view, filters, question, *beside), n)
+        pool = _Whole(_SCORERS[weights.whole](view, filters, question, weights), n)
     else:
         pool = _Seeded(backend, scope, filters, vector, used, weights, n)
     lap("seeds_ms")

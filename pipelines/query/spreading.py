@@ -12,6 +12,7 @@ import numpy as np
 
 from pipelines.query.fusion import top
 from pipelines.query.passages import PassageGraph, Sentences, softmax, spread
+from pipelines.query.strategies import Weights
 from pipelines.query.types import Filters, Link
 from pipelines.query.view import Question, ScopeView, Scored, basis, rescaled
 from pipelines.query.words import terms as terms_of
@@ -54,7 +55,7 @@ FLOOR = 1e-5  # of what the walk leaves anywhere: ln of it is what is nowhere ne
 
 
 def score_passages(
-    view: ScopeView, filters: Filters, question: Question, words: float, time: float,
+    view: ScopeView, filters: Filters, question: Question, weights: Weights,
     use: Spreading = Spreading(),  # noqa: B008 (frozen)
 ) -> Scored:  # fmt: skip
     """Scores every candidate of a scope; nothing is reached over what is no candidate.
@@ -63,17 +64,16 @@ def score_passages(
         view: the scope.
         filters: which memories are candidates.
         question: the question; names in it are found by their capitals.
-        words: weight of words beside vectors.
-        time: weight of time beside vectors.
-        use: the strategy's weights.
+        weights: of what a passage scores by itself.
+        use: weights of the walk.
     """
-    b, size = basis(view, filters, question, words, time), len(view.ids)
+    b, size = basis(view, filters, question, weights), len(view.ids)
     rows, own = b.rows, b.own
-    if len(rows) == 0:
+    graph = view.passages()
+    if graph is None or len(rows) == 0:
         return Scored(view.ids, rows, b.cosines, b.words, own, own, lambda row: ())
     allowed = np.zeros(size, bool)
     allowed[rows] = True
-    graph = view.passages()
     seeds = rows[top(own[rows], use.seeds)]
     share = softmax(own[seeds])
     named = graph.named_in(question.text)
@@ -161,7 +161,8 @@ def _over_a_name(
     if len(edges) == 0 or brought.max() <= FLOOR:
         return ()
     entity = int(graph.entities[edges[int(brought.argmax())]])
-    others = np.flatnonzero((graph.entities == entity) & (graph.rows != row))
+    others = graph.places[entity]
+    others = others[graph.rows[others] != row]
     given = at_rows[graph.rows[others]] * graph.to_entity[others]
     if len(others) == 0 or given.max() <= 0:
         return ()

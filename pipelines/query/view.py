@@ -10,6 +10,7 @@ from pipelines.query.fusion import moments, standardise
 from pipelines.query.passages import PassageGraph, Sentences
 from pipelines.query.periods import Period, Periods
 from pipelines.query.scope_cache import Postings
+from pipelines.query.strategies import Weights
 from pipelines.query.turns import TurnOrder
 from pipelines.query.types import Filters, Link
 
@@ -30,8 +31,8 @@ class ScopeView(Protocol):
     def postings(self, terms: Sequence[str]) -> list[Postings]:
         """Returns the postings of terms, in the order of the terms' names."""
 
-    def passages(self) -> PassageGraph:
-        """Returns which memories name which entities, and whose titles they are."""
+    def passages(self) -> PassageGraph | None:
+        """Returns which memories name which entities, and whose titles they are; None where no names are held."""
 
     def sentences(self, rows: np.ndarray) -> Sentences:
         """Returns the sentences of some memories, by local row; memories without any are left out."""
@@ -94,28 +95,27 @@ class Scored:
     path: Callable[[int], tuple[Link, ...]]
 
 
-def basis(view: ScopeView, filters: Filters, question: Question, words: float, time: float) -> Basis:
-    """Scores every candidate by itself: z(cosine) + words * z(BM25) + time * z(overlap with the period asked for).
+def basis(view: ScopeView, filters: Filters, question: Question, weights: Weights) -> Basis:
+    """Scores every candidate by itself: z(cosine), z(BM25) and z(overlap with the period asked for), weighted.
 
     Args:
         view: the scope.
         filters: which memories are candidates.
         question: the question; without a period the last part is 0.
-        words: weight of words beside vectors.
-        time: weight of time beside vectors.
+        weights: of the strategy.
     """
     rows, size = np.flatnonzero(view.allowed(filters)), len(view.ids)
     postings = view.postings(question.terms)
     cosines, sums = view.cosines(question.vector), word_sums(postings, size)
-    own = among(cosines, rows) + words * among(sums, rows)
-    if question.period is not None and time > 0:
-        own += time * among(view.periods().overlapping(question.period, size), rows)
+    own = weights.vector * among(cosines, rows) + weights.words * among(sums, rows)
+    if question.period is not None and weights.time > 0:
+        own += weights.time * among(view.periods().overlapping(question.period, size), rows)
     return Basis(rows, cosines, sums, own, postings)
 
 
-def score_alone(view: ScopeView, filters: Filters, question: Question, words: float, time: float) -> Scored:
+def score_alone(view: ScopeView, filters: Filters, question: Question, weights: Weights) -> Scored:
     """Scores every candidate by itself, and nothing over links; arguments as for `basis`."""
-    b = basis(view, filters, question, words, time)
+    b = basis(view, filters, question, weights)
     return Scored(view.ids, b.rows, b.cosines, b.words, b.own, b.own, lambda row: ())
 
 
