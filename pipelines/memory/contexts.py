@@ -1,4 +1,4 @@
-"""What is embedded beside the memories themselves, where it helps their collection: the sentences of titled passages.
+"""What is known of the sentences in a memory, where names in them lead from one memory to the next.
 
 A long passage's vector says what it is about; which of its sentences answers a question, and so which of the names in
 it lead on, only the sentences' own vectors tell.
@@ -16,16 +16,18 @@ _KEY = ["memory_id", "kind", "ordinal"]
 def context_inputs(
     memories: pl.DataFrame, strategy: str, embedded: bool, previous: pl.DataFrame | None = None
 ) -> pl.DataFrame:
-    """Returns a row for each sentence of each memory of a collection searched as `graph`, no row for any other.
+    """Returns a row for each sentence of each memory of a collection searched over names, no row for any other.
 
     Args:
         memories: the memories table.
         strategy: what `auto` stands for in the collection.
-        embedded: whether sentences get vectors; `text_hash` is null where not.
+        embedded: whether the sentences of passages get vectors; `text_hash` is null where not. Of statements they do
+            not: those are single sentences.
         previous: the same table of an earlier build made by the same code; a memory's rows are carried over.
     """
-    if strategy != "graph":
+    if strategy not in ("graph", "statements"):
         return empty("context_inputs")
+    embedded = embedded and strategy == "graph"
     carried = empty("context_inputs")
     if previous is not None:
         carried = previous.filter(pl.col("text_hash").is_not_null() == embedded)

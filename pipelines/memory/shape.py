@@ -12,16 +12,16 @@ _SCOPE = ["collection", "user_id"]
 def strategy_for(memories: pl.DataFrame) -> str:
     """Returns what `auto` stands for in a collection.
 
-    `turns` where most memories are turns of conversations; `graph` where the passages name each other's titles, one
-    memory in ten at least: titles that no other text says (chapters, file names, one page a scope) lead nowhere;
-    `dated` else: vectors, words and time. Statements of documents do not take shares of their neighbours, though they
-    are in order as well: on the golden questions that costs 9 points.
+    `turns` where most memories are turns of conversations; `statements` where most are single sentences of documents;
+    `graph` where passages name each other's titles, one memory in ten at least: titles that no other text says
+    (chapters, file names, one page a scope) lead nowhere; `dated` else: vectors, words and time.
 
     Args:
         memories: the memories table of the collection.
     """
-    if 2 * (memories["unit"] == "turn").sum() > memories.height:
-        return "turns"
+    for unit, strategy in (("turn", "turns"), ("statement", "statements")):
+        if 2 * (memories["unit"] == unit).sum() > memories.height:
+            return strategy
     return "graph" if memories.height and _naming(memories) >= NAMING * memories.height else "dated"
 
 

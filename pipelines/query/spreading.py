@@ -1,4 +1,4 @@
-"""The strategy `graph`: from what a question's vector, words and names find, over names to what they lead to.
+"""The strategies `graph` and `statements`: from what vectors, words and names find, over names to what they lead to.
 
 A question whose answer lies in two passages finds one of them; the other is named there. A walk over passages and names
 (personalised PageRank) starts from the passages that fit best, from those whose title the question names, and from the
@@ -6,57 +6,21 @@ names in the sentences that fit best, and keeps returning there.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from pipelines.query.fusion import top
 from pipelines.query.passages import PassageGraph, Sentences, softmax, spread
-from pipelines.query.strategies import Weights
+from pipelines.query.strategies import Spreading, Weights
 from pipelines.query.types import Filters, Link
 from pipelines.query.view import Question, ScopeView, Scored, basis, rescaled
 from pipelines.query.words import terms as terms_of
-
-
-@dataclass(frozen=True)
-class Spreading:
-    """Weights of the strategy: where the walk starts, and what is added to ln(where it ends).
-
-    Attributes:
-        question: share of the start on entities that the question names.
-        passages: share on the `seeds` best passages; of it `named` goes to those whose title the question names.
-        sentences: share on entities in the sentences of the best passages.
-        named: see `passages`.
-        seeds: how many passages.
-        cosine: a sentence counts exp(cosine * its cosine with the question) times its passage's share.
-        overlap: the same, where sentences have no vectors, with the share of the question's words in it.
-        steps: of the walk.
-        follow: how much of it goes on at each step.
-        own: weight of the sum of z-scores of vectors and words.
-        titles: weight of being titled by a name in one of the `linking` best passages.
-        linking: see `titles`.
-    """
-
-    question: float = 0.1
-    passages: float = 0.3
-    sentences: float = 0.6
-    named: float = 0.8
-    seeds: int = 20
-    cosine: float = 10.0
-    overlap: float = 3.0
-    steps: int = 3
-    follow: float = 0.3
-    own: float = 0.1
-    titles: float = 1.0
-    linking: int = 10
-
 
 FLOOR = 1e-5  # of what the walk leaves anywhere: ln of it is what is nowhere near
 
 
 def score_passages(
-    view: ScopeView, filters: Filters, question: Question, weights: Weights,
-    use: Spreading = Spreading(),  # noqa: B008 (frozen)
+    view: ScopeView, filters: Filters, question: Question, weights: Weights
 ) -> Scored:  # fmt: skip
     """Scores every candidate of a scope; nothing is reached over what is no candidate.
 
@@ -64,9 +28,9 @@ def score_passages(
         view: the scope.
         filters: which memories are candidates.
         question: the question; names in it are found by their capitals.
-        weights: of what a passage scores by itself.
-        use: weights of the walk.
+        weights: of the strategy.
     """
+    use = weights.spreading
     b, size = basis(view, filters, question, weights), len(view.ids)
     rows, own = b.rows, b.own
     graph = view.passages()
@@ -92,7 +56,7 @@ def score_passages(
     entities += use.sentences * _named_in_sentences(graph, found, weight, question.vector, rarity, use)
     at_rows, at_entities = graph.walk(start, entities, allowed, use.steps, use.follow)
     leading = seeds[np.lexsort((seeds, -own[seeds]))][: use.linking]
-    linked, sources = _title_links(graph, leading, own, allowed)
+    linked, sources = _title_links(graph, leading if use.titles > 0 else leading[:0], own, allowed)
     total = np.log(at_rows + FLOOR) + use.own * own + use.titles * linked
     total = rescaled(total, own, rows)
     names = set(titled.tolist())
@@ -101,7 +65,7 @@ def score_passages(
         """By name in the question, by title from a passage, or over the name that brought most."""
         target = str(view.ids[row])
         if row in names:
-            return (Link("question", target, "title", 1.0, _title_of(graph, named, row)),)
+            return (Link("question", target, "asked", 1.0, _title_of(graph, named, row)),)
         if row in sources:
             source, entity = sources[row]
             return (Link(str(view.ids[source]), target, "title", float(linked[row]), str(graph.names[entity])),)

@@ -47,5 +47,6 @@ def test_a_collection_of_turns_is_searched_as_conversations():
         return rows("memories", *(memory(f"m{i}", "x", unit=name) for i, name in enumerate(names)))
 
     assert strategy_for(units("turn", "turn", "chunk")) == "turns"
+    assert strategy_for(units("statement", "statement", "turn")) == "statements"
     assert strategy_for(units("chunk", "statement", "turn")) == "dated"
     assert strategy_for(units()) == "dated"

@@ -31,15 +31,23 @@ def test_a_passage_is_found_over_the_name_that_the_first_one_gives(tmp_path, pro
     with open_index(index(tmp_path / "i.duckdb", made(profile))) as reader:
         found = reader.search(QUESTION, ANA, k=3, explain=True)
     assert [m.title for m in found.memories][:2] == ["Port Elm", "Ada Quist"]
-    assert "title 'Port Elm'" in found.memories[0].why and "from question" in found.memories[0].why
-    assert "'Ada Quist'" in found.memories[1].why and f"from {found.memories[0].memory_id}" in found.memories[1].why
+    assert "titled 'Port Elm', which the question names" in found.memories[0].why
+    assert f"titled 'Ada Quist', which {found.memories[0].memory_id} names" in found.memories[1].why
+
+
+def test_statements_keep_what_they_score_by_themselves_at_full_weight(tmp_path):
+    with open_index(index(tmp_path / "i.duckdb", made("fast"))) as reader:
+        found = reader.search(QUESTION, ANA, k=8, strategy="statements", explain=True)
+    titles = [m.title for m in found.memories]
+    assert titles[0] == "Port Elm" and titles.index("Ada Quist") < titles.index("Births")
+    assert "'Ada Quist'" in found.memories[titles.index("Ada Quist")].why
 
 
 def test_nothing_is_reached_over_what_is_no_candidate(tmp_path):
     with open_index(index(tmp_path / "i.duckdb", made(updates=[("m6", "m1")]))) as reader:
         found = reader.search(QUESTION, ANA, k=8, explain=True)
     assert "m1" not in {m.memory_id for m in found.memories}
-    assert all("from m1" not in m.why for m in found.memories)
+    assert all("m1" not in m.why for m in found.memories)
 
 
 def test_a_question_that_names_nothing_is_ranked_by_vectors_and_words(tmp_path):
@@ -72,7 +80,8 @@ def test_sentences_are_carried_over_and_equal_those_made_from_nothing():
     whole = context_inputs(memories, "graph", True)
     assert context_inputs(memories, "graph", True, before).equals(whole)
     assert context_inputs(memories, "graph", False, before).equals(context_inputs(memories, "graph", False))
-    assert context_inputs(memories, "hybrid", True, before).is_empty()
+    assert context_inputs(memories, "dated", True, before).is_empty()
+    assert context_inputs(memories, "statements", True)["text_hash"].null_count() == whole.height
     first = whole.filter(pl.col("memory_id") == "m0")
     assert first["text"].to_list() == ["Port Elm is a harbour on the coast.", "It was founded by Ada Quist."]
     assert first.select("char_start", "char_end").rows() == [(0, 35), (36, 64)]
