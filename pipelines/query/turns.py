@@ -1,16 +1,13 @@
 """Conversations: a turn is scored with what was said around it, for its session tells what it is about.
 
 A question's words are seldom in the turn that answers it, but in the one before. So every turn's score takes a share of
-its neighbours' (smoothing), words also count where a neighbour says them, and where the build embedded each turn with
-its neighbours, the question is compared with that as well.
+its neighbours'.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-
-from pipelines.query.scope_cache import Postings
 
 
 @dataclass(frozen=True)
@@ -55,26 +52,3 @@ def smooth(scores: np.ndarray, order: TurnOrder, shares: Iterable[float]) -> np.
         before, after = order.steps(distance)
         out += share * (padded[before] + padded[after])
     return out
-
-
-def words_around(postings: Iterable[Postings], order: TurnOrder, counted: np.ndarray) -> np.ndarray:
-    """Returns the BM25 sum of each turn over the terms that it or a neighbour of it has, shape (memories,).
-
-    A term counts once, as much as in the turn of the three that it scores best in: what is asked for together may be
-    said in turns that follow each other.
-
-    Args:
-        postings: of the query's terms, in the order of the terms: sums of floats depend on it.
-        order: of the turns.
-        counted: which memories may count, shape (memories,) bool.
-    """
-    total = np.zeros(len(counted))
-    padded = np.zeros(len(counted) + 1)
-    for term in postings:
-        rows = term.rows[counted[term.rows]]
-        if len(rows) == 0:
-            continue
-        padded[rows] = term.scores[counted[term.rows]]
-        total += np.maximum(padded[:-1], np.maximum(padded[order.before], padded[order.after]))
-        padded[rows] = 0.0
-    return total

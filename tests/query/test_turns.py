@@ -5,8 +5,7 @@ from pipelines.query import Filters, Scope, open_index
 from pipelines.query.duckdb_backend import DuckDBBackend
 from pipelines.query.embed import query_embedder
 from pipelines.query.rank import STRATEGIES, rank
-from pipelines.query.scope_cache import Postings
-from pipelines.query.turns import TurnOrder, smooth, words_around
+from pipelines.query.turns import TurnOrder, smooth
 from pipelines.query.words import query_terms
 from tests.query.made import memory, tables, write
 
@@ -25,14 +24,6 @@ def test_a_turn_takes_a_share_of_its_neighbours_and_nothing_of_another_session()
     assert smooth(scores, ORDER, (0.5, 0.25)).tolist() == [
         1 + 0.5 * (4 + 2), 10, 4 + 0.5 * 1 + 0.25 * 2, 2 + 0.5 * 1 + 0.25 * 4, 0.5 * 10,
     ]  # fmt: skip
-
-
-def test_a_term_counts_once_where_a_turn_or_a_neighbour_has_it():
-    bees = Postings(np.array([0, 2], np.int32), np.array([3.0, 5.0], np.float32))
-    rain = Postings(np.array([1, 3], np.int32), np.array([2.0, 1.0], np.float32))
-    every = np.ones(5, bool)
-    assert words_around([bees, rain], ORDER, every).tolist() == [5 + 1, 2, 5, 3 + 1, 2]
-    assert words_around([bees, rain], ORDER, every & (np.arange(5) != 2)).tolist() == [3 + 1, 2, 3, 3 + 1, 2]
 
 
 TALK = [
