@@ -26,6 +26,7 @@ REPEATS, QUERIES, WARM_UP = 3, 100, 10
 CLIENTS = (1, 8)  # always measured, beside the number asked for
 _PERCENTILES = (50, 95, 99)
 _BUILD = "000001"
+STRATEGY = {"turns": "turns", "titled": "graph"}  # what `auto` stands for
 
 
 def run_bench(
@@ -77,7 +78,7 @@ def run_bench(
             home = Path(folder) / name
             asked = len({clients, *CLIENTS}) * REPEATS * QUERIES + WARM_UP
             build = synthetic_build(memories, owners, kind, asked)
-            homes[name] = _load(home, build)
+            homes[name] = _load(home, build, kind)
             scope_size = build.sizes[build.largest]
             with served_synthetic(home, build, backend) as loaded:
                 del build
@@ -123,13 +124,13 @@ def _steps(report: dict[str, Any]) -> list[str]:
     return list(next(iter(report["homes"].values()))["steps_ms"])
 
 
-def _load(home: Path, build: SyntheticBuild) -> dict[str, Any]:
+def _load(home: Path, build: SyntheticBuild, kind: Kind) -> dict[str, Any]:
     """Writes and publishes the home of a build; returns what loading took."""
     from pipelines.store.index import write_index
 
     index = home / "builds" / _BUILD / "index.duckdb"
     meta = {
-        "build_id": _BUILD, "model_id": "synthetic", "strategies": {COLLECTION: "hybrid"},
+        "build_id": _BUILD, "model_id": "synthetic", "strategies": {COLLECTION: STRATEGY[kind]},
         "collections": {COLLECTION: {"default": True, "user_id": build.largest}},
     }  # fmt: skip
     started = time.perf_counter()

@@ -16,7 +16,7 @@ _KEYS = {
     "documents": ["document_id"], "document_texts": ["document_id"], "chunks": ["chunk_id"],
     "memories": ["memory_id"], "embed_inputs": ["memory_id", "kind", "ordinal"], "entities": ["entity_id"],
     "topics": ["topic_id"], "topic_memories": ["topic_id", "memory_id"], "relations": ["relation_id"],
-    "versions": ["memory_id"],
+    "versions": ["memory_id"], "context_inputs": ["memory_id", "kind", "ordinal"],
 }  # fmt: skip
 
 # Every column that names a row of another table: table, column, what it names, the id there.
@@ -24,6 +24,7 @@ _REFERENCES = (
     ("document_texts", "document_id", "documents", "document_id"),
     ("chunks", "document_id", "documents", "document_id"),
     ("memories", "document_id", "documents", "document_id"), ("embed_inputs", "memory_id", "memories", "memory_id"),
+    ("context_inputs", "memory_id", "memories", "memory_id"),
     ("mentions", "memory_id", "memories", "memory_id"), ("mentions", "entity_id", "entities", "entity_id"),
     ("topic_memories", "memory_id", "memories", "memory_id"), ("topic_memories", "topic_id", "topics", "topic_id"),
     ("candidate_pairs", "newer_id", "memories", "memory_id"), ("candidate_pairs", "older_id", "memories", "memory_id"),
@@ -160,11 +161,9 @@ def check_embed_inputs(tables: Tables) -> list[Violation]:
     """6: every memory has something to embed, under the hash of just that text."""
     inputs = tables["embed_inputs"]
     bare = tables["memories"].join(inputs, on="memory_id", how="anti")["memory_id"]
-    wrong = {
-        m
-        for m, text, key in inputs.select("memory_id", "text", "text_hash").iter_rows()
-        if text_hash(text or "") != key
-    }
+    hashed = pl.concat([t.select("memory_id", "text", "text_hash") for t in (inputs, tables["context_inputs"])])
+    wrong = {m for m, text, key in hashed.iter_rows() if key is not None and text_hash(text or "") != key}
+    wrong |= set(inputs.filter(pl.col("text_hash").is_null())["memory_id"])
     return [
         *report(6, "embed_inputs", "{n} memories have nothing to embed", bare),
         *report(6, "embed_inputs", "{n} memories are embedded under another text's hash", wrong),
@@ -173,7 +172,8 @@ def check_embed_inputs(tables: Tables) -> list[Violation]:
 
 def check_vectors(tables: Tables, known: Collection[str]) -> list[Violation]:
     """7: every text that is to be embedded has a vector."""
-    without = tables["embed_inputs"].filter(~pl.col("text_hash").is_in(list(known)))["memory_id"].unique()
+    texts = pl.concat([tables[t].select("memory_id", "text_hash") for t in ("embed_inputs", "context_inputs")])
+    without = texts.drop_nulls("text_hash").filter(~pl.col("text_hash").is_in(list(known)))["memory_id"].unique()
     return report(7, "vectors", "{n} memories have no vector", without)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from eval.violations import Tables, Violation, report
+from pipelines.memory.sequence import turn_order
 
 _LINKING = ("UPDATE", "EXTEND", "DERIVE")
 _NAME = "index"
@@ -29,6 +30,12 @@ SELECT m.memory_id, e.entity_id FROM mentions x
 JOIN memories m ON m.row = x.row JOIN entities e ON e.entity = x.entity"""
 _TOPICS = "SELECT t.topic_id, s.collection, s.user_id FROM topics t JOIN scopes s ON s.scope = t.scope"
 _TOPIC_MEMORIES = "SELECT t.topic_id, m.memory_id FROM topic_memories t JOIN memories m ON m.row = t.row"
+_SENTENCES = """
+SELECT m.memory_id, len(s.counts), coalesce(octet_length(s.vectors), 0) > 0
+FROM sentences s JOIN memories m ON m.row = s.row WHERE len(s.counts) > 0"""
+_FOLLOWING = """
+SELECT m.memory_id, n.memory_id FROM following f
+JOIN memories m ON m.row = f.row JOIN memories n ON n.row = f.next_row"""
 _DOCUMENTS = "SELECT document_id, collection, user_id, uri FROM documents"
 # The postings of a scope lie together, so one range of them stands for all its terms.
 _POSTINGS = """
@@ -57,6 +64,9 @@ def _check(tables: Tables, read: Any) -> list[Violation]:
         tables["memories"].join(versions, on="memory_id", how="left").with_columns(pl.col("is_latest").fill_null(True))
     )
     relations = tables["relations"].filter(pl.col("label").is_in(_LINKING))
+    contexts = tables["context_inputs"].filter(pl.col("kind") == "sentence").group_by("memory_id").agg(
+        pl.len(), pl.col("text_hash").is_not_null().any()
+    )  # fmt: skip
     expected: list[tuple[str, str, Iterable[tuple[Any, ...]]]] = [
         ("memories", _MEMORIES, memories.select(
             "memory_id", "collection", "user_id", "document_id", "text", "is_latest", "superseded_by").iter_rows()),
@@ -66,6 +76,8 @@ def _check(tables: Tables, read: Any) -> list[Violation]:
         ("mentions", _MENTIONS, tables["mentions"].select("memory_id", "entity_id").unique().iter_rows()),
         ("topics", _TOPICS, tables["topics"].select("topic_id", "collection", "user_id").iter_rows()),
         ("topic_memories", _TOPIC_MEMORIES, tables["topic_memories"].select("topic_id", "memory_id").iter_rows()),
+        ("sentences", _SENTENCES, contexts.iter_rows()),
+        ("turns", _FOLLOWING, turn_order(tables["memories"], tables["documents"]).iter_rows()),
         ("documents", _DOCUMENTS, documents.iter_rows()),
     ]  # fmt: skip
     found: list[Violation] = []

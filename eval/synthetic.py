@@ -10,7 +10,7 @@ import polars as pl
 
 from pipelines.errors import PalimpsestError
 from pipelines.store.ids import content_id
-from pipelines.store.tables import conform
+from pipelines.store.tables import conform, empty
 
 Kind = Literal["turns", "titled"]
 
@@ -22,6 +22,7 @@ _WORDS, _WORD_EXPONENT = 40_000, 1.05
 _CLUSTERS, _SPREAD = 200, 0.8
 _PER_MEMORY = {"turns": (6, 40), "titled": (60, 140)}  # words
 _MENTIONS = 2
+_SENTENCES = 4  # of a titled passage
 _EPOCH = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
 
 
@@ -69,6 +70,7 @@ def synthetic_build(memories: int, users: int, kind: Kind, queries: int) -> Synt
         "memories": conform("memories", frame),
         "documents": conform("documents", _documents(frame)),
         "embed_inputs": conform("embed_inputs", _inputs(frame)),
+        "context_inputs": conform("context_inputs", _sentences(frame)) if kind == "titled" else empty("context_inputs"),
         **_entities(rng, ids, owner, cluster, words),
         **_versions(rng, frame),
     }
@@ -150,6 +152,21 @@ def _inputs(memories: pl.DataFrame) -> pl.DataFrame:
     return memories.select(
         "memory_id", pl.lit("memory").alias("kind"), pl.lit(0).alias("ordinal"), "text", pl.Series("text_hash", hashes)
     )
+
+
+def _sentences(memories: pl.DataFrame) -> pl.DataFrame:
+    """A passage's text in `_SENTENCES` parts, each with the passage's vector."""
+    length = pl.col("char_end")
+    part = pl.int_range(_SENTENCES).implode()
+    cut = memories.select(
+        "memory_id", "text", length, kind=pl.lit("sentence"), text_hash=pl.int_range(pl.len()), ordinal=part
+    ).explode("ordinal")
+    start, end = (((pl.col("ordinal") + n) * length) // _SENTENCES for n in (0, 1))
+    hashes = [f"{i:032x}" for i in cut["text_hash"]]
+    return cut.with_columns(text_hash=pl.Series(hashes)).select(
+        "memory_id", "kind", "ordinal", "text_hash", pl.col("text").str.slice(start, end - start).alias("text"),
+        char_start=start, char_end=end,
+    )  # fmt: skip
 
 
 def _entities(

@@ -19,6 +19,7 @@ from pipelines.corpus.ingest import source_state
 from pipelines.decisions import Decisions, read_decisions
 from pipelines.errors import PalimpsestError
 from pipelines.labels.choose import labeler_key
+from pipelines.memory.shape import strategy_for
 from pipelines.partition import Partition, embedding_store, store_name
 from pipelines.progress import say
 from pipelines.stages import STAGES, has_unpaid, linked_marker, run_stage
@@ -29,13 +30,14 @@ from pipelines.store.ids import content_id
 from pipelines.store.log import IngestLog
 
 INDEXED = (
-    "documents", "document_texts", "document_relations", "chunks", "memories", "embed_inputs", "entities", "mentions",
-    "topics", "topic_edges", "topic_memories", "candidate_pairs", "relations", "versions", "rejects",
+    "documents", "document_texts", "document_relations", "chunks", "memories", "embed_inputs", "context_inputs",
+    "entities", "mentions", "topics", "topic_edges", "topic_memories", "candidate_pairs", "relations", "versions",
+    "rejects",
 )  # fmt: skip
 _COMPARED = ("documents", "memories", "versions")
 _DIGESTED = ("documents", "chunks", "memories", "entities", "mentions", "topics", "relations", "versions")
 _NOT_DIGESTED = {"seq", "evidence", "provenance"}
-_TAIL_CODE = ("pipelines.store.index", "eval.judge")
+_TAIL_CODE = ("pipelines.store.index", "pipelines.memory.shape", "eval.judge")
 
 
 @dataclass(frozen=True)
@@ -222,7 +224,8 @@ def index_settings(home: Home, build: Build) -> dict[str, Any]:
             collections[name] = load_collection(folder).model_dump(include={"user_id", "default", "unit"})
         else:
             collections[name] = known.get(name, {})
-    return {"model_id": store_name(), "collections": collections, "strategies": dict.fromkeys(collections, "hybrid")}
+    strategies = {name: strategy_for(build.table(name, "memories")) for name in collections}
+    return {"model_id": store_name(), "collections": collections, "strategies": strategies}
 
 
 def _configs(home: Home, build: Build) -> dict[str, Any]:

@@ -28,6 +28,7 @@ class CollectionConfig(BaseModel):
     retention_days: int | None = Field(default=None, gt=0, le=36_500)
     on_removed: Literal["retire", "delete"] = "retire"
     document_relations: str | None = None
+    profile: Literal["full", "fast"] = "full"
     limits: Limits = Limits()
     ner: str | None = Field(default=None, pattern=r"^[A-Za-z][A-Za-z0-9_]{0,99}$")
 

@@ -28,7 +28,7 @@ from pipelines.store.log import IngestLog
 
 # Rewritten by filter; everything after them is derived anew from what is left.
 _BY_DOCUMENT = ("documents", "document_texts", "chunks", "memories")
-_BY_MEMORY = ("embed_inputs", "surfaces")
+_BY_MEMORY = ("embed_inputs", "context_inputs", "surfaces")
 _DERIVED = ("embeddings", "entities", "topics", "candidate_pairs", "relations", "versions")
 _MANY_PROBES = 400
 _TELLING = 8  # characters: a shorter string stands elsewhere by chance
@@ -292,7 +292,8 @@ def _forget_answers(home: Home, probes: "Probes") -> None:
 
 
 def _sweep_vectors(home: Home) -> int:
-    keep = {h for b in kept(home) for c in b.collections for h in b.table(c, "embed_inputs")["text_hash"]}
+    tables = ("embed_inputs", "context_inputs")
+    keep = {h for b in kept(home) for c in b.collections for t in tables for h in b.table(c, t)["text_hash"] if h}
     return embedding_store(home).compact(keep)
 
 

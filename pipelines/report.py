@@ -11,7 +11,7 @@ import polars as pl
 from pipelines.build import make_plan, partition
 from pipelines.labels.choose import expected_calls
 from pipelines.partition import embedding_store
-from pipelines.stages import STAGES, run_stage
+from pipelines.stages import STAGES, embedded_texts, run_stage
 from pipelines.store.builds import Build, published, staged
 from pipelines.store.home import Home
 
@@ -95,7 +95,8 @@ def dry_run(home: Home, corpora: list[Path] | None, only: list[str] | None) -> d
             counts["chunks"] += part.table("chunks").height
             counts["tokens"] += int(part.table("chunks")["token_count"].sum())
             counts["memories"] += memories.filter(~pl.col("memory_id").is_in(old.to_list())).height
-            counts["embeddings"] += len(set(part.table("embed_inputs")["text_hash"]) - known)
+            texts = embedded_texts(part.table("embed_inputs"), part.table("context_inputs"))
+            counts["embeddings"] += len(set(texts["text_hash"]) - known)
     reading = time.perf_counter() - started
     rates = _Rates.of(current)
     counts["candidate_pairs"] = round(counts["memories"] * rates.pairs_a_memory)

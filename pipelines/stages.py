@@ -79,16 +79,21 @@ def _chunks(p: Partition, before: Before | None) -> Outcome:
 
 
 def _memories(p: Partition, before: Before | None) -> Outcome:
+    from pipelines.memory.contexts import context_inputs
     from pipelines.memory.form import form_memories
+    from pipelines.memory.shape import strategy_for
 
     earlier = (before("memories"), before("embed_inputs")) if before else None
     memories, inputs = form_memories(p.table("documents"), p.table("chunks"), p.config, earlier)
-    return Outcome({"memories": memories, "embed_inputs": inputs})
+    contexts = context_inputs(
+        memories, strategy_for(memories), p.config.profile == "full", before("context_inputs") if before else None
+    )
+    return Outcome({"memories": memories, "embed_inputs": inputs, "context_inputs": contexts})
 
 
 def _embeddings(p: Partition, before: Before | None) -> Outcome:
     store = embedding_store(p.home)
-    inputs = p.table("embed_inputs").unique("text_hash", keep="any").sort("text_hash")
+    inputs = embedded_texts(p.table("embed_inputs"), p.table("context_inputs"))
     todo = inputs.filter(pl.col("text_hash").is_in(list(store.missing(inputs["text_hash"]))))
     numbers: dict[str, float] = {"load_model_s": 0.0, "texts_per_s": 0.0}
     if todo.height:
@@ -103,6 +108,12 @@ def _embeddings(p: Partition, before: Before | None) -> Outcome:
     store.compact()
     numbers |= {"texts": inputs.height, "reused": inputs.height - todo.height}
     return Outcome({}, Work(embeddings=todo.height), numbers)
+
+
+def embedded_texts(inputs: pl.DataFrame, contexts: pl.DataFrame) -> pl.DataFrame:
+    """Returns (text, text_hash) of all that has a vector, once each, by hash."""
+    both = pl.concat([frame.select("text", "text_hash") for frame in (inputs, contexts)])
+    return both.filter(pl.col("text_hash").is_not_null()).unique("text_hash", keep="any").sort("text_hash")
 
 
 def _embed(embedder: Any, store: EmbeddingStore, todo: pl.DataFrame) -> None:
@@ -199,10 +210,14 @@ STAGES: dict[str, Stage] = {
             lambda p: p.config.unit,
         ),
         Stage(
-            "memories", ("documents", "chunks"), ("memories", "embed_inputs"), ("pipelines.memory.form",), _memories,
-            lambda p: (p.config.unit, p.config.retention_days),
+            "memories", ("documents", "chunks"), ("memories", "embed_inputs", "context_inputs"),
+            ("pipelines.memory.form", "pipelines.memory.contexts", "pipelines.memory.shape"), _memories,
+            lambda p: (p.config.unit, p.config.retention_days, p.config.profile),
         ),
-        Stage("embeddings", ("embed_inputs",), (), ("pipelines.memory.embed",), _embeddings, lambda p: store_name()),
+        Stage(
+            "embeddings", ("embed_inputs", "context_inputs"), (), ("pipelines.memory.embed",), _embeddings,
+            lambda p: store_name(),
+        ),
         Stage(
             "entities", ("memories", "documents"), ("entities", "mentions", "merges", "surfaces"),
             ("pipelines.memory.entities",), _entities, _entity_settings,
@@ -325,7 +340,8 @@ def _whole(build: Build, collection: str) -> bool:
 
 def _have_vectors(p: Partition) -> bool:
     """Tells whether the store still holds every vector: it is shared, and not part of a build."""
-    return not embedding_store(p.home).missing(p.table("embed_inputs")["text_hash"])
+    texts = embedded_texts(p.table("embed_inputs"), p.table("context_inputs"))
+    return not embedding_store(p.home).missing(texts["text_hash"])
 
 
 def _input_hash(p: Partition, table: str) -> str:

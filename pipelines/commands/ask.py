@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from pipelines.commands.shared import Output, common
+from pipelines.commands.shared import STRATEGY, Output, common
 from pipelines.decisions import Verdict
 from pipelines.store.home import Home
 
@@ -22,7 +22,11 @@ from pipelines.store.home import Home
     "--hops", type=click.IntRange(0, 2), default=1, show_default=True, help="Relations followed from the seeds."
 )
 @click.option(
-    "--strategy", type=click.Choice(["auto", "flat", "hybrid"]), default="auto", show_default=True, help="How to rank."
+    "--strategy",
+    type=STRATEGY,
+    default="auto",
+    show_default=True,
+    help="How to rank.",
 )
 @click.option("--as-of", help="What was latest on this date (ISO 8601).")
 @click.option("--history", is_flag=True, help="Also memories that are no longer latest.")

@@ -258,6 +258,9 @@ RETURN p.postings_id AS id, p.data AS data"""
 BLOCKS = """
 MATCH (b:VectorBlock {home_id: $home}) WHERE b.block_id IN $ids AND b.since <= $number AND b.until > $number
 RETURN b.block_id AS id, b.data AS data"""
+ARRAYS = """
+MATCH (a:ScopeArrays {home_id: $home}) WHERE a.arrays_id IN $ids AND a.since <= $number AND a.until > $number
+RETURN a.arrays_id AS id, a.data AS data"""
 # Each filter's condition; its value is bound under the filter's name, but for those whose name means a load number.
 CONDITIONS = {
     "project": "m.project_id = $project",

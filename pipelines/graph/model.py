@@ -20,10 +20,11 @@ KEYS = {
     "ScopeStats": "scope_id",
     "Postings": "postings_id",
     "VectorBlock": "block_id",
+    "ScopeArrays": "arrays_id",
 }
 """Each label and the property that names a node of it; unique with home_id and since."""
 
-_ROWS_AT_ONCE = {"ScopeStats": 50, "Postings": 50, "Revision": 50, "VectorBlock": 16}
+_ROWS_AT_ONCE = {"ScopeStats": 50, "Postings": 50, "Revision": 50, "VectorBlock": 16, "ScopeArrays": 16}
 
 
 def at_once(label: str, usual: int) -> int:

@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 
 from pipelines.errors import ComponentFailed
+from pipelines.graph.arrays import scope_arrays
 from pipelines.graph.model import EDGES, HELD_VECTORS, KEYS
 from pipelines.graph.packed import (
     ScopeStats,
@@ -236,6 +237,11 @@ def _scope_rows(
             "SELECT collection, user_id, scope, first_row, size FROM scopes").fetchall()}  # fmt: skip
         words = db.execute("SELECT scope, term, first, df FROM terms ORDER BY scope, term").fetchnumpy()
         postings = db.execute("SELECT row, score FROM postings ORDER BY rowid").fetchnumpy()
+        arrays = [
+            {"collection": c, "user_id": u, "scope_id": (scope_id := content_id("scope", c, u)),
+             "arrays_id": f"{scope_id}:{part}", "data": data}
+            for (c, u), at in sorted(ranges.items()) for part, data in scope_arrays(db, *at)
+        ]  # fmt: skip
     at = np.asarray(words["scope"])
     stats, packed, blocks = [], [], []
     for (collection, user), mine in memories.group_by(_SCOPE, maintain_order=True):
@@ -265,6 +271,7 @@ def _scope_rows(
         "ScopeStats": pl.DataFrame(stats, schema=texts | {"buckets": pl.Int64, "size": pl.Int64}),
         "Postings": pl.DataFrame(packed, schema=texts | {"postings_id": pl.String}),
         "VectorBlock": pl.DataFrame(blocks, schema=_BLOCK),
+        "ScopeArrays": pl.DataFrame(arrays, schema=texts | {"arrays_id": pl.String}),
     }
 
 

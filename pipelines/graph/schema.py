@@ -25,6 +25,7 @@ MIGRATIONS = (
     Migration(2, "ranges", cypher.CREATE_RANGES),
     Migration(3, "full text", cypher.CREATE_FULL_TEXT),
     Migration(4, "key of vector blocks", cypher.CREATE_KEYS),
+    Migration(5, "key of arrays", cypher.CREATE_KEYS),
 )
 
 

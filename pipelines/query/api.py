@@ -15,7 +15,7 @@ from pipelines.query.backend import Backend
 from pipelines.query.embed import count_tokens, query_embedder
 from pipelines.query.pack import Packed, pack
 from pipelines.query.rank import SEEDS, STRATEGIES, Candidate, rank
-from pipelines.query.types import Filters, Memory, RankedMemory, Scope
+from pipelines.query.types import Filters, Link, Memory, RankedMemory, Scope
 from pipelines.query.words import query_terms
 
 MAX_CHARS = 100_000
@@ -173,7 +173,7 @@ class Reader:
         found = [
             (s, c)
             for s in scopes
-            for c in rank(backend, s, filters, vector, terms, weights[s], hops, max(SEEDS, k), clock.lap)
+            for c in rank(backend, s, filters, vector, terms, weights[s], hops, max(SEEDS, k), clock.lap, text)
         ]
         best = sorted(found, key=lambda item: (-item[1].score, item[1].memory_id, item[0]))[:k]
         clock.lap("rank_ms")
@@ -324,9 +324,20 @@ def _ranked(memory: Memory, candidate: Candidate, explain: bool) -> RankedMemory
     )  # fmt: skip
 
 
+_IN_WORDS = {
+    "beside": "said beside {source} ({weight:.2f} of its score)",
+    "asked": "titled {via!r}, which the question names",
+    "title": "titled {via!r}, which {source} names ({weight:.2f})",
+    "names": "names {via!r} as {source} does ({weight:.2g})",
+    "entity": "shares {via!r} ({weight:.2f}) with {source}",
+}
+
+
+def _in_words(link: Link) -> str:
+    return _IN_WORDS.get(link.kind, "{kind} ({weight:.2f}) from {source}").format(**link._asdict())
+
+
 def _why(candidate: Candidate) -> str:
     told = f"cosine {candidate.vector:.3f}, words {candidate.words:.2f}, score {candidate.own:.2f}"
-    for link in candidate.path:
-        over = f" {link.via!r}" if link.via else ""
-        told += f"; {link.kind}{over} ({link.weight:.2f}) from {link.source}"
+    told += "".join(f"; {_in_words(link)}" for link in candidate.path)
     return told + (f": lifted to {candidate.score:.2f}" if candidate.path else "")

@@ -6,6 +6,7 @@ from typing import Protocol
 import numpy as np
 
 from pipelines.query.types import CollectionInfo, Filters, Link, Memory, Scope, Seeds
+from pipelines.query.view import ScopeView
 
 
 class Backend(Protocol):
@@ -22,6 +23,12 @@ class Backend(Protocol):
 
     def scopes(self) -> list[Scope]:
         """Returns every scope that holds a memory, sorted."""
+
+    def view(self, scope: Scope) -> ScopeView | None:
+        """Returns the scope as dense arrays, for rankers that score every memory.
+
+        None where the store does not know the scope, or cannot hold it: it is ranked by `seeds` then.
+        """
 
     def seeds(
         self, scope: Scope, filters: Filters, vector: np.ndarray, terms: Sequence[str], weight: float, n: int

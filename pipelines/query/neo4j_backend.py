@@ -8,7 +8,7 @@ citations are Cypher.
 
 import datetime as dt
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -22,6 +22,7 @@ from pipelines.graph.identity import served_id
 from pipelines.graph.model import DIMENSIONS, HELD_VECTORS, vector_label
 from pipelines.graph.packed import ScopeStats, blocks_for, bucket_of, unpack_block, unpack_postings
 from pipelines.query.fusion import moments, standardise, top
+from pipelines.query.neo4j_scope import Neo4jScope
 from pipelines.query.scope_cache import ByteCache, Postings, ScopeVectors
 from pipelines.query.scope_graph import WIDEST, telling
 from pipelines.query.types import CollectionInfo, Filters, Link, Memory, Scope, Seeds
@@ -84,6 +85,22 @@ class Neo4jBackend:
         """See Backend."""
         return list(self._scopes)
 
+    def view(self, scope: Scope) -> Neo4jScope | None:
+        """See Backend: None above `HELD_VECTORS` memories."""
+        if scope not in self._known or (stats := self._stats(scope)).mean is not None:
+            return None
+
+        def parts(names: Iterable[str]) -> dict[str, bytes]:
+            ids = {f"{_scope_id(scope)}:{name}": name for name in names}
+            return {ids[r["id"]]: bytes(r["data"]) for r in self._packed(cypher.ARRAYS, ids=sorted(ids))}
+
+        return Neo4jScope(
+            stats, lambda filters: self._rows(scope, filters, stats),
+            lambda vector: self._cosines(scope, vector, stats, np.arange(len(stats.ids))),
+            lambda terms: self._postings(scope, terms), parts, lambda n, load: self._cache.get((scope, n), load),
+            lambda ids: {i: m.text for i, m in self.memories(scope, ids).items()},
+        )  # fmt: skip
+
     def seeds(
         self, scope: Scope, filters: Filters, vector: np.ndarray, terms: Sequence[str], weight: float, n: int
     ) -> Seeds:
@@ -105,9 +122,7 @@ class Neo4jBackend:
         fused = standardise(cosines, of_vector) + weight * standardise(words[asked], of_words)
         best = np.sort(top(fused, n))
         chosen = rows[asked[best]]
-        return Seeds(
-            stats.ids[chosen].tolist(), cosines[best], words[asked[best]], len(rows), of_vector, of_words
-        )  # fmt: skip
+        return Seeds(stats.ids[chosen].tolist(), cosines[best], words[asked[best]], len(rows), of_vector, of_words)
 
     def _proposed(
         self, scope: Scope, filters: Filters, vector: np.ndarray, stats: ScopeStats, rows: np.ndarray,

@@ -2,32 +2,30 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
 from pipelines.query.backend import Backend
-from pipelines.query.fusion import standardise
-from pipelines.query.types import Filters, Link, Scope, Seeds
+from pipelines.query.conversation import score_turns
+from pipelines.query.fusion import standardise, top
+from pipelines.query.periods import asked_period
+from pipelines.query.spreading import score_passages
+from pipelines.query.strategies import STRATEGIES, Weights
+from pipelines.query.types import Filters, Link, Scope
+from pipelines.query.view import Question, ScopeView, Scored, score_alone
 
 SEEDS = 100  # candidates; moments are exact, so more of them change nothing
 DECAY = 0.7
+__all__ = ["DECAY", "SEEDS", "STRATEGIES", "Candidate", "Weights", "rank"]
 _FROM = 10  # memories that each hop starts from, the best first
-_OVER_ENTITIES = 20  # links from each
 
 
-@dataclass(frozen=True)
-class Weights:
-    """The composite: `vector` * z(cosine) + `words` * z(BM25), lifted over links.
-
-    A link lifts what it reaches to `links` * DECAY * link weight of the score that it comes from, where that is more.
-    """
-
-    vector: float = 1.0
-    words: float = 1.2
-    links: float = 1.0
-
-
-STRATEGIES: dict[str, Weights] = {"flat": Weights(words=0.0, links=0.0), "hybrid": Weights()}
+_SCORERS: dict[str, Callable[[ScopeView, Filters, Question, Weights], Scored]] = {
+    "alone": score_alone,
+    "order": score_turns,
+    "passages": score_passages,
+}
 
 
 @dataclass(frozen=True)
@@ -42,6 +40,16 @@ class Candidate:
     path: tuple[Link, ...] = ()
 
 
+class _Pool(Protocol):
+    """What is ranked: the best to start with, and the score of whatever a link reaches."""
+
+    def best(self) -> dict[str, Candidate]:
+        """Returns the seeds."""
+
+    def more(self, ids: Sequence[str]) -> dict[str, Candidate]:
+        """Returns other candidates, with their own scores."""
+
+
 def rank(
     backend: Backend,
     scope: Scope,
@@ -52,6 +60,7 @@ def rank(
     hops: int,
     n: int = SEEDS,
     lap: Callable[[str], None] = lambda _: None,
+    text: str = "",
 ) -> list[Candidate]:
     """Returns the candidates of one scope, best first, ties by id.
 
@@ -69,15 +78,24 @@ def rank(
         hops: links to follow from the best seeds, 0 to 2.
         n: how many seeds.
         lap: told the name of each step as it ends, for timings.
+        text: the query itself, for the names in it.
     """
     used = tuple(terms) if weights.words > 0 else ()
-    seeds = backend.seeds(scope, filters, vector, used, weights.words / weights.vector, n)
+    question = Question(vector, used, text, asked_period(text, filters.now) if weights.time > 0 else None)
+    whole = bool(weights.whole) and (weights.whole != "alone" or question.period is not None)
+    view = backend.view(scope) if whole else None
+    pool: _Pool
+    if view is not None:
+        pool = _Whole(_SCORERS[weights.whole](view, filters, question, weights), n)
+    else:
+        pool = _Seeded(backend, scope, filters, vector, used, weights, n)
     lap("seeds_ms")
-    found = _fused(seeds, seeds.ids, np.stack([seeds.vector, seeds.words], axis=1), weights)
+    found = pool.best()
     start = sorted(found.values(), key=_order)[:_FROM]
     lap("rank_ms")
     for _ in range(hops if found and weights.links > 0 else 0):
-        start = _expand(backend, scope, filters, vector, used, weights, seeds, found, start)
+        links = backend.neighbours(scope, filters, [c.memory_id for c in start], weights.entities)
+        start = _expand(links, pool, weights, found, start)
     lap("expand_ms")
     return sorted(found.values(), key=_order)
 
@@ -86,29 +104,61 @@ def _order(candidate: Candidate) -> tuple[float, str]:
     return (-candidate.score, candidate.memory_id)
 
 
-def _fused(seeds: Seeds, ids: Sequence[str], scores: np.ndarray, weights: Weights) -> dict[str, Candidate]:
-    z = weights.vector * standardise(scores[:, 0], seeds.vector_moments)
-    z = z + weights.words * standardise(scores[:, 1], seeds.words_moments)
-    rows = zip(ids, z.tolist(), scores.tolist(), strict=True)
-    return {i: Candidate(i, total, vector, words, total) for i, total, (vector, words) in rows}
+class _Seeded:
+    """The store finds the best; what links reach is scored when it is reached."""
+
+    def __init__(
+        self, backend: Backend, scope: Scope, filters: Filters, vector: np.ndarray, terms: Sequence[str],
+        weights: Weights, n: int,
+    ):  # fmt: skip
+        self._asked = (backend, scope, vector, terms)
+        self._weights = weights
+        self._seeds = backend.seeds(scope, filters, vector, terms, weights.words / weights.vector, n)
+
+    def best(self) -> dict[str, Candidate]:
+        return self._fused(self._seeds.ids, np.stack([self._seeds.vector, self._seeds.words], axis=1))
+
+    def more(self, ids: Sequence[str]) -> dict[str, Candidate]:
+        backend, scope, vector, terms = self._asked
+        return self._fused(ids, backend.scores(scope, vector, terms, ids))
+
+    def _fused(self, ids: Sequence[str], scores: np.ndarray) -> dict[str, Candidate]:
+        z = self._weights.vector * standardise(scores[:, 0], self._seeds.vector_moments)
+        z = z + self._weights.words * standardise(scores[:, 1], self._seeds.words_moments)
+        rows = zip(ids, z.tolist(), scores.tolist(), strict=True)
+        return {i: Candidate(i, total, vector, words, total) for i, total, (vector, words) in rows}
+
+
+class _Whole:
+    """Every memory of the scope is scored already."""
+
+    def __init__(self, scored: Scored, n: int):
+        self._scored, self._n = scored, n
+
+    def best(self) -> dict[str, Candidate]:
+        s = self._scored
+        return self._candidates(s.rows[top(s.total[s.rows], self._n)])
+
+    def more(self, ids: Sequence[str]) -> dict[str, Candidate]:
+        return self._candidates(np.searchsorted(self._scored.ids, np.array(list(ids), dtype=object)))
+
+    def _candidates(self, rows: np.ndarray) -> dict[str, Candidate]:
+        s = self._scored
+        made = (
+            Candidate(
+                str(s.ids[r]), float(s.total[r]), float(s.cosines[r]), float(s.words[r]), float(s.own[r]), s.path(r)
+            )
+            for r in rows.tolist()
+        )
+        return {c.memory_id: c for c in made}
 
 
 def _expand(
-    backend: Backend,
-    scope: Scope,
-    filters: Filters,
-    vector: np.ndarray,
-    terms: Sequence[str],
-    weights: Weights,
-    seeds: Seeds,
-    found: dict[str, Candidate],
-    start: list[Candidate],
+    links: Sequence[Link], pool: _Pool, weights: Weights, found: dict[str, Candidate], start: list[Candidate]
 ) -> list[Candidate]:
-    """Follows one link from each of `start`; updates `found` and returns where the next hop starts."""
-    links = backend.neighbours(scope, filters, [c.memory_id for c in start], _OVER_ENTITIES)
-    new = sorted({link.target for link in links} - found.keys())
-    if new:
-        found |= _fused(seeds, new, backend.scores(scope, vector, terms, new), weights)
+    """Lifts what links from `start` reach; updates `found` and returns where the next hop starts."""
+    if new := sorted({link.target for link in links} - found.keys()):
+        found |= pool.more(new)
     origin = {c.memory_id: c for c in start}
     best: dict[str, tuple[float, Link]] = {}
     for link in links:

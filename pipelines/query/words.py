@@ -24,7 +24,7 @@ why will with you your
 STOPWORDS = frozenset(_STOPWORDS.split())
 
 _WORD = re.compile(r"\w+(?:[-.]\w+)*")
-_PLAIN = re.compile(r"\w+")
+PLAIN = re.compile(r"\w+")
 _CASE_PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 _DIGIT = re.compile(r"\d")
 
@@ -65,7 +65,7 @@ def _word_terms(word: str) -> tuple[str, ...]:
 
 
 def _split(word: str) -> list[str]:
-    plain = _PLAIN.findall(word)
+    plain = PLAIN.findall(word)
     out = [term for part in plain for term in _plain_terms(part)]
     if len(plain) > 1 and _DIGIT.search(word):
         out.append(word.lower()[:_MAX_TERM_CHARS])

@@ -18,13 +18,16 @@ import numpy as np
 import polars as pl
 import polars.selectors as cs
 
+from pipelines.memory.sequence import turn_order
+from pipelines.query.periods import day, periods
 from pipelines.query.words import terms
+from pipelines.store.passages import passage_tables
 from pipelines.store.tables import empty
 
 VectorLookup = Callable[[Sequence[str]], np.ndarray]
 """Maps n text hashes to their unit vectors, shape (n, 384) float32."""
 
-FORMAT = 1
+FORMAT = 2
 DIMENSIONS = 384
 K1, B = 1.2, 0.75
 TITLE_WEIGHT = 3  # a title's words count as if they stood there so often: what a passage is about is said there once
@@ -69,8 +72,9 @@ def write_index(
     """Writes the index of a build to `path`, aside first, then in one rename: a reader never sees half of it.
 
     Args:
-        tables: documents, memories, embed_inputs, versions, relations, entities, mentions, topics, topic_memories and
-            document_relations as in `store.tables`; one that is missing has no rows. Order of rows does not matter.
+        tables: documents, memories, embed_inputs, versions, relations, entities, mentions, topics, topic_memories,
+            document_relations and context_inputs as in `store.tables`; one that is missing has no rows. Order of rows
+            does not matter.
         vectors: the vectors of text hashes.
         path: the file to write; its folder is made.
         meta: JSON values. Readers use `build_id`, `model_id`, `collections` (name -> {"default": bool, "user_id": str})
@@ -84,12 +88,15 @@ def write_index(
     memories = _memory_rows(t)
     out = {"memories": memories.select(_MEMORY_COLUMNS), "scopes": _scopes(memories)}
     rows = memories.select("memory_id", "row", "scope")
+    out["following"] = _following(t, rows)
+    out["periods"] = _periods(memories)
     clock.lap("memories")
     out["vectors"] = _vector_rows(t["embed_inputs"], rows, vectors)
     clock.lap("vectors")
     out |= _words(memories)
     clock.lap("words")
     out |= _graph(t, rows, out["scopes"])
+    out |= passage_tables(t, rows, out["entities"], vectors)
     clock.lap("graph")
     size = _write_file(path, out, {**meta, "format": FORMAT, "written_with": duckdb.__version__})
     clock.lap("file")
@@ -102,7 +109,7 @@ def write_index(
 
 _READ = (
     "documents", "memories", "embed_inputs", "versions", "relations", "entities", "mentions", "topics",
-    "topic_memories", "document_relations",
+    "topic_memories", "document_relations", "context_inputs",
 )  # fmt: skip
 
 
@@ -149,6 +156,28 @@ def _scopes(memories: pl.DataFrame) -> pl.DataFrame:
         pl.len().cast(pl.Int32).alias("size"),
         pl.col("token_count").sum().alias("tokens"),
     )
+
+
+def _following(t: Mapping[str, pl.DataFrame], rows: pl.DataFrame) -> pl.DataFrame:
+    """Returns (row, next_row) of each turn that another follows in its session, by row."""
+    number = rows.select("memory_id", "row")
+    return (
+        turn_order(t["memories"], t["documents"])
+        .join(number, on="memory_id")
+        .join(number.rename({"memory_id": "next_id", "row": "next_row"}), on="next_id")
+        .select("row", "next_row")
+        .sort("row")
+    )
+
+
+def _periods(memories: pl.DataFrame) -> pl.DataFrame:
+    """Returns (row, begins, ends) in years of what memories state, and of the day they were observed on, by row."""
+    made = [
+        (row, *period)
+        for row, text, observed in memories.select("row", "text", "observed_at").iter_rows()
+        for period in sorted({*periods(text or ""), *([day(observed)] if observed else [])})
+    ]
+    return pl.DataFrame(made, schema={"row": pl.Int32, "begins": pl.Float64, "ends": pl.Float64}, orient="row")
 
 
 def _vector_rows(inputs: pl.DataFrame, rows: pl.DataFrame, lookup: VectorLookup) -> pl.DataFrame:

@@ -38,6 +38,10 @@ SCHEMAS: dict[str, Schema] = {
     },
     # What is embedded for each memory: one text of kind "memory", or several of kind "window" over 256 tokens.
     "embed_inputs": {"memory_id": _S, "kind": _S, "ordinal": _I, "text": _S, "text_hash": _S},
+    # What is embedded beside them: the sentences of a titled passage. `text_hash` is null where they get no vectors.
+    "context_inputs": {
+        "memory_id": _S, "kind": _S, "ordinal": _I, "text": _S, "text_hash": _S, "char_start": _I, "char_end": _I,
+    },
     "entities": {"entity_id": _S, **_SCOPE, "name": _S, "type": _S, "aliases": pl.List(_S)},
     "mentions": {"memory_id": _S, "entity_id": _S, **_SCOPE, "char_start": _I, "char_end": _I},
     # Why two names are one: in the whole scope, or in one document; the memory that shows it, where one does.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from pipelines.query import api, duckdb_backend, pack
+from pipelines.query import api, duckdb_scope, pack
 from pipelines.query.types import Scope
 
 Patch = Any  # pytest.MonkeyPatch
@@ -119,12 +119,12 @@ def sleep_half_a_second(patch: Patch) -> None:
 
 def drop_is_latest(patch: Patch) -> None:
     """Every search finds what was retired too."""
-    load = duckdb_backend.DuckDBBackend._load_allowed
+    load = duckdb_scope.DuckDBScope._load_allowed
 
-    def all_versions(self, at, filters):
-        return load(self, at, replace(filters, history=filters.as_of is None))
+    def all_versions(self, filters):
+        return load(self, replace(filters, history=filters.as_of is None))
 
-    patch.setattr(duckdb_backend.DuckDBBackend, "_load_allowed", all_versions)
+    patch.setattr(duckdb_scope.DuckDBScope, "_load_allowed", all_versions)
 
 
 def move_citations(patch: Patch) -> None:

@@ -12,7 +12,9 @@ from pipelines.query.duckdb_backend import DuckDBBackend
 from pipelines.query.neo4j_backend import Neo4jBackend, open_neo4j
 from pipelines.query.rank import STRATEGIES, rank
 from pipelines.query.types import Filters, Scope
+from pipelines.store.index import write_index
 from tests.graph.made import Made, fresh_home, make, memory_id, vectors
+from tests.query import titled
 
 SCOPE = Scope("made", "ann")
 DAY = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
@@ -67,6 +69,21 @@ def test_a_moment_that_a_filter_names_is_included_on_both_backends(tmp_path: Pat
     for filters in AT_THE_MOMENT:
         found = duck.seeds(SCOPE, filters, query(), (), 0, 50).ids
         assert memory_id(4) in found and neo.seeds(SCOPE, filters, query(), (), 0, 50).ids == found
+
+
+@pytest.mark.parametrize("profile", ["full", "fast"])
+def test_both_backends_spread_over_the_same_passages(tmp_path: Path, graph: Connection, profile: str) -> None:
+    tables = titled.made(profile, updates=[("m6", "m7")])
+    told = {"build_id": "000001", "strategies": {"notes": "graph"}, "collections": {"notes": {}}}
+    write_index(tables, vectors, tmp_path / "i.duckdb", told)
+    duck, neo = both(Made(tables, tmp_path / "i.duckdb", "000001"), graph)
+    text = "Where was the founder of Port Elm born, in 1990?"
+    for filters in (Filters(), Filters(history=True)):
+        asked = (Scope("notes", "ana"), filters, query(), ("born", "elm", "founder"), STRATEGIES["graph"], 1, 100)
+        a, b = rank(duck, *asked, text=text), rank(neo, *asked, text=text)
+        assert [c.memory_id for c in a] == [c.memory_id for c in b]
+        assert np.allclose([c.score for c in a], [c.score for c in b], atol=1e-6)
+        assert [c.path for c in a] == [c.path for c in b] and any(link.via for c in a for link in c.path)
 
 
 def test_both_backends_give_the_same_memories_links_and_history(made: Made, graph: Connection) -> None:

@@ -213,7 +213,8 @@ def test_no_search_of_one_user_depends_on_another(tmp_path_factory, made, query)
 def test_a_scope_read_whole_answers_as_one_read_piece_by_piece(backend, monkeypatch):
     whole = [ask(backend, q, Filters(history=True)) for q in ("launch honey", "bees", "nothing of the kind")]
     texts, chains = backend.memories(ANA, ["m5", "m1", "m9", "m1"]), backend.history(ANA, ["m3"])
-    monkeypatch.setattr("pipelines.query.duckdb_backend.WHOLE", 0)
+    for module in ("duckdb_backend", "duckdb_scope"):
+        monkeypatch.setattr(f"pipelines.query.{module}.WHOLE", 0)
     pieces = DuckDBBackend(backend.path)
     for before, question in zip(whole, ("launch honey", "bees", "nothing of the kind"), strict=True):
         now = ask(pieces, question, Filters(history=True))

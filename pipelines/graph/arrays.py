@@ -1,0 +1,128 @@
+"""What rankers read of a whole scope beside its vectors and words, packed into bytes from the build's DuckDB file.
+
+Parts: `order` of turns, `periods`, `passages` (names, titles, who names what) and `sentences`, in blocks of memories.
+Memories are local rows in them, or their ids where rows would shift; entities of sentences are hashes of their ids, so
+that a block stays as it is while its memories do.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import duckdb
+import numpy as np
+
+from pipelines.graph.packed import bucket_of
+from pipelines.query.passages import name_key
+
+_PER_BLOCK = 128  # memories
+_FOLLOWING = "SELECT row, next_row FROM following WHERE row BETWEEN $first AND $last ORDER BY row"
+_PERIODS = "SELECT row, begins, ends FROM periods WHERE row BETWEEN $first AND $last ORDER BY row, begins, ends"
+_NAMES = "SELECT key, entity FROM names WHERE scope = $scope ORDER BY key"
+_ENTITIES = "SELECT entity, entity_id, name FROM entities WHERE scope = $scope ORDER BY entity"
+_MENTIONS = "SELECT row, entity FROM mentions WHERE row BETWEEN $first AND $last ORDER BY row, entity"
+_TITLES = "SELECT row, entity FROM titles WHERE row BETWEEN $first AND $last ORDER BY row, entity"
+_SENTENCES = """
+    SELECT m.memory_id, s.spans, s.counts, s.entities, s.vectors
+    FROM sentences s JOIN memories m USING (row)
+    WHERE s.row BETWEEN $first AND $last AND len(s.counts) > 0 ORDER BY m.memory_id"""
+
+
+def pack_arrays(arrays: Mapping[str, np.ndarray | list[str]]) -> bytes:
+    """Returns the bytes of named arrays: numbers as they are, texts joined; read by `unpack_arrays`."""
+    head, parts = [], []
+    for name, value in sorted(arrays.items()):
+        if isinstance(value, list):
+            data = json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
+            head.append([name, "text", [len(value)], len(data)])
+        else:
+            data = np.ascontiguousarray(value).tobytes()
+            head.append([name, value.dtype.str, list(value.shape), len(data)])
+        parts.append(data)
+    told = json.dumps(head).encode()
+    return b"".join([np.array([len(told)], "<i8").tobytes(), told, *parts])
+
+
+def unpack_arrays(data: bytes) -> dict[str, Any]:
+    """Reads what `pack_arrays` wrote."""
+    size = int(np.frombuffer(data, "<i8", 1)[0])
+    out, at = {}, 8 + size
+    for name, kind, shape, length in json.loads(data[8:at]):
+        part = data[at : at + length]
+        out[name] = (
+            json.loads(part.decode("utf-8", "surrogatepass"))
+            if kind == "text"
+            else np.frombuffer(part, np.dtype(kind)).reshape(shape)
+        )
+        at += length
+    return out
+
+
+def blocks_of(memories: int) -> int:
+    """Returns in how many blocks the sentences of a scope are kept: a power of two."""
+    return 1 << max(0, -(-memories // _PER_BLOCK) - 1).bit_length()
+
+
+def scope_arrays(db: duckdb.DuckDBPyConnection, scope: int, first: int, size: int) -> Iterator[tuple[str, bytes]]:
+    """Yields (part, bytes) of one scope of an index.
+
+    Args:
+        db: the index.
+        scope: number of the scope.
+        first: its first row.
+        size: how many memories it has.
+    """
+    rows = {"first": first, "last": first + size - 1}
+
+    def read(sql: str, **values: int) -> dict[str, np.ndarray]:
+        return db.execute(sql, values).fetchnumpy()
+
+    following, periods = read(_FOLLOWING, **rows), read(_PERIODS, **rows)
+    if len(following["row"]):
+        pairs = {n: _local(following[n], first) for n in ("row", "next_row")}
+        yield "order", pack_arrays(pairs)
+    if len(periods["row"]):
+        spans = {n: np.asarray(periods[n], "<f8") for n in ("begins", "ends")}
+        yield "periods", pack_arrays({"row": _local(periods["row"], first), **spans})
+    names = read(_NAMES, scope=scope)
+    if len(names["key"]) == 0:
+        return
+    entities = read(_ENTITIES, scope=scope)
+    least = int(entities["entity"][0])
+    ids = [str(i) for i in entities["entity_id"]]
+    told: dict[str, np.ndarray | list[str]] = {
+        "names": [str(n) for n in entities["name"]], "hashes": np.array([name_key(i) for i in ids], "<i8"),
+        "key": np.asarray(names["key"], "<i8"), "key_entity": _local(names["entity"], least),
+    }  # fmt: skip
+    for name, sql in (("mention", _MENTIONS), ("title", _TITLES)):
+        found = read(sql, **rows)
+        told |= {f"{name}_row": _local(found["row"], first), f"{name}_entity": _local(found["entity"], least)}
+    yield "passages", pack_arrays(told)
+    hashes = np.asarray(told["hashes"])
+    yield from _sentence_blocks(db.execute(_SENTENCES, rows).fetchall(), hashes, least, size)
+
+
+def _sentence_blocks(found: list[Any], hashes: np.ndarray, least: int, size: int) -> Iterator[tuple[str, bytes]]:
+    count = blocks_of(size)
+    by_block: dict[int, list[Any]] = {}
+    for memory in found:
+        by_block.setdefault(bucket_of(memory[0], count), []).append(memory)
+    for block, held in sorted(by_block.items()):
+        flat = [np.asarray(entities, np.int64) - least for _, _, _, entities, _ in held]
+        yield (
+            f"sentences:{block}",
+            pack_arrays(
+                {
+                    "ids": [i for i, *_ in held],
+                    "sizes": np.array([len(counts) for _, _, counts, _, _ in held], "<i4"),
+                    "spans": np.concatenate([np.asarray(spans, "<i4") for _, spans, _, _, _ in held]),
+                    "counts": np.concatenate([np.asarray(counts, "<i4") for _, _, counts, _, _ in held]),
+                    "entities": hashes[np.concatenate(flat)].astype("<i8"),
+                    "vectors": np.frombuffer(b"".join(v or b"" for *_, v in held), "<f2").reshape(-1, 384),
+                }
+            ),
+        )
+
+
+def _local(values: np.ndarray, first: int) -> np.ndarray:
+    return (np.asarray(values, np.int64) - first).astype("<i4")

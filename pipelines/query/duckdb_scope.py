@@ -1,0 +1,280 @@
+"""A scope of a DuckDB index as dense arrays: what is read once is held by a cache; implements `view.ScopeView`."""
+
+import datetime as dt
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import duckdb
+import numpy as np
+
+from pipelines.query.passages import PassageGraph, Sentences
+from pipelines.query.periods import Periods
+from pipelines.query.scope_cache import ByteCache, Flags, Ids, Postings, ScopeVectors, Vocabulary
+from pipelines.query.scope_graph import ScopeGraph
+from pipelines.query.turns import TurnOrder
+from pipelines.query.types import Filters
+from pipelines.query.view import word_sums
+
+_BATCH = 16_384  # vectors read at a time
+_RANGES = 32  # terms read by one statement
+# Memories of a scope that is read whole: most of a statement is planning, so all its rows cost what ten of them do.
+WHOLE = 1000
+
+_IDS = "SELECT memory_id FROM memories WHERE row BETWEEN $first AND $last ORDER BY row"
+_REPLACED = """
+    SELECT superseded_by, memory_id FROM memories
+    WHERE row BETWEEN $first AND $last AND superseded_by IS NOT NULL ORDER BY row"""
+_VECTORS = "SELECT row, vector FROM vectors WHERE row BETWEEN $first AND $last"
+_CANDIDATES = "SELECT row FROM memories WHERE row BETWEEN $first AND $last"
+_TERMS = "SELECT term, first, df FROM terms WHERE scope = $scope AND list_contains($terms, term) ORDER BY first"
+_ALL_TERMS = "SELECT term, first, df FROM terms WHERE scope = $scope ORDER BY first"
+_POSTINGS = "SELECT row, score FROM postings"  # + ranges of rowid, which DuckDB finds without a scan
+_MENTIONS = "SELECT row, entity FROM mentions WHERE row BETWEEN $first AND $last"
+_ENTITIES = "SELECT entity, name, df FROM entities WHERE scope = $scope ORDER BY entity"
+_LINKS = """
+    SELECT newer_row, older_row, label, confidence FROM links
+    WHERE scope = $scope ORDER BY newer_row, older_row, label"""
+_FOLLOWING = "SELECT row, next_row FROM following WHERE row BETWEEN $first AND $last ORDER BY row"
+_PERIODS = "SELECT row, begins, ends FROM periods WHERE row BETWEEN $first AND $last ORDER BY row, begins, ends"
+_NAMES = "SELECT key, entity FROM names WHERE scope = $scope ORDER BY key"
+_TITLES = "SELECT row, entity FROM titles WHERE row BETWEEN $first AND $last ORDER BY row, entity"
+_SENTENCES = """
+    SELECT s.row, s.spans, s.counts, s.entities, s.vectors, m.text
+    FROM (SELECT * FROM sentences WHERE rowid IN (SELECT unnest($rows))) s
+    JOIN (SELECT row, text FROM memories WHERE rowid IN (SELECT unnest($rows))) m USING (row)
+    WHERE len(s.counts) > 0 ORDER BY s.row"""
+
+_NOWHERE = Postings(np.zeros(0, np.int32), np.zeros(0, np.float32))
+# Each filter's condition; its value is bound under the same name.
+_CONDITIONS = {
+    "project": "project_id = $project",
+    "session": "session_id = $session",
+    "type": "type = $type",
+    "tag": "list_contains(tags, $tag)",
+    "since": "observed_at >= $since",
+    "until": "observed_at <= $until",
+    # What was retired on a day that nobody knows is not offered as what held then.
+    "as_of": "(valid_from IS NULL OR valid_from <= $as_of) AND "
+    "(valid_until > $as_of OR (valid_until IS NULL AND is_latest))",
+    "now": "(valid_from IS NULL OR valid_from <= $now) AND (valid_until IS NULL OR valid_until > $now)",
+}
+
+
+class Range(NamedTuple):
+    """Where a scope lies in the tables: its first row, how many, and its number."""
+
+    first: int
+    size: int
+    number: int
+
+    @property
+    def bounds(self) -> dict[str, int]:
+        """Values of a statement that reads its rows."""
+        return {"first": self.first, "last": self.first + self.size - 1}
+
+
+class DuckDBScope:
+    """See ScopeView.
+
+    Args:
+        at: where the scope lies.
+        cursor: gives this thread's cursor.
+        cache: what holds that which is read.
+    """
+
+    def __init__(self, at: Range, cursor: Callable[[], duckdb.DuckDBPyConnection], cache: ByteCache):
+        self.at, self._cursor, self._cache = at, cursor, cache
+
+    @property
+    def ids(self) -> np.ndarray:
+        """See ScopeView."""
+        return self.known.values
+
+    @property
+    def known(self) -> Ids:
+        """Ids by local row, and what replaced what."""
+        held: Ids = self._held("ids", self._load_ids)
+        return held
+
+    @property
+    def vectors(self) -> ScopeVectors:
+        """The vectors of every memory."""
+        held: ScopeVectors = self._held("vectors", self._load_vectors)
+        return held
+
+    @property
+    def graph(self) -> ScopeGraph:
+        """Relations and shared entities."""
+        held: ScopeGraph = self._held("graph", self._load_graph)
+        return held
+
+    def order(self) -> TurnOrder:
+        """See ScopeView."""
+        held: TurnOrder = self._held("order", self._load_order)
+        return held
+
+    def periods(self) -> Periods:
+        """See ScopeView."""
+        held: Periods = self._held("periods", self._load_periods)
+        return held
+
+    def passages(self) -> PassageGraph | None:
+        """See ScopeView."""
+        held: PassageGraph = self._held("passages", self._load_passages)
+        return held if len(held.keys) else None
+
+    def sentences(self, rows: np.ndarray) -> Sentences:
+        """See ScopeView."""
+        found = self._run(_SENTENCES, {"rows": (rows + self.at.first).tolist()}).fetchall()
+        graph = self.passages()
+        first = graph.first_entity if graph else 0
+        of, texts, entities, vectors = [], [], [], []
+        for row, spans, counts, named, data, text in found:
+            of += [row - self.at.first] * len(counts)
+            texts += [text[a:b] for a, b in zip(spans[::2], spans[1::2], strict=True)]
+            ends = np.cumsum(counts)
+            entities += np.split(np.asarray(named, np.int64) - first, ends[:-1])
+            if data is not None:
+                vectors.append(np.frombuffer(data, "<f2").reshape(-1, 384).astype(np.float32))
+        whole = np.concatenate(vectors) if vectors and len(vectors) == len(found) else None
+        return Sentences(np.asarray(of, np.int64), texts, entities, whole)
+
+    def cosines(self, vector: np.ndarray) -> np.ndarray:
+        """See ScopeView."""
+        return self.vectors.cosines(vector)
+
+    def words(self, terms: Sequence[str]) -> np.ndarray:
+        """Returns the BM25 sum of each local row."""
+        return word_sums(self.postings(terms), self.at.size)
+
+    def postings(self, terms: Sequence[str]) -> list[Postings]:
+        """See ScopeView: in the order of the terms, for sums of floats depend on it."""
+        if self.at.size <= WHOLE:
+            words: Vocabulary = self._held("words", self._load_words)
+            return [words.postings.get(t, _NOWHERE) for t in sorted(set(terms))]
+        held = {t: self._cache.peek((self.at.number, "term", t)) for t in terms}
+        missing = [t for t, postings in held.items() if postings is None]
+        if missing:
+            loaded = dict.fromkeys(missing, _NOWHERE)
+            found = self._run(_TERMS, {"scope": self.at.number, "terms": missing}).fetchall()
+            for i in range(0, len(found), _RANGES):
+                loaded |= self._load_postings(found[i : i + _RANGES])
+            for term, postings in loaded.items():
+                self._cache.put((self.at.number, "term", term), postings)
+            held |= loaded
+        return [postings for _, postings in sorted(held.items())]
+
+    def allowed(self, filters: Filters) -> np.ndarray:
+        """See ScopeView."""
+        if filters == Filters():
+            flags: Flags = self._held("latest", lambda: Flags(self._load_allowed(filters)))
+            return flags.values
+        return self._load_allowed(filters)
+
+    def _run(self, sql: str, values: dict[str, Any]) -> duckdb.DuckDBPyConnection:
+        return self._cursor().execute(sql, values)
+
+    def _held(self, name: str, load: Callable[[], Any]) -> Any:
+        return self._cache.get((self.at.number, name), load)
+
+    def _load_ids(self) -> Ids:
+        replaced: dict[str, list[str]] = {}
+        for newer, older in self._run(_REPLACED, self.at.bounds).fetchall():
+            replaced.setdefault(newer, []).append(older)
+        return Ids(np.asarray(self._run(_IDS, self.at.bounds).fetchnumpy()["memory_id"], dtype=object), replaced)
+
+    def _load_vectors(self) -> ScopeVectors:
+        batches = list(self._cursor().sql(_VECTORS, params=self.at.bounds).to_arrow_reader(_BATCH))
+        matrices = tuple(_view(b.column(1).values, np.float32).reshape(-1, 384) for b in batches)
+        rows = np.concatenate([_view(b.column(0), np.int32) for b in batches])
+        starts = np.searchsorted(rows, np.arange(self.at.first, self.at.first + self.at.size))
+        return ScopeVectors(matrices, starts, len(rows))
+
+    def _load_order(self) -> TurnOrder:
+        found = self._run(_FOLLOWING, self.at.bounds).fetchnumpy()
+        rows, following = (np.asarray(found[name], np.int64) - self.at.first for name in ("row", "next_row"))
+        return TurnOrder.of(rows, following, self.at.size)
+
+    def _load_periods(self) -> Periods:
+        found = self._run(_PERIODS, self.at.bounds).fetchnumpy()
+        rows = np.asarray(found["row"], np.int64) - self.at.first
+        return Periods(rows, np.asarray(found["begins"], np.float64), np.asarray(found["ends"], np.float64))
+
+    def _load_passages(self) -> PassageGraph:
+        names = self._run(_NAMES, {"scope": self.at.number}).fetchnumpy()
+        titles = self._run(_TITLES, self.at.bounds).fetchnumpy()
+        entities = self._run(_ENTITIES, {"scope": self.at.number}).fetchnumpy()
+        mentions = self._run(_MENTIONS, self.at.bounds).fetchnumpy()
+        first = int(entities["entity"][0]) if len(entities["entity"]) else 0  # those of a scope follow each other
+
+        def local(found: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+            return np.asarray(found["row"], np.int64) - self.at.first, np.asarray(found["entity"], np.int64) - first
+
+        return PassageGraph.build(
+            self.at.size, local(mentions), local(titles), np.asarray(entities["name"], dtype=object),
+            (np.asarray(names["key"], np.int64), np.asarray(names["entity"], np.int64) - first), first,
+        )  # fmt: skip
+
+    def _load_words(self) -> Vocabulary:
+        terms = self._run(_ALL_TERMS, {"scope": self.at.number}).fetchall()
+        if not terms:
+            return Vocabulary({})
+        first, end = terms[0][1], terms[-1][1] + terms[-1][2]  # a scope's postings lie together, in order of its terms
+        found = self._run(f"{_POSTINGS} WHERE rowid BETWEEN $a AND $b", {"a": first, "b": end - 1}).fetchnumpy()
+        rows, scores = np.asarray(found["row"]) - np.int32(self.at.first), np.asarray(found["score"])
+        return Vocabulary(
+            {t: Postings(rows[a - first : a - first + df], scores[a - first : a - first + df]) for t, a, df in terms}
+        )
+
+    def _load_postings(self, terms: list[tuple[str, int, int]]) -> dict[str, Postings]:
+        """Reads (term, first, df), ascending by first, in one statement: the postings come in that order too."""
+        values = {
+            f"{k}{i}": v for i, (_, first, df) in enumerate(terms) for k, v in (("a", first), ("b", first + df - 1))
+        }
+        where = " OR ".join(f"rowid BETWEEN $a{i} AND $b{i}" for i in range(len(terms)))
+        found = self._run(f"{_POSTINGS} WHERE {where}", values).fetchnumpy()
+        rows, scores = np.asarray(found["row"]) - np.int32(self.at.first), np.asarray(found["score"])
+        ends = np.cumsum([df for _, _, df in terms])
+        assert len(rows) == ends[-1]
+        return {
+            term: Postings(rows[end - df : end].copy(), scores[end - df : end].copy())
+            for (term, _, df), end in zip(terms, ends.tolist(), strict=True)
+        }
+
+    def _load_allowed(self, filters: Filters) -> np.ndarray:
+        values = {name: _sql(v) for name in _CONDITIONS if (v := getattr(filters, name)) is not None}
+        conditions = [_CONDITIONS[name] for name in values]
+        if filters.as_of is None and not filters.history:
+            conditions.append("is_latest")
+        rows = self._run(" AND ".join([_CANDIDATES, *conditions]), {**self.at.bounds, **values}).fetchnumpy()["row"]
+        allowed = np.zeros(self.at.size, bool)
+        allowed[np.asarray(rows, np.int64) - self.at.first] = True
+        return allowed
+
+    def _load_graph(self) -> ScopeGraph:
+        entities = self._run(_ENTITIES, {"scope": self.at.number}).fetchnumpy()
+        mentions = self._run(_MENTIONS, self.at.bounds).fetchnumpy()
+        links = self._run(_LINKS, {"scope": self.at.number}).fetchnumpy()
+        known = np.asarray(entities["entity"], np.int64)
+        return ScopeGraph.build(
+            self.at.size,
+            (np.asarray(mentions["row"], np.int64) - self.at.first, np.searchsorted(known, mentions["entity"])),
+            (np.asarray(entities["name"], dtype=object), np.asarray(entities["df"], np.float64)),
+            (
+                np.asarray(links["newer_row"], np.int64) - self.at.first,
+                np.asarray(links["older_row"], np.int64) - self.at.first,
+                np.asarray(links["label"], dtype=object),
+                np.asarray(links["confidence"], np.float64),
+            ),
+        )
+
+
+def _view(array: Any, dtype: type[np.generic]) -> np.ndarray:
+    """Returns an Arrow array without nulls as numpy sees it, not copied: `to_numpy` would import pandas, for 1 s."""
+    data = array.buffers()[1]
+    return np.frombuffer(data, dtype, len(array), array.offset * np.dtype(dtype).itemsize)
+
+
+def _sql(value: Any) -> Any:
+    """Times lie in the file as UTC without a zone: DuckDB needs an extension for zones."""
+    return value.astimezone(dt.UTC).replace(tzinfo=None) if isinstance(value, dt.datetime) else value

@@ -1,0 +1,151 @@
+"""A scope in Neo4j as dense arrays: implements `pipelines.query.view.ScopeView` over packed parts."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pipelines.graph.arrays import blocks_of, unpack_arrays
+from pipelines.graph.packed import ScopeStats, bucket_of
+from pipelines.query.passages import PassageGraph, Sentences
+from pipelines.query.periods import Periods
+from pipelines.query.scope_cache import Postings
+from pipelines.query.turns import TurnOrder
+from pipelines.query.types import Filters
+
+Parts = Callable[[Iterable[str]], dict[str, bytes]]
+"""Reads packed parts of the scope by name; those that are not there are left out."""
+
+
+class Neo4jScope:
+    """See ScopeView.
+
+    Args:
+        stats: of the scope.
+        rows: gives the local rows of candidates, ascending.
+        cosines: gives the cosine of every memory.
+        postings: gives the postings of terms by term.
+        parts: reads packed parts.
+        held: holds what is made under a name.
+        texts: gives the texts of memories by id.
+    """
+
+    def __init__(
+        self, stats: ScopeStats, rows: Callable[[Filters], np.ndarray], cosines: Callable[[np.ndarray], np.ndarray],
+        postings: Callable[[Sequence[str]], dict[str, Postings]], parts: Parts,
+        held: Callable[[str, Callable[[], Any]], Any], texts: Callable[[list[str]], dict[str, str]],
+    ):  # fmt: skip
+        self._stats, self._rows, self._cosines, self._postings = stats, rows, cosines, postings
+        self._parts, self._held, self._texts = parts, held, texts
+
+    @property
+    def ids(self) -> np.ndarray:
+        """See ScopeView."""
+        return self._stats.ids
+
+    def allowed(self, filters: Filters) -> np.ndarray:
+        """See ScopeView."""
+        allowed = np.zeros(len(self.ids), bool)
+        allowed[self._rows(filters)] = True
+        return allowed
+
+    def cosines(self, vector: np.ndarray) -> np.ndarray:
+        """See ScopeView."""
+        return self._cosines(vector)
+
+    def postings(self, terms: Sequence[str]) -> list[Postings]:
+        """See ScopeView."""
+        return [postings for _, postings in sorted(self._postings(terms).items())]
+
+    def order(self) -> TurnOrder:
+        """See ScopeView."""
+        held: TurnOrder = self._held("order", self._load_order)
+        return held
+
+    def periods(self) -> Periods:
+        """See ScopeView."""
+        held: Periods = self._held("periods", self._load_periods)
+        return held
+
+    def passages(self) -> PassageGraph | None:
+        """See ScopeView."""
+        graph, _ = self._named()
+        return graph
+
+    def sentences(self, rows: np.ndarray) -> Sentences:
+        """See ScopeView."""
+        _, entity_of = self._named()
+        count = blocks_of(len(self.ids))
+        wanted = {str(self.ids[r]): int(r) for r in rows}
+        names = sorted({f"sentences:{bucket_of(i, count)}" for i in wanted})
+        found: dict[int, tuple[np.ndarray, list[np.ndarray], np.ndarray]] = {}
+        for data in self._parts(names).values():
+            found |= _of_block(unpack_arrays(data), wanted, entity_of)
+        if not found:
+            return Sentences(np.zeros(0, np.int64), [], [], None)
+        order = sorted(found)
+        of = np.concatenate([np.full(len(found[r][0]), r, np.int64) for r in order])
+        entities = [e for r in order for e in found[r][1]]
+        vectors = np.concatenate([found[r][2] for r in order])
+        if len(vectors) == len(of):
+            return Sentences(of, [], entities, vectors.astype(np.float32))
+        told = self._texts([str(self.ids[r]) for r in order])
+        texts = [told[str(self.ids[r])][a:b] for r in order for a, b in found[r][0].tolist()]
+        return Sentences(of, texts, entities, None)
+
+    def _load_order(self) -> TurnOrder:
+        a = self._arrays("order")
+        nothing = np.zeros(0, np.int64)
+        rows, following = (a[n].astype(np.int64) if a else nothing for n in ("row", "next_row"))
+        return TurnOrder.of(rows, following, len(self.ids))
+
+    def _load_periods(self) -> Periods:
+        if a := self._arrays("periods"):
+            return Periods(a["row"].astype(np.int64), a["begins"], a["ends"])
+        return Periods(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
+
+    def _named(self) -> tuple[PassageGraph | None, dict[int, int]]:
+        held: _Named = self._held("passages", self._load_passages)
+        return held.graph, held.entity_of
+
+    def _load_passages(self) -> "_Named":
+        if not (a := self._arrays("passages")):
+            return _Named(None, {})
+        wide = {name: value.astype(np.int64) for name, value in a.items() if name not in ("names", "key", "hashes")}
+        graph = PassageGraph.build(
+            len(self.ids), (wide["mention_row"], wide["mention_entity"]), (wide["title_row"], wide["title_entity"]),
+            np.array(a["names"], dtype=object), (a["key"], wide["key_entity"]),
+        )  # fmt: skip
+        return _Named(graph, {h: i for i, h in enumerate(a["hashes"].tolist())})
+
+    def _arrays(self, part: str) -> dict[str, Any]:
+        found = self._parts([part])
+        return unpack_arrays(found[part]) if part in found else {}
+
+
+class _Named:
+    """The graph, and local numbers of entities by the hash of their ids."""
+
+    def __init__(self, graph: PassageGraph | None, entity_of: dict[int, int]):
+        self.graph, self.entity_of = graph, entity_of
+
+    @property
+    def nbytes(self) -> int:
+        return (self.graph.nbytes if self.graph else 0) + 100 * len(self.entity_of)
+
+
+def _of_block(
+    block: dict[str, Any], wanted: dict[str, int], entity_of: dict[int, int]
+) -> dict[int, tuple[np.ndarray, list[np.ndarray], np.ndarray]]:
+    """Returns spans, entities of each sentence, and vectors, by local row."""
+    out = {}
+    ends = np.cumsum(block["sizes"])
+    named = np.concatenate([[0], np.cumsum(block["counts"])])
+    spans = block["spans"].reshape(-1, 2)
+    for i, memory_id in enumerate(block["ids"]):
+        if memory_id in wanted:
+            a, b = int(ends[i] - block["sizes"][i]), int(ends[i])
+            hashes = [block["entities"][named[k] : named[k + 1]].tolist() for k in range(a, b)]
+            entities = [np.array([entity_of[h] for h in of], np.int64) for of in hashes]
+            out[wanted[memory_id]] = (spans[a:b], [np.sort(e) for e in entities], block["vectors"][a:b])
+    return out

@@ -1,0 +1,134 @@
+"""The strategies `graph` and `statements`: from what vectors, words and names find, over names to what they lead to.
+
+A question whose answer lies in two passages finds one of them; the other is named there. A walk over passages and names
+(personalised PageRank) starts from the passages that fit best, from those whose title the question names, and from the
+names in the sentences that fit best, and keeps returning there.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pipelines.query.fusion import top
+from pipelines.query.passages import PassageGraph, Sentences, softmax, spread
+from pipelines.query.strategies import Spreading, Weights
+from pipelines.query.types import Filters, Link
+from pipelines.query.view import Question, ScopeView, Scored, basis, rescaled
+from pipelines.query.words import terms as terms_of
+
+FLOOR = 1e-5  # of what the walk leaves anywhere: ln of it is what is nowhere near
+
+
+def score_passages(
+    view: ScopeView, filters: Filters, question: Question, weights: Weights
+) -> Scored:  # fmt: skip
+    """Scores every candidate of a scope; nothing is reached over what is no candidate.
+
+    Args:
+        view: the scope.
+        filters: which memories are candidates.
+        question: the question; names in it are found by their capitals.
+        weights: of the strategy.
+    """
+    use = weights.spreading
+    b, size = basis(view, filters, question, weights), len(view.ids)
+    rows, own = b.rows, b.own
+    graph = view.passages()
+    if graph is None or len(rows) == 0:
+        return Scored(view.ids, rows, b.cosines, b.words, own, own, lambda row: ())
+    allowed = np.zeros(size, bool)
+    allowed[rows] = True
+    seeds = rows[top(own[rows], use.seeds)]
+    share = softmax(own[seeds])
+    named = graph.named_in(question.text)
+    titled = np.unique(np.concatenate([np.zeros(0, np.int64), *(graph.titled[e] for e in named)]))
+    titled = titled[allowed[titled]]
+    moved = use.named if len(titled) else 0.0
+    start = use.passages * (1 - moved) * spread(share, seeds, size)
+    start += use.passages * moved * spread(np.ones(len(titled)), titled, size)
+    asked = [e for e in named if graph.linked[e]]
+    entities = use.question * spread(1 / graph.df[asked], asked, len(graph.df))
+    found = view.sentences(np.sort(seeds))
+    rarity = {
+        t: float(np.log1p(size / max(1, len(p.rows)))) for t, p in zip(sorted(question.terms), b.postings, strict=True)
+    }
+    weight = dict(zip(seeds.tolist(), share.tolist(), strict=True))
+    entities += use.sentences * _named_in_sentences(graph, found, weight, question.vector, rarity, use)
+    at_rows, at_entities = graph.walk(start, entities, allowed, use.steps, use.follow)
+    leading = seeds[np.lexsort((seeds, -own[seeds]))][: use.linking]
+    linked, sources = _title_links(graph, leading if use.titles > 0 else leading[:0], own, allowed)
+    total = np.log(at_rows + FLOOR) + use.own * own + use.titles * linked
+    total = rescaled(total, own, rows)
+    names = set(titled.tolist())
+
+    def path(row: int) -> tuple[Link, ...]:
+        """By name in the question, by title from a passage, or over the name that brought most."""
+        target = str(view.ids[row])
+        if row in names:
+            return (Link("question", target, "asked", 1.0, _title_of(graph, named, row)),)
+        if row in sources:
+            source, entity = sources[row]
+            return (Link(str(view.ids[source]), target, "title", float(linked[row]), str(graph.names[entity])),)
+        return _over_a_name(view, graph, row, at_rows, at_entities)
+
+    return Scored(view.ids, rows, b.cosines, b.words, own, total, path)
+
+
+def _named_in_sentences(
+    graph: PassageGraph, found: Sentences, weight: dict[int, float], vector: np.ndarray, rarity: dict[str, float],
+    use: Spreading,
+) -> np.ndarray:  # fmt: skip
+    """Returns where to start among entities, summing to 1: those in sentences that fit the question."""
+    if found.vectors is not None:
+        fit = use.cosine * (np.vecdot(found.vectors, vector).astype(np.float64) - 1)
+    else:
+        whole = sum(rarity.values()) or 1.0
+        share = [sum(r for t, r in rarity.items() if t in said) / whole for said in map(_terms, found.texts)]
+        fit = use.overlap * np.array(share)
+    values, at = [], []
+    for row, grade, named in zip(found.rows.tolist(), np.exp(fit).tolist(), found.entities, strict=True):
+        known = named[graph.linked[named]]
+        values.append(weight[row] * grade * np.log(graph.size / graph.df[known]))
+        at.append(known)
+    nothing = np.zeros(0)
+    return spread(np.concatenate([nothing, *values]), np.concatenate([nothing, *at]), len(graph.df))
+
+
+def _terms(text: str) -> frozenset[str]:
+    return frozenset(terms_of(text))
+
+
+def _title_links(
+    graph: PassageGraph, leading: np.ndarray, own: np.ndarray, allowed: np.ndarray
+) -> tuple[np.ndarray, dict[int, tuple[int, int]]]:
+    """Returns, for each memory titled by a name in one of the leading passages, how well that fits; and over what."""
+    out, sources = np.zeros(graph.size), {}
+    for source in leading.tolist():
+        fit = float(np.exp(own[source] - own[leading[0]]))
+        for entity in graph.entities[graph.edges_of(source)].tolist():
+            for row in graph.titled[entity].tolist():
+                if row != source and allowed[row] and fit > out[row]:
+                    out[row], sources[row] = fit, (source, entity)
+    return out, sources
+
+
+def _title_of(graph: PassageGraph, named: Sequence[int], row: int) -> str:
+    return next(str(graph.names[e]) for e in named if row in graph.titled[e])
+
+
+def _over_a_name(
+    view: ScopeView, graph: PassageGraph, row: int, at_rows: np.ndarray, at_entities: np.ndarray
+) -> tuple[Link, ...]:
+    """The name that brought a memory most, and the memory that brought that name most."""
+    edges = graph.edges_of(row)
+    brought = at_entities[graph.entities[edges]] * graph.to_row[edges]
+    if len(edges) == 0 or brought.max() <= FLOOR:
+        return ()
+    entity = int(graph.entities[edges[int(brought.argmax())]])
+    others = graph.places[entity]
+    others = others[graph.rows[others] != row]
+    given = at_rows[graph.rows[others]] * graph.to_entity[others]
+    if len(others) == 0 or given.max() <= 0:
+        return ()
+    source = str(view.ids[graph.rows[others[int(given.argmax())]]])
+    return (Link(source, str(view.ids[row]), "names", float(brought.max()), str(graph.names[entity])),)

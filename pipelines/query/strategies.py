@@ -1,0 +1,68 @@
+"""The strategies by name, and the weights of each."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Spreading:
+    """Weights of a walk over names: where it starts, and what is added to ln(where it ends).
+
+    Attributes:
+        question: share of the start on entities that the question names.
+        passages: share on the `seeds` best passages; of it `named` goes to those whose title the question names.
+        sentences: share on entities in the sentences of the best passages.
+        named: see `passages`.
+        seeds: how many passages.
+        cosine: a sentence counts exp(cosine * its cosine with the question) times its passage's share.
+        overlap: the same, where sentences have no vectors, with the share of the question's words in it.
+        steps: of the walk.
+        follow: how much of it goes on at each step.
+        own: weight of the sum of z-scores of vectors and words.
+        titles: weight of being titled by a name in one of the `linking` best passages.
+        linking: see `titles`.
+    """
+
+    question: float = 0.1
+    passages: float = 0.3
+    sentences: float = 0.6
+    named: float = 0.8
+    seeds: int = 20
+    cosine: float = 10.0
+    overlap: float = 3.0
+    steps: int = 3
+    follow: float = 0.3
+    own: float = 0.1
+    titles: float = 1.0
+    linking: int = 10
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The composite: `vector` * z(cosine) + `words` * z(BM25), lifted over links.
+
+    A link lifts what it reaches to `links` * DECAY * link weight of the score that it comes from, where that is more.
+    `time` weighs z(overlap with the period that the question asks about), where it states one. `entities` is how many
+    links over shared entities are followed from each memory. `whole` names what scores every memory of the scope first:
+    `order`, `passages`, or `alone`, which does so only for questions that state a period. `shares` are of the
+    score of what was said one, two, ... places away; `spreading` is the walk's where `passages` are scored.
+    """
+
+    vector: float = 1.0
+    words: float = 1.2
+    links: float = 1.0
+    time: float = 0.0
+    entities: int = 20
+    whole: str = ""
+    shares: tuple[float, ...] = ()
+    spreading: Spreading = field(default_factory=Spreading)
+
+
+STRATEGIES: dict[str, Weights] = {
+    "flat": Weights(words=0.0, links=0.0),
+    "hybrid": Weights(),
+    "dated": Weights(whole="alone", time=1.0),
+    "turns": Weights(words=0.8, whole="order", time=1.0, entities=0, shares=(0.3, 0.15)),
+    "statements": Weights(whole="passages", time=1.0, spreading=Spreading(own=1.0, titles=0.0)),
+    "graph": Weights(whole="passages", time=1.0, entities=0),
+}
+"""`auto` is one of the last four, by what the collection is: `pipelines.memory.shape`."""

@@ -1,0 +1,143 @@
+"""A scope as dense arrays by local row: what rankers need that look at every memory, the same over every backend."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from pipelines.query.fusion import moments, standardise
+from pipelines.query.passages import PassageGraph, Sentences
+from pipelines.query.periods import Period, Periods
+from pipelines.query.scope_cache import Postings
+from pipelines.query.strategies import Weights
+from pipelines.query.turns import TurnOrder
+from pipelines.query.types import Filters, Link
+
+
+class ScopeView(Protocol):
+    """One scope of one build. Local rows are in the order of memory ids."""
+
+    @property
+    def ids(self) -> np.ndarray:
+        """Memory ids, ascending, shape (memories,) object."""
+
+    def allowed(self, filters: Filters) -> np.ndarray:
+        """Returns which memories are candidates, shape (memories,) bool."""
+
+    def cosines(self, vector: np.ndarray) -> np.ndarray:
+        """Returns the cosine of each memory's best window with a unit vector, shape (memories,) float64."""
+
+    def postings(self, terms: Sequence[str]) -> list[Postings]:
+        """Returns the postings of terms, in the order of the terms' names."""
+
+    def passages(self) -> PassageGraph | None:
+        """Returns which memories name which entities, and whose titles they are; None where no names are held."""
+
+    def sentences(self, rows: np.ndarray) -> Sentences:
+        """Returns the sentences of some memories, by local row; memories without any are left out."""
+
+    def periods(self) -> Periods:
+        """Returns the periods that memories state or were observed in."""
+
+    def order(self) -> TurnOrder:
+        """Returns which turns follow each other."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question as rankers take it.
+
+    Attributes:
+        vector: unit vector, shape (384,) float32.
+        terms: its distinct terms.
+        text: the question itself.
+        period: what it asks about by time, in years.
+    """
+
+    vector: np.ndarray
+    terms: Sequence[str]
+    text: str = ""
+    period: Period | None = None
+
+
+@dataclass(frozen=True)
+class Basis:
+    """What every ranker starts from: see `Scored`; `postings` are those of the question's terms."""
+
+    rows: np.ndarray
+    cosines: np.ndarray
+    words: np.ndarray
+    own: np.ndarray
+    postings: list[Postings]
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Every memory of a scope, scored.
+
+    Attributes:
+        ids: memory ids, ascending, shape (memories,).
+        rows: local rows of the candidates.
+        cosines: of every memory.
+        words: BM25 sums of every memory.
+        own: weighted sum of the z-scores of both, and of overlap with the period asked for; 0 for what is no candidate.
+        total: what to rank by, on the scale of `own`.
+        path: tells the links over which a memory, by local row, got what `total` has and `own` has not.
+    """
+
+    ids: np.ndarray
+    rows: np.ndarray
+    cosines: np.ndarray
+    words: np.ndarray
+    own: np.ndarray
+    total: np.ndarray
+    path: Callable[[int], tuple[Link, ...]]
+
+
+def basis(view: ScopeView, filters: Filters, question: Question, weights: Weights) -> Basis:
+    """Scores every candidate by itself: z(cosine), z(BM25) and z(overlap with the period asked for), weighted.
+
+    Args:
+        view: the scope.
+        filters: which memories are candidates.
+        question: the question; without a period the last part is 0.
+        weights: of the strategy.
+    """
+    rows, size = np.flatnonzero(view.allowed(filters)), len(view.ids)
+    postings = view.postings(question.terms)
+    cosines, sums = view.cosines(question.vector), word_sums(postings, size)
+    own = weights.vector * among(cosines, rows) + weights.words * among(sums, rows)
+    if question.period is not None and weights.time > 0:
+        own += weights.time * among(view.periods().overlapping(question.period, size), rows)
+    return Basis(rows, cosines, sums, own, postings)
+
+
+def score_alone(view: ScopeView, filters: Filters, question: Question, weights: Weights) -> Scored:
+    """Scores every candidate by itself, and nothing over links; arguments as for `basis`."""
+    b = basis(view, filters, question, weights)
+    return Scored(view.ids, b.rows, b.cosines, b.words, b.own, b.own, lambda row: ())
+
+
+def among(scores: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Returns z-scores over the candidates `rows`; 0 for every other memory."""
+    out = np.zeros(len(scores))
+    if len(rows):
+        out[rows] = standardise(scores[rows], moments(scores[rows]))
+    return out
+
+
+def word_sums(postings: Sequence[Postings], size: int) -> np.ndarray:
+    """Returns the BM25 sum of each of `size` memories."""
+    sums = np.zeros(size)
+    for term in postings:
+        sums[term.rows] += term.scores
+    return sums
+
+
+def rescaled(total: np.ndarray, own: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Returns `total` with the mean and deviation that `own` has over the candidates: scores of all strategies compare.
+
+    What is no candidate is 0.
+    """
+    return among(total, rows) * (float(own[rows].std()) if len(rows) else 0.0)

@@ -1,0 +1,30 @@
+import pytest
+
+from eval.fit import fit, variations
+from pipelines.query.strategies import Weights
+
+ASKED = [f"q{i}" for i in range(40)]
+
+
+def test_a_value_that_helps_everywhere_is_chosen_in_every_fold_and_judged_on_held_out_questions():
+    def score(weights):
+        return dict.fromkeys(ASKED, 0.5 + 0.2 * (weights.words == 1.5) - 0.1 * (weights.time == 1.5))
+
+    told = fit(Weights(time=1.0), score)
+    assert told["chosen"] == {"words=1.5": 5}
+    assert (told["prior"], told["held_out"]) == (pytest.approx(0.5), pytest.approx(0.7)) and told["low"] > 0
+    assert told["alone"]["time=1.5"] == pytest.approx(0.4)
+
+
+def test_luck_on_a_few_questions_does_not_pass_for_a_gain():
+    def score(weights):
+        lucky = {0.8: ASKED[:1], 1.5: ASKED[1:2]}.get(weights.words, [])
+        return {q: 0.5 + 0.05 * (q in lucky) for q in ASKED}
+
+    told = fit(Weights(), score)
+    assert told["chosen"] == {} and told["held_out"] == told["prior"]
+
+
+def test_shares_are_tried_only_where_order_counts():
+    assert "shares" not in {name for name, _ in variations(Weights(whole="alone"))}
+    assert ("shares", ()) in variations(Weights(whole="order", shares=(0.3, 0.15)))

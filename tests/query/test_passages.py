@@ -1,0 +1,56 @@
+import numpy as np
+import pytest
+
+from pipelines.query.passages import PassageGraph, keys_in, name_key, softmax, spread
+
+NAMES = ["Ada", "Bee Town", "Rush (band)", "Everywhere", "Once"]
+
+
+def graph(size=40):
+    """Rows 0-3. Ada in 0, 1; Bee Town in 1, 2 and the title of 2; Everywhere in 3-9; Once in 3."""
+    rows = [0, 1, 1, 2, *range(3, 10), 3]
+    entities = [0, 0, 1, 1, *[3] * 7, 4]
+    keys = sorted((name_key(n), i) for i, n in enumerate(["Ada", "Bee Town", "Rush", "Everywhere", "Once"]))
+    return PassageGraph.build(
+        size, (np.array(rows), np.array(entities)), (np.array([2]), np.array([1])), np.array(NAMES, object),
+        (np.array([k for k, _ in keys]), np.array([e for _, e in keys])),
+    )  # fmt: skip
+
+
+def test_edges_weigh_by_rarity_and_more_over_titles():
+    g = graph()
+    edges = dict(zip(zip(g.rows.tolist(), g.entities.tolist(), strict=True), range(len(g.rows)), strict=True))
+    assert set(edges) == {(0, 0), (1, 0), (1, 1), (2, 1)}  # what is named once, or in over 5 of 40, links nothing
+    # row 1: ln 20 to Ada, 3 ln 20 to Bee Town; Bee Town: 3 ln 20 to row 1, 9 ln 20 to the passage so titled
+    assert g.to_entity[edges[1, 0]] == pytest.approx(0.25) and g.to_entity[edges[1, 1]] == pytest.approx(0.75)
+    assert g.to_row[edges[1, 1]] == pytest.approx(0.25) and g.to_row[edges[2, 1]] == pytest.approx(0.75)
+    assert g.linked.tolist() == [True, True, False, False, False]
+
+
+def test_a_walk_returns_to_its_start_and_keeps_off_what_is_not_allowed():
+    g, start, nothing, every = graph(), spread([1], [0], 40), np.zeros(5), np.ones(40, bool)
+    rows, entities = g.walk(start, nothing, every, 1, 0.3)
+    assert rows[0] == pytest.approx(0.7) and entities[0] == pytest.approx(0.3)
+    rows, _ = g.walk(start, nothing, every, 2, 0.3)
+    assert rows[1] == pytest.approx(0.3 * 0.5 * 0.3) and rows[2] == 0
+    rows, _ = g.walk(start, nothing, every & (np.arange(40) != 1), 4, 0.3)
+    assert rows[1] == 0 and rows[2] == 0 and rows[0] > 0
+
+
+def test_names_are_found_longest_first_and_need_a_capital():
+    g = graph()
+    assert g.named_in("Did Ada ever see Bee Town?") == [0, 1]
+    assert g.named_in("did ada ever see bee town, or rush?") == []
+    assert g.named_in("Who of Rush left?") == [2]
+    assert g.named_in("") == []
+
+
+def test_keys_fold_case_accents_and_marks():
+    assert name_key("Café Noir") == name_key("cafe noir!") != name_key("Cafe")
+    assert [end for end, _ in keys_in("old Rome")[0]] == [2] and [end for end, _ in keys_in("old Rome")[1]] == [2]
+
+
+def test_shares_sum_to_one_and_nothing_stays_nothing():
+    assert softmax(np.array([0.0, np.log(3)])) == pytest.approx([0.25, 0.75])
+    assert spread([1, 3], [2, 2], 4).tolist() == [0, 0, 1, 0]
+    assert spread([], [], 3).tolist() == [0, 0, 0]

@@ -1,0 +1,87 @@
+import numpy as np
+import polars as pl
+import pytest
+
+from pipelines.memory.contexts import context_inputs
+from pipelines.memory.shape import strategy_for
+from pipelines.query import Scope, open_index
+from pipelines.query.embed import query_embedder
+from pipelines.store.index import write_index
+from tests.query.titled import made
+
+ANA = Scope("notes", "ana")
+
+
+def index(path, out):
+    inputs = pl.concat([out[n].select("text_hash", "text") for n in ("embed_inputs", "context_inputs")])
+    texts = dict(inputs.iter_rows())
+
+    def vectors(hashes):
+        return np.array([query_embedder().embed(texts[h]) for h in hashes], np.float32).reshape(-1, 384)
+
+    write_index(out, vectors, path, {"build_id": "000001", "model_id": "test", "strategies": {"notes": "graph"}})
+    return path
+
+
+QUESTION = "Where was the founder of Port Elm born?"
+
+
+@pytest.mark.parametrize("profile", ["full", "fast"])
+def test_a_passage_is_found_over_the_name_that_the_first_one_gives(tmp_path, profile):
+    with open_index(index(tmp_path / "i.duckdb", made(profile))) as reader:
+        found = reader.search(QUESTION, ANA, k=3, explain=True)
+    assert [m.title for m in found.memories][:2] == ["Port Elm", "Ada Quist"]
+    assert "titled 'Port Elm', which the question names" in found.memories[0].why
+    assert f"titled 'Ada Quist', which {found.memories[0].memory_id} names" in found.memories[1].why
+
+
+def test_statements_keep_what_they_score_by_themselves_at_full_weight(tmp_path):
+    with open_index(index(tmp_path / "i.duckdb", made("fast"))) as reader:
+        found = reader.search(QUESTION, ANA, k=8, strategy="statements", explain=True)
+    titles = [m.title for m in found.memories]
+    assert titles[0] == "Port Elm" and titles.index("Ada Quist") < titles.index("Births")
+    assert "'Ada Quist'" in found.memories[titles.index("Ada Quist")].why
+
+
+def test_nothing_is_reached_over_what_is_no_candidate(tmp_path):
+    with open_index(index(tmp_path / "i.duckdb", made(updates=[("m6", "m1")]))) as reader:
+        found = reader.search(QUESTION, ANA, k=8, explain=True)
+    assert "m1" not in {m.memory_id for m in found.memories}
+    assert all("m1" not in m.why for m in found.memories)
+
+
+def test_a_question_that_names_nothing_is_ranked_by_vectors_and_words(tmp_path):
+    with open_index(index(tmp_path / "i.duckdb", made())) as reader:
+        assert reader.search("what grinds corn?", ANA).memories[0].title == "Mills"
+        assert reader.search("corn", ANA, session="none").memories == []
+
+
+def test_the_index_does_not_depend_on_the_order_of_rows(tmp_path):
+    with open_index(index(tmp_path / "i.duckdb", made())) as reader:
+        first = [(m.memory_id, m.score) for m in reader.search(QUESTION, ANA, k=8).memories]
+    shuffled = {n: t.sample(fraction=1, shuffle=True, seed=3) for n, t in made().items()}
+    with open_index(index(tmp_path / "b.duckdb", shuffled)) as reader:
+        assert [(m.memory_id, m.score) for m in reader.search(QUESTION, ANA, k=8).memories] == first
+
+
+def test_passages_that_name_each_others_titles_are_searched_as_a_graph():
+    out = made()
+    assert strategy_for(out["memories"]) == "graph"
+    chapters = out["memories"].with_columns(title=pl.lit("Handbook"))
+    assert strategy_for(chapters) == "dated"
+    assert strategy_for(out["memories"].with_columns(unit=pl.lit("turn"))) == "turns"
+    each_alone = out["memories"].with_columns(user_id=pl.col("memory_id"))
+    assert strategy_for(each_alone) == "dated"
+
+
+def test_sentences_are_carried_over_and_equal_those_made_from_nothing():
+    out = made()
+    memories, before = out["memories"], context_inputs(out["memories"].head(5), "graph", True)
+    whole = context_inputs(memories, "graph", True)
+    assert context_inputs(memories, "graph", True, before).equals(whole)
+    assert context_inputs(memories, "graph", False, before).equals(context_inputs(memories, "graph", False))
+    assert context_inputs(memories, "dated", True, before).is_empty()
+    assert context_inputs(memories, "statements", True)["text_hash"].null_count() == whole.height
+    first = whole.filter(pl.col("memory_id") == "m0")
+    assert first["text"].to_list() == ["Port Elm is a harbour on the coast.", "It was founded by Ada Quist."]
+    assert first.select("char_start", "char_end").rows() == [(0, 35), (36, 64)]
