@@ -20,6 +20,7 @@ unsure: may might could would should if maybe perhaps plans planned planning wan
   rumour rumours says said denied wishes dreams thought proposed suggested likes whether unless almost
 many: likes like loves enjoys speaks knows uses visits visited handles handled supports includes contains
   covers offers sells sold buys bought owns has have reads another one some many several other more
+  monarch sovereign patron trustee shareholder stakeholder investor sponsor fellow citizen honorary godmother godfather
 negates: not no n't never nobody nothing neither nor none without cannot
 """
 _CUES = {

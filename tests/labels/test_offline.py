@@ -103,6 +103,7 @@ VETOES = [
     ("The menu button is important.", "Press the menu button again.", "another statement"),
     ("The meeting is short.", "The meeting is noisy instead.", "too little in common"),
     ("Ana likes tea with milk.", "Ana likes coffee with milk.", "many at a time"),
+    ("Ana is a trustee of the city museum.", "Ana is a trustee of the city library.", "many at a time"),
     ("The lab is in Lindow.", "The lab might be in Brakel.", "unsure"),
     ("The lab of Lindow opens at 8:00.", "The lab of Lindow opens at 9:00 since 4 May.", ""),
 ]
