@@ -1,7 +1,7 @@
 """What a pair of parsed texts looks like in numbers: the input of the trained labeler."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import SequenceMatcher
 
 from pipelines.labels.parse import Parse
@@ -129,6 +129,24 @@ def _difference(f: dict[str, float], o: Parse, n: Parse) -> None:
     for cue in ("past", "unsure", "many", "negates"):
         f[f"{cue}_older"] = float(len(_without_month(o) & _CUES[cue]))
         f[f"{cue}_newer"] = float(len(_without_month(n) & _CUES[cue]))
+    f["many_held_older"], f["many_held_newer"] = float(_holds_many(o)), float(_holds_many(n))
+    differing = sum(b[0] != "equal" for b in blocks)
+    f["number_changed"] = float(differing == 1 and _other_number(o, n, replaced))
+
+
+def _holds_many(p: Parse) -> bool:
+    """Says whether a word stands here for what holds several at a time: `has swapped` and `one runway` are none."""
+    return any(w in _CUES["many"] and t not in ("AUX", "NUM") for w, t in zip(p.words, p.pos, strict=True))
+
+
+def _other_number(o: Parse, n: Parse, replaced: Sequence[tuple[str, int, int, int, int]]) -> bool:
+    for _, a, b, c, d in replaced:
+        if not all(t == "NUM" for t in (*o.pos[a:b], *n.pos[c:d])):
+            return False
+        # `eleven` and `11` are one number; of two ways to write it nothing is said.
+        if any(x[0].isdigit() for x in o.words[a:b]) != any(x[0].isdigit() for x in n.words[c:d]):
+            return False
+    return bool(replaced)
 
 
 def _without_month(p: Parse) -> frozenset[str]:
@@ -157,6 +175,7 @@ def _syntax(f: dict[str, float], o: Parse, n: Parse) -> None:
     root_o = o.lemmas[o.root] if o.root >= 0 else ""
     root_n = n.lemmas[n.root] if n.root >= 0 else ""
     f["same_subject"] = _jaccard(o.subject, n.subject)
+    f["another_of_its_kind"] = float(_another_of_its_kind(o, n))
     f["same_subject_head"] = float(o.subject_head == n.subject_head != "")
     f["same_root"] = float(root_o == root_n)
     f["object_jaccard"] = _jaccard(o.object, n.object)
@@ -173,6 +192,13 @@ def _syntax(f: dict[str, float], o: Parse, n: Parse) -> None:
     f["past_tense_newer"] = float(_past(n))
     f["pronoun_newer"] = float(n.subject_head in ("it", "he", "she", "they", "this", "that"))
     f["first_person"] = float(n.has("i", "my", "me", "we", "our") == o.has("i", "my", "me", "we", "our"))
+
+
+def _another_of_its_kind(o: Parse, n: Parse) -> bool:
+    """Says whether both are about one kind of thing, each told apart by a word that the other text lacks."""
+    if not o.subject_head or o.subject_head != n.subject_head:
+        return False
+    return bool(o.subject - n.content - {o.subject_head}) and bool(n.subject - o.content - {n.subject_head})
 
 
 def _past(p: Parse) -> bool:

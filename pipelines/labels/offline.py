@@ -80,6 +80,8 @@ class OfflineLabeler:
         told = {"p": {c: round(float(v), 3) for c, v in zip(CLASSES, p, strict=True)}, "unlike": unlike}
         strange = unlike > 1.0
         if label == "UPDATE":
+            if f["another_of_its_kind"]:
+                return _abstained(read, "UPDATE", 1 - float(p[UPDATE]), told | {"veto": "another of its kind"})
             if p[UPDATE] < _DOUBT and not strange:
                 return _abstained(read, "UPDATE", 1 - float(p[UPDATE]), told)
             return Labelled("UPDATE", max(confidence, float(p[UPDATE])), evidence | told)

@@ -29,8 +29,10 @@ def veto(order: int | None, by_place: bool, asks: bool, f: Mapping[str, Any]) ->
         return "refines"
     if f["unsure_newer"] and not f["unsure_older"]:
         return "unsure"
-    if not announced and (f["many_older"] or f["many_newer"]):
+    if not announced and (f["many_held_older"] or f["many_held_newer"]) and not f["number_changed"]:
         return "many at a time"
+    if f["another_of_its_kind"]:
+        return "another of its kind"
     if max(f["same_subject"], f["subject_newer_in_older"], f["subject_older_in_newer"]) < 0.5:
         return "another subject"
     if f["content_shared"] < _COMMON:

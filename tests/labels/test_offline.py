@@ -104,6 +104,9 @@ VETOES = [
     ("The meeting is short.", "The meeting is noisy instead.", "too little in common"),
     ("Ana likes tea with milk.", "Ana likes coffee with milk.", "many at a time"),
     ("Ana is a trustee of the city museum.", "Ana is a trustee of the city library.", "many at a time"),
+    ("The hall has eleven seats.", "The hall has fourteen seats.", ""),
+    ("The hall has eleven seats.", "The hall has 14 seats.", "many at a time"),
+    ("The rowing club meets on Mondays.", "The canoe club meets on Fridays now.", "another of its kind"),
     ("The lab is in Lindow.", "The lab might be in Brakel.", "unsure"),
     ("The lab of Lindow opens at 8:00.", "The lab of Lindow opens at 9:00 since 4 May.", ""),
 ]

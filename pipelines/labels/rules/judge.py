@@ -27,6 +27,7 @@ _BECAUSE = re.compile(
     r"\b(?:because(?: of)?|due to|given that|as a result of|based on)\b(?P<premise>.+)", re.IGNORECASE
 )
 _ONE_OF_MANY = {"a", "an", "another", "some", "each", "every", "other"}
+_SAYS_MORE = 2  # content words beside a value said again: `29 euros a month, and towels are included`
 _RATES = {"hour", "day", "week", "month", "year", "minute", "second", "person", "seat", "user"}
 
 
@@ -88,7 +89,8 @@ def _slots(newer: Reading, older: Reading, needs_cue: bool) -> list[Verdict]:
                 continue
             found = evidence(f"slot:{f.slot}", n, o, **{"from": g.value.text, "to": f.value.text})
             if same_value(f.value, g.value):
-                out.append(("NONE", 0.8, found | {"rule": "same value"}))
+                if len(n.content - older.content) < _SAYS_MORE:
+                    out.append(("NONE", 0.8, found | {"rule": "same value"}))
                 continue
             if f.old is not None and _held(f.old.words, g.value.words):
                 out.append(("UPDATE", 0.95, found | {"rule": f"from-to:{f.slot}"}))
