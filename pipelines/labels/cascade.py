@@ -7,7 +7,7 @@ from pipelines.labels.offline import OfflineLabeler
 from pipelines.labels.types import Labelled, LabelPair
 from pipelines.store.ids import content_id
 
-SURE = 0.8
+SURE = 0.85
 """From this calibrated confidence on the offline labeler is believed (`eval.cascade` measures the choice)."""
 _RULES = ("same text",)
 
