@@ -1,8 +1,8 @@
 """What rankers read of a whole scope beside its vectors and words, packed into bytes from the build's DuckDB file.
 
-Parts: `order` of turns, `periods`, `passages` (names, titles, who names what) and `sentences`, in blocks of memories.
-Memories are local rows in them, or their ids where rows would shift; entities of sentences are hashes of their ids, so
-that a block stays as it is while its memories do.
+Parts: `order` of turns, `periods`, `topics`, `passages` (names, titles, who names what) and `sentences`, in blocks of
+memories. Memories are local rows in them, or their ids where rows would shift; entities of sentences are hashes of
+their ids, so that a block stays as it is while its memories do.
 """
 
 import json
@@ -18,6 +18,10 @@ from pipelines.query.passages import name_key
 _PER_BLOCK = 128  # memories
 _FOLLOWING = "SELECT row, next_row FROM following WHERE row BETWEEN $first AND $last ORDER BY row"
 _PERIODS = "SELECT row, begins, ends FROM periods WHERE row BETWEEN $first AND $last ORDER BY row, begins, ends"
+_TOPICS = (
+    "SELECT row, topic_id, relevance FROM topic_memories WHERE row BETWEEN $first AND $last ORDER BY row, topic_id"
+)
+_LABELS = "SELECT topic_id, label FROM topics WHERE scope = $scope ORDER BY topic_id"
 _NAMES = "SELECT key, entity FROM names WHERE scope = $scope ORDER BY key"
 _ENTITIES = "SELECT entity, entity_id, name FROM entities WHERE scope = $scope ORDER BY entity"
 _MENTIONS = "SELECT row, entity FROM mentions WHERE row BETWEEN $first AND $last ORDER BY row, entity"
@@ -84,6 +88,21 @@ def scope_arrays(db: duckdb.DuckDBPyConnection, scope: int, first: int, size: in
     if len(periods["row"]):
         spans = {n: np.asarray(periods[n], "<f8") for n in ("begins", "ends")}
         yield "periods", pack_arrays({"row": _local(periods["row"], first), **spans})
+    labels = db.execute(_LABELS, {"scope": scope}).fetchall()
+    if labels:
+        held = db.execute(_TOPICS, rows).fetchall()
+        number = {topic_id: i for i, (topic_id, _) in enumerate(labels)}
+        yield (
+            "topics",
+            pack_arrays(
+                {
+                    "labels": [label for _, label in labels],
+                    "row": np.array([row - first for row, _, _ in held], "<i4"),
+                    "topic": np.array([number[topic] for _, topic, _ in held], "<i4"),
+                    "relevance": np.array([relevance for _, _, relevance in held], "<f8"),
+                }
+            ),
+        )
     names = read(_NAMES, scope=scope)
     if len(names["key"]) == 0:
         return

@@ -328,6 +328,7 @@ _IN_WORDS = {
     "beside": "said beside {source} ({weight:.2f} of its score)",
     "asked": "titled {via!r}, which the question names",
     "title": "titled {via!r}, which {source} names ({weight:.2f})",
+    "topic": "belongs to topic {via!r} (+{weight:.2f})",
     "names": "names {via!r} as {source} does ({weight:.2g})",
     "entity": "shares {via!r} ({weight:.2f}) with {source}",
 }

@@ -9,7 +9,7 @@ import numpy as np
 
 from pipelines.query.passages import PassageGraph, Sentences
 from pipelines.query.periods import Periods
-from pipelines.query.scope_cache import ByteCache, Flags, Ids, Postings, ScopeVectors, Vocabulary
+from pipelines.query.scope_cache import ByteCache, Flags, Ids, Postings, ScopeVectors, Topics, Vocabulary
 from pipelines.query.scope_graph import ScopeGraph
 from pipelines.query.turns import TurnOrder
 from pipelines.query.types import Filters
@@ -36,6 +36,10 @@ _LINKS = """
     WHERE scope = $scope ORDER BY newer_row, older_row, label"""
 _FOLLOWING = "SELECT row, next_row FROM following WHERE row BETWEEN $first AND $last ORDER BY row"
 _PERIODS = "SELECT row, begins, ends FROM periods WHERE row BETWEEN $first AND $last ORDER BY row, begins, ends"
+_TOPICS = (
+    "SELECT row, topic_id, relevance FROM topic_memories WHERE row BETWEEN $first AND $last ORDER BY row, topic_id"
+)
+_LABELS = "SELECT topic_id, label FROM topics WHERE scope = $scope ORDER BY topic_id"
 _NAMES = "SELECT key, entity FROM names WHERE scope = $scope ORDER BY key"
 _TITLES = "SELECT row, entity FROM titles WHERE row BETWEEN $first AND $last ORDER BY row, entity"
 _SENTENCES = """
@@ -116,6 +120,11 @@ class DuckDBScope:
     def periods(self) -> Periods:
         """See ScopeView."""
         held: Periods = self._held("periods", self._load_periods)
+        return held
+
+    def topics(self) -> Topics:
+        """See ScopeView."""
+        held: Topics = self._held("topics", self._load_topics)
         return held
 
     def passages(self) -> PassageGraph | None:
@@ -199,6 +208,17 @@ class DuckDBScope:
         found = self._run(_PERIODS, self.at.bounds).fetchnumpy()
         rows = np.asarray(found["row"], np.int64) - self.at.first
         return Periods(rows, np.asarray(found["begins"], np.float64), np.asarray(found["ends"], np.float64))
+
+    def _load_topics(self) -> Topics:
+        labels = self._run(_LABELS, {"scope": self.at.number}).fetchall()
+        number = {topic_id: i for i, (topic_id, _) in enumerate(labels)}
+        found = self._run(_TOPICS, self.at.bounds).fetchall()
+        return Topics(
+            np.array([row - self.at.first for row, _, _ in found], np.int64),
+            np.array([number[topic] for _, topic, _ in found], np.int64),
+            np.array([relevance for _, _, relevance in found], np.float64),
+            np.array([label for _, label in labels], dtype=object),
+        )
 
     def _load_passages(self) -> PassageGraph:
         names = self._run(_NAMES, {"scope": self.at.number}).fetchnumpy()

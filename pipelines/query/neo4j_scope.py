@@ -9,7 +9,7 @@ from pipelines.graph.arrays import blocks_of, unpack_arrays
 from pipelines.graph.packed import ScopeStats, bucket_of
 from pipelines.query.passages import PassageGraph, Sentences
 from pipelines.query.periods import Periods
-from pipelines.query.scope_cache import Postings
+from pipelines.query.scope_cache import Postings, Topics
 from pipelines.query.turns import TurnOrder
 from pipelines.query.types import Filters
 
@@ -67,6 +67,11 @@ class Neo4jScope:
         held: Periods = self._held("periods", self._load_periods)
         return held
 
+    def topics(self) -> Topics:
+        """See ScopeView."""
+        held: Topics = self._held("topics", self._load_topics)
+        return held
+
     def passages(self) -> PassageGraph | None:
         """See ScopeView."""
         graph, _ = self._named()
@@ -103,6 +108,13 @@ class Neo4jScope:
         if a := self._arrays("periods"):
             return Periods(a["row"].astype(np.int64), a["begins"], a["ends"])
         return Periods(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
+
+    def _load_topics(self) -> Topics:
+        nothing = np.zeros(0, np.int64)
+        if a := self._arrays("topics"):
+            rows, topics = a["row"].astype(np.int64), a["topic"].astype(np.int64)
+            return Topics(rows, topics, a["relevance"], np.array(a["labels"], dtype=object))
+        return Topics(nothing, nothing, np.zeros(0), np.array([], dtype=object))
 
     def _named(self) -> tuple[PassageGraph | None, dict[int, int]]:
         held: _Named = self._held("passages", self._load_passages)

@@ -9,6 +9,7 @@ import numpy as np
 from pipelines.query.backend import Backend
 from pipelines.query.conversation import score_turns
 from pipelines.query.fusion import standardise, top
+from pipelines.query.hierarchy import score_topics
 from pipelines.query.periods import asked_period
 from pipelines.query.spreading import score_passages
 from pipelines.query.strategies import STRATEGIES, Weights
@@ -25,6 +26,7 @@ _SCORERS: dict[str, Callable[[ScopeView, Filters, Question, Weights], Scored]] =
     "alone": score_alone,
     "order": score_turns,
     "passages": score_passages,
+    "topics": score_topics,
 }
 
 

@@ -191,3 +191,18 @@ class Ids:
                 found[older] = None
                 waiting += self.replaced.get(older, ())
         return list(found)
+
+
+@dataclass(frozen=True)
+class Topics:
+    """Which memory belongs to which topic, and how much: local row, local topic and relevance of each; labels."""
+
+    rows: np.ndarray
+    topics: np.ndarray
+    relevance: np.ndarray
+    labels: np.ndarray
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held; labels count 80 each."""
+        return self.rows.nbytes + self.topics.nbytes + self.relevance.nbytes + 80 * len(self.labels)

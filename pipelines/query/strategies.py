@@ -43,7 +43,7 @@ class Weights:
     A link lifts what it reaches to `links` * DECAY * link weight of the score that it comes from, where that is more.
     `time` weighs z(overlap with the period that the question asks about), where it states one. `entities` is how many
     links over shared entities are followed from each memory. `whole` names what scores every memory of the scope first:
-    `order`, `passages`, or `alone`, which does so only for questions that state a period. `shares` are of the
+    `order`, `passages`, `topics`, or `alone`, which does so only for questions that state a period. `shares` are of the
     score of what was said one, two, ... places away; `spreading` is the walk's where `passages` are scored.
     """
 
@@ -60,6 +60,7 @@ class Weights:
 STRATEGIES: dict[str, Weights] = {
     "flat": Weights(words=0.0, links=0.0),
     "hybrid": Weights(),
+    "hierarchical": Weights(whole="topics"),
     "dated": Weights(whole="alone", time=1.0),
     "turns": Weights(words=0.8, whole="order", time=1.0, entities=0, shares=(0.3, 0.15)),
     "statements": Weights(whole="passages", time=1.0, spreading=Spreading(own=1.0, titles=0.0)),

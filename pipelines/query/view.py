@@ -9,7 +9,7 @@ import numpy as np
 from pipelines.query.fusion import moments, standardise
 from pipelines.query.passages import PassageGraph, Sentences
 from pipelines.query.periods import Period, Periods
-from pipelines.query.scope_cache import Postings
+from pipelines.query.scope_cache import Postings, Topics
 from pipelines.query.strategies import Weights
 from pipelines.query.turns import TurnOrder
 from pipelines.query.types import Filters, Link
@@ -39,6 +39,9 @@ class ScopeView(Protocol):
 
     def periods(self) -> Periods:
         """Returns the periods that memories state or were observed in."""
+
+    def topics(self) -> Topics:
+        """Returns which memories belong to which topics."""
 
     def order(self) -> TurnOrder:
         """Returns which turns follow each other."""

@@ -33,6 +33,9 @@ def folder(tmp_path):
 def test_every_stage_has_a_row_with_lift_interval_and_cost(folder, tmp_path):
     figures, rows = ablate(folder, None, 1200, tmp_path / "out.jsonl")
     assert [r["stage"] for r in rows] == [s.name for s in STAGES]
+    strategies = [r for r in rows if r["stage"] in ("hierarchical", "dated", "turns", "statements", "graph", "auto")]
+    base = next(r for r in rows if r["stage"] == "+latest filter")
+    assert [r["lift"] for r in strategies] == [pytest.approx(r["R@5"] - base["R@5"]) for r in strategies]
     assert rows[0]["lift"] is None and all(r["low"] <= r["lift"] <= r["high"] for r in rows[1:])
     assert rows[-1]["R@5"] == figures["metrics"]["R@5"] == 1.0 and figures["strategy"] == "auto"
     assert all(r["p50_ms"] > 0 <= r["noise_ms"] for r in rows) and rows[0]["cost_ms"] == rows[0]["p50_ms"]

@@ -1,0 +1,53 @@
+import pytest
+
+from pipelines.query import Scope, open_index
+from tests.query.made import memory, rows, tables, write
+
+ANA = Scope("notes", "ana")
+TEXTS = {
+    "m1": "The bees swarm in May.", "m2": "The bees need sugar in winter.", "m3": "Stings are treated with vinegar.",
+    "m4": "The rent is due on Friday.", "m5": "The landlord lives upstairs.", "m6": "The lift is out of order.",
+}  # fmt: skip
+
+
+def made(relevance=1.0, **told):
+    out = tables([memory(i, text) for i, text in TEXTS.items()], **told)
+    scope = {"collection": "notes", "user_id": "ana"}
+    labels = {"t1": "bees", "t2": "house", "t3": "order"}
+    held = [("t1", i) for i in ("m1", "m2", "m3")] + [("t2", i) for i in ("m4", "m5", "m6")] + [("t3", "m6")]
+    out["topics"] = rows("topics", *({"topic_id": i, **scope, "label": n, "size": 3} for i, n in labels.items()))
+    out["topic_memories"] = rows("topic_memories", *(
+        {"topic_id": t, "memory_id": m, **scope, "relevance": relevance} for t, m in held
+    ))  # fmt: skip
+    return out
+
+
+@pytest.fixture
+def index(tmp_path):
+    write(made(), tmp_path / "i.duckdb")
+    return tmp_path / "i.duckdb"
+
+
+def scores(path, question, **told):
+    with open_index(path) as reader:
+        return {m.memory_id: m for m in reader.search(question, ANA, k=10, **told).memories}
+
+
+def test_a_memory_is_lifted_by_the_topic_that_stands_out(index):
+    flat, found = (scores(index, "bees", strategy=s, explain=True) for s in ("hybrid", "hierarchical"))
+    place = lambda told: list(told).index("m3")  # noqa: E731
+    assert place(found) <= place(flat) and "belongs to topic 'bees'" in found["m3"].why
+    assert "topic" not in found["m5"].why
+
+
+def test_without_topics_memories_rank_by_themselves(tmp_path):
+    write(tables([memory(i, text) for i, text in TEXTS.items()]), tmp_path / "i.duckdb")
+    flat, found = (scores(tmp_path / "i.duckdb", "bees", strategy=s) for s in ("hybrid", "hierarchical"))
+    assert {i: m.score for i, m in found.items()} == {i: m.score for i, m in flat.items()}
+
+
+def test_what_is_no_candidate_says_nothing_of_a_topic(tmp_path):
+    write(made(updates=[("m4", "m1"), ("m5", "m2")]), tmp_path / "i.duckdb")
+    found = scores(tmp_path / "i.duckdb", "bees", strategy="hierarchical", explain=True)
+    assert not {"m1", "m2"} & set(found)
+    assert scores(tmp_path / "i.duckdb", "bees", strategy="hierarchical", session="none") == {}
