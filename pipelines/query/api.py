@@ -341,4 +341,5 @@ def _in_words(link: Link) -> str:
 def _why(candidate: Candidate) -> str:
     told = f"cosine {candidate.vector:.3f}, words {candidate.words:.2f}, score {candidate.own:.2f}"
     told += "".join(f"; {_in_words(link)}" for link in candidate.path)
-    return told + (f": lifted to {candidate.score:.2f}" if candidate.path else "")
+    ends = "lifted to" if candidate.score >= candidate.own else "in all"
+    return told + (f": {ends} {candidate.score:.2f}" if candidate.path else "")
