@@ -78,8 +78,8 @@ def served_synthetic(home: Path, build: SyntheticBuild, backend: str) -> Iterato
 def mark_measured(connection: "Connection", home: Home) -> None:
     """Says on the server that this process measures a home, and will drop it."""
     from pipelines.graph import cypher
-    from pipelines.graph.server import process_started
     from pipelines.graph.source import home_id
+    from pipelines.processes import process_started
 
     own = {"pid": os.getpid(), "began": process_started(os.getpid())}
     connection.write(cypher.MARK_MEASURED, home=home_id(home), host=socket.gethostname(), **own)
@@ -89,7 +89,7 @@ def drop_abandoned(connection: "Connection") -> None:
     """Drops the homes that a killed process of this machine left in the server."""
     from pipelines.graph import cypher
     from pipelines.graph.erase import drop_home
-    from pipelines.graph.server import process_started
+    from pipelines.processes import process_started
 
     for row in connection.read(cypher.MEASURED, host=socket.gethostname()):
         if process_started(row["pid"]) != row["began"]:

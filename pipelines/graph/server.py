@@ -15,6 +15,7 @@ from filelock import FileLock
 
 from pipelines.errors import ComponentFailed, PalimpsestError
 from pipelines.graph.fetch import fetch_jars
+from pipelines.processes import process_started
 from pipelines.progress import say
 from pipelines.store.files import read_json, write_bytes, write_json
 
@@ -160,22 +161,6 @@ def _alive(home: Path) -> bool:
     told: dict[str, Any] = read_json(home / "server.json") or {}
     pid = told.get("pid")
     return pid is not None and (started := process_started(pid)) is not None and told.get("started") == started
-
-
-def process_started(pid: int) -> str | None:
-    """Returns when a process began, as the system counts it; None where there is no such process."""
-    stat = Path(f"/proc/{pid}/stat")
-    if Path("/proc/self/stat").exists():
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            return None
-        return None if fields[0] in "ZX" else fields[19]
-    try:
-        os.kill(pid, 0)
-    except OSError:
-        return None
-    return "running"
 
 
 def _java() -> Path:

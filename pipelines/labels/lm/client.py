@@ -108,9 +108,13 @@ class PairEngine:
         """Returns the answer in DSPy's own terms."""
         from dspy import lm15
 
-        answer = self._ledger.get(self._key)
+        answer = self._ledger.claim(self._key, *self._ids)
         if answer is None:
-            answer = self._client.ask(_messages(request))
+            try:
+                answer = self._client.ask(_messages(request))
+            except BaseException:
+                self._ledger.release(self._key)
+                raise
             self._ledger.put(self._key, *self._ids, self._program, self._client.settings.model, answer)
             self.paid = True
         self.answer = answer

@@ -73,6 +73,8 @@ class LmLabeler:
             limit = "" if self._max_cost is None else f" of {self._max_cost:.4f} allowed"
             known = len(first) - calls
             say(f"labels: {calls} calls to {self._settings.model}, {known} known; at most {most:.4f}{limit}")
+        if unheard := int(self._ledger.totals()["unheard"]):
+            say(f"labels: {unheard} calls were on their way when a build was killed, and may have been paid")
         answers: dict[str, Labelled] = {}
         with progress("ask", len(first), "pairs") as advance:
 

@@ -1,10 +1,19 @@
-"""Every answer of a language model, kept before anything is made of it: no answered call is paid twice."""
+"""Every answer of a language model, kept before anything is made of it: no answered call is paid twice.
 
+A call is written down before it is made: two processes never ask the same, and what a killed one had on its way, which
+may have been paid, is counted.
+"""
+
+import os
 import sqlite3
 import threading
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from pipelines.processes import process_started
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS answers (
@@ -12,6 +21,12 @@ CREATE TABLE IF NOT EXISTS answers (
     answer TEXT NOT NULL, tokens_in INTEGER NOT NULL, tokens_out INTEGER NOT NULL, cost REAL NOT NULL
 ) WITHOUT ROWID
 """
+_CALLS = """
+CREATE TABLE IF NOT EXISTS calls (
+    key TEXT NOT NULL, newer_id TEXT NOT NULL, older_id TEXT NOT NULL, pid INTEGER NOT NULL, began TEXT NOT NULL
+)
+"""
+_WAIT_S = 0.1  # between looks at a call that another process has on its way
 _PUT = "INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _GET = "SELECT answer, tokens_in, tokens_out, cost FROM answers WHERE key = ?"
 _TOTAL = (
@@ -42,6 +57,8 @@ class Ledger:
         self._db.execute("PRAGMA synchronous=FULL")
         self._db.execute("PRAGMA secure_delete=ON")
         self._db.execute(_TABLE)
+        self._db.execute(_CALLS)
+        self._holder = (os.getpid(), process_started(os.getpid()) or "")
 
     def get(self, key: str) -> Answer | None:
         """Returns the answer that was given under this key."""
@@ -52,14 +69,42 @@ class Ledger:
     def put(self, key: str, newer_id: str, older_id: str, program: str, model: str, answer: Answer) -> None:
         """Keeps an answer; it is on disk when this returns. The first answer under a key stays."""
         values = [key, newer_id, older_id, program, model]
-        with self._lock:
+        with self._lock, self._transaction():
             self._db.execute(_PUT, [*values, answer.text, answer.tokens_in, answer.tokens_out, answer.cost])
+            self._end(key)
+
+    def claim(self, key: str, newer_id: str, older_id: str) -> Answer | None:
+        """Returns the answer under a key, or None where the caller is the one to ask now, and to `put` or `release`.
+
+        Waits while another has the same call on its way; a process that died has none.
+        """
+        while True:
+            with self._lock, self._transaction():
+                if row := self._db.execute(_GET, [key]).fetchone():
+                    return Answer(*row)
+                asking = self._db.execute("SELECT pid, began FROM calls WHERE key = ?", [key]).fetchall()
+                if not any(_lives(*holder) for holder in asking):
+                    self._db.execute(
+                        "INSERT INTO calls VALUES (?, ?, ?, ?, ?)", [key, newer_id, older_id, *self._holder]
+                    )
+                    return None
+            time.sleep(_WAIT_S)
+
+    def release(self, key: str) -> None:
+        """Ends a claimed call that got no answer."""
+        with self._lock:
+            self._end(key)
 
     def totals(self) -> dict[str, float]:
-        """Returns calls, tokens and cost of all answers kept."""
+        """Returns calls, tokens and cost of all answers kept, and `unheard`: calls whose process died on the way.
+
+        Those may have been answered, and paid: a server's own count lies between `calls` and `calls` + `unheard`.
+        """
         with self._lock:
             calls, tokens_in, tokens_out, cost = self._db.execute(_TOTAL).fetchone()
-        return {"calls": calls, "tokens_in": tokens_in, "tokens_out": tokens_out, "cost": cost}
+            asking = self._db.execute("SELECT pid, began FROM calls").fetchall()
+        unheard = sum(not _lives(*holder) for holder in asking)
+        return {"calls": calls, "tokens_in": tokens_in, "tokens_out": tokens_out, "cost": cost, "unheard": unheard}
 
     def forget(self, memory_ids: Iterable[str]) -> int:
         """Removes the answers about these memories for good; returns how many."""
@@ -70,6 +115,7 @@ class Ledger:
                     "DELETE FROM answers WHERE newer_id = ? OR older_id = ?", [memory_id, memory_id]
                 )
                 removed += done.rowcount
+                self._db.execute("DELETE FROM calls WHERE newer_id = ? OR older_id = ?", [memory_id, memory_id])
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             if removed:
                 self._db.execute("VACUUM")
@@ -80,3 +126,20 @@ class Ledger:
         """Closes the file."""
         with self._lock:
             self._db.close()
+
+    def _end(self, key: str) -> None:
+        self._db.execute("DELETE FROM calls WHERE key = ? AND pid = ? AND began = ?", [key, *self._holder])
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+
+
+def _lives(pid: int, began: str) -> bool:
+    return process_started(pid) == began
