@@ -6,6 +6,8 @@
 import os
 from typing import Any
 
+import polars as pl
+
 from pipelines.code import code_hash
 from pipelines.errors import PalimpsestError
 from pipelines.labels.offline import CANDIDATE_ODDS, OfflineLabeler
@@ -63,19 +65,28 @@ def lm_labeler(name: str, offline: OfflineLabeler, home: Home, max_cost: float |
     return lm if name == "dspy" else CascadeLabeler(offline, lm)
 
 
-_ASKED_BY_CASCADE = 0.1
+_ASKED_BY_CASCADE = 0.8
 _TOKENS_A_CALL = (1000, 120)
 
 
-def expected_calls(pairs: int) -> tuple[int, float]:
-    """Returns (calls, money) that so many candidate pairs may cost with the labeler that the environment names.
+def expected_calls(home: Home, new_pairs: int, relations: pl.DataFrame | None = None) -> tuple[int, float]:
+    """Returns (calls, money) that a build may cost with the labeler that the environment names.
 
     An estimate for a dry run; the stage itself tells what it needs before it asks.
+
+    Args:
+        home: of the build.
+        new_pairs: candidate pairs that no build knew.
+        relations: of the published build, in collections that are built again: those of another program are asked anew.
     """
     name = wanted_labeler()
     if name == "offline":
         return 0, 0.0
     from pipelines.labels.lm.settings import lm_settings
 
+    pairs = new_pairs
+    if relations is not None:
+        standing = ("person", build_labeler(home).program_hash)
+        pairs += relations.filter(~pl.col("program_hash").is_in(standing)).height
     calls = round(pairs * (_ASKED_BY_CASCADE if name == "cascade" else 1.0))
     return calls, calls * lm_settings().cost(*_TOKENS_A_CALL)
