@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from eval.baseline import Baseline
 from eval.by_type import by_type
-from eval.golden_run import RETIRED, SIGNALS, STALE, GateRun, Hit
+from eval.golden_run import FILLED, RETIRED, SIGNALS, STALE, GateRun, Hit
 from eval.invariants import Violation
 from eval.metrics import MetricError, percentiles
 from eval.significance import ALPHA, MINIMUM_EFFECT, Comparison, compare_paired
@@ -258,10 +258,11 @@ def _compare(
             reasons.append(f"{m} fell from {c.old:.3f} to {c.new:.3f} ({c.difference:+.3f}, p {c.p:.4f})")
         if c.smallest_loss is None:
             reasons.append(f"the baseline's {m} is 0 on every question: no loss could be seen; {ACCEPT}")
-    for m in SIGNALS:
+    silent = dict.fromkeys(SIGNALS, "a part of the ranking no longer scores") | {FILLED: "fewer results come than did"}
+    for m, meaning in silent.items():
         before, after = ([side[q].get(m, math.nan) for q in shared] for side in (baseline.per_query, run.per_query))
         if all(map(math.isfinite, (*before, *after))) and (c := compare_paired(before, after)).lost:
-            reasons.append(f"{m} fell from {c.old:.3f} to {c.new:.3f}: a part of the ranking no longer scores")
+            reasons.append(f"{m} fell from {c.old:.3f} to {c.new:.3f}: {meaning}")
     gone = [q for q in shared if baseline.per_query[q].get(RETIRED, 1.0) < run.per_query[q].get(RETIRED, 0.0)]
     if gone:
         named = ", ".join(gone[:_NAMED])

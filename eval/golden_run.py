@@ -19,6 +19,8 @@ RETIRED = "retired"
 # Whether any result of a question was scored by it: a part of the ranking that falls silent may cost little recall.
 SIGNALS = {"vector_signal": "vector_score", "words_signal": "words_score"}
 DEPTH = 10
+# Of the results asked for, how many came: where the first five hold nearly all answers, no recall tells of the others.
+FILLED = f"filled@{DEPTH}"
 DIGITS = 9  # of a value: a baseline's file holds as many, so that an equal run compares as equal
 BUDGET_TOKENS = 1200
 LIBRARY_MEASURES = ("R@5", "R@10", "P@5", "Hit@5", "nDCG@10", "MRR@10")
@@ -48,7 +50,7 @@ class GateRun:
 
     Attributes:
         per_query: fractions for each answerable question: the library's measures, `stale@5`, `duplicates@5`,
-            `packed_recall`, `retired`, and for vectors and words 1.0 where they scored any result.
+            `packed_recall`, `retired`, `filled@10`, and for vectors and words 1.0 where they scored any result.
         current: for each question about a fact that changed, the share of its needs that a latest memory among the top
             five meets.
         retired: for each question asked of now, the share of its needs that only retired memories could meet.
@@ -205,6 +207,7 @@ def run_golden(
             STALE: sum(h.stale for h in hits) / len(hits) if hits else 0.0,
             DUPLICATES: duplicate_share(memories, found.folded, TOP),
             "packed_recall": item.covered(packed, found.context),
+            FILLED: len(memories) / DEPTH,
             **{name: float(any(getattr(m, score, 0.0) for m in memories)) for name, score in SIGNALS.items()},
         }
         # What is asked of a past day may be retired since.

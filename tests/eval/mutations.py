@@ -186,7 +186,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation("ignore scope", ignore_scope, says="leak: "),
     Mutation("swap two users", swap_two_users, says="leak: "),
     Mutation("shuffle ranks", shuffle_ranks),
-    Mutation("halve k", halve_k, says="packed_recall fell"),
+    Mutation("halve k", halve_k, says="filled@10 fell"),
     Mutation("cut BM25", cut_words, says="words_signal fell"),
     Mutation("index another memory's words", index=words_of_the_next_memory),
     Mutation("lose every fifth memory", index=lose_every_fifth),

@@ -104,6 +104,14 @@ def test_a_part_of_the_ranking_that_falls_silent_fails_though_recall_holds(basel
     assert decide(gate_run([silent] * 100), baseline, True).status == "passed", "an older baseline does not know it"
 
 
+def test_fewer_results_than_came_before_fail_though_recall_holds(tmp_path):
+    full, half = FULL | {"filled@10": 1.0}, FULL | {"filled@10": 0.5}
+    known = accept_baseline(gate_run([full] * 100), tmp_path / "b.json", "all ten came", who="test")
+    assert decide(gate_run([full] * 100), known, True).status == "passed"
+    got = decide(gate_run([half] * 100), known, True)
+    assert got.reasons == ("filled@10 fell from 1.000 to 0.500: fewer results come than did",)
+
+
 def test_an_answer_retired_though_it_is_still_true_fails_and_is_named(baseline, tmp_path):
     held, gone = FULL | {"retired": 0.0}, FULL | {"retired": 1.0}
     known = accept_baseline(gate_run([held] * 99 + [gone]), tmp_path / "b.json", "one is known", who="test")
