@@ -111,16 +111,10 @@ def nightly_rebuild(
 )
 def changed_folders(context: dg.SensorEvaluationContext, home: HomeResource) -> Iterator[dg.RunRequest | dg.SkipReason]:
     """Looks at names, sizes and times first and reads contents only where one of those moved."""
-    look = _look(home.home())
-    if look == context.cursor:
-        yield dg.SkipReason("no file moved")
+    requests = _requests_once(context, home.home(), "folders", _look(home.home()), "no file moved")
+    if isinstance(requests, dg.SkipReason):
+        yield requests
         return
-    try:
-        requests = list(_requests(context, home.home(), f"folders-{look}"))
-    except PalimpsestError as e:
-        yield dg.SkipReason(str(e))
-        return
-    context.update_cursor(look)
     yield from requests
     if not requests:
         yield dg.SkipReason("files were touched, contents are the same")
@@ -155,19 +149,28 @@ def new_relation_program(
     """Builds the collections that the program changes, which ends in the gate; measures the golden sets else."""
     programs = sorted((data_folder() / "programs" / "relation").glob("*.json"))
     seen = content_id(*(f"{p.name}\0{file_hash(p)}" for p in programs)) if programs else ""
-    if seen == (context.cursor or ""):
-        yield dg.SkipReason("no new relation program")
+    requests = _requests_once(context, home.home(), "program", seen, "no new relation program")
+    if isinstance(requests, dg.SkipReason):
+        yield requests
         return
-    try:
-        requests = list(_requests(context, home.home(), f"program-{seen}"))
-    except PalimpsestError as e:
-        yield dg.SkipReason(str(e))
-        return
-    context.update_cursor(seen)
     for request in requests:
         yield request._replace(job_name="build_collection")
     for name in [] if requests or not programs else _register_suites(context.instance, GOLDEN):
         yield dg.RunRequest(run_key=f"program-{seen}/{name}", partition_key=name, job_name="evaluate_suite")
+
+
+def _requests_once(
+    context: dg.SensorEvaluationContext, home: Home, why: str, seen: str, same: str
+) -> list[dg.RunRequest] | dg.SkipReason:
+    """Returns the runs that what was seen asks for, and remembers it; a reason where there are none to ask for."""
+    if seen == (context.cursor or ""):
+        return dg.SkipReason(same)
+    try:
+        requests = list(_requests(context, home, f"{why}-{seen}"))
+    except PalimpsestError as e:
+        return dg.SkipReason(str(e))
+    context.update_cursor(seen)
+    return requests
 
 
 def _look(home: Home) -> str:

@@ -272,6 +272,15 @@ def record(build: Build, stage: str, seconds: float, **fields: Any) -> None:
 
 def run_without_dagster(home: Home, plan: Plan) -> Build:
     """Builds and publishes in plain calls, ungated: for throw-away homes of suites, benches and tests."""
+    stage_build(home, plan)
+    publish_build(home)
+    current = published(home)
+    assert current is not None
+    return current
+
+
+def stage_build(home: Home, plan: Plan) -> None:
+    """Runs every stage of a plan in plain calls and indexes what they made; nothing is judged or published."""
     home.create()
     home.remember_sources(plan.collections)
     drop_unwanted(home, plan)
@@ -279,10 +288,6 @@ def run_without_dagster(home: Home, plan: Plan) -> Build:
         for stage in STAGES:
             run_stage(partition(home, name, plan.collections[name]), stage)
     index_build(home)
-    publish_build(home)
-    current = published(home)
-    assert current is not None
-    return current
 
 
 def publish_build(home: Home) -> str:

@@ -13,19 +13,12 @@ import duckdb
 import numpy as np
 
 from pipelines.graph.packed import bucket_of
+from pipelines.query.duckdb_scope import FOLLOWING, LABELS, NAMES, PERIODS, TITLES, TOPICS
 from pipelines.query.passages import name_key
 
 _PER_BLOCK = 128  # memories
-_FOLLOWING = "SELECT row, next_row FROM following WHERE row BETWEEN $first AND $last ORDER BY row"
-_PERIODS = "SELECT row, begins, ends FROM periods WHERE row BETWEEN $first AND $last ORDER BY row, begins, ends"
-_TOPICS = (
-    "SELECT row, topic_id, relevance FROM topic_memories WHERE row BETWEEN $first AND $last ORDER BY row, topic_id"
-)
-_LABELS = "SELECT topic_id, label FROM topics WHERE scope = $scope ORDER BY topic_id"
-_NAMES = "SELECT key, entity FROM names WHERE scope = $scope ORDER BY key"
 _ENTITIES = "SELECT entity, entity_id, name FROM entities WHERE scope = $scope ORDER BY entity"
 _MENTIONS = "SELECT row, entity FROM mentions WHERE row BETWEEN $first AND $last ORDER BY row, entity"
-_TITLES = "SELECT row, entity FROM titles WHERE row BETWEEN $first AND $last ORDER BY row, entity"
 _SENTENCES = """
     SELECT m.memory_id, s.spans, s.counts, s.entities, s.vectors
     FROM sentences s JOIN memories m USING (row)
@@ -81,16 +74,16 @@ def scope_arrays(db: duckdb.DuckDBPyConnection, scope: int, first: int, size: in
     def read(sql: str, **values: int) -> dict[str, np.ndarray]:
         return db.execute(sql, values).fetchnumpy()
 
-    following, periods = read(_FOLLOWING, **rows), read(_PERIODS, **rows)
+    following, periods = read(FOLLOWING, **rows), read(PERIODS, **rows)
     if len(following["row"]):
         pairs = {n: _local(following[n], first) for n in ("row", "next_row")}
         yield "order", pack_arrays(pairs)
     if len(periods["row"]):
         spans = {n: np.asarray(periods[n], "<f8") for n in ("begins", "ends")}
         yield "periods", pack_arrays({"row": _local(periods["row"], first), **spans})
-    labels = db.execute(_LABELS, {"scope": scope}).fetchall()
+    labels = db.execute(LABELS, {"scope": scope}).fetchall()
     if labels:
-        held = db.execute(_TOPICS, rows).fetchall()
+        held = db.execute(TOPICS, rows).fetchall()
         number = {topic_id: i for i, (topic_id, _) in enumerate(labels)}
         yield (
             "topics",
@@ -103,7 +96,7 @@ def scope_arrays(db: duckdb.DuckDBPyConnection, scope: int, first: int, size: in
                 }
             ),
         )
-    names = read(_NAMES, scope=scope)
+    names = read(NAMES, scope=scope)
     if len(names["key"]) == 0:
         return
     entities = read(_ENTITIES, scope=scope)
@@ -113,7 +106,7 @@ def scope_arrays(db: duckdb.DuckDBPyConnection, scope: int, first: int, size: in
         "names": [str(n) for n in entities["name"]], "hashes": np.array([name_key(i) for i in ids], "<i8"),
         "key": np.asarray(names["key"], "<i8"), "key_entity": _local(names["entity"], least),
     }  # fmt: skip
-    for name, sql in (("mention", _MENTIONS), ("title", _TITLES)):
+    for name, sql in (("mention", _MENTIONS), ("title", TITLES)):
         found = read(sql, **rows)
         told |= {f"{name}_row": _local(found["row"], first), f"{name}_entity": _local(found["entity"], least)}
     yield "passages", pack_arrays(told)

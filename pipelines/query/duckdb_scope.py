@@ -13,7 +13,7 @@ from pipelines.query.scope_cache import ByteCache, Flags, Ids, Postings, ScopeVe
 from pipelines.query.scope_graph import ScopeGraph
 from pipelines.query.turns import TurnOrder
 from pipelines.query.types import Filters
-from pipelines.query.view import word_sums
+from pipelines.query.view import HeldParts, word_sums
 
 _BATCH = 16_384  # vectors read at a time
 _RANGES = 32  # terms read by one statement
@@ -34,14 +34,13 @@ _ENTITIES = "SELECT entity, name, df FROM entities WHERE scope = $scope ORDER BY
 _LINKS = """
     SELECT newer_row, older_row, label, confidence FROM links
     WHERE scope = $scope ORDER BY newer_row, older_row, label"""
-_FOLLOWING = "SELECT row, next_row FROM following WHERE row BETWEEN $first AND $last ORDER BY row"
-_PERIODS = "SELECT row, begins, ends FROM periods WHERE row BETWEEN $first AND $last ORDER BY row, begins, ends"
-_TOPICS = (
-    "SELECT row, topic_id, relevance FROM topic_memories WHERE row BETWEEN $first AND $last ORDER BY row, topic_id"
-)
-_LABELS = "SELECT topic_id, label FROM topics WHERE scope = $scope ORDER BY topic_id"
-_NAMES = "SELECT key, entity FROM names WHERE scope = $scope ORDER BY key"
-_TITLES = "SELECT row, entity FROM titles WHERE row BETWEEN $first AND $last ORDER BY row, entity"
+# The loader of Neo4j reads the same of an index.
+FOLLOWING = "SELECT row, next_row FROM following WHERE row BETWEEN $first AND $last ORDER BY row"
+PERIODS = "SELECT row, begins, ends FROM periods WHERE row BETWEEN $first AND $last ORDER BY row, begins, ends"
+TOPICS = "SELECT row, topic_id, relevance FROM topic_memories WHERE row BETWEEN $first AND $last ORDER BY row, topic_id"
+LABELS = "SELECT topic_id, label FROM topics WHERE scope = $scope ORDER BY topic_id"
+NAMES = "SELECT key, entity FROM names WHERE scope = $scope ORDER BY key"
+TITLES = "SELECT row, entity FROM titles WHERE row BETWEEN $first AND $last ORDER BY row, entity"
 _SENTENCES = """
     SELECT s.row, s.spans, s.counts, s.entities, s.vectors, m.text
     FROM (SELECT * FROM sentences WHERE rowid IN (SELECT unnest($rows))) s
@@ -77,7 +76,7 @@ class Range(NamedTuple):
         return {"first": self.first, "last": self.first + self.size - 1}
 
 
-class DuckDBScope:
+class DuckDBScope(HeldParts):
     """See ScopeView.
 
     Args:
@@ -110,21 +109,6 @@ class DuckDBScope:
     def graph(self) -> ScopeGraph:
         """Relations and shared entities."""
         held: ScopeGraph = self._held("graph", self._load_graph)
-        return held
-
-    def order(self) -> TurnOrder:
-        """See ScopeView."""
-        held: TurnOrder = self._held("order", self._load_order)
-        return held
-
-    def periods(self) -> Periods:
-        """See ScopeView."""
-        held: Periods = self._held("periods", self._load_periods)
-        return held
-
-    def topics(self) -> Topics:
-        """See ScopeView."""
-        held: Topics = self._held("topics", self._load_topics)
         return held
 
     def passages(self) -> PassageGraph | None:
@@ -200,19 +184,19 @@ class DuckDBScope:
         return ScopeVectors(matrices, starts, len(rows))
 
     def _load_order(self) -> TurnOrder:
-        found = self._run(_FOLLOWING, self.at.bounds).fetchnumpy()
+        found = self._run(FOLLOWING, self.at.bounds).fetchnumpy()
         rows, following = (np.asarray(found[name], np.int64) - self.at.first for name in ("row", "next_row"))
         return TurnOrder.of(rows, following, self.at.size)
 
     def _load_periods(self) -> Periods:
-        found = self._run(_PERIODS, self.at.bounds).fetchnumpy()
+        found = self._run(PERIODS, self.at.bounds).fetchnumpy()
         rows = np.asarray(found["row"], np.int64) - self.at.first
         return Periods(rows, np.asarray(found["begins"], np.float64), np.asarray(found["ends"], np.float64))
 
     def _load_topics(self) -> Topics:
-        labels = self._run(_LABELS, {"scope": self.at.number}).fetchall()
+        labels = self._run(LABELS, {"scope": self.at.number}).fetchall()
         number = {topic_id: i for i, (topic_id, _) in enumerate(labels)}
-        found = self._run(_TOPICS, self.at.bounds).fetchall()
+        found = self._run(TOPICS, self.at.bounds).fetchall()
         return Topics(
             np.array([row - self.at.first for row, _, _ in found], np.int64),
             np.array([number[topic] for _, topic, _ in found], np.int64),
@@ -221,8 +205,8 @@ class DuckDBScope:
         )
 
     def _load_passages(self) -> PassageGraph:
-        names = self._run(_NAMES, {"scope": self.at.number}).fetchnumpy()
-        titles = self._run(_TITLES, self.at.bounds).fetchnumpy()
+        names = self._run(NAMES, {"scope": self.at.number}).fetchnumpy()
+        titles = self._run(TITLES, self.at.bounds).fetchnumpy()
         entities = self._run(_ENTITIES, {"scope": self.at.number}).fetchnumpy()
         mentions = self._run(_MENTIONS, self.at.bounds).fetchnumpy()
         first = int(entities["entity"][0]) if len(entities["entity"]) else 0  # those of a scope follow each other

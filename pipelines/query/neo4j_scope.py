@@ -12,12 +12,13 @@ from pipelines.query.periods import Periods
 from pipelines.query.scope_cache import Postings, Topics
 from pipelines.query.turns import TurnOrder
 from pipelines.query.types import Filters
+from pipelines.query.view import HeldParts
 
 Parts = Callable[[Iterable[str]], dict[str, bytes]]
 """Reads packed parts of the scope by name; those that are not there are left out."""
 
 
-class Neo4jScope:
+class Neo4jScope(HeldParts):
     """See ScopeView.
 
     Args:
@@ -36,7 +37,7 @@ class Neo4jScope:
         held: Callable[[str, Callable[[], Any]], Any], texts: Callable[[list[str]], dict[str, str]],
     ):  # fmt: skip
         self._stats, self._rows, self._cosines, self._postings = stats, rows, cosines, postings
-        self._parts, self._held, self._texts = parts, held, texts
+        self._parts, self._hold, self._texts = parts, held, texts
 
     @property
     def ids(self) -> np.ndarray:
@@ -56,21 +57,6 @@ class Neo4jScope:
     def postings(self, terms: Sequence[str]) -> list[Postings]:
         """See ScopeView."""
         return [postings for _, postings in sorted(self._postings(terms).items())]
-
-    def order(self) -> TurnOrder:
-        """See ScopeView."""
-        held: TurnOrder = self._held("order", self._load_order)
-        return held
-
-    def periods(self) -> Periods:
-        """See ScopeView."""
-        held: Periods = self._held("periods", self._load_periods)
-        return held
-
-    def topics(self) -> Topics:
-        """See ScopeView."""
-        held: Topics = self._held("topics", self._load_topics)
-        return held
 
     def passages(self) -> PassageGraph | None:
         """See ScopeView."""
@@ -97,6 +83,9 @@ class Neo4jScope:
         told = self._texts([str(self.ids[r]) for r in order])
         texts = [told[str(self.ids[r])][a:b] for r in order for a, b in found[r][0].tolist()]
         return Sentences(of, texts, entities, None)
+
+    def _held(self, name: str, load: Callable[[], Any]) -> Any:
+        return self._hold(name, load)
 
     def _load_order(self) -> TurnOrder:
         a = self._arrays("order")

@@ -1,8 +1,9 @@
 """A scope as dense arrays by local row: what rankers need that look at every memory, the same over every backend."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -45,6 +46,38 @@ class ScopeView(Protocol):
 
     def order(self) -> TurnOrder:
         """Returns which turns follow each other."""
+
+
+class HeldParts(ABC):
+    """The parts of a ScopeView that every store makes once and holds under a name."""
+
+    def order(self) -> TurnOrder:
+        """See ScopeView."""
+        held: TurnOrder = self._held("order", self._load_order)
+        return held
+
+    def periods(self) -> Periods:
+        """See ScopeView."""
+        held: Periods = self._held("periods", self._load_periods)
+        return held
+
+    def topics(self) -> Topics:
+        """See ScopeView."""
+        held: Topics = self._held("topics", self._load_topics)
+        return held
+
+    @abstractmethod
+    def _held(self, name: str, load: Callable[[], Any]) -> Any:
+        """Returns what is held under a name, made by `load` where it is not."""
+
+    @abstractmethod
+    def _load_order(self) -> TurnOrder: ...
+
+    @abstractmethod
+    def _load_periods(self) -> Periods: ...
+
+    @abstractmethod
+    def _load_topics(self) -> Topics: ...
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,7 @@ import pytest
 from nbmake.nb_run import NotebookRun
 
 from eval.judge import judge_staged
-from pipelines.build import drop_unwanted, index_build, make_plan, partition, publish_build
-from pipelines.stages import STAGES, run_stage
+from pipelines.build import make_plan, publish_build, stage_build
 from pipelines.store.home import Home
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,14 +28,7 @@ PARAMETERS: dict[str, dict[str, object]] = {
 
 def build_and_judge(home: Home, corpus: Path) -> None:
     """What `palimpsest build` does, without Dagster and without asking the gate's leave."""
-    plan = make_plan(home, [corpus])
-    home.create()
-    home.remember_sources(plan.collections)
-    drop_unwanted(home, plan)
-    for name in plan.changed:
-        for stage in STAGES:
-            run_stage(partition(home, name, plan.collections[name]), stage)
-    index_build(home)
+    stage_build(home, make_plan(home, [corpus]))
     judge_staged(home)
     publish_build(home)
 

@@ -78,6 +78,8 @@ class Ledger:
 
         Waits while another has the same call on its way; a process that died has none.
         """
+        if known := self.get(key):
+            return known
         while True:
             with self._lock, self._transaction():
                 if row := self._db.execute(_GET, [key]).fetchone():
