@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Protocol
 
 import numpy as np
@@ -32,14 +33,30 @@ _SCORERS: dict[str, Callable[[ScopeView, Filters, Question, Weights], Scored]] =
 
 @dataclass(frozen=True)
 class Candidate:
-    """A memory in the ranking; `path` holds the links that lifted it, from the seed on; empty where none did."""
+    """A memory in the ranking.
+
+    Attributes:
+        memory_id: of the memory.
+        score: what the ranking sorts by.
+        vector: cosine of its best window.
+        words: BM25 sum.
+        own: what it scores by itself.
+        told: tells the links that are in its score; asked only of what is returned: telling costs more than scoring.
+        hopped: links that lifted it after that.
+    """
 
     memory_id: str
     score: float
     vector: float
     words: float
     own: float
-    path: tuple[Link, ...] = ()
+    told: Callable[[], tuple[Link, ...]] = tuple
+    hopped: tuple[Link, ...] = ()
+
+    @cached_property
+    def path(self) -> tuple[Link, ...]:
+        """The links that lifted it, from the seed on; empty where none did."""
+        return (*self.told(), *self.hopped)
 
 
 class _Pool(Protocol):
@@ -146,13 +163,11 @@ class _Whole:
 
     def _candidates(self, rows: np.ndarray) -> dict[str, Candidate]:
         s = self._scored
-        made = (
-            Candidate(
-                str(s.ids[r]), float(s.total[r]), float(s.cosines[r]), float(s.words[r]), float(s.own[r]), s.path(r)
-            )
-            for r in rows.tolist()
-        )
-        return {c.memory_id: c for c in made}
+        columns = (a[rows].tolist() for a in (s.ids, s.total, s.cosines, s.words, s.own))
+        return {
+            i: Candidate(i, score, vector, words, own, partial(s.path, row))
+            for row, i, score, vector, words, own in zip(rows.tolist(), *columns, strict=True)
+        }
 
 
 def _expand(
@@ -168,7 +183,7 @@ def _expand(
         if score > found[link.target].score and score > best.get(link.target, (0.0, link))[0]:
             best[link.target] = (score, link)
     lifted = [
-        replace(found[target], score=score, path=(*origin[link.source].path, link))
+        replace(found[target], score=score, told=(at := origin[link.source]).told, hopped=(*at.hopped, link))
         for target, (score, link) in best.items()
     ]
     found |= {c.memory_id: c for c in lifted}

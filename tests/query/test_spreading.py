@@ -4,7 +4,7 @@ import pytest
 
 from pipelines.memory.contexts import context_inputs
 from pipelines.memory.shape import strategy_for
-from pipelines.query import Scope, open_index
+from pipelines.query import Scope, open_index, spreading
 from pipelines.query.embed import query_embedder
 from pipelines.store.index import write_index
 from tests.query.titled import made
@@ -33,6 +33,15 @@ def test_a_passage_is_found_over_the_name_that_the_first_one_gives(tmp_path, pro
     assert [m.title for m in found.memories][:2] == ["Port Elm", "Ada Quist"]
     assert "titled 'Port Elm', which the question names" in found.memories[0].why
     assert f"titled 'Ada Quist', which {found.memories[0].memory_id} names" in found.memories[1].why
+
+
+def test_ways_are_told_of_what_is_returned_and_of_nothing_else(tmp_path, monkeypatch):
+    asked = []
+    real = spreading._over_a_name
+    monkeypatch.setattr(spreading, "_over_a_name", lambda view, *told: asked.append(told[1]) or real(view, *told))
+    with open_index(index(tmp_path / "i.duckdb", made())) as reader:
+        found = reader.search(QUESTION, ANA, k=3)
+    assert len(found.memories) == 3 and len(asked) <= 1  # the first two are reached by their titles
 
 
 def test_statements_keep_what_they_score_by_themselves_at_full_weight(tmp_path):
