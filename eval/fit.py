@@ -33,7 +33,9 @@ GRID: dict[str, tuple[Any, ...]] = {
     "links": (0.0, 0.5, 1.0),
     "entities": (0, 20),
     "shares": ((), (0.15, 0.075), (0.3, 0.15), (0.4, 0.2)),
+    "nearby": ((), (0.5, 0.25, 0.13), (0.6, 0.36), (0.6, 0.36, 0.22), (0.7, 0.49, 0.34), (0.7, 0.49, 0.34, 0.24)),
 }
+_OF_TURNS = ("shares", "nearby")
 _TRIED = "fit"
 
 Score = Callable[[Weights], Mapping[str, float]]
@@ -42,7 +44,7 @@ Score = Callable[[Weights], Mapping[str, float]]
 
 def variations(prior: Weights) -> list[tuple[str, Any]]:
     """Returns every (parameter, value) of the grid that differs from the prior and says something for its strategy."""
-    names = [n for n in GRID if n != "shares" or prior.whole == "order"]
+    names = [n for n in GRID if n not in _OF_TURNS or prior.whole == "order"]
     return [(n, value) for n in names for value in GRID[n] if value != getattr(prior, n)]
 
 

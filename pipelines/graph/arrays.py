@@ -13,7 +13,7 @@ import duckdb
 import numpy as np
 
 from pipelines.graph.packed import bucket_of
-from pipelines.query.duckdb_scope import FOLLOWING, LABELS, NAMES, PERIODS, TITLES, TOPICS
+from pipelines.query.duckdb_scope import FOLLOWING, LABELS, NAMES, PERIODS, TITLES, TOKENS, TOPICS
 from pipelines.query.passages import name_key
 
 _PER_BLOCK = 128  # memories
@@ -77,7 +77,8 @@ def scope_arrays(db: duckdb.DuckDBPyConnection, scope: int, first: int, size: in
     following, periods = read(FOLLOWING, **rows), read(PERIODS, **rows)
     if len(following["row"]):
         pairs = {n: _local(following[n], first) for n in ("row", "next_row")}
-        yield "order", pack_arrays(pairs)
+        tokens = np.asarray(read(TOKENS, **rows)["token_count"], "<i4")
+        yield "order", pack_arrays(pairs | {"tokens": tokens})
     if len(periods["row"]):
         spans = {n: np.asarray(periods[n], "<f8") for n in ("begins", "ends")}
         yield "periods", pack_arrays({"row": _local(periods["row"], first), **spans})

@@ -325,7 +325,7 @@ def _ranked(memory: Memory, candidate: Candidate, explain: bool) -> RankedMemory
 
 
 _IN_WORDS = {
-    "beside": "said beside {source} ({weight:.2f} of its score)",
+    "near": "said near {source} (+{weight:.2f})",
     "asked": "titled {via!r}, which the question names",
     "title": "titled {via!r}, which {source} names ({weight:.2f})",
     "topic": "belongs to topic {via!r} (+{weight:.2f})",

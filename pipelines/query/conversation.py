@@ -1,28 +1,49 @@
 """The strategy `turns`: vectors and words of a conversation, each turn scored with its neighbours."""
 
+from collections.abc import Iterator
+
+import numpy as np
+
 from pipelines.query.strategies import Weights
-from pipelines.query.turns import smooth
+from pipelines.query.turns import TurnOrder, said_nearby, smooth
 from pipelines.query.types import Filters, Link
-from pipelines.query.view import Question, ScopeView, Scored, basis, rescaled
+from pipelines.query.view import Question, ScopeView, Scored, among, basis, rescaled
 
 
 def score_turns(view: ScopeView, filters: Filters, question: Question, weights: Weights) -> Scored:
     """Scores every candidate of a scope; what is none adds nothing to its neighbours. Arguments as for `view.basis`."""
     b, order = basis(view, filters, question, weights), view.order()
     rows, own = b.rows, b.own
-    total = rescaled(smooth(own, order, weights.shares), own, rows)
+    candidates = np.zeros(len(view.ids), bool)
+    candidates[rows] = True
+    unworded = own - weights.words * among(b.words, rows)
+    nearby = said_nearby(b.postings, order, weights.nearby, candidates)
+    total = rescaled(smooth(unworded, order, weights.shares) + weights.words * among(nearby, rows), own, rows)
+    scale = weights.words / max(float(nearby[rows].std()) if len(rows) else 0.0, 1e-9)
 
     def path(row: int) -> tuple[Link, ...]:
-        """The neighbour that adds most."""
-        best: tuple[float, float, int] | None = None
-        for step in (order.before, order.after):
-            at = row
-            for share in weights.shares:
-                at = int(step[at])
-                if at < 0:
-                    break
-                if share * own[at] > (best[0] if best else 0.0):
-                    best = (share * float(own[at]), share, at)
-        return (Link(str(view.ids[best[2]]), str(view.ids[row]), "beside", best[1]),) if best else ()
+        """The neighbour that adds most: of its own score, and by words that it says better."""
+        takes = float(order.takes[row])
+        gains = {at: takes * share * float(unworded[at]) for at, share in _around(order, row, weights.shares)}
+        near = [(at, share) for at, share in _around(order, row, weights.nearby) if candidates[at]]
+        for term in b.postings:
+            (here,) = term.scores_of(np.array([row]))
+            said = term.scores_of(np.array([at for at, _ in near], np.int64)) * [share for _, share in near]
+            if len(near) and said.max() > here:
+                best = near[int(said.argmax())][0]
+                gains[best] = gains.get(best, 0.0) + takes * scale * float(said.max() - here)
+        gain, source = max(((g, -at) for at, g in gains.items()), default=(0.0, 0))
+        return (Link(str(view.ids[-source]), str(view.ids[row]), "near", gain),) if gain > 0 else ()
 
     return Scored(view.ids, rows, b.cosines, b.words, own, total, path)
+
+
+def _around(order: TurnOrder, row: int, shares: tuple[float, ...]) -> Iterator[tuple[int, float]]:
+    """Yields the turns around one, nearest first on each side, with the share of each."""
+    for step in (order.before, order.after):
+        at = row
+        for share in shares:
+            at = int(step[at])
+            if at < 0:
+                break
+            yield at, share

@@ -36,6 +36,7 @@ _LINKS = """
     WHERE scope = $scope ORDER BY newer_row, older_row, label"""
 # The loader of Neo4j reads the same of an index.
 FOLLOWING = "SELECT row, next_row FROM following WHERE row BETWEEN $first AND $last ORDER BY row"
+TOKENS = "SELECT token_count FROM memories WHERE row BETWEEN $first AND $last ORDER BY row"
 PERIODS = "SELECT row, begins, ends FROM periods WHERE row BETWEEN $first AND $last ORDER BY row, begins, ends"
 TOPICS = "SELECT row, topic_id, relevance FROM topic_memories WHERE row BETWEEN $first AND $last ORDER BY row, topic_id"
 LABELS = "SELECT topic_id, label FROM topics WHERE scope = $scope ORDER BY topic_id"
@@ -186,7 +187,8 @@ class DuckDBScope(HeldParts):
     def _load_order(self) -> TurnOrder:
         found = self._run(FOLLOWING, self.at.bounds).fetchnumpy()
         rows, following = (np.asarray(found[name], np.int64) - self.at.first for name in ("row", "next_row"))
-        return TurnOrder.of(rows, following, self.at.size)
+        tokens = self._run(TOKENS, self.at.bounds).fetchnumpy()["token_count"]
+        return TurnOrder.of(rows, following, np.asarray(tokens, np.int64))
 
     def _load_periods(self) -> Periods:
         found = self._run(PERIODS, self.at.bounds).fetchnumpy()

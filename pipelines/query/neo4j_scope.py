@@ -88,10 +88,10 @@ class Neo4jScope(HeldParts):
         return self._hold(name, load)
 
     def _load_order(self) -> TurnOrder:
-        a = self._arrays("order")
         nothing = np.zeros(0, np.int64)
-        rows, following = (a[n].astype(np.int64) if a else nothing for n in ("row", "next_row"))
-        return TurnOrder.of(rows, following, len(self.ids))
+        none = {"row": nothing, "next_row": nothing, "tokens": np.zeros(len(self.ids), np.int64)}
+        a = self._arrays("order") or none
+        return TurnOrder.of(a["row"].astype(np.int64), a["next_row"].astype(np.int64), a["tokens"])
 
     def _load_periods(self) -> Periods:
         if a := self._arrays("periods"):

@@ -43,8 +43,9 @@ class Weights:
     A link lifts what it reaches to `links` * DECAY * link weight of the score that it comes from, where that is more.
     `time` weighs z(overlap with the period that the question asks about), where it states one. `entities` is how many
     links over shared entities are followed from each memory. `whole` names what scores every memory of the scope first:
-    `order`, `passages`, `topics`, or `alone`, which does so only for questions that state a period. `shares` are of the
-    score of what was said one, two, ... places away; `spreading` is the walk's where `passages` are scored.
+    `order`, `passages`, `topics`, or `alone`, which does so only for questions that state a period. In conversations
+    `shares` are of the vector score of what was said one, two, ... turns away, and `nearby` of a word's score there,
+    which counts once. `spreading` is the walk's where `passages` are scored.
     """
 
     vector: float = 1.0
@@ -54,6 +55,7 @@ class Weights:
     entities: int = 20
     whole: str = ""
     shares: tuple[float, ...] = ()
+    nearby: tuple[float, ...] = ()
     spreading: Spreading = field(default_factory=Spreading)
 
 
@@ -62,7 +64,7 @@ STRATEGIES: dict[str, Weights] = {
     "hybrid": Weights(),
     "hierarchical": Weights(whole="topics"),
     "dated": Weights(whole="alone", time=1.0),
-    "turns": Weights(words=0.8, whole="order", time=1.0, entities=0, shares=(0.3, 0.15)),
+    "turns": Weights(words=0.8, whole="order", time=1.0, entities=0, shares=(0.3, 0.15), nearby=(0.6, 0.36, 0.22)),
     "statements": Weights(whole="passages", time=1.0, spreading=Spreading(own=1.0, titles=0.0)),
     "graph": Weights(whole="passages", time=1.0, entities=0),
 }

@@ -5,13 +5,15 @@ from pipelines.query import Filters, Scope, open_index
 from pipelines.query.duckdb_backend import DuckDBBackend
 from pipelines.query.embed import query_embedder
 from pipelines.query.rank import STRATEGIES, rank
-from pipelines.query.turns import TurnOrder, smooth
+from pipelines.query.scope_cache import Postings
+from pipelines.query.turns import TurnOrder, said_nearby, smooth
 from pipelines.query.words import query_terms
 from tests.query.made import memory, tables, write
 
 ANA = Scope("notes", "ana")
 # rows 0-4; said in the order 2, 0, 3 and, in another session, 1, 4
-ORDER = TurnOrder.of(np.array([2, 0, 1]), np.array([0, 3, 4]), 5)
+FOLLOWING = np.array([2, 0, 1]), np.array([0, 3, 4])
+ORDER = TurnOrder.of(*FOLLOWING, np.full(5, 30))
 
 
 def turn(memory_id, text, ordinal, session="s1", **told):
@@ -26,9 +28,32 @@ def test_a_turn_takes_a_share_of_its_neighbours_and_nothing_of_another_session()
     ]  # fmt: skip
 
 
+def test_a_short_turn_takes_on_as_much_less():
+    order = TurnOrder.of(*FOLLOWING, np.array([5, 30, 30, 30, 10]))
+    assert smooth(np.array([1.0, 10.0, 4.0, 2.0, 0.0]), order, (0.5,)).tolist() == [1 + 0.2 * 3, 10, 4.5, 2.5, 0.4 * 5]
+    city = Postings(np.array([0, 2], np.int32), np.array([1.0, 2.0], np.float32))
+    said = said_nearby([city], order, (0.75,), np.ones(5, bool))
+    assert said.tolist() == pytest.approx([1 + 0.2 * 0.5, 0, 2, 0.75, 0])
+
+
+def test_each_word_counts_once_where_a_turn_or_one_near_it_says_it_best():
+    city = Postings(np.array([0, 2], np.int32), np.array([1.0, 2.0], np.float32))
+    spring = Postings(np.array([2, 3, 4], np.int32), np.array([4.0, 1.0, 3.0], np.float32))
+    everyone = np.ones(5, bool)
+    assert said_nearby([city, spring], ORDER, (0.75, 0.25), everyone).tolist() == [
+        0.75 * 2 + 0.75 * 4, 0.75 * 3, 2 + 4, 0.75 * 1 + 1, 3,
+    ]  # fmt: skip
+    assert said_nearby([city, spring], ORDER, (), everyone).tolist() == [1, 0, 6, 1, 3]
+
+
+def test_words_of_what_is_no_candidate_do_not_count_nearby():
+    city = Postings(np.array([2], np.int32), np.array([2.0], np.float32))
+    assert said_nearby([city], ORDER, (0.5,), np.array([True, True, False, True, True])).tolist() == [0] * 5
+
+
 TALK = [
     turn("m3", "Which city did you visit in spring?", 0),
-    turn("m1", "Porto, with my sister.", 1),
+    turn("m1", "Porto, and with my sister and her boys we ate far too much cake and lost one good umbrella there.", 1),
     turn("m5", "Soup again.", 2),
     turn("m2", "What do you cook today?", 0, "s2"),
     turn("m4", "Something with the asparagus that spring brings.", 1, "s2"),
@@ -48,7 +73,7 @@ def test_an_answer_is_found_by_the_question_before_it(index):
     told = {m.memory_id: m for m in found.memories}
     assert found.strategy == "turns" and list(told)[:2] == ["m3", "m1"]
     assert flat[:2] == ["m3", "m4"]
-    assert "said beside m3" in told["m1"].why
+    assert "said near m3" in told["m1"].why
 
 
 def test_what_is_no_candidate_adds_nothing_to_its_neighbours(index, tmp_path):
