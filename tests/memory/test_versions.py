@@ -1,3 +1,5 @@
+import datetime as dt
+
 import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -228,9 +230,23 @@ def test_latest_iff_live_and_neither_updated_by_a_live_newer_memory_nor_in_a_rep
     for _ in range(4):
         closed |= {(a, d, u) for a, b, u in closed for c, d, v in closed if (b, u) == (c, v)}
     replaced = {(old, user) for new, old, user in direct if (old, new, user) not in closed}
+    by_uri = {(d["uri"], d["user_id"]): d for d in docs}
+    closest: dict[tuple[str, str], tuple] = {}
+    for new, old, user in direct:
+        if (old, user) in replaced and (old, new, user) not in closed:
+            by = by_uri[new, user]
+            at = by["source_time"] or dt.datetime.max.replace(tzinfo=dt.UTC)
+            closest[old, user] = min(closest.get((old, user), (at, by["document_id"])), (at, by["document_id"]))
+
+    def overruled(newer, older):
+        """What is stated overrides dates: a replaced document's memory does not retire one of what replaced it."""
+        of_newer = closest.get((of[newer][1]["uri"], of[newer][1]["user_id"]))
+        return of_newer is not None and of_newer[1] == of[older][1]["document_id"]
+
     for name, is_latest in result.select("memory_id", "is_latest").iter_rows():
         d = of[name][1]
-        updated = any(u["older_id"] == name and beats(u["newer_id"], name) for u in updates)
+        asked = [u["newer_id"] for u in updates if u["older_id"] == name and not overruled(u["newer_id"], name)]
+        updated = any(beats(newer, name) for newer in asked)
         assert is_latest == (d["is_current"] and not updated and (d["uri"], d["user_id"]) not in replaced)
 
 
