@@ -23,12 +23,16 @@ NAME_KINDS = get_args(Verdict)
 
 @dataclass(frozen=True)
 class Decided:
-    """What a person said of a pair: the label that is right. It stands whatever a labeler says, in every build."""
+    """What a person said of a pair: the label that is right. It stands whatever a labeler says, in every build.
+
+    `at` is when, ISO 8601; the file's own, so that every build tells the same.
+    """
 
     relation_id: str
     newer_id: str
     older_id: str
     label: str
+    at: str = ""
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,7 @@ class Decisions:
     @property
     def relations_key(self) -> str:
         """Returns a hash of what was decided about relations."""
-        told = (f"{d.relation_id} {d.label}" for d in self.relations)
+        told = (f"{d.relation_id} {d.label} {d.at}" for d in self.relations)
         return content_id(*sorted(self.undone), "|", *sorted(self.confirmed), "|", *told)
 
     def hides_document(self, collection: str, uri: str) -> bool:
@@ -117,7 +121,7 @@ def read_decisions(path: Path) -> Decisions:
             relations[target] = kind
             decided.pop(target, None)
             if said:
-                decided[target] = Decided(target, **said)
+                decided[target] = Decided(target, **said, at=str(row.get("at") or ""))
         elif kind in NAME_KINDS:
             names[pair] = kind
         else:
@@ -149,7 +153,8 @@ def append_decisions(path: Path, kind: str, targets: Iterable[str]) -> None:
 
 def append_decided(path: Path, kind: str, decided: Decided) -> None:
     """Appends what a person said of a relation: `undo` or `confirm`, with the label that is right."""
-    _append(path, [{"kind": kind, "target": decided.relation_id, **asdict(decided)}])
+    told = {name: value for name, value in asdict(decided).items() if name != "at"}
+    _append(path, [{"kind": kind, "target": decided.relation_id, **told}])
 
 
 def forget_decided(path: Path, memory_ids: Iterable[str]) -> int:

@@ -1,8 +1,8 @@
 """What rankers read of a whole scope beside its vectors and words, packed into bytes from the build's DuckDB file.
 
-Parts: `order` of turns, `periods`, `topics`, `passages` (names, titles, who names what) and `sentences`, in blocks of
-memories. Memories are local rows in them, or their ids where rows would shift; entities of sentences are hashes of
-their ids, so that a block stays as it is while its memories do.
+Parts: `order` of turns, `periods`, `reasons` why memories were retired, `topics`, `passages` (names, titles, who names
+what) and `sentences`, in blocks of memories. Memories are local rows in them, or their ids where rows would shift;
+entities of sentences are hashes of their ids, so that a block stays as it is while its memories do.
 """
 
 import json
@@ -13,7 +13,7 @@ import duckdb
 import numpy as np
 
 from pipelines.graph.packed import bucket_of
-from pipelines.query.duckdb_scope import FOLLOWING, LABELS, NAMES, PERIODS, TITLES, TOKENS, TOPICS
+from pipelines.query.duckdb_scope import FOLLOWING, LABELS, NAMES, PERIODS, REASONS, TITLES, TOKENS, TOPICS
 from pipelines.query.passages import name_key
 
 _PER_BLOCK = 128  # memories
@@ -82,6 +82,8 @@ def scope_arrays(db: duckdb.DuckDBPyConnection, scope: int, first: int, size: in
     if len(periods["row"]):
         spans = {n: np.asarray(periods[n], "<f8") for n in ("begins", "ends")}
         yield "periods", pack_arrays({"row": _local(periods["row"], first), **spans})
+    if reasons := db.execute(REASONS, rows).fetchall():
+        yield "reasons", pack_arrays({"ids": [i for i, _ in reasons], "told": [line for _, line in reasons]})
     labels = db.execute(LABELS, {"scope": scope}).fetchall()
     if labels:
         held = db.execute(TOPICS, rows).fetchall()

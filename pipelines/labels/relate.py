@@ -1,5 +1,6 @@
 """Candidate pairs in, relations out: who is asked what, what is carried over, what people decided, what it cost."""
 
+import datetime as dt
 import json
 from collections.abc import Sequence
 
@@ -29,7 +30,7 @@ def label_pairs(
 
     A pair is asked once: a relation of `previous` made by the same program from the same inputs (`input_hash`: text,
     date, speaker, title and heading of both) is carried over. What a person decided of a pair is its label, and the
-    pair stays although it may be no candidate any more. `decided_at` is null here: labels have no clock.
+    pair stays although it may be no candidate any more. `decided_at` is when a person did: labels have no clock.
 
     Args:
         pairs: candidate_pairs.
@@ -49,9 +50,10 @@ def label_pairs(
         pl.Series("input_hash", [hashes[n] + hashes[o] for n, o in ids], pl.String),
         program_hash=pl.lit(labeler.program_hash),
     )
+    decided = said.select("newer_id", "older_id", "label", "decided_at")
     by_person = conform(
         "relations",
-        wanted.join(said.select("newer_id", "older_id", "label"), on=["newer_id", "older_id"]).with_columns(
+        wanted.join(decided, on=["newer_id", "older_id"]).with_columns(
             confidence=pl.lit(1.0), labeler=pl.lit("person"), program_hash=pl.lit("person"),
             evidence=pl.lit(_json({"rule": "person"})),
         ),
@@ -86,13 +88,24 @@ def label_pairs(
 def _said(decisions: Decisions, memories: pl.DataFrame) -> pl.DataFrame:
     """What people decided of pairs whose memories are both here, and in one scope."""
     frame = pl.DataFrame(
-        [(d.newer_id, d.older_id, d.label) for d in decisions.relations],
-        schema={"newer_id": pl.String, "older_id": pl.String, "label": pl.String}, orient="row",
+        [(d.newer_id, d.older_id, d.label, _moment(d.at)) for d in decisions.relations],
+        schema={
+            "newer_id": pl.String, "older_id": pl.String, "label": pl.String, "decided_at": pl.Datetime("us", "UTC"),
+        }, orient="row",
     )  # fmt: skip
     place = memories.select("memory_id", "collection", "user_id")
     return frame.join(place, left_on="newer_id", right_on="memory_id", how="inner").join(
         place.rename({"memory_id": "older_id"}), on=["older_id", "collection", "user_id"], how="inner"
     )
+
+
+def _moment(written: str) -> dt.datetime | None:
+    """Returns the UTC moment of a line of the decisions file, None where it tells none."""
+    try:
+        when = dt.datetime.fromisoformat(written)
+    except ValueError:
+        return None
+    return when.replace(tzinfo=dt.UTC) if when.tzinfo is None else when.astimezone(dt.UTC)
 
 
 def _json(value: dict[str, object]) -> str:

@@ -6,13 +6,14 @@ A reader holds one build for as long as it lives; `refresh` moves it to the one 
 import datetime as dt
 import json
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pipelines.errors import PalimpsestError
 from pipelines.query.backend import Backend
 from pipelines.query.embed import count_tokens, query_embedder
+from pipelines.query.history import Version, histories
 from pipelines.query.pack import Packed, pack
 from pipelines.query.rank import SEEDS, STRATEGIES, Candidate, rank
 from pipelines.query.types import Filters, Link, Memory, RankedMemory, Scope
@@ -38,6 +39,8 @@ class Results:
         timings: milliseconds of each of `STEPS`, over all scopes, and `total_ms`.
         strategy: what was run for each collection asked, `auto` resolved.
         build_id: the build that answered.
+        versions: with `history`, all versions of each memory's fact by its id, newest first, with what replaced each
+            and why.
     """
 
     memories: list[RankedMemory]
@@ -48,6 +51,7 @@ class Results:
     timings: dict[str, float]
     strategy: str
     build_id: str
+    versions: Mapping[str, tuple[Version, ...]] = field(default_factory=dict)
 
 
 class Reader:
@@ -182,10 +186,25 @@ class Reader:
         replaced: dict[str, list[Memory]] = {}
         for s in scopes:
             replaced |= backend.history(s, [c.memory_id for at, c in best if at == s])
+        told: dict[str, tuple[Version, ...]] = {}
+        for s in scopes if history else ():
+            told |= histories(backend, s, [c.memory_id for at, c in best if at == s])
         clock.lap("read_ms")
         packed = pack(memories, replaced if history else _last(replaced), budget_tokens, count_tokens)
         clock.lap("pack_ms")
-        return _results(memories, packed, clock, _strategy(strategy, scopes[0], backend), backend.build_id)
+        return _results(memories, packed, clock, _strategy(strategy, scopes[0], backend), backend.build_id, told)
+
+    def history_of(self, scope: Scope | tuple[str, str], memory_id: str) -> tuple[Version, ...]:
+        """Returns all versions of the fact that a memory is one of, newest first; empty where the scope has it not.
+
+        Each tells since when and until when it held, what took its place, and why: the relation with its evidence, a
+        person's word, the document that replaced its own, or that its source was edited or is gone.
+
+        Args:
+            scope: where the memory lies.
+            memory_id: the memory, as a context cites it.
+        """
+        return histories(self._backend, Scope(*scope), [memory_id]).get(memory_id, ())
 
 
 def open_home(path: Path | str, backend: str = "duckdb") -> Reader:
@@ -251,10 +270,14 @@ class _Clock:
         self.timings["total_ms"] = (now - self._started) * 1000
 
 
-def _results(memories: list[RankedMemory], packed: Packed, clock: _Clock, strategy: str, build_id: str) -> Results:
+def _results(
+    memories: list[RankedMemory], packed: Packed, clock: _Clock, strategy: str, build_id: str,
+    versions: Mapping[str, tuple[Version, ...]],
+) -> Results:  # fmt: skip
     return Results(
         memories=memories, context=packed.text, packed_ids=packed.packed_ids, context_tokens=packed.tokens,
         folded=dict(packed.folded), timings=clock.timings, strategy=strategy, build_id=build_id,
+        versions=versions,
     )  # fmt: skip
 
 

@@ -67,5 +67,8 @@ class Backend(Protocol):
     def history(self, scope: Scope, ids: Sequence[str]) -> dict[str, list[Memory]]:
         """Returns, for each of `ids` that replaced others, all that it replaced, through others too, newest first."""
 
+    def reasons(self, scope: Scope, ids: Sequence[str]) -> dict[str, list[str]]:
+        """Returns why memories among `ids` were retired, or kept by a person: JSON, as `memory.reasons` tells it."""
+
     def close(self) -> None:
         """Releases the store."""

@@ -147,6 +147,11 @@ class DuckDBBackend:
         told = self.memories(scope, sorted({older for chain in chains.values() for older in chain})) if chains else {}
         return {i: sorted((told[o] for o in chain), key=_newest_first) for i, chain in chains.items()}
 
+    def reasons(self, scope: Scope, ids: Sequence[str]) -> dict[str, list[str]]:
+        """See Backend."""
+        held = self.view(scope)
+        return held.told().among(ids) if held else {}
+
     def close(self) -> None:
         """See Backend."""
         self._cache.clear()

@@ -9,7 +9,7 @@ import numpy as np
 
 from pipelines.query.passages import PassageGraph, Sentences
 from pipelines.query.periods import Periods
-from pipelines.query.scope_cache import ByteCache, Flags, Ids, Postings, ScopeVectors, Topics, Vocabulary
+from pipelines.query.scope_cache import ByteCache, Flags, Ids, Postings, ScopeVectors, Told, Topics, Vocabulary
 from pipelines.query.scope_graph import ScopeGraph
 from pipelines.query.turns import TurnOrder
 from pipelines.query.types import Filters
@@ -40,6 +40,7 @@ TOKENS = "SELECT token_count FROM memories WHERE row BETWEEN $first AND $last OR
 PERIODS = "SELECT row, begins, ends FROM periods WHERE row BETWEEN $first AND $last ORDER BY row, begins, ends"
 TOPICS = "SELECT row, topic_id, relevance FROM topic_memories WHERE row BETWEEN $first AND $last ORDER BY row, topic_id"
 LABELS = "SELECT topic_id, label FROM topics WHERE scope = $scope ORDER BY topic_id"
+REASONS = "SELECT memory_id, told FROM reasons WHERE row BETWEEN $first AND $last ORDER BY memory_id, told"
 NAMES = "SELECT key, entity FROM names WHERE scope = $scope ORDER BY key"
 TITLES = "SELECT row, entity FROM titles WHERE row BETWEEN $first AND $last ORDER BY row, entity"
 _SENTENCES = """
@@ -110,6 +111,11 @@ class DuckDBScope(HeldParts):
     def graph(self) -> ScopeGraph:
         """Relations and shared entities."""
         held: ScopeGraph = self._held("graph", self._load_graph)
+        return held
+
+    def told(self) -> Told:
+        """Why memories were retired or kept."""
+        held: Told = self._held("reasons", self._load_told)
         return held
 
     def passages(self) -> PassageGraph | None:
@@ -194,6 +200,12 @@ class DuckDBScope(HeldParts):
         found = self._run(PERIODS, self.at.bounds).fetchnumpy()
         rows = np.asarray(found["row"], np.int64) - self.at.first
         return Periods(rows, np.asarray(found["begins"], np.float64), np.asarray(found["ends"], np.float64))
+
+    def _load_told(self) -> Told:
+        try:
+            return Told.of(self._run(REASONS, self.at.bounds).fetchall())
+        except duckdb.CatalogException:
+            return Told({})  # an index of an earlier version tells no reasons
 
     def _load_topics(self) -> Topics:
         labels = self._run(LABELS, {"scope": self.at.number}).fetchall()

@@ -17,13 +17,14 @@ import numpy as np
 
 from pipelines.errors import ComponentFailed, PalimpsestError
 from pipelines.graph import cypher
+from pipelines.graph.arrays import unpack_arrays
 from pipelines.graph.connect import Connection, connect
 from pipelines.graph.identity import served_id
 from pipelines.graph.model import DIMENSIONS, HELD_VECTORS, vector_label
 from pipelines.graph.packed import ScopeStats, blocks_for, bucket_of, unpack_block, unpack_postings
 from pipelines.query.fusion import moments, standardise, top
 from pipelines.query.neo4j_scope import Neo4jScope
-from pipelines.query.scope_cache import ByteCache, Postings, ScopeVectors
+from pipelines.query.scope_cache import ByteCache, Postings, ScopeVectors, Told
 from pipelines.query.scope_graph import WIDEST, telling
 from pipelines.query.types import CollectionInfo, Filters, Link, Memory, Scope, Seeds
 from pipelines.store.ids import content_id
@@ -187,6 +188,18 @@ class Neo4jBackend:
         chains = {i: [o for o in older if o != i] for i, older in found}
         held = self.memories(scope, sorted({o for chain in chains.values() for o in chain}))
         return {i: sorted((held[o] for o in chain), key=_newest_first) for i, chain in chains.items() if chain}
+
+    def reasons(self, scope: Scope, ids: Sequence[str]) -> dict[str, list[str]]:
+        """See Backend."""
+        if scope not in self._known:
+            return {}
+        told: Told = self._cache.get((scope, "reasons"), lambda: self._load_told(scope))
+        return told.among(ids)
+
+    def _load_told(self, scope: Scope) -> Told:
+        found = self._packed(cypher.ARRAYS, ids=[f"{_scope_id(scope)}:reasons"])
+        a = unpack_arrays(bytes(found[0]["data"])) if found else {"ids": [], "told": []}
+        return Told.of(zip(a["ids"], a["told"], strict=True))
 
     def close(self) -> None:
         """See Backend."""

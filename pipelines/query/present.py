@@ -1,10 +1,13 @@
 """An answer as text for people and as JSON values."""
 
 import datetime as dt
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from pipelines.query.api import Results
-from pipelines.query.types import RankedMemory
+from pipelines.query.history import Reason, Version
+from pipelines.query.types import Memory, RankedMemory
 
 _SHOWN_CHARS = 160
 _FIELDS = (
@@ -12,18 +15,86 @@ _FIELDS = (
     "uri", "page", "speaker", "heading", "session_id", "project_id", "char_start", "char_end", "document_title", "hops",
     "vector_score", "words_score", "graph_score", "tags", "why",
 )  # fmt: skip
+_OF_VERSION = ("memory_id", "text", "is_latest", "observed_at", "valid_from", "valid_until", "superseded_by", "uri")
 
 
 def results_text(results: Results, explain: bool = False) -> str:
-    """Returns the ranked memories, a line each, then the packed context with its sources."""
+    """Returns the ranked memories, a line each, with their history where asked, then the packed context."""
     if not results.memories:
         return "nothing found in this scope"
     lines = []
+    told: dict[str, int] = {}
     for place, memory in enumerate(results.memories, 1):
         lines.append(f"{place}. {memory.score:+.2f}  {_shortened(memory.text)}  ({_state(memory)})")
         if explain:
             lines.append(f"     {memory.why}")
+        versions = results.versions.get(memory.memory_id, ())
+        lines += _history(versions, told.get(memory.memory_id))
+        told |= {v.memory.memory_id: told.get(v.memory.memory_id, place) for v in versions}
     return "\n".join([*lines, "", results.context or "(nothing fits the budget)"])
+
+
+def history_text(versions: Sequence[Version]) -> str:
+    """Returns the versions of one fact, newest first: when each held, and what took its place and why."""
+    return "\n".join(line for version in versions for line in _version_lines(version))
+
+
+def reason_text(reason: Reason) -> str:
+    """Returns in words what took a memory's place and why."""
+    if reason.kind == "vanished":
+        return "its source is there no more"
+    if reason.kind == "edited":
+        return f"no longer in {reason.uri or 'its source'}, which was edited{_on(reason.at)}"
+    if reason.kind == "replaced":
+        return f"its document was replaced by {reason.uri}{_on(reason.at)}: stated, not inferred"
+    by = f"[{reason.by}]"
+    if reason.labeler == "person":
+        verb = "replaced by" if reason.kind == "updated" else "not replaced by"
+        return f"{verb} {by}: a person said so{_on(reason.decided_at)}; relation {reason.relation_id}"
+    if reason.relation_id is None:
+        return f"replaced by {by}"
+    sure = f" ({reason.confidence:.2f} sure)" if reason.confidence is not None else ""
+    return f"replaced by {by}: {_seen(reason)}, says {reason.labeler}{sure}; relation {reason.relation_id}"
+
+
+def _seen(reason: Reason) -> str:
+    """What the update was seen by."""
+    if reason.was and reason.now:
+        return f"{reason.was!r} became {reason.now!r}"
+    if reason.was:
+        return f"it names {reason.was!r} as over"
+    rule = {"model": "it reads as an update", "lm": "it reads as an update", None: "it is an update"}
+    return rule.get(reason.rule, f"it says {str(reason.rule)!r}")
+
+
+def _history(versions: Sequence[Version], place: int | None) -> list[str]:
+    if not versions:
+        return []
+    if place is not None:
+        return [f"     history: see {place}"]
+    if len(versions) == 1 and not versions[0].why and not versions[0].kept:
+        return []
+    return ["     history, newest first:", *(f"       {line}" for v in versions for line in _version_lines(v))]
+
+
+def _version_lines(version: Version) -> list[str]:
+    memory = version.memory
+    since, until = _day(memory.valid_from), _day(memory.valid_until)
+    held = f"{since or 'undated'} to {until or ('now' if memory.is_latest else 'an unknown day')}"
+    lines = [f"{held}  {_shortened(memory.text)}  [{memory.memory_id}]"]
+    if version.why:
+        lines.append(f"    {reason_text(version.why)}")
+    elif memory.is_latest and until:
+        lines.append("    its end is stated")
+    return lines + [f"    {reason_text(kept)}" for kept in version.kept]
+
+
+def _day(moment: dt.datetime | None) -> str:
+    return moment.date().isoformat() if moment else ""
+
+
+def _on(written: str | None) -> str:
+    return f" on {written[:10]}" if written else ""
 
 
 def _shortened(text: str) -> str:
@@ -40,9 +111,12 @@ def _state(memory: RankedMemory) -> str:
 
 
 def results_json(results: Results) -> dict[str, Any]:
-    """Returns `{"memories", "context", "packed_ids", "timings", "strategy", "build_id"}`; dates in ISO 8601."""
+    """Returns `{"memories", "context", "packed_ids", "timings", "strategy", "build_id"}`; dates in ISO 8601.
+
+    With history, each memory has `history`: the versions of its fact, newest first, with `why` and `kept`.
+    """
     return {
-        "memories": [{f: _plain(getattr(m, f)) for f in _FIELDS} for m in results.memories],
+        "memories": [_memory(m, results) for m in results.memories],
         "context": results.context,
         "packed_ids": list(results.packed_ids),
         "context_tokens": results.context_tokens,
@@ -50,6 +124,30 @@ def results_json(results: Results) -> dict[str, Any]:
         "strategy": results.strategy,
         "build_id": results.build_id,
     }
+
+
+def history_json(versions: Sequence[Version]) -> list[dict[str, Any]]:
+    """Returns the versions of one fact, newest first; `why` is null for what is latest."""
+    return [
+        _fields(v.memory, _OF_VERSION)
+        | {"why": _reason(v.why) if v.why else None, "kept": [_reason(k) for k in v.kept]}
+        for v in versions
+    ]
+
+
+def _memory(memory: RankedMemory, results: Results) -> dict[str, Any]:
+    versions = results.versions.get(memory.memory_id)
+    return _fields(memory, _FIELDS) | ({"history": history_json(versions)} if versions else {})
+
+
+def _fields(memory: Memory, names: Sequence[str]) -> dict[str, Any]:
+    return {name: _plain(getattr(memory, name)) for name in names}
+
+
+def _reason(reason: Reason) -> dict[str, Any]:
+    """What is known of it, and in words."""
+    told = {name: _plain(value) for name, value in asdict(reason).items() if value is not None}
+    return told | {"text": reason_text(reason)}
 
 
 def _plain(value: Any) -> Any:

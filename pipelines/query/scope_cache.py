@@ -2,7 +2,7 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -191,6 +191,30 @@ class Ids:
                 found[older] = None
                 waiting += self.replaced.get(older, ())
         return list(found)
+
+
+@dataclass(frozen=True)
+class Told:
+    """Why memories of a scope were retired or kept, by id: lines of JSON, as `memory.reasons` tells them."""
+
+    values: dict[str, list[str]]
+
+    @classmethod
+    def of(cls, rows: Iterable[tuple[str, str]]) -> "Told":
+        """Groups (memory id, line), in order."""
+        values: dict[str, list[str]] = {}
+        for memory_id, line in rows:
+            values.setdefault(memory_id, []).append(line)
+        return cls(values)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, about."""
+        return sum(250 + sum(map(len, lines)) for lines in self.values.values())
+
+    def among(self, ids: Iterable[str]) -> dict[str, list[str]]:
+        """Returns what is told of those ids that anything is told of."""
+        return {i: self.values[i] for i in ids if i in self.values}
 
 
 @dataclass(frozen=True)

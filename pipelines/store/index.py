@@ -18,6 +18,7 @@ import numpy as np
 import polars as pl
 import polars.selectors as cs
 
+from pipelines.memory.reasons import reasons
 from pipelines.memory.sequence import turn_order
 from pipelines.query.periods import day, periods
 from pipelines.query.words import terms
@@ -90,6 +91,7 @@ def write_index(
     rows = memories.select("memory_id", "row", "scope")
     out["following"] = _following(t, rows)
     out["periods"] = _periods(memories)
+    out["reasons"] = reasons(t).join(rows.select("memory_id", "row"), on="memory_id").sort("row", "told")
     clock.lap("memories")
     out["vectors"] = _vector_rows(t["embed_inputs"], rows, vectors)
     clock.lap("vectors")

@@ -9,6 +9,7 @@ from pipelines.graph import rows
 from pipelines.graph.connect import Connection
 from pipelines.query import neo4j_backend
 from pipelines.query.duckdb_backend import DuckDBBackend
+from pipelines.query.history import histories
 from pipelines.query.neo4j_backend import Neo4jBackend, open_neo4j
 from pipelines.query.rank import STRATEGIES, rank
 from pipelines.query.types import Filters, Scope
@@ -96,6 +97,10 @@ def test_both_backends_give_the_same_memories_links_and_history(made: Made, grap
     newer = [memory_id(4, " corrected"), memory_id(6)]
     assert duck.history(SCOPE, newer) == neo.history(SCOPE, newer)
     assert [m.memory_id for m in neo.history(SCOPE, newer)[newer[0]]] == [memory_id(4)]
+    told = duck.reasons(SCOPE, ids)
+    assert told == neo.reasons(SCOPE, ids) and list(told) == [memory_id(4), memory_id(10), memory_id(20)]
+    assert histories(duck, SCOPE, ids) == histories(neo, SCOPE, ids)
+    assert neo.reasons(Scope("made", "nobody"), ids) == {}
 
 
 def test_the_vector_index_proposes_and_exact_cosines_decide(
