@@ -15,6 +15,7 @@ from eval.significance import loss_probability, paired_interval
 from pipelines.build import INDEXED
 from pipelines.partition import embedding_store
 from pipelines.query.api import Reader, Results, open_index
+from pipelines.query.strategies import Weights
 from pipelines.store.builds import Build
 from pipelines.store.home import Home
 
@@ -38,12 +39,14 @@ class Stage:
     over: str = ""
 
 
-# Each adds one thing to the one before it, or to the one that `over` names.
+# Each adds one thing to the one before it, or to the one that `over` names; `words` and `rrf` are for comparison.
 STAGES: tuple[Stage, ...] = (
     Stage("vector", "flat", {"hops": 0, "history": True}),
     Stage("+words", "hybrid", {"hops": 0, "history": True}, dated=False),
     Stage("+date", "hybrid", {"hops": 0, "history": True}),
-    Stage("+graph", "hybrid", {"hops": 1, "history": True}),
+    Stage("words", "words", {"hops": 0, "history": True}, over="vector"),
+    Stage("rrf", "rrf", {"hops": 0, "history": True, "strategy": Weights(graph=0.0, fusion="ranks")}, over="+date"),
+    Stage("+graph", "hybrid", {"hops": 1, "history": True}, over="+date"),
     Stage("+latest filter", "hybrid", {"hops": 1, "history": False}),
     Stage("hierarchical", "hierarchical", {"hops": 1, "history": False}),
     *(Stage(name, name, {"hops": 1, "history": False}, over="+latest filter") for name in _CHOSEN),
@@ -67,7 +70,8 @@ class Staged:
 
 def _kept(asked: Mapping[str, Any], filters: Mapping[str, Any]) -> dict[str, Any]:
     """What was current on a day is asked without history: that would offer what held at any time."""
-    return {"history": False} if filters.get("as_of") else {k: v for k, v in asked.items() if k in filters}
+    kept = {k: v for k, v in asked.items() if k in filters}
+    return kept | {"history": False} if filters.get("as_of") else kept
 
 
 def run_ablation(
@@ -174,8 +178,8 @@ def _undated(home: Home, build: Build, path: Path) -> Path:
 def ablation_text(suite: str, queries: int, rows: Sequence[Mapping[str, Any]]) -> str:
     """Returns the rows as a table for people."""
     lines = [
-        f"{suite}: {queries} queries; lift is of {MEASURE} over the stage before, from "
-        "hierarchical on over +latest filter; ms without embedding",
+        f"{suite}: {queries} queries; lift is of {MEASURE} over the stage before; of words over vector, of rrf and "
+        "+graph over +date, the plain sum of z-scores; from hierarchical on over +latest filter; ms without embedding",
         f"{'stage':16}{'R@5':>8}{'nDCG@10':>9}{'packed':>8}{'lift':>9}{'95 % interval':>20}{'p50 ms':>8}{'cost ms':>9}"
         f"{'noise':>7}",
     ]

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from eval.ablation import Staged
 from eval.golden_suite import golden_home, run_golden_suite
 from eval.significance import paired_interval
 from pipelines.query.api import open_home
@@ -30,13 +31,12 @@ MEASURES = ("R@5", "nDCG@10")
 GRID: dict[str, tuple[Any, ...]] = {
     "words": (0.8, 1.0, 1.2, 1.5),
     "time": (0.0, 0.5, 1.0, 1.5),
-    "links": (0.0, 0.5, 1.0),
+    "graph": (0.0, 0.5, 1.0),
     "entities": (0, 20),
     "shares": ((), (0.15, 0.075), (0.3, 0.15), (0.4, 0.2)),
     "nearby": ((), (0.5, 0.25, 0.13), (0.6, 0.36), (0.6, 0.36, 0.22), (0.7, 0.49, 0.34), (0.7, 0.49, 0.34, 0.24)),
 }
 _OF_TURNS = ("shares", "nearby")
-_TRIED = "fit"
 
 Score = Callable[[Weights], Mapping[str, float]]
 """Returns a value for each question, under some weights."""
@@ -109,14 +109,12 @@ def golden_score(path: Path, cache: Path, backend: str = "duckdb") -> tuple[Weig
 
     def score(weights: Weights) -> Mapping[str, float]:
         if weights not in known:
-            STRATEGIES[_TRIED] = weights
             out = cache / f"fit-{path.stem}.jsonl"
             try:
-                run_golden_suite(reader, home, path, _TRIED, 0, out)
+                run_golden_suite(Staged(reader, {"strategy": weights}), home, path, "weights", 0, out)
                 rows = map(json.loads, out.read_text(encoding="utf-8").splitlines())
                 known[weights] = {r["query_id"]: float(np.mean([r["metrics"][m] for m in MEASURES])) for r in rows}
             finally:
-                del STRATEGIES[_TRIED]
                 out.unlink(missing_ok=True)
         return known[weights]
 

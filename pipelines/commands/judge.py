@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from pipelines.commands.shared import FOLDER, Output, common
+from pipelines.commands.shared import FOLDER, STRATEGY, Output, common
 from pipelines.errors import PalimpsestError, Refused
 from pipelines.store.home import Home
 
@@ -120,9 +120,7 @@ def verify(home_path: Path, as_json: bool, backend: str) -> None:
 @common
 @click.argument("folder", type=FOLDER)
 @click.option("--extra", type=FOLDER, help="JSONL of more corpus rows.")
-@click.option(
-    "--strategy", type=click.Choice(["auto", "flat", "hybrid", "turns", "graph"]), default="auto", show_default=True
-)
+@click.option("--strategy", type=STRATEGY, default="auto", show_default=True)
 @click.option("--budget", type=click.IntRange(50), default=1200, show_default=True, help="Tokens of packed context.")
 @click.option("--per-query", type=FOLDER, help="Write one JSON line for each query here.")
 @click.option("--ablation", is_flag=True, help="Measure the query path stage by stage.")
@@ -175,9 +173,7 @@ def suite(
 @click.command()
 @common
 @click.option("--memories", type=click.IntRange(100), default=100_000, show_default=True)
-@click.option(
-    "--strategy", type=click.Choice(["auto", "flat", "hybrid", "turns", "graph"]), default="auto", show_default=True
-)
+@click.option("--strategy", type=STRATEGY, default="auto", show_default=True)
 @click.option("--kind", type=click.Choice(["turns", "titled"]), default="turns", show_default=True)
 @click.option("--users", type=click.IntRange(1), default=50, show_default=True, help="Scopes, of Zipf size.")
 @click.option("--clients", type=click.IntRange(1), default=1, show_default=True, help="Clients at once.")

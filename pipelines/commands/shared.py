@@ -11,7 +11,7 @@ import click
 from pipelines.store.home import DEFAULT_HOME
 
 FOLDER = click.Path(path_type=Path)
-STRATEGY = click.Choice(["auto", "flat", "hybrid", "hierarchical", "dated", "turns", "statements", "graph"])
+STRATEGY = click.Choice(["auto", "flat", "hybrid", "words", "hierarchical", "dated", "turns", "statements", "graph"])
 
 
 class Output:

@@ -7,8 +7,9 @@ import datetime as dt
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from pipelines.errors import PalimpsestError
 from pipelines.query.backend import Backend
@@ -16,6 +17,7 @@ from pipelines.query.embed import count_tokens, query_embedder
 from pipelines.query.history import Version, histories
 from pipelines.query.pack import Packed, pack
 from pipelines.query.rank import SEEDS, STRATEGIES, Candidate, rank
+from pipelines.query.strategies import Weights
 from pipelines.query.types import Filters, Link, Memory, RankedMemory, Scope
 from pipelines.query.words import query_terms
 
@@ -123,7 +125,7 @@ class Reader:
         *,
         k: int = 5,
         hops: int = 1,
-        strategy: str = "auto",
+        strategy: str | Weights = "auto",
         as_of: When | None = None,
         history: bool = False,
         type: str | None = None,
@@ -143,7 +145,8 @@ class Reader:
             scope: one scope, or several: each is ranked by its own statistics and the z-scores are merged.
             k: how many memories, 1 to 1000.
             hops: links to follow from the best, 0 to 2; `flat` follows none.
-            strategy: flat, hybrid, or auto: what the build chose for the collection.
+            strategy: a name of `STRATEGIES`, or auto: what the build chose for the collection, with the weights that
+                the collection's settings give; or weights, which are taken as they are.
             as_of: answer from what was current then; a date alone means the end of that day.
             history: superseded versions are candidates too.
             type: memory type to stay in.
@@ -169,7 +172,7 @@ class Reader:
         )  # fmt: skip
         backend = self._backend
         scopes = _scopes(scope)
-        weights = {s: STRATEGIES[_strategy(strategy, s, backend)] for s in scopes}
+        chosen = {s: _strategy(strategy, s, backend) for s in scopes}
         clock = _Clock(started)
         vector = query_embedder().embed(text)
         terms = query_terms(text)
@@ -177,7 +180,7 @@ class Reader:
         found = [
             (s, c)
             for s in scopes
-            for c in rank(backend, s, filters, vector, terms, weights[s], hops, max(SEEDS, k), clock.lap, text)
+            for c in rank(backend, s, filters, vector, terms, chosen[s][1], hops, max(SEEDS, k), clock.lap, text)
         ]
         best = sorted(found, key=lambda item: (-item[1].score, item[1].memory_id, item[0]))[:k]
         clock.lap("rank_ms")
@@ -192,7 +195,7 @@ class Reader:
         clock.lap("read_ms")
         packed = pack(memories, replaced if history else _last(replaced), budget_tokens, count_tokens)
         clock.lap("pack_ms")
-        return _results(memories, packed, clock, _strategy(strategy, scopes[0], backend), backend.build_id, told)
+        return _results(memories, packed, clock, chosen[scopes[0]][0], backend.build_id, told)
 
     def history_of(self, scope: Scope | tuple[str, str], memory_id: str) -> tuple[Version, ...]:
         """Returns all versions of the fact that a memory is one of, newest first; empty where the scope has it not.
@@ -324,14 +327,18 @@ def _scopes(scope: Scope | tuple[str, str] | Sequence[Scope]) -> list[Scope]:
     return scopes
 
 
-def _strategy(asked: str, scope: Scope, backend: Backend) -> str:
-    name = asked
+def _strategy(asked: str | Weights, scope: Scope, backend: Backend) -> tuple[str, Weights]:
+    """Returns the name and the weights of what was asked for."""
+    if isinstance(asked, Weights):
+        return "weights", asked
+    name: str = asked
+    told: Mapping[str, Any] = {}
     if asked == "auto":
         info = backend.collections().get(scope.collection)
-        name = info.strategy if info else "hybrid"
+        name, told = (info.strategy, info.weights) if info else ("hybrid", told)
     if name not in STRATEGIES:
         raise PalimpsestError(f"--strategy {name}: not one of auto, {', '.join(STRATEGIES)}")
-    return name
+    return name, replace(STRATEGIES[name], **told)
 
 
 def _last(replaced: dict[str, list[Memory]]) -> dict[str, list[Memory]]:

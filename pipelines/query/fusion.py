@@ -1,8 +1,14 @@
-"""Fusion of scores of different kinds: each standardised over all candidates of its scope, for one query."""
+"""Fusion of scores of different kinds: each standardised over all candidates of its scope, for one query.
+
+Sums of z-scores won over reciprocal ranks on every collection that was measured: ranks forget by how much the best is
+better. Both are here, so that the ablation can go on saying so.
+"""
 
 import numpy as np
 
 from pipelines.query.types import Moments
+
+RRF = 60
 
 
 def moments(scores: np.ndarray) -> Moments:
@@ -14,6 +20,16 @@ def moments(scores: np.ndarray) -> Moments:
 def standardise(scores: np.ndarray, of: Moments) -> np.ndarray:
     """Returns z-scores; all 0 where every candidate scores the same."""
     return (scores - of.mean) / of.std if of.std > 0 else np.zeros_like(scores)
+
+
+def reciprocal_ranks(scores: np.ndarray, floor: float = -np.inf) -> np.ndarray:
+    """Returns 1 / (60 + rank) of each score, the best first, ties to the lower index; 0 for `floor` and less.
+
+    Reciprocal rank fusion (Cormack, Clarke and Buettcher, 2009) sums these.
+    """
+    rank = np.empty(len(scores))
+    rank[np.argsort(-scores, kind="stable")] = np.arange(1, len(scores) + 1)
+    return np.where(scores > floor, 1 / (RRF + rank), 0.0)
 
 
 def top(scores: np.ndarray, n: int) -> np.ndarray:

@@ -20,6 +20,7 @@ from pipelines.query.view import Question, ScopeView, Scored, score_alone
 SEEDS = 100  # candidates; moments are exact, so more of them change nothing
 DECAY = 0.7
 __all__ = ["DECAY", "SEEDS", "STRATEGIES", "Candidate", "Weights", "rank"]
+_LEAST = 1e-6  # of the weight of vectors, which the store divides by
 _FROM = 10  # memories that each hop starts from, the best first
 
 
@@ -101,22 +102,28 @@ def rank(
     """
     used = tuple(terms) if weights.words > 0 else ()
     question = Question(vector, used, text, asked_period(text, filters.now) if weights.time > 0 else None)
-    whole = bool(weights.whole) and (weights.whole != "alone" or question.period is not None)
-    view = backend.view(scope) if whole else None
+    view = backend.view(scope) if _needs_all(weights, question) else None
     pool: _Pool
     if view is not None:
-        pool = _Whole(_SCORERS[weights.whole](view, filters, question, weights), n)
+        pool = _Whole(_SCORERS[weights.whole or "alone"](view, filters, question, weights), weights.graph, n)
     else:
         pool = _Seeded(backend, scope, filters, vector, used, weights, n)
     lap("seeds_ms")
     found = pool.best()
     start = sorted(found.values(), key=_order)[:_FROM]
     lap("rank_ms")
-    for _ in range(hops if found and weights.links > 0 else 0):
+    for _ in range(hops if found and weights.graph > 0 else 0):
         links = backend.neighbours(scope, filters, [c.memory_id for c in start], weights.entities)
         start = _expand(links, pool, weights, found, start)
     lap("expand_ms")
     return sorted(found.values(), key=_order)
+
+
+def _needs_all(weights: Weights, question: Question) -> bool:
+    """Tells whether every memory must be scored: the store alone finds the best by vectors, or by both and words."""
+    if weights.whole not in ("", "alone") or weights.vector <= 0 or weights.fusion != "z":
+        return True
+    return weights.whole == "alone" and question.period is not None
 
 
 def _order(candidate: Candidate) -> tuple[float, str]:
@@ -132,7 +139,7 @@ class _Seeded:
     ):  # fmt: skip
         self._asked = (backend, scope, vector, terms)
         self._weights = weights
-        self._seeds = backend.seeds(scope, filters, vector, terms, weights.words / weights.vector, n)
+        self._seeds = backend.seeds(scope, filters, vector, terms, weights.words / max(weights.vector, _LEAST), n)
 
     def best(self) -> dict[str, Candidate]:
         return self._fused(self._seeds.ids, np.stack([self._seeds.vector, self._seeds.words], axis=1))
@@ -149,10 +156,11 @@ class _Seeded:
 
 
 class _Whole:
-    """Every memory of the scope is scored already."""
+    """Every memory of the scope is scored already; `graph` is how much of it counts that is not a memory's own."""
 
-    def __init__(self, scored: Scored, n: int):
-        self._scored, self._n = scored, n
+    def __init__(self, scored: Scored, graph: float, n: int):
+        total = scored.total if graph == 1.0 else scored.own + graph * (scored.total - scored.own)
+        self._scored, self._n = replace(scored, total=total), n
 
     def best(self) -> dict[str, Candidate]:
         s = self._scored
@@ -179,7 +187,7 @@ def _expand(
     origin = {c.memory_id: c for c in start}
     best: dict[str, tuple[float, Link]] = {}
     for link in links:
-        score = weights.links * DECAY * link.weight * origin[link.source].score
+        score = weights.graph * DECAY * link.weight * origin[link.source].score
         if score > found[link.target].score and score > best.get(link.target, (0.0, link))[0]:
             best[link.target] = (score, link)
     lifted = [

@@ -38,34 +38,43 @@ class Spreading:
 
 @dataclass(frozen=True)
 class Weights:
-    """The composite: `vector` * z(cosine) + `words` * z(BM25), lifted over links.
+    """The composite: `vector` * z(cosine) + `words` * z(BM25) + ..., lifted over links.
 
-    A link lifts what it reaches to `links` * DECAY * link weight of the score that it comes from, where that is more.
-    `time` weighs z(overlap with the period that the question asks about), where it states one. `entities` is how many
-    links over shared entities are followed from each memory. `whole` names what scores every memory of the scope first:
-    `order`, `passages`, `topics`, or `alone`, which does so only for questions that state a period. In conversations
-    `shares` are of the vector score of what was said one, two, ... turns away, and `nearby` of a word's score there,
-    which counts once. `spreading` is the walk's where `passages` are scored.
+    Attributes:
+        vector: weight of z(cosine).
+        words: weight of z(BM25).
+        graph: how much counts of what comes over links, neighbours, topics and names. A link lifts what it reaches to
+            `graph` * DECAY * link weight of the score that it comes from, where that is more.
+        time: weight of z(overlap with the period that the question asks about), where it states one.
+        entities: how many links over shared entities are followed from each memory.
+        whole: what scores every memory of the scope first: `order`, `passages`, `topics`, or `alone`, by itself, which
+            is needed only where more than vectors and words counts.
+        shares: in conversations, of the vector score of what was said one, two, ... turns away.
+        nearby: of a word's score there; a word counts once.
+        spreading: the walk's where `passages` are scored.
+        fusion: `z` adds z-scores; `ranks` adds 1 / (60 + rank) instead, for comparison.
     """
 
     vector: float = 1.0
-    words: float = 1.2
-    links: float = 1.0
+    words: float = 1.0
+    graph: float = 1.0
     time: float = 0.0
     entities: int = 20
     whole: str = ""
     shares: tuple[float, ...] = ()
     nearby: tuple[float, ...] = ()
     spreading: Spreading = field(default_factory=Spreading)
+    fusion: str = "z"
 
 
 STRATEGIES: dict[str, Weights] = {
-    "flat": Weights(words=0.0, links=0.0),
+    "flat": Weights(words=0.0, graph=0.0),
     "hybrid": Weights(),
+    "words": Weights(vector=0.0, graph=0.0),
     "hierarchical": Weights(whole="topics"),
     "dated": Weights(whole="alone", time=1.0),
     "turns": Weights(words=0.8, whole="order", time=1.0, entities=0, shares=(0.3, 0.15), nearby=(0.6, 0.36, 0.22)),
-    "statements": Weights(whole="passages", time=1.0, spreading=Spreading(own=1.0, titles=0.0)),
-    "graph": Weights(whole="passages", time=1.0, entities=0),
+    "statements": Weights(words=1.2, whole="passages", time=1.0, spreading=Spreading(own=1.0, titles=0.0)),
+    "graph": Weights(words=1.2, whole="passages", time=1.0, entities=0),
 }
 """`auto` is one of the last four, by what the collection is: `pipelines.memory.shape`."""

@@ -1,6 +1,7 @@
 """What the query path takes and gives: scopes, filters, memories, seeds and links."""
 
 import datetime as dt
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -141,9 +142,10 @@ class Link(NamedTuple):
 
 @dataclass(frozen=True)
 class CollectionInfo:
-    """What a build says of a collection."""
+    """What a build says of a collection; `weights` are those of the composite that its settings give."""
 
     name: str
     default: bool = False
     user_id: str | None = None
     strategy: str = "hybrid"
+    weights: Mapping[str, float] = field(default_factory=dict)

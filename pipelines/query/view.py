@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pipelines.query.fusion import moments, standardise
+from pipelines.query.fusion import moments, reciprocal_ranks, standardise
 from pipelines.query.passages import PassageGraph, Sentences
 from pipelines.query.periods import Period, Periods
 from pipelines.query.scope_cache import Postings, Topics
@@ -143,10 +143,20 @@ def basis(view: ScopeView, filters: Filters, question: Question, weights: Weight
     rows, size = np.flatnonzero(view.allowed(filters)), len(view.ids)
     postings = view.postings(question.terms)
     cosines, sums = view.cosines(question.vector), word_sums(postings, size)
-    own = weights.vector * among(cosines, rows) + weights.words * among(sums, rows)
+    own = _fused(cosines, sums, rows, weights)
     if question.period is not None and weights.time > 0:
         own += weights.time * among(view.periods().overlapping(question.period, size), rows)
     return Basis(rows, cosines, sums, own, postings)
+
+
+def _fused(cosines: np.ndarray, sums: np.ndarray, rows: np.ndarray, weights: Weights) -> np.ndarray:
+    """Returns vectors and words as one score of every memory; a memory without any word of the question has no rank."""
+    if weights.fusion == "z":
+        return weights.vector * among(cosines, rows) + weights.words * among(sums, rows)
+    out = np.zeros(len(cosines))
+    ranks = weights.vector * reciprocal_ranks(cosines[rows]) + weights.words * reciprocal_ranks(sums[rows], floor=0.0)
+    out[rows] = ranks
+    return among(out, rows)
 
 
 def score_alone(view: ScopeView, filters: Filters, question: Question, weights: Weights) -> Scored:

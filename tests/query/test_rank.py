@@ -1,11 +1,18 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from pipelines.query.fusion import moments, standardise, top
+from pipelines.query.duckdb_backend import DuckDBBackend
+from pipelines.query.embed import query_embedder
+from pipelines.query.fusion import moments, reciprocal_ranks, standardise, top
 from pipelines.query.rank import DECAY, STRATEGIES, Weights, rank
 from pipelines.query.scope_graph import telling
 from pipelines.query.types import Filters, Link, Scope, Seeds
+from pipelines.query.words import query_terms
+from tests.query.made import memory, tables, write
 
+TALK = ("Owls hunt at night.", "They eat mice.", "What about bees?", "Bees make honey.")
 SCOPE = Scope("notes", "ana")
 
 
@@ -42,6 +49,47 @@ def test_scores_are_sums_of_z_scores_over_every_candidate():
 def test_flat_ignores_words():
     found = ranked(FakeBackend({"a": (0.9, 0.0), "b": (0.5, 4.0), "c": (0.1, 0.0)}), words=0.0)
     assert [c.memory_id for c in found] == ["a", "b", "c"]
+
+
+def test_words_alone_and_sums_of_reciprocal_ranks_score_every_memory(tmp_path):
+    made = tables(
+        [memory("m1", "owls owls"), memory("m2", "owls and bees"), memory("m3", "bees hum"), memory("m4", "x")]
+    )
+    write(made, tmp_path / "index.duckdb")
+    backend = DuckDBBackend(tmp_path / "index.duckdb")
+
+    def found(weights):
+        return rank(backend, SCOPE, Filters(), query_embedder().embed("owls"), query_terms("owls"), weights, 1)
+
+    words = {c.memory_id: (c.words, c.score) for c in found(STRATEGIES["words"])}
+    assert [c.memory_id for c in found(STRATEGIES["words"])] == ["m1", "m2", "m3", "m4"]
+    assert words["m3"] == words["m4"] and words["m1"][1] == pytest.approx(
+        (words["m1"][0] - np.mean([w for w, _ in words.values()])) / np.std([w for w, _ in words.values()])
+    )
+    # m1 is first by both, m2 second by both; no word of the question is in the others
+    rrf = {c.memory_id: c.score for c in found(Weights(words=1.0, fusion="ranks", graph=0.0))}
+    raw = np.array([2 / 61, 2 / 62, 1 / 63, 1 / 64])
+    assert sorted(rrf.values(), reverse=True) == pytest.approx(((raw - raw.mean()) / raw.std()).tolist())
+
+
+def test_a_rank_is_one_over_sixty_and_its_place_and_nothing_for_what_has_no_score():
+    assert reciprocal_ranks(np.array([0.5, 2.0, 0.0, 2.0]), floor=0.0).tolist() == [1 / 63, 1 / 61, 0.0, 1 / 62]
+
+
+def test_the_weight_of_the_graph_is_how_much_of_what_it_adds_counts(tmp_path):
+    made = tables([memory(f"m{i}", t, unit="turn", session_id="s", ordinal=i) for i, t in enumerate(TALK)])
+    write(made, tmp_path / "index.duckdb")
+    backend = DuckDBBackend(tmp_path / "index.duckdb")
+
+    def scores(graph):
+        weights = replace(STRATEGIES["turns"], graph=graph)
+        found = rank(backend, SCOPE, Filters(), query_embedder().embed("owls"), query_terms("owls"), weights, 0)
+        return {c.memory_id: (c.own, c.score) for c in found}
+
+    none, half, full = scores(0.0), scores(0.5), scores(1.0)
+    assert all(own == score for own, score in none.values())
+    assert any(abs(own - score) > 0.1 for own, score in full.values())
+    assert all(half[i][1] == pytest.approx((none[i][1] + full[i][1]) / 2) for i in none)
 
 
 def test_flat_follows_no_link():
