@@ -79,6 +79,9 @@ def _sentences(
     )
     vectors = np.zeros((sentences.height, 384), "<f2")
     hashed = sentences.filter(pl.col("text_hash").is_not_null())
+    # Beside a collection whose sentences have vectors there may be one whose sentences have none.
+    without = sentences.filter(pl.col("text_hash").is_null())["row"].to_numpy()
+    embedded = ~np.isin(np.arange(rows.height), without) if hashed.height else np.zeros(rows.height, bool)
     if hashed.height:
         vectors[hashed["number"].to_numpy()] = lookup(hashed["text_hash"].to_list())
     at = np.searchsorted(sentences["row"].to_numpy(), np.arange(rows.height + 1)).tolist()
@@ -88,7 +91,7 @@ def _sentences(
     made = [
         (
             row, spans[a:b].ravel().tolist(), counts[a:b].tolist(), entity[names_at[a] : names_at[b]].tolist(),
-            vectors[a:b].tobytes() if hashed.height else None,
+            vectors[a:b].tobytes() if embedded[row] else None,
         )
         for row, (a, b) in enumerate(pairwise(at))
     ]  # fmt: skip

@@ -1,3 +1,4 @@
+import duckdb
 import numpy as np
 import polars as pl
 import pytest
@@ -7,6 +8,7 @@ from pipelines.memory.shape import strategy_for
 from pipelines.query import Scope, open_index, spreading
 from pipelines.query.embed import query_embedder
 from pipelines.store.index import write_index
+from tests.query.made import memory, tables
 from tests.query.titled import made
 
 ANA = Scope("notes", "ana")
@@ -71,6 +73,15 @@ def test_the_index_does_not_depend_on_the_order_of_rows(tmp_path):
     shuffled = {n: t.sample(fraction=1, shuffle=True, seed=3) for n, t in made().items()}
     with open_index(index(tmp_path / "b.duckdb", shuffled)) as reader:
         assert [(m.memory_id, m.score) for m in reader.search(QUESTION, ANA, k=8).memories] == first
+
+
+def test_sentences_without_vectors_have_none_beside_a_collection_whose_sentences_have_some(tmp_path):
+    out, facts = made(), tables([memory("f1", "A mill stands in Varn.", collection="facts", unit="statement")])
+    facts["context_inputs"] = context_inputs(facts["memories"], "statements", True)
+    path = index(tmp_path / "i.duckdb", {n: pl.concat([t, facts[n]]) if n in facts else t for n, t in out.items()})
+    with duckdb.connect(str(path), read_only=True) as db:
+        held = db.execute("SELECT memory_id, vectors FROM sentences JOIN memories USING (row) ORDER BY ALL").fetchall()
+    assert {i: len(v) if v else v for i, v in held} == {"f1": None} | {f"m{i}": 2 * 384 * 2 for i in range(8)}
 
 
 def test_passages_that_name_each_others_titles_are_searched_as_a_graph():
