@@ -23,11 +23,11 @@ from pipelines.corpus.types import CONVERSATION, ExtractedDocument
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 CORPORA, GOLDEN = DATA / "corpora", DATA / "golden"
-COLLECTIONS = ("atlas", "diary")
-USERS = {"atlas": {"team"}, "diary": {"mira", "tobias", "ines"}}
+COLLECTIONS = ("atlas", "diary", "lexicon")
+USERS = {"atlas": {"team"}, "diary": {"mira", "tobias", "ines"}, "lexicon": {"readers"}}
 MONTHS = {f"2026-{month:02}" for month in range(1, 7)}
 TYPES = {"single", "multi_hop", "temporal", "updated", "user_specific", "by_id", "unanswerable"}
-MIN_SOURCES, MAX_SOURCES, MIN_QUESTIONS, MIN_PAIRS = 70, 130, 300, 600
+MIN_SOURCES, MAX_SOURCES, MIN_QUESTIONS, MIN_PAIRS = 200, 290, 500, 600
 MIN_KINDS = {
     **dict.fromkeys((".md", ".txt", ".pdf", ".docx", ".pptx", ".xlsx", ".html", ".csv", ".eml", ".vtt"), 2),
     **{".jsonl": 2, ".json": 1, ".epub": 1},
@@ -100,9 +100,9 @@ def holding(collection: str, user: str, span: dict[str, str]) -> list[datetime |
     return [when for text, when in said(document) if fold(span["quote"]) in text]
 
 
-def test_the_two_collections_are_well_formed_and_one_is_the_default():
+def test_the_three_collections_are_well_formed_and_one_is_the_default():
     assert tuple(find_collections([CORPORA])) == COLLECTIONS
-    assert [load_collection(CORPORA / c).default for c in COLLECTIONS] == [True, False]
+    assert [load_collection(CORPORA / c).default for c in COLLECTIONS] == [True, False, False]
 
 
 def test_every_source_is_read_in_full_as_the_kind_that_its_suffix_names():
@@ -214,6 +214,17 @@ def test_no_question_repeats_and_there_are_enough_of_every_type():
     assert len(asked) >= MIN_QUESTIONS
     kinds = Counter(q["type"] for q in asked)
     assert all(kinds[t] >= 15 for t in TYPES), kinds
+
+
+def test_the_pages_of_the_lexicon_have_titles_of_their_own_and_its_questions_need_one_to_four_of_them():
+    pages = documents("lexicon")
+    assert len({d.title for d in pages.values()}) == len(pages) >= 130
+    assert all(70 <= len(d.text.split()) <= 160 for d in pages.values())
+    needed = {"single": 1, "bridge": 2, "compare": 2, "three": 3, "four": 4, "none": 0}
+    for q in questions("lexicon"):
+        assert len({s["uri"] for s in q["evidence"]}) == len(q["evidence"]) == needed[q["id"].split("-")[1]], q
+    kinds = Counter(q["id"].split("-")[1] for q in questions("lexicon"))
+    assert kinds == {"single": 40, "bridge": 45, "compare": 20, "three": 25, "four": 10, "none": 10}
 
 
 def test_the_same_question_has_other_answers_for_other_users():
