@@ -357,7 +357,8 @@ def _ranked(memory: Memory, candidate: Candidate, explain: bool) -> RankedMemory
 _IN_WORDS = {
     "near": "said near {source} (+{weight:.2f})",
     "asked": "titled {via!r}, which the question names",
-    "title": "titled {via!r}, which {source} names ({weight:.2f})",
+    "title": "titled {via!r}, which {source} names: the question is about both (+{weight:.2f})",
+    "pair": "names {via!r} as {source} does: the question is about both (+{weight:.2f})",
     "topic": "belongs to topic {via!r} (+{weight:.2f})",
     "names": "names {via!r} as {source} does ({weight:.2g})",
     "entity": "shares {via!r} ({weight:.2f}) with {source}",

@@ -2,14 +2,16 @@
 
 A question whose answer lies in two passages finds one of them; the other is named there. A walk over passages and names
 (personalised PageRank) starts from the passages that fit best, from those whose title the question names, and from the
-names in the sentences that fit best, and keeps returning there.
+names in the sentences that fit best, and keeps returning there. Beside, two passages that answer more together than
+either does alone lift each other.
 """
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from pipelines.query.fusion import top
+from pipelines.query.fusion import moments, top
+from pipelines.query.pairs import NOWHERE, best_pairs
 from pipelines.query.passages import PassageGraph, Sentences, softmax, spread
 from pipelines.query.strategies import Spreading, Weights
 from pipelines.query.types import Filters, Link
@@ -17,6 +19,7 @@ from pipelines.query.view import Question, ScopeView, Scored, basis, rescaled
 from pipelines.query.words import terms as terms_of
 
 FLOOR = 1e-5  # of what the walk leaves anywhere: ln of it is what is nowhere near
+TOLD = 0.1  # a lift of less is no reason why a memory is there
 
 
 def score_passages(
@@ -55,20 +58,24 @@ def score_passages(
     weight = dict(zip(seeds.tolist(), share.tolist(), strict=True))
     entities += use.sentences * _named_in_sentences(graph, found, weight, question.vector, rarity, use)
     at_rows, at_entities = graph.walk(start, entities, allowed, use.steps, use.follow)
-    leading = seeds[np.lexsort((seeds, -own[seeds]))][: use.linking]
-    linked, sources = _title_links(graph, leading if use.titles > 0 else leading[:0], own, allowed)
-    total = np.log(at_rows + FLOOR) + use.own * own + use.titles * linked
+    leading = seeds[np.lexsort((seeds, -own[seeds]))][: use.leading if use.pairs > 0 else 0]
+    deviation = moments(b.words[rows]).std
+    word = weights.words / deviation if deviation > 0 else 0.0
+    together = best_pairs(graph, leading, own, b.postings, word, use.title, allowed)
+    total = np.log(at_rows + FLOOR) + use.own * own + use.pairs * together.share
     total = rescaled(total, own, rows)
     names = set(titled.tolist())
 
     def path(row: int) -> tuple[Link, ...]:
-        """By name in the question, by title from a passage, or over the name that brought most."""
+        """By name in the question, as one of two, or over the name that brought most."""
         target = str(view.ids[row])
         if row in names:
             return (Link("question", target, "asked", 1.0, _title_of(graph, named, row)),)
-        if row in sources:
-            source, entity = sources[row]
-            return (Link(str(view.ids[source]), target, "title", float(linked[row]), str(graph.names[entity])),)
+        lift = use.pairs * float(together.share[row])
+        if together.partners[row] != NOWHERE and lift >= TOLD:
+            other, entity = str(view.ids[together.partners[row]]), int(together.names[row])
+            kind = "title" if row in graph.titled[entity] else "pair"
+            return (Link(other, target, kind, lift, str(graph.names[entity])),)
         return _over_a_name(view, graph, row, at_rows, at_entities)
 
     return Scored(view.ids, rows, b.cosines, b.words, own, total, path)
@@ -96,20 +103,6 @@ def _named_in_sentences(
 
 def _terms(text: str) -> frozenset[str]:
     return frozenset(terms_of(text))
-
-
-def _title_links(
-    graph: PassageGraph, leading: np.ndarray, own: np.ndarray, allowed: np.ndarray
-) -> tuple[np.ndarray, dict[int, tuple[int, int]]]:
-    """Returns, for each memory titled by a name in one of the leading passages, how well that fits; and over what."""
-    out, sources = np.zeros(graph.size), {}
-    for source in leading.tolist():
-        fit = float(np.exp(own[source] - own[leading[0]]))
-        for entity in graph.entities[graph.edges_of(source)].tolist():
-            for row in graph.titled[entity].tolist():
-                if row != source and allowed[row] and fit > out[row]:
-                    out[row], sources[row] = fit, (source, entity)
-    return out, sources
 
 
 def _title_of(graph: PassageGraph, named: Sequence[int], row: int) -> str:

@@ -18,8 +18,9 @@ class Spreading:
         steps: of the walk.
         follow: how much of it goes on at each step.
         own: weight of the sum of z-scores of vectors and words.
-        titles: weight of being titled by a name in one of the `linking` best passages.
-        linking: see `titles`.
+        pairs: weight of answering together with another passage, where one of both is among the `leading` best.
+        leading: see `pairs`.
+        title: what it adds to a pair, in z-scores, that one names the other's title.
     """
 
     question: float = 0.1
@@ -32,8 +33,9 @@ class Spreading:
     steps: int = 3
     follow: float = 0.3
     own: float = 0.1
-    titles: float = 1.0
-    linking: int = 10
+    pairs: float = 2.0
+    leading: int = 10
+    title: float = 2.0
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ STRATEGIES: dict[str, Weights] = {
     "hierarchical": Weights(whole="topics"),
     "dated": Weights(whole="alone", time=1.0),
     "turns": Weights(words=0.8, whole="order", time=1.0, entities=0, shares=(0.3, 0.15), nearby=(0.6, 0.36, 0.22)),
-    "statements": Weights(words=1.2, whole="passages", time=1.0, spreading=Spreading(own=1.0, titles=0.0)),
+    "statements": Weights(words=1.2, whole="passages", time=1.0, spreading=Spreading(own=1.0, pairs=0.0)),
     "graph": Weights(words=1.2, whole="passages", time=1.0, entities=0),
 }
 """`auto` is one of the last four, by what the collection is: `pipelines.memory.shape`."""
