@@ -20,8 +20,8 @@ import numpy as np
 from eval.ablation import Staged
 from eval.golden_suite import golden_home, run_golden_suite
 from eval.significance import paired_interval
-from pipelines.query.api import open_home
-from pipelines.query.strategies import STRATEGIES, Weights
+from pipelines.query.api import chosen_weights, open_home
+from pipelines.query.strategies import Weights
 from pipelines.store.home import data_folder
 from pipelines.store.ids import content_id
 
@@ -35,17 +35,32 @@ GRID: dict[str, tuple[Any, ...]] = {
     "entities": (0, 20),
     "shares": ((), (0.15, 0.075), (0.3, 0.15), (0.4, 0.2)),
     "nearby": ((), (0.5, 0.25, 0.13), (0.6, 0.36), (0.6, 0.36, 0.22), (0.7, 0.49, 0.34), (0.7, 0.49, 0.34, 0.24)),
+    "recency": (0.0, 0.25, 0.5, 1.0),
+    "frequency": (0.0, 0.25, 0.5, 1.0),
+    "importance": (0.0, 0.5),
 }
-_OF_TURNS = ("shares", "nearby")
+_ONLY = {
+    "shares": "order",
+    "nearby": "order",
+    "spreading": "passages",
+}  # what says something only where all is scored this way
 
 Score = Callable[[Weights], Mapping[str, float]]
 """Returns a value for each question, under some weights."""
 
 
 def variations(prior: Weights) -> list[tuple[str, Any]]:
-    """Returns every (parameter, value) of the grid that differs from the prior and says something for its strategy."""
-    names = [n for n in GRID if n not in _OF_TURNS or prior.whole == "order"]
-    return [(n, value) for n in names for value in GRID[n] if value != getattr(prior, n)]
+    """Returns every (parameter, value) of the grid that differs from the prior and says something for its strategy.
+
+    `spreading.own` is a parameter of the walk.
+    """
+    names = [n for n in GRID if _ONLY.get(n.partition(".")[0], prior.whole) == prior.whole]
+    return [(n, value) for n in names for value in GRID[n] if value != _value(prior, n)]
+
+
+def _value(weights: Any, name: str) -> Any:
+    first, _, rest = name.partition(".")
+    return _value(getattr(weights, first), rest) if rest else getattr(weights, first)
 
 
 def fit(prior: Weights, score: Score, folds: int = FOLDS) -> dict[str, Any]:
@@ -77,8 +92,10 @@ def fit(prior: Weights, score: Score, folds: int = FOLDS) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _changed(prior: Weights, change: tuple[str, Any]) -> Weights:
-    return replace(prior, **dict([change]))
+def _changed(prior: Any, change: tuple[str, Any]) -> Any:
+    """Returns the weights with one of them changed, also one inside another: `spreading.own`."""
+    first, _, rest = change[0].partition(".")
+    return replace(prior, **{first: _changed(getattr(prior, first), (rest, change[1])) if rest else change[1]})
 
 
 def _climb(prior: Weights, train: Sequence[str], score: Score) -> tuple[Weights, list[tuple[str, Any]]]:
@@ -104,7 +121,7 @@ def golden_score(path: Path, cache: Path, backend: str = "duckdb") -> tuple[Weig
     """
     home, _ = golden_home(path, cache)
     reader = open_home(home.path, backend)
-    prior = STRATEGIES[reader.backend.collections()[path.stem].strategy]
+    _, prior = chosen_weights("auto", reader.backend.collections()[path.stem])
     known: dict[Weights, dict[str, float]] = {}
 
     def score(weights: Weights) -> Mapping[str, float]:

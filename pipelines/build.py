@@ -214,18 +214,21 @@ def finish_build(
 
 
 def index_settings(home: Home, build: Build) -> dict[str, Any]:
-    """Returns what the index must know of each collection: unit, default user, strategy, which is the default."""
+    """Returns what the index must know of each collection: unit, default user, strategy, weights, which is default."""
     current = published(home)
-    known = current.manifest.get("settings", {}).get("collections", {}) if current else {}
-    collections = {}
+    settings = current.manifest.get("settings", {}) if current else {}
+    known, known_weights = settings.get("collections", {}), settings.get("weights", {})
+    collections, weights = {}, {}
     for name in build.collections:
         folder = home.sources.get(name)
         if folder and (folder / "collection.yaml").is_file():
-            collections[name] = load_collection(folder).model_dump(include={"user_id", "default", "unit"})
+            config = load_collection(folder)
+            collections[name] = config.model_dump(include={"user_id", "default", "unit"})
+            weights[name] = config.weights.model_dump(exclude_none=True)
         else:
-            collections[name] = known.get(name, {})
+            collections[name], weights[name] = known.get(name, {}), known_weights.get(name, {})
     strategies = {name: strategy_for(build.table(name, "memories")) for name in collections}
-    return {"model_id": store_name(), "collections": collections, "strategies": strategies}
+    return {"model_id": store_name(), "collections": collections, "strategies": strategies, "weights": weights}
 
 
 def _configs(home: Home, build: Build) -> dict[str, Any]:

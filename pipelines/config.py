@@ -5,12 +5,44 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from pipelines.corpus.limits import Limits
 from pipelines.errors import PalimpsestError
 
 Unit = Literal["chunk", "turn", "statement"]
+
+
+_WEIGHT = Field(default=None, ge=0, le=100, allow_inf_nan=False, strict=True)
+
+
+class WeightsConfig(BaseModel):
+    """What the ranking of a collection weighs; what is not given is the strategy's own."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    vector: float | None = _WEIGHT
+    words: float | None = _WEIGHT
+    graph: float | None = _WEIGHT
+    time: float | None = _WEIGHT
+    recency: float | None = _WEIGHT
+    frequency: float | None = _WEIGHT
+    importance: float | None = _WEIGHT
+
+    @model_validator(mode="before")
+    @classmethod
+    def _are_known(cls, told: object) -> object:
+        if not isinstance(told, dict | WeightsConfig):
+            raise ValueError("must be a mapping such as {words: 0.8, recency: 0.2}")
+        if isinstance(told, dict) and (unknown := sorted(str(k) for k in told if k not in cls.model_fields)):
+            raise ValueError(f"has no weight {unknown[0]!r}; use {', '.join(cls.model_fields)}")
+        return told
+
+    @model_validator(mode="after")
+    def _say_something(self) -> "WeightsConfig":
+        if self.vector == 0 and self.words == 0:
+            raise ValueError("gives vector and words 0, which finds nothing; raise one of them")
+        return self
 
 
 class CollectionConfig(BaseModel):
@@ -30,6 +62,7 @@ class CollectionConfig(BaseModel):
     document_relations: str | None = None
     profile: Literal["full", "fast"] = "full"
     limits: Limits = Limits()
+    weights: WeightsConfig = WeightsConfig()
     ner: str | None = Field(default=None, pattern=r"^[A-Za-z][A-Za-z0-9_]{0,99}$")
 
     @field_validator("metadata_schema")

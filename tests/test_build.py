@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from pipelines.build import INDEXED, digest, make_plan, run_without_dagster
+from pipelines.query.api import open_home
+from pipelines.stages import STAGES
 from pipelines.store.builds import Build, kept, published
 from pipelines.store.home import Home
 from tests.small_corpus import TURNS, write_chats, write_notes
@@ -46,6 +48,21 @@ def test_only_the_collection_that_changed_is_made_again(tmp_path, build):
     assert second.build_id == "000002"
     assert {m["how"] for m in second.manifest["markers"]["chats"].values()} == {"linked"}
     assert second.table_path("chats", "memories").samefile(kept(home)[0].table_path("chats", "memories"))
+
+
+def test_other_weights_are_written_to_the_index_and_manifest_and_nothing_is_made_again(tmp_path, build):
+    corpus = write_chats(tmp_path / "corpus")
+    _, first = build(corpus)
+    settings = corpus / "chats/collection.yaml"
+    settings.write_text(settings.read_text() + "weights: {recency: 0.5}\n")
+    home, second = build(corpus)
+    assert second.build_id == "000002" and how(second)["linked"] == set(STAGES) - {"documents"}
+    assert second.manifest["digest"] == first.manifest["digest"]
+    assert (first.manifest["settings"]["weights"], second.manifest["settings"]["weights"]) == (
+        {"chats": {}}, {"chats": {"recency": 0.5}},
+    )  # fmt: skip
+    with open_home(home.path) as reader:
+        assert reader.backend.collections()["chats"].weights == {"recency": 0.5}
 
 
 @pytest.mark.parametrize("change", ["edit", "add", "remove", "reorder"])

@@ -1,8 +1,8 @@
 """What rankers read of a whole scope beside its vectors and words, packed into bytes from the build's DuckDB file.
 
-Parts: `order` of turns, `periods`, `reasons` why memories were retired, `topics`, `passages` (names, titles, who names
-what) and `sentences`, in blocks of memories. Memories are local rows in them, or their ids where rows would shift;
-entities of sentences are hashes of their ids, so that a block stays as it is while its memories do.
+Parts: `order` of turns, `periods`, `reasons` why memories were retired, `standing`, `topics`, `passages` (names,
+titles, who names what) and `sentences`, in blocks of memories. Memories are local rows in them, or their ids where
+rows would shift; entities of sentences are hashes of their ids, so that a block stays as it is while its memories do.
 """
 
 import json
@@ -13,7 +13,18 @@ import duckdb
 import numpy as np
 
 from pipelines.graph.packed import bucket_of
-from pipelines.query.duckdb_scope import FOLLOWING, LABELS, NAMES, PERIODS, REASONS, TITLES, TOKENS, TOPICS
+from pipelines.query.duckdb_scope import (
+    FOLLOWING,
+    LABELS,
+    NAMES,
+    PERIODS,
+    REASONS,
+    STANDING,
+    TITLES,
+    TOKENS,
+    TOPICS,
+    standing_arrays,
+)
 from pipelines.query.passages import name_key
 
 _PER_BLOCK = 128  # memories
@@ -84,6 +95,9 @@ def scope_arrays(db: duckdb.DuckDBPyConnection, scope: int, first: int, size: in
         yield "periods", pack_arrays({"row": _local(periods["row"], first), **spans})
     if reasons := db.execute(REASONS, rows).fetchall():
         yield "reasons", pack_arrays({"ids": [i for i, _ in reasons], "told": [line for _, line in reasons]})
+    observed, importance, support = standing_arrays(read(STANDING, **rows))
+    told_of = {"observed": observed.astype("<f8"), "importance": importance.astype("<f8")}
+    yield "standing", pack_arrays({**told_of, "support": support.astype("<i4")})
     labels = db.execute(LABELS, {"scope": scope}).fetchall()
     if labels:
         held = db.execute(TOPICS, rows).fetchall()

@@ -46,6 +46,7 @@ class Source:
         told = {
             "collections": json.loads(meta.get("collections", "{}")),
             "strategies": json.loads(meta.get("strategies", "{}")),
+            "weights": json.loads(meta.get("weights", "{}")),
         }
         return {"build_id": json.loads(meta["build_id"]), "collections": json.dumps(told, sort_keys=True)}
 

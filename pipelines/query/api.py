@@ -18,7 +18,7 @@ from pipelines.query.history import Version, histories
 from pipelines.query.pack import Packed, pack
 from pipelines.query.rank import SEEDS, STRATEGIES, Candidate, rank
 from pipelines.query.strategies import Weights
-from pipelines.query.types import Filters, Link, Memory, RankedMemory, Scope
+from pipelines.query.types import CollectionInfo, Filters, Link, Memory, RankedMemory, Scope
 from pipelines.query.words import query_terms
 
 MAX_CHARS = 100_000
@@ -172,7 +172,7 @@ class Reader:
         )  # fmt: skip
         backend = self._backend
         scopes = _scopes(scope)
-        chosen = {s: _strategy(strategy, s, backend) for s in scopes}
+        chosen = {s: chosen_weights(strategy, backend.collections().get(s.collection)) for s in scopes}
         clock = _Clock(started)
         vector = query_embedder().embed(text)
         terms = query_terms(text)
@@ -327,14 +327,21 @@ def _scopes(scope: Scope | tuple[str, str] | Sequence[Scope]) -> list[Scope]:
     return scopes
 
 
-def _strategy(asked: str | Weights, scope: Scope, backend: Backend) -> tuple[str, Weights]:
-    """Returns the name and the weights of what was asked for."""
+def chosen_weights(asked: str | Weights, info: CollectionInfo | None = None) -> tuple[str, Weights]:
+    """Returns the name and the weights of what a search is asked for.
+
+    Args:
+        asked: name of a strategy, `auto`, or weights.
+        info: what the build says of the collection; `auto` is its strategy, with the weights that it gives.
+
+    Raises:
+        PalimpsestError: there is no such strategy.
+    """
     if isinstance(asked, Weights):
         return "weights", asked
     name: str = asked
     told: Mapping[str, Any] = {}
     if asked == "auto":
-        info = backend.collections().get(scope.collection)
         name, told = (info.strategy, info.weights) if info else ("hybrid", told)
     if name not in STRATEGIES:
         raise PalimpsestError(f"--strategy {name}: not one of auto, {', '.join(STRATEGIES)}")

@@ -20,7 +20,7 @@ from pipelines.query.fusion import moments, standardise, top
 from pipelines.query.scope_cache import ByteCache, Rows
 from pipelines.query.types import CollectionInfo, Filters, Link, Memory, Scope, Seeds
 
-FORMAT = 2
+FORMAT = 3
 CACHE_BYTES = 512 * 2**20
 
 _META = "SELECT key, value FROM meta"
@@ -68,7 +68,7 @@ class DuckDBBackend:
 
     def collections(self) -> dict[str, CollectionInfo]:
         """See Backend."""
-        told, strategies = self.meta.get("collections", {}), self.meta.get("strategies", {})
+        told, strategies, weights = (self.meta.get(k, {}) for k in ("collections", "strategies", "weights"))
         names = sorted({s.collection for s in self._scopes} | set(told))
         return {
             n: CollectionInfo(
@@ -76,6 +76,7 @@ class DuckDBBackend:
                 default=bool(told.get(n, {}).get("default", False)),
                 user_id=told.get(n, {}).get("user_id"),
                 strategy=strategies.get(n, "hybrid"),
+                weights=weights.get(n, {}),
             )
             for n in names
         }

@@ -11,6 +11,7 @@ from pipelines.query.passages import PassageGraph, Sentences
 from pipelines.query.periods import Periods
 from pipelines.query.scope_cache import ByteCache, Flags, Ids, Postings, ScopeVectors, Told, Topics, Vocabulary
 from pipelines.query.scope_graph import ScopeGraph
+from pipelines.query.standing import Standing
 from pipelines.query.turns import TurnOrder
 from pipelines.query.types import Filters
 from pipelines.query.view import HeldParts, word_sums
@@ -39,6 +40,9 @@ FOLLOWING = "SELECT row, next_row FROM following WHERE row BETWEEN $first AND $l
 TOKENS = "SELECT token_count FROM memories WHERE row BETWEEN $first AND $last ORDER BY row"
 PERIODS = "SELECT row, begins, ends FROM periods WHERE row BETWEEN $first AND $last ORDER BY row, begins, ends"
 TOPICS = "SELECT row, topic_id, relevance FROM topic_memories WHERE row BETWEEN $first AND $last ORDER BY row, topic_id"
+STANDING = """
+    SELECT epoch(observed_at) AS observed, importance, support FROM memories
+    WHERE row BETWEEN $first AND $last ORDER BY row"""
 LABELS = "SELECT topic_id, label FROM topics WHERE scope = $scope ORDER BY topic_id"
 REASONS = "SELECT memory_id, told FROM reasons WHERE row BETWEEN $first AND $last ORDER BY memory_id, told"
 NAMES = "SELECT key, entity FROM names WHERE scope = $scope ORDER BY key"
@@ -218,6 +222,9 @@ class DuckDBScope(HeldParts):
             np.array([label for _, label in labels], dtype=object),
         )
 
+    def _load_standing(self) -> Standing:
+        return Standing(*standing_arrays(self._run(STANDING, self.at.bounds).fetchnumpy()))
+
     def _load_passages(self) -> PassageGraph:
         names = self._run(NAMES, {"scope": self.at.number}).fetchnumpy()
         titles = self._run(TITLES, self.at.bounds).fetchnumpy()
@@ -285,6 +292,14 @@ class DuckDBScope(HeldParts):
                 np.asarray(links["confidence"], np.float64),
             ),
         )
+
+
+def standing_arrays(found: dict[str, Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns the columns of `STANDING` as `Standing` takes them: unknown is NaN."""
+    observed, importance = (
+        np.ma.filled(np.ma.asarray(found[n], np.float64), np.nan) for n in ("observed", "importance")
+    )
+    return observed, importance, np.asarray(found["support"], np.int64)
 
 
 def _view(array: Any, dtype: type[np.generic]) -> np.ndarray:

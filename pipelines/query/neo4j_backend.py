@@ -73,11 +73,11 @@ class Neo4jBackend:
 
     def collections(self) -> dict[str, CollectionInfo]:
         """See Backend."""
-        told, strategies = self._told["collections"], self._told["strategies"]
+        told, strategies, weights = self._told["collections"], self._told["strategies"], self._told.get("weights", {})
         return {
             n: CollectionInfo(
                 name=n, default=bool(told.get(n, {}).get("default", False)), user_id=told.get(n, {}).get("user_id"),
-                strategy=strategies.get(n, "hybrid"),
+                strategy=strategies.get(n, "hybrid"), weights=weights.get(n, {}),
             )
             for n in sorted({s.collection for s in self._scopes} | set(told))
         }  # fmt: skip

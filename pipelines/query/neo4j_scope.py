@@ -10,6 +10,7 @@ from pipelines.graph.packed import ScopeStats, bucket_of
 from pipelines.query.passages import PassageGraph, Sentences
 from pipelines.query.periods import Periods
 from pipelines.query.scope_cache import Postings, Topics
+from pipelines.query.standing import Standing
 from pipelines.query.turns import TurnOrder
 from pipelines.query.types import Filters
 from pipelines.query.view import HeldParts
@@ -104,6 +105,12 @@ class Neo4jScope(HeldParts):
             rows, topics = a["row"].astype(np.int64), a["topic"].astype(np.int64)
             return Topics(rows, topics, a["relevance"], np.array(a["labels"], dtype=object))
         return Topics(nothing, nothing, np.zeros(0), np.array([], dtype=object))
+
+    def _load_standing(self) -> Standing:
+        if a := self._arrays("standing"):
+            return Standing(a["observed"], a["importance"], a["support"].astype(np.int64))
+        size = len(self.ids)
+        return Standing(np.full(size, np.nan), np.full(size, np.nan), np.zeros(size, np.int64))
 
     def _named(self) -> tuple[PassageGraph | None, dict[int, int]]:
         held: _Named = self._held("passages", self._load_passages)

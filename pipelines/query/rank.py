@@ -13,6 +13,7 @@ from pipelines.query.fusion import standardise, top
 from pipelines.query.hierarchy import score_topics
 from pipelines.query.periods import asked_period
 from pipelines.query.spreading import score_passages
+from pipelines.query.standing import stands
 from pipelines.query.strategies import STRATEGIES, Weights
 from pipelines.query.types import Filters, Link, Scope
 from pipelines.query.view import Question, ScopeView, Scored, score_alone
@@ -101,7 +102,8 @@ def rank(
         text: the query itself, for the names in it.
     """
     used = tuple(terms) if weights.words > 0 else ()
-    question = Question(vector, used, text, asked_period(text, filters.now) if weights.time > 0 else None)
+    period = asked_period(text, filters.now) if weights.time > 0 else None
+    question = Question(vector, used, text, period, filters.now.timestamp() if filters.now else None)
     view = backend.view(scope) if _needs_all(weights, question) else None
     pool: _Pool
     if view is not None:
@@ -121,7 +123,7 @@ def rank(
 
 def _needs_all(weights: Weights, question: Question) -> bool:
     """Tells whether every memory must be scored: the store alone finds the best by vectors, or by both and words."""
-    if weights.whole not in ("", "alone") or weights.vector <= 0 or weights.fusion != "z":
+    if weights.whole not in ("", "alone") or weights.vector <= 0 or weights.fusion != "z" or stands(weights):
         return True
     return weights.whole == "alone" and question.period is not None
 

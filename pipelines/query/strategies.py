@@ -42,12 +42,17 @@ class Spreading:
 class Weights:
     """The composite: `vector` * z(cosine) + `words` * z(BM25) + ..., lifted over links.
 
+    A collection's settings may give `NAMED` of them; see `pipelines.query.standing` for the last three.
+
     Attributes:
         vector: weight of z(cosine).
         words: weight of z(BM25).
         graph: how much counts of what comes over links, neighbours, topics and names. A link lifts what it reaches to
             `graph` * DECAY * link weight of the score that it comes from, where that is more.
         time: weight of z(overlap with the period that the question asks about), where it states one.
+        recency: weight of how new a memory is.
+        frequency: weight of how many others support it.
+        importance: weight of how important it is said to be.
         entities: how many links over shared entities are followed from each memory.
         whole: what scores every memory of the scope first: `order`, `passages`, `topics`, or `alone`, by itself, which
             is needed only where more than vectors and words counts.
@@ -61,6 +66,9 @@ class Weights:
     words: float = 1.0
     graph: float = 1.0
     time: float = 0.0
+    recency: float = 0.0
+    frequency: float = 0.0
+    importance: float = 0.0
     entities: int = 20
     whole: str = ""
     shares: tuple[float, ...] = ()
@@ -68,6 +76,9 @@ class Weights:
     spreading: Spreading = field(default_factory=Spreading)
     fusion: str = "z"
 
+
+NAMED = ("vector", "words", "graph", "time", "recency", "frequency", "importance")
+"""The weights that a collection's settings may give."""
 
 STRATEGIES: dict[str, Weights] = {
     "flat": Weights(words=0.0, graph=0.0),

@@ -11,6 +11,7 @@ from pipelines.query.fusion import moments, reciprocal_ranks, standardise
 from pipelines.query.passages import PassageGraph, Sentences
 from pipelines.query.periods import Period, Periods
 from pipelines.query.scope_cache import Postings, Topics
+from pipelines.query.standing import Standing, standing_scores, stands
 from pipelines.query.strategies import Weights
 from pipelines.query.turns import TurnOrder
 from pipelines.query.types import Filters, Link
@@ -47,6 +48,9 @@ class ScopeView(Protocol):
     def order(self) -> TurnOrder:
         """Returns which turns follow each other."""
 
+    def standing(self) -> Standing:
+        """Returns how new, how much supported and how important memories are."""
+
 
 class HeldParts(ABC):
     """The parts of a ScopeView that every store makes once and holds under a name."""
@@ -66,6 +70,11 @@ class HeldParts(ABC):
         held: Topics = self._held("topics", self._load_topics)
         return held
 
+    def standing(self) -> Standing:
+        """See ScopeView."""
+        held: Standing = self._held("standing", self._load_standing)
+        return held
+
     @abstractmethod
     def _held(self, name: str, load: Callable[[], Any]) -> Any:
         """Returns what is held under a name, made by `load` where it is not."""
@@ -79,6 +88,9 @@ class HeldParts(ABC):
     @abstractmethod
     def _load_topics(self) -> Topics: ...
 
+    @abstractmethod
+    def _load_standing(self) -> Standing: ...
+
 
 @dataclass(frozen=True)
 class Question:
@@ -89,12 +101,14 @@ class Question:
         terms: its distinct terms.
         text: the question itself.
         period: what it asks about by time, in years.
+        now: when it is asked, in seconds since 1970; without it the newest memory of the scope is new.
     """
 
     vector: np.ndarray
     terms: Sequence[str]
     text: str = ""
     period: Period | None = None
+    now: float | None = None
 
 
 @dataclass(frozen=True)
@@ -117,7 +131,8 @@ class Scored:
         rows: local rows of the candidates.
         cosines: of every memory.
         words: BM25 sums of every memory.
-        own: weighted sum of the z-scores of both, and of overlap with the period asked for; 0 for what is no candidate.
+        own: weighted sum of the z-scores of both, of overlap with the period asked for, and of what a memory's standing
+            adds; 0 for what is no candidate.
         total: what to rank by, on the scale of `own`.
         path: tells the links over which a memory, by local row, got what `total` has and `own` has not.
     """
@@ -132,12 +147,12 @@ class Scored:
 
 
 def basis(view: ScopeView, filters: Filters, question: Question, weights: Weights) -> Basis:
-    """Scores every candidate by itself: z(cosine), z(BM25) and z(overlap with the period asked for), weighted.
+    """Scores every candidate by itself: z(cosine), z(BM25), z(overlap with the period asked for) and its standing.
 
     Args:
         view: the scope.
         filters: which memories are candidates.
-        question: the question; without a period the last part is 0.
+        question: the question; without a period that part is 0.
         weights: of the strategy.
     """
     rows, size = np.flatnonzero(view.allowed(filters)), len(view.ids)
@@ -146,6 +161,8 @@ def basis(view: ScopeView, filters: Filters, question: Question, weights: Weight
     own = _fused(cosines, sums, rows, weights)
     if question.period is not None and weights.time > 0:
         own += weights.time * among(view.periods().overlapping(question.period, size), rows)
+    if stands(weights):
+        own += standing_scores(view.standing(), rows, weights, question.now)
     return Basis(rows, cosines, sums, own, postings)
 
 

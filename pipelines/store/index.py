@@ -23,12 +23,13 @@ from pipelines.memory.sequence import turn_order
 from pipelines.query.periods import day, periods
 from pipelines.query.words import terms
 from pipelines.store.passages import passage_tables
+from pipelines.store.support import support_of
 from pipelines.store.tables import empty
 
 VectorLookup = Callable[[Sequence[str]], np.ndarray]
 """Maps n text hashes to their unit vectors, shape (n, 384) float32."""
 
-FORMAT = 2
+FORMAT = 3
 DIMENSIONS = 384
 K1, B = 1.2, 0.75
 TITLE_WEIGHT = 3  # a title's words count as if they stood there so often: what a passage is about is said there once
@@ -37,7 +38,7 @@ _LINKING = ("UPDATE", "EXTEND", "DERIVE")
 _MEMORY_COLUMNS = (
     "row", "memory_id", "project_id", "session_id", "document_id", "ordinal", "unit", "type", "text", "title",
     "heading", "page", "speaker", "char_start", "char_end", "observed_at", "valid_from", "valid_until", "is_latest",
-    "superseded_by", "confidence", "importance", "tags", "token_count", "uri", "document_title",
+    "superseded_by", "confidence", "importance", "tags", "token_count", "uri", "document_title", "support",
 )  # fmt: skip
 
 # For people: what each word scores in each memory.
@@ -79,7 +80,7 @@ def write_index(
         vectors: the vectors of text hashes.
         path: the file to write; its folder is made.
         meta: JSON values. Readers use `build_id`, `model_id`, `collections` (name -> {"default": bool, "user_id": str})
-            and `strategies` (name -> strategy); the rest is kept for people.
+            `strategies` (name -> strategy) and `weights` (name -> weights); the rest is kept for people.
 
     Raises:
         ValueError: a memory has no text to embed, or a vector is missing or of another shape.
@@ -87,7 +88,7 @@ def write_index(
     clock = _Clock()
     t = {name: tables[name] if name in tables else empty(name) for name in _READ}
     memories = _memory_rows(t)
-    out = {"memories": memories.select(_MEMORY_COLUMNS), "scopes": _scopes(memories)}
+    out = {"scopes": _scopes(memories)}
     rows = memories.select("memory_id", "row", "scope")
     out["following"] = _following(t, rows)
     out["periods"] = _periods(memories)
@@ -99,6 +100,8 @@ def write_index(
     clock.lap("words")
     out |= _graph(t, rows, out["scopes"])
     out |= passage_tables(t, rows, out["entities"], vectors)
+    told = memories.with_columns(support=support_of(memories, out))
+    out["memories"] = told.select(_MEMORY_COLUMNS)
     clock.lap("graph")
     size = _write_file(path, out, {**meta, "format": FORMAT, "written_with": duckdb.__version__})
     clock.lap("file")

@@ -1,6 +1,6 @@
 import pytest
 
-from eval.fit import fit, variations
+from eval.fit import GRID, fit, variations
 from pipelines.query.strategies import Weights
 
 ASKED = [f"q{i}" for i in range(40)]
@@ -23,6 +23,14 @@ def test_luck_on_a_few_questions_does_not_pass_for_a_gain():
 
     told = fit(Weights(), score)
     assert told["chosen"] == {} and told["held_out"] == told["prior"]
+
+
+def test_a_weight_inside_another_is_fitted_under_its_whole_name(monkeypatch):
+    monkeypatch.setitem(GRID, "spreading.own", (0.1, 0.5))
+    prior = Weights(whole="passages")
+    told = fit(prior, lambda weights: dict.fromkeys(ASKED, 0.5 + 0.2 * (weights.spreading.own == 0.5)))
+    assert told["chosen"] == {"spreading.own=0.5": 5} and prior.spreading.own == 0.1
+    assert "spreading.own" not in {name for name, _ in variations(Weights(whole="order"))}
 
 
 def test_shares_are_tried_only_where_order_counts():

@@ -11,7 +11,7 @@ from pipelines.query import neo4j_backend
 from pipelines.query.duckdb_backend import DuckDBBackend
 from pipelines.query.history import histories
 from pipelines.query.neo4j_backend import Neo4jBackend, open_neo4j
-from pipelines.query.rank import STRATEGIES, rank
+from pipelines.query.rank import STRATEGIES, Weights, rank
 from pipelines.query.types import Filters, Scope
 from pipelines.store.index import write_index
 from tests.graph.made import Made, fresh_home, make, memory_id, vectors
@@ -54,15 +54,29 @@ def test_both_backends_rank_the_same_memories_by_the_same_scores(made: Made, gra
     duck, neo = both(made, graph)
     assert duck.scopes() == neo.scopes() and duck.collections() == neo.collections()
     assert duck.build_id == neo.build_id
+    standing = {"standing": Weights(recency=0.7, frequency=0.4, importance=0.3)}
     for name, filters in FILTERS.items():
-        for strategy in STRATEGIES:
+        for strategy, weights in (STRATEGIES | standing).items():
             for hops in (0, 1, 2):
-                told = (SCOPE, filters, query(), ("note", "topic", "4", "correct"), STRATEGIES[strategy], hops)
+                told = (SCOPE, filters, query(), ("note", "topic", "4", "correct"), weights, hops)
                 a, b = rank(duck, *told), rank(neo, *told)
                 assert [c.memory_id for c in a] == [c.memory_id for c in b], (name, strategy, hops)
                 assert np.allclose([c.score for c in a], [c.score for c in b], atol=1e-5)
                 assert [c.path for c in a] == [c.path for c in b]
     assert rank(neo, SCOPE, FILTERS["nothing fits"], query(), (), STRATEGIES["flat"], 1) == []
+
+
+def test_both_backends_know_the_standing_of_memories_and_the_weights_of_collections(
+    tmp_path: Path, graph: Connection
+) -> None:
+    told = {"build_id": "000001", "collections": {"notes": {}}, "weights": {"notes": {"recency": 0.5}}}
+    tables = titled.made("full", updates=[("m6", "m7")])
+    write_index(tables, vectors, tmp_path / "i.duckdb", told)
+    duck, neo = both(Made(tables, tmp_path / "i.duckdb", "000001"), graph)
+    assert duck.collections() == neo.collections() and neo.collections()["notes"].weights == {"recency": 0.5}
+    a, b = (backend.view(Scope("notes", "ana")).standing() for backend in (duck, neo))
+    assert np.array_equal(a.observed, b.observed, equal_nan=True) and a.support.tolist() == b.support.tolist()
+    assert np.array_equal(a.importance, b.importance, equal_nan=True) and a.support.max() > 0
 
 
 def test_a_moment_that_a_filter_names_is_included_on_both_backends(tmp_path: Path, graph: Connection) -> None:

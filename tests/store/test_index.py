@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from pipelines.query.words import terms
 from pipelines.store.index import TITLE_WEIGHT, write_index
+from tests.query import titled
 from tests.query.made import at, memory, rows, tables, write
 
 MADE = [
@@ -108,6 +109,33 @@ def test_no_link_mention_or_topic_crosses_a_scope_even_if_a_table_says_so(tmp_pa
     assert read(tmp_path / "i.duckdb", "SELECT newer_row, older_row, label FROM links") == [(1, 0, "EXTEND")]
     assert read(tmp_path / "i.duckdb", "SELECT row FROM mentions ORDER BY row") == [(0,), (2,)]
     assert read(tmp_path / "i.duckdb", "SELECT df FROM entities") == [(2,)]
+
+
+def test_a_memory_is_supported_by_what_extends_it_says_the_same_elsewhere_or_names_its_title(tmp_path):
+    made = tables(
+        [
+            memory("m1", "The lamp is in the attic."), memory("m2", "the lamp is in the ATTIC"),
+            memory("m3", "The lamp is in the attic.", document_id="d-m1"), memory("m4", "The lamp is in the attic."),
+            memory("m5", "It is brass."), memory("m6", "It was brass."), memory("b1", "It is brass.", user_id="ben"),
+        ],
+        updates=[("m5", "m4")], links=[("m5", "m1", "EXTEND"), ("m6", "m1", "DERIVE"), ("m6", "m5", "NONE")],
+    )  # fmt: skip
+    write(made, tmp_path / "i.duckdb")
+    found = read(tmp_path / "i.duckdb", "SELECT memory_id, support FROM memories WHERE support > 0 ORDER BY memory_id")
+    # m4 is retired: it supports nothing; m1 and m3 stand in one document
+    assert found == [("m1", 3), ("m2", 2), ("m3", 1), ("m4", 3), ("m5", 1), ("m6", 1)]
+
+
+def test_a_document_that_names_a_title_supports_what_is_titled_so(tmp_path):
+    write(titled.made("fast"), tmp_path / "i.duckdb")
+    found = dict(read(tmp_path / "i.duckdb", "SELECT memory_id, support FROM memories"))
+    naming = read(
+        tmp_path / "i.duckdb",
+        "SELECT a.memory_id, count(DISTINCT b.document_id) FROM titles t JOIN memories a USING (row) "
+        "JOIN mentions m USING (entity) JOIN memories b ON b.row = m.row "
+        "WHERE a.document_id <> b.document_id GROUP BY ALL",
+    )
+    assert naming and dict(naming) == {i: n for i, n in found.items() if n}
 
 
 def test_a_memory_without_a_vector_or_with_a_wrong_one_is_an_error_and_leaves_no_file(tmp_path):
