@@ -1,4 +1,7 @@
-"""Seeded synthetic builds at any scale: users of Zipf size, Zipf words, clustered vectors, entities and versions."""
+"""Seeded synthetic builds at any scale: users of Zipf size, Zipf words, clustered vectors, entities and versions.
+
+Each kind is what `auto` takes it for: turns of sessions, or titled passages that name each other's titles.
+"""
 
 import datetime as dt
 from collections.abc import Sequence
@@ -8,6 +11,7 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
+from eval.synthetic_titled import named_tables, titled_passages
 from pipelines.errors import PalimpsestError
 from pipelines.store.ids import content_id
 from pipelines.store.tables import conform, empty
@@ -22,7 +26,7 @@ _WORDS, _WORD_EXPONENT = 40_000, 1.05
 _CLUSTERS, _SPREAD = 200, 0.8
 _PER_MEMORY = {"turns": (6, 40), "titled": (60, 140)}  # words
 _MENTIONS = 2
-_SENTENCES = 4  # of a titled passage
+_DATED = 5  # one question in so many asks about a month
 _EPOCH = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
 
 
@@ -63,18 +67,25 @@ def synthetic_build(memories: int, users: int, kind: Kind, queries: int) -> Synt
     sizes = _zipf_sizes(memories, users)
     owner = np.repeat([f"user{u:04d}" for u in range(users)], sizes)
     cluster = rng.integers(0, _CLUSTERS, memories)
-    words, texts = _texts(rng, cluster, kind)
+    vocabulary, said = _words(rng, cluster, kind)
     ids = [content_id(COLLECTION, kind, i) for i in range(memories)]
-    frame = _memories(rng, ids, owner, texts, words, kind)
+    drawn = rng.integers(0, sizes[0], queries).tolist()
+    if kind == "titled":
+        passages = titled_passages(rng, sizes, cluster, said, vocabulary)
+        frame = _memories(rng, ids, owner, passages.texts, vocabulary, passages.titles)
+        named = named_tables(passages, ids, owner, COLLECTION)
+        asked = [_question(rng, said[i], about) for i, about in zip(drawn, passages.asked(rng, drawn), strict=True)]
+    else:
+        frame = _memories(rng, ids, owner, [" ".join(words) + "." for words in said], vocabulary, None)
+        named = {"context_inputs": empty("context_inputs"), **_entities(rng, ids, owner, cluster, vocabulary)}
+        asked = [_question(rng, said[i], "") for i in drawn]
     tables = {
         "memories": conform("memories", frame),
         "documents": conform("documents", _documents(frame)),
         "embed_inputs": conform("embed_inputs", _inputs(frame)),
-        "context_inputs": conform("context_inputs", _sentences(frame)) if kind == "titled" else empty("context_inputs"),
-        **_entities(rng, ids, owner, cluster, words),
+        **named,
         **_versions(rng, frame),
     }
-    asked = [_question(rng, texts[i]) for i in rng.integers(0, sizes[0], queries)]
     return SyntheticBuild(
         tables=tables, vectors=_vectors(rng, cluster), largest="user0000",
         sizes={f"user{u:04d}": int(s) for u, s in enumerate(sizes)}, queries=asked,
@@ -88,18 +99,17 @@ def _zipf_sizes(memories: int, users: int) -> np.ndarray:
     return sizes
 
 
-def _texts(rng: np.random.Generator, cluster: np.ndarray, kind: Kind) -> tuple[np.ndarray, list[str]]:
-    """Returns the vocabulary and one text a memory; half of a text's words are its cluster's own."""
-    words = _vocabulary(rng)
+def _words(rng: np.random.Generator, cluster: np.ndarray, kind: Kind) -> tuple[np.ndarray, list[list[str]]]:
+    """Returns the vocabulary and the words of each memory; half of them are its cluster's own."""
+    vocabulary = _vocabulary(rng)
     rank = 1 / np.arange(1, _WORDS + 1) ** _WORD_EXPONENT
     lengths = rng.integers(*_PER_MEMORY[kind], len(cluster))
     drawn = rng.choice(_WORDS, int(lengths.sum()), p=rank / rank.sum())
     shifted = (drawn + 97 * np.repeat(cluster, lengths)) % _WORDS
-    chosen = words[np.where(rng.random(len(drawn)) < 0.5, drawn, shifted)].tolist()
+    known = vocabulary.tolist()
+    chosen = [known[i] for i in np.where(rng.random(len(drawn)) < 0.5, drawn, shifted).tolist()]
     ends = np.cumsum(lengths)
-    return words, [
-        " ".join(chosen[end - n : end]) + "." for end, n in zip(ends.tolist(), lengths.tolist(), strict=True)
-    ]
+    return vocabulary, [chosen[end - n : end] for end, n in zip(ends.tolist(), lengths.tolist(), strict=True)]
 
 
 def _vocabulary(rng: np.random.Generator) -> np.ndarray:
@@ -112,20 +122,21 @@ def _vocabulary(rng: np.random.Generator) -> np.ndarray:
 
 
 def _memories(
-    rng: np.random.Generator, ids: list[str], owner: np.ndarray, texts: list[str], words: np.ndarray, kind: Kind
-) -> pl.DataFrame:
+    rng: np.random.Generator, ids: list[str], owner: np.ndarray, texts: list[str], words: np.ndarray,
+    titles: list[str] | None,
+) -> pl.DataFrame:  # fmt: skip
+    """Memories are passages where they have titles, else turns."""
     n = len(ids)
-    turns = kind == "turns"
+    turns = titles is None
     speakers = [f"{words[i]}".capitalize() for i in range(200)]
     speaker = [speakers[i] for i in rng.integers(0, len(speakers), n)]
-    title = [f"{words[a]} {words[b]}".title() for a, b in rng.integers(500, _WORDS, (n, 2))]
     session = [f"s{i // 40:06d}" for i in range(n)]
     return pl.DataFrame(
         {
             "memory_id": ids, "collection": COLLECTION, "user_id": owner, "session_id": session, "document_id": session,
             "ordinal": np.arange(n) % 40, "unit": "turn" if turns else "chunk", "text": texts,
             "type": "episodic" if turns else "document", "char_start": 0,
-            "title": None if turns else pl.Series(title), "speaker": pl.Series(speaker) if turns else None,
+            "title": titles, "speaker": pl.Series(speaker) if turns else None,
             "observed_at": [_EPOCH + dt.timedelta(minutes=i) for i in range(n)],
             "token_count": [round(1.7 * t.count(" ")) + 2 for t in texts], "confidence": 1.0, "importance": 0.5,
         }, strict=False
@@ -152,21 +163,6 @@ def _inputs(memories: pl.DataFrame) -> pl.DataFrame:
     return memories.select(
         "memory_id", pl.lit("memory").alias("kind"), pl.lit(0).alias("ordinal"), "text", pl.Series("text_hash", hashes)
     )
-
-
-def _sentences(memories: pl.DataFrame) -> pl.DataFrame:
-    """A passage's text in `_SENTENCES` parts, each with the passage's vector."""
-    length = pl.col("char_end")
-    part = pl.int_range(_SENTENCES).implode()
-    cut = memories.select(
-        "memory_id", "text", length, kind=pl.lit("sentence"), text_hash=pl.int_range(pl.len()), ordinal=part
-    ).explode("ordinal")
-    start, end = (((pl.col("ordinal") + n) * length) // _SENTENCES for n in (0, 1))
-    hashes = [f"{i:032x}" for i in cut["text_hash"]]
-    return cut.with_columns(text_hash=pl.Series(hashes)).select(
-        "memory_id", "kind", "ordinal", "text_hash", pl.col("text").str.slice(start, end - start).alias("text"),
-        char_start=start, char_end=end,
-    )  # fmt: skip
 
 
 def _entities(
@@ -223,7 +219,8 @@ def _vectors(rng: np.random.Generator, cluster: np.ndarray) -> np.ndarray:
     return noise
 
 
-def _question(rng: np.random.Generator, text: str) -> str:
-    words = text.rstrip(".").split()
+def _question(rng: np.random.Generator, words: list[str], about: str) -> str:
+    """Some words of a memory, in order, with the name that is asked about, and now and then the month."""
     chosen = rng.choice(len(words), size=min(len(words), int(rng.integers(4, 10))), replace=False)
-    return "What did we say about " + " ".join(words[i] for i in sorted(chosen)) + "?"
+    told = " ".join(words[i] for i in sorted(chosen)) + (f" of {about}" if about else "")
+    return f"What did we say about {told}{' in February 2024' if rng.integers(_DATED) == 0 else ''}?"

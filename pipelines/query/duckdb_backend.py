@@ -15,7 +15,7 @@ import duckdb
 import numpy as np
 
 from pipelines.errors import PalimpsestError
-from pipelines.query.duckdb_scope import WHOLE, DuckDBScope, Range
+from pipelines.query.duckdb_scope import WHOLE, DuckDBScope, Range, looked_up
 from pipelines.query.fusion import moments, standardise, top
 from pipelines.query.scope_cache import ByteCache, Rows
 from pipelines.query.types import CollectionInfo, Filters, Link, Memory, Scope, Seeds
@@ -31,9 +31,8 @@ _COLUMNS = (
     "superseded_by", "confidence", "importance", "tags", "token_count", "uri", "document_title",
 )  # fmt: skip
 _TIMES = ("observed_at", "valid_from", "valid_until")
-# A row's number is its place in the table, and that is what DuckDB finds without a scan.
-_MEMORIES = f"SELECT {', '.join(_COLUMNS)} FROM memories WHERE rowid IN (SELECT unnest($rows)) ORDER BY row"
-_ALL_MEMORIES = f"SELECT {', '.join(_COLUMNS)} FROM memories WHERE row BETWEEN $first AND $last ORDER BY row"
+_MEMORIES = f"SELECT {', '.join(_COLUMNS)} FROM memories"  # a row's number is its place in the table
+_ALL_MEMORIES = f"{_MEMORIES} WHERE row BETWEEN $first AND $last ORDER BY row"
 
 
 class DuckDBBackend:
@@ -119,12 +118,13 @@ class DuckDBBackend:
         """See Backend."""
         if (held := self.view(scope)) is None:
             return []
-        graph, allowed, known = held.graph, held.allowed(filters), held.known
+        graph, allowed, known = held.graph(n > 0), held.allowed(filters), held.known
         links = []
         for source in ids:
             row = known.row(source)
             links += [Link(source, known.values[r], label, w) for r, w, label in graph.related(row) if allowed[r]]
-            links += [Link(source, known.values[r], "entity", w, e) for r, w, e in graph.sharing(row, allowed, n)]
+            if n > 0:
+                links += [Link(source, known.values[r], "entity", w, e) for r, w, e in graph.sharing(row, allowed, n)]
         return links
 
     def memories(self, scope: Scope, ids: Sequence[str]) -> dict[str, Memory]:
@@ -137,7 +137,7 @@ class DuckDBBackend:
             whole: Rows = self._cache.get((at.number, "memories"), lambda: self._load_memories(at))
             found = [whole.values[row] for row in rows]
         else:
-            found = self._cursor().execute(_MEMORIES, {"rows": [at.first + row for row in rows]}).fetchall()
+            found = self._cursor().execute(*looked_up(_MEMORIES, [at.first + row for row in rows])).fetchall()
         return {values[0]: _memory(scope, values) for values in found}
 
     def history(self, scope: Scope, ids: Sequence[str]) -> dict[str, list[Memory]]:

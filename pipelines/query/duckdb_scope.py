@@ -9,7 +9,7 @@ import numpy as np
 
 from pipelines.query.passages import PassageGraph, Sentences
 from pipelines.query.periods import Periods
-from pipelines.query.scope_cache import ByteCache, Flags, Ids, Postings, ScopeVectors, Told, Topics, Vocabulary
+from pipelines.query.scope_cache import ByteCache, Flags, Ids, Postings, ScopeVectors, Terms, Told, Topics, Vocabulary
 from pipelines.query.scope_graph import ScopeGraph
 from pipelines.query.standing import Standing
 from pipelines.query.turns import TurnOrder
@@ -18,6 +18,7 @@ from pipelines.query.view import HeldParts, word_sums
 
 _BATCH = 16_384  # vectors read at a time
 _RANGES = 32  # terms read by one statement
+_PLACES = 10  # rows up to which ranges are quicker than a join: planning grows with them
 # Memories of a scope that is read whole: most of a statement is planning, so all its rows cost what ten of them do.
 WHOLE = 1000
 
@@ -27,8 +28,7 @@ _REPLACED = """
     WHERE row BETWEEN $first AND $last AND superseded_by IS NOT NULL ORDER BY row"""
 _VECTORS = "SELECT row, vector FROM vectors WHERE row BETWEEN $first AND $last"
 _CANDIDATES = "SELECT row FROM memories WHERE row BETWEEN $first AND $last"
-_TERMS = "SELECT term, first, df FROM terms WHERE scope = $scope AND list_contains($terms, term) ORDER BY first"
-_ALL_TERMS = "SELECT term, first, df FROM terms WHERE scope = $scope ORDER BY first"
+_TERMS = "SELECT term, first, df FROM terms WHERE scope = $scope ORDER BY first"
 _POSTINGS = "SELECT row, score FROM postings"  # + ranges of rowid, which DuckDB finds without a scan
 _MENTIONS = "SELECT row, entity FROM mentions WHERE row BETWEEN $first AND $last"
 _ENTITIES = "SELECT entity, name, df FROM entities WHERE scope = $scope ORDER BY entity"
@@ -47,11 +47,8 @@ LABELS = "SELECT topic_id, label FROM topics WHERE scope = $scope ORDER BY topic
 REASONS = "SELECT memory_id, told FROM reasons WHERE row BETWEEN $first AND $last ORDER BY memory_id, told"
 NAMES = "SELECT key, entity FROM names WHERE scope = $scope ORDER BY key"
 TITLES = "SELECT row, entity FROM titles WHERE row BETWEEN $first AND $last ORDER BY row, entity"
-_SENTENCES = """
-    SELECT s.row, s.spans, s.counts, s.entities, s.vectors, m.text
-    FROM (SELECT * FROM sentences WHERE rowid IN (SELECT unnest($rows))) s
-    JOIN (SELECT row, text FROM memories WHERE rowid IN (SELECT unnest($rows))) m USING (row)
-    WHERE len(s.counts) > 0 ORDER BY s.row"""
+_SENTENCES = "SELECT row, spans, counts, entities, vectors FROM sentences"
+_TEXTS = "SELECT row, text FROM memories"
 
 _NOWHERE = Postings(np.zeros(0, np.int32), np.zeros(0, np.float32))
 # Each filter's condition; its value is bound under the same name.
@@ -111,10 +108,9 @@ class DuckDBScope(HeldParts):
         held: ScopeVectors = self._held("vectors", self._load_vectors)
         return held
 
-    @property
-    def graph(self) -> ScopeGraph:
-        """Relations and shared entities."""
-        held: ScopeGraph = self._held("graph", self._load_graph)
+    def graph(self, shared: bool) -> ScopeGraph:
+        """Returns relations, and shared entities where they are wanted: they are far more."""
+        held: ScopeGraph = self._held(f"graph {shared}", lambda: self._load_graph(shared))
         return held
 
     def told(self) -> Told:
@@ -129,19 +125,21 @@ class DuckDBScope(HeldParts):
 
     def sentences(self, rows: np.ndarray) -> Sentences:
         """See ScopeView."""
-        found = self._run(_SENTENCES, {"rows": (rows + self.at.first).tolist()}).fetchall()
+        places = (np.sort(rows) + self.at.first).tolist()
+        found = [told for told in self._run(*looked_up(_SENTENCES, places)).fetchall() if told[2]]
         graph = self.passages()
         first = graph.first_entity if graph else 0
-        of, texts, entities, vectors = [], [], [], []
-        for row, spans, counts, named, data, text in found:
+        of, entities, vectors = [], [], []
+        for row, _, counts, named, data in found:
             of += [row - self.at.first] * len(counts)
-            texts += [text[a:b] for a, b in zip(spans[::2], spans[1::2], strict=True)]
-            ends = np.cumsum(counts)
-            entities += np.split(np.asarray(named, np.int64) - first, ends[:-1])
+            entities += np.split(np.asarray(named, np.int64) - first, np.cumsum(counts)[:-1])
             if data is not None:
                 vectors.append(np.frombuffer(data, "<f2").reshape(-1, 384).astype(np.float32))
-        whole = np.concatenate(vectors) if vectors and len(vectors) == len(found) else None
-        return Sentences(np.asarray(of, np.int64), texts, entities, whole)
+        if found and len(vectors) == len(found):
+            return Sentences(np.asarray(of, np.int64), [], entities, np.concatenate(vectors))
+        told = dict(self._run(*looked_up(_TEXTS, places)).fetchall())
+        texts = [told[row][a:b] for row, spans, *_ in found for a, b in zip(spans[::2], spans[1::2], strict=True)]
+        return Sentences(np.asarray(of, np.int64), texts, entities, None)
 
     def cosines(self, vector: np.ndarray) -> np.ndarray:
         """See ScopeView."""
@@ -160,7 +158,8 @@ class DuckDBScope(HeldParts):
         missing = [t for t, postings in held.items() if postings is None]
         if missing:
             loaded = dict.fromkeys(missing, _NOWHERE)
-            found = self._run(_TERMS, {"scope": self.at.number, "terms": missing}).fetchall()
+            terms_of: Terms = self._held("terms", self._load_terms)
+            found = sorted(terms_of.find(missing), key=lambda told: told[1])
             for i in range(0, len(found), _RANGES):
                 loaded |= self._load_postings(found[i : i + _RANGES])
             for term, postings in loaded.items():
@@ -240,8 +239,12 @@ class DuckDBScope(HeldParts):
             (np.asarray(names["key"], np.int64), np.asarray(names["entity"], np.int64) - first), first,
         )  # fmt: skip
 
+    def _load_terms(self) -> Terms:
+        found = self._run(_TERMS, {"scope": self.at.number}).fetchnumpy()
+        return Terms(np.asarray(found["term"], dtype=object), np.asarray(found["first"]), np.asarray(found["df"]))
+
     def _load_words(self) -> Vocabulary:
-        terms = self._run(_ALL_TERMS, {"scope": self.at.number}).fetchall()
+        terms = self._run(_TERMS, {"scope": self.at.number}).fetchall()
         if not terms:
             return Vocabulary({})
         first, end = terms[0][1], terms[-1][1] + terms[-1][2]  # a scope's postings lie together, in order of its terms
@@ -276,22 +279,31 @@ class DuckDBScope(HeldParts):
         allowed[np.asarray(rows, np.int64) - self.at.first] = True
         return allowed
 
-    def _load_graph(self) -> ScopeGraph:
-        entities = self._run(_ENTITIES, {"scope": self.at.number}).fetchnumpy()
-        mentions = self._run(_MENTIONS, self.at.bounds).fetchnumpy()
+    def _load_graph(self, shared: bool) -> ScopeGraph:
         links = self._run(_LINKS, {"scope": self.at.number}).fetchnumpy()
-        known = np.asarray(entities["entity"], np.int64)
-        return ScopeGraph.build(
-            self.at.size,
-            (np.asarray(mentions["row"], np.int64) - self.at.first, np.searchsorted(known, mentions["entity"])),
-            (np.asarray(entities["name"], dtype=object), np.asarray(entities["df"], np.float64)),
-            (
-                np.asarray(links["newer_row"], np.int64) - self.at.first,
-                np.asarray(links["older_row"], np.int64) - self.at.first,
-                np.asarray(links["label"], dtype=object),
-                np.asarray(links["confidence"], np.float64),
-            ),
+        nothing = np.zeros(0, np.int64)
+        mentions, entities = (nothing, nothing), (np.array([], dtype=object), np.zeros(0))
+        if shared:
+            known = self._run(_ENTITIES, {"scope": self.at.number}).fetchnumpy()
+            found = self._run(_MENTIONS, self.at.bounds).fetchnumpy()
+            first = int(known["entity"][0]) if len(known["entity"]) else 0  # those of a scope follow each other
+            mentions = np.asarray(found["row"], np.int64) - self.at.first, np.asarray(found["entity"], np.int64) - first
+            entities = np.asarray(known["name"], dtype=object), np.asarray(known["df"], np.float64)
+        relations = (
+            np.asarray(links["newer_row"], np.int64) - self.at.first,
+            np.asarray(links["older_row"], np.int64) - self.at.first,
+            np.asarray(links["label"], dtype=object),
+            np.asarray(links["confidence"], np.float64),
         )
+        return ScopeGraph.build(self.at.size, mentions, entities, relations)
+
+
+def looked_up(select: str, places: Sequence[int]) -> tuple[str, dict[str, Any]]:
+    """Returns a statement that reads the rows at given places in the order of them, without a scan, and its values."""
+    if len(places) > _PLACES:
+        return f"{select} WHERE rowid IN (SELECT unnest($places)) ORDER BY row", {"places": list(places)}
+    where = " OR ".join(f"rowid BETWEEN $at{i} AND $at{i}" for i in range(len(places))) or "false"
+    return f"{select} WHERE {where} ORDER BY row", {f"at{i}": place for i, place in enumerate(places)}
 
 
 def standing_arrays(found: dict[str, Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

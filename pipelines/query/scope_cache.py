@@ -140,6 +140,29 @@ class Vocabulary:
 
 
 @dataclass(frozen=True)
+class Terms:
+    """Where the postings of a scope's terms lie: terms, ascending, the first place of each and how many."""
+
+    names: np.ndarray
+    first: np.ndarray
+    df: np.ndarray
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held: about 64 for each term."""
+        return 64 * len(self.names) + self.first.nbytes + self.df.nbytes
+
+    def find(self, terms: Iterable[str]) -> list[tuple[str, int, int]]:
+        """Returns (term, first, df) of those terms that occur, ascending."""
+        found = []
+        for term in sorted(set(terms)):
+            at = int(np.searchsorted(self.names, term))
+            if at < len(self.names) and self.names[at] == term:
+                found.append((term, int(self.first[at]), int(self.df[at])))
+        return found
+
+
+@dataclass(frozen=True)
 class Rows:
     """A scope's memories by local row, as they were read, and how many characters their texts have."""
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from pipelines.errors import PalimpsestError
 from pipelines.query.duckdb_backend import DuckDBBackend
+from pipelines.query.duckdb_scope import looked_up
 from pipelines.query.embed import query_embedder
 from pipelines.query.types import Filters, Scope
 from pipelines.query.words import query_terms
@@ -118,6 +119,22 @@ def test_links_follow_extend_both_ways_update_only_to_the_newer_and_telling_enti
 
 def test_links_reach_only_what_the_filters_allow(backend):
     assert {link.target for link in backend.neighbours(ANA, Filters(), ["m1", "m5"], 10)} == {"m3", "m4", "m5"}
+
+
+def test_without_entities_only_relations_link(backend):
+    asked = Filters(history=True), ["m1", "m4", "m5"]
+    all_links = backend.neighbours(ANA, *asked, 10)
+    related = [link for link in all_links if link.kind != "entity"]
+    assert backend.neighbours(ANA, *asked, 0) == related and 0 < len(related) < len(all_links)
+
+
+def test_rows_are_found_by_their_places_few_or_many(tmp_path):
+    told = {f"m{i:02d}": f"Note {i} about bees." for i in range(25)}
+    write(tables([memory(i, text) for i, text in told.items()]), tmp_path / "i.duckdb")
+    with DuckDBBackend(tmp_path / "i.duckdb")._db.cursor() as db:
+        for places in ([], [3], [3, 7, 24], list(range(0, 25, 2))):
+            found = db.execute(*looked_up("SELECT memory_id FROM memories", places)).fetchall()
+            assert [i for (i,) in found] == [list(told)[p] for p in places]
 
 
 def test_history_tells_all_that_was_replaced_newest_first(backend):

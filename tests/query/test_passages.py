@@ -37,6 +37,21 @@ def test_a_walk_returns_to_its_start_and_keeps_off_what_is_not_allowed():
     assert rows[1] == 0 and rows[2] == 0 and rows[0] > 0
 
 
+def test_a_walk_over_the_edges_in_use_is_the_walk_over_all_edges_to_the_last_bit():
+    rng = np.random.default_rng(7)
+    mentions, titles = rng.integers(0, (60, 90), (400, 2)).T, rng.integers(0, (60, 90), (30, 2)).T
+    no_keys = (np.zeros(0, np.int64), np.zeros(0, np.int64))
+    g = PassageGraph.build(60, tuple(mentions), tuple(titles), np.array(["x"] * 90, object), no_keys)
+    rows, entities = start = spread(rng.random(5), [3, 9, 20, 31, 59], 60), g.linked * rng.random(90)
+    allowed = rng.random(60) < 0.8
+    for _ in range(3):
+        out = np.bincount(g.entities, rows[g.rows] * g.to_entity, 90)
+        back = np.bincount(g.rows, entities[g.entities] * g.to_row, 60) * allowed
+        rows, entities = 0.3 * back + (1 - 0.3) * start[0], 0.3 * out + (1 - 0.3) * start[1]
+    found = g.walk(*start, allowed, 3, 0.3)
+    assert len(g.rows) > 150 and np.array_equal(found[0], rows) and np.array_equal(found[1], entities)
+
+
 def test_names_are_found_longest_first_and_need_a_capital():
     g = graph()
     assert g.named_in("Did Ada ever see Bee Town?") == [0, 1]
