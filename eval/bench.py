@@ -11,12 +11,15 @@ import tempfile
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from eval.bench_budgets import budgets, budgets_text
 from eval.bench_neo4j import served_synthetic
+from eval.bench_plans import from_indexes
 from eval.machine import machine
 from eval.synthetic import COLLECTION, Kind, SyntheticBuild, synthetic_build
 from pipelines.errors import ComponentFailed, PalimpsestError
@@ -24,6 +27,8 @@ from pipelines.query import Reader, Scope, open_home
 
 REPEATS, QUERIES, WARM_UP = 3, 100, 10
 CLIENTS = (1, 8)  # always measured, beside the number asked for
+PLANNED = 50  # questions whose statements are looked at
+WALKED = 10_000  # memories of the home whose walks are measured
 _PERCENTILES = (50, 95, 99)
 _BUILD = "000001"
 STRATEGY = {"turns": "turns", "titled": "graph"}  # what `auto` stands for
@@ -37,13 +42,15 @@ def run_bench(
     clients: int = 1,
     backend: str = "duckdb",
     workdir: Path | None = None,
+    hops: int = 1,
 ) -> dict[str, Any]:
     """Measures loading and whole queries (embedding, ranking, packing and citing included) at a scale.
 
     `scoped` asks the largest of `users` users of Zipf size; `unscoped` a second home whose one user holds all. Each is
     three rounds of a hundred questions, none asked twice; a percentile is the median of the three rounds', and the
     least and most of them are its noise. 1 and 8 clients are measured as well as the number asked for, warm and cold:
-    cold is a fresh process whose clients all ask their first question at once, and of those the slowest.
+    cold is a fresh process whose clients all ask their first question at once, and of those the slowest. `budgets` are
+    of the parts of a query: see `eval.bench_budgets`.
 
     Args:
         memories: in all.
@@ -53,6 +60,7 @@ def run_bench(
         clients: threads that ask at once.
         backend: where the build is served from.
         workdir: folder for the homes, removed with them; None means the system's.
+        hops: links to follow from the best.
 
     Raises:
         PalimpsestError: an argument is out of range.
@@ -69,31 +77,37 @@ def run_bench(
     if workdir is not None:
         workdir.mkdir(parents=True, exist_ok=True)
     report: dict[str, Any] = {
-        "memories": memories, "users": users, "kind": kind, "strategy": strategy, "clients": clients,
+        "memories": memories, "users": users, "kind": kind, "strategy": strategy, "clients": clients, "hops": hops,
         "backend": backend, "machine": machine(),
     }  # fmt: skip
-    homes = {}
+    homes, ask = {}, Asking(strategy, clients, backend, hops)
     with tempfile.TemporaryDirectory(prefix="palimpsest-bench-", dir=workdir) as folder:
         for name, owners in (("scoped", users), ("unscoped", 1)):
-            home = Path(folder) / name
-            asked = len({clients, *CLIENTS}) * REPEATS * QUERIES + WARM_UP
-            build = synthetic_build(memories, owners, kind, asked)
-            homes[name] = _load(home, build, kind)
-            scope_size = build.sizes[build.largest]
-            with served_synthetic(home, build, backend) as loaded:
-                del build
-                homes[name] |= loaded | {"scope_memories": scope_size}
-                homes[name] |= _measured(home, strategy, clients, backend)
-                homes[name]["cold_ms"] = _cold(home, strategy, clients, backend, homes[name]["first_query_ms"])
-    return report | _summary(memories, homes)
+            homes[name] = _home(Path(folder) / name, memories, owners, kind, ask)
+        walked = _home(Path(folder) / "walk", min(memories, WALKED), 1, "titled", Asking("graph", 1, backend, 2))
+    return report | _summary(memories, homes) | {"budgets": _rounded(budgets(homes, walked))}
+
+
+def _home(home: Path, memories: int, owners: int, kind: Kind, ask: "Asking") -> dict[str, Any]:
+    """Makes a home, serves and measures it; returns all that was measured."""
+    asked = len({ask.clients, *CLIENTS}) * REPEATS * QUERIES + WARM_UP
+    build = synthetic_build(memories, owners, kind, asked)
+    told = _load(home, build, kind) | {"scope_memories": build.sizes[build.largest]}
+    with served_synthetic(home, build, ask.backend) as loaded:
+        del build
+        told |= loaded
+        told |= _measured(home, ask)
+        told["cold_ms"] = _cold(home, ask, told["first_query_ms"])
+    return told
 
 
 def bench_text(report: dict[str, Any]) -> str:
     """Returns a bench's figures as a small table for people."""
     machine, load = report["machine"], report["load"]
     lines = [
-        f"{report['memories']} memories as {report['kind']}, {report['strategy']}, {report['clients']} client(s), "
-        f"{report['backend']}; {machine['cpus']} x {machine['cpu']}, load {machine['load_1min']:.1f}",
+        f"{report['memories']} memories as {report['kind']}, {report['strategy']}, {report['hops']} hop(s), "
+        f"{report['clients']} client(s), {report['backend']}; {machine['cpus']} x {machine['cpu']}, "
+        f"load {machine['load_1min']:.1f}",
         f"load    {load['nodes_per_s']:.0f} memories/s, {load['index_s']:.1f} s, {report['disk_mib']:.0f} MiB on disk",
     ]
     lines += [
@@ -117,6 +131,7 @@ def bench_text(report: dict[str, Any]) -> str:
                 f"{name:8}{count:>10}" + "".join(f"{at['steps_ms'][s]['p95']:8.1f}" for s in _steps(report))
                 + f"  rounds {low:.1f} to {high:.1f}, first {home['cold_ms'][count]:.0f}"
             )  # fmt: skip
+    lines += budgets_text(report["budgets"])
     return "\n".join([*lines, f"peak memory of the querying process {report['rss_mib']:.0f} MiB"])
 
 
@@ -141,20 +156,20 @@ def _load(home: Path, build: SyntheticBuild, kind: Kind) -> dict[str, Any]:
     return {"index_s": seconds, "index_parts_s": stats.parts_s, "disk_mib": stats.bytes / 2**20}
 
 
-def _cold(home: Path, strategy: str, clients: int, backend: str, alone_ms: float) -> dict[str, float]:
+def _cold(home: Path, ask: "Asking", alone_ms: float) -> dict[str, float]:
     """Returns the slowest first answer by number of clients, each number in a fresh process."""
-    counts = sorted({clients, *CLIENTS} - {1})
+    counts = sorted({ask.clients, *CLIENTS} - {1})
     return {"1": alone_ms} | {
-        str(n): _measured(home, strategy, n, backend, "--first")["first_query_ms"] for n in counts
+        str(n): _measured(home, replace(ask, clients=n), "--first")["first_query_ms"] for n in counts
     }
 
 
-def _measured(home: Path, strategy: str, clients: int, backend: str, *more: str) -> dict[str, Any]:
+def _measured(home: Path, ask: "Asking", *more: str) -> dict[str, Any]:
     """Runs `measure` in a fresh process, so that memory and first query are the reader's own."""
     root = str(Path(__file__).resolve().parents[1])
     env = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH")) if p)}
-    command = [sys.executable, "-m", "eval.bench", str(home), "--strategy", strategy, "--clients", str(clients)]
-    command += ["--backend", backend, *more]
+    command = [sys.executable, "-m", "eval.bench", str(home), "--strategy", ask.strategy]
+    command += ["--clients", str(ask.clients), "--backend", ask.backend, "--hops", str(ask.hops), *more]
     done = subprocess.run(command, capture_output=True, text=True, env=env)  # noqa: S603
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
@@ -162,51 +177,61 @@ def _measured(home: Path, strategy: str, clients: int, backend: str, *more: str)
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-def measure(
-    home: Path, strategy: str, clients: int, backend: str = "duckdb", first_only: bool = False
-) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Asking:
+    """How a bench asks: the strategy, how many at once, where the build is served from, and links to follow."""
+
+    strategy: str = "hybrid"
+    clients: int = 1
+    backend: str = "duckdb"
+    hops: int = 1
+
+
+def measure(home: Path, ask: Asking, first_only: bool = False) -> dict[str, Any]:
     """Opens a home and asks it the questions that lie beside it; returns latencies by clients, first query, memory.
 
-    With `first_only` every client asks one question, all at once, and the slowest is what is returned.
+    With `first_only` every client asks one question, all at once, and the slowest is what is returned. Last come a few
+    questions whose statements are looked at: how many of them scan nothing.
     """
     from pipelines.query.embed import query_embedder
 
     user, queries = json.loads((home / "queries.json").read_text(encoding="utf-8"))
     scope = Scope(COLLECTION, user)
     started = time.perf_counter()
-    reader = open_home(home, backend)
+    reader = open_home(home, ask.backend)
     query_embedder()
     opened_ms = (time.perf_counter() - started) * 1000
     if first_only:
-        with ThreadPoolExecutor(clients) as pool:
-            took = pool.map(lambda text: _ask(reader, scope, strategy, text)[0], queries[:clients])
+        with ThreadPoolExecutor(ask.clients) as pool:
+            took = pool.map(lambda text: _ask(reader, scope, ask, text)[0], queries[: ask.clients])
             return {"first_query_ms": max(took)}
-    first_ms, _ = _ask(reader, scope, strategy, queries[0])
+    first_ms, _ = _ask(reader, scope, ask, queries[0])
     for text in queries[1:WARM_UP]:
-        _ask(reader, scope, strategy, text)
+        _ask(reader, scope, ask, text)
     told, asked_once = {}, queries[WARM_UP:]
-    wanted = sorted({clients, *CLIENTS})
+    wanted = sorted({ask.clients, *CLIENTS})
     share = len(asked_once) // len(wanted)
     for i, count in enumerate(wanted):
         texts = asked_once[i * share : (i + 1) * share]
-        told[str(count)] = _rounds(reader, scope, strategy, texts, count)
+        told[str(count)] = _rounds(reader, scope, ask, texts, count)
     reader.close()
-    return told[str(clients)] | {
-        "open_ms": opened_ms,
-        "first_query_ms": first_ms,
-        "clients": told,
-        "rss_mib": _peak_mib(),
-    }
+    peak_mib = _peak_mib()
+    scanned = from_indexes(
+        home, ask.backend, scope, queries[: WARM_UP + PLANNED], WARM_UP, strategy=ask.strategy, hops=ask.hops
+    )
+    return told[str(ask.clients)] | {
+        "open_ms": opened_ms, "first_query_ms": first_ms, "clients": told, "rss_mib": peak_mib, "from_indexes": scanned,
+    }  # fmt: skip
 
 
-def _rounds(reader: Reader, scope: Scope, strategy: str, texts: Sequence[str], clients: int) -> dict[str, Any]:
+def _rounds(reader: Reader, scope: Scope, ask: Asking, texts: Sequence[str], clients: int) -> dict[str, Any]:
     """Asks the texts in rounds; returns percentiles of whole queries and of their steps, and the spread over rounds."""
     rounds = []
     steps: list[dict[str, float]] = []
     each = len(texts) // REPEATS
     for r in range(REPEATS):
         with ThreadPoolExecutor(clients) as pool:
-            asked = list(pool.map(lambda text: _ask(reader, scope, strategy, text), texts[r * each : (r + 1) * each]))
+            asked = list(pool.map(lambda text: _ask(reader, scope, ask, text), texts[r * each : (r + 1) * each]))
         rounds.append([float(p) for p in np.percentile([ms for ms, _ in asked], _PERCENTILES)])
         steps += [timings for _, timings in asked]
     names = [f"p{p}" for p in _PERCENTILES]
@@ -230,9 +255,9 @@ def _peak_mib() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def _ask(reader: Reader, scope: Scope, strategy: str, text: str) -> tuple[float, dict[str, float]]:
+def _ask(reader: Reader, scope: Scope, ask: Asking, text: str) -> tuple[float, dict[str, float]]:
     started = time.perf_counter()
-    found = reader.search(text, scope, strategy=strategy)
+    found = reader.search(text, scope, strategy=ask.strategy, hops=ask.hops)
     took_ms = (time.perf_counter() - started) * 1000
     if not found.memories or "[memory:" not in found.context:
         raise ComponentFailed(f"bench: no answer to {text!r}")
@@ -268,6 +293,8 @@ if __name__ == "__main__":
     parser.add_argument("--strategy", default="hybrid")
     parser.add_argument("--clients", type=int, default=1)
     parser.add_argument("--backend", default="duckdb")
+    parser.add_argument("--hops", type=int, default=1)
     parser.add_argument("--first", action="store_true")
     told = parser.parse_args()
-    sys.stdout.write(json.dumps(measure(told.home, told.strategy, told.clients, told.backend, told.first)) + "\n")
+    asking = Asking(told.strategy, told.clients, told.backend, told.hops)
+    sys.stdout.write(json.dumps(measure(told.home, asking, told.first)) + "\n")

@@ -1,9 +1,14 @@
 import numpy as np
 import pytest
 
-from eval.bench import bench_text, run_bench
-from eval.synthetic import synthetic_build
+from eval.bench import STRATEGY, _load, bench_text, run_bench
+from eval.bench_budgets import budgets
+from eval.bench_plans import from_indexes
+from eval.synthetic import COLLECTION, synthetic_build
+from eval.synthetic_titled import SENTENCES
 from pipelines.errors import PalimpsestError
+from pipelines.memory.shape import strategy_for
+from pipelines.query import Scope
 from pipelines.query.api import STEPS
 from pipelines.store.tables import SCHEMAS
 
@@ -24,6 +29,28 @@ def test_users_have_zipf_sizes_and_the_largest_of_fifty_holds_a_fifth_or_more():
     assert abs(np.linalg.norm(build.vectors, axis=1) - 1).max() < 1e-5
 
 
+@pytest.mark.parametrize("kind", ["turns", "titled"])
+def test_a_kind_is_what_a_build_takes_it_for(kind):
+    assert strategy_for(synthetic_build(400, 5, kind, 1).tables["memories"]) == STRATEGY[kind]
+
+
+def test_passages_say_the_names_they_mention_in_sentences_that_fill_them_and_questions_name_them():
+    build = synthetic_build(300, 5, "titled", 20)
+    tables = build.tables
+    text = dict(tables["memories"].select("memory_id", "text").iter_rows())
+    name = dict(tables["entities"].select("entity_id", "name").iter_rows())
+    for m in tables["mentions"].iter_rows(named=True):
+        assert text[m["memory_id"]][m["char_start"] : m["char_end"]] == name[m["entity_id"]]
+    for (memory_id,), group in tables["context_inputs"].group_by("memory_id"):
+        assert " ".join(group.sort("ordinal")["text"]) == text[memory_id] and group.height == SENTENCES
+    titles = tables["memories"]["title"].to_list()
+    assert all(text[i].startswith(t) for i, t in tables["memories"].select("memory_id", "title").iter_rows())
+    named = sum(any(t in text[i] for t in titles if not text[i].startswith(t)) for i in text)
+    assert named > 250 and all(any(t in q for t in titles) for q in build.queries)
+    owner = dict(tables["memories"].select("memory_id", "user_id").iter_rows())
+    assert all(owner[m] == u for m, u in tables["mentions"].select("memory_id", "user_id").iter_rows())
+
+
 def test_relations_stay_inside_a_user_and_retire_what_they_update():
     tables = synthetic_build(500, 10, "turns", 1).tables
     owner = dict(zip(tables["memories"]["memory_id"], tables["memories"]["user_id"], strict=True))
@@ -36,7 +63,8 @@ def test_relations_stay_inside_a_user_and_retire_what_they_update():
 @pytest.mark.parametrize(("strategy", "kind", "clients"), [("hybrid", "turns", 1), ("flat", "titled", 2)])
 def test_a_bench_reports_what_was_asked_for(tmp_path, strategy, kind, clients, monkeypatch):
     monkeypatch.setattr("eval.bench.QUERIES", 5)
-    report = run_bench(300, users=5, strategy=strategy, kind=kind, clients=clients, workdir=tmp_path / "work")
+    monkeypatch.setattr("eval.bench.PLANNED", 5)
+    report = run_bench(300, users=5, strategy=strategy, kind=kind, clients=clients, workdir=tmp_path / "work", hops=2)
     assert report["memories"] == 300 and report["load"]["nodes_per_s"] > 0 < report["load"]["index_s"]
     for name in ("scoped", "unscoped"):
         latency = report["latency_ms"][name]
@@ -55,7 +83,33 @@ def test_a_bench_reports_what_was_asked_for(tmp_path, strategy, kind, clients, m
     assert report["homes"]["unscoped"]["scope_memories"] == 300 > report["homes"]["scoped"]["scope_memories"]
     assert report["rss_mib"] > 0 < report["disk_mib"]
     assert list((tmp_path / "work").iterdir()) == []
-    assert f"300 memories as {kind}, {strategy}" in bench_text(report) and "unscoped" in bench_text(report)
+    told = bench_text(report)
+    assert f"300 memories as {kind}, {strategy}, 2 hop(s)" in told and "unscoped" in told
+    parts = [(b["part"], b["home"]) for b in report["budgets"]]
+    both = [(part, home) for home in ("scoped", "unscoped") for part in ("node search", "whole", "from indexes")]
+    assert parts == [*both, ("walk and hops", "300 passages")] and all(f"{p} ({h}): " in told for p, h in parts)
+
+
+def test_a_budget_is_kept_or_missed_by_its_figure():
+    steps = {s: {"p95": 20.0} for s in ("seeds_ms", "expand_ms", "rank_ms")} | {"total_ms": {"p95": 151.0}}
+    home = {"steps_ms": steps, "from_indexes": {"share": 0.9}, "scope_memories": 10}
+    rows = budgets({"scoped": home}, home)
+    assert [(b["part"], b["figure"], b["kept"]) for b in rows] == [
+        ("node search", 20.0, True), ("whole", 151.0, False), ("from indexes", 0.9, False),
+        ("walk and hops", 60.0, True),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("asked", "share", "scanned"),
+    [({}, 1.0, []), ({"since": "2024-01-02"}, 0.0, ["memories"])],
+)
+def test_a_query_is_answered_from_indexes_alone_where_no_statement_scans_a_table(tmp_path, asked, share, scanned):
+    build = synthetic_build(1500, 1, "titled", 9)
+    _load(tmp_path, build, "titled")
+    told = from_indexes(tmp_path, "duckdb", Scope(COLLECTION, build.largest), build.queries, 6, **asked)
+    assert told["share"] == share and told["statements"] >= 3
+    assert all(any(table in s for s in told["scans"]) for table in scanned) and bool(told["scans"]) == bool(scanned)
 
 
 @pytest.mark.parametrize(
