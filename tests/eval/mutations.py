@@ -138,10 +138,10 @@ def cite_nothing(patch: Patch) -> None:
 
 
 def vectors_of_the_next_text(tables: dict, lookup: Callable) -> tuple[dict, Callable]:
-    """What is embedded for each memory is another memory's text."""
+    """What is embedded for each memory, and for each sentence, is another one's text."""
 
     def shifted(hashes):
-        known = sorted(set(tables["embed_inputs"]["text_hash"]))
+        known = sorted({h for n in ("embed_inputs", "context_inputs") for h in tables[n]["text_hash"].drop_nulls()})
         after = dict(zip(known, known[1:] + known[:1], strict=True))
         return lookup([after[h] for h in hashes])
 

@@ -83,6 +83,11 @@ def atlas(tmp_path_factory, shared_vectors) -> Judge:
     return judge_of(tmp_path_factory.mktemp("atlas"), shared_vectors, "atlas")
 
 
+@pytest.fixture(scope="module")
+def lexicon(tmp_path_factory, shared_vectors) -> Judge:
+    return judge_of(tmp_path_factory.mktemp("lexicon"), shared_vectors, "lexicon")
+
+
 def test_at_least_ten_faults_are_tried():
     assert len({m.name for m in MUTATIONS}) == len(MUTATIONS) >= 10
 
@@ -104,8 +109,8 @@ def test_five_repeats_with_an_index_made_anew_raise_no_alarm(diary, tmp_path):
 
 
 @pytest.mark.slow
-def test_twenty_repeats_on_the_demo_raise_no_alarm(diary, atlas, tmp_path):
-    for judge in (diary, atlas):
+def test_twenty_repeats_on_the_demo_raise_no_alarm(diary, atlas, lexicon, tmp_path):
+    for judge in (diary, atlas, lexicon):
         (tmp_path / judge.name).mkdir()
         assert_quiet(judge, tmp_path / judge.name, 20)
 
@@ -117,3 +122,16 @@ ONE_USER = ("ignore scope", "swap two users")  # atlas has one: there is nobody 
 @pytest.mark.parametrize("mutation", [m for m in MUTATIONS if m.name not in ONE_USER], ids=lambda m: m.name)
 def test_a_fault_on_the_demos_other_collection_closes_the_gate(atlas, mutation, tmp_path, monkeypatch):
     assert_caught(atlas, mutation, tmp_path, monkeypatch)
+
+
+# Nothing in the lexicon changes: nothing is outdated there. Its pages are found by names and words without a vector.
+NOT_ON_PAGES = (
+    *ONE_USER, "drop is_latest in the query", "drop is_latest in the index", "ignore the day that is asked about",
+    "embed another question",
+)  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutation", [m for m in MUTATIONS if m.name not in NOT_ON_PAGES], ids=lambda m: m.name)
+def test_a_fault_on_pages_that_name_each_other_closes_the_gate(lexicon, mutation, tmp_path, monkeypatch):
+    assert_caught(lexicon, mutation, tmp_path, monkeypatch)
