@@ -12,10 +12,11 @@ from functools import cached_property
 import numpy as np
 
 from pipelines.query.scope_graph import Adjacency, ranges
-from pipelines.query.words import PLAIN, fold
+from pipelines.query.words import PLAIN, STOPWORDS, fold
 
 TITLE, OWN_TITLE = 3.0, 9.0  # how much more an edge counts over a title, and between a passage and its own
 _LONGEST = 8  # words of a name that is looked for in a query
+_LEAST_LETTERS = 4  # of one word in small letters that may be a name
 
 
 def name_key(name: str) -> int:
@@ -27,17 +28,25 @@ def keys_in(text: str) -> list[list[tuple[int, int]]]:
     """Returns, for each word of a text, (end, key) of the names that may start there, longest first.
 
     A name of one word must be capitalised or a number; one of several must start or end so: in small letters most
-    words are no names.
+    words are no names. Where no word but the first is capitalised, whoever wrote the text does not capitalise names:
+    then any words may be one, but stop words at its ends and one short word alone.
     """
     words = _words(text)
+    small = not any(capital and word[0].isalpha() for word, capital in words[1:])
     return [
         [
             (end, _key(" ".join(w for w, _ in words[start:end])))
             for end in range(min(len(words), start + _LONGEST), start, -1)
-            if words[start][1] or words[end - 1][1]
+            if words[start][1] or words[end - 1][1] or (small and _may_name([w for w, _ in words[start:end]]))
         ]
         for start in range(len(words))
     ]
+
+
+def _may_name(words: Sequence[str]) -> bool:
+    if words[0] in STOPWORDS or words[-1] in STOPWORDS:
+        return False
+    return len(words) > 1 or len(words[0]) >= _LEAST_LETTERS
 
 
 def _words(text: str) -> list[tuple[str, bool]]:
@@ -78,7 +87,7 @@ class PassageGraph:
         names: of the entities.
         df: in how many memories each is named.
         titled: memories by the entity that is their title.
-        keys: `name_key`s, ascending.
+        keys: `name_key`s, ascending; one that stands for several is repeated.
         entity_of_key: what each stands for.
         size: memories.
         linked: which entities have edges.
@@ -154,9 +163,9 @@ class PassageGraph:
             if start < skip:
                 continue
             for end, key in options:
-                at = int(np.searchsorted(self.keys, key))
-                if at < len(self.keys) and self.keys[at] == key:
-                    found.add(int(self.entity_of_key[at]))
+                first, beyond = np.searchsorted(self.keys, [key, key + 1])
+                if first < beyond:
+                    found.update(self.entity_of_key[first:beyond].tolist())
                     skip = end
                     break
         return sorted(found)

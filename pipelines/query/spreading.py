@@ -18,7 +18,7 @@ from pipelines.query.types import Filters, Link
 from pipelines.query.view import Question, ScopeView, Scored, basis, rescaled
 from pipelines.query.words import terms as terms_of
 
-FLOOR = 1e-5  # of what the walk leaves anywhere: ln of it is what is nowhere near
+TRACE = 1e-5  # of the walk: a name that brought less is no reason why a memory is there
 TOLD = 0.1  # a lift of less is no reason why a memory is there
 
 
@@ -62,7 +62,10 @@ def score_passages(
     deviation = moments(b.words[rows]).std
     word = weights.words / deviation if deviation > 0 else 0.0
     together = best_pairs(graph, leading, own, b.postings, word, use.title, allowed)
-    total = np.log(at_rows + FLOOR) + use.own * own + use.pairs * together.share
+    best = float(own[rows].max())
+    total = np.log(at_rows + 1 / len(rows)) + use.pairs * together.share
+    if best > 0:
+        total += use.own / best * own
     total = rescaled(total, own, rows)
     names = set(titled.tolist())
 
@@ -115,7 +118,7 @@ def _over_a_name(
     """The name that brought a memory most, and the memory that brought that name most."""
     edges = graph.edges_of(row)
     brought = at_entities[graph.entities[edges]] * graph.to_row[edges]
-    if len(edges) == 0 or brought.max() <= FLOOR:
+    if len(edges) == 0 or brought.max() <= TRACE:
         return ()
     entity = int(graph.entities[edges[int(brought.argmax())]])
     others = graph.places[entity]

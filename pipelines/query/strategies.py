@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Spreading:
-    """Weights of a walk over names: where it starts, and what is added to ln(where it ends).
+    """Weights of a walk over names: where it starts, and what is added to ln(where it ends + an even share).
 
     Attributes:
         question: share of the start on entities that the question names.
@@ -17,7 +17,7 @@ class Spreading:
         overlap: the same, where sentences have no vectors, with the share of the question's words in it.
         steps: of the walk.
         follow: how much of it goes on at each step.
-        own: weight of the sum of z-scores of vectors and words.
+        own: weight of what a memory scores by itself, as a share of the best one's.
         pairs: weight of answering together with another passage, where one of both is among the `leading` best.
         leading: see `pairs`.
         title: what it adds to a pair, in z-scores, that one names the other's title.
@@ -32,7 +32,7 @@ class Spreading:
     overlap: float = 3.0
     steps: int = 3
     follow: float = 0.3
-    own: float = 0.1
+    own: float = 2.0
     pairs: float = 2.0
     leading: int = 10
     title: float = 2.0
@@ -87,7 +87,7 @@ STRATEGIES: dict[str, Weights] = {
     "hierarchical": Weights(whole="topics"),
     "dated": Weights(whole="alone", time=1.0),
     "turns": Weights(words=0.8, whole="order", time=1.0, entities=0, shares=(0.3, 0.15), nearby=(0.6, 0.36, 0.22)),
-    "statements": Weights(words=1.2, whole="passages", time=1.0, spreading=Spreading(own=1.0, pairs=0.0)),
+    "statements": Weights(words=1.2, whole="passages", time=1.0, spreading=Spreading(own=8.0, pairs=0.0)),
     "graph": Weights(words=1.2, whole="passages", time=1.0, entities=0),
 }
 """`auto` is one of the last four, by what the collection is: `pipelines.memory.shape`."""

@@ -38,7 +38,9 @@ def passage_tables(
     own = rows.join(held.select("memory_id").unique(), on="memory_id", how="semi")
     scopes = own.select("scope").unique()
     names = _names(t["entities"], entities.join(scopes, on="scope", how="semi"))
-    titles = _titles(t["memories"].join(own, on="memory_id"), names)
+    titled = t["memories"].select("memory_id", "title").join(own, on="memory_id").filter(pl.col("title") != "")
+    titles = _titles(titled, names)
+    names = pl.concat([names, _called(titled, names)]).sort(list(_NAMES))
     return {"names": names, "titles": titles, "sentences": _sentences(t["mentions"], held, rows, entities, lookup)}
 
 
@@ -51,11 +53,25 @@ def _names(told: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFrame:
     return out.sort(list(_NAMES)).unique(["scope", "key"], keep="first", maintain_order=True)
 
 
-def _titles(memories: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
-    about = memories.select("row", "scope", "title").filter(pl.col("title").fill_null("") != "")
-    keys = [(r, s, name_key(x)) for r, s, title in about.iter_rows() for x in {title, _AFTER_TITLE.sub("", title)} if x]
+def _titles(titled: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
+    keys = [(r, s, name_key(x)) for _, title, r, s in titled.iter_rows() for x in {title, _called_by(title)} if x]
     frame = pl.DataFrame(keys, schema={"row": pl.Int32, "scope": pl.Int32, "key": pl.Int64}, orient="row")
     return frame.join(names, on=["scope", "key"]).select(list(_TITLES)).unique().sort("row", "entity")
+
+
+def _called(titled: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
+    """What a title says before its brackets stands for all that are titled so, where nothing else is called that."""
+    pairs = titled.select("scope", "title").unique().iter_rows()
+    keys = [
+        (s, name_key(title), name_key(short)) for s, title in pairs if (short := _called_by(title)) not in ("", title)
+    ]
+    schema: Schema = {"scope": pl.Int32, "title": pl.Int64, "key": pl.Int64}
+    told = pl.DataFrame(keys, schema=schema, orient="row").join(names, on=["scope", "key"], how="anti")
+    return told.join(names.rename({"key": "title"}), on=["scope", "title"]).select(list(_NAMES)).unique()
+
+
+def _called_by(title: str) -> str:
+    return _AFTER_TITLE.sub("", title)
 
 
 def _sentences(

@@ -61,6 +61,15 @@ def test_nothing_is_reached_over_what_is_no_candidate(tmp_path):
     assert all("m1" not in m.why for m in found.memories)
 
 
+def test_a_question_may_leave_out_what_a_title_has_in_brackets(tmp_path):
+    out = made()
+    for table, column in (("memories", "title"), ("entities", "name")):
+        out[table] = out[table].with_columns(pl.col(column).replace("Sool", "Sool (river)"))
+    with open_index(index(tmp_path / "i.duckdb", out)) as reader:
+        found = reader.search("How long is the Sool?", ANA, explain=True)
+    assert "titled 'Sool (river)', which the question names" in found.memories[0].why
+
+
 def test_a_question_that_names_nothing_is_ranked_by_vectors_and_words(tmp_path):
     with open_index(index(tmp_path / "i.duckdb", made())) as reader:
         assert reader.search("what grinds corn?", ANA).memories[0].title == "Mills"
