@@ -360,6 +360,10 @@ WITH s {{.*, embedding: null}} AS memory, v {{.document_id, uri: d.uri, document
   ordinal: v.ordinals[at], page: v.pages[at], char_start: v.starts[at], char_end: v.ends[at]}} AS source,
   EXISTS {{ (s)-[:SUPERSEDES]->() }} AS newer
 {_while_kept("[memory, source, newer]")}"""
+OBSERVED = f"""
+MATCH (m:Memory {_SCOPE}) WHERE {_VISIBLE} AND m.is_latest IS NOT NULL AND m.observed_at IS NOT NULL
+WITH [min(m.observed_at), max(m.observed_at)] AS both
+{_while_kept("both")}"""
 HISTORY = """
 UNWIND $ids AS asked
 MATCH (s:Memory {home_id: $home, memory_id: asked})

@@ -3,7 +3,6 @@
 A reader holds one build for as long as it lives; `refresh` moves it to the one published since.
 """
 
-import datetime as dt
 import json
 import time
 from collections.abc import Mapping, Sequence
@@ -12,20 +11,20 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.errors import PalimpsestError
+from pipelines.query.arguments import When, check, clean, moment
+from pipelines.query.asked_time import without_relative
 from pipelines.query.backend import Backend
 from pipelines.query.embed import count_tokens, query_embedder
+from pipelines.query.explain import explained
 from pipelines.query.history import Version, histories
 from pipelines.query.pack import Packed, pack
 from pipelines.query.rank import SEEDS, STRATEGIES, Candidate, rank
+from pipelines.query.read_time import TimeRead, read_time
 from pipelines.query.strategies import Weights
-from pipelines.query.types import CollectionInfo, Filters, Link, Memory, RankedMemory, Scope
+from pipelines.query.types import CollectionInfo, Filters, Memory, RankedMemory, Scope
 from pipelines.query.words import query_terms
 
-MAX_CHARS = 100_000
-MAX_K = 1000
 STEPS = ("embed_ms", "seeds_ms", "expand_ms", "rank_ms", "read_ms", "pack_ms")
-
-When = dt.datetime | dt.date | str
 
 
 @dataclass(frozen=True)
@@ -43,6 +42,8 @@ class Results:
         build_id: the build that answered.
         versions: with `history`, all versions of each memory's fact by its id, newest first, with what replaced each
             and why.
+        met: with `explain`, the texts of the memories that links led from or to, by id.
+        times: how the question's words about time were read in each scope.
     """
 
     memories: list[RankedMemory]
@@ -54,6 +55,8 @@ class Results:
     strategy: str
     build_id: str
     versions: Mapping[str, tuple[Version, ...]] = field(default_factory=dict)
+    times: Mapping[Scope, TimeRead] = field(default_factory=dict)
+    met: Mapping[str, str] = field(default_factory=dict)
 
 
 class Reader:
@@ -147,7 +150,8 @@ class Reader:
             hops: links to follow from the best, 0 to 2; `flat` follows none.
             strategy: a name of `STRATEGIES`, or auto: what the build chose for the collection, with the weights that
                 the collection's settings give; or weights, which are taken as they are.
-            as_of: answer from what was current then; a date alone means the end of that day.
+            as_of: answer from what was current then; a date alone means the end of that day. Without it, a question
+                that asks for it in words (`as of May 2026`, `what did we believe on 3 March`) is answered so.
             history: superseded versions are candidates too.
             type: memory type to stay in.
             tag: a tag that memories must bear.
@@ -155,7 +159,8 @@ class Reader:
             until: latest observed_at; a date alone means its end.
             project: project to stay in.
             session: session to stay in.
-            now: when the question is asked: what is not yet valid then, or no longer, is no candidate.
+            now: when the question is asked: what is not yet valid then, or no longer, is no candidate, and `last
+                week` is told from it; without it from `as_of`, else from the day of the scope's newest memory.
             budget_tokens: of the context, by the embedder's count, citations included.
             explain: say of each memory why it is there.
 
@@ -163,29 +168,37 @@ class Reader:
             PalimpsestError: an argument is out of range, or the text is empty.
         """
         started = time.perf_counter()
-        text = _clean(text)
-        _check(k, hops, budget_tokens)
+        text = clean(text)
+        check(k, hops, budget_tokens)
         filters = Filters(
-            project=project, session=session, type=type, tag=tag, since=_moment("since", since, False),
-            until=_moment("until", until, True), as_of=_moment("as_of", as_of, True), now=_moment("now", now, True),
+            project=project, session=session, type=type, tag=tag, since=moment("since", since, False),
+            until=moment("until", until, True), as_of=moment("as_of", as_of, True), now=moment("now", now, True),
             history=history,
         )  # fmt: skip
         backend = self._backend
         scopes = _scopes(scope)
         chosen = {s: chosen_weights(strategy, backend.collections().get(s.collection)) for s in scopes}
+        weights = {s: found for s, (_, found) in chosen.items()}
         clock = _Clock(started)
         vector = query_embedder().embed(text)
-        terms = query_terms(text)
+        asked = {s: read_time(backend, s, text, filters) for s in scopes}
+        times = {s: read for s, (_, read) in asked.items()}
+        terms = {s: _terms(text, read.phrase, weights[s]) for s, read in times.items()}
         clock.lap("embed_ms")
         found = [
             (s, c)
-            for s in scopes
-            for c in rank(backend, s, filters, vector, terms, chosen[s][1], hops, max(SEEDS, k), clock.lap, text)
+            for s, (own, read) in asked.items()
+            for c in rank(
+                backend, s, own, vector, terms[s], weights[s], hops, max(SEEDS, k), clock.lap, text, read.period
+            )
         ]
         best = sorted(found, key=lambda item: (-item[1].score, item[1].memory_id, item[0]))[:k]
         clock.lap("rank_ms")
         held = {s: backend.memories(s, [c.memory_id for at, c in best if at == s]) for s in scopes}
-        memories = [_ranked(held[s][c.memory_id], c, explain) for s, c in best]
+        memories = [_ranked(held[s][c.memory_id], c) for s, c in best]
+        met: dict[str, str] = {}
+        if explain:
+            memories, met = explained(backend, memories, best, {s: r.period for s, r in times.items()}, weights)
         replaced: dict[str, list[Memory]] = {}
         for s in scopes:
             replaced |= backend.history(s, [c.memory_id for at, c in best if at == s])
@@ -195,7 +208,7 @@ class Reader:
         clock.lap("read_ms")
         packed = pack(memories, replaced if history else _last(replaced), budget_tokens, count_tokens)
         clock.lap("pack_ms")
-        return _results(memories, packed, clock, chosen[scopes[0]][0], backend.build_id, told)
+        return _results(memories, packed, clock, chosen[scopes[0]][0], backend.build_id, told, times, met)
 
     def history_of(self, scope: Scope | tuple[str, str], memory_id: str) -> tuple[Version, ...]:
         """Returns all versions of the fact that a memory is one of, newest first; empty where the scope has it not.
@@ -275,47 +288,13 @@ class _Clock:
 
 def _results(
     memories: list[RankedMemory], packed: Packed, clock: _Clock, strategy: str, build_id: str,
-    versions: Mapping[str, tuple[Version, ...]],
+    versions: Mapping[str, tuple[Version, ...]], times: Mapping[Scope, TimeRead], met: Mapping[str, str],
 ) -> Results:  # fmt: skip
     return Results(
         memories=memories, context=packed.text, packed_ids=packed.packed_ids, context_tokens=packed.tokens,
         folded=dict(packed.folded), timings=clock.timings, strategy=strategy, build_id=build_id,
-        versions=versions,
+        versions=versions, times=times, met=met,
     )  # fmt: skip
-
-
-def _clean(text: str) -> str:
-    """Returns the text as the tokenizer and SQL can take it: no NUL, no lone surrogate."""
-    cleaned = text[:MAX_CHARS].replace("\0", " ").encode("utf-8", "replace").decode("utf-8").strip()
-    if not cleaned:
-        raise PalimpsestError("query text is empty; say what to look for")
-    return cleaned
-
-
-def _check(k: int, hops: int, budget_tokens: int) -> None:
-    if not 1 <= k <= MAX_K:
-        raise PalimpsestError(f"--k {k}: must be 1 to {MAX_K}")
-    if hops not in (0, 1, 2):
-        raise PalimpsestError(f"--hops {hops}: must be 0, 1 or 2")
-    if budget_tokens < 0:
-        raise PalimpsestError(f"--budget {budget_tokens}: must be 0 or more")
-
-
-def _moment(name: str, value: When | None, end_of_day: bool) -> dt.datetime | None:
-    """Returns the UTC moment that an argument means; a date without a time is its start or its end."""
-    if value is None:
-        return None
-    if isinstance(value, str):
-        try:
-            day_only = len(value.strip()) <= len("2024-05-31") and "T" not in value
-            parsed = dt.datetime.fromisoformat(value.strip())
-        except ValueError:
-            option = name.replace("_", "-")
-            raise PalimpsestError(f"--{option} {value!r}: no date; write 2024-05-31 or 2024-05-31T12:00:00Z") from None
-        value = parsed.date() if day_only else parsed
-    if not isinstance(value, dt.datetime):
-        value = dt.datetime.combine(value, dt.time.max if end_of_day else dt.time.min)
-    return value.replace(tzinfo=dt.UTC) if value.tzinfo is None else value.astimezone(dt.UTC)
 
 
 def _scopes(scope: Scope | tuple[str, str] | Sequence[Scope]) -> list[Scope]:
@@ -348,36 +327,19 @@ def chosen_weights(asked: str | Weights, info: CollectionInfo | None = None) -> 
     return name, replace(STRATEGIES[name], **told)
 
 
+def _terms(text: str, phrase: str, weights: Weights) -> list[str]:
+    """Returns the terms to search for, without the words that were told as a period, where that is searched for."""
+    return query_terms(without_relative(text, phrase) if phrase and weights.time > 0 else text)
+
+
 def _last(replaced: dict[str, list[Memory]]) -> dict[str, list[Memory]]:
     """Leaves of each chain what was replaced directly: history in full is asked for by `history`."""
     return {newer: [m for m in chain if m.superseded_by == newer][:1] for newer, chain in replaced.items()}
 
 
-def _ranked(memory: Memory, candidate: Candidate, explain: bool) -> RankedMemory:
+def _ranked(memory: Memory, candidate: Candidate) -> RankedMemory:
     told = {name: getattr(memory, name) for name in memory.__dataclass_fields__}
     return RankedMemory(
         **told, score=candidate.score, vector_score=candidate.vector, words_score=candidate.words,
-        graph_score=candidate.score - candidate.own, hops=len(candidate.path), why=_why(candidate) if explain else "",
+        graph_score=candidate.score - candidate.own, hops=len(candidate.path),
     )  # fmt: skip
-
-
-_IN_WORDS = {
-    "near": "said near {source} (+{weight:.2f})",
-    "asked": "titled {via!r}, which the question names",
-    "title": "titled {via!r}, which {source} names: the question is about both (+{weight:.2f})",
-    "pair": "names {via!r} as {source} does: the question is about both (+{weight:.2f})",
-    "topic": "belongs to topic {via!r} (+{weight:.2f})",
-    "names": "names {via!r} as {source} does ({weight:.2g})",
-    "entity": "shares {via!r} ({weight:.2f}) with {source}",
-}
-
-
-def _in_words(link: Link) -> str:
-    return _IN_WORDS.get(link.kind, "{kind} ({weight:.2f}) from {source}").format(**link._asdict())
-
-
-def _why(candidate: Candidate) -> str:
-    told = f"cosine {candidate.vector:.3f}, words {candidate.words:.2f}, score {candidate.own:.2f}"
-    told += "".join(f"; {_in_words(link)}" for link in candidate.path)
-    ends = "lifted to" if candidate.score >= candidate.own else "in all"
-    return told + (f": {ends} {candidate.score:.2f}" if candidate.path else "")

@@ -1,5 +1,6 @@
 """The one protocol that every store of a build implements; ranking, packing and citing never know which one it is."""
 
+import datetime as dt
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -66,6 +67,9 @@ class Backend(Protocol):
 
     def history(self, scope: Scope, ids: Sequence[str]) -> dict[str, list[Memory]]:
         """Returns, for each of `ids` that replaced others, all that it replaced, through others too, newest first."""
+
+    def observed(self, scope: Scope) -> tuple[dt.datetime, dt.datetime] | None:
+        """Returns when the scope's oldest and newest memories were observed; None where none is dated."""
 
     def reasons(self, scope: Scope, ids: Sequence[str]) -> dict[str, list[str]]:
         """Returns why memories among `ids` were retired, or kept by a person: JSON, as `memory.reasons` tells it."""

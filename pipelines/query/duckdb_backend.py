@@ -148,6 +148,11 @@ class DuckDBBackend:
         told = self.memories(scope, sorted({older for chain in chains.values() for older in chain})) if chains else {}
         return {i: sorted((told[o] for o in chain), key=_newest_first) for i, chain in chains.items()}
 
+    def observed(self, scope: Scope) -> tuple[dt.datetime, dt.datetime] | None:
+        """See Backend."""
+        held = self.view(scope)
+        return held.observed() if held else None
+
     def reasons(self, scope: Scope, ids: Sequence[str]) -> dict[str, list[str]]:
         """See Backend."""
         held = self.view(scope)

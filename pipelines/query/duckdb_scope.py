@@ -44,6 +44,7 @@ STANDING = """
     SELECT epoch(observed_at) AS observed, importance, support FROM memories
     WHERE row BETWEEN $first AND $last ORDER BY row"""
 LABELS = "SELECT topic_id, label FROM topics WHERE scope = $scope ORDER BY topic_id"
+_OBSERVED = "SELECT min(observed_at), max(observed_at) FROM memories WHERE row BETWEEN $first AND $last"
 REASONS = "SELECT memory_id, told FROM reasons WHERE row BETWEEN $first AND $last ORDER BY memory_id, told"
 NAMES = "SELECT key, entity FROM names WHERE scope = $scope ORDER BY key, entity"
 TITLES = "SELECT row, entity FROM titles WHERE row BETWEEN $first AND $last ORDER BY row, entity"
@@ -112,6 +113,11 @@ class DuckDBScope(HeldParts):
         """Returns relations, and shared entities where they are wanted: they are far more."""
         held: ScopeGraph = self._held(f"graph {shared}", lambda: self._load_graph(shared))
         return held
+
+    def observed(self) -> tuple[dt.datetime, dt.datetime] | None:
+        """When the oldest and the newest memory were observed."""
+        (found,) = self._run(_OBSERVED, self.at.bounds).fetchall()
+        return (found[0].replace(tzinfo=dt.UTC), found[1].replace(tzinfo=dt.UTC)) if found[0] else None
 
     def told(self) -> Told:
         """Why memories were retired or kept."""

@@ -189,6 +189,18 @@ class Neo4jBackend:
         held = self.memories(scope, sorted({o for chain in chains.values() for o in chain}))
         return {i: sorted((held[o] for o in chain), key=_newest_first) for i, chain in chains.items() if chain}
 
+    def observed(self, scope: Scope) -> tuple[dt.datetime, dt.datetime] | None:
+        """See Backend."""
+        if scope not in self._known:
+            return None
+        held: _Sized = self._cache.get((scope, "observed"), lambda: _Sized(self._load_observed(scope), 200))
+        oldest, newest = held.value
+        return (oldest, newest) if oldest and newest else None
+
+    def _load_observed(self, scope: Scope) -> list[dt.datetime | None]:
+        (both,) = self._read(scope, cypher.OBSERVED, {})
+        return [moment.to_native() if moment is not None else None for moment in both]
+
     def reasons(self, scope: Scope, ids: Sequence[str]) -> dict[str, list[str]]:
         """See Backend."""
         if scope not in self._known:

@@ -1,24 +1,28 @@
-"""Periods that a text states: years, months, days and ranges of them, as intervals of years.
+"""Periods that a text states: years, months, days and ranges of them; and how well they fit the one asked about.
 
-`from Oct 1721 to Mar 1918` is [1721.75, 1918.25); `in 1992` the whole year; `since 2001` has no end, `until 2004` no
-beginning. What a question asks for by time is found by whether its period and a memory's overlap: a passage that says
-`from 2003 to 2006` answers for 2004, though no word of the question is in it.
+`from Oct 1721 to Mar 1918` is all of that; `in 1992` the whole year; `since 2001` has no end, `until 2004` no
+beginning. A passage that says `from 2003 to 2006` answers for 2004, though no word of the question is in it.
 """
 
 import datetime as dt
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 Period = tuple[float, float]
+"""Beginning and end in years: 2020.5 is about the first of July; infinite where one is open."""
 
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_MONTH = rf"(?P<month>{'|'.join(_MONTHS)})[a-z]*\.?"
+MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTH = rf"(?P<month>{'|'.join(MONTHS)})[a-z]*\.?"
 _POINT = re.compile(
-    rf"(?<![\w.,/-])(?:(?:\d{{1,2}}(?:st|nd|rd|th)?\s+)?(?:of\s+)?{_MONTH}(?:\s+\d{{1,2}}(?:st|nd|rd|th)?)?\s*,?\s+(?:of\s+)?)?"
-    r"(?P<year>1\d{3}|20\d\d)(?:(?P<decade>s)\b|-(?P<iso>0[1-9]|1[0-2])-\d\d\b|(?P<short>[-\u2013\u2014/]\d\d)(?![\d-])|(?![\d\w]))",
+    rf"(?<![\w.,/-])(?:(?:(?P<before>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?)?{_MONTH}"
+    r"(?:\s+(?P<after>\d{1,2})(?:st|nd|rd|th)?)?\s*,?\s+(?:of\s+)?)?"
+    r"(?P<year>1\d{3}|20\d\d)(?:(?P<decade>s)\b|-(?P<iso>0[1-9]|1[0-2])-(?P<day>\d\d)\b"
+    r"|(?P<short>[-\u2013\u2014/]\d\d)(?![\d-])|(?![\d\w]))",
     re.I,
 )
 _YEAR = re.compile(r"1\d{3}|20\d\d")
@@ -28,13 +32,22 @@ _BETWEEN = re.compile(r"\bbetween\s+(?:the\s+)?$", re.I)
 _SINCE = re.compile(r"\b(?:since|from|after)\s+(?:the\s+)?$", re.I)
 _UNTIL = re.compile(r"\b(?:until|till|before|up to|to|by)\s+(?:the\s+)?$", re.I)
 _BEFORE = 16  # characters before a date that may say what it bounds
+_BEGUN = 0.7  # of how well a period fits is whether it begins with what is asked; the rest is whether both overlap
 
-_COUNT = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "several": 3, "few": 3}
-_UNIT = {"day": 1.0, "week": 7.0, "month": 30.4, "year": 365.25}
-_AGO = re.compile(rf"\b(?P<n>\d{{1,3}}|{'|'.join(_COUNT)})\s+(?:few\s+)?(?P<unit>day|week|month|year)s?\s+ago\b", re.I)
-_CALENDAR = re.compile(r"\b(?P<which>last|this|past|previous|current)\s+(?P<unit>day|week|month|year)\b", re.I)
-_DAY = re.compile(r"\b(?P<day>today|yesterday|the day before yesterday|tonight)\b", re.I)
-_DAYS_AGO = {"today": 0, "tonight": 0, "yesterday": 1, "the day before yesterday": 2}
+
+class Stated(NamedTuple):
+    """A period and where it is stated: days included, None where it has no beginning or no end."""
+
+    start: int
+    end: int
+    first: dt.date | None
+    last: dt.date | None
+    is_range: bool = False
+
+    @property
+    def period(self) -> Period:
+        """The same in years."""
+        return span(self.first, self.last)
 
 
 @dataclass(frozen=True)
@@ -51,105 +64,115 @@ class Periods:
         return self.rows.nbytes + self.starts.nbytes + self.ends.nbytes
 
     def overlapping(self, asked: Period, size: int) -> np.ndarray:
-        """Returns 1.0 for each of `size` memories that has a period in common with `asked`, else 0.0."""
+        """Returns how well each of `size` memories fits a period, 0 to 1, by the period of it that fits best.
+
+        Of it .3 is that both overlap, and .7 that they begin together: what held from 2003 to 2006 is told by the text
+        that says what began in 2003. That part falls by e for each length of `asked` (a year where it is open) that
+        lies between the beginnings, or the ends where `asked` has no beginning.
+        """
+        low, high = asked
+        length = high - low if math.isfinite(high - low) else 1.0
+        near, mine = (low, self.starts) if math.isfinite(low) else (high, self.ends)
+        together = np.exp(-np.abs(mine - near) / max(length, 1e-3))
+        both = (self.starts < high) & (self.ends > low)
         out = np.zeros(size)
-        out[self.rows[(self.starts < asked[1]) & (self.ends > asked[0])]] = 1.0
+        np.maximum.at(out, self.rows, (1 - _BEGUN) * both + _BEGUN * together)
         return out
 
 
 def periods(text: str) -> list[Period]:
     """Returns the periods that a text states, in order of place."""
-    return [period for _, period in _found(text)] if _YEAR.search(text) else []
-
-
-def asked_period(question: str, now: dt.datetime | None = None) -> Period | None:
-    """Returns the period that a question asks about: its first range, else its first date; None where it has none.
-
-    Args:
-        question: the question.
-        now: when it is asked; `last year` and `two weeks ago` are told from it, and say nothing without it.
-    """
-    found = _found(question)
-    ranges = [period for is_range, period in found if is_range]
-    if ranges or found:
-        return ranges[0] if ranges else found[0][1]
-    return _relative(question, now) if now is not None else None
+    return [found.period for found in stated(text)]
 
 
 def moment(when: dt.datetime) -> float:
-    """Returns a moment in years: the start of 1 July 2020 is about 2020.5."""
-    return _day(when.year, when.timetuple().tm_yday - 1)
+    """Returns a moment in years."""
+    seconds = (when - when.replace(hour=0, minute=0, second=0, microsecond=0)).total_seconds()
+    start, end = day(when)
+    return start + seconds / 86_400 * (end - start)
 
 
 def day(when: dt.datetime) -> Period:
     """Returns the day of a moment as a period."""
-    number = when.timetuple().tm_yday
-    return _day(when.year, number - 1), _day(when.year, number)
+    return span(when.date(), when.date())
 
 
-def _day(year: int, days: float) -> float:
-    return year + days / 366
+def span(first: dt.date | None, last: dt.date | None) -> Period:
+    """Returns days, both included, as a period."""
+    start = -math.inf if first is None else _years(first, 0)
+    return start, math.inf if last is None else _years(last, 1)
 
 
-def _found(text: str) -> list[tuple[bool, Period]]:
-    """Returns (is a range, period) of each statement."""
-    out: list[tuple[bool, Period]] = []
-    points = [(m.start(), m.end(), *_point(m)) for m in _POINT.finditer(text)]
+def _years(date: dt.date, more: int) -> float:
+    number = date.timetuple().tm_yday - 1 + more
+    leap = date.year % 4 == 0 and (date.year % 100 != 0 or date.year % 400 == 0)
+    return date.year + number / (366 if leap else 365)
+
+
+def stated(text: str) -> list[Stated]:
+    """Returns every statement of a period with its year, in order of place."""
+    if not _YEAR.search(text):
+        return []
+    return joined(text, (_point(m) for m in _POINT.finditer(text)))
+
+
+def joined(text: str, points: Iterable[Stated]) -> list[Stated]:
+    """Makes ranges of points that `to`, a dash or `between ... and` join, and opens those after since or until.
+
+    Args:
+        text: where they are stated.
+        points: in order of place, none over another.
+    """
+    out: list[Stated] = []
+    held = list(points)
     i = 0
-    while i < len(points):
-        start, end, is_range, (low, high) = points[i]
-        before = text[max(0, start - _BEFORE) : start]
-        if i + 1 < len(points) and not is_range:
-            gap, (later, latest) = text[end : points[i + 1][0]], points[i + 1][3]
-            joined = _TO.match(gap) or (_AND.match(gap) and _BETWEEN.search(before))
-            if joined and low <= later:
-                out.append((True, (low, latest)))
-                i += 2
-                continue
-        if not is_range and _SINCE.search(before):
-            out.append((False, (low, math.inf)))
-        elif not is_range and _UNTIL.search(before):
-            out.append((False, (-math.inf, high)))
-        else:
-            out.append((is_range, (low, high)))
+    while i < len(held):
+        point = held[i]
+        before = text[max(0, point.start - _BEFORE) : point.start]
+        following = held[i + 1] if i + 1 < len(held) else None
+        if following and not point.is_range and _joins(before, text[point.end : following.start], point, following):
+            out.append(Stated(point.start, following.end, point.first, following.last, True))
+            i += 2
+            continue
+        out.append(point if point.is_range else bounded(point, before))
         i += 1
     return out
 
 
-def _point(m: re.Match[str]) -> tuple[bool, Period]:
+def bounded(point: Stated, before: str) -> Stated:
+    """Returns a point without its end or its beginning where what stands before it says since or until."""
+    if _SINCE.search(before):
+        return point._replace(last=None)
+    return point._replace(first=None) if _UNTIL.search(before) else point
+
+
+def _joins(before: str, gap: str, point: Stated, following: Stated) -> bool:
+    if not (_TO.match(gap) or (_AND.match(gap) and _BETWEEN.search(before))):
+        return False
+    return point.first is not None and following.first is not None and point.first <= following.first
+
+
+def _point(m: re.Match[str]) -> Stated:
     year = int(m["year"])
+    last, is_range = year, False
     if m["decade"]:
-        return True, (year, year + 10)
-    if m["iso"] or m["month"]:
-        month = int(m["iso"]) - 1 if m["iso"] else _MONTHS.index(m["month"][:3].lower())
-        return False, (year + month / 12, year + (month + 1) / 12)
-    if m["short"] and (last := year // 100 * 100 + int(m["short"][1:])) > year:
-        return True, (year, last + 1)
-    return False, (year, year + 1)
+        last, is_range = year + 9, True
+    elif m["iso"] or m["month"]:
+        month = int(m["iso"]) if m["iso"] else MONTHS.index(m["month"][:3].lower()) + 1
+        return Stated(m.start(), m.end(), *month_or_day(year, month, m["day"] or m["before"] or m["after"]))
+    elif m["short"] and (short := year // 100 * 100 + int(m["short"][1:])) > year:
+        last, is_range = short, True
+    return Stated(m.start(), m.end(), dt.date(year, 1, 1), dt.date(last, 12, 31), is_range)
 
 
-def _relative(question: str, now: dt.datetime) -> Period | None:
-    if m := _DAY.search(question):
-        return day(now - dt.timedelta(days=_DAYS_AGO[m["day"].lower()]))
-    if m := _AGO.search(question):
-        count = _COUNT.get(m["n"].lower()) or int(m["n"])
-        unit = m["unit"].lower()
-        middle = moment(now) - count * _UNIT[unit] / 366
-        return middle - 0.5 * _UNIT[unit] / 366, middle + 0.5 * _UNIT[unit] / 366
-    if m := _CALENDAR.search(question):
-        return _calendar(m["unit"].lower(), now, m["which"].lower() in ("this", "current"))
-    return None
-
-
-def _calendar(unit: str, now: dt.datetime, current: bool) -> Period:
-    """The calendar's day, week, month or year that `now` lies in, or the one before."""
-    back = 0 if current else 1
-    if unit == "year":
-        return now.year - back, now.year - back + 1
-    if unit == "month":
-        number = now.year * 12 + now.month - 1 - back
-        return number / 12, (number + 1) / 12
-    if unit == "week":
-        monday = now - dt.timedelta(days=now.weekday() + 7 * back)
-        return day(monday)[0], day(monday + dt.timedelta(days=6))[1]
-    return day(now - dt.timedelta(days=back))
+def month_or_day(year: int, month: int, number: str | None) -> tuple[dt.date, dt.date]:
+    """Returns the first and last day of a month, or the one day of it that a number names."""
+    if number:
+        try:
+            one = dt.date(year, month, int(number))
+        except ValueError:
+            pass  # 31 June: the month is all that is known
+        else:
+            return one, one
+    following = dt.date(year + month // 12, month % 12 + 1, 1)
+    return dt.date(year, month, 1), following - dt.timedelta(days=1)

@@ -6,8 +6,10 @@ from dataclasses import asdict
 from typing import Any
 
 from pipelines.query.api import Results
+from pipelines.query.explain import shortened
 from pipelines.query.history import Reason, Version
-from pipelines.query.types import Memory, RankedMemory
+from pipelines.query.read_time import TimeRead
+from pipelines.query.types import Link, Memory, RankedMemory
 
 _SHOWN_CHARS = 160
 _FIELDS = (
@@ -19,19 +21,35 @@ _OF_VERSION = ("memory_id", "text", "is_latest", "observed_at", "valid_from", "v
 
 
 def results_text(results: Results, explain: bool = False) -> str:
-    """Returns the ranked memories, a line each, with their history where asked, then the packed context."""
-    if not results.memories:
-        return "nothing found in this scope"
-    lines = []
+    """Returns how the question's time was read, the memories with their history where asked, then the context."""
+    lines = [line for read in results.times.values() for line in time_lines(read)]
     told: dict[str, int] = {}
     for place, memory in enumerate(results.memories, 1):
-        lines.append(f"{place}. {memory.score:+.2f}  {_shortened(memory.text)}  ({_state(memory)})")
+        lines.append(f"{place}. {memory.score:+.2f}  {shortened(memory.text, _SHOWN_CHARS)}  ({_state(memory)})")
         if explain:
             lines.append(f"     {memory.why}")
         versions = results.versions.get(memory.memory_id, ())
         lines += _history(versions, told.get(memory.memory_id))
         told |= {v.memory.memory_id: told.get(v.memory.memory_id, place) for v in versions}
+    if not results.memories:
+        return "\n".join([*lines, "nothing found in this scope"])
     return "\n".join([*lines, "", results.context or "(nothing fits the budget)"])
+
+
+def time_lines(read: TimeRead) -> list[str]:
+    """Returns in words how the time in a question was read, where it says something that could surprise."""
+    lines = []
+    if read.as_of:
+        asked = f"{read.as_of_phrase!r} asks what was known then; --as-of sets another moment"
+        lines.append(f"as of {read.as_of.date().isoformat()}: {asked}")
+    elif read.not_followed:
+        lines.append(f"{read.as_of_phrase!r} is read as a time that texts speak of: {read.not_followed}")
+    if read.phrase and read.reference:
+        start, end = (d.isoformat() if d else "" for d in (read.first, read.last))
+        means = start if start == end else " ".join(p for p in (start, f"to {end}" if end else "and later") if p)
+        given = {"now": "--now", "as_of": "--as-of"}.get(read.reference_is, "the newest memory; --now sets another day")
+        lines.append(f"{read.phrase!r} is {means}, told from {read.reference.isoformat()}, {given}")
+    return lines
 
 
 def history_text(versions: Sequence[Version]) -> str:
@@ -81,7 +99,7 @@ def _version_lines(version: Version) -> list[str]:
     memory = version.memory
     since, until = _day(memory.valid_from), _day(memory.valid_until)
     held = f"{since or 'undated'} to {until or ('now' if memory.is_latest else 'an unknown day')}"
-    lines = [f"{held}  {_shortened(memory.text)}  [{memory.memory_id}]"]
+    lines = [f"{held}  {shortened(memory.text, _SHOWN_CHARS)}  [{memory.memory_id}]"]
     if version.why:
         lines.append(f"    {reason_text(version.why)}")
     elif memory.is_latest and until:
@@ -97,11 +115,6 @@ def _on(written: str | None) -> str:
     return f" on {written[:10]}" if written else ""
 
 
-def _shortened(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _SHOWN_CHARS else line[: _SHOWN_CHARS - 1] + "…"
-
-
 def _state(memory: RankedMemory) -> str:
     seen = memory.observed_at.date().isoformat() if memory.observed_at else "undated"
     if memory.is_latest:
@@ -111,9 +124,10 @@ def _state(memory: RankedMemory) -> str:
 
 
 def results_json(results: Results) -> dict[str, Any]:
-    """Returns `{"memories", "context", "packed_ids", "timings", "strategy", "build_id"}`; dates in ISO 8601.
+    """Returns `{"memories", "context", "packed_ids", "timings", "strategy", "build_id", "time"}`; dates in ISO 8601.
 
-    With history, each memory has `history`: the versions of its fact, newest first, with `why` and `kept`.
+    `time` is how words such as `last week` and `as of May` were read. With history, each memory has `history`: the
+    versions of its fact, newest first, with `why` and `kept`. With explain, `path` are the links that led to it.
     """
     return {
         "memories": [_memory(m, results) for m in results.memories],
@@ -123,7 +137,14 @@ def results_json(results: Results) -> dict[str, Any]:
         "timings": {k: round(v, 3) for k, v in results.timings.items()},
         "strategy": results.strategy,
         "build_id": results.build_id,
+        "time": next((time_json(read) for read in results.times.values()), None),
     }
+
+
+def time_json(read: TimeRead) -> dict[str, Any] | None:
+    """Returns how the time in a question was read; null where the question says nothing that had to be."""
+    told = {name: _plain(value) for name, value in asdict(read).items() if name != "period"}
+    return told if read.as_of_phrase or read.phrase else None
 
 
 def history_json(versions: Sequence[Version]) -> list[dict[str, Any]]:
@@ -137,7 +158,14 @@ def history_json(versions: Sequence[Version]) -> list[dict[str, Any]]:
 
 def _memory(memory: RankedMemory, results: Results) -> dict[str, Any]:
     versions = results.versions.get(memory.memory_id)
-    return _fields(memory, _FIELDS) | ({"history": history_json(versions)} if versions else {})
+    told = _fields(memory, _FIELDS) | ({"history": history_json(versions)} if versions else {})
+    if memory.why:
+        told |= {"time_score": _plain(memory.time_score), "path": [_link(link, results) for link in memory.path]}
+    return told
+
+
+def _link(link: Link, results: Results) -> dict[str, Any]:
+    return {name: _plain(value) for name, value in link._asdict().items()} | {"text": results.met.get(link.source)}
 
 
 def _fields(memory: Memory, names: Sequence[str]) -> dict[str, Any]:
@@ -151,6 +179,6 @@ def _reason(reason: Reason) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, dt.datetime):
+    if isinstance(value, dt.date):
         return value.isoformat()
     return round(float(value), 6) if isinstance(value, float) else value

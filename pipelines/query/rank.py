@@ -11,7 +11,7 @@ from pipelines.query.backend import Backend
 from pipelines.query.conversation import score_turns
 from pipelines.query.fusion import standardise, top
 from pipelines.query.hierarchy import score_topics
-from pipelines.query.periods import asked_period
+from pipelines.query.periods import Period
 from pipelines.query.spreading import score_passages
 from pipelines.query.standing import stands
 from pipelines.query.strategies import STRATEGIES, Weights
@@ -82,6 +82,7 @@ def rank(
     n: int = SEEDS,
     lap: Callable[[str], None] = lambda _: None,
     text: str = "",
+    period: Period | None = None,
 ) -> list[Candidate]:
     """Returns the candidates of one scope, best first, ties by id.
 
@@ -100,10 +101,11 @@ def rank(
         n: how many seeds.
         lap: told the name of each step as it ends, for timings.
         text: the query itself, for the names in it.
+        period: what it asks about by time.
     """
     used = tuple(terms) if weights.words > 0 else ()
-    period = asked_period(text, filters.now) if weights.time > 0 else None
-    question = Question(vector, used, text, period, filters.now.timestamp() if filters.now else None)
+    asked = period if weights.time > 0 else None
+    question = Question(vector, used, text, asked, filters.now.timestamp() if filters.now else None)
     view = backend.view(scope) if _needs_all(weights, question) else None
     pool: _Pool
     if view is not None:

@@ -91,6 +91,8 @@ class RankedMemory(Memory):
         graph_score: what reached it over links, 0 for a seed that no link reached.
         hops: links between the nearest seed and this memory; 0 for a seed.
         why: one line for people, with `explain`.
+        path: the links that led to it, from the nearest seed on, with `explain`.
+        time_score: with `explain`, how well its times fit the one asked about, 0 to 1; None where none was.
     """
 
     score: float = 0.0
@@ -99,6 +101,8 @@ class RankedMemory(Memory):
     graph_score: float = 0.0
     hops: int = 0
     why: str = ""
+    path: tuple["Link", ...] = ()
+    time_score: float | None = None
 
 
 class Moments(NamedTuple):

@@ -8,6 +8,7 @@ from pipelines.errors import PalimpsestError
 from pipelines.graph import rows
 from pipelines.graph.connect import Connection
 from pipelines.query import neo4j_backend
+from pipelines.query.asked_time import asked_period
 from pipelines.query.duckdb_backend import DuckDBBackend
 from pipelines.query.history import histories
 from pipelines.query.neo4j_backend import Neo4jBackend, open_neo4j
@@ -28,6 +29,7 @@ FILTERS = {
     "nothing fits": Filters(project="none"),
 }
 SEEN = dt.datetime(2026, 1, 5, tzinfo=dt.UTC)  # when memory 4 was observed, and has been valid from, to the moment
+LAST = SEEN + dt.timedelta(days=216)  # when memory 20 was corrected
 AT_THE_MOMENT = [Filters(since=SEEN), Filters(until=SEEN), Filters(as_of=SEEN), Filters(now=SEEN)]
 
 
@@ -95,7 +97,7 @@ def test_both_backends_spread_over_the_same_passages(tmp_path: Path, graph: Conn
     text = "Where was the founder of Port Elm born, in 1990?"
     for filters in (Filters(), Filters(history=True)):
         asked = (Scope("notes", "ana"), filters, query(), ("born", "elm", "founder"), STRATEGIES["graph"], 1, 100)
-        a, b = rank(duck, *asked, text=text), rank(neo, *asked, text=text)
+        a, b = (rank(store, *asked, text=text, period=asked_period(text)) for store in (duck, neo))
         assert [c.memory_id for c in a] == [c.memory_id for c in b]
         assert np.allclose([c.score for c in a], [c.score for c in b], atol=1e-6)
         assert [c.path for c in a] == [c.path for c in b] and any(link.via for c in a for link in c.path)
@@ -115,6 +117,12 @@ def test_both_backends_give_the_same_memories_links_and_history(made: Made, grap
     assert told == neo.reasons(SCOPE, ids) and list(told) == [memory_id(4), memory_id(10), memory_id(20)]
     assert histories(duck, SCOPE, ids) == histories(neo, SCOPE, ids)
     assert neo.reasons(Scope("made", "nobody"), ids) == {}
+
+
+def test_both_backends_know_when_the_oldest_and_the_newest_memory_were_observed(made: Made, graph: Connection) -> None:
+    duck, neo = both(made, graph)
+    assert duck.observed(SCOPE) == neo.observed(SCOPE) == (dt.datetime(2026, 1, 1, tzinfo=dt.UTC), LAST)
+    assert duck.observed(Scope("made", "nobody")) is None and neo.observed(Scope("made", "nobody")) is None
 
 
 def test_the_vector_index_proposes_and_exact_cosines_decide(

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pipelines.errors import PalimpsestError
 from pipelines.query import Scope, open_home, open_index
 from pipelines.query.api import STEPS
+from pipelines.query.present import results_json
 from tests.query.made import at, home, memory, tables
 
 MADE = [
@@ -91,9 +92,21 @@ def test_several_scopes_are_ranked_each_by_its_own_statistics(reader):
 
 def test_explain_says_why_and_which_links(reader):
     found = {m.memory_id: m for m in reader.search("bees", ANA, explain=True, k=10).memories}
-    assert re.match(r"cosine -?\d\.\d{3}, words \d+\.\d\d", found["m3"].why)
-    assert "EXTEND (0.90) from m3: lifted" in found["m4"].why and found["m4"].hops == 1
-    assert all(m.why == "" for m in reader.search("bees", ANA).memories)
+    assert re.fullmatch(r"-?\d+\.\d\d by itself \(meaning -?\d\.\d\d, words \d+\.\d\d\)", found["m3"].why)
+    (link,) = found["m4"].path
+    assert (link.source, link.kind, link.weight, found["m4"].hops) == ("m3", "EXTEND", pytest.approx(0.9), 1)
+    gained = f"{found['m4'].graph_score:+.2f} over links: one of it and result 1 adds to the other (weight 0.90)"
+    assert f"; {gained}; {found['m4'].score:.2f} in all" in found["m4"].why
+    assert all(m.why == "" and m.path == () for m in reader.search("bees", ANA).memories)
+
+
+def test_explain_in_json_holds_the_links_that_the_words_tell(reader):
+    told = results_json(reader.search("bees", ANA, explain=True, k=10))["memories"]
+    (link,) = next(m for m in told if m["memory_id"] == "m4")["path"]
+    assert link | {"weight": 0.9} == {
+        "source": "m3", "target": "m4", "kind": "EXTEND", "weight": 0.9, "via": "", "text": MADE[2]["text"],
+    }  # fmt: skip
+    assert "path" not in results_json(reader.search("bees", ANA))["memories"][0]
 
 
 def test_the_same_question_gets_the_same_answer(reader):

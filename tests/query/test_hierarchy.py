@@ -36,7 +36,7 @@ def scores(path, question, **told):
 def test_a_memory_is_lifted_by_the_topic_that_stands_out(index):
     flat, found = (scores(index, "bees", strategy=s, explain=True) for s in ("hybrid", "hierarchical"))
     place = lambda told: list(told).index("m3")  # noqa: E731
-    assert place(found) <= place(flat) and "belongs to topic 'bees'" in found["m3"].why
+    assert place(found) <= place(flat) and "belongs to the topic 'bees'" in found["m3"].why
     assert "topic" not in found["m5"].why
 
 

@@ -73,7 +73,7 @@ def test_an_answer_is_found_by_the_question_before_it(index):
     told = {m.memory_id: m for m in found.memories}
     assert found.strategy == "turns" and list(told)[:2] == ["m3", "m1"]
     assert flat[:2] == ["m3", "m4"]
-    assert "said near m3" in told["m1"].why
+    assert "it was said near result 1" in told["m1"].why
 
 
 def test_what_is_no_candidate_adds_nothing_to_its_neighbours(index, tmp_path):

@@ -1,0 +1,282 @@
+"""What a question says of time: the period it asks about, and the moment whose knowledge it asks for.
+
+`In 2004`, `last week` and `since March` are periods: of what the texts speak, or when they were said. `As of 3 March`
+and `what did we believe in May` ask for what was known then: they choose among versions. No model reads them: what is
+not one of the forms below says nothing. Dates without a year and relative ones are told from a reference day.
+"""
+
+import datetime as dt
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from pipelines.query.periods import MONTHS, Period, Stated, joined, month_or_day, stated
+
+_READ = 1000  # characters of a question that are read for it
+_EARLIEST = 1000  # year of a reference day: centuries are counted back from it
+
+_COUNT = {
+    "a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9,
+    "ten": 10, "few": 3, "couple of": 2, "several": 3,
+}  # fmt: skip
+_N = rf"(?P<n>\d{{1,3}}|{'|'.join(_COUNT)})"
+_UNITS = r"(?P<unit>day|week|month|quarter|year)"
+_DAYS = {"day": 1, "week": 7, "month": 30, "quarter": 91, "year": 365}
+_NAMED = {
+    "today": 0, "tonight": 0, "this morning": 0, "this afternoon": 0, "this evening": 0, "yesterday": -1,
+    "last night": -1, "the day before yesterday": -2, "tomorrow": 1, "the day after tomorrow": 2,
+}  # fmt: skip
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
+"""The month that each begins with, in the northern half of the world."""
+_PAST = re.compile(r"\b(?:did|was|were|had|have|has)\b", re.I)
+
+_DAY = re.compile(rf"\b(?P<name>{'|'.join(sorted(_NAMED, key=len, reverse=True))})\b", re.I)
+_AGO = re.compile(rf"\b(?:(?:a|about)\s+)?{_N}\s+{_UNITS}s?\s+ago\b", re.I)
+_TRAILING = re.compile(
+    rf"\b(?:(?:the|these)\s+(?:last|past)\s+(?:{_N}\s+)?|(?:last|past)\s+(?P<m>\d{{1,3}}|{'|'.join(_COUNT)})\s+)"
+    rf"{_UNITS}s?\b",
+    re.I,
+)
+_CALENDAR = re.compile(rf"\b(?P<which>last|past|previous|this|current|next)\s+{_UNITS}\b", re.I)
+_WEEKDAY = re.compile(rf"\b(?P<which>last|this past|past|this|on)\s+(?P<day>{'|'.join(_WEEKDAYS)})\b", re.I)
+# A month without a year is one only with a capital, after a word or a number that dates have: may and march are words.
+_MONTH = re.compile(
+    r"(?:\b(?P<which>[Ll]ast|[Tt]his|[Ii]n|[Ss]ince|[Uu]ntil|[Bb]efore|[Aa]fter|[Bb]y|[Dd]uring|[Oo]f|[Ff]rom|[Tt]o|[Aa]nd"
+    r"|[Bb]etween|[Ee]arly|[Mm]id|[Ll]ate)\s+|(?P<before>\d{1,2})(?:st|nd|rd|th)?\s+(?:of\s+)?)"
+    rf"(?P<month>{'|'.join(m.capitalize() for m in MONTHS)})(?P<rest>[a-z]*)\b\.?"
+    r"(?:\s+(?P<after>\d{1,2})(?:st|nd|rd|th)?\b)?(?!\s*,?\s*(?:of\s+)?\d{4})"
+)
+_MONTH_DAY = re.compile(
+    rf"\b(?P<month>{'|'.join(m.capitalize() for m in MONTHS)})(?P<rest>[a-z]*)\.?\s+"
+    r"(?P<after>\d{1,2})(?:st|nd|rd|th)?\b(?!\s*,?\s*(?:of\s+)?\d{4})"
+)
+_FULL = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
+         "december")  # fmt: skip
+_SEASON = re.compile(
+    rf"\b(?:(?P<which>last|this|in the|in)\s+)?(?P<season>{'|'.join(_SEASONS)})"
+    r"(?:\s+(?:of\s+)?(?P<year>1\d{3}|20\d\d))?\b",
+    re.I,
+)
+
+_KNEW = r"(?:believed|thought|knew|assumed|understood|supposed)"
+_KNOW = r"(?:believe|think|know|assume|understand|suppose)"
+_BELIEF = re.compile(
+    rf"\b(?:what|who|whom|which|where)\b[^.?!]{{0,60}}?\b(?:(?:did|had)\s+(?:we|i)\s+(?:\w+\s+)?(?:{_KNOW}|{_KNEW}|known)"
+    rf"|(?:we|i)\s+{_KNEW}|was\s+(?:believed|thought|known|assumed))\b",
+    re.I,
+)
+_AS_OF = re.compile(r"\bas\s+(?:of|at)\s+(?:the\s+)?$", re.I)
+_CLAUSE = re.compile(r"\b(?:that|if|whether|because|when|after|before|since)\b", re.I)
+
+
+@dataclass(frozen=True)
+class AskedTime:
+    """What a question says of time.
+
+    Attributes:
+        period: what it asks about, in years.
+        phrase: the words that say so, where they were told from the reference day; else empty.
+        first: first day of such a period, None where it has no beginning.
+        last: its last day, None where it has no end.
+        as_of: last day of what it asks the knowledge of.
+        as_of_phrase: the words that say so.
+        same: whether these are the words that say the period.
+    """
+
+    period: Period | None = None
+    phrase: str = ""
+    first: dt.date | None = None
+    last: dt.date | None = None
+    as_of: dt.date | None = None
+    as_of_phrase: str = ""
+    same: bool = False
+
+
+def asked_time(question: str, reference: dt.date | None = None) -> AskedTime:
+    """Returns what a question says of time: its last range, else its last date; and what it asks the knowledge of.
+
+    Args:
+        question: the question.
+        reference: the day that `last year`, `two weeks ago` and `3 March` are told from; they say nothing without it.
+    """
+    text = question[:_READ]
+    fixed = stated(text)
+    found = [] if reference is None or reference.year < _EARLIEST else _without(_relative(text, reference), fixed)
+    known = _known_at(text, fixed, found)
+    told = AskedTime()
+    if fixed:
+        at = ([f for f in fixed if f.is_range] or fixed)[-1]
+        told = AskedTime(at.period)
+    elif found:
+        at = found[-1]
+        told = AskedTime(at.period, text[at.start : at.end].strip(), at.first, at.last)
+    if known is None or known.last is None:
+        return told
+    phrase = text[known.start : known.end].strip()
+    as_of = known.last
+    if known.first is not None and _AGO.fullmatch(phrase):  # about that day is what it means, and that day is asked for
+        as_of = known.first + (known.last - known.first) // 2
+    return replace(told, as_of=as_of, as_of_phrase=phrase, same=known.start == at.start)
+
+
+def asked_period(question: str, reference: dt.date | None = None) -> Period | None:
+    """Returns the period that a question asks about; None where it has none. Arguments as for `asked_time`."""
+    return asked_time(question, reference).period
+
+
+def without_relative(question: str, phrase: str) -> str:
+    """Returns a question without words such as `last week`: told as days, they are no words to search for.
+
+    What names a month, a weekday or a season stays: texts say those too.
+    """
+    told = any(form.fullmatch(phrase) for form in (_DAY, _AGO, _TRAILING, _CALENDAR))
+    left = question.replace(phrase, " ", 1) if told else question
+    return left if left.strip() else question
+
+
+def needs_reference(question: str) -> bool:
+    """Tells whether a question says something of time that only a reference day tells."""
+    text = question[:_READ]
+    return bool(_without(_relative(text, dt.date(2000, 7, 1)), stated(text)))
+
+
+def _known_at(text: str, fixed: list[Stated], found: list[Stated]) -> Stated | None:
+    """Returns the date whose knowledge is asked for: one after `as of`, or of what we believed then."""
+    dates = sorted([*fixed, *found], key=lambda d: d.start)
+    for date in dates:
+        if _AS_OF.search(text[: date.start]):
+            return date
+    belief = _BELIEF.search(text)
+    if belief is None:
+        return None
+    before = [d for d in dates if d.end <= belief.start()]
+    after = [d for d in dates if d.start >= belief.end() and not _CLAUSE.search(text[belief.end() : d.start])]
+    return next(iter([*after, *before]), None)
+
+
+def _without(found: list[Stated], fixed: list[Stated]) -> list[Stated]:
+    """Leaves out what lies over a date that has its year."""
+    return [f for f in found if all(f.end <= x.start or f.start >= x.end for x in fixed)]
+
+
+def _relative(text: str, reference: dt.date) -> list[Stated]:
+    """Returns what is told from the reference day, in order of place, the first form that fits where several do."""
+    taken: list[Stated] = []
+    for form in _FORMS:
+        taken += [f for f in form(text, reference) if all(f.end <= t.start or f.start >= t.end for t in taken)]
+    return joined(text, sorted(taken, key=lambda t: t.start))
+
+
+def _days(text: str, ref: dt.date) -> Iterator[Stated]:
+    for m in _DAY.finditer(text):
+        if m.start() and text[m.start()].isupper():
+            continue  # the name of a song
+        one = ref + dt.timedelta(days=_NAMED[m["name"].lower()])
+        yield Stated(*m.span(), one, one)
+
+
+def _ago(text: str, ref: dt.date) -> Iterator[Stated]:
+    for m in _AGO.finditer(text):
+        unit = m["unit"].lower()
+        middle, half = _back(ref, _number(m["n"]), unit), dt.timedelta(days=_DAYS[unit] // 2)
+        yield Stated(*m.span(), middle - half, middle + half)
+
+
+def _trailing(text: str, ref: dt.date) -> Iterator[Stated]:
+    for m in _TRAILING.finditer(text):
+        yield Stated(*m.span(), _back(ref, _number(m["n"] or m["m"] or "1"), m["unit"].lower()), ref)
+
+
+def _calendar(text: str, ref: dt.date) -> Iterator[Stated]:
+    for m in _CALENDAR.finditer(text):
+        which = {"this": 0, "current": 0, "next": 1}.get(m["which"].lower(), -1)
+        yield Stated(*m.span(), *_unit(ref, m["unit"].lower(), which))
+
+
+def _weekdays(text: str, ref: dt.date) -> Iterator[Stated]:
+    for m in _WEEKDAY.finditer(text):
+        which, wanted = m["which"].lower(), _WEEKDAYS.index(m["day"].lower())
+        back = (ref.weekday() - wanted) % 7
+        if which == "on" and not _PAST.search(text):
+            continue  # what happens on Fridays has no date
+        if which == "this":
+            one = ref - dt.timedelta(days=ref.weekday() - wanted)
+        else:
+            one = ref - dt.timedelta(days=back or (0 if which == "on" else 7))
+        yield Stated(*m.span(), one, one)
+
+
+def _months(text: str, ref: dt.date) -> Iterator[Stated]:
+    for pattern in (_MONTH, _MONTH_DAY):
+        for m in pattern.finditer(text):
+            name = (m["month"] + m["rest"]).lower()
+            month = MONTHS.index(m["month"].lower()) + 1
+            if not (_FULL[month - 1] == name or name in (m["month"].lower(), "sept")):
+                continue
+            told = m.groupdict()
+            which = (told.get("which") or "").lower()
+            number = told.get("before") or told["after"]
+            start = m.start("month") if which not in ("last", "this") and not told.get("before") else m.start()
+            yield Stated(start, m.end(), *_nearest(ref, month, number, which, bool(_PAST.search(text))))
+
+
+def _nearest(ref: dt.date, month: int, number: str | None, which: str, past: bool) -> tuple[dt.date, dt.date]:
+    """Returns the latest that has begun, in the past tense or after `last`; else the nearest."""
+    each = [month_or_day(ref.year + more, month, number) for more in (-2, -1, 0, 1)]
+    if which == "last":
+        return [e for e in each if e[1] < ref and (e[0].year, month) != (ref.year, ref.month)][-1]
+    if past or which in ("since", "of"):
+        return [e for e in each if e[0] <= ref][-1]
+    return min(each, key=lambda e: max(e[0] - ref, ref - e[1], dt.timedelta()))
+
+
+def _seasons(text: str, ref: dt.date) -> Iterator[Stated]:
+    for m in _SEASON.finditer(text):
+        which, name = (m["which"] or "").lower(), m["season"].lower()
+        if m["year"]:
+            yield Stated(*m.span(), *_season(int(m["year"]), name))
+        elif which == "last":
+            yield Stated(*m.span(), *[s for y in (-2, -1, 0) if (s := _season(ref.year + y, name))[1] < ref][-1])
+        elif which == "this":
+            each = [_season(ref.year + y, name) for y in (-1, 0)]
+            yield Stated(*m.span(), *next((s for s in each if s[0] <= ref <= s[1]), each[1]))
+
+
+def _season(year: int, name: str) -> tuple[dt.date, dt.date]:
+    first = dt.date(year, _SEASONS[name], 1)
+    last = month_or_day(year + (first.month + 2) // 13, (first.month + 1) % 12 + 1, None)[1]
+    return first, last
+
+
+def _unit(ref: dt.date, unit: str, more: int) -> tuple[dt.date, dt.date]:
+    """The calendar's day, week, month, quarter or year that `ref` lies in, or the one so many after."""
+    if unit == "day":
+        return (one := ref + dt.timedelta(days=more)), one
+    if unit == "week":
+        monday = ref + dt.timedelta(days=7 * more - ref.weekday())
+        return monday, monday + dt.timedelta(days=6)
+    if unit == "year":
+        return dt.date(ref.year + more, 1, 1), dt.date(ref.year + more, 12, 31)
+    size = 3 if unit == "quarter" else 1
+    number = (ref.year * 12 + ref.month - 1) // size * size + more * size
+    last = number + size - 1
+    return dt.date(number // 12, number % 12 + 1, 1), month_or_day(last // 12, last % 12 + 1, None)[1]
+
+
+def _back(ref: dt.date, count: int, unit: str) -> dt.date:
+    """The day so many units before: the same day of an earlier month, or that month's last."""
+    if unit in ("day", "week"):
+        return ref - dt.timedelta(days=count * _DAYS[unit])
+    number = ref.year * 12 + ref.month - 1 - count * {"month": 1, "quarter": 3, "year": 12}[unit]
+    last = month_or_day(number // 12, number % 12 + 1, None)[1]
+    return min(last, dt.date(last.year, last.month, 1) + dt.timedelta(days=ref.day - 1))
+
+
+def _number(word: str) -> int:
+    return _COUNT.get(word.lower()) or int(word)
+
+
+_FORMS: tuple[Callable[[str, dt.date], Iterator[Stated]], ...] = (
+    _days, _ago, _trailing, _calendar, _weekdays, _seasons, _months,
+)  # fmt: skip

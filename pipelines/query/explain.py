@@ -1,0 +1,118 @@
+"""Why a memory is in an answer: by itself, and over which links, in words; notebooks draw the same links."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from pipelines.query.backend import Backend
+from pipelines.query.periods import Period
+from pipelines.query.rank import Candidate
+from pipelines.query.strategies import Weights
+from pipelines.query.types import Link, RankedMemory, Scope
+
+_SHOWN_CHARS = 60
+_ADDED = ("near", "title", "pair", "topic")
+"""Kinds of links whose weight is what they add; any other's is how strong the link is."""
+_LEAST = 0.01  # weights below it are all the same to people
+_IN_WORDS = {
+    "asked": "the question names its title, {via!r}",
+    "title": "{source} names its title, {via!r}, and both together answer more",
+    "names": "it shares {via!r} with {source}",
+    "entity": "it shares {via!r} with {source}",
+    "topic": "it belongs to the topic {via!r}",
+    "near": "it was said near {source}",
+    "pair": "with {source}, which shares {via!r}, it answers more than either alone",
+    "UPDATE": "it replaced {source}",
+    "EXTEND": "one of it and {source} adds to the other",
+    "DERIVE": "one of it and {source} follows from the other",
+}
+
+
+def explained(
+    backend: Backend, memories: Sequence[RankedMemory], best: Sequence[tuple[Scope, Candidate]],
+    periods: Mapping[Scope, Period | None], weights: Mapping[Scope, Weights],
+) -> tuple[list[RankedMemory], dict[str, str]]:  # fmt: skip
+    """Returns results with why they are there, and the texts of the memories that links came from, by id.
+
+    Args:
+        backend: the store of the build.
+        memories: the results.
+        best: the same, each in its scope, as they were ranked.
+        periods: what the question asks about by time in each scope.
+        weights: of the strategy in each scope.
+    """
+    met: dict[str, str] = {}
+    fits: dict[str, float] = {}
+    for scope, period in periods.items():
+        own = [c for at, c in best if at == scope]
+        met |= _texts_met(backend, scope, [c.path for c in own])
+        if weights[scope].time > 0:
+            fits |= _time_scores(backend, scope, period, [c.memory_id for c in own])
+    named = names_for([c.memory_id for _, c in best], met)
+    told = []
+    for memory, (_, candidate) in zip(memories, best, strict=True):
+        fit = fits.get(candidate.memory_id)
+        told.append(replace(memory, path=candidate.path, time_score=fit, why=_why(candidate, named, fit)))
+    return told, met
+
+
+def link_words(link: Link, named: Mapping[str, str]) -> str:
+    """Returns a link in words, with its weight.
+
+    Args:
+        link: the link.
+        named: what to call memories, by id.
+    """
+    source = named.get(link.source, link.source)
+    told = _IN_WORDS.get(link.kind, "{kind} from {source}").format(kind=link.kind, via=link.via, source=source)
+    if link.kind in _ADDED:
+        return f"{told} ({link.weight:+.2f})"
+    weight = f"{link.weight:.2f}" if link.weight >= _LEAST else f"under {_LEAST}"
+    return f"{told} (weight {weight})"
+
+
+def _why(candidate: Candidate, named: Mapping[str, str], time_score: float | None) -> str:
+    """Returns one line on why a memory stands where it does.
+
+    Args:
+        candidate: the memory as it was ranked.
+        named: what to call memories, by id.
+        time_score: how well its times fit the one asked about, 0 to 1; None where none was asked about.
+    """
+    time = "" if time_score is None else f", time {time_score:.2f}"
+    alone = f"{candidate.own:.2f} by itself (meaning {candidate.vector:.2f}, words {candidate.words:.2f}{time})"
+    if not candidate.path:
+        return alone
+    gained = candidate.score - candidate.own
+    over = f"{gained:+.2f} over links" if gained >= 0 else f"{gained:+.2f}, as others gain more over links"
+    links = ", then ".join(link_words(link, named) for link in candidate.path)
+    return f"{alone}; {over}: {links}; {candidate.score:.2f} in all"
+
+
+def names_for(best: Sequence[str], texts: Mapping[str, str]) -> dict[str, str]:
+    """Returns what to call memories: a result by its place, any other by the beginning of its text."""
+    named = {i: f"\u201c{shortened(text, _SHOWN_CHARS)}\u201d" for i, text in texts.items()}
+    return named | {memory_id: f"result {place}" for place, memory_id in enumerate(best, 1)}
+
+
+def _texts_met(backend: Backend, scope: Scope, paths: Iterable[Sequence[Link]]) -> dict[str, str]:
+    """Returns the texts of the memories that links of some paths come from or lead to, by id."""
+    ids = {i for path in paths for link in path for i in (link.source, link.target) if i != "question"}
+    return {i: m.text for i, m in backend.memories(scope, sorted(ids)).items()}
+
+
+def _time_scores(backend: Backend, scope: Scope, period: Period | None, ids: Sequence[str]) -> dict[str, float]:
+    """Returns how well the times of memories fit the one that a question asks about; empty where it asks about none."""
+    view = backend.view(scope) if period is not None else None
+    if period is None or view is None:
+        return {}
+    fits = view.periods().overlapping(period, len(view.ids))
+    rows = np.searchsorted(view.ids, np.array(list(ids), dtype=object))
+    return dict(zip(ids, fits[rows].tolist(), strict=True))
+
+
+def shortened(text: str, most: int) -> str:
+    """Returns a text on one line, cut where it is longer than `most` characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else line[: most - 1] + "\u2026"

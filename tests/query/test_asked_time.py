@@ -1,0 +1,142 @@
+"""What a question says of time: periods told from a reference day, and the moment whose knowledge it asks for."""
+
+import datetime as dt
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipelines.query.asked_time import asked_period, asked_time, needs_reference, without_relative
+from pipelines.query.periods import span
+
+WEDNESDAY = dt.date(2024, 5, 15)
+
+
+def days(*written):
+    return tuple(dt.date.fromisoformat(f"20{w}") if w else None for w in written)
+
+
+def test_a_question_asks_for_its_last_range_else_its_last_date():
+    assert asked_period("In 1950, who led the army from 1960 to 1962?") == (1960, 1963)
+    assert asked_period("Born 12 January 2000, what title did she get in 2010?") == (2010, 2011)
+    assert asked_period("Who won?") is None and asked_period("Who won?", WEDNESDAY) is None
+    assert asked_period("Who led since 2001?", WEDNESDAY) == (2001, math.inf)
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "last"),
+    [
+        ("What did I eat yesterday?", "24-05-14", "24-05-14"),
+        ("What did I eat the day before yesterday?", "24-05-13", "24-05-13"),
+        ("What is on tomorrow?", "24-05-16", "24-05-16"),
+        ("Who called last week?", "24-05-06", "24-05-12"),
+        ("What is planned this month?", "24-05-01", "24-05-31"),
+        ("What is planned next month?", "24-06-01", "24-06-30"),
+        ("What did we sell last quarter?", "24-01-01", "24-03-31"),
+        ("Where did we go last year?", "23-01-01", "23-12-31"),
+        ("What broke two weeks ago?", "24-04-28", "24-05-04"),
+        ("Who left three months ago?", "24-01-31", "24-03-01"),
+        ("What changed in the last three weeks?", "24-04-24", "24-05-15"),
+        ("What changed in the past few months?", "24-02-15", "24-05-15"),
+        ("What changed over the past year?", "23-05-15", "24-05-15"),
+        ("Whom did I meet last Friday?", "24-05-10", "24-05-10"),
+        ("Whom did I meet last Wednesday?", "24-05-08", "24-05-08"),
+        ("What did we do on Monday?", "24-05-13", "24-05-13"),
+        ("What did we do this Monday?", "24-05-13", "24-05-13"),
+        ("What did I buy in March?", "24-03-01", "24-03-31"),
+        ("What did I buy last March?", "24-03-01", "24-03-31"),
+        ("What did I buy last May?", "23-05-01", "23-05-31"),
+        ("What did I say on 3 March?", "24-03-03", "24-03-03"),
+        ("What did I say on December 24th?", "23-12-24", "23-12-24"),
+        ("What happens in June?", "24-06-01", "24-06-30"),
+        ("What happened in June, was it hot?", "23-06-01", "23-06-30"),
+        ("Where did we go last summer?", "23-06-01", "23-08-31"),
+        ("Where did we go last winter?", "23-12-01", "24-02-29"),
+        ("What do we plant this spring?", "24-03-01", "24-05-31"),
+        ("Who led it from March to April?", "24-03-01", "24-04-30"),
+        ("Who has led it since last March?", "24-03-01", ""),
+        ("Who led it until yesterday?", "", "24-05-14"),
+    ],
+)
+def test_relative_dates_are_told_from_the_reference_day(text, first, last):
+    told = asked_time(text, WEDNESDAY)
+    assert (told.first, told.last) == days(first, last)
+    assert told.period == span(*days(first, last)) and told.phrase and told.phrase in text
+    assert needs_reference(text) and asked_time(text).period is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Does the release go out on Fridays?", "Does the release go out on Friday?", "May I march in the fall?",
+        "What comes last?", "When is the marathon?", "Who may decide this?", "What is the second act?",
+    ],
+)  # fmt: skip
+def test_words_that_only_look_like_dates_say_nothing(text):
+    assert asked_time(text, WEDNESDAY).period is None and not needs_reference(text)
+
+
+def test_seasons_with_their_year_need_no_now_but_are_told_with_it():
+    assert asked_time("What did we grow in spring 2023?", WEDNESDAY).period == (2023, 2024)
+
+
+@pytest.mark.parametrize(
+    ("text", "as_of", "phrase"),
+    [
+        ("As of May 2024, who leads?", "24-05-31", "May 2024"),
+        ("Who led as of 3 March?", "24-03-03", "3 March"),
+        ("Who leads as of last week?", "24-05-12", "last week"),
+        ("Who led as at the 2nd of May 2023?", "23-05-02", "2nd of May 2023"),
+        ("What did we believe on 3 March about Solvang?", "24-03-03", "3 March"),
+        ("What did we know about Solvang in March?", "24-03-31", "March"),
+        ("In April 2024, what did we think of it?", "24-04-30", "April 2024"),
+        ("Who did I think was the lead two weeks ago?", "24-05-01", "two weeks ago"),
+        ("What was known in 2022?", "22-12-31", "2022"),
+        ("What had we assumed by yesterday?", "24-05-14", "yesterday"),
+    ],
+)
+def test_a_question_that_asks_what_was_believed_names_the_moment(text, as_of, phrase):
+    told = asked_time(text, WEDNESDAY)
+    assert (told.as_of, told.as_of_phrase) == (*days(as_of), phrase)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Who led in 2022?", "What happened last week?", "I thought we moved in May 2024, where do I live?",
+        "What did we know that happened in 2022?", "When did I know Ada in 2022?", "Did we think about it in 2022?",
+        "What did Ada think in 2022?", "What do we know about 2022?", "As of which version did it change in 2022?",
+        "What do I believe?", "What did we believe about Solvang?",
+    ],
+)  # fmt: skip
+def test_no_other_question_asks_for_a_moments_knowledge(text):
+    assert asked_time(text, WEDNESDAY).as_of is None
+
+
+def test_words_told_as_days_are_not_searched_for_but_names_of_days_and_months_are():
+    assert without_relative("What did we do last week?", "last week").split() == ["What", "did", "we", "do", "?"]
+    assert without_relative("What did we do in March?", "March") == "What did we do in March?"
+    assert without_relative("yesterday", "yesterday") == "yesterday"
+
+
+@given(st.text(max_size=300), st.dates())
+def test_any_question_from_any_day_is_read_without_an_error(text, reference):
+    told = asked_time(text, reference)
+    assert told.first is None or told.last is None or told.first <= told.last
+
+
+UNITS = st.sampled_from(["day", "week", "month", "year"])
+
+
+@given(st.integers(1, 30), UNITS, st.dates(dt.date(1900, 1, 1), dt.date(2100, 1, 1)))
+def test_more_of_a_unit_ago_is_earlier_and_all_of_it_is_past(n, unit, reference):
+    near, far = (asked_time(f"What was it {k} {unit}s ago?", reference) for k in (n, n + 1))
+    assert far.first < near.first <= near.last <= reference + dt.timedelta(days=183) and far.last < near.last
+
+
+@given(st.sampled_from(["week", "month", "quarter", "year"]), st.dates(dt.date(1900, 1, 1), dt.date(2100, 1, 1)))
+def test_last_this_and_next_follow_each_other_without_a_gap(unit, reference):
+    last, this, following = (asked_time(f"What is {w} {unit} like?", reference) for w in ("last", "this", "next"))
+    day = dt.timedelta(days=1)
+    assert last.last + day == this.first <= reference <= this.last and this.last + day == following.first

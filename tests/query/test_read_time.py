@@ -1,0 +1,89 @@
+"""Questions that ask in words for a moment's knowledge, and how what was understood is told."""
+
+import json
+
+import pytest
+
+from pipelines.query import Scope, open_index
+from pipelines.query.present import results_json, results_text
+from tests.query.made import at, memory, tables, write
+
+ANA = Scope("notes", "ana")
+MADE = [
+    memory("m1", "The launch is on Monday.", observed_at=at("2024-01-10")),
+    memory("m2", "The launch is on Friday now.", observed_at=at("2024-03-04")),
+    memory("m3", "The launch is paid for by the board.", observed_at=at("2024-05-20")),
+    memory("m4", "The van is red."),
+    memory("b1", "Ben's launch is on Tuesday.", user_id="ben", observed_at=at("2030-01-01")),
+]
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory):
+    path = tmp_path_factory.mktemp("read") / "i.duckdb"
+    write(tables(MADE, [("m2", "m1")]), path, strategies={"notes": "dated"})
+    with open_index(path) as reader:
+        yield reader
+
+
+def ids(results):
+    return [m.memory_id for m in results.memories]
+
+
+@pytest.mark.parametrize(
+    ("question", "day"),
+    [
+        ("What did we believe on 3 March about the launch?", "2024-03-03"),
+        ("As of February 2024, when is the launch?", "2024-02-29"),
+        ("What did we know about the launch three months ago?", "2024-02-20"),
+    ],
+)
+def test_what_was_believed_is_answered_from_what_was_latest_then_and_told(reader, question, day):
+    found = reader.search(question, ANA)
+    assert ids(found)[0] == "m1" and not {"m2", "m3"} & set(ids(found))
+    told = found.times[ANA]
+    assert told.as_of.date() == at(day).date()
+    assert results_text(found).startswith(f"as of {told.as_of.date()}: {told.as_of_phrase!r} asks what was known then")
+    said = results_json(found)["time"]
+    assert said["as_of"] == told.as_of.isoformat() and said["as_of_phrase"] in question and json.dumps(said)
+
+
+def test_an_explicit_moment_or_history_wins_over_words(reader):
+    question = "What did we believe on 3 March about the launch?"
+    assert "m2" in ids(reader.search(question, ANA, as_of="2024-04-01"))
+    every = reader.search(question, ANA, history=True)
+    assert {"m1", "m2", "m3"} <= set(ids(every)) and every.times[ANA].as_of is None
+
+
+def test_a_moment_before_anything_was_observed_is_a_time_that_texts_speak_of(reader):
+    found = reader.search("As of 1998, when was the launch?", ANA)
+    assert "m2" in ids(found) and found.times[ANA].as_of is None
+    assert "'1998' is read as a time that texts speak of: nothing here was observed by then" in results_text(found)
+
+
+def test_relative_dates_are_told_from_now_else_as_of_else_the_scopes_own_newest_memory(reader):
+    question = "What happened with the launch last month?"
+    for options, reference, named, first in [
+        ({}, "2024-05-20", "newest memory", "2024-04-01"),
+        ({"as_of": "2024-04-02"}, "2024-04-02", "as_of", "2024-03-01"),
+        ({"as_of": "2024-04-02", "now": "2024-06-01"}, "2024-06-01", "now", "2024-05-01"),
+    ]:
+        found = reader.search(question, ANA, **options)
+        told = found.times[ANA]
+        assert (str(told.reference), told.reference_is, str(told.first)) == (reference, named, first)
+        assert f"'last month' is {first} to" in results_text(found) and f"told from {reference}" in results_text(found)
+    assert ids(reader.search(question, ANA, now="2024-06-01"))[0] == "m3"
+
+
+def test_a_question_without_such_words_says_nothing_of_time(reader):
+    found = reader.search("When is the launch?", ANA)
+    assert results_json(found)["time"] is None and results_text(found).startswith("1.")
+    assert reader.backend.observed(Scope("notes", "nobody")) is None
+
+
+def test_how_well_times_fit_is_told_with_explain(reader):
+    found = reader.search("What was said of the launch in March 2024?", ANA, explain=True)
+    by_id = {m.memory_id: m for m in found.memories}
+    assert by_id["m2"].time_score > 0.9 and by_id["m4"].time_score == 0 and ", time 0.9" in by_id["m2"].why
+    plain = reader.search("What was said of the launch?", ANA, explain=True)
+    assert all(m.time_score is None and "time" not in m.why for m in plain.memories)
