@@ -17,7 +17,8 @@ from eval.misses import Miss, missed, why_missed
 from eval.notes import Note, write_note
 from pipelines.build import INDEXED
 from pipelines.errors import PalimpsestError
-from pipelines.query.api import open_index
+from pipelines.query.api import Results, open_index
+from pipelines.query.types import Scope
 from pipelines.store.builds import Build, kept, published
 from pipelines.store.home import Home, data_folder
 
@@ -68,6 +69,13 @@ class Opened:
         with open_index(self.build.index) as reader:
             asked = [questions[i] for i in ids if i in questions]
             return why_missed(reader, asked, self._own(collection), collection, user)
+
+    def explained(self, question: Miss, collection: str) -> Results:
+        """Returns what a missed question gets now, with why each result is there; `explained_figure` draws it."""
+        asked = {q.id: q for q in load_golden(golden_path(data_folder(), collection)) or ()}[question.question_id]
+        user = asked.user or self.build.manifest["settings"]["collections"][collection].get("user_id") or ""
+        with open_index(self.build.index) as reader:
+            return reader.search(asked.question, Scope(collection, user), as_of=asked.as_of, explain=True)
 
     def health(self, now: Any = None) -> dict[str, dict[str, Any]]:
         """Returns the memory health of each collection."""
