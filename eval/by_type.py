@@ -1,6 +1,13 @@
 """Means of metrics for each type of question."""
 
+import datetime as dt
+import math
 from collections.abc import Collection, Mapping
+
+from pipelines.query.asked_time import asked_time
+from pipelines.query.periods import stated
+
+_SOME_DAY = dt.date(2000, 7, 1)  # relative dates are told from it; which day it is does not matter
 
 PerQuery = Mapping[str, Mapping[str, float]]
 
@@ -26,10 +33,29 @@ def by_type(
     }
 
 
-def types_text(told: Mapping[str, Mapping[str, float]], measures: Collection[str]) -> list[str]:
-    """Returns a line for each type, for people, under a line that names the measures."""
-    width = max([len(kind) for kind in told] + [4]) + 2
-    lines = ["".join([f"{'type':{width}}{'queries':>9}", *(f"{m:>15}" for m in measures)])]
+def time_kind(question: str) -> str:
+    """Returns what a question says of time: `as of`, `range`, `since`, `until`, `in`, `relative` or `none`.
+
+    `in` is one day, month or year; `relative` what is told from a reference day, as `last week` and `3 March` are.
+    """
+    told = asked_time(question, _SOME_DAY)
+    if told.as_of is not None:
+        return "as of"
+    if told.period is None:
+        return "none"
+    if told.phrase:
+        return "relative"
+    if math.isinf(told.period[1]):
+        return "since"
+    if math.isinf(told.period[0]):
+        return "until"
+    return "range" if any(found.is_range for found in stated(question)) else "in"
+
+
+def types_text(told: Mapping[str, Mapping[str, float]], measures: Collection[str], named: str = "type") -> list[str]:
+    """Returns a line for each type, for people, under a line that names the measures and, by `named`, the types."""
+    width = max([len(kind) for kind in told] + [len(named)]) + 2
+    lines = ["".join([f"{named:{width}}{'queries':>9}", *(f"{m:>15}" for m in measures)])]
     return lines + [
         "".join([f"{kind:{width}}{values['queries']:>9.0f}", *(f"{values[m]:15.4f}" for m in measures)])
         for kind, values in told.items()

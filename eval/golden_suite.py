@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from eval.asked import Asked, asked_of_golden
-from eval.by_type import by_type
+from eval.by_type import by_type, time_kind
 from eval.golden import load_golden
 from eval.golden_run import Searcher, run_golden
 from pipelines.build import make_plan, run_without_dagster, summary
@@ -77,6 +77,7 @@ def run_golden_suite(
         "metrics": run.scores.mean,
         "quality": run.quality,
         "by_type": by_type(run.per_query, run.types),
+        "by_time": by_type(run.per_query, {q.id: time_kind(q.question) for q in questions}),
         "latency_ms": {p: round(v, 3) for p, v in run.latency_ms.items()},
     }
 

@@ -182,7 +182,10 @@ def text(done: dict[str, Any]) -> str:
     head = " ".join(f"{n:>13}" for n in [*names, "p95_ms"])
     values = [*(done["metrics"][n] for n in names), done["latency_ms"]["p95"]]
     row = f"{done['strategy']:10}" + " ".join(f"{v:13.4f}" for v in values)
-    types = types_text(done["by_type"], [n for n in _BY_TYPE if n in names]) if done["by_type"] else []
+    shown = [n for n in _BY_TYPE if n in names]
+    types = types_text(done["by_type"], shown) if done["by_type"] else []
+    if len(times := done["by_time"]) > 1:
+        types += types_text(times, shown, "asks by time")
     if told := done.get("quality"):
         types.append(", ".join(f"{name} {value:.4f}" for name, value in told.items()))
     ragas = [done["ragas"]["text"]] if "ragas" in done else []

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from eval.by_type import by_type
+from eval.by_type import by_type, time_kind
 from eval.golden_run import BUDGET_TOKENS, DEPTH, Searcher
 from eval.metrics import MEASURES, MetricError, evaluate, percentiles
 from eval.rows import json_rows, row_text
@@ -210,6 +210,7 @@ def run_suite(
         "budget_tokens": budget_tokens,
         "metrics": mean,
         "by_type": by_type(per_query, {q.query_id: q.type for q in queries}),
+        "by_time": by_type(per_query, {q.query_id: time_kind(q.text) for q in queries}),
         "latency_ms": {p: round(v, 3) for p, v in percentiles(list(found.took_ms.values())).items()},
         "build": dict(build or {}),
     }

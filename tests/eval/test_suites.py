@@ -3,6 +3,7 @@ import json
 import pytest
 import yaml
 
+from eval.by_type import time_kind
 from eval.metrics import MetricError
 from eval.suites import collection_name, corpus_id, load_suite, materialise, run_suite, suite_digest
 from pipelines.errors import PalimpsestError
@@ -147,7 +148,7 @@ def test_a_run_is_scored_packed_and_timed_inside_each_querys_scope(folder, tmp_p
     gain, ideal = 1 + 2 / 1.584962500721156, 2 + 1 / 1.584962500721156
     assert got["metrics"]["nDCG@10"] == pytest.approx((gain / ideal + 1) / 2, abs=1e-6)
     assert got["latency_ms"] == {"p50": 4.0, "p95": 4.0, "p99": 4.0}
-    assert got["by_type"]["time"]["queries"] == 1
+    assert got["by_type"]["time"]["queries"] == 1 and got["by_time"]["none"]["queries"] == 2
     assert got["build"] == {"memories": 3}
     assert {(text, user) for text, (_, user), _ in reader.asked} == {("honey?", "s1"), ("weather?", "s2")}
     assert all(f == {"k": 10, "strategy": "hybrid", "budget_tokens": 300} for _, _, f in reader.asked)
@@ -198,3 +199,15 @@ def test_line_separators_inside_texts_and_windows_line_ends_are_read(folder):
     (folder / "corpus.jsonl").write_text(lines(CORPUS) + json.dumps(odd, ensure_ascii=False) + "\n")
     (folder / "qrels.tsv").write_bytes((QRELS + "q2\td\u2028e\t1\n").replace("\n", "\r\n").encode())
     assert load_suite(folder).qrels["q2"] == {"c": 1, "d\u2028e": 1}
+
+
+@pytest.mark.parametrize(
+    ("question", "kind"),
+    [
+        ("Who led the club from 2001 to 2004?", "range"), ("Who led it in the 1990s?", "range"),
+        ("Who led it in May 2003?", "in"), ("Who has led it since 2001?", "since"), ("Who led it until 1999?", "until"),
+        ("Who led it last year?", "relative"), ("As of 2004, who leads?", "as of"), ("Who led it?", "none"),
+    ],
+)  # fmt: skip
+def test_questions_are_told_apart_by_what_they_say_of_time(question, kind):
+    assert time_kind(question) == kind
