@@ -67,7 +67,7 @@ def test_a_question_may_leave_out_what_a_title_has_in_brackets(tmp_path):
         out[table] = out[table].with_columns(pl.col(column).replace("Sool", "Sool (river)"))
     with open_index(index(tmp_path / "i.duckdb", out)) as reader:
         found = reader.search("How long is the Sool?", ANA, explain=True)
-    assert "titled 'Sool (river)', which the question names" in found.memories[0].why
+    assert "the question names its title, 'Sool (river)'" in found.memories[0].why
 
 
 def test_a_question_that_names_nothing_is_ranked_by_vectors_and_words(tmp_path):
