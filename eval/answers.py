@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-_LINE = re.compile(r"(?:- |  replaced: )(?P<said>.*) \[memory:(?P<id>[^\]\s]+)\]")
+_LINE = re.compile(r"(?:- |  replaced: |  context: )(?P<said>.*) \[memory:(?P<id>[^\]\s]+)\]")
 _SOURCE = re.compile(
     r"\[memory:(?P<id>[^\]\s]+)\] (?P<uri>.*?)(?:, (?:page|turn) \d+)?(?:, chars (?P<a>\d+)-(?P<b>\d+))?"
 )

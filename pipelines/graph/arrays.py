@@ -1,8 +1,9 @@
 """What rankers read of a whole scope beside its vectors and words, packed into bytes from the build's DuckDB file.
 
-Parts: `order` of turns, `periods`, `reasons` why memories were retired, `standing`, `topics`, `passages` (names,
-titles, who names what) and `sentences`, in blocks of memories. Memories are local rows in them, or their ids where
-rows would shift; entities of sentences are hashes of their ids, so that a block stays as it is while its memories do.
+Parts: `order` of turns, `written` order in documents, `periods`, `reasons` why memories were retired, `standing`,
+`topics`, `passages` (names, titles, who names what) and `sentences`, in blocks of memories. Memories are local rows in
+them, or their ids where rows would shift; entities of sentences are hashes of their ids, so that a block stays as it is
+while its memories do.
 """
 
 import json
@@ -23,6 +24,7 @@ from pipelines.query.duckdb_scope import (
     TITLES,
     TOKENS,
     TOPICS,
+    WRITTEN,
     standing_arrays,
 )
 from pipelines.query.passages import name_key
@@ -90,6 +92,8 @@ def scope_arrays(db: duckdb.DuckDBPyConnection, scope: int, first: int, size: in
         pairs = {n: _local(following[n], first) for n in ("row", "next_row")}
         tokens = np.asarray(read(TOKENS, **rows)["token_count"], "<i4")
         yield "order", pack_arrays(pairs | {"tokens": tokens})
+    if len((written := read(WRITTEN, **rows))["row"]):
+        yield "written", pack_arrays({n: _local(written[n], first) for n in ("row", "next_row")})
     if len(periods["row"]):
         spans = {n: np.asarray(periods[n], "<f8") for n in ("begins", "ends")}
         yield "periods", pack_arrays({"row": _local(periods["row"], first), **spans})

@@ -1,4 +1,4 @@
-"""The order in which the turns of a conversation were said: what stands before and after each."""
+"""The order of turns in a conversation and of memories in a document: what stands before and after each."""
 
 import re
 
@@ -41,6 +41,24 @@ def turn_order(memories: pl.DataFrame, documents: pl.DataFrame) -> pl.DataFrame:
     )
     return (
         turns.with_columns(next_id=pl.col("memory_id").shift(-1).over(*SCOPE, "session"))
+        .filter(pl.col("next_id").is_not_null())
+        .select("memory_id", "next_id")
+        .sort("memory_id")
+    )
+
+
+def document_order(memories: pl.DataFrame) -> pl.DataFrame:
+    """Returns (memory_id, next_id) of each memory that another follows in its document version; sorted by memory_id.
+
+    Turns are left out: those of a session follow each other over files.
+
+    Args:
+        memories: the memories table.
+    """
+    return (
+        memories.filter((pl.col("unit") != "turn") & pl.col("document_id").is_not_null())
+        .sort(*SCOPE, "document_id", "ordinal", "memory_id")
+        .with_columns(next_id=pl.col("memory_id").shift(-1).over(*SCOPE, "document_id"))
         .filter(pl.col("next_id").is_not_null())
         .select("memory_id", "next_id")
         .sort("memory_id")

@@ -14,6 +14,7 @@ from pipelines.errors import PalimpsestError
 from pipelines.query.arguments import When, check, clean, moment
 from pipelines.query.asked_time import without_relative
 from pipelines.query.backend import Backend
+from pipelines.query.beside import ids_beside, ids_in, memories_beside
 from pipelines.query.embed import count_tokens, query_embedder
 from pipelines.query.explain import explained
 from pipelines.query.history import Version, histories
@@ -35,6 +36,7 @@ class Results:
         memories: best first, at most k.
         context: what was packed of them, cited; empty where nothing was found or fits.
         packed_ids: the memories whose whole text the context holds.
+        beside: memories that the context holds not because they were ranked, but as context of those.
         context_tokens: of the context, as the embedder counts them.
         folded: ids left out of the context, by the id of the memory that says the same.
         timings: milliseconds of each of `STEPS`, over all scopes, and `total_ms`.
@@ -49,6 +51,7 @@ class Results:
     memories: list[RankedMemory]
     context: str
     packed_ids: tuple[str, ...]
+    beside: tuple[Memory, ...]
     context_tokens: int
     folded: dict[str, tuple[str, ...]]
     timings: dict[str, float]
@@ -194,19 +197,22 @@ class Reader:
         ]
         best = sorted(found, key=lambda item: (-item[1].score, item[1].memory_id, item[0]))[:k]
         clock.lap("rank_ms")
-        held = {s: backend.memories(s, [c.memory_id for at, c in best if at == s]) for s in scopes}
+        wanted = {s: [c.memory_id for at, c in best if at == s] for s in scopes}
+        around = {s: ids_beside(backend, s, own, wanted[s]) for s, (own, _) in asked.items()}
+        held = {s: backend.memories(s, [*wanted[s], *ids_in(around[s])]) for s in scopes}
         memories = [_ranked(held[s][c.memory_id], c) for s, c in best]
         met: dict[str, str] = {}
         if explain:
             memories, met = explained(backend, memories, best, {s: r.period for s, r in times.items()}, weights)
         replaced: dict[str, list[Memory]] = {}
         for s in scopes:
-            replaced |= backend.history(s, [c.memory_id for at, c in best if at == s])
+            replaced |= backend.history(s, wanted[s])
         told: dict[str, tuple[Version, ...]] = {}
         for s in scopes if history else ():
-            told |= histories(backend, s, [c.memory_id for at, c in best if at == s])
+            told |= histories(backend, s, wanted[s])
         clock.lap("read_ms")
-        packed = pack(memories, replaced if history else _last(replaced), budget_tokens, count_tokens)
+        shown = replaced if history else _last(replaced)
+        packed = pack(memories, shown, budget_tokens, count_tokens, memories_beside(around, held))
         clock.lap("pack_ms")
         return _results(memories, packed, clock, chosen[scopes[0]][0], backend.build_id, told, times, met)
 
@@ -291,9 +297,9 @@ def _results(
     versions: Mapping[str, tuple[Version, ...]], times: Mapping[Scope, TimeRead], met: Mapping[str, str],
 ) -> Results:  # fmt: skip
     return Results(
-        memories=memories, context=packed.text, packed_ids=packed.packed_ids, context_tokens=packed.tokens,
-        folded=dict(packed.folded), timings=clock.timings, strategy=strategy, build_id=build_id,
-        versions=versions, times=times, met=met,
+        memories=memories, context=packed.text, packed_ids=packed.packed_ids, beside=packed.beside,
+        context_tokens=packed.tokens, folded=dict(packed.folded), timings=clock.timings, strategy=strategy,
+        build_id=build_id, versions=versions, times=times, met=met,
     )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from pipelines.query.passages import PassageGraph, Sentences
 from pipelines.query.periods import Periods
+from pipelines.query.places import Places
 from pipelines.query.scope_cache import ByteCache, Flags, Ids, Postings, ScopeVectors, Terms, Told, Topics, Vocabulary
 from pipelines.query.scope_graph import ScopeGraph
 from pipelines.query.standing import Standing
@@ -38,6 +39,7 @@ _LINKS = """
 # The loader of Neo4j reads the same of an index.
 FOLLOWING = "SELECT row, next_row FROM following WHERE row BETWEEN $first AND $last ORDER BY row"
 TOKENS = "SELECT token_count FROM memories WHERE row BETWEEN $first AND $last ORDER BY row"
+WRITTEN = "SELECT row, next_row FROM written WHERE row BETWEEN $first AND $last ORDER BY row"
 PERIODS = "SELECT row, begins, ends FROM periods WHERE row BETWEEN $first AND $last ORDER BY row, begins, ends"
 TOPICS = "SELECT row, topic_id, relevance FROM topic_memories WHERE row BETWEEN $first AND $last ORDER BY row, topic_id"
 STANDING = """
@@ -175,10 +177,9 @@ class DuckDBScope(HeldParts):
 
     def allowed(self, filters: Filters) -> np.ndarray:
         """See ScopeView."""
-        if filters == Filters():
-            flags: Flags = self._held("latest", lambda: Flags(self._load_allowed(filters)))
-            return flags.values
-        return self._load_allowed(filters)
+        key = (self.at.number, "allowed", filters)
+        flags: Flags = self._cache.get(key, lambda: Flags(self._load_allowed(filters)))
+        return flags.values
 
     def _run(self, sql: str, values: dict[str, Any]) -> duckdb.DuckDBPyConnection:
         return self._cursor().execute(sql, values)
@@ -204,6 +205,13 @@ class DuckDBScope(HeldParts):
         rows, following = (np.asarray(found[name], np.int64) - self.at.first for name in ("row", "next_row"))
         tokens = self._run(TOKENS, self.at.bounds).fetchnumpy()["token_count"]
         return TurnOrder.of(rows, following, np.asarray(tokens, np.int64))
+
+    def _load_places(self) -> Places:
+        found = [self._run(sql, self.at.bounds).fetchnumpy() for sql in (FOLLOWING, WRITTEN)]
+        rows, following = (
+            np.concatenate([np.asarray(f[n], np.int64) for f in found]) - self.at.first for n in ("row", "next_row")
+        )
+        return Places.of(rows, following, self.at.size)
 
     def _load_periods(self) -> Periods:
         found = self._run(PERIODS, self.at.bounds).fetchnumpy()

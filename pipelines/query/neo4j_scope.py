@@ -1,6 +1,6 @@
 """A scope in Neo4j as dense arrays: implements `pipelines.query.view.ScopeView` over packed parts."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,8 @@ from pipelines.graph.arrays import blocks_of, unpack_arrays
 from pipelines.graph.packed import ScopeStats, bucket_of
 from pipelines.query.passages import PassageGraph, Sentences
 from pipelines.query.periods import Periods
-from pipelines.query.scope_cache import Postings, Topics
+from pipelines.query.places import Places
+from pipelines.query.scope_cache import Flags, Postings, Topics
 from pipelines.query.standing import Standing
 from pipelines.query.turns import TurnOrder
 from pipelines.query.types import Filters
@@ -35,7 +36,7 @@ class Neo4jScope(HeldParts):
     def __init__(
         self, stats: ScopeStats, rows: Callable[[Filters], np.ndarray], cosines: Callable[[np.ndarray], np.ndarray],
         postings: Callable[[Sequence[str]], dict[str, Postings]], parts: Parts,
-        held: Callable[[str, Callable[[], Any]], Any], texts: Callable[[list[str]], dict[str, str]],
+        held: Callable[[Hashable, Callable[[], Any]], Any], texts: Callable[[list[str]], dict[str, str]],
     ):  # fmt: skip
         self._stats, self._rows, self._cosines, self._postings = stats, rows, cosines, postings
         self._parts, self._hold, self._texts = parts, held, texts
@@ -47,9 +48,14 @@ class Neo4jScope(HeldParts):
 
     def allowed(self, filters: Filters) -> np.ndarray:
         """See ScopeView."""
-        allowed = np.zeros(len(self.ids), bool)
-        allowed[self._rows(filters)] = True
-        return allowed
+
+        def load() -> Flags:
+            allowed = np.zeros(len(self.ids), bool)
+            allowed[self._rows(filters)] = True
+            return Flags(allowed)
+
+        flags: Flags = self._hold(("allowed", filters), load)
+        return flags.values
 
     def cosines(self, vector: np.ndarray) -> np.ndarray:
         """See ScopeView."""
@@ -93,6 +99,12 @@ class Neo4jScope(HeldParts):
         none = {"row": nothing, "next_row": nothing, "tokens": np.zeros(len(self.ids), np.int64)}
         a = self._arrays("order") or none
         return TurnOrder.of(a["row"].astype(np.int64), a["next_row"].astype(np.int64), a["tokens"])
+
+    def _load_places(self) -> Places:
+        found = [a for part in ("order", "written") if (a := self._arrays(part))]
+        nothing = np.zeros(0, np.int64)
+        rows, following = (np.concatenate([nothing, *(a[n] for a in found)]) for n in ("row", "next_row"))
+        return Places.of(rows, following, len(self.ids))
 
     def _load_periods(self) -> Periods:
         if a := self._arrays("periods"):

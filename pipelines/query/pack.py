@@ -1,8 +1,13 @@
-"""Packs ranked memories into a context under a budget of tokens: whole memories, cited line by line, then sources."""
+"""Packs ranked memories into a context under a budget of tokens: whole memories, cited line by line, then sources.
+
+Facts come before their context: what was ranked, then what it replaced, then, in the room that is left, what stands
+beside it where it was said or written.
+"""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from pipelines.query.types import Memory, RankedMemory
 
@@ -10,9 +15,21 @@ SAME = 0.9  # Jaccard overlap of words from which a text says nothing that anoth
 
 _NEGATIONS = frozenset(["no", "not", "never", "none", "cannot", "without", "nor", "neither", "t"])
 _SOURCES = "Sources:"
+_FACT, _REPLACED, _CONTEXT = "- ", "  replaced: ", "  context: "
+_LEAST = 30  # tokens that the shortest line takes with its citation and its source
 _WORD = re.compile(r"\w+")
 
 CountTokens = Callable[[str], int]
+
+
+class Beside(NamedTuple):
+    """A memory that stands `place` places after another, before it where that is negative."""
+
+    place: int
+    memory: Memory
+
+
+_NOTHING: Mapping[str, Sequence[Beside]] = {}
 
 
 @dataclass(frozen=True)
@@ -21,30 +38,35 @@ class Packed:
 
     Attributes:
         text: lines that each end with `[memory:<id>]`, then `Sources:` and one line for each memory cited.
-        packed_ids: the memories whose whole text is in it, in order.
+        packed_ids: the memories whose whole text is in it, in order; `beside` among them.
         folded: memories left out because a better one says the same, by the better one's id.
         tokens: of the text as the embedder counts them, at most the budget.
+        beside: memories that are in it as context of others, not because they were ranked.
     """
 
     text: str = ""
     packed_ids: tuple[str, ...] = ()
     folded: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     tokens: int = 0
+    beside: tuple[Memory, ...] = ()
 
 
 def pack(
-    ranked: Sequence[RankedMemory], replaced: Mapping[str, Sequence[Memory]], budget_tokens: int, count: CountTokens
-) -> Packed:
+    ranked: Sequence[RankedMemory], replaced: Mapping[str, Sequence[Memory]], budget_tokens: int, count: CountTokens,
+    beside: Mapping[str, Sequence[Beside]] = _NOTHING,
+) -> Packed:  # fmt: skip
     """Packs memories in order of rank, each where it still fits, then what they replaced in the room that is left.
 
-    An older version that is itself ranked stands under the newer one. Tokens of a memory are those stored with it;
-    only citations and sources are counted here.
+    What then still has room is context, the nearest of the best first: no fact makes way for it. An older version that
+    is itself ranked stands under the newer one. Tokens of a memory are those stored with it; only citations and sources
+    are counted here.
 
     Args:
         ranked: memories, best first.
         replaced: for a memory's id, the versions it replaced, newest first.
         budget_tokens: of the whole context, citations and sources included.
         count: counts the tokens of a text, without special ones.
+        beside: for a memory's id, what stands around it, nearest first.
     """
     groups, folded = _groups(ranked, replaced)
     left = budget_tokens - count(_SOURCES)
@@ -56,15 +78,47 @@ def pack(
                 wanted = isinstance(memory, RankedMemory)
                 if wanted != newest_only or (not wanted and head not in kept):
                     continue
-                entry = _entry(memory, depth, count)
+                entry = _entry(memory, _REPLACED if depth else _FACT, count)
                 if entry.tokens <= left:
                     kept[memory.memory_id] = entry
                     left -= entry.tokens
-    shown = [kept[m.memory_id] for versions in groups for m in versions if m.memory_id in kept]
+    around, left = _context(groups, kept, folded, beside, left, count)
+    shown: list[_Entry] = []
+    for versions in groups:
+        shown += [kept[m.memory_id] for m in versions if m.memory_id in kept]
+        shown += [entry for _, entry in sorted(around.get(versions[0].memory_id, ()), key=lambda told: told[0])]
     if not shown:
         return Packed(folded=folded)
     text = "\n".join([*(e.line for e in shown), _SOURCES, *(e.source for e in shown)])
-    return Packed(text, tuple(e.memory_id for e in shown), folded, budget_tokens - left)
+    told = {b.memory.memory_id: b.memory for near in beside.values() for b in near}
+    added = tuple(told[e.memory_id] for e in shown if e.memory_id not in kept)
+    return Packed(text, tuple(e.memory_id for e in shown), folded, budget_tokens - left, added)
+
+
+def _context(
+    groups: Sequence[Sequence[Memory]], kept: Mapping[str, "_Entry"], folded: Mapping[str, Sequence[str]],
+    beside: Mapping[str, Sequence[Beside]], left: int, count: CountTokens,
+) -> tuple[dict[str, list[tuple[int, "_Entry"]]], int]:  # fmt: skip
+    """Returns (place, entry) of what is added beside each newest version that is in, and the tokens that are left."""
+    known = {m.memory_id for versions in groups for m in versions} | {i for ids in folded.values() for i in ids}
+    said = [_told(m) for versions in groups for m in versions if m.memory_id in kept]
+    heads = [i for versions in groups if (i := versions[0].memory_id) in kept]
+    around: dict[str, list[tuple[int, _Entry]]] = {}
+    for nth in range(max((len(beside.get(i, ())) for i in heads), default=0)):
+        for head in heads:
+            if nth >= len(beside.get(head, ())) or left < _LEAST:
+                continue
+            place, memory = beside[head][nth]
+            says = _told(memory)
+            if memory.memory_id in known or any(_says_the_same(says, other) for other in said):
+                continue
+            entry = _entry(memory, _CONTEXT, count)
+            if entry.tokens <= left:
+                known.add(memory.memory_id)
+                said.append(says)
+                around.setdefault(head, []).append((place, entry))
+                left -= entry.tokens
+    return around, left
 
 
 @dataclass(frozen=True)
@@ -121,8 +175,8 @@ def _says_the_same(a: _Told, b: _Told) -> bool:
     return union == 0 or len(a.words & b.words) / union >= SAME
 
 
-def _entry(memory: Memory, depth: int, count: CountTokens) -> _Entry:
-    head = f"{'  replaced: ' if depth else '- '}{_about(memory)}"
+def _entry(memory: Memory, mark: str, count: CountTokens) -> _Entry:
+    head = f"{mark}{_about(memory)}"
     tail = f"[memory:{memory.memory_id}]"
     # White space is not counted, and a citation inside a text must not pass for one of ours.
     text = " ".join(memory.text.replace("[memory:", "(memory:").split())

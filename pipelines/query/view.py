@@ -10,6 +10,7 @@ import numpy as np
 from pipelines.query.fusion import moments, reciprocal_ranks, standardise
 from pipelines.query.passages import PassageGraph, Sentences
 from pipelines.query.periods import Period, Periods
+from pipelines.query.places import Places
 from pipelines.query.scope_cache import Postings, Topics
 from pipelines.query.standing import Standing, standing_scores, stands
 from pipelines.query.strategies import Weights
@@ -48,6 +49,9 @@ class ScopeView(Protocol):
     def order(self) -> TurnOrder:
         """Returns which turns follow each other."""
 
+    def places(self) -> Places:
+        """Returns what stands before and after memories, turns in their sessions and others in their documents."""
+
     def standing(self) -> Standing:
         """Returns how new, how much supported and how important memories are."""
 
@@ -70,6 +74,11 @@ class HeldParts(ABC):
         held: Topics = self._held("topics", self._load_topics)
         return held
 
+    def places(self) -> Places:
+        """See ScopeView."""
+        held: Places = self._held("places", self._load_places)
+        return held
+
     def standing(self) -> Standing:
         """See ScopeView."""
         held: Standing = self._held("standing", self._load_standing)
@@ -87,6 +96,9 @@ class HeldParts(ABC):
 
     @abstractmethod
     def _load_topics(self) -> Topics: ...
+
+    @abstractmethod
+    def _load_places(self) -> Places: ...
 
     @abstractmethod
     def _load_standing(self) -> Standing: ...

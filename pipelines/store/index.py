@@ -19,7 +19,7 @@ import polars as pl
 import polars.selectors as cs
 
 from pipelines.memory.reasons import reasons
-from pipelines.memory.sequence import turn_order
+from pipelines.memory.sequence import document_order, turn_order
 from pipelines.query.periods import day, periods
 from pipelines.query.words import terms
 from pipelines.store.passages import passage_tables
@@ -29,7 +29,7 @@ from pipelines.store.tables import empty
 VectorLookup = Callable[[Sequence[str]], np.ndarray]
 """Maps n text hashes to their unit vectors, shape (n, 384) float32."""
 
-FORMAT = 3
+FORMAT = 4
 DIMENSIONS = 384
 K1, B = 1.2, 0.75
 TITLE_WEIGHT = 3  # a title's words count as if they stood there so often: what a passage is about is said there once
@@ -90,7 +90,8 @@ def write_index(
     memories = _memory_rows(t)
     out = {"scopes": _scopes(memories)}
     rows = memories.select("memory_id", "row", "scope")
-    out["following"] = _following(t, rows)
+    out["following"] = _numbered(turn_order(t["memories"], t["documents"]), rows)
+    out["written"] = _numbered(document_order(t["memories"]), rows)
     out["periods"] = _periods(memories)
     out["reasons"] = reasons(t).join(rows.select("memory_id", "row"), on="memory_id").sort("row", "told")
     clock.lap("memories")
@@ -163,12 +164,11 @@ def _scopes(memories: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _following(t: Mapping[str, pl.DataFrame], rows: pl.DataFrame) -> pl.DataFrame:
-    """Returns (row, next_row) of each turn that another follows in its session, by row."""
+def _numbered(order: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+    """Returns (row, next_row) of memories that follow each other, by row."""
     number = rows.select("memory_id", "row")
     return (
-        turn_order(t["memories"], t["documents"])
-        .join(number, on="memory_id")
+        order.join(number, on="memory_id")
         .join(number.rename({"memory_id": "next_id", "row": "next_row"}), on="next_id")
         .select("row", "next_row")
         .sort("row")

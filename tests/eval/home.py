@@ -106,6 +106,7 @@ class Found:
 class Answer:
     memories: list
     packed_ids: tuple = ()
+    beside: tuple = ()
     context: str = ""
     timings: dict = field(default_factory=dict)
     folded: dict = field(default_factory=dict)

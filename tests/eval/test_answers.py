@@ -17,6 +17,7 @@ GOOD = (
 
 def test_a_line_holds_when_its_span_holds_its_words_white_space_aside():
     assert check_citations(GOOD, SOURCES) == (2, [])
+    assert check_citations(GOOD.replace("  replaced: ", "  context: "), SOURCES) == (2, [])
     assert check_citations("", SOURCES) == (0, [])
 
 

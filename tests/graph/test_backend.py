@@ -9,6 +9,7 @@ from pipelines.graph import rows
 from pipelines.graph.connect import Connection
 from pipelines.query import neo4j_backend
 from pipelines.query.asked_time import asked_period
+from pipelines.query.beside import ids_beside
 from pipelines.query.duckdb_backend import DuckDBBackend
 from pipelines.query.history import histories
 from pipelines.query.neo4j_backend import Neo4jBackend, open_neo4j
@@ -17,6 +18,7 @@ from pipelines.query.types import Filters, Scope
 from pipelines.store.index import write_index
 from tests.graph.made import Made, fresh_home, make, memory_id, vectors
 from tests.query import titled
+from tests.query.made import memory, tables
 
 SCOPE = Scope("made", "ann")
 DAY = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
@@ -79,6 +81,18 @@ def test_both_backends_know_the_standing_of_memories_and_the_weights_of_collecti
     a, b = (backend.view(Scope("notes", "ana")).standing() for backend in (duck, neo))
     assert np.array_equal(a.observed, b.observed, equal_nan=True) and a.support.tolist() == b.support.tolist()
     assert np.array_equal(a.importance, b.importance, equal_nan=True) and a.support.max() > 0
+
+
+def test_both_backends_tell_what_stands_beside_a_memory(tmp_path: Path, graph: Connection) -> None:
+    talk = [memory(f"t{i}", f"turn {i}", unit="turn", session_id="s", document_id="d-t", ordinal=i) for i in range(5)]
+    page = [memory(f"p{i}", f"part {i}", document_id="d-p", ordinal=i) for i in range(5)]
+    tables_ = tables([*talk, *page], updates=[("p4", "p1")])
+    write_index(tables_, vectors, tmp_path / "i.duckdb", {"build_id": "000001", "collections": {"notes": {}}})
+    duck, neo = both(Made(tables_, tmp_path / "i.duckdb", "000001"), graph)
+    for filters in (Filters(), Filters(history=True), Filters(session="s")):
+        asked = (Scope("notes", "ana"), filters, ["t2", "p0", "p4"])
+        assert ids_beside(duck, *asked) == ids_beside(neo, *asked)
+    assert ids_beside(neo, Scope("notes", "ana"), Filters(), ["p0"]) == {"p0": [(2, "p2")]}
 
 
 def test_a_moment_that_a_filter_names_is_included_on_both_backends(tmp_path: Path, graph: Connection) -> None:

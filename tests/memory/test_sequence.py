@@ -1,4 +1,4 @@
-from pipelines.memory.sequence import turn_order
+from pipelines.memory.sequence import document_order, turn_order
 from pipelines.memory.shape import strategy_for
 from tests.query.made import memory, rows
 
@@ -50,3 +50,14 @@ def test_a_collection_of_turns_is_searched_as_conversations():
     assert strategy_for(units("statement", "statement", "turn")) == "statements"
     assert strategy_for(units("chunk", "statement", "turn")) == "dated"
     assert strategy_for(units()) == "dated"
+
+
+def test_memories_of_a_document_follow_each_other_in_its_order_and_turns_do_not():
+    memories = [
+        memory("b", "b", document_id="d1", ordinal=0), memory("a", "a", document_id="d1", ordinal=10),
+        memory("c", "c", document_id="d1", ordinal=9), memory("d", "d", document_id="d2", ordinal=1),
+        memory("e", "e", "ben", document_id="d1"), memory("t", "t", unit="turn", document_id="d1", ordinal=2),
+        memory("n", "n", document_id=None),
+    ]  # fmt: skip
+    frame = rows("memories", *memories)
+    assert document_order(frame).rows() == document_order(frame.reverse()).rows() == [("b", "c"), ("c", "a")]

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.query.embed import count_tokens
-from pipelines.query.pack import pack
+from pipelines.query.pack import Beside, pack
 from pipelines.query.types import Memory, RankedMemory
 from tests.query.made import at
 
@@ -72,6 +72,37 @@ def test_ranked_memories_take_the_room_before_what_they_replaced():
     assert packed.packed_ids == ("m1", "m2")
 
 
+def test_what_stands_beside_the_best_fills_the_room_that_facts_leave_nearest_first_and_is_marked():
+    ranked = [found("m1", "short one"), found("m2", "short two")]
+    beside = {
+        "m1": [Beside(-1, older("a1", "just before one")), Beside(1, older("a2", "just after one"))],
+        "m2": [Beside(1, older("b1", "just after two"))],
+    }
+    body, sources = lines(pack(ranked, {"m1": [older("m0", "short old")]}, 500, count_tokens, beside))
+    assert body == [
+        "- short one [memory:m1]",
+        "  replaced: short old [memory:m0]",
+        "  context: just before one [memory:a1]",
+        "  context: just after one [memory:a2]",
+        "- short two [memory:m2]",
+        "  context: just after two [memory:b1]",
+    ]
+    assert len(sources) == 6
+    facts = pack(ranked, {"m1": [older("m0", "short old")]}, 500, count_tokens)
+    assert pack(ranked, {"m1": [older("m0", "short old")]}, facts.tokens, count_tokens, beside) == facts
+    nearest = pack(ranked, {}, 105, count_tokens, beside)
+    assert [m.memory_id for m in nearest.beside] == ["a1", "b1"] and nearest.tokens <= 105
+
+
+def test_context_is_no_repeat_and_none_of_what_was_ranked_folded_or_left_out():
+    told, long = "The launch is on Friday.", "word " * 600
+    ranked = [found("m1", told), found("m2", "the launch is on Friday"), found("m3", long)]
+    near = [older("m2", "the launch is on Friday"), older("m3", long), older("x", "The launch is on friday!")]
+    beside = {"m1": [Beside(n, m) for n, m in enumerate(near, 1)], "m3": [Beside(1, older("y", "beside what is out"))]}
+    packed = pack(ranked, {}, 500, count_tokens, beside)
+    assert packed.packed_ids == ("m1",) and packed.beside == ()
+
+
 @pytest.mark.parametrize(
     ("other", "folded"),
     [
@@ -111,8 +142,9 @@ _TEXT = st.text(st.sampled_from("ab 12.,-[]():\n'é漢_#"), max_size=60)
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(_TEXT, st.none() | _TEXT), max_size=6), st.integers(0, 300))
 def test_the_block_never_exceeds_its_budget_as_the_embedder_counts_it(texts, budget):
-    ranked = [found(f"m{i}", t, speaker=s, observed_at=at("2024-01-01")) for i, (t, s) in enumerate(texts)]
-    packed = pack(ranked, {}, budget, count_tokens)
+    made = [found(f"m{i}", t, speaker=s, observed_at=at("2024-01-01")) for i, (t, s) in enumerate(texts)]
+    ranked, near = made[:3], made[3:]
+    packed = pack(ranked, {}, budget, count_tokens, {"m0": [Beside(n, m) for n, m in enumerate(near, 1)]})
     assert count_tokens(packed.text) <= max(packed.tokens, 0) <= budget
     assert count_tokens(packed.text) == packed.tokens
     body, sources = lines(packed) if packed.text else ([], [])

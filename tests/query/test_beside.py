@@ -1,0 +1,75 @@
+import numpy as np
+
+from pipelines.query.api import open_index
+from pipelines.query.beside import ids_beside
+from pipelines.query.duckdb_backend import DuckDBBackend
+from pipelines.query.places import Places
+from pipelines.query.types import Filters, Scope
+from tests.query.made import at, memory, tables, write
+
+ANA, BEN = Scope("notes", "ana"), Scope("notes", "ben")
+
+
+def turn(memory_id, text, ordinal, user_id="ana", **told):
+    return memory(
+        memory_id, text, user_id, unit="turn", session_id="s1", document_id=f"d-{user_id}", ordinal=ordinal,
+        uri="talk.jsonl", speaker="Ana", **told,
+    )  # fmt: skip
+
+
+TALK = [
+    turn("m5", "What did you plant in spring?", 0),
+    turn("m4", "Potatoes and beans.", 1),
+    turn("m3", "And where do the owls nest?", 2),
+    turn("m2", "In the old barn.", 3),
+    turn("m1", "Good to know.", 4),
+    turn("b1", "Ben was there, too.", 2, "ben"),
+]
+PAGE = [
+    memory(f"p{i}", text, document_id="d-page", ordinal=i)
+    for i, text in enumerate(["Owls are birds.", "They hunt at night.", "They eat mice."])
+]
+
+
+def test_places_are_told_nearest_first_and_end_where_the_session_does():
+    places = Places.of(np.array([0, 1, 2]), np.array([1, 2, 3]), 5)
+    assert places.around(1, 2) == [(-1, 0), (1, 2), (2, 3)]
+    assert places.around(0, 1) == [(1, 1)] and places.around(4, 3) == []
+
+
+def test_what_stands_beside_a_turn_or_a_chunk_is_of_its_session_or_document_and_scope(tmp_path):
+    write(tables([*TALK, *PAGE]), tmp_path / "i.duckdb")
+    backend = DuckDBBackend(tmp_path / "i.duckdb")
+    assert ids_beside(backend, ANA, Filters(), ["m3", "p0"], 2) == {
+        "m3": [(-1, "m4"), (1, "m2"), (-2, "m5"), (2, "m1")],
+        "p0": [(1, "p1"), (2, "p2")],
+    }
+    assert ids_beside(backend, BEN, Filters(), ["b1"]) == {}
+    assert ids_beside(backend, Scope("notes", "nobody"), Filters(), ["m3"]) == {}
+    assert ids_beside(backend, ANA, Filters(), []) == {}
+
+
+def test_what_is_no_candidate_stands_beside_nothing(tmp_path):
+    days = [m | {"observed_at": at(f"2024-05-0{m['ordinal'] + 1}")} for m in TALK[:5]]
+    write(tables(days, updates=[("m1", "m4")]), tmp_path / "i.duckdb")
+    backend = DuckDBBackend(tmp_path / "i.duckdb")
+    near = {
+        name: [i for _, i in ids_beside(backend, ANA, filters, ["m3"], 1)["m3"]]
+        for name, filters in {
+            "now": Filters(), "history": Filters(history=True), "as of": Filters(as_of=at("2024-05-03")),
+            "since": Filters(since=at("2024-05-04")), "elsewhere": Filters(session="s2"),
+        }.items()
+    }  # fmt: skip
+    assert near == {"now": ["m2"], "history": ["m4", "m2"], "as of": ["m4"], "since": ["m2"], "elsewhere": []}
+
+
+def test_a_context_has_what_stands_beside_the_best_and_an_answer_tells_it_apart(tmp_path):
+    write(tables([*TALK, *PAGE]), tmp_path / "i.duckdb")
+    with open_index(tmp_path / "i.duckdb") as reader:
+        found = reader.search("Where do the owls nest?", ANA, k=1, strategy="hybrid", budget_tokens=400)
+        assert [m.memory_id for m in found.memories] == ["m3"]
+        assert [m.memory_id for m in found.beside] == ["m5", "m4", "m2", "m1"]
+        assert found.packed_ids == ("m3", "m5", "m4", "m2", "m1")
+        assert "  context: (Ana) In the old barn. [memory:m2]" in found.context.splitlines()
+        bare = reader.search("Where do the owls nest?", ANA, k=1, strategy="hybrid", budget_tokens=60)
+    assert bare.packed_ids == ("m3",) and bare.beside == ()
