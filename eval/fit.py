@@ -20,8 +20,8 @@ import numpy as np
 from eval.ablation import Staged
 from eval.golden_suite import golden_home, run_golden_suite
 from eval.significance import paired_interval
-from pipelines.query.api import chosen_weights, open_home
-from pipelines.query.strategies import Weights
+from pipelines.query.api import open_home
+from pipelines.query.strategies import Weights, chosen_weights
 from pipelines.store.home import data_folder
 from pipelines.store.ids import content_id
 
@@ -39,11 +39,8 @@ GRID: dict[str, tuple[Any, ...]] = {
     "frequency": (0.0, 0.25, 0.5, 1.0),
     "importance": (0.0, 0.5),
 }
-_ONLY = {
-    "shares": "order",
-    "nearby": "order",
-    "spreading": "passages",
-}  # what says something only where all is scored this way
+# What says something only where every memory is scored in this way.
+_ONLY = {"shares": "order", "nearby": "order", "spreading": "passages"}
 
 Score = Callable[[Weights], Mapping[str, float]]
 """Returns a value for each question, under some weights."""

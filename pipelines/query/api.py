@@ -6,9 +6,8 @@ A reader holds one build for as long as it lives; `refresh` moves it to the one 
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from pipelines.errors import PalimpsestError
 from pipelines.query.arguments import When, check, clean, moment
@@ -19,10 +18,10 @@ from pipelines.query.embed import count_tokens, query_embedder
 from pipelines.query.explain import explained
 from pipelines.query.history import Version, histories
 from pipelines.query.pack import Packed, pack
-from pipelines.query.rank import SEEDS, STRATEGIES, Candidate, rank
+from pipelines.query.rank import SEEDS, Candidate, rank
 from pipelines.query.read_time import TimeRead, read_time
-from pipelines.query.strategies import Weights
-from pipelines.query.types import CollectionInfo, Filters, Memory, RankedMemory, Scope
+from pipelines.query.strategies import Weights, chosen_weights
+from pipelines.query.types import Filters, Memory, RankedMemory, Scope
 from pipelines.query.words import query_terms
 
 STEPS = ("embed_ms", "seeds_ms", "expand_ms", "rank_ms", "read_ms", "pack_ms")
@@ -211,8 +210,8 @@ class Reader:
         for s in scopes if history else ():
             told |= histories(backend, s, wanted[s])
         clock.lap("read_ms")
-        shown = replaced if history else _last(replaced)
-        packed = pack(memories, shown, budget_tokens, count_tokens, memories_beside(around, held))
+        shown, near = replaced if history else _last(replaced), memories_beside(around, held)
+        packed = pack(memories, shown, budget_tokens, count_tokens, near)
         clock.lap("pack_ms")
         return _results(memories, packed, clock, chosen[scopes[0]][0], backend.build_id, told, times, met)
 
@@ -310,27 +309,6 @@ def _scopes(scope: Scope | tuple[str, str] | Sequence[Scope]) -> list[Scope]:
     if not scopes:
         raise PalimpsestError("scope: name at least one (collection, user)")
     return scopes
-
-
-def chosen_weights(asked: str | Weights, info: CollectionInfo | None = None) -> tuple[str, Weights]:
-    """Returns the name and the weights of what a search is asked for.
-
-    Args:
-        asked: name of a strategy, `auto`, or weights.
-        info: what the build says of the collection; `auto` is its strategy, with the weights that it gives.
-
-    Raises:
-        PalimpsestError: there is no such strategy.
-    """
-    if isinstance(asked, Weights):
-        return "weights", asked
-    name: str = asked
-    told: Mapping[str, Any] = {}
-    if asked == "auto":
-        name, told = (info.strategy, info.weights) if info else ("hybrid", told)
-    if name not in STRATEGIES:
-        raise PalimpsestError(f"--strategy {name}: not one of auto, {', '.join(STRATEGIES)}")
-    return name, replace(STRATEGIES[name], **told)
 
 
 def _terms(text: str, phrase: str, weights: Weights) -> list[str]:

@@ -109,8 +109,10 @@ def _context(
             if nth >= len(beside.get(head, ())) or left < _LEAST:
                 continue
             place, memory = beside[head][nth]
+            if memory.memory_id in known or memory.token_count > left:
+                continue
             says = _told(memory)
-            if memory.memory_id in known or any(_says_the_same(says, other) for other in said):
+            if any(_says_the_same(says, other) for other in said):
                 continue
             entry = _entry(memory, _CONTEXT, count)
             if entry.tokens <= left:

@@ -1,6 +1,11 @@
 """The strategies by name, and the weights of each."""
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pipelines.errors import PalimpsestError
+from pipelines.query.types import CollectionInfo
 
 
 @dataclass(frozen=True)
@@ -91,3 +96,24 @@ STRATEGIES: dict[str, Weights] = {
     "graph": Weights(words=1.2, whole="passages", time=1.0, entities=0),
 }
 """`auto` is one of the last four, by what the collection is: `pipelines.memory.shape`."""
+
+
+def chosen_weights(asked: str | Weights, info: CollectionInfo | None = None) -> tuple[str, Weights]:
+    """Returns the name and the weights of what a search is asked for.
+
+    Args:
+        asked: name of a strategy, `auto`, or weights.
+        info: what the build says of the collection; `auto` is its strategy, with the weights that it gives.
+
+    Raises:
+        PalimpsestError: there is no such strategy.
+    """
+    if isinstance(asked, Weights):
+        return "weights", asked
+    name: str = asked
+    told: Mapping[str, Any] = {}
+    if asked == "auto":
+        name, told = (info.strategy, info.weights) if info else ("hybrid", told)
+    if name not in STRATEGIES:
+        raise PalimpsestError(f"--strategy {name}: not one of auto, {', '.join(STRATEGIES)}")
+    return name, replace(STRATEGIES[name], **told)
