@@ -11,7 +11,6 @@ from pathlib import Path
 
 from pipelines.errors import PalimpsestError
 from pipelines.query.arguments import When, check, clean, moment
-from pipelines.query.asked_time import without_relative
 from pipelines.query.backend import Backend
 from pipelines.query.beside import ids_beside, ids_in, memories_beside
 from pipelines.query.embed import count_tokens, query_embedder
@@ -162,7 +161,7 @@ class Reader:
             project: project to stay in.
             session: session to stay in.
             now: when the question is asked: what is not yet valid then, or no longer, is no candidate, and `last
-                week` is told from it; without it from `as_of`, else from the day of the scope's newest memory.
+                week` is told from it, or from `as_of`; without either only words say something.
             budget_tokens: of the context, by the embedder's count, citations included.
             explain: say of each memory why it is there.
 
@@ -185,14 +184,12 @@ class Reader:
         vector = query_embedder().embed(text)
         asked = {s: read_time(backend, s, text, filters) for s in scopes}
         times = {s: read for s, (_, read) in asked.items()}
-        terms = {s: _terms(text, read.phrase, weights[s]) for s, read in times.items()}
+        terms = query_terms(text)
         clock.lap("embed_ms")
         found = [
             (s, c)
             for s, (own, read) in asked.items()
-            for c in rank(
-                backend, s, own, vector, terms[s], weights[s], hops, max(SEEDS, k), clock.lap, text, read.period
-            )
+            for c in rank(backend, s, own, vector, terms, weights[s], hops, max(SEEDS, k), clock.lap, text, read.period)
         ]
         best = sorted(found, key=lambda item: (-item[1].score, item[1].memory_id, item[0]))[:k]
         clock.lap("rank_ms")
@@ -309,11 +306,6 @@ def _scopes(scope: Scope | tuple[str, str] | Sequence[Scope]) -> list[Scope]:
     if not scopes:
         raise PalimpsestError("scope: name at least one (collection, user)")
     return scopes
-
-
-def _terms(text: str, phrase: str, weights: Weights) -> list[str]:
-    """Returns the terms to search for, without the words that were told as a period, where that is searched for."""
-    return query_terms(without_relative(text, phrase) if phrase and weights.time > 0 else text)
 
 
 def _last(replaced: dict[str, list[Memory]]) -> dict[str, list[Memory]]:

@@ -2,7 +2,8 @@
 
 `In 2004`, `last week` and `since March` are periods: of what the texts speak, or when they were said. `As of 3 March`
 and `what did we believe in May` ask for what was known then: they choose among versions. No model reads them: what is
-not one of the forms below says nothing. Dates without a year and relative ones are told from a reference day.
+not one of the forms below says nothing. Relative dates are told from the day of the question, and say nothing where
+that is not known; dates without a year may be told from any day near it.
 """
 
 import datetime as dt
@@ -13,6 +14,7 @@ from dataclasses import dataclass, replace
 from pipelines.query.periods import MONTHS, Period, Stated, joined, month_or_day, stated
 
 _READ = 1000  # characters of a question that are read for it
+_SOME_DAY = dt.date(2000, 7, 1)
 _EARLIEST = 1000  # year of a reference day: centuries are counted back from it
 
 _COUNT = {
@@ -51,6 +53,7 @@ _MONTH_DAY = re.compile(
     rf"\b(?P<month>{'|'.join(m.capitalize() for m in MONTHS)})(?P<rest>[a-z]*)\.?\s+"
     r"(?P<after>\d{1,2})(?:st|nd|rd|th)?\b(?!\s*,?\s*(?:of\s+)?\d{4})"
 )
+_YEARLESS = re.compile(rf"\d|{'|'.join(m.capitalize() for m in MONTHS)}")
 _FULL = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
          "december")  # fmt: skip
 _SEASON = re.compile(
@@ -82,6 +85,7 @@ class AskedTime:
         as_of: last day of what it asks the knowledge of.
         as_of_phrase: the words that say so.
         same: whether these are the words that say the period.
+        untold: words that say nothing, for the day of the question is not known.
     """
 
     period: Period | None = None
@@ -91,29 +95,35 @@ class AskedTime:
     as_of: dt.date | None = None
     as_of_phrase: str = ""
     same: bool = False
+    untold: str = ""
 
 
-def asked_time(question: str, reference: dt.date | None = None) -> AskedTime:
+def asked_time(question: str, reference: dt.date | None = None, exact: bool = True) -> AskedTime:
     """Returns what a question says of time: its last range, else its last date; and what it asks the knowledge of.
 
     Args:
         question: the question.
         reference: the day that `last year`, `two weeks ago` and `3 March` are told from; they say nothing without it.
+        exact: whether that is the day of the question; else only dates without a year are told from it.
     """
     text = question[:_READ]
     fixed = stated(text)
-    found = [] if reference is None or reference.year < _EARLIEST else _without(_relative(text, reference), fixed)
+    known_day = reference is not None and reference.year >= _EARLIEST
+    told_from = reference if reference is not None and known_day else _SOME_DAY
+    every = _without(_relative(text, told_from), fixed)
+    found = every if known_day and exact else [f for f in every if known_day and _YEARLESS.match(_phrase(text, f))]
+    untold = next((_phrase(text, f) for f in every if f not in found), "")
     known = _known_at(text, fixed, found)
-    told = AskedTime()
+    told = AskedTime(untold=untold)
     if fixed:
         at = ([f for f in fixed if f.is_range] or fixed)[-1]
-        told = AskedTime(at.period)
+        told = replace(told, period=at.period)
     elif found:
         at = found[-1]
-        told = AskedTime(at.period, text[at.start : at.end].strip(), at.first, at.last)
+        told = replace(told, period=at.period, phrase=_phrase(text, at), first=at.first, last=at.last)
     if known is None or known.last is None:
         return told
-    phrase = text[known.start : known.end].strip()
+    phrase = _phrase(text, known)
     as_of = known.last
     if known.first is not None and _AGO.fullmatch(phrase):  # about that day is what it means, and that day is asked for
         as_of = known.first + (known.last - known.first) // 2
@@ -125,20 +135,14 @@ def asked_period(question: str, reference: dt.date | None = None) -> Period | No
     return asked_time(question, reference).period
 
 
-def without_relative(question: str, phrase: str) -> str:
-    """Returns a question without words such as `last week`: told as days, they are no words to search for.
-
-    What names a month, a weekday or a season stays: texts say those too.
-    """
-    told = any(form.fullmatch(phrase) for form in (_DAY, _AGO, _TRAILING, _CALENDAR))
-    left = question.replace(phrase, " ", 1) if told else question
-    return left if left.strip() else question
-
-
 def needs_reference(question: str) -> bool:
     """Tells whether a question says something of time that only a reference day tells."""
     text = question[:_READ]
-    return bool(_without(_relative(text, dt.date(2000, 7, 1)), stated(text)))
+    return bool(_without(_relative(text, _SOME_DAY), stated(text)))
+
+
+def _phrase(text: str, at: Stated) -> str:
+    return text[at.start : at.end].strip()
 
 
 def _known_at(text: str, fixed: list[Stated], found: list[Stated]) -> Stated | None:

@@ -44,6 +44,8 @@ def time_lines(read: TimeRead) -> list[str]:
         lines.append(f"as of {read.as_of.date().isoformat()}: {asked}")
     elif read.not_followed:
         lines.append(f"{read.as_of_phrase!r} is read as a time that texts speak of: {read.not_followed}")
+    if read.untold:
+        lines.append(f"{read.untold!r} is only words to search for: --now says when the question is asked")
     if read.phrase and read.reference:
         start, end = (d.isoformat() if d else "" for d in (read.first, read.last))
         means = start if start == end else " ".join(p for p in (start, f"to {end}" if end else "and later") if p)
@@ -144,7 +146,7 @@ def results_json(results: Results) -> dict[str, Any]:
 def time_json(read: TimeRead) -> dict[str, Any] | None:
     """Returns how the time in a question was read; null where the question says nothing that had to be."""
     told = {name: _plain(value) for name, value in asdict(read).items() if name != "period"}
-    return told if read.as_of_phrase or read.phrase else None
+    return told if read.as_of_phrase or read.phrase or read.untold else None
 
 
 def history_json(versions: Sequence[Version]) -> list[dict[str, Any]]:

@@ -23,6 +23,7 @@ class TimeRead:
         reference: the day that words were told from, None where none had to be.
         period: what the question asks about by time, in years; None where those words ask for a moment's knowledge.
         reference_is: `now` or `as_of` where that was given, else `newest memory`: that of the scope.
+        untold: words such as `last week` that say nothing, for neither was given.
     """
 
     as_of: dt.datetime | None = None
@@ -33,16 +34,18 @@ class TimeRead:
     last: dt.date | None = None
     reference: dt.date | None = None
     reference_is: str = ""
+    untold: str = ""
     period: Period | None = None
 
 
 def read_time(backend: Backend, scope: Scope, text: str, filters: Filters) -> tuple[Filters, TimeRead]:
-    """Returns the filters with `as_of` where the question asks for it in words, and what was understood.
+    """Returns the filters that hold, with `as_of` where the question asks for it in words, and what was understood.
 
     Words ask for a moment's knowledge only where neither `as_of` nor `history` was given, and where something of the
-    scope was observed by then: `as of 1998` in texts of today is a time that they speak of. Without `now`, words are
-    told from `as_of`, else from the day of the scope's newest memory: there is no clock, so the answer is the same
-    tomorrow.
+    scope was observed by then: `as of 1998` in texts of today is a time that they speak of. With `as_of`, `now` only
+    tells when the question is asked: what held then may be over by now. There is no clock: `last week` is told from
+    `now`, else from `as_of`, else it says nothing. Dates without a year are told from the day of the scope's newest
+    memory then.
 
     Args:
         backend: the store of the build.
@@ -57,12 +60,14 @@ def read_time(backend: Backend, scope: Scope, text: str, filters: Filters) -> tu
         if moment := given or (known[1] if known else None):
             reference = moment.date()
             named = "now" if filters.now else "as_of" if filters.as_of else "newest memory"
-    asked = asked_time(text, reference)
+    asked = asked_time(text, reference, exact=named != "newest memory")
     told = TimeRead(
         phrase=asked.phrase, first=asked.first, last=asked.last, reference=reference, reference_is=named,
-        period=asked.period,
+        period=asked.period, untold=asked.untold,
     )  # fmt: skip
-    if asked.as_of is None or filters.as_of is not None or filters.history:
+    if filters.as_of is not None:
+        return replace(filters, now=None), told
+    if asked.as_of is None or filters.history:
         return filters, told
     told = replace(told, as_of_phrase=asked.as_of_phrase)
     moment = dt.datetime.combine(asked.as_of, dt.time.max, dt.UTC)
@@ -71,4 +76,4 @@ def read_time(backend: Backend, scope: Scope, text: str, filters: Filters) -> tu
         return filters, replace(told, not_followed="nothing here was observed by then")
     # What was known then was mostly said before: to be said that day is no merit.
     period = None if asked.same else asked.period
-    return replace(filters, as_of=moment), replace(told, as_of=moment, period=period)
+    return replace(filters, as_of=moment, now=None), replace(told, as_of=moment, period=period)

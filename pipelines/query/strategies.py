@@ -91,7 +91,7 @@ STRATEGIES: dict[str, Weights] = {
     "words": Weights(vector=0.0, graph=0.0),
     "hierarchical": Weights(whole="topics"),
     "dated": Weights(whole="alone", time=1.0),
-    "turns": Weights(words=0.8, whole="order", time=1.0, entities=0, shares=(0.3, 0.15), nearby=(0.6, 0.36, 0.22)),
+    "turns": Weights(words=0.8, whole="order", time=0.5, entities=0, shares=(0.3, 0.15), nearby=(0.6, 0.36, 0.22)),
     "statements": Weights(words=1.2, whole="passages", time=1.0, spreading=Spreading(own=8.0, pairs=0.0)),
     "graph": Weights(words=1.2, whole="passages", time=1.0, entities=0),
 }

@@ -27,7 +27,7 @@ class Filters:
         since: earliest observed_at, included.
         until: latest observed_at, included; a memory without observed_at fails both.
         as_of: moment whose knowledge is asked for: valid_from <= as_of < valid_until, null valid_from always was.
-        now: what is not yet valid at this moment, or no longer, is no candidate.
+        now: what is not yet valid at this moment, or no longer, is no candidate; without `as_of`.
         history: every version is a candidate.
     """
 

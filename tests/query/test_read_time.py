@@ -1,5 +1,6 @@
 """Questions that ask in words for a moment's knowledge, and how what was understood is told."""
 
+import datetime as dt
 import json
 
 import pytest
@@ -35,7 +36,7 @@ def ids(results):
     [
         ("What did we believe on 3 March about the launch?", "2024-03-03"),
         ("As of February 2024, when is the launch?", "2024-02-29"),
-        ("What did we know about the launch three months ago?", "2024-02-20"),
+        ("What did we know about the launch in January?", "2024-01-31"),
     ],
 )
 def test_what_was_believed_is_answered_from_what_was_latest_then_and_told(reader, question, day):
@@ -61,10 +62,9 @@ def test_a_moment_before_anything_was_observed_is_a_time_that_texts_speak_of(rea
     assert "'1998' is read as a time that texts speak of: nothing here was observed by then" in results_text(found)
 
 
-def test_relative_dates_are_told_from_now_else_as_of_else_the_scopes_own_newest_memory(reader):
+def test_relative_dates_are_told_from_now_else_from_as_of_else_not(reader):
     question = "What happened with the launch last month?"
     for options, reference, named, first in [
-        ({}, "2024-05-20", "newest memory", "2024-04-01"),
         ({"as_of": "2024-04-02"}, "2024-04-02", "as_of", "2024-03-01"),
         ({"as_of": "2024-04-02", "now": "2024-06-01"}, "2024-06-01", "now", "2024-05-01"),
     ]:
@@ -73,6 +73,21 @@ def test_relative_dates_are_told_from_now_else_as_of_else_the_scopes_own_newest_
         assert (str(told.reference), told.reference_is, str(told.first)) == (reference, named, first)
         assert f"'last month' is {first} to" in results_text(found) and f"told from {reference}" in results_text(found)
     assert ids(reader.search(question, ANA, now="2024-06-01"))[0] == "m3"
+    untold = reader.search(question, ANA)
+    assert (untold.times[ANA].untold, untold.times[ANA].period) == ("last month", None)
+    assert results_text(untold).startswith("'last month' is only words to search for: --now says when")
+
+
+def test_dates_without_a_year_are_told_from_the_scopes_own_newest_memory(reader):
+    told = reader.search("What happened with the launch in July?", ANA).times[ANA]
+    assert (str(told.reference), told.reference_is, str(told.first)) == ("2024-05-20", "newest memory", "2024-07-01")
+    assert reader.search("What happened in July, was it hot?", ANA).times[ANA].first == dt.date(2023, 7, 1)
+
+
+def test_what_was_known_some_time_ago_needs_to_know_when_it_is_asked(reader):
+    question = "What did we know about the launch three months ago?"
+    assert reader.search(question, ANA).times[ANA].as_of is None
+    assert ids(reader.search(question, ANA, now="2024-05-20"))[0] == "m1"
 
 
 def test_a_question_without_such_words_says_nothing_of_time(reader):
