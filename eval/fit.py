@@ -38,6 +38,7 @@ GRID: dict[str, tuple[Any, ...]] = {
     "recency": (0.0, 0.25, 0.5, 1.0),
     "frequency": (0.0, 0.25, 0.5, 1.0),
     "importance": (0.0, 0.5),
+    "diversity": (0.0, 0.25, 0.5, 1.0),
 }
 # What says something only where every memory is scored in this way.
 _ONLY = {"shares": "order", "nearby": "order", "spreading": "passages"}

@@ -28,6 +28,7 @@ class WeightsConfig(BaseModel):
     recency: float | None = _WEIGHT
     frequency: float | None = _WEIGHT
     importance: float | None = _WEIGHT
+    diversity: float | None = _WEIGHT
 
     @model_validator(mode="before")
     @classmethod

@@ -13,6 +13,7 @@ from pipelines.errors import PalimpsestError
 from pipelines.query.arguments import When, check, clean, moment
 from pipelines.query.backend import Backend
 from pipelines.query.beside import ids_beside, ids_in, memories_beside
+from pipelines.query.diversity import MOST, WIDER, diverse
 from pipelines.query.embed import count_tokens, query_embedder
 from pipelines.query.explain import explained
 from pipelines.query.history import Version, histories
@@ -191,7 +192,13 @@ class Reader:
             for s, (own, read) in asked.items()
             for c in rank(backend, s, own, vector, terms, weights[s], hops, max(SEEDS, k), clock.lap, text, read.period)
         ]
-        best = sorted(found, key=lambda item: (-item[1].score, item[1].memory_id, item[0]))[:k]
+        best = sorted(found, key=lambda item: (-item[1].score, item[1].memory_id, item[0]))
+        diversity = {s: w.diversity for s, w in weights.items()}
+        if any(diversity.values()) and k <= MOST:
+            pool = best[: WIDER * k]
+            told_of = {s: backend.memories(s, [c.memory_id for at, c in pool if at == s]) for s in scopes}
+            best = diverse(pool, told_of, diversity, k)
+        best = best[:k]
         clock.lap("rank_ms")
         wanted = {s: [c.memory_id for at, c in best if at == s] for s in scopes}
         around = {s: ids_beside(backend, s, own, wanted[s]) for s, (own, _) in asked.items()}

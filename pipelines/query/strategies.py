@@ -47,7 +47,8 @@ class Spreading:
 class Weights:
     """The composite: `vector` * z(cosine) + `words` * z(BM25) + ..., lifted over links.
 
-    A collection's settings may give `NAMED` of them; see `pipelines.query.standing` for the last three.
+    A collection's settings may give `NAMED` of them. `pipelines.query.standing` tells of recency, frequency and
+    importance.
 
     Attributes:
         vector: weight of z(cosine).
@@ -58,6 +59,7 @@ class Weights:
         recency: weight of how new a memory is.
         frequency: weight of how many others support it.
         importance: weight of how important it is said to be.
+        diversity: weight of what a result repeats of those before it; see `pipelines.query.diversity`.
         entities: how many links over shared entities are followed from each memory.
         whole: what scores every memory of the scope first: `order`, `passages`, `topics`, or `alone`, by itself, which
             is needed only where more than vectors and words counts.
@@ -74,6 +76,7 @@ class Weights:
     recency: float = 0.0
     frequency: float = 0.0
     importance: float = 0.0
+    diversity: float = 0.0
     entities: int = 20
     whole: str = ""
     shares: tuple[float, ...] = ()
@@ -82,7 +85,7 @@ class Weights:
     fusion: str = "z"
 
 
-NAMED = ("vector", "words", "graph", "time", "recency", "frequency", "importance")
+NAMED = ("vector", "words", "graph", "time", "recency", "frequency", "importance", "diversity")
 """The weights that a collection's settings may give."""
 
 STRATEGIES: dict[str, Weights] = {

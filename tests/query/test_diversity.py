@@ -1,0 +1,46 @@
+import pytest
+
+from pipelines.query.api import open_index
+from pipelines.query.diversity import diverse
+from pipelines.query.rank import Candidate
+from pipelines.query.strategies import STRATEGIES
+from pipelines.query.types import Memory, Scope
+from tests.query.made import memory, tables, write
+
+ANA = Scope("notes", "ana")
+TEXTS = {"a": "owls hunt mice", "b": "owls hunt mice", "c": "owls hunt bats", "d": "bees hum"}
+HELD = {ANA: {i: Memory(i, "notes", "ana", text) for i, text in TEXTS.items()}}
+
+
+def candidates(**scores):
+    return [(ANA, Candidate(i, score, 0.5, 1.0, score)) for i, score in scores.items()]
+
+
+def test_the_next_result_is_the_one_that_says_most_that_none_before_it_said():
+    # after a: b says all of it again (1), c two words of four (1/2), d nothing
+    found = diverse(candidates(a=4.0, b=3.9, c=3.8, d=3.2), HELD, {ANA: 1.0}, 3)
+    assert [(c.memory_id, c.score) for _, c in found] == [("a", 4.0), ("c", pytest.approx(3.3)), ("d", 3.2)]
+    # b repeats a wholly, and its score is told less that
+    assert [c.memory_id for _, c in diverse(candidates(a=4.0, b=3.9, d=2.0), HELD, {ANA: 1.0}, 3)] == ["a", "b", "d"]
+
+
+def test_without_weight_and_among_equals_the_order_stays():
+    best = candidates(a=4.0, b=4.0, c=3.8, d=3.2)
+    assert diverse(best, HELD, {ANA: 0.0}, 4) == best
+    assert diverse([], HELD, {ANA: 1.0}, 4) == []
+
+
+def test_a_collection_may_ask_for_diversity_and_results_stay_in_the_order_of_their_scores(tmp_path):
+    texts = ["The owls hunt mice.", "The owls hunt mice!", "Owls hunt.", "Bees hum at noon.", "Owls nest in barns."]
+    made = tables([memory(f"m{i}", t) for i, t in enumerate(texts)])
+    write(made, tmp_path / "i.duckdb", strategies={"notes": "hybrid"}, weights={"notes": {"diversity": 5.0}})
+    with open_index(tmp_path / "i.duckdb") as reader:
+        plain = reader.search("Do the owls hunt mice?", ANA, k=3, strategy="hybrid").memories
+        apart = reader.search("Do the owls hunt mice?", ANA, k=3).memories
+    assert {m.memory_id for m in plain[:2]} == {"m0", "m1"}
+    assert apart[0].memory_id == plain[0].memory_id and len({"m0", "m1"} & {m.memory_id for m in apart}) == 1
+    assert [m.score for m in apart] == sorted((m.score for m in apart), reverse=True)
+
+
+def test_no_strategy_asks_for_it_of_itself():
+    assert all(w.diversity == 0 for w in STRATEGIES.values())
