@@ -39,6 +39,16 @@ GRID: dict[str, tuple[Any, ...]] = {
     "frequency": (0.0, 0.25, 0.5, 1.0),
     "importance": (0.0, 0.5),
     "diversity": (0.0, 0.25, 0.5, 1.0),
+    "spreading.own": (1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0),
+    "spreading.pairs": (0.0, 1.0, 2.0, 3.0, 4.0),
+    "spreading.title": (0.0, 1.0, 2.0, 3.0),
+    "spreading.question": (0.0, 0.1, 0.3),
+    "spreading.passages": (0.1, 0.3, 0.6),
+    "spreading.sentences": (0.3, 0.6, 1.0),
+    "spreading.named": (0.4, 0.6, 0.8, 0.9),
+    "spreading.cosine": (5.0, 10.0, 20.0, 40.0),
+    "spreading.follow": (0.2, 0.3, 0.4),
+    "spreading.seeds": (10, 20, 40),
 }
 # What says something only where every memory is scored in this way.
 _ONLY = {"shares": "order", "nearby": "order", "spreading": "passages"}
@@ -141,7 +151,7 @@ def main() -> None:
     from eval.suite_runs import cache_folder
 
     parser = argparse.ArgumentParser(description="fits a strategy's weights on golden questions")
-    parser.add_argument("collections", nargs="*", default=["atlas", "diary"])
+    parser.add_argument("collections", nargs="*", default=["atlas", "diary", "lexicon"])
     for name in parser.parse_args().collections:
         told = fit(*golden_score(data_folder() / "golden" / f"{name}.jsonl", cache_folder()))
         sys.stdout.write(json.dumps({"collection": name} | told) + "\n")
