@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pipelines.query.periods import MONTHS, Period, Stated, joined, month_or_day, stated
 
 _READ = 1000  # characters of a question that are read for it
+_LONGEST = 20_000  # characters of a memory that are read for it
 _SOME_DAY = dt.date(2000, 7, 1)
 _EARLIEST = 1000  # year of a reference day: centuries are counted back from it
 
@@ -135,6 +136,15 @@ def asked_period(question: str, reference: dt.date | None = None) -> Period | No
     return asked_time(question, reference).period
 
 
+def said_periods(text: str, said: dt.date | None) -> list[Period]:
+    """Returns the periods that a text states; `yesterday` and `9 June` in it are told from the day it was said."""
+    fixed = stated(text)
+    told = [f.period for f in fixed]
+    if said is None or said.year < _EARLIEST:
+        return told
+    return told + [f.period for f in _without(_relative(text[:_LONGEST], said), fixed)]
+
+
 def needs_reference(question: str) -> bool:
     """Tells whether a question says something of time that only a reference day tells."""
     text = question[:_READ]
@@ -167,7 +177,10 @@ def _without(found: list[Stated], fixed: list[Stated]) -> list[Stated]:
 def _relative(text: str, reference: dt.date) -> list[Stated]:
     """Returns what is told from the reference day, in order of place, the first form that fits where several do."""
     taken: list[Stated] = []
-    for form in _FORMS:
+    small = text.lower()
+    for form, needs in _FORMS:
+        if not any(need in (text if form is _months else small) for need in needs):
+            continue
         taken += [f for f in form(text, reference) if all(f.end <= t.start or f.start >= t.end for t in taken)]
     return joined(text, sorted(taken, key=lambda t: t.start))
 
@@ -281,6 +294,11 @@ def _number(word: str) -> int:
     return _COUNT.get(word.lower()) or int(word)
 
 
-_FORMS: tuple[Callable[[str, dt.date], Iterator[Stated]], ...] = (
-    _days, _ago, _trailing, _calendar, _weekdays, _seasons, _months,
+_WHICH = ("last", "past", "this", "next", "previous", "current")
+# Each form, and what a text must hold, in small letters, to have it: most have none, and a look is cheap. Months need
+# their capital.
+_FORMS: tuple[tuple[Callable[[str, dt.date], Iterator[Stated]], tuple[str, ...]], ...] = (
+    (_days, ("today", "yesterday", "tomorrow", "night", "morning", "noon", "evening")), (_ago, ("ago",)),
+    (_trailing, ("last", "past")), (_calendar, _WHICH), (_weekdays, _WEEKDAYS),
+    (_seasons, tuple(_SEASONS)), (_months, tuple(m.capitalize() for m in MONTHS)),
 )  # fmt: skip

@@ -4,6 +4,7 @@ Rows of memories are dense numbers in the order (collection, user, memory_id), s
 every other table is sorted by them: zone maps then keep a read inside its scope cheap.
 """
 
+import datetime as dt
 import json
 import shutil
 import tempfile
@@ -20,7 +21,8 @@ import polars.selectors as cs
 
 from pipelines.memory.reasons import reasons
 from pipelines.memory.sequence import document_order, turn_order
-from pipelines.query.periods import day, periods
+from pipelines.query.asked_time import said_periods
+from pipelines.query.periods import Period, day
 from pipelines.query.words import terms
 from pipelines.store.passages import passage_tables
 from pipelines.store.support import support_of
@@ -180,9 +182,15 @@ def _periods(memories: pl.DataFrame) -> pl.DataFrame:
     made = [
         (row, *period)
         for row, text, observed in memories.select("row", "text", "observed_at").iter_rows()
-        for period in sorted({*periods(text or ""), *([day(observed)] if observed else [])})
+        for period in sorted(_times(text or "", observed))
     ]
     return pl.DataFrame(made, schema={"row": pl.Int32, "begins": pl.Float64, "ends": pl.Float64}, orient="row")
+
+
+def _times(text: str, observed: dt.datetime | None) -> set[Period]:
+    if observed is None:
+        return set(said_periods(text, None))
+    return {*said_periods(text, observed.date()), day(observed)}
 
 
 def _vector_rows(inputs: pl.DataFrame, rows: pl.DataFrame, lookup: VectorLookup) -> pl.DataFrame:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.query.asked_time import asked_period, asked_time, needs_reference
+from pipelines.query.asked_time import asked_period, asked_time, needs_reference, said_periods
 from pipelines.query.periods import span
 
 WEDNESDAY = dt.date(2024, 5, 15)
@@ -127,6 +127,20 @@ def test_only_dates_without_a_year_are_told_from_a_day_that_is_not_the_questions
     found = asked_time(text, WEDNESDAY, exact=False)
     assert (found.phrase, found.untold, found.as_of) == (told, untold, None)
     assert asked_time(text).untold and asked_time(text, WEDNESDAY).untold == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("The power is cut on 9 June.", [("24-06-09", "24-06-09")]),
+        ("Yesterday I saw Ada, and last week Ben.", [("24-05-14", "24-05-14"), ("24-05-06", "24-05-12")]),
+        ("In 2019 we moved, and two years ago we left.", [("19-01-01", "19-12-31"), ("21-11-14", "22-11-13")]),
+        ("We meet on Fridays, and may march.", []),
+    ],
+)
+def test_what_is_said_of_yesterday_is_told_from_the_day_that_it_was_said(text, said):
+    assert said_periods(text, WEDNESDAY) == [span(*days(*each)) for each in said]
+    assert said_periods(text, None) == [span(*days(*each)) for each in said if each[0] == "19-01-01"]
 
 
 @given(st.text(max_size=300), st.dates())

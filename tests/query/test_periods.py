@@ -102,3 +102,12 @@ def test_last_year_is_told_from_now_and_what_was_observed_then_counts(tmp_path):
     later, found = (ask(tmp_path / "i.duckdb", question, now=now) for now in ("2025-03-01", "2005-03-01"))
     assert {i for i in found if found[i] > later[i]} == {"m2", "m5"}
     assert {i for i in found if found[i] > ask(tmp_path / "i.duckdb", question)[i]} == {"m2", "m5"}
+
+
+def test_what_was_said_of_yesterday_is_found_by_that_day(tmp_path):
+    told = [
+        memory("m1", "Yesterday the pump broke.", observed_at=at("2024-03-05")),
+        memory("m2", "The pump broke again.", observed_at=at("2024-03-20")),
+    ]
+    write(tables(told), tmp_path / "i.duckdb", strategies={"notes": "dated"})
+    assert next(iter(ask(tmp_path / "i.duckdb", "What broke on 4 March 2024?"))) == "m1"
