@@ -248,6 +248,7 @@ def _search_all(
         # A row that says the same as a better one is folded into it: its whole text is in the context all the same.
         whole = {str(m.memory_id) for m in results.memories if " ".join(m.text.split()) in context}
         beside = {corpus_id(m.uri or "") for m in results.beside if str(m.memory_id) in packed}
+        measured.leaks += sum(suite.scopes.get(row, "") != query.scope for row in beside)
         in_it = {row for i, row in ids.items() if i in packed or (context and i in whole)}
         measured.packed[query.query_id] = in_it | beside
         if progress is not None:

@@ -126,7 +126,7 @@ def _state(memory: RankedMemory) -> str:
 
 
 def results_json(results: Results) -> dict[str, Any]:
-    """Returns `{"memories", "context", "packed_ids", "timings", "strategy", "build_id", "time"}`; dates in ISO 8601.
+    """Returns `{"memories", "context", "packed_ids", "beside", "timings", "strategy", "build_id", "time"}`; ISO dates.
 
     `time` is how words such as `last week` and `as of May` were read. With history, each memory has `history`: the
     versions of its fact, newest first, with `why` and `kept`. With explain, `path` are the links that led to it.
@@ -135,6 +135,7 @@ def results_json(results: Results) -> dict[str, Any]:
         "memories": [_memory(m, results) for m in results.memories],
         "context": results.context,
         "packed_ids": list(results.packed_ids),
+        "beside": [m.memory_id for m in results.beside],
         "context_tokens": results.context_tokens,
         "timings": {k: round(v, 3) for k, v in results.timings.items()},
         "strategy": results.strategy,
