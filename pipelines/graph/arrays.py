@@ -1,9 +1,9 @@
 """What rankers read of a whole scope beside its vectors and words, packed into bytes from the build's DuckDB file.
 
 Parts: `order` of turns, `written` order in documents, `periods`, `reasons` why memories were retired, `standing`,
-`topics`, `passages` (names, titles, who names what) and `sentences`, in blocks of memories. Memories are local rows in
-them, or their ids where rows would shift; entities of sentences are hashes of their ids, so that a block stays as it is
-while its memories do.
+`topics`, `named` (entities that tell something), `passages` (names, titles, who names what) and `sentences`, in blocks
+of memories. Memories are local rows in them, or their ids where rows would shift; entities of sentences are hashes of
+their ids, so that a block stays as it is while its memories do.
 """
 
 import json
@@ -28,6 +28,7 @@ from pipelines.query.duckdb_scope import (
     standing_arrays,
 )
 from pipelines.query.passages import name_key
+from pipelines.query.scope_graph import telling
 
 _PER_BLOCK = 128  # memories
 _ENTITIES = "SELECT entity, entity_id, name FROM entities WHERE scope = $scope ORDER BY entity"
@@ -105,23 +106,26 @@ def scope_arrays(db: duckdb.DuckDBPyConnection, scope: int, first: int, size: in
     labels = db.execute(LABELS, {"scope": scope}).fetchall()
     if labels:
         held = db.execute(TOPICS, rows).fetchall()
-        number = {topic_id: i for i, (topic_id, _) in enumerate(labels)}
+        number = {topic_id: i for i, (topic_id, *_) in enumerate(labels)}
         yield (
             "topics",
             pack_arrays(
                 {
-                    "labels": [label for _, label in labels],
+                    "labels": [label for _, label, _ in labels],
+                    "parent": np.array([number.get(parent, -1) for *_, parent in labels], "<i4"),
                     "row": np.array([row - first for row, _, _ in held], "<i4"),
                     "topic": np.array([number[topic] for _, topic, _ in held], "<i4"),
                     "relevance": np.array([relevance for _, _, relevance in held], "<f8"),
                 }
             ),
         )
-    names = read(NAMES, scope=scope)
+    entities, names = read(_ENTITIES, scope=scope), read(NAMES, scope=scope)
+    if len(entities["entity"]) == 0:
+        return
+    least = int(entities["entity"][0])
+    yield from _named(entities, read(_MENTIONS, **rows), least, first, size)
     if len(names["key"]) == 0:
         return
-    entities = read(_ENTITIES, scope=scope)
-    least = int(entities["entity"][0])
     ids = [str(i) for i in entities["entity_id"]]
     told: dict[str, np.ndarray | list[str]] = {
         "names": [str(n) for n in entities["name"]], "hashes": np.array([name_key(i) for i in ids], "<i8"),
@@ -133,6 +137,23 @@ def scope_arrays(db: duckdb.DuckDBPyConnection, scope: int, first: int, size: in
     yield "passages", pack_arrays(told)
     hashes = np.asarray(told["hashes"])
     yield from _sentence_blocks(db.execute(_SENTENCES, rows).fetchall(), hashes, least, size)
+
+
+def _named(
+    entities: Mapping[str, np.ndarray], mentions: Mapping[str, np.ndarray], least: int, first: int, size: int
+) -> Iterator[tuple[str, bytes]]:
+    """Yields the entities that tell something, as `telling` has it, and who names them."""
+    entity = _local(mentions["entity"], least)
+    weight = telling(np.bincount(entity, minlength=len(entities["entity"])), size)
+    useful = np.flatnonzero(weight)
+    if len(useful):
+        kept = weight[entity] > 0
+        told: dict[str, np.ndarray | list[str]] = {
+            "names": [str(entities["name"][i]) for i in useful], "weight": weight[useful].astype("<f8"),
+            "row": _local(mentions["row"], first)[kept],
+            "entity": np.searchsorted(useful, entity[kept]).astype("<i4"),
+        }  # fmt: skip
+        yield "named", pack_arrays(told)
 
 
 def _sentence_blocks(found: list[Any], hashes: np.ndarray, least: int, size: int) -> Iterator[tuple[str, bytes]]:

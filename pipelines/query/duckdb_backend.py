@@ -20,7 +20,7 @@ from pipelines.query.fusion import moments, standardise, top
 from pipelines.query.scope_cache import ByteCache, Rows
 from pipelines.query.types import CollectionInfo, Filters, Link, Memory, Scope, Seeds
 
-FORMAT = 4
+FORMAT = 5
 CACHE_BYTES = 512 * 2**20
 
 _META = "SELECT key, value FROM meta"

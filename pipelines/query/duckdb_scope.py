@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import duckdb
 import numpy as np
 
+from pipelines.query.named import Named
 from pipelines.query.passages import PassageGraph, Sentences
 from pipelines.query.periods import Periods
 from pipelines.query.places import Places
@@ -45,7 +46,7 @@ TOPICS = "SELECT row, topic_id, relevance FROM topic_memories WHERE row BETWEEN 
 STANDING = """
     SELECT epoch(observed_at) AS observed, importance, support FROM memories
     WHERE row BETWEEN $first AND $last ORDER BY row"""
-LABELS = "SELECT topic_id, label FROM topics WHERE scope = $scope ORDER BY topic_id"
+LABELS = "SELECT topic_id, label, parent_id FROM topics WHERE scope = $scope ORDER BY topic_id"
 _OBSERVED = "SELECT min(observed_at), max(observed_at) FROM memories WHERE row BETWEEN $first AND $last"
 REASONS = "SELECT memory_id, told FROM reasons WHERE row BETWEEN $first AND $last ORDER BY memory_id, told"
 NAMES = "SELECT key, entity FROM names WHERE scope = $scope ORDER BY key, entity"
@@ -226,14 +227,19 @@ class DuckDBScope(HeldParts):
 
     def _load_topics(self) -> Topics:
         labels = self._run(LABELS, {"scope": self.at.number}).fetchall()
-        number = {topic_id: i for i, (topic_id, _) in enumerate(labels)}
+        number = {topic_id: i for i, (topic_id, *_) in enumerate(labels)}
         found = self._run(TOPICS, self.at.bounds).fetchall()
         return Topics(
             np.array([row - self.at.first for row, _, _ in found], np.int64),
             np.array([number[topic] for _, topic, _ in found], np.int64),
             np.array([relevance for _, _, relevance in found], np.float64),
-            np.array([label for _, label in labels], dtype=object),
+            np.array([label for _, label, _ in labels], dtype=object),
+            np.array([number.get(parent, -1) for *_, parent in labels], np.int64),
         )
+
+    def _load_named(self) -> Named:
+        graph = self.graph(True)
+        return Named.of(graph.names, graph.weight, graph.rows)
 
     def _load_standing(self) -> Standing:
         return Standing(*standing_arrays(self._run(STANDING, self.at.bounds).fetchnumpy()))

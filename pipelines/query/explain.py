@@ -12,7 +12,7 @@ from pipelines.query.strategies import Weights
 from pipelines.query.types import Link, RankedMemory, Scope
 
 _SHOWN_CHARS = 60
-_ADDED = ("near", "title", "pair", "topic")
+_ADDED = ("near", "title", "pair", "topic", "about")
 """Kinds of links whose weight is what they add; any other's is how strong the link is."""
 _LEAST = 0.01  # weights below it are all the same to people
 _IN_WORDS = {
@@ -21,6 +21,7 @@ _IN_WORDS = {
     "names": "it shares {via!r} with {source}",
     "entity": "it shares {via!r} with {source}",
     "topic": "it belongs to the topic {via!r}",
+    "about": "the question asks about {via!r}, which it names",
     "near": "it was said near {source}",
     "pair": "with {source}, which shares {via!r}, it answers more than either alone",
     "UPDATE": "it replaced {source}",

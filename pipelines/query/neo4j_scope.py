@@ -7,10 +7,12 @@ import numpy as np
 
 from pipelines.graph.arrays import blocks_of, unpack_arrays
 from pipelines.graph.packed import ScopeStats, bucket_of
+from pipelines.query.named import Named
 from pipelines.query.passages import PassageGraph, Sentences
 from pipelines.query.periods import Periods
 from pipelines.query.places import Places
 from pipelines.query.scope_cache import Flags, Postings, Topics
+from pipelines.query.scope_graph import Adjacency
 from pipelines.query.standing import Standing
 from pipelines.query.turns import TurnOrder
 from pipelines.query.types import Filters
@@ -115,8 +117,16 @@ class Neo4jScope(HeldParts):
         nothing = np.zeros(0, np.int64)
         if a := self._arrays("topics"):
             rows, topics = a["row"].astype(np.int64), a["topic"].astype(np.int64)
-            return Topics(rows, topics, a["relevance"], np.array(a["labels"], dtype=object))
-        return Topics(nothing, nothing, np.zeros(0), np.array([], dtype=object))
+            labels, parents = np.array(a["labels"], dtype=object), a["parent"].astype(np.int64)
+            return Topics(rows, topics, a["relevance"], labels, parents)
+        return Topics(nothing, nothing, np.zeros(0), np.array([], dtype=object), nothing)
+
+    def _load_named(self) -> Named:
+        nothing = np.zeros(0, np.int64)
+        if not (a := self._arrays("named")):
+            return Named.of(np.array([], dtype=object), np.zeros(0), Adjacency.of(nothing, nothing, 0))
+        rows = Adjacency.of(a["entity"].astype(np.int64), a["row"].astype(np.int64), len(a["names"]))
+        return Named.of(np.array(a["names"], dtype=object), a["weight"], rows)
 
     def _load_standing(self) -> Standing:
         if a := self._arrays("standing"):

@@ -4,9 +4,12 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
+
+from pipelines.query.words import terms as terms_of
 
 
 class Sized(Protocol):
@@ -242,14 +245,25 @@ class Told:
 
 @dataclass(frozen=True)
 class Topics:
-    """Which memory belongs to which topic, and how much: local row, local topic and relevance of each; labels."""
+    """Which memory belongs to which topic, and how much: local row, local topic and relevance of each.
+
+    Of each topic its label, and the broader topic that it is below, -1 where it is below none.
+    """
 
     rows: np.ndarray
     topics: np.ndarray
     relevance: np.ndarray
     labels: np.ndarray
+    parents: np.ndarray
+
+    @cached_property
+    def terms(self) -> list[frozenset[str]]:
+        """Terms of each label, as a query's are."""
+        return [frozenset(terms_of(str(label))) for label in self.labels]
 
     @property
     def nbytes(self) -> int:
-        """Bytes held; labels count 80 each."""
-        return self.rows.nbytes + self.topics.nbytes + self.relevance.nbytes + 80 * len(self.labels)
+        """Bytes held; labels and their terms count 200 each."""
+        return (
+            self.rows.nbytes + self.topics.nbytes + self.relevance.nbytes + self.parents.nbytes + 200 * len(self.labels)
+        )

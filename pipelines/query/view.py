@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from pipelines.query.fusion import moments, reciprocal_ranks, standardise
+from pipelines.query.named import Named
 from pipelines.query.passages import PassageGraph, Sentences
 from pipelines.query.periods import Period, Periods
 from pipelines.query.places import Places
@@ -46,6 +47,9 @@ class ScopeView(Protocol):
     def topics(self) -> Topics:
         """Returns which memories belong to which topics."""
 
+    def named(self) -> Named:
+        """Returns the entities whose names tell something, and the memories that name them."""
+
     def order(self) -> TurnOrder:
         """Returns which turns follow each other."""
 
@@ -74,6 +78,11 @@ class HeldParts(ABC):
         held: Topics = self._held("topics", self._load_topics)
         return held
 
+    def named(self) -> Named:
+        """See ScopeView."""
+        held: Named = self._held("named", self._load_named)
+        return held
+
     def places(self) -> Places:
         """See ScopeView."""
         held: Places = self._held("places", self._load_places)
@@ -96,6 +105,9 @@ class HeldParts(ABC):
 
     @abstractmethod
     def _load_topics(self) -> Topics: ...
+
+    @abstractmethod
+    def _load_named(self) -> Named: ...
 
     @abstractmethod
     def _load_places(self) -> Places: ...

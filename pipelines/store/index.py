@@ -31,7 +31,7 @@ from pipelines.store.tables import empty
 VectorLookup = Callable[[Sequence[str]], np.ndarray]
 """Maps n text hashes to their unit vectors, shape (n, 384) float32."""
 
-FORMAT = 4
+FORMAT = 5
 DIMENSIONS = 384
 K1, B = 1.2, 0.75
 TITLE_WEIGHT = 3  # a title's words count as if they stood there so often: what a passage is about is said there once
@@ -76,9 +76,9 @@ def write_index(
     """Writes the index of a build to `path`, aside first, then in one rename: a reader never sees half of it.
 
     Args:
-        tables: documents, memories, embed_inputs, versions, relations, entities, mentions, topics, topic_memories,
-            document_relations and context_inputs as in `store.tables`; one that is missing has no rows. Order of rows
-            does not matter.
+        tables: documents, memories, embed_inputs, versions, relations, entities, mentions, topics, topic_edges,
+            topic_memories, document_relations and context_inputs as in `store.tables`; one that is missing has no rows.
+            Order of rows does not matter.
         vectors: the vectors of text hashes.
         path: the file to write; its folder is made.
         meta: JSON values. Readers use `build_id`, `model_id`, `collections` (name -> {"default": bool, "user_id": str})
@@ -117,7 +117,7 @@ def write_index(
 
 _READ = (
     "documents", "memories", "embed_inputs", "versions", "relations", "entities", "mentions", "topics",
-    "topic_memories", "document_relations", "context_inputs",
+    "topic_edges", "topic_memories", "document_relations", "context_inputs",
 )  # fmt: skip
 
 
@@ -301,7 +301,9 @@ def _graph(t: Mapping[str, pl.DataFrame], rows: pl.DataFrame, scopes: pl.DataFra
     entities = entities.join(df, on="entity", how="left", maintain_order="left").select(
         "entity", "scope", "entity_id", "name", "type", pl.col("df").fill_null(0)
     )
-    topics = t["topics"].join(number, on=["collection", "user_id"]).sort("scope", "topic_id")
+    above = t["topic_edges"].filter(kind="subtopic_of").select(topic_id="source_id", parent_id="target_id")
+    topics = t["topics"].join(number, on=["collection", "user_id"]).join(above, on="topic_id", how="left")
+    topics = topics.sort("scope", "topic_id")
     held = (
         t["topic_memories"]
         .select("topic_id", "memory_id", "relevance")
@@ -315,7 +317,7 @@ def _graph(t: Mapping[str, pl.DataFrame], rows: pl.DataFrame, scopes: pl.DataFra
         "links": links,
         "entities": entities,
         "mentions": mentions,
-        "topics": topics.select("scope", "topic_id", "label", "size"),
+        "topics": topics.select("scope", "topic_id", "label", "size", "parent_id"),
         "topic_memories": held,
         "documents": documents.drop("metadata"),
         "document_relations": t["document_relations"].sort("collection", "user_id", "newer_uri", "older_uri"),

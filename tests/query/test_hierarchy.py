@@ -1,6 +1,7 @@
 import pytest
 
 from pipelines.query import Scope, open_index
+from pipelines.query.hierarchy import BELOW
 from tests.query.made import memory, rows, tables, write
 
 ANA = Scope("notes", "ana")
@@ -10,12 +11,16 @@ TEXTS = {
 }  # fmt: skip
 
 
-def made(relevance=1.0, **told):
+def made(relevance=1.0, below=(), **told):
     out = tables([memory(i, text) for i, text in TEXTS.items()], **told)
     scope = {"collection": "notes", "user_id": "ana"}
     labels = {"t1": "bees", "t2": "house", "t3": "order"}
     held = [("t1", i) for i in ("m1", "m2", "m3")] + [("t2", i) for i in ("m4", "m5", "m6")] + [("t3", "m6")]
     out["topics"] = rows("topics", *({"topic_id": i, **scope, "label": n, "size": 3} for i, n in labels.items()))
+    out["topic_edges"] = rows("topic_edges", *(
+        {"source_id": child, "target_id": parent, **scope, "kind": "subtopic_of", "weight": 1.0}
+        for child, parent in below
+    ))  # fmt: skip
     out["topic_memories"] = rows("topic_memories", *(
         {"topic_id": t, "memory_id": m, **scope, "relevance": relevance} for t, m in held
     ))  # fmt: skip
@@ -38,6 +43,32 @@ def test_a_memory_is_lifted_by_the_topic_that_stands_out(index):
     place = lambda told: list(told).index("m3")  # noqa: E731
     assert place(found) <= place(flat) and "belongs to the topic 'bees'" in found["m3"].why
     assert "topic" not in found["m5"].why
+
+
+def test_what_is_below_a_topic_that_fits_inherits_a_part_of_it(tmp_path):
+    write(made(below=[("t2", "t1")]), tmp_path / "i.duckdb")
+    found = scores(tmp_path / "i.duckdb", "bees", strategy="hierarchical", explain=True)
+    lift = {i: float(m.why.rsplit("(+", 1)[1].split(")")[0]) for i, m in found.items() if "topic" in m.why}
+    assert lift["m4"] == pytest.approx(BELOW * lift["m3"], abs=0.01) and "the topic 'house'" in found["m4"].why
+
+
+def test_a_topic_lifts_nothing_that_hardly_belongs_to_it(tmp_path):
+    write(made(relevance=0.2), tmp_path / "i.duckdb")
+    found = scores(tmp_path / "i.duckdb", "bees", strategy="hierarchical", explain=True)
+    assert all("topic" not in m.why for m in found.values())
+
+
+def test_memories_that_name_what_the_question_asks_about_are_lifted(tmp_path):
+    named = [("m2", "Varn"), ("m5", "Varn"), *((i, "Everyone") for i in TEXTS)]
+    write(tables([memory(i, text) for i, text in TEXTS.items()], mentions=named), tmp_path / "i.duckdb")
+    found = scores(tmp_path / "i.duckdb", "What of Varn and Everyone?", strategy="hierarchical", hops=0, explain=True)
+    assert {i for i, m in found.items() if "the question asks about 'Varn', which it names" in m.why} == {"m2", "m5"}
+    assert all("Everyone" not in m.why for m in found.values())  # all six name it: it tells nothing
+
+
+def test_where_nothing_fits_memories_rank_as_hybrid_ranks_them_by_themselves(index):
+    flat, found = (scores(index, "zebra", strategy=s, hops=0) for s in ("hybrid", "hierarchical"))
+    assert {i: m.score for i, m in found.items()} == {i: m.score for i, m in flat.items()}
 
 
 def test_without_topics_memories_rank_by_themselves(tmp_path):
