@@ -30,7 +30,7 @@ from pipelines.query.duckdb_scope import (
 from pipelines.query.passages import name_key
 from pipelines.query.scope_graph import telling
 
-_PER_BLOCK = 128  # memories
+_PER_BLOCK = 16  # memories: a question reads those of twenty, and each brings its block
 _ENTITIES = "SELECT entity, entity_id, name FROM entities WHERE scope = $scope ORDER BY entity"
 _MENTIONS = "SELECT row, entity FROM mentions WHERE row BETWEEN $first AND $last ORDER BY row, entity"
 _SENTENCES = """
@@ -130,6 +130,7 @@ def scope_arrays(db: duckdb.DuckDBPyConnection, scope: int, first: int, size: in
     told: dict[str, np.ndarray | list[str]] = {
         "names": [str(n) for n in entities["name"]], "hashes": np.array([name_key(i) for i in ids], "<i8"),
         "key": np.asarray(names["key"], "<i8"), "key_entity": _local(names["entity"], least),
+        "blocks": np.array([blocks_of(size)], "<i4"),
     }  # fmt: skip
     for name, sql in (("mention", _MENTIONS), ("title", TITLES)):
         found = read(sql, **rows)

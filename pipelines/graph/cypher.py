@@ -325,11 +325,11 @@ WHERE s.collection = $collection AND s.user_id = $user AND s.since <= $number AN
 _LIVE = "{0}.since <= $number AND ({0}.until IS NULL OR {0}.until > $number)"
 
 
-def neighbours(conditions: tuple[str, ...]) -> str:
-    """Returns the statement that finds what memories are related to, and what shares their telling entities."""
+def neighbours(conditions: tuple[str, ...], entities: bool = True) -> str:
+    """Returns the statement that finds what memories are related to, and on demand what shares telling entities."""
     told = " AND ".join((_VISIBLE, "m.collection = $collection AND m.user_id = $user", *conditions))
     fits = " AND ".join(conditions) or "true"
-    live, seen, also = _LIVE.format("r"), _LIVE.format("x"), _LIVE.format("y")
+    live = _LIVE.format("r")
     return f"""CYPHER 25 {_FROM}
 CALL (s) {{
   MATCH (s)-[r:EXTENDS|DERIVES]->(m:Memory) WHERE {live} AND {told}
@@ -337,18 +337,23 @@ CALL (s) {{
   UNION ALL
   MATCH (s)<-[r:UPDATES|EXTENDS|DERIVES]-(m:Memory) WHERE {live} AND {told}
   RETURN type(r) AS kind, false AS newer, [m.memory_id] AS targets, r.confidence AS weight, r.relation_id AS via
-  UNION ALL
+{_sharing(fits) if entities else ""}
+}}
+{_while_kept("[asked, kind, newer, targets, weight, via]")}"""
+
+
+def _sharing(fits: str) -> str:
+    return f"""  UNION ALL
   MATCH (s)-[x:MENTIONS]->(e:Entity)
-  WHERE {seen} AND e.since <= $number AND e.until > $number AND e.collection = $collection AND e.user_id = $user
+  WHERE {_LIVE.format("x")} AND e.since <= $number AND e.until > $number
+    AND e.collection = $collection AND e.user_id = $user
   CALL (e) {{
-    MATCH (e)<-[y:MENTIONS]-(m:Memory) WHERE {also} AND {_VISIBLE}
+    MATCH (e)<-[y:MENTIONS]-(m:Memory) WHERE {_LIVE.format("y")} AND {_VISIBLE}
     WITH m LIMIT $widest + 1 RETURN collect(m) AS sharing
   }}
   WITH s, e, sharing WHERE 2 <= size(sharing) <= $widest
   RETURN e.name AS kind, null AS newer, [m IN sharing WHERE m <> s AND {fits} | m.memory_id] AS targets,
-    toFloat(size(sharing)) AS weight, e.entity_id AS via
-}}
-{_while_kept("[asked, kind, newer, targets, weight, via]")}"""
+    toFloat(size(sharing)) AS weight, e.entity_id AS via"""
 
 
 MEMORIES = f"""{_FROM}

@@ -11,7 +11,6 @@ import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import numpy as np
 
@@ -23,9 +22,10 @@ from pipelines.graph.identity import served_id
 from pipelines.graph.model import DIMENSIONS, HELD_VECTORS, vector_label
 from pipelines.graph.packed import ScopeStats, blocks_for, bucket_of, unpack_block, unpack_postings
 from pipelines.query.fusion import moments, standardise, top
+from pipelines.query.neo4j_rows import conditions_of, memory_of, newest_first, sharing
 from pipelines.query.neo4j_scope import Neo4jScope
 from pipelines.query.scope_cache import ByteCache, Postings, ScopeVectors, Told
-from pipelines.query.scope_graph import WIDEST, telling
+from pipelines.query.scope_graph import WIDEST
 from pipelines.query.types import CollectionInfo, Filters, Link, Memory, Scope, Seeds
 from pipelines.store.ids import content_id
 
@@ -33,11 +33,7 @@ CACHE_BYTES = 512 * 2**20
 _WIDE = 1000  # of 5 proposals a quarter to six tenths are right, of so many the best five: measured at 42,925 memories
 _BLOCKS_AT_ONCE = 64  # some 50 MiB
 _WORDY = 100  # best by words, scored as well
-_BOUND = {"since": "observed_since", "until": "observed_until"}
-_TIMES = ("observed_at", "valid_from", "valid_until")
 _LABELS = {"UPDATES": "UPDATE", "EXTENDS": "EXTEND", "DERIVES": "DERIVE"}
-_UTC = ZoneInfo("UTC")
-_FIELDS = tuple(n for n in Memory.__dataclass_fields__)
 
 
 class Neo4jBackend:
@@ -91,9 +87,14 @@ class Neo4jBackend:
         if scope not in self._known or (stats := self._stats(scope)).mean is not None:
             return None
 
-        def parts(names: Iterable[str]) -> dict[str, bytes]:
-            ids = {f"{_scope_id(scope)}:{name}": name for name in names}
-            return {ids[r["id"]]: bytes(r["data"]) for r in self._packed(cypher.ARRAYS, ids=sorted(ids))}
+        def parts(names: Iterable[str], keep: bool = False) -> dict[str, bytes]:
+            held = {name: self._cache.peek((scope, "part", name)) for name in names}
+            ids = {f"{_scope_id(scope)}:{name}": name for name, part in held.items() if part is None}
+            found = self._packed(cypher.ARRAYS, ids=sorted(ids)) if ids else []
+            read = {ids[r["id"]]: bytes(r["data"]) for r in found}
+            for name, data in read.items() if keep else ():
+                self._cache.put((scope, "part", name), _Sized(data, len(data) + 400))
+            return {name: part.value for name, part in held.items() if part is not None} | read
 
         return Neo4jScope(
             stats, lambda filters: self._rows(scope, filters, stats),
@@ -132,7 +133,7 @@ class Neo4jBackend:
         """Returns places in `rows`, ascending, and exact cosines: what the index proposes and the best by words."""
         wordy = top(words, _WORDY)
         ids = stats.ids[rows[wordy[words[wordy] > 0]]].tolist()
-        conditions, values = _conditions(filters)
+        conditions, values = conditions_of(filters)
         wide = max(_WIDE, 2 * n) if filters == Filters() else 4 * max(_WIDE, 2 * n)
         found = self._read(
             scope, cypher.nearest(self._label, conditions), values, vector=vector.tolist(), ids=ids, wide=wide
@@ -152,10 +153,10 @@ class Neo4jBackend:
         """See Backend."""
         if scope not in self._known or not ids:
             return []
-        conditions, values = _conditions(filters)
+        conditions, values = conditions_of(filters)
         size = len(self._stats(scope).ids)
         widest = int(min(WIDEST, max(5, 0.05 * size)))
-        found = self._read(scope, cypher.neighbours(conditions), values, ids=list(ids), widest=widest)
+        found = self._read(scope, cypher.neighbours(conditions, n > 0), values, ids=list(ids), widest=widest)
         related: dict[str, list[Any]] = {i: [] for i in ids}
         shared: dict[str, list[Any]] = {i: [] for i in ids}
         for source, kind, newer, targets, weight, via in found:
@@ -166,7 +167,7 @@ class Neo4jBackend:
         links: list[Link] = []
         for source in ids:
             links += [Link(source, target, label, w) for _, target, label, _, w in sorted(related[source])]
-            links += _sharing(source, sorted(shared[source]), size, n)
+            links += sharing(source, sorted(shared[source]), size, n)
         return links
 
     def memories(self, scope: Scope, ids: Sequence[str]) -> dict[str, Memory]:
@@ -177,7 +178,7 @@ class Neo4jBackend:
         for told, _, newer in found:
             if not newer:
                 self._cache.put((scope, "replaced nothing", told["memory_id"]), _NOTHING)
-        return {told["memory_id"]: _memory(told, source or {}) for told, source, _ in found}
+        return {told["memory_id"]: memory_of(told, source or {}) for told, source, _ in found}
 
     def history(self, scope: Scope, ids: Sequence[str]) -> dict[str, list[Memory]]:
         """See Backend."""
@@ -187,7 +188,7 @@ class Neo4jBackend:
         found = self._read(scope, cypher.HISTORY, {}, ids=asked)
         chains = {i: [o for o in older if o != i] for i, older in found}
         held = self.memories(scope, sorted({o for chain in chains.values() for o in chain}))
-        return {i: sorted((held[o] for o in chain), key=_newest_first) for i, chain in chains.items() if chain}
+        return {i: sorted((held[o] for o in chain), key=newest_first) for i, chain in chains.items() if chain}
 
     def observed(self, scope: Scope) -> tuple[dt.datetime, dt.datetime] | None:
         """See Backend."""
@@ -252,7 +253,7 @@ class Neo4jBackend:
             return np.flatnonzero(stats.latest)
         if filters == Filters(history=True):
             return np.arange(len(stats.ids))
-        conditions, values = _conditions(filters)
+        conditions, values = conditions_of(filters)
         ids = self._read(scope, cypher.candidates(conditions), values)
         return np.sort(np.searchsorted(stats.ids, np.array(ids, dtype=object)))
 
@@ -337,46 +338,3 @@ def open_neo4j(home: Path, connection: Connection | None = None) -> Neo4jBackend
 
 def _scope_id(scope: Scope) -> str:
     return content_id("scope", *scope)
-
-
-def _conditions(filters: Filters) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """Returns the conditions of filters, and their values by parameter."""
-    given = {name: v for name in cypher.CONDITIONS if (v := getattr(filters, name)) is not None}
-    conditions = [cypher.CONDITIONS[name] for name in given]
-    if filters.as_of is None and not filters.history:
-        conditions.append(cypher.LATEST)
-    return tuple(conditions), {_BOUND.get(name, name): _as_stored(v) for name, v in given.items()}
-
-
-def _as_stored(value: Any) -> Any:
-    """Moments are stored in the zone named UTC; to Neo4j the same moment in `+00:00` is another value, and unequal."""
-    return value.astimezone(_UTC) if isinstance(value, dt.datetime) else value
-
-
-def _sharing(source: str, entities: list[tuple[str, str, float, list[str]]], size: int, n: int) -> list[Link]:
-    """Returns links over the most telling of (entity_id, name, df, targets), as `ScopeGraph.sharing` does."""
-    weights = telling(np.array([df for _, _, df, _ in entities]), size)
-    found: dict[str, Link] = {}
-    for i in np.argsort(-weights, kind="stable").tolist():
-        if weights[i] > 0:
-            for target in entities[i][3]:
-                found.setdefault(target, Link(source, target, "entity", float(weights[i]), entities[i][1]))
-        if len(found) >= n:
-            break
-    return list(found.values())[:n]
-
-
-def _memory(told: dict[str, Any], source: dict[str, Any]) -> Memory:
-    held = {k: v for k, v in (told | source).items() if k in _FIELDS}
-    for name in _TIMES:
-        if held.get(name) is not None:
-            held[name] = held[name].to_native()
-    for name in ("page", "ordinal", "char_start", "char_end"):
-        if held.get(name) == -1:
-            held[name] = None
-    return Memory(**(held | {"tags": tuple(held.get("tags") or ())}))
-
-
-def _newest_first(memory: Memory) -> tuple[float, str]:
-    seen = memory.valid_from or memory.observed_at
-    return (-seen.timestamp() if seen else float("inf"), memory.memory_id)

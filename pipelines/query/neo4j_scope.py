@@ -1,11 +1,12 @@
 """A scope in Neo4j as dense arrays: implements `pipelines.query.view.ScopeView` over packed parts."""
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from pipelines.graph.arrays import blocks_of, unpack_arrays
+from pipelines.errors import PalimpsestError
+from pipelines.graph.arrays import unpack_arrays
 from pipelines.graph.packed import ScopeStats, bucket_of
 from pipelines.query.named import Named
 from pipelines.query.passages import PassageGraph, Sentences
@@ -18,8 +19,12 @@ from pipelines.query.turns import TurnOrder
 from pipelines.query.types import Filters
 from pipelines.query.view import HeldParts
 
-Parts = Callable[[Iterable[str]], dict[str, bytes]]
-"""Reads packed parts of the scope by name; those that are not there are left out."""
+
+class Parts(Protocol):
+    """Reads packed parts of the scope by name; those that are not there are left out."""
+
+    def __call__(self, names: Iterable[str], keep: bool = False) -> dict[str, bytes]:
+        """Returns them; `keep` holds them as they are, for the next one who asks."""
 
 
 class Neo4jScope(HeldParts):
@@ -69,18 +74,16 @@ class Neo4jScope(HeldParts):
 
     def passages(self) -> PassageGraph | None:
         """See ScopeView."""
-        graph, _ = self._named()
-        return graph
+        return self._named().graph
 
     def sentences(self, rows: np.ndarray) -> Sentences:
         """See ScopeView."""
-        _, entity_of = self._named()
-        count = blocks_of(len(self.ids))
+        named = self._named()
         wanted = {str(self.ids[r]): int(r) for r in rows}
-        names = sorted({f"sentences:{bucket_of(i, count)}" for i in wanted})
+        names = sorted({f"sentences:{bucket_of(i, named.blocks)}" for i in wanted})
         found: dict[int, tuple[np.ndarray, list[np.ndarray], np.ndarray]] = {}
-        for data in self._parts(names).values():
-            found |= _of_block(unpack_arrays(data), wanted, entity_of)
+        for data in self._parts(names, keep=True).values():
+            found |= _of_block(unpack_arrays(data), wanted, named.entity_of)
         if not found:
             return Sentences(np.zeros(0, np.int64), [], [], None)
         order = sorted(found)
@@ -117,7 +120,7 @@ class Neo4jScope(HeldParts):
         nothing = np.zeros(0, np.int64)
         if a := self._arrays("topics"):
             rows, topics = a["row"].astype(np.int64), a["topic"].astype(np.int64)
-            labels, parents = np.array(a["labels"], dtype=object), a["parent"].astype(np.int64)
+            labels, parents = np.array(a["labels"], dtype=object), _told(a, "parent").astype(np.int64)
             return Topics(rows, topics, a["relevance"], labels, parents)
         return Topics(nothing, nothing, np.zeros(0), np.array([], dtype=object), nothing)
 
@@ -134,30 +137,36 @@ class Neo4jScope(HeldParts):
         size = len(self.ids)
         return Standing(np.full(size, np.nan), np.full(size, np.nan), np.zeros(size, np.int64))
 
-    def _named(self) -> tuple[PassageGraph | None, dict[int, int]]:
+    def _named(self) -> "_Named":
         held: _Named = self._held("passages", self._load_passages)
-        return held.graph, held.entity_of
+        return held
 
     def _load_passages(self) -> "_Named":
         if not (a := self._arrays("passages")):
-            return _Named(None, {})
+            return _Named(None, {}, 1)
         wide = {name: value.astype(np.int64) for name, value in a.items() if name not in ("names", "key", "hashes")}
         graph = PassageGraph.build(
             len(self.ids), (wide["mention_row"], wide["mention_entity"]), (wide["title_row"], wide["title_entity"]),
             np.array(a["names"], dtype=object), (a["key"], wide["key_entity"]),
         )  # fmt: skip
-        return _Named(graph, {h: i for i, h in enumerate(a["hashes"].tolist())})
+        return _Named(graph, {h: i for i, h in enumerate(a["hashes"].tolist())}, int(_told(a, "blocks")[0]))
 
     def _arrays(self, part: str) -> dict[str, Any]:
         found = self._parts([part])
         return unpack_arrays(found[part]) if part in found else {}
 
 
-class _Named:
-    """The graph, and local numbers of entities by the hash of their ids."""
+def _told(arrays: dict[str, Any], name: str) -> np.ndarray:
+    if name not in arrays:
+        raise PalimpsestError("neo4j: the build there was loaded by an earlier version; run palimpsest build --graph")
+    return np.asarray(arrays[name])
 
-    def __init__(self, graph: PassageGraph | None, entity_of: dict[int, int]):
-        self.graph, self.entity_of = graph, entity_of
+
+class _Named:
+    """The graph, local numbers of entities by the hash of their ids, and in how many blocks the sentences lie."""
+
+    def __init__(self, graph: PassageGraph | None, entity_of: dict[int, int], blocks: int):
+        self.graph, self.entity_of, self.blocks = graph, entity_of, blocks
 
     @property
     def nbytes(self) -> int:
