@@ -95,7 +95,7 @@ STRATEGIES: dict[str, Weights] = {
     "hierarchical": Weights(whole="topics"),
     "dated": Weights(whole="alone", time=1.0),
     "turns": Weights(words=0.8, whole="order", time=0.5, entities=0, shares=(0.3, 0.15), nearby=(0.6, 0.36, 0.22)),
-    "statements": Weights(words=1.2, whole="passages", time=1.0, spreading=Spreading(own=8.0, title=0.0)),
+    "statements": Weights(words=1.2, whole="passages", time=1.0, entities=0, spreading=Spreading(own=8.0, title=0.0)),
     "graph": Weights(words=1.2, whole="passages", time=1.0, entities=0),
 }
 """`auto` is one of the last four, by what the collection is: `pipelines.memory.shape`."""
