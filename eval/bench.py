@@ -129,7 +129,7 @@ def bench_text(report: dict[str, Any]) -> str:
             low, high = at["spread_ms"]["p95"]
             lines.append(
                 f"{name:8}{count:>10}" + "".join(f"{at['steps_ms'][s]['p95']:8.1f}" for s in _steps(report))
-                + f"  rounds {low:.1f} to {high:.1f}, first {home['cold_ms'][count]:.0f}"
+                + f"  rounds {low:.1f} to {high:.1f}, cpu {at['cpu_ms']:.1f}, first {home['cold_ms'][count]:.0f}"
             )  # fmt: skip
     lines += budgets_text(report["budgets"])
     return "\n".join([*lines, f"peak memory of the querying process {report['rss_mib']:.0f} MiB"])
@@ -225,19 +225,25 @@ def measure(home: Path, ask: Asking, first_only: bool = False) -> dict[str, Any]
 
 
 def _rounds(reader: Reader, scope: Scope, ask: Asking, texts: Sequence[str], clients: int) -> dict[str, Any]:
-    """Asks the texts in rounds; returns percentiles of whole queries and of their steps, and the spread over rounds."""
-    rounds = []
+    """Asks the texts in rounds; returns percentiles of whole queries and of their steps, and the spread over rounds.
+
+    `cpu_ms` is the processor time of one query, the median of the rounds' means: what a busy machine makes no longer.
+    """
+    rounds, cpu_ms = [], []
     steps: list[dict[str, float]] = []
     each = len(texts) // REPEATS
     for r in range(REPEATS):
+        used = time.process_time()
         with ThreadPoolExecutor(clients) as pool:
             asked = list(pool.map(lambda text: _ask(reader, scope, ask, text), texts[r * each : (r + 1) * each]))
+        cpu_ms.append((time.process_time() - used) * 1000 / max(1, each))
         rounds.append([float(p) for p in np.percentile([ms for ms, _ in asked], _PERCENTILES)])
         steps += [timings for _, timings in asked]
     names = [f"p{p}" for p in _PERCENTILES]
     return {
         "latency_ms": {name: statistics.median(r[i] for r in rounds) for i, name in enumerate(names)},
         "spread_ms": {name: [min(r[i] for r in rounds), max(r[i] for r in rounds)] for i, name in enumerate(names)},
+        "cpu_ms": statistics.median(cpu_ms),
         "steps_ms": {
             step: dict(zip(names, np.percentile([s[step] for s in steps], _PERCENTILES).tolist(), strict=True))
             for step in steps[0]

@@ -166,7 +166,7 @@ class _Told:
 
 def _told(memory: Memory) -> _Told:
     words = frozenset(w.lower() for w in _WORD.findall(memory.text))
-    exact = frozenset(w for w in words if w in _NEGATIONS or any(c.isdigit() for c in w))
+    exact = frozenset(w for w in words if w in _NEGATIONS or (not w.isalpha() and any(c.isdigit() for c in w)))
     return _Told(words, exact, memory.speaker)
 
 
