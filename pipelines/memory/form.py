@@ -1,15 +1,17 @@
 """Memories from chunks: one memory a chunk, with what is embedded of it and what words search sees."""
 
 import json
+import re
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime, time
 from functools import lru_cache
 from typing import Any
 
 import polars as pl
-from dateutil import parser as dates
+from dateutil.relativedelta import relativedelta
 
 from pipelines.config import CollectionConfig
+from pipelines.corpus.readers.dates import parse_when
 from pipelines.memory.embed import MAX_TOKENS, model_folder
 from pipelines.store.ids import content_id, text_hash
 from pipelines.store.tables import conform, empty
@@ -91,18 +93,23 @@ def _stated(metadata: str | None) -> dict[str, Any]:
     if isinstance(tags, str):
         tags = tags.split(",")
     cleaned = {str(t).strip() for t in tags if str(t).strip()} if isinstance(tags, list) else set()
-    times = {k: _time(data.get(k)) if isinstance(data, dict) else None for k in ("valid_from", "valid_until")}
+    told = data if isinstance(data, dict) else {}
+    times = {"valid_from": parse_when(told.get("valid_from")), "valid_until": _end(told.get("valid_until"))}
     return {"tags": sorted(cleaned), **times}
 
 
-def _time(value: object) -> datetime | None:
-    if not isinstance(value, str):
+def _end(value: object) -> datetime | None:
+    """Returns the first moment after a stated end: a day, month or year without a time is included whole."""
+    when = parse_when(value)
+    if when is None:
         return None
-    try:
-        when = dates.parse(value, default=datetime(1, 1, 1))
-    except (ValueError, OverflowError):
-        return None
-    return when.replace(tzinfo=UTC) if when.tzinfo is None else when.astimezone(UTC)
+    written = str(value).strip()
+    if re.fullmatch(r"\d{4}", written):
+        return when + relativedelta(years=1)
+    if re.fullmatch(r"\d{4}[-/]\d{1,2}|[^\W\d]+\.?,?\s+\d{4}", written):
+        return when + relativedelta(months=1)
+    day_alone = when.time() == time.min and not re.search(r"\d:\d|\dT\d|^\d{9,}$|[ap]m\b", written, re.I)
+    return when + relativedelta(days=1) if day_alone else when
 
 
 def _head() -> pl.Expr:

@@ -18,7 +18,9 @@ from pipelines.query.types import Filters, Scope
 from pipelines.store.index import write_index
 from tests.graph.made import Made, fresh_home, make, memory_id, vectors
 from tests.query import titled
-from tests.query.made import memory, tables
+from tests.query.made import at, memory, tables
+from tests.query.made import tables as made_tables
+from tests.query.test_valid_times import MADE as STATED
 
 SCOPE = Scope("made", "ann")
 DAY = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
@@ -131,6 +133,26 @@ def test_both_backends_give_the_same_memories_links_and_history(made: Made, grap
     assert told == neo.reasons(SCOPE, ids) and list(told) == [memory_id(4), memory_id(10), memory_id(20)]
     assert histories(duck, SCOPE, ids) == histories(neo, SCOPE, ids)
     assert neo.reasons(Scope("made", "nobody"), ids) == {}
+
+
+def test_both_backends_hold_memories_from_their_beginning_until_before_their_end(
+    tmp_path: Path, graph: Connection
+) -> None:
+    tables = made_tables(STATED)
+    write_index(tables, vectors, tmp_path / "i.duckdb", {"build_id": "000001", "collections": {"notes": {}}})
+    duck, neo = both(Made(tables, tmp_path / "i.duckdb", "000001"), graph)
+    scope, found = Scope("notes", "ana"), []
+    for moment in (at("2024-01-31"), at("2024-02-01"), at("2024-02-15"), at("2024-03-01"), at("2024-06-01")):
+        for edge in (
+            moment - dt.timedelta(microseconds=1),
+            moment,
+            moment.astimezone(dt.timezone(dt.timedelta(hours=9))),
+        ):
+            for filters in (Filters(as_of=edge), Filters(now=edge)):
+                held = [np.flatnonzero(store.view(scope).allowed(filters)).tolist() for store in (duck, neo)]
+                assert held[0] == held[1], (filters, held)
+                found.append(len(held[0]))
+    assert set(found) == {2, 3}
 
 
 def test_both_backends_know_when_the_oldest_and_the_newest_memory_were_observed(made: Made, graph: Connection) -> None:

@@ -3,6 +3,7 @@ import itertools
 import json
 
 import polars as pl
+import pytest
 
 from pipelines.memory.form import form_memories, window_texts
 from pipelines.store.tables import SCHEMAS
@@ -64,6 +65,22 @@ def test_metadata_gives_tags_and_valid_times_and_retention_counts_from_the_obser
     assert row["valid_from"] == day(31) and row["valid_until"] is None
     assert row["retention_until"] == day(30)
     assert (row["importance"], row["confidence"], row["provenance"]) == (0.5, 1.0, "a.md")
+
+
+@pytest.mark.parametrize(
+    ("stated", "end"),
+    [
+        ("2026-02-28", "2026-03-01T00:00Z"), ("28 February 2026", "2026-03-01T00:00Z"),
+        ("2026-02", "2026-03-01T00:00Z"), ("February 2026", "2026-03-01T00:00Z"),
+        (2026, "2027-01-01T00:00Z"), ("2026", "2027-01-01T00:00Z"),
+        ("2026-02-28T00:00:00", "2026-02-28T00:00Z"), ("2026-02-28T23:30:00-02:00", "2026-03-01T01:30Z"),
+        ("03/04/2026", None), ("5", None), ("soon", None), (None, None), (True, None), (["2026"], None),
+    ],
+)  # fmt: skip
+def test_a_stated_end_is_included_whole_and_what_could_mean_two_days_is_none(stated, end):
+    doc = document("a.md", source_time=day(0), metadata=json.dumps({"valid_until": stated}))
+    found = form([doc], [chunk(doc, "Text.")])[0]["valid_until"].to_list()
+    assert found == [None if end is None else dt.datetime.fromisoformat(end)]
 
 
 def test_windows_cover_the_whole_text_and_fit_the_embedder():

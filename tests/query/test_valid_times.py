@@ -1,0 +1,57 @@
+"""When memories hold, as they state it: with as_of and now, at the edges, and in any zone."""
+
+import datetime as dt
+
+import pytest
+
+from pipelines.query import Scope, open_index
+from tests.query.made import at, memory, tables, write
+
+ANA = Scope("notes", "ana")
+MADE = [
+    memory("m1", "The gate is open.", valid_from=at("2024-02-01"), valid_until=at("2024-03-01")),
+    memory("m2", "The gate is open to staff.", valid_from=at("2024-03-01")),
+    memory("m3", "The gate has a lock.", valid_until=at("2024-02-15")),
+    memory("m4", "The gate is green."),
+    memory("m5", "The gate was moved.", observed_at=at("2024-01-01"), valid_from=at("2024-06-01")),
+]
+MICROSECOND = dt.timedelta(microseconds=1)
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory):
+    path = tmp_path_factory.mktemp("valid") / "i.duckdb"
+    write(tables(MADE), path)
+    with open_index(path) as reader:
+        yield reader
+
+
+@pytest.mark.parametrize("option", ["as_of", "now"])
+@pytest.mark.parametrize(
+    ("moment", "held"),
+    [
+        ("2024-01-31", {"m3", "m4"}),
+        (at("2024-02-01") - MICROSECOND, {"m3", "m4"}),
+        (at("2024-02-01"), {"m1", "m3", "m4"}),
+        ("2024-02-14", {"m1", "m3", "m4"}),
+        (at("2024-02-15"), {"m1", "m4"}),
+        (at("2024-03-01") - MICROSECOND, {"m1", "m4"}),
+        (at("2024-03-01"), {"m2", "m4"}),
+        ("2024-03-01T00:30:00+01:00", {"m1", "m4"}),
+        ("2024-02-29T23:30:00-01:00", {"m2", "m4"}),
+        ("2024-05-31", {"m2", "m4"}),
+        (dt.date(2024, 6, 1), {"m2", "m4", "m5"}),
+    ],
+)
+def test_a_memory_holds_from_its_beginning_until_before_its_end(reader, option, moment, held):
+    # What states an end and no beginning held always, but its end is known: as_of and now agree on all of these.
+    assert {m.memory_id for m in reader.search("gate", ANA, k=10, **{option: moment}).memories} == held
+
+
+def test_without_a_moment_stated_times_leave_nothing_out(reader):
+    assert len(reader.search("gate", ANA, k=10).memories) == 5
+
+
+def test_with_as_of_now_leaves_out_nothing_that_held_then(reader):
+    found = reader.search("gate", ANA, k=10, as_of="2024-02-10", now="2024-07-01")
+    assert {m.memory_id for m in found.memories} == {"m1", "m3", "m4"}
