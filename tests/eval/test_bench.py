@@ -101,13 +101,17 @@ def test_a_budget_is_kept_or_missed_by_its_figure():
 
 
 @pytest.mark.parametrize(
-    ("asked", "share", "scanned"),
-    [({}, 1.0, []), ({"since": "2024-01-02"}, 0.0, ["memories"])],
+    ("asked", "warm_up", "questions", "share", "scanned"),
+    [({}, 6, 9, 1.0, []), ({"since": "2024-01-02"}, 0, 1, 0.0, ["memories"]), ({"since": "2024-01-02"}, 6, 9, 1.0, [])],
+    ids=["no filter", "a filter for the first time", "a filter that was asked before"],
 )
-def test_a_query_is_answered_from_indexes_alone_where_no_statement_scans_a_table(tmp_path, asked, share, scanned):
+def test_a_query_is_answered_from_indexes_alone_where_no_statement_scans_a_table(
+    tmp_path, asked, warm_up, questions, share, scanned
+):
     build = synthetic_build(1500, 1, "titled", 9)
     _load(tmp_path, build, "titled")
-    told = from_indexes(tmp_path, "duckdb", Scope(COLLECTION, build.largest), build.queries, 6, **asked)
+    texts = build.queries[:questions]
+    told = from_indexes(tmp_path, "duckdb", Scope(COLLECTION, build.largest), texts, warm_up, **asked)
     assert told["share"] == share and told["statements"] >= 3
     assert all(any(table in s for s in told["scans"]) for table in scanned) and bool(told["scans"]) == bool(scanned)
 
