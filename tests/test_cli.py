@@ -70,6 +70,14 @@ def test_query_answers_with_the_current_fact_cited_and_history_shows_the_old_one
         run("query", "deadline of Heron", "--home", home, "--collection", "chats", "--history", "--json")
     )
     assert {m["is_latest"] for m in history["memories"]} == {True, False}
+    newest, oldest = next(m for m in history["memories"] if not m["is_latest"])["history"]
+    assert newest["is_latest"] and newest["why"] is None and oldest["superseded_by"] == newest["memory_id"]
+    assert oldest["why"]["kind"] == "updated" and oldest["why"]["text"].startswith(
+        f"replaced by [{newest['memory_id']}]"
+    )
+    asked = ("query", "What did we believe on 15 February 2026 about the deadline of Heron?", *chats)
+    believed = last_json(run(*asked))
+    assert "12 March" in believed["memories"][0]["text"] and believed["time"]["as_of"].startswith("2026-02-15T23:59")
 
 
 def test_one_user_never_sees_the_other(built):

@@ -28,13 +28,13 @@ from pipelines.store.home import Home
     show_default=True,
     help="How to rank.",
 )
-@click.option("--as-of", help="What was latest on this date (ISO 8601).")
-@click.option("--history", is_flag=True, help="Also memories that are no longer latest.")
+@click.option("--as-of", help="What was latest on this date (ISO 8601). A question may ask so in words.")
+@click.option("--history", is_flag=True, help="Also what is no longer latest, with what replaced it and why.")
 @click.option("--type", "type_", help="Only memories of this type.")
 @click.option("--tag", help="Only memories with this tag.")
 @click.option("--since", help="Only memories observed on or after this date.")
 @click.option("--until", help="Only memories observed on or before this date.")
-@click.option("--now", help="The date that relative dates in the question refer to.")
+@click.option("--now", help="When it is asked: last week is told from it; what does not hold then goes.")
 @click.option("--budget", type=click.IntRange(50), default=1200, show_default=True, help="Tokens of packed context.")
 @click.option("--explain", is_flag=True, help="Say why each memory is there.")
 def query(
