@@ -61,7 +61,7 @@ class CollectionConfig(BaseModel):
     retention_days: int | None = Field(default=None, gt=0, le=36_500)
     on_removed: Literal["retire", "delete"] = "retire"
     document_relations: str | None = None
-    profile: Literal["full", "fast"] = "full"
+    profile: Literal["full", "fast"] = "fast"
     limits: Limits = Limits()
     weights: WeightsConfig = WeightsConfig()
     ner: str | None = Field(default=None, pattern=r"^[A-Za-z][A-Za-z0-9_]{0,99}$")
