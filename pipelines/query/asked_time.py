@@ -8,7 +8,8 @@ that is not known; dates without a year may be told from any day near it.
 
 import datetime as dt
 import re
-from collections.abc import Callable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from pipelines.query.periods import MONTHS, Period, Stated, joined, month_or_day, stated
@@ -16,7 +17,7 @@ from pipelines.query.periods import MONTHS, Period, Stated, joined, month_or_day
 _READ = 1000  # characters of a question that are read for it
 _LONGEST = 20_000  # characters of a memory that are read for it
 _SOME_DAY = dt.date(2000, 7, 1)
-_EARLIEST = 1000  # year of a reference day: centuries are counted back from it
+_EARLIEST, _LATEST = 1002, 9996  # years of a reference day: 999 before it and two after it must have days too
 
 _COUNT = {
     "a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9,
@@ -109,7 +110,7 @@ def asked_time(question: str, reference: dt.date | None = None, exact: bool = Tr
     """
     text = question[:_READ]
     fixed = stated(text)
-    known_day = reference is not None and reference.year >= _EARLIEST
+    known_day = reference is not None and _tells(reference)
     told_from = reference if reference is not None and known_day else _SOME_DAY
     every = _without(_relative(text, told_from), fixed)
     found = every if known_day and exact else [f for f in every if known_day and _YEARLESS.match(_phrase(text, f))]
@@ -140,7 +141,7 @@ def said_periods(text: str, said: dt.date | None) -> list[Period]:
     """Returns the periods that a text states; `yesterday` and `9 June` in it are told from the day it was said."""
     fixed = stated(text)
     told = [f.period for f in fixed]
-    if said is None or said.year < _EARLIEST:
+    if said is None or not _tells(said):
         return told
     return told + [f.period for f in _without(_relative(text[:_LONGEST], said), fixed)]
 
@@ -149,6 +150,11 @@ def needs_reference(question: str) -> bool:
     """Tells whether a question says something of time that only a reference day tells."""
     text = question[:_READ]
     return bool(_without(_relative(text, _SOME_DAY), stated(text)))
+
+
+def _tells(day: dt.date) -> bool:
+    """Tells whether days can be counted from one: 9999-12-31, which stands for never, has no tomorrow."""
+    return _EARLIEST <= day.year <= _LATEST
 
 
 def _phrase(text: str, at: Stated) -> str:
@@ -169,9 +175,10 @@ def _known_at(text: str, fixed: list[Stated], found: list[Stated]) -> Stated | N
     return next(iter([*after, *before]), None)
 
 
-def _without(found: list[Stated], fixed: list[Stated]) -> list[Stated]:
-    """Leaves out what lies over a date that has its year."""
-    return [f for f in found if all(f.end <= x.start or f.start >= x.end for x in fixed)]
+def _without(found: Iterable[Stated], fixed: list[Stated]) -> list[Stated]:
+    """Leaves out what lies over one of `fixed`, which are in order of place, none over another."""
+    starts = [x.start for x in fixed]
+    return [f for f in found if not (n := bisect_left(starts, f.end)) or fixed[n - 1].end <= f.start]
 
 
 def _relative(text: str, reference: dt.date) -> list[Stated]:
@@ -179,10 +186,10 @@ def _relative(text: str, reference: dt.date) -> list[Stated]:
     taken: list[Stated] = []
     small = text.lower()
     for form, needs in _FORMS:
-        if not any(need in (text if form is _months else small) for need in needs):
+        if not any(need in (text if form in (_months, _month_days) else small) for need in needs):
             continue
-        taken += [f for f in form(text, reference) if all(f.end <= t.start or f.start >= t.end for t in taken)]
-    return joined(text, sorted(taken, key=lambda t: t.start))
+        taken = sorted([*taken, *_without(form(text, reference), taken)], key=lambda t: t.start)
+    return joined(text, taken)
 
 
 def _days(text: str, ref: dt.date) -> Iterator[Stated]:
@@ -212,10 +219,11 @@ def _calendar(text: str, ref: dt.date) -> Iterator[Stated]:
 
 
 def _weekdays(text: str, ref: dt.date) -> Iterator[Stated]:
+    past = bool(_PAST.search(text))
     for m in _WEEKDAY.finditer(text):
         which, wanted = m["which"].lower(), _WEEKDAYS.index(m["day"].lower())
         back = (ref.weekday() - wanted) % 7
-        if which == "on" and not _PAST.search(text):
+        if which == "on" and not past:
             continue  # what happens on Fridays has no date
         if which == "this":
             one = ref - dt.timedelta(days=ref.weekday() - wanted)
@@ -224,18 +232,22 @@ def _weekdays(text: str, ref: dt.date) -> Iterator[Stated]:
         yield Stated(*m.span(), one, one)
 
 
-def _months(text: str, ref: dt.date) -> Iterator[Stated]:
-    for pattern in (_MONTH, _MONTH_DAY):
-        for m in pattern.finditer(text):
-            name = (m["month"] + m["rest"]).lower()
-            month = MONTHS.index(m["month"].lower()) + 1
-            if not (_FULL[month - 1] == name or name in (m["month"].lower(), "sept")):
-                continue
-            told = m.groupdict()
-            which = (told.get("which") or "").lower()
-            number = told.get("before") or told["after"]
-            start = m.start("month") if which not in ("last", "this") and not told.get("before") else m.start()
-            yield Stated(start, m.end(), *_nearest(ref, month, number, which, bool(_PAST.search(text))))
+def _months(text: str, ref: dt.date, pattern: re.Pattern[str] = _MONTH) -> Iterator[Stated]:
+    past = bool(_PAST.search(text))
+    for m in pattern.finditer(text):
+        name = (m["month"] + m["rest"]).lower()
+        month = MONTHS.index(m["month"].lower()) + 1
+        if not (_FULL[month - 1] == name or name in (m["month"].lower(), "sept")):
+            continue
+        told = m.groupdict()
+        which = (told.get("which") or "").lower()
+        number = told.get("before") or told["after"]
+        start = m.start("month") if which not in ("last", "this") and not told.get("before") else m.start()
+        yield Stated(start, m.end(), *_nearest(ref, month, number, which, past))
+
+
+def _month_days(text: str, ref: dt.date) -> Iterator[Stated]:
+    return _months(text, ref, _MONTH_DAY)
 
 
 def _nearest(ref: dt.date, month: int, number: str | None, which: str, past: bool) -> tuple[dt.date, dt.date]:
@@ -294,11 +306,12 @@ def _number(word: str) -> int:
     return _COUNT.get(word.lower()) or int(word)
 
 
+_CAPITALS = tuple(m.capitalize() for m in MONTHS)
 _WHICH = ("last", "past", "this", "next", "previous", "current")
 # Each form, and what a text must hold, in small letters, to have it: most have none, and a look is cheap. Months need
 # their capital.
 _FORMS: tuple[tuple[Callable[[str, dt.date], Iterator[Stated]], tuple[str, ...]], ...] = (
     (_days, ("today", "yesterday", "tomorrow", "night", "morning", "noon", "evening")), (_ago, ("ago",)),
     (_trailing, ("last", "past")), (_calendar, _WHICH), (_weekdays, _WEEKDAYS),
-    (_seasons, tuple(_SEASONS)), (_months, tuple(m.capitalize() for m in MONTHS)),
+    (_seasons, tuple(_SEASONS)), (_months, _CAPITALS), (_month_days, _CAPITALS),
 )  # fmt: skip

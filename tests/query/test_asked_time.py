@@ -163,3 +163,27 @@ def test_last_this_and_next_follow_each_other_without_a_gap(unit, reference):
     last, this, following = (asked_time(f"What is {w} {unit} like?", reference) for w in ("last", "this", "next"))
     day = dt.timedelta(days=1)
     assert last.last + day == this.first <= reference <= this.last and this.last + day == following.first
+
+
+FORMS = [
+    "999 years ago", "in the last 999 years", "the last 999 quarters", "yesterday", "tomorrow", "this Friday",
+    "the day after tomorrow", "next year", "next quarter", "next month", "next week", "this winter", "last winter",
+    "last March", "in May", "3 December", "December 31", "on Monday did", "as of last week",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", FORMS)
+@given(day=st.dates())
+def test_a_text_may_be_said_on_any_day_of_the_calendar(text, day):
+    assert all(low < high for low, high in said_periods(text, day))
+    asked_time(text, day)
+
+
+def test_the_first_and_the_last_days_of_the_calendar_tell_nothing():
+    for day in (dt.date.min, dt.date(1001, 12, 31), dt.date(9997, 1, 1), dt.date.max):
+        assert said_periods("We met last week, in May.", day) == [] and asked_time("last week", day).period is None
+    assert said_periods("tomorrow", dt.date(9996, 12, 31)) == [(9997.0, 9997 + 1 / 365)]
+
+
+def test_a_date_that_fits_two_forms_is_told_once():
+    assert len(said_periods("It was on 3 May 4 in all, in June 5.", WEDNESDAY)) == 2
