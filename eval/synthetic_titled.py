@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from pipelines.config import CollectionConfig
 from pipelines.store.tables import conform
 
 SENTENCES = 4
@@ -115,8 +116,16 @@ def _pieces(s: int, plain: list[str], names: Sequence[str]) -> Iterator[tuple[in
         yield i, names[i]
 
 
-def named_tables(passages: Passages, ids: Sequence[str], owner: np.ndarray, collection: str) -> dict[str, pl.DataFrame]:
-    """Returns entities, mentions and context_inputs of passages; a sentence has the vector of some passage."""
+def named_tables(
+    passages: Passages, ids: Sequence[str], owner: np.ndarray, collection: str, embedded: bool | None = None
+) -> dict[str, pl.DataFrame]:
+    """Returns entities, mentions and context_inputs of passages.
+
+    Where sentences are `embedded`, each has the vector of some passage; by default they are where a collection that
+    names no profile embeds them.
+    """
+    if embedded is None:
+        embedded = CollectionConfig.model_fields["profile"].default == "full"
     whose = pl.DataFrame({"passage": np.arange(len(ids)), "memory_id": ids, "user_id": owner})
     mentions = passages.mentions.join(whose, on="passage", maintain_order="left").with_columns(
         pl.format("{}-{}-{}", "user_id", "kind", "number").alias("entity_id"), collection=pl.lit(collection)
@@ -137,6 +146,8 @@ def named_tables(passages: Passages, ids: Sequence[str], owner: np.ndarray, coll
             "text": [text[a:b] for text, s in zip(passages.texts, passages.spans.tolist(), strict=True) for a, b in s],
         }
     ).with_columns(kind=pl.lit("sentence"))  # fmt: skip
+    if not embedded:
+        inputs = inputs.with_columns(text_hash=pl.lit(None, pl.String))
     return {
         "entities": conform("entities", entities),
         "mentions": conform("mentions", said.drop("passage", "kind", "number")),
