@@ -85,7 +85,7 @@ def _drawn(memories: list[RankedMemory], results: Results, question: str) -> _Dr
     floor = max(0.0, -lowest) + 1.0  # widths are positive, however far below average a score lies
     for place, m in enumerate(memories, 1):
         alone = m.score - m.graph_score
-        scores = f"{alone:.1f}" + (f" {m.graph_score:+.1f}" if m.path else "")
+        scores = f"{alone:.1f}" + (f" {m.graph_score:+.1f}" if m.path or abs(m.graph_score) >= _LEAST else "")
         label = f"{place}. {shortened(m.text, _WIDE)}  {scores}"
         end = drawn.node(_RESULT, m.memory_id, label, f"{m.text} \u2014 {m.why}")
         told = f"{alone:.2f} by itself: meaning {m.vector_score:.2f}, words {m.words_score:.2f}" + (

@@ -83,12 +83,13 @@ def _why(candidate: Candidate, named: Mapping[str, str], time_score: float | Non
     """
     time = "" if time_score is None else f", time {time_score:.2f}"
     alone = f"{candidate.own:.2f} by itself (meaning {candidate.vector:.2f}, words {candidate.words:.2f}{time})"
-    if not candidate.path:
+    gained = round(candidate.score, 2) - round(candidate.own, 2)  # as shown: the sum of what is read is right
+    if not candidate.path and abs(gained) < _LEAST / 2:
         return alone
-    gained = candidate.score - candidate.own
-    over = f"{gained:+.2f} over links" if gained >= 0 else f"{gained:+.2f}, as others gain more over links"
+    others = "over links" if candidate.path else "as others gain less over links"
+    over = f"{gained:+.2f}, as others gain more over links" if gained < 0 else f"{gained:+.2f} {others}"
     links = ", then ".join(link_words(link, named) for link in candidate.path)
-    return f"{alone}; {over}: {links}; {candidate.score:.2f} in all"
+    return f"{alone}; {over}{links and f': {links}'}; {candidate.score:.2f} in all"
 
 
 def names_for(best: Sequence[str], texts: Mapping[str, str]) -> dict[str, str]:

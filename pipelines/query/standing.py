@@ -65,12 +65,14 @@ def standing_scores(held: Standing, rows: np.ndarray, weights: Weights, now: flo
 def recency(observed: np.ndarray, now: float | None = None) -> np.ndarray:
     """Returns 2 ** -(age / median age) of each memory: what is as old as most has half of what is new.
 
-    Ages are counted from `now`, else from the newest memory: no clock is read. What is newer than `now` is new.
+    Ages are counted from `now`, else from the newest memory: no clock is read. What is newer than `now` is new, and
+    says nothing of how old most are: what was known on a day is ranked as it was ranked on that day.
     """
     dated = np.flatnonzero(~np.isnan(observed))
     out = np.full(len(observed), UNKNOWN)
     if len(dated):
-        ages = np.maximum((observed[dated].max() if now is None else now) - observed[dated], 0.0)
-        half = float(np.median(ages))
+        ages = (observed[dated].max() if now is None else now) - observed[dated]
+        known, ages = ages[ages >= 0], np.maximum(ages, 0.0)
+        half = float(np.median(known)) if len(known) else 0.0
         out[dated] = np.exp2(-ages / half) if half > 0 else (ages == 0).astype(float)
     return out

@@ -11,7 +11,8 @@ from pipelines.errors import PalimpsestError
 from pipelines.query import Scope, open_home, open_index
 from pipelines.query.api import STEPS
 from pipelines.query.present import results_json
-from tests.query.made import at, home, memory, tables
+from pipelines.query.strategies import STRATEGIES
+from tests.query.made import at, home, memory, tables, write
 
 MADE = [
     memory("m1", "The launch is on Monday.", observed_at=at("2024-01-01")),
@@ -98,6 +99,22 @@ def test_explain_says_why_and_which_links(reader):
     gained = f"{found['m4'].graph_score:+.2f} over links: one of it and result 1 adds to the other (weight 0.90)"
     assert f"; {gained}; {found['m4'].score:.2f} in all" in found["m4"].why
     assert all(m.why == "" and m.path == () for m in reader.search("bees", ANA).memories)
+
+
+def test_what_explain_tells_adds_up_to_the_score_of_every_result_with_links_or_without(tmp_path):
+    texts = ("I live in Porto.", "Which street is that?", "Rua do Ouro.", "Noted.", "It rains.", "We live in Rome.")
+    talk = [memory(f"m{i}", t, unit="turn", session_id="s", ordinal=i, document_id="d") for i, t in enumerate(texts)]
+    made = tables(talk, links=[("m4", "m0", "EXTEND")])
+    write(made, tmp_path / "i.duckdb")
+    told = []
+    with open_index(tmp_path / "i.duckdb") as r:
+        for strategy in STRATEGIES:
+            told += r.search("Where do I live?", ANA, strategy=strategy, explain=True, k=10).memories
+    assert any(m.path for m in told) and any("over links;" in m.why for m in told)
+    for m in told:
+        alone, *rest = re.findall(r"(-?\d+\.\d\d) by itself|; ([+-]\d+\.\d\d)[ ,]|(-?\d+\.\d\d) in all", m.why)
+        parts = [float("".join(found)) for found in (alone, *rest)]
+        assert round(sum(parts[:2]) if rest else parts[0], 2) == round(m.score, 2) == parts[-1], m.why
 
 
 def test_explain_in_json_holds_the_links_that_the_words_tell(reader):

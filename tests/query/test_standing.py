@@ -27,8 +27,9 @@ def test_what_is_as_old_as_most_is_half_as_new_as_the_newest_and_undated_is_neit
     # ages 0, 10, 20, 30 and 40 days: the median is 20
     days = np.array([40.0, 30.0, 20.0, 10.0, 0.0, np.nan]) * DAY
     assert recency(days).tolist() == pytest.approx([1.0, 2**-0.5, 0.5, 2**-1.5, 0.25, 0.5])
-    # asked on day 20: ages 0, 0, 0, 10 and 20, whose median is 0
-    assert recency(days, 20 * DAY).tolist() == [1.0, 1.0, 1.0, 0.0, 0.0, 0.5]
+    # asked on day 20: of 0, 10 and 20 the median is 10; what came later is new, and counts for no median
+    assert recency(days, 20 * DAY).tolist() == [1.0, 1.0, 1.0, 0.5, 0.25, 0.5]
+    assert recency(days, -DAY).tolist() == [1.0] * 5 + [0.5]
     assert recency(np.array([np.nan, np.nan])).tolist() == [0.5, 0.5]
 
 
@@ -64,6 +65,18 @@ def test_a_collections_weights_are_those_of_auto_and_leave_named_strategies_as_t
         then = reader.search("Where is the lamp?", ANA, now=dt.date(2024, 1, 15)).memories[0]
     assert found["auto"].memory_id == "m2" and found["hybrid"].memory_id != "m2"
     assert then.memory_id == "m0"  # the others are not known yet
+
+
+def test_what_came_later_does_not_change_how_what_was_known_is_ranked(tmp_path):
+    first = [memory(f"m{i}", t, observed_at=at(f"2024-0{i + 1}-01")) for i, t in enumerate(SAID)]
+    later = [memory(f"n{i}", "The van is red.", observed_at=at(f"202{i + 5}-01-01")) for i in range(4)]
+    weights, scored = Weights(words=0.0, vector=1e-9, whole="alone", recency=1.0), []
+    for name, memories in (("before", first), ("after", first + later)):
+        write(tables(memories), tmp_path / name)
+        with open_index(tmp_path / name) as reader:
+            found = reader.search("lamp", ANA, strategy=weights, as_of=dt.date(2024, 3, 1)).memories
+        scored.append({m.memory_id: round(m.score, 4) for m in found})
+    assert scored[0] == scored[1] and scored[0]["m2"] > scored[0]["m1"] > scored[0]["m0"]
 
 
 def test_every_named_weight_is_one_of_the_composites():
