@@ -140,13 +140,18 @@ def _groups(
     groups: dict[str, list[Memory]] = {}
     folded: dict[str, list[str]] = {}
     told: list[tuple[str, _Told]] = []
+    placed: set[str] = set()
     for memory in ranked:
         head = memory.memory_id
-        while head in root:
-            head = root[head]
-        if head in groups:
+        passed = {head}
+        while (newer := root.get(head)) is not None and newer not in passed:  # a damaged store may hold a circle
+            head = newer
+            passed.add(head)
+        if head in placed:
             continue
-        chain = [by_id[head], *(by_id.get(m.memory_id, m) for m in replaced.get(head, ()))]
+        placed.add(head)
+        older = [m for m in replaced.get(head, ()) if m.memory_id not in placed]
+        chain = [by_id[head], *(by_id.get(m.memory_id, m) for m in older)]
         says = _told(chain[0])
         same = next((i for i, other in told if _says_the_same(says, other)), None)
         if same is not None and len(chain) == 1:
@@ -154,6 +159,7 @@ def _groups(
             continue
         told.append((head, says))
         groups[head] = chain
+        placed.update(m.memory_id for m in chain)
     return list(groups.values()), {k: tuple(v) for k, v in folded.items()}
 
 

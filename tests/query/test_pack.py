@@ -149,3 +149,12 @@ def test_the_block_never_exceeds_its_budget_as_the_embedder_counts_it(texts, bud
     assert count_tokens(packed.text) == packed.tokens
     body, sources = lines(packed) if packed.text else ([], [])
     assert all(re.search(r"\[memory:m\d\]$", line) for line in body) and len(body) == len(sources)
+
+
+def test_memories_that_are_said_to_replace_each_other_end_and_each_is_packed_once():
+    a, b, c = (found(f"m{i}", text) for i, text in enumerate(("On Friday.", "On Monday.", "On Sunday.")))
+    for chains in ({"m0": [b], "m1": [a]}, {"m0": [b, c], "m1": [c, a], "m2": [a, b]}, {"m0": [a]}):
+        packed = pack([a, b, c], chains, 500, count_tokens)
+        assert sorted(packed.packed_ids) == ["m0", "m1", "m2"]
+        body, sources = lines(packed)
+        assert len(body) == len(sources) == 3
