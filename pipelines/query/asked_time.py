@@ -71,7 +71,10 @@ _BELIEF = re.compile(
     rf"|(?:we|i)\s+{_KNEW}|was\s+(?:believed|thought|known|assumed))\b",
     re.I,
 )
-_AS_OF = re.compile(r"\bas\s+(?:of|at)\s+(?:the\s+)?$", re.I)
+_AS_OF = re.compile(r"\bas\s+(?:of|at)\s+(?:the\s+)?(?:(?:end|beginning|start)\s+of\s+(?:the\s+)?)?$", re.I)
+_BEGINNING = re.compile(r"\b(?:beginning|start)\s+of\s+(?:the\s+)?$", re.I)
+_ABOUT = re.compile(r"\babout\s+(?:the\s+)?$", re.I)
+_NEAR = 40  # characters before a date that may say so
 _CLAUSE = re.compile(r"\b(?:that|if|whether|because|when|after|before|since)\b", re.I)
 
 
@@ -127,7 +130,11 @@ def asked_time(question: str, reference: dt.date | None = None, exact: bool = Tr
         return told
     phrase = _phrase(text, known)
     as_of = known.last
-    if known.first is not None and _AGO.fullmatch(phrase):  # about that day is what it means, and that day is asked for
+    if known.first is not None and _BEGINNING.search(text[max(0, known.start - _NEAR) : known.start]):
+        as_of = known.first
+    elif known.first is not None and _AGO.fullmatch(
+        phrase
+    ):  # about that day is what it means, and that day is asked for
         as_of = known.first + (known.last - known.first) // 2
     return replace(told, as_of=as_of, as_of_phrase=phrase, same=known.start == at.start)
 
@@ -171,7 +178,11 @@ def _known_at(text: str, fixed: list[Stated], found: list[Stated]) -> Stated | N
     if belief is None:
         return None
     before = [d for d in dates if d.end <= belief.start()]
-    after = [d for d in dates if d.start >= belief.end() and not _CLAUSE.search(text[belief.end() : d.start])]
+    after = [
+        d for d in dates
+        if d.start >= belief.end() and not _CLAUSE.search(text[belief.end() : d.start])
+        and not _ABOUT.search(text[max(0, d.start - _NEAR) : d.start])
+    ]  # fmt: skip
     return next(iter([*after, *before]), None)
 
 

@@ -160,8 +160,13 @@ def _point(m: re.Match[str]) -> Stated:
     elif m["iso"] or m["month"]:
         month = int(m["iso"]) if m["iso"] else MONTHS.index(m["month"][:3].lower()) + 1
         return Stated(m.start(), m.end(), *month_or_day(year, month, m["day"] or m["before"] or m["after"]))
-    elif m["short"] and (short := year // 100 * 100 + int(m["short"][1:])) > year:
-        last, is_range = short, True
+    elif m["short"]:
+        number = int(m["short"][1:])
+        end = year + 1 if (year % 100, number) == (99, 0) else year // 100 * 100 + number
+        if end > year:
+            last, is_range = end, True
+        elif 1 <= number <= 12:  # 2023-04: no range ends before it begins, so that is April
+            return Stated(m.start(), m.end(), *month_or_day(year, number, None))
     return Stated(m.start(), m.end(), dt.date(year, 1, 1), dt.date(last, 12, 31), is_range)
 
 

@@ -187,3 +187,18 @@ def test_the_first_and_the_last_days_of_the_calendar_tell_nothing():
 
 def test_a_date_that_fits_two_forms_is_told_once():
     assert len(said_periods("It was on 3 May 4 in all, in June 5.", WEDNESDAY)) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "as_of"),
+    [
+        ("As of 2023-04, who leads it?", "2023-04-30"),
+        ("As of the end of 2023, who leads it?", "2023-12-31"),
+        ("As of the beginning of 2023, who leads it?", "2023-01-01"),
+        ("What did we believe at the start of March 2023?", "2023-03-01"),
+        ("What did we believe about 2019 in 2022?", "2022-12-31"),
+        ("What did we believe about the 1990s?", None),
+    ],
+)
+def test_the_beginning_and_the_end_of_a_time_are_its_days_and_what_beliefs_are_about_is_not_their_time(text, as_of):
+    assert asked_time(text, WEDNESDAY).as_of == (as_of and dt.date.fromisoformat(as_of))

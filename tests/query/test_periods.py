@@ -111,3 +111,10 @@ def test_what_was_said_of_yesterday_is_found_by_that_day(tmp_path):
     ]
     write(tables(told), tmp_path / "i.duckdb", strategies={"notes": "dated"})
     assert next(iter(ask(tmp_path / "i.duckdb", "What broke on 4 March 2024?"))) == "m1"
+
+
+def test_a_year_and_two_digits_are_a_range_where_that_goes_on_else_a_month():
+    assert periods("in 2023-04") == [span(dt.date(2023, 4, 1), dt.date(2023, 4, 30))] == periods("in April 2023")
+    assert periods("2001-04") == [(2001, 2005)] and periods("the season 1999/00") == [(1999, 2001)]
+    assert periods("2023/12") == periods("December 2023")
+    assert periods("2023-00") == periods("2023-22") == [(2023, 2024)]
