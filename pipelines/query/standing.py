@@ -53,7 +53,7 @@ def standing_scores(held: Standing, rows: np.ndarray, weights: Weights, now: flo
     terms = (
         (weights.recency, lambda: recency(held.observed, now)[rows]),
         (weights.frequency, lambda: held.support[rows] / (held.support[rows] + 1.0)),
-        (weights.importance, lambda: np.nan_to_num(held.importance[rows], nan=UNKNOWN)),
+        (weights.importance, lambda: np.clip(np.nan_to_num(held.importance[rows], nan=UNKNOWN), 0.0, 1.0)),
     )
     for weight, term in terms:
         if weight > 0:

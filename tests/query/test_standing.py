@@ -41,6 +41,9 @@ def test_terms_are_weighed_and_centred_over_the_candidates_alone():
     assert found.tolist() == pytest.approx([-10 / 12, 2 / 12, 8 / 12, 0.0])
     assert standing_scores(held, rows, Weights(importance=1.0)).tolist() == pytest.approx([0.5, 0.0, -0.5, 0.0])
     assert standing_scores(held, rows, Weights(recency=1.0)).tolist() == [0.0] * 4
+    endless = standing([np.nan] * 3, importance=[np.inf, -np.inf, 7.0])
+    found = standing_scores(endless, np.arange(3), Weights(importance=3.0))
+    assert found.tolist() == pytest.approx([1.0, -2.0, 1.0])  # as 1, 0 and 1
     assert standing_scores(held, rows[:0], Weights(recency=1.0)).tolist() == [0.0] * 4
 
 
