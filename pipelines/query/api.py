@@ -206,7 +206,8 @@ class Reader:
         memories = [_ranked(held[s][c.memory_id], c) for s, c in best]
         met: dict[str, str] = {}
         if explain:
-            memories, met = explained(backend, memories, best, {s: r.period for s, r in times.items()}, weights)
+            held_by, periods = ({s: own for s, (own, _) in asked.items()}, {s: r.period for s, r in times.items()})
+            memories, met = explained(backend, memories, best, periods, weights, held_by)
         replaced: dict[str, list[Memory]] = {}
         for s in scopes:
             replaced |= backend.history(s, wanted[s])

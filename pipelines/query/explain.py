@@ -8,8 +8,9 @@ import numpy as np
 from pipelines.query.backend import Backend
 from pipelines.query.periods import Period
 from pipelines.query.rank import Candidate
+from pipelines.query.standing import stands, terms
 from pipelines.query.strategies import Weights
-from pipelines.query.types import Link, RankedMemory, Scope
+from pipelines.query.types import Filters, Link, RankedMemory, Scope
 
 _SHOWN_CHARS = 60
 _ADDED = ("near", "title", "pair", "topic", "about")
@@ -32,7 +33,7 @@ _IN_WORDS = {
 
 def explained(
     backend: Backend, memories: Sequence[RankedMemory], best: Sequence[tuple[Scope, Candidate]],
-    periods: Mapping[Scope, Period | None], weights: Mapping[Scope, Weights],
+    periods: Mapping[Scope, Period | None], weights: Mapping[Scope, Weights], filters: Mapping[Scope, Filters],
 ) -> tuple[list[RankedMemory], dict[str, str]]:  # fmt: skip
     """Returns results with why they are there, and the texts of the memories that links came from, by id.
 
@@ -42,7 +43,9 @@ def explained(
         best: the same, each in its scope, as they were ranked.
         periods: what the question asks about by time in each scope.
         weights: of the strategy in each scope.
+        filters: that held in each scope.
     """
+    stood: dict[str, str] = {}
     met: dict[str, str] = {}
     fits: dict[str, float] = {}
     for scope, period in periods.items():
@@ -50,11 +53,13 @@ def explained(
         met |= _texts_met(backend, scope, [c.path for c in own])
         if weights[scope].time > 0:
             fits |= _time_scores(backend, scope, period, [c.memory_id for c in own])
+        if stands(weights[scope]):
+            stood |= _standing_words(backend, scope, weights[scope], filters[scope], [c.memory_id for c in own])
     named = names_for([c.memory_id for _, c in best], met)
     told = []
     for memory, (_, candidate) in zip(memories, best, strict=True):
         fit = fits.get(candidate.memory_id)
-        told.append(replace(memory, path=candidate.path, time_score=fit, why=_why(candidate, named, fit)))
+        told.append(replace(memory, path=candidate.path, time_score=fit, why=_why(candidate, named, fit, stood)))
     return told, met
 
 
@@ -73,15 +78,18 @@ def link_words(link: Link, named: Mapping[str, str]) -> str:
     return f"{told} (weight {weight})"
 
 
-def _why(candidate: Candidate, named: Mapping[str, str], time_score: float | None) -> str:
+def _why(
+    candidate: Candidate, named: Mapping[str, str], time_score: float | None, stood: Mapping[str, str]
+) -> str:  # fmt: skip
     """Returns one line on why a memory stands where it does.
 
     Args:
         candidate: the memory as it was ranked.
         named: what to call memories, by id.
         time_score: how well its times fit the one asked about, 0 to 1; None where none was asked about.
+        stood: what speaks for memories whatever is asked, in words, by id.
     """
-    time = "" if time_score is None else f", time {time_score:.2f}"
+    time = ("" if time_score is None else f", time {time_score:.2f}") + stood.get(candidate.memory_id, "")
     alone = f"{candidate.own:.2f} by itself (meaning {candidate.vector:.2f}, words {candidate.words:.2f}{time})"
     gained = round(candidate.score, 2) - round(candidate.own, 2)  # as shown: the sum of what is read is right
     if not candidate.path and abs(gained) < _LEAST / 2:
@@ -112,6 +120,18 @@ def _time_scores(backend: Backend, scope: Scope, period: Period | None, ids: Seq
     fits = view.periods().overlapping(period, len(view.ids))
     rows = np.searchsorted(view.ids, np.array(list(ids), dtype=object))
     return dict(zip(ids, fits[rows].tolist(), strict=True))
+
+
+def _standing_words(
+    backend: Backend, scope: Scope, weights: Weights, filters: Filters, ids: Sequence[str]
+) -> dict[str, str]:  # fmt: skip
+    """Returns, by id, each of how new, supported and important memories are that is weighed."""
+    view = backend.view(scope) if ids else None
+    if view is None:
+        return {}
+    rows = np.searchsorted(view.ids, np.array(list(ids), dtype=object))
+    parts = [(name, values[rows].tolist()) for name, _, values in terms(view.standing(), weights, filters.moment)]
+    return {i: "".join(f", {name} {values[at]:.2f}" for name, values in parts) for at, i in enumerate(ids)}
 
 
 def shortened(text: str, most: int) -> str:

@@ -105,8 +105,7 @@ def rank(
     """
     used = tuple(terms) if weights.words > 0 else ()
     asked = period if weights.time > 0 else None
-    moment = filters.now or filters.as_of
-    question = Question(vector, used, text, asked, moment.timestamp() if moment else None)
+    question = Question(vector, used, text, asked, filters.moment)
     view = backend.view(scope) if _needs_all(weights, question) else None
     pool: _Pool
     if view is not None:

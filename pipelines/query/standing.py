@@ -50,16 +50,19 @@ def standing_scores(held: Standing, rows: np.ndarray, weights: Weights, now: flo
     out = np.zeros(len(held.observed))
     if len(rows) == 0:
         return out
-    terms = (
-        (weights.recency, lambda: recency(held.observed, now)[rows]),
-        (weights.frequency, lambda: held.support[rows] / (held.support[rows] + 1.0)),
-        (weights.importance, lambda: np.clip(np.nan_to_num(held.importance[rows], nan=UNKNOWN), 0.0, 1.0)),
-    )
-    for weight, term in terms:
-        if weight > 0:
-            values = term()
-            out[rows] += weight * (values - values.mean())
+    for _, weight, values in terms(held, weights, now):
+        out[rows] += weight * (values[rows] - values[rows].mean())
     return out
+
+
+def terms(held: Standing, weights: Weights, now: float | None = None) -> list[tuple[str, float, np.ndarray]]:
+    """Returns (what it is, its weight, 0..1 of every memory) of each term that is weighed; `now` as above."""
+    of = {
+        "newness": (weights.recency, lambda: recency(held.observed, now)),
+        "support": (weights.frequency, lambda: held.support / (held.support + 1.0)),
+        "importance": (weights.importance, lambda: np.clip(np.nan_to_num(held.importance, nan=UNKNOWN), 0.0, 1.0)),
+    }
+    return [(name, weight, values()) for name, (weight, values) in of.items() if weight > 0]
 
 
 def recency(observed: np.ndarray, now: float | None = None) -> np.ndarray:

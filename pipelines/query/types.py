@@ -41,6 +41,12 @@ class Filters:
     now: dt.datetime | None = None
     history: bool = False
 
+    @property
+    def moment(self) -> float | None:
+        """The moment that is asked about, in seconds since 1970; None where it is none in particular."""
+        asked = self.now or self.as_of
+        return asked.timestamp() if asked else None
+
 
 @dataclass(frozen=True)
 class Memory:

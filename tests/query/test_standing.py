@@ -84,3 +84,18 @@ def test_what_came_later_does_not_change_how_what_was_known_is_ranked(tmp_path):
 
 def test_every_named_weight_is_one_of_the_composites():
     assert all(isinstance(getattr(Weights(), name), float) for name in NAMED)
+
+
+def test_explain_tells_each_term_that_is_weighed_as_it_was_on_the_day_asked_about(tmp_path):
+    made = tables([memory(f"m{i}", t, observed_at=at(f"2024-0{i + 1}-01")) for i, t in enumerate(SAID)])
+    write(made, tmp_path / "i.duckdb")
+    with open_index(tmp_path / "i.duckdb") as reader:
+        ask = {"strategy": Weights(recency=1.0, importance=1.0), "explain": True}
+        today, then, plain = (
+            {m.memory_id: m.why for m in reader.search("lamp", ANA, **(ask | more)).memories}
+            for more in ({}, {"as_of": dt.date(2024, 2, 1)}, {"strategy": "hybrid"})
+        )
+    # ages 0, 29 and 60 days: the median is 29
+    assert "newness 1.00, importance 0.50)" in today["m2"] and "newness 0.50, importance" in today["m1"]
+    assert "newness 0.98," not in today["m1"] and "m2" not in then and "support" not in today["m2"]
+    assert all("newness" not in why for why in plain.values())
