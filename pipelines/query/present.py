@@ -45,7 +45,9 @@ def time_lines(read: TimeRead) -> list[str]:
     elif read.not_followed:
         lines.append(f"{read.as_of_phrase!r} is read as a time that texts speak of: {read.not_followed}")
     if read.untold:
-        lines.append(f"{read.untold!r} is only words to search for: --now says when the question is asked")
+        far = read.reference_is in ("now", "as_of") and read.reference is not None
+        why = f"no days are counted from {read.reference}" if far else "--now says when the question is asked"
+        lines.append(f"{read.untold!r} is only words to search for: {why}")
     if read.phrase and read.reference:
         start, end = (d.isoformat() if d else "" for d in (read.first, read.last))
         means = start if start == end else " ".join(p for p in (start, f"to {end}" if end else "and later") if p)

@@ -76,6 +76,10 @@ def test_relative_dates_are_told_from_now_else_from_as_of_else_not(reader):
     untold = reader.search(question, ANA)
     assert (untold.times[ANA].untold, untold.times[ANA].period) == ("last month", None)
     assert results_text(untold).startswith("'last month' is only words to search for: --now says when")
+    never = reader.search("What did we say last month?", ANA, now="9999-12-31")
+    assert results_text(never).startswith(
+        "'last month' is only words to search for: no days are counted from 9999-12-31"
+    )
 
 
 def test_dates_without_a_year_are_told_from_the_scopes_own_newest_memory(reader):
