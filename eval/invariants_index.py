@@ -12,6 +12,7 @@ from pipelines.memory.sequence import turn_order
 
 _LINKING = ("UPDATE", "EXTEND", "DERIVE")
 _NAME = "index"
+_FORMAT = "SELECT value FROM meta WHERE key = 'format'"
 
 _MEMORIES = """
 SELECT m.memory_id, s.collection, s.user_id, m.document_id, m.text, m.is_latest, m.superseded_by
@@ -50,8 +51,14 @@ def check_index(tables: Tables, path: Path) -> list[Violation]:
     """5: the index opens, and its memories, versions, vectors, relations, entities and topics equal the tables."""
     import duckdb
 
+    from pipelines.query.duckdb_backend import FORMAT
+
     try:
         with duckdb.connect(str(path), read_only=True) as db:
+            (found,) = db.execute(_FORMAT).fetchall() or [("none",)]
+            if found[0] != str(FORMAT):
+                message = f"format {found[0]}, readers of this version take {FORMAT}: run palimpsest build"
+                return report(5, _NAME, message, [path.name])
             return _check(tables, lambda sql: db.execute(sql).fetchall())
     except (duckdb.Error, OSError) as e:
         return report(5, _NAME, f"{path.name} cannot be read ({str(e).splitlines()[0][:160]})", [path.name])

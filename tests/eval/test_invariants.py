@@ -169,6 +169,15 @@ def test_an_index_that_was_edited_is_found(index, tmp_path, sql, number):
     assert (number, "index") in names(check_invariants(TABLES, copy))
 
 
+def test_an_index_of_another_format_is_a_violation_that_says_what_to_do(index, tmp_path):
+    copy = tmp_path / "index.duckdb"
+    shutil.copyfile(index, copy)
+    with duckdb.connect(str(copy)) as db:
+        db.execute("UPDATE meta SET value = '2' WHERE key = 'format'")
+    (found,) = check_invariants(TABLES, copy)
+    assert found.invariant == 5 and "format 2" in found.message and "run palimpsest build" in found.message
+
+
 def test_a_missing_or_damaged_index_is_a_violation_not_a_crash(tmp_path):
     assert names(check_invariants(TABLES, tmp_path / "none.duckdb")) == {(5, "index")}
     (tmp_path / "bad.duckdb").write_bytes(b"not a database")
