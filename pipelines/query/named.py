@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipelines.query.passages import keys_in, name_key
+from pipelines.query.passages import name_key, named_in
 from pipelines.query.scope_graph import Adjacency
 
 
@@ -16,20 +16,20 @@ class Named:
         names: of each.
         weight: how telling each is, as `scope_graph.telling` has it.
         rows: local rows of the memories that name each.
-        of_key: entities by `name_key`.
+        of_key: the entity of each `name_key`.
     """
 
     names: np.ndarray
     weight: np.ndarray
     rows: Adjacency
-    of_key: dict[int, int]
+    of_key: dict[int, tuple[int]]
 
     @classmethod
     def of(cls, names: np.ndarray, weight: np.ndarray, rows: Adjacency) -> "Named":
         """Makes it of all entities of a scope; those that tell nothing are not found."""
-        of_key: dict[int, int] = {}
+        of_key: dict[int, tuple[int]] = {}
         for entity in np.flatnonzero(weight).tolist():
-            of_key.setdefault(name_key(str(names[entity])), entity)
+            of_key.setdefault(name_key(str(names[entity])), (entity,))
         return cls(names, weight, rows, of_key)
 
     @property
@@ -38,15 +38,5 @@ class Named:
         return self.weight.nbytes + self.rows.nbytes + 200 * len(self.names)
 
     def in_text(self, text: str) -> list[int]:
-        """Returns the entities that a text names, ascending: at each place the longest known name."""
-        found: set[int] = set()
-        skip = 0
-        for start, options in enumerate(keys_in(text)):
-            if start < skip:
-                continue
-            for end, key in options:
-                if (entity := self.of_key.get(key)) is not None:
-                    found.add(entity)
-                    skip = end
-                    break
-        return sorted(found)
+        """Returns the entities that a text names, ascending."""
+        return named_in(text, lambda key: self.of_key.get(key, ()))

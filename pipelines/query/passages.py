@@ -5,7 +5,7 @@ count most, for a passage is about what it is titled.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -47,6 +47,26 @@ def _may_name(words: Sequence[str]) -> bool:
     if words[0] in STOPWORDS or words[-1] in STOPWORDS:
         return False
     return len(words) > 1 or len(words[0]) >= _LEAST_LETTERS
+
+
+def named_in(text: str, of_key: Callable[[int], Sequence[int]]) -> list[int]:
+    """Returns the entities that a text names, ascending: at each place the longest known name.
+
+    Args:
+        text: the text.
+        of_key: tells the entities that a `name_key` stands for, none where nothing is called so.
+    """
+    found: set[int] = set()
+    skip = 0
+    for start, options in enumerate(keys_in(text)):
+        if start < skip:
+            continue
+        for end, key in options:
+            if entities := of_key(key):
+                found.update(entities)
+                skip = end
+                break
+    return sorted(found)
 
 
 def _words(text: str) -> list[tuple[str, bool]]:
@@ -156,19 +176,13 @@ class PassageGraph:
         return sum(h.nbytes for h in (*held, *self.linking)) + self.keys.nbytes + 80 * len(self.names)
 
     def named_in(self, text: str) -> list[int]:
-        """Returns the entities that a text names, ascending: at each place the longest known name."""
-        found: set[int] = set()
-        skip = 0
-        for start, options in enumerate(keys_in(text)):
-            if start < skip:
-                continue
-            for end, key in options:
-                first, beyond = np.searchsorted(self.keys, [key, key + 1])
-                if first < beyond:
-                    found.update(self.entity_of_key[first:beyond].tolist())
-                    skip = end
-                    break
-        return sorted(found)
+        """Returns the entities that a text names, ascending; several may bear one name."""
+        return named_in(text, self._of_key)
+
+    def _of_key(self, key: int) -> list[int]:
+        first, beyond = np.searchsorted(self.keys, [key, key + 1])
+        found: list[int] = self.entity_of_key[first:beyond].tolist()
+        return found
 
     def walk(
         self, start_rows: np.ndarray, start_entities: np.ndarray, allowed: np.ndarray, steps: int, follow: float
