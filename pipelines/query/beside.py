@@ -6,6 +6,7 @@ import numpy as np
 
 from pipelines.query.backend import Backend
 from pipelines.query.pack import Beside
+from pipelines.query.scope_cache import rows_of
 from pipelines.query.types import Filters, Memory, Scope
 
 REACH = 2  # places on each side
@@ -30,7 +31,7 @@ def ids_beside(
     if view is None:
         return {}
     known = view.ids
-    rows = np.searchsorted(known, np.array(list(ids), dtype=object))
+    rows = rows_of(known, ids)
     places = view.places()
     found = {i: places.around(row, reach) for i, row in zip(ids, rows.tolist(), strict=True)}
     if not any(found.values()):

@@ -1,7 +1,5 @@
 """The strategy `turns`: vectors and words of a conversation, each turn scored with its neighbours."""
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from pipelines.query.strategies import Weights
@@ -14,10 +12,8 @@ def score_turns(view: ScopeView, filters: Filters, question: Question, weights: 
     """Scores every candidate of a scope; what is none adds nothing to its neighbours. Arguments as for `view.basis`."""
     b, order = basis(view, filters, question, weights), view.order()
     rows, own = b.rows, b.own
-    candidates = np.zeros(len(view.ids), bool)
-    candidates[rows] = True
     unworded = own - weights.words * among(b.words, rows)
-    nearby = said_nearby(b.postings, order, weights.nearby, candidates)
+    nearby = said_nearby(b.postings, order, weights.nearby, b.allowed)
     total = rescaled(smooth(unworded, order, weights.shares) + weights.words * among(nearby, rows), own, rows)
     scale = weights.words / max(float(nearby[rows].std()) if len(rows) else 0.0, 1e-9)
 
@@ -25,7 +21,7 @@ def score_turns(view: ScopeView, filters: Filters, question: Question, weights: 
         """The neighbour that adds most: of its own score, and by words that it says better."""
         takes = float(order.takes[row])
         gains = {at: takes * share * float(unworded[at]) for at, share in _around(order, row, weights.shares)}
-        near = [(at, share) for at, share in _around(order, row, weights.nearby) if candidates[at]]
+        near = [(at, share) for at, share in _around(order, row, weights.nearby) if b.allowed[at]]
         for term in b.postings:
             (here,) = term.scores_of(np.array([row]))
             said = term.scores_of(np.array([at for at, _ in near], np.int64)) * [share for _, share in near]
@@ -38,12 +34,6 @@ def score_turns(view: ScopeView, filters: Filters, question: Question, weights: 
     return Scored(view.ids, rows, b.cosines, b.words, own, total, path)
 
 
-def _around(order: TurnOrder, row: int, shares: tuple[float, ...]) -> Iterator[tuple[int, float]]:
-    """Yields the turns around one, nearest first on each side, with the share of each."""
-    for step in (order.before, order.after):
-        at = row
-        for share in shares:
-            at = int(step[at])
-            if at < 0:
-                break
-            yield at, share
+def _around(order: TurnOrder, row: int, shares: tuple[float, ...]) -> list[tuple[int, float]]:
+    """Returns the turns around one with the share of each."""
+    return [(at, shares[abs(place) - 1]) for place, at in order.places.around(row, len(shares))]

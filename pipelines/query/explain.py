@@ -3,11 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from pipelines.query.backend import Backend
 from pipelines.query.periods import Period
 from pipelines.query.rank import Candidate
+from pipelines.query.scope_cache import rows_of
 from pipelines.query.standing import stands, terms
 from pipelines.query.strategies import Weights
 from pipelines.query.types import Filters, Link, RankedMemory, Scope
@@ -118,7 +117,7 @@ def _time_scores(backend: Backend, scope: Scope, period: Period | None, ids: Seq
     if period is None or view is None:
         return {}
     fits = view.periods().overlapping(period, len(view.ids))
-    rows = np.searchsorted(view.ids, np.array(list(ids), dtype=object))
+    rows = rows_of(view.ids, ids)
     return dict(zip(ids, fits[rows].tolist(), strict=True))
 
 
@@ -129,7 +128,7 @@ def _standing_words(
     view = backend.view(scope) if ids else None
     if view is None:
         return {}
-    rows = np.searchsorted(view.ids, np.array(list(ids), dtype=object))
+    rows = rows_of(view.ids, ids)
     parts = [(name, values[rows].tolist()) for name, _, values in terms(view.standing(), weights, filters.moment)]
     return {i: "".join(f", {name} {values[at]:.2f}" for name, values in parts) for at, i in enumerate(ids)}
 

@@ -24,9 +24,7 @@ def score_topics(view: ScopeView, filters: Filters, question: Question, weights:
     Arguments as for `view.basis`.
     """
     b, held, named = basis(view, filters, question, weights), view.topics(), view.named()
-    allowed = np.zeros(len(view.ids), bool)
-    allowed[b.rows] = True
-    known = np.flatnonzero(allowed[held.rows] & (held.relevance >= RELEVANT))
+    known = np.flatnonzero(b.allowed[held.rows] & (held.relevance >= RELEVANT))
     fit = fitting(held, known, b.cosines, frozenset(question.terms))
     asked = named.in_text(question.text)
     about = [named.rows[entity] for entity in asked]

@@ -24,7 +24,7 @@ from pipelines.graph.packed import ScopeStats, blocks_for, bucket_of, unpack_blo
 from pipelines.query.fusion import moments, standardise, top
 from pipelines.query.neo4j_rows import conditions_of, memory_of, newest_first, sharing
 from pipelines.query.neo4j_scope import Neo4jScope
-from pipelines.query.scope_cache import ByteCache, Postings, ScopeVectors, Told
+from pipelines.query.scope_cache import ByteCache, Postings, ScopeVectors, Told, rows_of
 from pipelines.query.scope_graph import WIDEST
 from pipelines.query.types import CollectionInfo, Filters, Link, Memory, Scope, Seeds
 from pipelines.store.ids import content_id
@@ -138,14 +138,14 @@ class Neo4jBackend:
         found = self._read(
             scope, cypher.nearest(self._label, conditions), values, vector=vector.tolist(), ids=ids, wide=wide
         )
-        at = np.searchsorted(stats.ids[rows], np.array([i for i, _ in found], dtype=object))
+        at = rows_of(stats.ids[rows], (i for i, _ in found))
         order = np.argsort(at)
         return at[order], np.array([cosine for _, cosine in found])[order]
 
     def scores(self, scope: Scope, vector: np.ndarray, terms: Sequence[str], ids: Sequence[str]) -> np.ndarray:
         """See Backend."""
         stats = self._stats(scope)
-        rows = np.searchsorted(stats.ids, np.array(list(ids), dtype=object))
+        rows = rows_of(stats.ids, ids)
         words = self._words(scope, terms, stats)[rows]
         return np.stack([self._cosines(scope, vector, stats, rows), words], axis=1)
 
@@ -255,7 +255,7 @@ class Neo4jBackend:
             return np.arange(len(stats.ids))
         conditions, values = conditions_of(filters)
         ids = self._read(scope, cypher.candidates(conditions), values)
-        return np.sort(np.searchsorted(stats.ids, np.array(ids, dtype=object)))
+        return np.sort(rows_of(stats.ids, ids))
 
     def _cosines(self, scope: Scope, vector: np.ndarray, stats: ScopeStats, rows: np.ndarray) -> np.ndarray:
         if stats.mean is None:

@@ -12,6 +12,7 @@ from pipelines.query.conversation import score_turns
 from pipelines.query.fusion import standardise, top
 from pipelines.query.hierarchy import score_topics
 from pipelines.query.periods import Period
+from pipelines.query.scope_cache import rows_of
 from pipelines.query.spreading import score_passages
 from pipelines.query.standing import stands
 from pipelines.query.strategies import STRATEGIES, Weights
@@ -171,7 +172,7 @@ class _Whole:
         return self._candidates(s.rows[top(s.total[s.rows], self._n)])
 
     def more(self, ids: Sequence[str]) -> dict[str, Candidate]:
-        return self._candidates(np.searchsorted(self._scored.ids, np.array(list(ids), dtype=object)))
+        return self._candidates(rows_of(self._scored.ids, ids))
 
     def _candidates(self, rows: np.ndarray) -> dict[str, Candidate]:
         s = self._scored

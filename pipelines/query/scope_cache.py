@@ -20,6 +20,11 @@ class Sized(Protocol):
         """Bytes held."""
 
 
+def rows_of(known: np.ndarray, ids: Iterable[str]) -> np.ndarray:
+    """Returns the local rows of memories by their ids, all of them among `known`, which are ascending."""
+    return np.searchsorted(known, np.array(list(ids), dtype=object))
+
+
 class ByteCache:
     """A cache bounded in bytes, safe to share between threads: one of them loads a value while the others wait."""
 

@@ -39,13 +39,11 @@ def score_passages(
     graph = view.passages()
     if graph is None or len(rows) == 0:
         return Scored(view.ids, rows, b.cosines, b.words, own, own, lambda row: ())
-    allowed = np.zeros(size, bool)
-    allowed[rows] = True
     seeds = rows[top(own[rows], use.seeds)]
     share = softmax(own[seeds])
     named = graph.named_in(question.text)
     titled = np.unique(np.concatenate([np.zeros(0, np.int64), *(graph.titled[e] for e in named)]))
-    titled = titled[allowed[titled]]
+    titled = titled[b.allowed[titled]]
     moved = use.named if len(titled) else 0.0
     start = use.passages * (1 - moved) * spread(share, seeds, size)
     start += use.passages * moved * spread(np.ones(len(titled)), titled, size)
@@ -57,11 +55,11 @@ def score_passages(
     }
     weight = dict(zip(seeds.tolist(), share.tolist(), strict=True))
     entities += use.sentences * _named_in_sentences(graph, found, weight, question.vector, rarity, use)
-    at_rows, at_entities = graph.walk(start, entities, allowed, use.steps, use.follow)
+    at_rows, at_entities = graph.walk(start, entities, b.allowed, use.steps, use.follow)
     leading = seeds[np.lexsort((seeds, -own[seeds]))][: use.leading if use.pairs > 0 else 0]
     deviation = moments(b.words[rows]).std
     word = weights.words / deviation if deviation > 0 else 0.0
-    together = best_pairs(graph, leading, own, b.postings, word, use.title, allowed)
+    together = best_pairs(graph, leading, own, b.postings, word, use.title, b.allowed)
     best = float(own[rows].max())
     total = np.log(at_rows + 1 / len(rows)) + use.pairs * together.share
     if best > 0:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pipelines.query.places import Places
 from pipelines.query.scope_cache import Postings
 
 _WHOLE = 25  # tokens from which a turn takes on all that its neighbours give
@@ -21,33 +22,29 @@ class TurnOrder:
     """How the turns of a scope follow each other.
 
     Attributes:
-        before: local row of the turn before each in its session, shape (memories,) int64; -1 where none is.
-        after: the same of the turn after.
+        places: what was said before and after each turn of its session.
         takes: share of what its neighbours give that a turn takes on, shape (memories,), 0 to 1.
     """
 
-    before: np.ndarray
-    after: np.ndarray
+    places: Places
     takes: np.ndarray
 
     @classmethod
     def of(cls, rows: np.ndarray, next_rows: np.ndarray, tokens: np.ndarray) -> "TurnOrder":
         """Makes the order from pairs of local rows that follow each other and the tokens of every memory."""
-        before, after = np.full(len(tokens), -1, np.int64), np.full(len(tokens), -1, np.int64)
-        after[rows], before[next_rows] = next_rows, rows
-        return cls(before, after, np.minimum(1.0, tokens / _WHOLE))
+        return cls(Places.of(rows, next_rows, len(tokens)), np.minimum(1.0, tokens / _WHOLE))
 
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        return self.before.nbytes + self.after.nbytes + self.takes.nbytes
+        return self.places.nbytes + self.takes.nbytes
 
     def steps(self, distance: int) -> tuple[np.ndarray, np.ndarray]:
         """Returns the rows so many turns before and after each; -1 where the session does not reach so far."""
-        before, after = self.before, self.after
+        before, after = self.places.before, self.places.after
         for _ in range(distance - 1):
-            before = np.where(before >= 0, self.before[before], -1)
-            after = np.where(after >= 0, self.after[after], -1)
+            before = np.where(before >= 0, self.places.before[before], -1)
+            after = np.where(after >= 0, self.places.after[after], -1)
         return before, after
 
 
@@ -84,7 +81,7 @@ def said_nearby(
         rows, scores = term.rows[said], term.scores[said].astype(float)
         best, own = np.zeros(len(candidates)), np.zeros(len(candidates))
         best[rows] = own[rows] = scores
-        for step in (order.before, order.after):
+        for step in (order.places.before, order.places.after):
             at, left = rows, scores
             for share in shares:
                 at = step[at]

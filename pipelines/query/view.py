@@ -137,8 +137,12 @@ class Question:
 
 @dataclass(frozen=True)
 class Basis:
-    """What every ranker starts from: see `Scored`; `postings` are those of the question's terms."""
+    """What every ranker starts from: see `Scored`; `postings` are those of the question's terms.
 
+    `allowed` tells of every memory whether it is among the candidates `rows`; nothing may write to it.
+    """
+
+    allowed: np.ndarray
     rows: np.ndarray
     cosines: np.ndarray
     words: np.ndarray
@@ -179,7 +183,8 @@ def basis(view: ScopeView, filters: Filters, question: Question, weights: Weight
         question: the question; without a period that part is 0.
         weights: of the strategy.
     """
-    rows, size = np.flatnonzero(view.allowed(filters)), len(view.ids)
+    allowed, size = view.allowed(filters), len(view.ids)
+    rows = np.flatnonzero(allowed)
     postings = view.postings(question.terms)
     cosines, sums = view.cosines(question.vector), word_sums(postings, size)
     own = _fused(cosines, sums, rows, weights)
@@ -187,7 +192,7 @@ def basis(view: ScopeView, filters: Filters, question: Question, weights: Weight
         own += weights.time * among(view.periods().overlapping(question.period, size), rows)
     if stands(weights):
         own += standing_scores(view.standing(), rows, weights, question.now)
-    return Basis(rows, cosines, sums, own, postings)
+    return Basis(allowed, rows, cosines, sums, own, postings)
 
 
 def _fused(cosines: np.ndarray, sums: np.ndarray, rows: np.ndarray, weights: Weights) -> np.ndarray:
