@@ -17,7 +17,7 @@ from pipelines.query.diversity import MOST, WIDER, diverse
 from pipelines.query.embed import count_tokens, query_embedder
 from pipelines.query.explain import explained
 from pipelines.query.history import Version, histories
-from pipelines.query.pack import Packed, pack
+from pipelines.query.pack import pack
 from pipelines.query.rank import SEEDS, Candidate, rank
 from pipelines.query.read_time import TimeRead, read_time
 from pipelines.query.strategies import Weights, chosen_weights
@@ -206,8 +206,7 @@ class Reader:
         memories = [_ranked(held[s][c.memory_id], c) for s, c in best]
         met: dict[str, str] = {}
         if explain:
-            held_by, periods = ({s: own for s, (own, _) in asked.items()}, {s: r.period for s, r in times.items()})
-            memories, met = explained(backend, memories, best, periods, weights, held_by)
+            memories, met = explained(backend, memories, best, asked, weights)
         replaced: dict[str, list[Memory]] = {}
         for s in scopes:
             replaced |= backend.history(s, wanted[s])
@@ -218,7 +217,11 @@ class Reader:
         shown, near = replaced if history else _last(replaced), memories_beside(around, held)
         packed = pack(memories, shown, budget_tokens, count_tokens, near)
         clock.lap("pack_ms")
-        return _results(memories, packed, clock, chosen[scopes[0]][0], backend.build_id, told, times, met)
+        return Results(
+            memories=memories, context=packed.text, packed_ids=packed.packed_ids, beside=packed.beside,
+            context_tokens=packed.tokens, folded=dict(packed.folded), timings=clock.timings,
+            strategy=chosen[scopes[0]][0], build_id=backend.build_id, versions=told, times=times, met=met,
+        )  # fmt: skip
 
     def history_of(self, scope: Scope | tuple[str, str], memory_id: str) -> tuple[Version, ...]:
         """Returns all versions of the fact that a memory is one of, newest first; empty where the scope has it not.
@@ -294,17 +297,6 @@ class _Clock:
         self.timings[name] += (now - self._last) * 1000
         self._last = now
         self.timings["total_ms"] = (now - self._started) * 1000
-
-
-def _results(
-    memories: list[RankedMemory], packed: Packed, clock: _Clock, strategy: str, build_id: str,
-    versions: Mapping[str, tuple[Version, ...]], times: Mapping[Scope, TimeRead], met: Mapping[str, str],
-) -> Results:  # fmt: skip
-    return Results(
-        memories=memories, context=packed.text, packed_ids=packed.packed_ids, beside=packed.beside,
-        context_tokens=packed.tokens, folded=dict(packed.folded), timings=clock.timings, strategy=strategy,
-        build_id=build_id, versions=versions, times=times, met=met,
-    )  # fmt: skip
 
 
 def _scopes(scope: Scope | tuple[str, str] | Sequence[Scope]) -> list[Scope]:

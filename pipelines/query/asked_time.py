@@ -132,9 +132,8 @@ def asked_time(question: str, reference: dt.date | None = None, exact: bool = Tr
     as_of = known.last
     if known.first is not None and _BEGINNING.search(text[max(0, known.start - _NEAR) : known.start]):
         as_of = known.first
-    elif known.first is not None and _AGO.fullmatch(
-        phrase
-    ):  # about that day is what it means, and that day is asked for
+    elif known.first is not None and _AGO.fullmatch(phrase):
+        # About that day is what it means, and that day is asked for.
         as_of = known.first + (known.last - known.first) // 2
     return replace(told, as_of=as_of, as_of_phrase=phrase, same=known.start == at.start)
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pipelines.query.backend import Backend
 from pipelines.query.periods import Period
 from pipelines.query.rank import Candidate
+from pipelines.query.read_time import TimeRead
 from pipelines.query.scope_cache import rows_of
 from pipelines.query.standing import stands, terms
 from pipelines.query.strategies import Weights
@@ -32,7 +33,7 @@ _IN_WORDS = {
 
 def explained(
     backend: Backend, memories: Sequence[RankedMemory], best: Sequence[tuple[Scope, Candidate]],
-    periods: Mapping[Scope, Period | None], weights: Mapping[Scope, Weights], filters: Mapping[Scope, Filters],
+    asked: Mapping[Scope, tuple[Filters, TimeRead]], weights: Mapping[Scope, Weights],
 ) -> tuple[list[RankedMemory], dict[str, str]]:  # fmt: skip
     """Returns results with why they are there, and the texts of the memories that links came from, by id.
 
@@ -40,20 +41,19 @@ def explained(
         backend: the store of the build.
         memories: the results.
         best: the same, each in its scope, as they were ranked.
-        periods: what the question asks about by time in each scope.
+        asked: the filters that held in each scope, and how the question's time was read there.
         weights: of the strategy in each scope.
-        filters: that held in each scope.
     """
     stood: dict[str, str] = {}
     met: dict[str, str] = {}
     fits: dict[str, float] = {}
-    for scope, period in periods.items():
+    for scope, (filters, read) in asked.items():
         own = [c for at, c in best if at == scope]
         met |= _texts_met(backend, scope, [c.path for c in own])
         if weights[scope].time > 0:
-            fits |= _time_scores(backend, scope, period, [c.memory_id for c in own])
+            fits |= _time_scores(backend, scope, read.period, [c.memory_id for c in own])
         if stands(weights[scope]):
-            stood |= _standing_words(backend, scope, weights[scope], filters[scope], [c.memory_id for c in own])
+            stood |= _standing_words(backend, scope, weights[scope], filters, [c.memory_id for c in own])
     named = names_for([c.memory_id for _, c in best], met)
     told = []
     for memory, (_, candidate) in zip(memories, best, strict=True):
