@@ -18,12 +18,15 @@ dev: .venv/.installed          ## the Dagster UI on the same home, http://127.0.
 	$(BIN)/palimpsest dev --home $(HOME_DIR)
 
 lint: .venv/.installed         ## style and types
+	mkdir -p .venv/types/core .venv/types/eval/palimpsest
+	ln -sfn "$(CURDIR)/pipelines" .venv/types/core/palimpsest
+	ln -sfn "$(CURDIR)/eval" .venv/types/eval/palimpsest/eval
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
 suites: .venv/.installed       ## measure on ../shared/suites (or PALIMPSEST_SUITES)
 	$(BIN)/python -m pytest -m suite
 
-.venv/.installed: pyproject.toml constraints.txt
+.venv/.installed: pyproject.toml setup.py constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt uv
 	$(BIN)/uv pip install --quiet --python $(BIN)/python $(LINKS) -c constraints.txt -e '.[dev]'

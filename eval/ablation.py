@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from eval.significance import loss_probability, paired_interval
-from pipelines.build import INDEXED
-from pipelines.partition import embedding_store
-from pipelines.query.api import Reader, Results, open_index
-from pipelines.query.strategies import Weights
-from pipelines.store.builds import Build
-from pipelines.store.home import Home
+from palimpsest.build import INDEXED
+from palimpsest.eval.significance import loss_probability, paired_interval
+from palimpsest.partition import embedding_store
+from palimpsest.query.api import Reader, Results, open_index
+from palimpsest.query.strategies import Weights
+from palimpsest.store.builds import Build
+from palimpsest.store.home import Home
 
 MEASURE = "R@5"
 _SAMPLE, _ROUNDS, _SEED = 100, 3, 20240229
@@ -165,7 +165,7 @@ def _row(
 
 def _undated(home: Home, build: Build, path: Path) -> Path:
     """Writes the index of a build again, with the dates left out of what words search sees."""
-    from pipelines.store.index import write_index
+    from palimpsest.store.index import write_index
 
     tables = build.tables(INDEXED)
     date = pl.col("observed_at").dt.strftime("\n%-d %B %Y %Y-%m-%d").fill_null("")

@@ -1,7 +1,8 @@
 """How well names are resolved: the golden aliases against the entities of a home's published build.
 
-`python -m eval.aliases --home HOME` prints each scope's figures and what is wrong. A name counts where its scope says
-it; the names of one golden entity should be one entity of the build, and a name under `not` should be another.
+`python -m palimpsest.eval.aliases --home HOME` prints each scope's figures and what is wrong. A name counts
+where its scope says it; the names of one golden entity should be one entity of the build, and a name
+under `not` should be another.
 """
 
 import argparse
@@ -17,9 +18,9 @@ from typing import Any
 
 import polars as pl
 
-from pipelines.errors import PalimpsestError
-from pipelines.store.builds import published
-from pipelines.store.home import DEFAULT_HOME, Home, data_folder
+from palimpsest.errors import PalimpsestError
+from palimpsest.store.builds import published
+from palimpsest.store.home import DEFAULT_HOME, Home, data_folder
 
 Tables = Mapping[str, pl.DataFrame]
 FOLDER = "aliases.jsonl"

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from eval.golden import Question, resolve
-from eval.golden_run import BUDGET_TOKENS, DEPTH, TOP, Searcher
-from eval.rows import json_rows
-from eval.suites import CORPUS_FILE, SHARED_USER, Suite, collection_name, corpus_id
-from pipelines.query.types import Scope
-from pipelines.store.tables import empty
+from palimpsest.eval.golden import Question, resolve
+from palimpsest.eval.golden_run import BUDGET_TOKENS, DEPTH, TOP, Searcher
+from palimpsest.eval.rows import json_rows
+from palimpsest.eval.suites import CORPUS_FILE, SHARED_USER, Suite, collection_name, corpus_id
+from palimpsest.query.types import Scope
+from palimpsest.store.tables import empty
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from eval.golden_run import DIGITS, GateRun, Hit
-from pipelines.errors import PalimpsestError
-from pipelines.store.files import read_json, write_json
+from palimpsest.errors import PalimpsestError
+from palimpsest.eval.golden_run import DIGITS, GateRun, Hit
+from palimpsest.store.files import read_json, write_json
 
 FORMAT = 1
 

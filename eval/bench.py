@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 import resource
 import statistics
 import subprocess
@@ -17,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from eval.bench_budgets import budgets, budgets_text
-from eval.bench_neo4j import served_synthetic
-from eval.bench_plans import from_indexes
-from eval.machine import machine
-from eval.synthetic import COLLECTION, Kind, SyntheticBuild, synthetic_build
-from pipelines.errors import ComponentFailed, PalimpsestError
-from pipelines.query import Reader, Scope, open_home
+from palimpsest.errors import ComponentFailed, PalimpsestError
+from palimpsest.eval.bench_budgets import budgets, budgets_text
+from palimpsest.eval.bench_neo4j import served_synthetic
+from palimpsest.eval.bench_plans import from_indexes
+from palimpsest.eval.machine import machine
+from palimpsest.eval.synthetic import COLLECTION, Kind, SyntheticBuild, synthetic_build
+from palimpsest.query import Reader, Scope, open_home
 
 REPEATS, QUERIES, WARM_UP = 3, 100, 10
 CLIENTS = (1, 8)  # always measured, beside the number asked for
@@ -50,7 +49,7 @@ def run_bench(
     three rounds of a hundred questions, none asked twice; a percentile is the median of the three rounds', and the
     least and most of them are its noise. 1 and 8 clients are measured as well as the number asked for, warm and cold:
     cold is a fresh process whose clients all ask their first question at once, and of those the slowest. `budgets` are
-    of the parts of a query: see `eval.bench_budgets`.
+    of the parts of a query: see `palimpsest.eval.bench_budgets`.
 
     Args:
         memories: in all.
@@ -66,7 +65,7 @@ def run_bench(
         PalimpsestError: an argument is out of range.
         ComponentFailed: a measuring process failed.
     """
-    from pipelines.query.rank import STRATEGIES
+    from palimpsest.query.rank import STRATEGIES
 
     if backend not in ("duckdb", "neo4j"):
         raise PalimpsestError(f"--backend {backend}: not one of duckdb, neo4j")
@@ -141,7 +140,7 @@ def _steps(report: dict[str, Any]) -> list[str]:
 
 def _load(home: Path, build: SyntheticBuild, kind: Kind) -> dict[str, Any]:
     """Writes and publishes the home of a build; returns what loading took."""
-    from pipelines.store.index import write_index
+    from palimpsest.store.index import write_index
 
     index = home / "builds" / _BUILD / "index.duckdb"
     meta = {
@@ -166,11 +165,9 @@ def _cold(home: Path, ask: "Asking", alone_ms: float) -> dict[str, float]:
 
 def _measured(home: Path, ask: "Asking", *more: str) -> dict[str, Any]:
     """Runs `measure` in a fresh process, so that memory and first query are the reader's own."""
-    root = str(Path(__file__).resolve().parents[1])
-    env = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH")) if p)}
-    command = [sys.executable, "-m", "eval.bench", str(home), "--strategy", ask.strategy]
+    command = [sys.executable, "-m", "palimpsest.eval.bench", str(home), "--strategy", ask.strategy]
     command += ["--clients", str(ask.clients), "--backend", ask.backend, "--hops", str(ask.hops), *more]
-    done = subprocess.run(command, capture_output=True, text=True, env=env)  # noqa: S603
+    done = subprocess.run(command, capture_output=True, text=True)  # noqa: S603
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         raise ComponentFailed(f"bench: the measuring process failed: {last}")
@@ -193,7 +190,7 @@ def measure(home: Path, ask: Asking, first_only: bool = False) -> dict[str, Any]
     With `first_only` every client asks one question, all at once, and the slowest is what is returned. Last come a few
     questions whose statements are looked at: how many of them scan nothing.
     """
-    from pipelines.query.embed import query_embedder
+    from palimpsest.query.embed import query_embedder
 
     user, queries = json.loads((home / "queries.json").read_text(encoding="utf-8"))
     scope = Scope(COLLECTION, user)

@@ -8,11 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eval.synthetic import SyntheticBuild
-from pipelines.store.home import Home
+from palimpsest.eval.synthetic import SyntheticBuild
+from palimpsest.store.home import Home
 
 if TYPE_CHECKING:
-    from pipelines.graph.connect import Connection
+    from palimpsest.graph.connect import Connection
 
 _BUILD = "000001"
 
@@ -23,9 +23,9 @@ def served(home: Home, backend: str) -> Iterator[None]:
     if backend != "neo4j":
         yield
         return
-    from pipelines.graph.connect import connect
-    from pipelines.graph.load import load_graph
-    from pipelines.store.builds import published
+    from palimpsest.graph.connect import connect
+    from palimpsest.graph.load import load_graph
+    from palimpsest.store.builds import published
 
     build = published(home)
     assert build is not None
@@ -49,10 +49,10 @@ def served_synthetic(home: Path, build: SyntheticBuild, backend: str) -> Iterato
     if backend != "neo4j":
         yield {}
         return
-    from pipelines.graph.connect import connect
-    from pipelines.graph.load import load_source
-    from pipelines.graph.source import Source, home_id
-    from pipelines.store.builds import Build
+    from palimpsest.graph.connect import connect
+    from palimpsest.graph.load import load_source
+    from palimpsest.graph.source import Source, home_id
+    from palimpsest.store.builds import Build
 
     with connect() as connection:
         drop_abandoned(connection)
@@ -77,9 +77,9 @@ def served_synthetic(home: Path, build: SyntheticBuild, backend: str) -> Iterato
 
 def mark_measured(connection: "Connection", home: Home) -> None:
     """Says on the server that this process measures a home, and will drop it."""
-    from pipelines.graph import cypher
-    from pipelines.graph.source import home_id
-    from pipelines.processes import process_started
+    from palimpsest.graph import cypher
+    from palimpsest.graph.source import home_id
+    from palimpsest.processes import process_started
 
     own = {"pid": os.getpid(), "began": process_started(os.getpid())}
     connection.write(cypher.MARK_MEASURED, home=home_id(home), host=socket.gethostname(), **own)
@@ -87,9 +87,9 @@ def mark_measured(connection: "Connection", home: Home) -> None:
 
 def drop_abandoned(connection: "Connection") -> None:
     """Drops the homes that a killed process of this machine left in the server."""
-    from pipelines.graph import cypher
-    from pipelines.graph.erase import drop_home
-    from pipelines.processes import process_started
+    from palimpsest.graph import cypher
+    from palimpsest.graph.erase import drop_home
+    from palimpsest.processes import process_started
 
     for row in connection.read(cypher.MEASURED, host=socket.gethostname()):
         if process_started(row["pid"]) != row["began"]:
@@ -97,8 +97,8 @@ def drop_abandoned(connection: "Connection") -> None:
 
 
 def _drop(home: Home, connection: "Connection") -> None:
-    from pipelines.graph.erase import drop_home
-    from pipelines.graph.source import home_id
+    from palimpsest.graph.erase import drop_home
+    from palimpsest.graph.source import home_id
 
     drop_home(connection, home_id(home))
     (home.path / "neo4j.json").unlink(missing_ok=True)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pipelines.query import Reader, Scope, open_home
+from palimpsest.query import Reader, Scope, open_home
 
 _PLACE = "rowid"  # the place of a row in a DuckDB table: found in the row groups' own index
 
@@ -62,7 +62,7 @@ def _watched(home: Path, backend: str) -> Iterator[tuple[Reader, list[tuple[str,
 
 @contextmanager
 def _duckdb(home: Path, told: list[tuple[str, dict[str, Any]]]) -> Iterator[tuple[Reader, Any]]:
-    from pipelines.query.duckdb_backend import DuckDBBackend
+    from palimpsest.query.duckdb_backend import DuckDBBackend
 
     with open_home(home) as reader:
         store = reader.backend
@@ -107,8 +107,8 @@ def _reads_through(node: dict[str, Any], by_place: bool = False) -> bool:
 
 @contextmanager
 def _neo4j(home: Path, told: list[tuple[str, dict[str, Any]]]) -> Iterator[tuple[Reader, Any]]:
-    from pipelines.graph.connect import Connection, connect
-    from pipelines.query.neo4j_backend import open_neo4j
+    from palimpsest.graph.connect import Connection, connect
+    from palimpsest.query.neo4j_backend import open_neo4j
 
     class Watched(Connection):
         def ask(self, statement: str, values: dict[str, Any]) -> Any:

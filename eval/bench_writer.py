@@ -1,6 +1,6 @@
 """Loading side by side with neo4j-graphrag's Neo4jWriter: the same memories with vectors, one server, turn by turn.
 
-    python -m eval.bench_writer --memories 10000 --rounds 3 --theirs VENV/bin/python
+    python -m palimpsest.eval.bench_writer --memories 10000 --rounds 3 --theirs VENV/bin/python
 
 Compared are nodes only, for the writer makes relationships by APOC, which the server does not have. Our side counts all
 that makes memories: listing what is there, packing, writing, with constraints and every index in place.
@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from eval.synthetic import SyntheticBuild, synthetic_build
+from palimpsest.eval.synthetic import SyntheticBuild, synthetic_build
 
 _TIDY = "MATCH (n:Theirs) WITH n LIMIT 5000 DETACH DELETE n RETURN count(*) AS n"
 
@@ -27,11 +27,11 @@ def race(memories: int, rounds: int, theirs: str) -> dict[str, Any]:
 
     A round that nobody counts comes first: a server that has just started is slow for both.
     """
-    from pipelines.graph.connect import connect
-    from pipelines.graph.erase import drop_home
-    from pipelines.graph.load import load_tables
-    from pipelines.graph.server import remove_server, start_server
-    from pipelines.store.index import write_index
+    from palimpsest.graph.connect import connect
+    from palimpsest.graph.erase import drop_home
+    from palimpsest.graph.load import load_tables
+    from palimpsest.graph.server import remove_server, start_server
+    from palimpsest.store.index import write_index
 
     with tempfile.TemporaryDirectory(prefix="palimpsest-writer-") as scratch:
         folder = Path(scratch)

@@ -4,8 +4,8 @@ import datetime as dt
 import math
 from collections.abc import Collection, Mapping
 
-from pipelines.query.asked_time import asked_time
-from pipelines.query.periods import stated
+from palimpsest.query.asked_time import asked_time
+from palimpsest.query.periods import stated
 
 _SOME_DAY = dt.date(2000, 7, 1)  # relative dates are told from it; which day it is does not matter
 

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from eval.labels import figures, judged
-from pipelines.labels.cascade import trade
-from pipelines.labels.types import Labelled
+from palimpsest.eval.labels import figures, judged
+from palimpsest.labels.cascade import trade
+from palimpsest.labels.types import Labelled
 
 THRESHOLDS = (0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.01)
 

@@ -1,10 +1,10 @@
 """How well chunks serve retrieval: token recall, precision and IoU of what is retrieved against annotated spans.
 
-`python -m eval.chunking FOLDER` measures our chunker, fixed-size chunks and two libraries on texts with questions whose
-answers are marked as spans (`questions_df.csv`: question, references, corpus_id; `<corpus_id>.md`). All chunks of all
-texts are one pool; a chunk's score is the cosine of the question and its best window, as in the product; the first five
-count. Measures: Smith and Troynikov, Evaluating Chunking Strategies for Retrieval (Chroma, 2024); a token that two
-retrieved chunks share counts twice as retrieved and once as found.
+`python -m palimpsest.eval.chunking FOLDER` measures our chunker, fixed-size chunks and two libraries on texts with
+questions whose answers are marked as spans (`questions_df.csv`: question, references, corpus_id; `<corpus_id>.md`). All
+chunks of all texts are one pool; a chunk's score is the cosine of the question and its best window, as in the product;
+the first five count. Measures: Smith and Troynikov, Evaluating Chunking Strategies for Retrieval (Chroma, 2024); a
+token that two retrieved chunks share counts twice as retrieved and once as found.
 """
 
 import argparse
@@ -18,14 +18,14 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.corpus.cutting.chunk import chunk_documents
-from pipelines.corpus.cutting.pack import ChunkSizes
-from pipelines.corpus.cutting.tokens import tokenizer
-from pipelines.corpus.limits import Limits
-from pipelines.corpus.read import read_source
-from pipelines.corpus.types import ExtractedDocument
-from pipelines.memory.embed import load_embedder
-from pipelines.memory.form import window_texts
+from palimpsest.corpus.cutting.chunk import chunk_documents
+from palimpsest.corpus.cutting.pack import ChunkSizes
+from palimpsest.corpus.cutting.tokens import tokenizer
+from palimpsest.corpus.limits import Limits
+from palimpsest.corpus.read import read_source
+from palimpsest.corpus.types import ExtractedDocument
+from palimpsest.memory.embed import load_embedder
+from palimpsest.memory.form import window_texts
 
 Span = tuple[int, int]
 Chunker = Callable[[ExtractedDocument], list[Span]]

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from eval.golden_run import GateRun
-from eval.significance import loss_probability, paired_interval
-from pipelines.store.tables import empty
+from palimpsest.eval.golden_run import GateRun
+from palimpsest.eval.significance import loss_probability, paired_interval
+from palimpsest.store.tables import empty
 
 SHOWN = 20
 _MOVED = ("R@5", "nDCG@10", "packed_recall", "stale@5")

@@ -7,9 +7,9 @@ import html
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipelines.query.api import Results
-from pipelines.query.explain import link_words, names_for, shortened
-from pipelines.query.types import Link, RankedMemory
+from palimpsest.query.api import Results
+from palimpsest.query.explain import link_words, names_for, shortened
+from palimpsest.query.types import Link, RankedMemory
 
 _QUESTION, _SEED, _LINK, _RESULT = range(4)
 _COLOURS = {_QUESTION: "#33415c", _SEED: "#2867c7", _LINK: "#0f8a7e", _RESULT: "#2867c7"}

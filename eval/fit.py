@@ -1,4 +1,6 @@
-"""Fits the weights of a collection's strategy on its golden questions, cross-validated: `python -m eval.fit`.
+"""Fits the weights of a collection's strategy on its golden questions, cross-validated.
+
+Run with `python -m palimpsest.eval.fit`.
 
 From the weights as they stand, the one change of a parameter that gains most is made, again and again while one gains a
 margin; in each fold on the questions of the other folds, and the result is judged on the fold that was held out. What
@@ -17,13 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from eval.ablation import Staged
-from eval.golden_suite import golden_home, run_golden_suite
-from eval.significance import paired_interval
-from pipelines.query.api import open_home
-from pipelines.query.strategies import Weights, chosen_weights
-from pipelines.store.home import data_folder
-from pipelines.store.ids import content_id
+from palimpsest.eval.ablation import Staged
+from palimpsest.eval.golden_suite import golden_home, run_golden_suite
+from palimpsest.eval.significance import paired_interval
+from palimpsest.query.api import open_home
+from palimpsest.query.strategies import Weights, chosen_weights
+from palimpsest.store.home import data_folder
+from palimpsest.store.ids import content_id
 
 FOLDS = 5
 MARGIN = 0.002  # of the mean: less is noise
@@ -148,7 +150,7 @@ def golden_score(path: Path, cache: Path, backend: str = "duckdb") -> tuple[Weig
 
 def main() -> None:
     """Prints a JSON line for each golden set."""
-    from eval.suite_runs import cache_folder
+    from palimpsest.eval.suite_runs import cache_folder
 
     parser = argparse.ArgumentParser(description="fits a strategy's weights on golden questions")
     parser.add_argument("collections", nargs="*", default=["atlas", "diary", "lexicon"])

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from eval.baseline import Baseline
-from eval.by_type import by_type
-from eval.golden_run import FILLED, RETIRED, SIGNALS, STALE, GateRun, Hit
-from eval.invariants import Violation
-from eval.metrics import MetricError, percentiles
-from eval.significance import ALPHA, MINIMUM_EFFECT, Comparison, compare_paired
+from palimpsest.eval.baseline import Baseline
+from palimpsest.eval.by_type import by_type
+from palimpsest.eval.golden_run import FILLED, RETIRED, SIGNALS, STALE, GateRun, Hit
+from palimpsest.eval.invariants import Violation
+from palimpsest.eval.metrics import MetricError, percentiles
+from palimpsest.eval.significance import ALPHA, MINIMUM_EFFECT, Comparison, compare_paired
 
 Status = Literal["passed", "failed", "unjudged"]
 
@@ -96,7 +96,7 @@ class Decision:
 
     def markdown(self) -> str:
         """Returns the decision for a pull request: reasons, metrics, and the questions that broke."""
-        from eval.gate_markdown import decision_markdown
+        from palimpsest.eval.gate_markdown import decision_markdown
 
         return decision_markdown(self, _SHOWN)
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from eval.gate import Decision
-    from eval.golden_run import Hit
+    from palimpsest.eval.gate import Decision
+    from palimpsest.eval.golden_run import Hit
 
 _MARK = {"passed": "✅", "failed": "❌", "unjudged": "⚠️"}
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import polars as pl
 from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
-from pipelines.errors import PalimpsestError
+from palimpsest.errors import PalimpsestError
 
 UNANSWERABLE = "unanswerable"
 _Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]

@@ -7,11 +7,11 @@ from typing import Any, Protocol
 
 import polars as pl
 
-from eval.answers import Sources, check_citations, duplicate_share
-from eval.golden import GoldenError, Judged, Question, golden_hash, resolve
-from eval.metrics import Scores, evaluate, percentiles, summarise
-from pipelines.progress import tracked
-from pipelines.query.types import Scope
+from palimpsest.eval.answers import Sources, check_citations, duplicate_share
+from palimpsest.eval.golden import GoldenError, Judged, Question, golden_hash, resolve
+from palimpsest.eval.metrics import Scores, evaluate, percentiles, summarise
+from palimpsest.progress import tracked
+from palimpsest.query.types import Scope
 
 TOP = 5
 STALE, DUPLICATES = f"stale@{TOP}", f"duplicates@{TOP}"
@@ -27,7 +27,7 @@ LIBRARY_MEASURES = ("R@5", "R@10", "P@5", "Hit@5", "nDCG@10", "MRR@10")
 
 
 class Searcher(Protocol):
-    """The part of `pipelines.query`'s Reader that evaluation uses."""
+    """The part of `palimpsest.query`'s Reader that evaluation uses."""
 
     @property
     def search(self) -> Callable[..., Any]:

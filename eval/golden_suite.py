@@ -4,15 +4,15 @@ import json
 from pathlib import Path
 from typing import Any
 
-from eval.asked import Asked, asked_of_golden
-from eval.by_type import by_type, time_kind
-from eval.golden import load_golden
-from eval.golden_run import Searcher, run_golden
-from pipelines.build import make_plan, run_without_dagster, summary
-from pipelines.errors import PalimpsestError
-from pipelines.store.builds import Build, published
-from pipelines.store.files import write_bytes
-from pipelines.store.home import Home
+from palimpsest.build import make_plan, run_without_dagster, summary
+from palimpsest.errors import PalimpsestError
+from palimpsest.eval.asked import Asked, asked_of_golden
+from palimpsest.eval.by_type import by_type, time_kind
+from palimpsest.eval.golden import load_golden
+from palimpsest.eval.golden_run import Searcher, run_golden
+from palimpsest.store.builds import Build, published
+from palimpsest.store.files import write_bytes
+from palimpsest.store.home import Home
 
 JUDGED = ("documents", "document_texts", "memories", "versions")
 

@@ -1,4 +1,4 @@
-"""Loads prepared rows with neo4j-graphrag's Neo4jWriter and prints its seconds: the other side of `eval.bench_writer`.
+"""Loads prepared rows with neo4j-graphrag's Neo4jWriter and prints its seconds, for `palimpsest.eval.bench_writer`.
 
 Runs under a Python that has neo4j-graphrag and nothing of this project. The writer's own node objects are made before
 the clock starts.

@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from pipelines.store.tables import empty
+from palimpsest.store.tables import empty
 
 TABLES = (
     "documents",

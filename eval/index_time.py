@@ -1,6 +1,6 @@
 """What retrieval over names, sentences and time costs to index, beside embedding the memories alone.
 
-    python -m eval.index_time FOLDER [--rounds 3]
+    python -m palimpsest.eval.index_time FOLDER [--rounds 3]
 
 FOLDER is a suite. Flat is the bare embedder over the memories' texts. A profile adds what strategies beyond `flat` and
 `hybrid` need: sentences and their vectors, names and titles, and the whole writing of the index, in which periods and
@@ -22,13 +22,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from eval.machine import machine
-from eval.suite_runs import cache_folder
-from eval.suites import Suite, load_suite, materialise, run_suite
-from pipelines.build import make_plan, run_without_dagster
-from pipelines.query import open_home
-from pipelines.store.builds import Build
-from pipelines.store.home import Home
+from palimpsest.build import make_plan, run_without_dagster
+from palimpsest.eval.machine import machine
+from palimpsest.eval.suite_runs import cache_folder
+from palimpsest.eval.suites import Suite, load_suite, materialise, run_suite
+from palimpsest.query import open_home
+from palimpsest.store.builds import Build
+from palimpsest.store.home import Home
 
 PROFILES = ("full", "fast")
 LIMITS = {"full": 6.0, "fast": 1.5}
@@ -64,7 +64,7 @@ def index_time(folder: Path, rounds: int = 3) -> dict[str, Any]:
     Raises:
         PalimpsestError: the suite is malformed.
     """
-    from pipelines.memory.embed import load_embedder
+    from palimpsest.memory.embed import load_embedder
 
     suite, embedder = load_suite(folder), load_embedder()
     with tempfile.TemporaryDirectory(prefix="palimpsest-index-time-") as scratch:
@@ -106,11 +106,11 @@ def _tables(build: Build) -> dict[str, pl.DataFrame]:
 
 def _added(tables: dict[str, pl.DataFrame], profile: str, embedder: Any, scratch: Path) -> list[Took]:
     """Does once more all that a profile adds to embedding the memories; returns what each part took."""
-    from pipelines.decisions import Decisions
-    from pipelines.memory.contexts import context_inputs
-    from pipelines.memory.entities import entity_tables
-    from pipelines.memory.shape import strategy_for
-    from pipelines.store.index import write_index
+    from palimpsest.decisions import Decisions
+    from palimpsest.memory.contexts import context_inputs
+    from palimpsest.memory.entities import entity_tables
+    from palimpsest.memory.shape import strategy_for
+    from palimpsest.store.index import write_index
 
     memories, documents = tables["memories"], tables["documents"]
     sentences = tables["context_inputs"].filter(pl.col("text_hash").is_not_null()).unique("text_hash")["text"].to_list()

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import polars as pl
 
-from eval.invariants_versions import check_versions
-from eval.violations import SCOPE, Tables, Violation, report
-from pipelines.decisions import Decisions
-from pipelines.store.ids import text_hash
-from pipelines.store.tables import SCHEMAS, empty
+from palimpsest.decisions import Decisions
+from palimpsest.eval.invariants_versions import check_versions
+from palimpsest.eval.violations import SCOPE, Tables, Violation, report
+from palimpsest.store.ids import text_hash
+from palimpsest.store.tables import SCHEMAS, empty
 
 # What must be unique in each table.
 _KEYS = {
@@ -60,7 +60,7 @@ def check_invariants(
     if known_vectors is not None:
         found += check_vectors(whole, known_vectors)
     if index_path is not None:
-        from eval.invariants_index import check_index
+        from palimpsest.eval.invariants_index import check_index
 
         found += check_index(whole, index_path)
     return sorted(found, key=lambda v: (v.invariant, v.name, v.message))

@@ -7,8 +7,8 @@ from typing import Any
 
 import polars as pl
 
-from eval.violations import Tables, Violation, report
-from pipelines.memory.sequence import turn_order
+from palimpsest.eval.violations import Tables, Violation, report
+from palimpsest.memory.sequence import turn_order
 
 _LINKING = ("UPDATE", "EXTEND", "DERIVE")
 _NAME = "index"
@@ -51,7 +51,7 @@ def check_index(tables: Tables, path: Path) -> list[Violation]:
     """5: the index opens, and its memories, versions, vectors, relations, entities and topics equal the tables."""
     import duckdb
 
-    from pipelines.query.duckdb_backend import FORMAT
+    from palimpsest.query.duckdb_backend import FORMAT
 
     try:
         with duckdb.connect(str(path), read_only=True) as db:

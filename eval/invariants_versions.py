@@ -2,8 +2,8 @@
 
 import polars as pl
 
-from eval.violations import SCOPE, Tables, Violation, report
-from pipelines.decisions import Decisions
+from palimpsest.decisions import Decisions
+from palimpsest.eval.violations import SCOPE, Tables, Violation, report
 
 
 def check_versions(tables: Tables, decisions: Decisions | None = None) -> list[Violation]:
@@ -28,7 +28,7 @@ def check_complete(tables: Tables) -> list[Violation]:
 
 def check_recomputed(tables: Tables, decisions: Decisions | None) -> list[Violation]:
     """2: versions are what the pure function makes of the tables now; nothing was ever edited in place."""
-    from pipelines.memory.versions import versions
+    from palimpsest.memory.versions import versions
 
     t = tables
     fresh = versions(t["memories"], t["relations"], t["documents"], t["document_relations"], decisions)
@@ -42,7 +42,7 @@ def check_recomputed(tables: Tables, decisions: Decisions | None) -> list[Violat
 
 def check_newer_wins(tables: Tables) -> list[Violation]:
     """2: every UPDATE leads from the newer memory to the older (decision 4), and no relation the other way round."""
-    from pipelines.memory.order import is_newer
+    from palimpsest.memory.order import is_newer
 
     pairs = _placed_pairs(tables)
     backwards = pairs.filter(is_newer("_older", "_newer"))
@@ -99,7 +99,7 @@ def check_superseded_by(tables: Tables) -> list[Violation]:
 
 def _placed_pairs(tables: Tables) -> pl.DataFrame:
     """Returns the relations, undone ones left out, with the place of both ends in time."""
-    from pipelines.memory.order import placed
+    from palimpsest.memory.order import placed
 
     order = placed(tables["memories"], tables["documents"]).drop(SCOPE)
     pairs = tables["relations"].select("relation_id", "label", "newer_id", "older_id")

@@ -7,24 +7,24 @@ from typing import Any
 
 import polars as pl
 
-from eval.baseline import Baseline, accept_baseline, baseline_path, current_commit, load_baseline
-from eval.compare import compare, compare_text
-from eval.gate import Decision, GateSummary, combine, decide
-from eval.golden import golden_path, load_golden
-from eval.golden_run import GateRun, run_golden
-from eval.health import TABLES, memory_health, over_limits
-from eval.invariants import check_invariants
-from eval.notes import health_limits
-from eval.violations import Violation, report
-from pipelines.build import INDEXED, digest, record
-from pipelines.decisions import read_decisions
-from pipelines.errors import PalimpsestError
-from pipelines.partition import embedding_store
-from pipelines.progress import say
-from pipelines.query.api import open_index
-from pipelines.store.builds import Build, published, staged
-from pipelines.store.files import write_bytes
-from pipelines.store.home import Home, data_folder
+from palimpsest.build import INDEXED, digest, record
+from palimpsest.decisions import read_decisions
+from palimpsest.errors import PalimpsestError
+from palimpsest.eval.baseline import Baseline, accept_baseline, baseline_path, current_commit, load_baseline
+from palimpsest.eval.compare import compare, compare_text
+from palimpsest.eval.gate import Decision, GateSummary, combine, decide
+from palimpsest.eval.golden import golden_path, load_golden
+from palimpsest.eval.golden_run import GateRun, run_golden
+from palimpsest.eval.health import TABLES, memory_health, over_limits
+from palimpsest.eval.invariants import check_invariants
+from palimpsest.eval.notes import health_limits
+from palimpsest.eval.violations import Violation, report
+from palimpsest.partition import embedding_store
+from palimpsest.progress import say
+from palimpsest.query.api import open_index
+from palimpsest.store.builds import Build, published, staged
+from palimpsest.store.files import write_bytes
+from palimpsest.store.home import Home, data_folder
 
 REPORT, PICTURE = "report.html", "report.svg"
 _WORDS = 120  # characters of a result that the verdict shows
@@ -131,7 +131,7 @@ def write_report(home: Home, build: Build, summary: GateSummary, path: Path | No
     Raises:
         PalimpsestError: the path cannot be written.
     """
-    from eval.report import gather, picture_html, report_html
+    from palimpsest.eval.report import gather, picture_html, report_html
 
     page = gather(home, build, summary)
     target = path or build.path / REPORT

@@ -5,17 +5,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eval.labels import figures, figures_text, judged
-from pipelines.errors import PalimpsestError
-from pipelines.labels.choose import build_labeler
-from pipelines.labels.jsonl import label_pair
-from pipelines.labels.lm.labeler import LmLabeler
-from pipelines.labels.lm.ledger import Ledger
-from pipelines.labels.lm.settings import lm_settings
-from pipelines.labels.lm.signature import program_folder
-from pipelines.labels.program import golden_rows
-from pipelines.store.files import read_json, write_json
-from pipelines.store.home import Home, data_folder
+from palimpsest.errors import PalimpsestError
+from palimpsest.eval.labels import figures, figures_text, judged
+from palimpsest.labels.choose import build_labeler
+from palimpsest.labels.jsonl import label_pair
+from palimpsest.labels.lm.labeler import LmLabeler
+from palimpsest.labels.lm.ledger import Ledger
+from palimpsest.labels.lm.settings import lm_settings
+from palimpsest.labels.lm.signature import program_folder
+from palimpsest.labels.program import golden_rows
+from palimpsest.store.files import read_json, write_json
+from palimpsest.store.home import Home, data_folder
 
 MOST_LOST = 0.01
 """Macro-F1 that may be lost: the same program on the same pairs loses none, so this is only room for rounding."""
@@ -101,7 +101,7 @@ def load_label_baseline(path: Path | None = None) -> dict[str, Any] | None:
 
 def accept_labels(home: Home, why: str) -> Path:
     """Writes the figures of the home's labeler as what later ones must not fall behind; returns the file."""
-    from eval.baseline import current_commit
+    from palimpsest.eval.baseline import current_commit
 
     labeler = build_labeler(home, none_odds=1.0)
     rows = golden_rows("test")

@@ -8,14 +8,14 @@ from typing import Any
 
 import polars as pl
 
-from eval.labels import figures, judged, wilson
-from pipelines.labels.jsonl import label_pair
-from pipelines.labels.lm.labeler import LmLabeler
-from pipelines.labels.lm.ledger import Ledger
-from pipelines.labels.lm.settings import LmSettings
-from pipelines.labels.lm.signature import INSTRUCTIONS, inputs, program, program_folder, program_hash
-from pipelines.labels.types import Labelled
-from pipelines.store.files import write_json
+from palimpsest.eval.labels import figures, judged, wilson
+from palimpsest.labels.jsonl import label_pair
+from palimpsest.labels.lm.labeler import LmLabeler
+from palimpsest.labels.lm.ledger import Ledger
+from palimpsest.labels.lm.settings import LmSettings
+from palimpsest.labels.lm.signature import INSTRUCTIONS, inputs, program, program_folder, program_hash
+from palimpsest.labels.types import Labelled
+from palimpsest.store.files import write_json
 
 _RESAMPLED = 1000
 

@@ -9,10 +9,10 @@ from math import sqrt
 from pathlib import Path
 from typing import Any
 
-from pipelines.errors import PalimpsestError
-from pipelines.labels.types import LABELS, Labelled
-from pipelines.store.files import write_bytes
-from pipelines.store.home import Home, home_from_environment
+from palimpsest.errors import PalimpsestError
+from palimpsest.labels.types import LABELS, Labelled
+from palimpsest.store.files import write_bytes
+from palimpsest.store.home import Home, home_from_environment
 
 BINS = 10
 
@@ -145,8 +145,8 @@ def label_file(
     Returns:
         `{"pairs", "seconds": {"load", "features", "predict"}, "usage", "figures"}`, the last for labelled lines.
     """
-    from pipelines.labels.jsonl import label_pair, read_pairs
-    from pipelines.labels.read import features_of, read_pair
+    from palimpsest.labels.jsonl import label_pair, read_pairs
+    from palimpsest.labels.read import features_of, read_pair
 
     started = time.perf_counter()
     rows = read_pairs(pairs_file)
@@ -186,15 +186,15 @@ def label_file(
 
 
 def _labeler(name: str, train_file: Path | None, max_cost: float | None, home_path: Path | None) -> Any:
-    from pipelines.labels.jsonl import read_pairs
-    from pipelines.labels.offline import OfflineLabeler
-    from pipelines.labels.program import default_model, train_on
+    from palimpsest.labels.jsonl import read_pairs
+    from palimpsest.labels.offline import OfflineLabeler
+    from palimpsest.labels.program import default_model, train_on
 
     model = train_on(read_pairs(train_file, "--train", labelled=True)) if train_file else default_model()
     offline = OfflineLabeler(model)
     if name == "offline":
         return offline
-    from pipelines.labels.choose import lm_labeler
+    from palimpsest.labels.choose import lm_labeler
 
     return lm_labeler(name, offline, Home(home_path) if home_path else home_from_environment(), max_cost)
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pipelines.errors import PalimpsestError
+from palimpsest.errors import PalimpsestError
 
 Run = Mapping[str, Sequence[tuple[str, float]]]
 Qrels = Mapping[str, Mapping[str, int]]

@@ -6,9 +6,9 @@ from typing import Any
 
 import polars as pl
 
-from eval.golden import GoldenError, Judged, Question, resolve
-from eval.golden_run import BUDGET_TOKENS, DEPTH, TOP, GateRun, Searcher
-from pipelines.query.types import Scope
+from palimpsest.eval.golden import GoldenError, Judged, Question, resolve
+from palimpsest.eval.golden_run import BUDGET_TOKENS, DEPTH, TOP, GateRun, Searcher
+from palimpsest.query.types import Scope
 
 NOT_CHUNKED = "not chunked"
 RETIRED = "retired"

@@ -8,19 +8,19 @@ from typing import Any
 
 import polars as pl
 
-from eval.compare import moved_questions, significance
-from eval.golden import golden_path, load_golden
-from eval.golden_run import GateRun
-from eval.health import memory_health
-from eval.judge import accept_home
-from eval.misses import Miss, missed, why_missed
-from eval.notes import Note, write_note
-from pipelines.build import INDEXED
-from pipelines.errors import PalimpsestError
-from pipelines.query.api import Results, open_index
-from pipelines.query.types import Scope
-from pipelines.store.builds import Build, kept, published
-from pipelines.store.home import Home, data_folder
+from palimpsest.build import INDEXED
+from palimpsest.errors import PalimpsestError
+from palimpsest.eval.compare import moved_questions, significance
+from palimpsest.eval.golden import golden_path, load_golden
+from palimpsest.eval.golden_run import GateRun
+from palimpsest.eval.health import memory_health
+from palimpsest.eval.judge import accept_home
+from palimpsest.eval.misses import Miss, missed, why_missed
+from palimpsest.eval.notes import Note, write_note
+from palimpsest.query.api import Results, open_index
+from palimpsest.query.types import Scope
+from palimpsest.store.builds import Build, kept, published
+from palimpsest.store.home import Home, data_folder
 
 _SHOWN = 50
 

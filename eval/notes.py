@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from eval.health import LIMITS
-from pipelines.errors import PalimpsestError
-from pipelines.store.files import read_json, write_json
-from pipelines.store.home import Home
+from palimpsest.errors import PalimpsestError
+from palimpsest.eval.health import LIMITS
+from palimpsest.store.files import read_json, write_json
+from palimpsest.store.home import Home
 
 _NAME = re.compile(r"[a-z0-9_]{1,40}")
 _Short = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=300)]

@@ -8,8 +8,8 @@ from typing import Any
 
 import polars as pl
 
-from eval.misses import CAUSES, Miss
-from eval.neighbourhood import Neighbourhood
+from palimpsest.eval.misses import CAUSES, Miss
+from palimpsest.eval.neighbourhood import Neighbourhood
 
 _COLOURS = {"memory": "#2867c7", "entity": "#0f8a7e", "topic": "#8a5cc7"}
 

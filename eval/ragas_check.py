@@ -9,8 +9,8 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from eval.golden_run import DEPTH
-from eval.metrics import MetricError, evaluate
+from palimpsest.eval.golden_run import DEPTH
+from palimpsest.eval.metrics import MetricError, evaluate
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
-from eval.asked import Asked
-from pipelines.errors import PalimpsestError
-from pipelines.labels.lm.client import Client, NoAnswer
-from pipelines.labels.lm.ledger import Answer, Ledger
-from pipelines.labels.lm.settings import LmSettings, lm_settings
-from pipelines.progress import progress
-from pipelines.store.ids import content_id
+from palimpsest.errors import PalimpsestError
+from palimpsest.eval.asked import Asked
+from palimpsest.labels.lm.client import Client, NoAnswer
+from palimpsest.labels.lm.ledger import Answer, Ledger
+from palimpsest.labels.lm.settings import LmSettings, lm_settings
+from palimpsest.progress import progress
+from palimpsest.store.ids import content_id
 
 METRICS = ("context_precision", "context_recall", "faithfulness")
 QUESTIONS = 50

@@ -1,7 +1,7 @@
 """How well sources are read: what became of each file of a folder, and its words against expected text beside it.
 
-`python -m eval.reading FOLDER` prints a line for each format. Expected text is Markdown by another tool: F1 over the
-words of both, marks of Markdown left out on both sides, order not counted.
+`python -m palimpsest.eval.reading FOLDER` prints a line for each format. Expected text is Markdown by another tool: F1
+over the words of both, marks of Markdown left out on both sides, order not counted.
 """
 
 import argparse
@@ -17,9 +17,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipelines.corpus.isolate import read_sources
-from pipelines.corpus.limits import Limits
-from pipelines.errors import Rejected
+from palimpsest.corpus.isolate import read_sources
+from palimpsest.corpus.limits import Limits
+from palimpsest.errors import Rejected
 
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _TARGET = re.compile(r"\]\((?:[^()\s]|\([^()\s]*\))*(?:\s+\"[^\"]*\")?\)")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import polars as pl
 
-from eval.golden import Quote, Quotes
-from pipelines.errors import PalimpsestError
+from palimpsest.errors import PalimpsestError
+from palimpsest.eval.golden import Quote, Quotes
 
 LABELS = ("UPDATE", "EXTEND", "DERIVE", "NONE")
 BINS = 5

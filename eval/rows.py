@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pipelines.errors import PalimpsestError
+from palimpsest.errors import PalimpsestError
 
 
 def json_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:

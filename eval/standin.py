@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
-from pipelines.labels.types import LABELS
-from pipelines.store.ids import content_id
+from palimpsest.labels.types import LABELS
+from palimpsest.store.ids import content_id
 
 _FIELD = r"\[\[ ## {0} ## \]\]\s*\n(.*?)(?=\n\s*\[\[ ## |\n+Respond with|\Z)"
 FAULTS = ("429", "500", "timeout", "cut", "garbage")

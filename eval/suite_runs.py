@@ -8,26 +8,26 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from eval.ablation import run_ablation
-from eval.asked import Asked, asked_of_suite
-from eval.bench_neo4j import served
-from eval.by_type import types_text
-from eval.golden_run import BUDGET_TOKENS
-from eval.golden_suite import ask_golden, golden_home, is_golden, run_golden_suite
-from eval.loaders import as_suite
-from eval.machine import machine
-from eval.suites import load_suite, materialise, run_suite, suite_digest
-from pipelines.build import make_plan, run_without_dagster, summary
-from pipelines.code import code_hash
-from pipelines.errors import PalimpsestError
-from pipelines.labels.choose import labeler_key
-from pipelines.labels.lm.settings import LmSettings
-from pipelines.query.api import open_home
-from pipelines.stages import STAGES
-from pipelines.store.builds import published
-from pipelines.store.files import write_bytes
-from pipelines.store.home import Home
-from pipelines.store.ids import content_id
+from palimpsest.build import make_plan, run_without_dagster, summary
+from palimpsest.code import code_hash
+from palimpsest.errors import PalimpsestError
+from palimpsest.eval.ablation import run_ablation
+from palimpsest.eval.asked import Asked, asked_of_suite
+from palimpsest.eval.bench_neo4j import served
+from palimpsest.eval.by_type import types_text
+from palimpsest.eval.golden_run import BUDGET_TOKENS
+from palimpsest.eval.golden_suite import ask_golden, golden_home, is_golden, run_golden_suite
+from palimpsest.eval.loaders import as_suite
+from palimpsest.eval.machine import machine
+from palimpsest.eval.suites import load_suite, materialise, run_suite, suite_digest
+from palimpsest.labels.choose import labeler_key
+from palimpsest.labels.lm.settings import LmSettings
+from palimpsest.query.api import open_home
+from palimpsest.stages import STAGES
+from palimpsest.store.builds import published
+from palimpsest.store.files import write_bytes
+from palimpsest.store.home import Home
+from palimpsest.store.ids import content_id
 
 _KEPT_HOMES = 40
 _BY_TYPE = ("P@5", "R@5", "Hit@5", "nDCG@10", "MRR@10", "packed_recall", "stale@5")
@@ -59,7 +59,7 @@ def suite_home(folder: Path, extra: Path | None = None) -> tuple[Home, dict[str,
     key = content_id(
         suite_digest(folder, extra),
         labeler_key(),
-        code_hash((*modules, "pipelines.corpus", "pipelines.store.index", "pipelines.query.words")),
+        code_hash((*modules, "palimpsest.corpus", "palimpsest.store.index", "palimpsest.query.words")),
     )
     cache = cache_folder()
     home = Home(cache / f"{folder.resolve().name}-{key}", cache / "embeddings")
@@ -106,20 +106,20 @@ def _judge(wanted: RagasWanted | None) -> LmSettings | None:
     """Returns the model that is to judge; what is wrong with it is told before anything is measured."""
     if wanted is None:
         return None
-    from eval.ragas_lm import judge_settings
+    from palimpsest.eval.ragas_lm import judge_settings
 
     return judge_settings(wanted.max_cost)
 
 
 def _by_ragas(home: Home, asked: list[Asked], wanted: RagasWanted, judge: LmSettings | None) -> dict[str, Any]:
     """Returns what RAGAS says: `ids`, and where a model is named `lm`; `text` tells both to people."""
-    from eval.ragas_check import crosscheck, crosscheck_text
+    from palimpsest.eval.ragas_check import crosscheck, crosscheck_text
 
     ids = crosscheck({a.query_id: a.ranked for a in asked}, {a.query_id: a.relevant for a in asked})
     told: dict[str, Any] = {"ids": asdict(ids), "text": crosscheck_text(ids)}
     if judge is not None:
-        from eval.ragas_lm import judge_contexts, judged_text
-        from pipelines.labels.lm.ledger import Ledger
+        from palimpsest.eval.ragas_lm import judge_contexts, judged_text
+        from palimpsest.labels.lm.ledger import Ledger
 
         ledger = Ledger(home.lm_ledger)
         try:

@@ -10,13 +10,13 @@ from typing import Any
 
 import yaml
 
-from eval.by_type import by_type, time_kind
-from eval.golden_run import BUDGET_TOKENS, DEPTH, Searcher
-from eval.metrics import MEASURES, MetricError, evaluate, percentiles
-from eval.rows import json_rows, row_text
-from pipelines.errors import PalimpsestError
-from pipelines.query.types import Scope
-from pipelines.store.files import file_hash, write_bytes
+from palimpsest.errors import PalimpsestError
+from palimpsest.eval.by_type import by_type, time_kind
+from palimpsest.eval.golden_run import BUDGET_TOKENS, DEPTH, Searcher
+from palimpsest.eval.metrics import MEASURES, MetricError, evaluate, percentiles
+from palimpsest.eval.rows import json_rows, row_text
+from palimpsest.query.types import Scope
+from palimpsest.store.files import file_hash, write_bytes
 
 SHARED_USER = "shared"
 CORPUS_FILE = "corpus.jsonl"

@@ -1,6 +1,6 @@
 """Documents that supersede each other: whether a build retires those that were replaced, and nothing else.
 
-`python -m eval.superseding FOLDER` lays the rows of FOLDER/corpus.jsonl out as files, one a document, with
+`python -m palimpsest.eval.superseding FOLDER` lays the rows of FOLDER/corpus.jsonl out as files, one a document, with
 FOLDER/relations.jsonl (older, newer, label) as the collection's document relations, builds them and compares.
 """
 
@@ -16,9 +16,9 @@ from pathlib import Path
 import polars as pl
 import yaml
 
-from pipelines.build import make_plan, run_without_dagster
-from pipelines.store.builds import Build
-from pipelines.store.home import Home
+from palimpsest.build import make_plan, run_without_dagster
+from palimpsest.store.builds import Build
+from palimpsest.store.home import Home
 
 COLLECTION = "documents"
 

@@ -11,10 +11,10 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from eval.synthetic_titled import named_tables, titled_passages
-from pipelines.errors import PalimpsestError
-from pipelines.store.ids import content_id
-from pipelines.store.tables import conform, empty
+from palimpsest.errors import PalimpsestError
+from palimpsest.eval.synthetic_titled import named_tables, titled_passages
+from palimpsest.store.ids import content_id
+from palimpsest.store.tables import conform, empty
 
 Kind = Literal["turns", "titled"]
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from pipelines.config import CollectionConfig
-from pipelines.store.tables import conform
+from palimpsest.config import CollectionConfig
+from palimpsest.store.tables import conform
 
 SENTENCES = 4
 OTHERS, SHARED, OWN = 2, 2, 4  # names in a passage: titles of others, names that others say too, its alone

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from pipelines.errors import PalimpsestError
+from palimpsest.errors import PalimpsestError
 
 URL = "PALIMPSEST_ALERT_URL"
 TRIES, TIMEOUT_S, MAX_WAIT_S = 4, 10.0, 8.0

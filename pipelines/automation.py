@@ -6,17 +6,17 @@ from pathlib import Path
 
 import dagster as dg
 
-from pipelines.alerts import closed_message, send_alert
-from pipelines.assets.evaluation import GOLDEN, known_suites, suites
-from pipelines.assets.glue import collections
-from pipelines.build import make_plan
-from pipelines.errors import PalimpsestError
-from pipelines.graph.source import is_served
-from pipelines.resources import HomeResource
-from pipelines.store.builds import staged
-from pipelines.store.files import file_hash
-from pipelines.store.home import DEFAULT_CORPUS, Home, data_folder
-from pipelines.store.ids import content_id
+from palimpsest.alerts import closed_message, send_alert
+from palimpsest.assets.evaluation import GOLDEN, known_suites, suites
+from palimpsest.assets.glue import collections
+from palimpsest.build import make_plan
+from palimpsest.errors import PalimpsestError
+from palimpsest.graph.source import is_served
+from palimpsest.resources import HomeResource
+from palimpsest.store.builds import staged
+from palimpsest.store.files import file_hash
+from palimpsest.store.home import DEFAULT_CORPUS, Home, data_folder
+from palimpsest.store.ids import content_id
 
 WEEKLY = os.environ.get("PALIMPSEST_WEEKLY_CRON", "0 4 * * 0")
 NIGHTLY = os.environ.get("PALIMPSEST_CRON", "0 2 * * *")

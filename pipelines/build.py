@@ -12,22 +12,22 @@ from typing import Any
 
 import polars as pl
 
-from pipelines.changes import changes_record
-from pipelines.code import code_hash
-from pipelines.config import CollectionConfig, find_collections, load_collection
-from pipelines.corpus.ingest import source_state
-from pipelines.decisions import Decisions, read_decisions
-from pipelines.errors import PalimpsestError
-from pipelines.labels.choose import labeler_key
-from pipelines.memory.shape import strategy_for
-from pipelines.partition import Partition, embedding_store, store_name
-from pipelines.progress import say
-from pipelines.stages import STAGES, has_unpaid, linked_marker, run_stage
-from pipelines.store.builds import Build, publish, published, staged, sweep
-from pipelines.store.files import file_hash
-from pipelines.store.home import DEFAULT_CORPUS, Home, data_folder
-from pipelines.store.ids import content_id
-from pipelines.store.log import IngestLog
+from palimpsest.changes import changes_record
+from palimpsest.code import code_hash
+from palimpsest.config import CollectionConfig, find_collections, load_collection
+from palimpsest.corpus.ingest import source_state
+from palimpsest.decisions import Decisions, read_decisions
+from palimpsest.errors import PalimpsestError
+from palimpsest.labels.choose import labeler_key
+from palimpsest.memory.shape import strategy_for
+from palimpsest.partition import Partition, embedding_store, store_name
+from palimpsest.progress import say
+from palimpsest.stages import STAGES, has_unpaid, linked_marker, run_stage
+from palimpsest.store.builds import Build, publish, published, staged, sweep
+from palimpsest.store.files import file_hash
+from palimpsest.store.home import DEFAULT_CORPUS, Home, data_folder
+from palimpsest.store.ids import content_id
+from palimpsest.store.log import IngestLog
 
 INDEXED = (
     "documents", "document_texts", "document_relations", "chunks", "memories", "embed_inputs", "context_inputs",
@@ -37,7 +37,7 @@ INDEXED = (
 _COMPARED = ("documents", "memories", "versions")
 _DIGESTED = ("documents", "chunks", "memories", "entities", "mentions", "topics", "relations", "versions")
 _NOT_DIGESTED = {"seq", "evidence", "provenance"}
-_TAIL_CODE = ("pipelines.store.index", "pipelines.memory.shape", "eval.judge")
+_TAIL_CODE = ("palimpsest.store.index", "palimpsest.memory.shape", "palimpsest.eval.judge")
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def _fingerprint(
     return content_id(
         config.model_dump_json(),
         decisions.key,
-        code_hash(("pipelines.corpus.ingest", *sorted({m for s in STAGES.values() for m in s.modules}))),
+        code_hash(("palimpsest.corpus.ingest", *sorted({m for s in STAGES.values() for m in s.modules}))),
         store_name(),
         labeler_key(),
         file_hash(relations) if relations and relations.is_file() else "",
@@ -180,7 +180,7 @@ def finish_build(
         old_fingerprints: of collections whose folder is gone.
         base: the build that this one follows, which the manifest tells the changes from.
     """
-    from pipelines.store.index import write_index
+    from palimpsest.store.index import write_index
 
     started = time.perf_counter()
     tables = build.tables(INDEXED)

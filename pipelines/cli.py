@@ -9,8 +9,8 @@ import sys
 
 import click
 
-from pipelines.commands import ask, judge, make, review, serve
-from pipelines.errors import PalimpsestError
+from palimpsest.commands import ask, judge, make, review, serve
+from palimpsest.errors import PalimpsestError
 
 
 @click.group(
@@ -21,7 +21,7 @@ from pipelines.errors import PalimpsestError
         make.doctor, make.dev,
     ],
 )  # fmt: skip
-@click.version_option(package_name="palimpsest")
+@click.version_option(package_name="palimpsest-memory")
 def cli() -> None:
     """Builds and evaluates a versioned knowledge graph of memories."""
 

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
-_ROOT = Path(__file__).resolve().parent.parent
+_PACKAGE = "palimpsest"
+_EVAL = f"{_PACKAGE}.eval"
 # What these change shows in the tables (their schemas are hashed beside the code) or not at all.
 _PLUMBING = (
-    "pipelines.store", "pipelines.errors", "pipelines.progress", "pipelines.config", "pipelines.code",
-    "pipelines.decisions",
+    "palimpsest.store", "palimpsest.errors", "palimpsest.progress", "palimpsest.config", "palimpsest.code",
+    "palimpsest.decisions",
 )  # fmt: skip
 
 
@@ -34,16 +35,28 @@ def _reachable(modules: Iterable[str]) -> set[str]:
 
 
 def _members(name: str) -> Iterator[str]:
-    folder = _ROOT.joinpath(*name.split("."))
+    folder = _place(name)
     if not folder.is_dir():
         yield name
         return
     for path in sorted(folder.rglob("*.py")):
-        yield ".".join(path.relative_to(_ROOT).with_suffix("").parts)
+        yield ".".join((name, *path.relative_to(folder).with_suffix("").parts))
+
+
+@cache
+def _folders() -> dict[str, Path]:
+    """Returns the folders of the package and of its `eval`, beside it in a checkout, inside it elsewhere."""
+    package = Path(__file__).resolve().parent
+    return {_EVAL: next(p for p in (package / "eval", package.parent / "eval") if p.is_dir()), _PACKAGE: package}
+
+
+def _place(name: str) -> Path:
+    root = _EVAL if name == _EVAL or name.startswith(_EVAL + ".") else _PACKAGE
+    return _folders()[root].joinpath(*name.removeprefix(root).split(".")[1:])
 
 
 def _path(name: str) -> Path:
-    path = _ROOT.joinpath(*name.split("."))
+    path = _place(name)
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
@@ -64,4 +77,4 @@ def _imports(name: str) -> frozenset[str]:
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             found.add(node.module)
             found |= {f"{node.module}.{a.name}" for a in node.names}
-    return frozenset(m for m in found if m.split(".")[0] in ("pipelines", "eval") and _source(m) is not None)
+    return frozenset(m for m in found if m.split(".")[0] == _PACKAGE and _source(m) is not None)

@@ -7,8 +7,8 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from pipelines.corpus.limits import Limits
-from pipelines.errors import PalimpsestError
+from palimpsest.corpus.limits import Limits
+from palimpsest.errors import PalimpsestError
 
 Unit = Literal["chunk", "turn", "statement"]
 

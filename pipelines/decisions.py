@@ -13,9 +13,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
 
-from pipelines.errors import PalimpsestError
-from pipelines.store.files import write_bytes
-from pipelines.store.ids import content_id, entity_id
+from palimpsest.errors import PalimpsestError
+from palimpsest.store.files import write_bytes
+from palimpsest.store.ids import content_id, entity_id
 
 Verdict = Literal["same", "apart", "undecided"]
 NAME_KINDS = get_args(Verdict)

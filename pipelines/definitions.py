@@ -2,9 +2,9 @@
 
 import dagster as dg
 
-from pipelines import automation
-from pipelines.assets import evaluation, graph, memories, relations, serving, sources
-from pipelines.resources import HomeResource
+from palimpsest import automation
+from palimpsest.assets import evaluation, graph, memories, relations, serving, sources
+from palimpsest.resources import HomeResource
 
 defs = dg.Definitions(
     assets=dg.load_assets_from_modules([sources, memories, relations, serving, graph, evaluation]),

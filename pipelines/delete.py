@@ -12,19 +12,19 @@ from typing import Any
 
 import polars as pl
 
-from pipelines.build import finish_build
-from pipelines.config import CollectionConfig
-from pipelines.decisions import append_decisions, forget_decided, read_decisions, tombstone
-from pipelines.errors import PalimpsestError, Refused
-from pipelines.graph.erase import check_server, forget
-from pipelines.labels.lm.ledger import Ledger
-from pipelines.partition import Partition, embedding_store
-from pipelines.progress import say
-from pipelines.stages import STAGES, run_stage
-from pipelines.store.builds import Build, kept, staged, sweep
-from pipelines.store.files import read_json, write_json
-from pipelines.store.home import Home
-from pipelines.store.log import IngestLog
+from palimpsest.build import finish_build
+from palimpsest.config import CollectionConfig
+from palimpsest.decisions import append_decisions, forget_decided, read_decisions, tombstone
+from palimpsest.errors import PalimpsestError, Refused
+from palimpsest.graph.erase import check_server, forget
+from palimpsest.labels.lm.ledger import Ledger
+from palimpsest.partition import Partition, embedding_store
+from palimpsest.progress import say
+from palimpsest.stages import STAGES, run_stage
+from palimpsest.store.builds import Build, kept, staged, sweep
+from palimpsest.store.files import read_json, write_json
+from palimpsest.store.home import Home
+from palimpsest.store.log import IngestLog
 
 # Rewritten by filter; everything after them is derived anew from what is left.
 _BY_DOCUMENT = ("documents", "document_texts", "chunks", "memories")

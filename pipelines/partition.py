@@ -6,17 +6,17 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from pipelines.config import CollectionConfig
-from pipelines.decisions import Decisions
-from pipelines.store.builds import Build
-from pipelines.store.embeddings import EmbeddingStore
-from pipelines.store.home import Home
-from pipelines.store.log import IngestLog
+from palimpsest.config import CollectionConfig
+from palimpsest.decisions import Decisions
+from palimpsest.store.builds import Build
+from palimpsest.store.embeddings import EmbeddingStore
+from palimpsest.store.home import Home
+from palimpsest.store.log import IngestLog
 
 
 def store_name() -> str:
     """Returns the name of the vector space that a build on this machine uses."""
-    from pipelines.memory.embed import vector_space
+    from palimpsest.memory.embed import vector_space
 
     return vector_space()
 

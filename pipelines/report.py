@@ -8,12 +8,12 @@ from typing import Any
 
 import polars as pl
 
-from pipelines.build import make_plan, partition
-from pipelines.labels.choose import expected_calls
-from pipelines.partition import embedding_store
-from pipelines.stages import STAGES, embedded_texts, run_stage
-from pipelines.store.builds import Build, published, staged
-from pipelines.store.home import Home
+from palimpsest.build import make_plan, partition
+from palimpsest.labels.choose import expected_calls
+from palimpsest.partition import embedding_store
+from palimpsest.stages import STAGES, embedded_texts, run_stage
+from palimpsest.store.builds import Build, published, staged
+from palimpsest.store.home import Home
 
 _SHOWN = 20
 

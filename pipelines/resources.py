@@ -4,7 +4,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from pipelines.store.home import DEFAULT_HOME, Home, home_from_environment
+from palimpsest.store.home import DEFAULT_HOME, Home, home_from_environment
 
 
 class HomeResource(dg.ConfigurableResource):

@@ -8,15 +8,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pipelines.build import Plan, drop_unwanted, make_plan, summary
-from pipelines.config import load_collection
-from pipelines.corpus.ingest import deleted_sources
-from pipelines.decisions import read_decisions
-from pipelines.errors import ComponentFailed, PalimpsestError, Refused
-from pipelines.progress import say
-from pipelines.stages import STAGES
-from pipelines.store.builds import Build, published, staged
-from pipelines.store.home import Home
+from palimpsest.build import Plan, drop_unwanted, make_plan, summary
+from palimpsest.config import load_collection
+from palimpsest.corpus.ingest import deleted_sources
+from palimpsest.decisions import read_decisions
+from palimpsest.errors import ComponentFailed, PalimpsestError, Refused
+from palimpsest.progress import say
+from palimpsest.stages import STAGES
+from palimpsest.store.builds import Build, published, staged
+from palimpsest.store.home import Home
 
 _LOCK_WAIT_S = 5.0
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
@@ -49,7 +49,7 @@ def build(
     started = time.perf_counter()
     make_plan(home, corpora, only)  # bad settings are told before anything is made
     if graph:
-        from pipelines.graph.connect import connect
+        from palimpsest.graph.connect import connect
 
         connect().close()
     home.create()
@@ -104,7 +104,7 @@ def write_dagster_yaml(home: Home) -> None:
 
 
 def _resource(home: Home, max_cost: float | None) -> Any:
-    from pipelines.resources import HomeResource
+    from palimpsest.resources import HomeResource
 
     money = -1.0 if max_cost is None else max_cost
     return HomeResource(path=str(home.path), embeddings_path=str(home.embeddings_path or ""), max_cost=money)
@@ -124,7 +124,7 @@ def _dagster(home: Home, max_cost: float | None = None) -> Iterator[tuple[Any, d
 
 def _serve_graph(home: Home, done: dict[str, Any], started: float) -> dict[str, Any]:
     """Loads the published build into Neo4j; returns the summary with what that did."""
-    from pipelines.definitions import defs
+    from palimpsest.definitions import defs
 
     say("stage neo4j_graph")
     began = time.perf_counter()
@@ -144,8 +144,8 @@ def _serve_graph(home: Home, done: dict[str, Any], started: float) -> dict[str, 
 
 
 def _run_graph(home: Home, plan: Plan, max_cost: float | None) -> None:
-    from pipelines.assets.glue import collections
-    from pipelines.definitions import defs
+    from palimpsest.assets.glue import collections
+    from palimpsest.definitions import defs
 
     with _dagster(home, max_cost) as (instance, common):
         instance.add_dynamic_partitions(str(collections.name), list(plan.collections))

@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from pipelines.code import code_hash
-from pipelines.partition import Partition, embedding_store, store_name
-from pipelines.progress import progress, say
-from pipelines.store.builds import Build
-from pipelines.store.embeddings import EmbeddingStore
-from pipelines.store.files import link
-from pipelines.store.ids import content_id
-from pipelines.store.tables import SCHEMAS
+from palimpsest.code import code_hash
+from palimpsest.partition import Partition, embedding_store, store_name
+from palimpsest.progress import progress, say
+from palimpsest.store.builds import Build
+from palimpsest.store.embeddings import EmbeddingStore
+from palimpsest.store.files import link
+from palimpsest.store.ids import content_id
+from palimpsest.store.tables import SCHEMAS
 
 _SHOWN = 5
 _COMMIT_EVERY = 4096  # texts: what a kill can cost
@@ -63,7 +63,7 @@ class Stage:
 
 
 def _documents(p: Partition, before: Before | None) -> Outcome:
-    from pipelines.memory.documents import document_tables
+    from palimpsest.memory.documents import document_tables
 
     tables, nowhere = document_tables(p.log, p.config, p.folder)
     for relation in nowhere[:_SHOWN]:
@@ -72,16 +72,16 @@ def _documents(p: Partition, before: Before | None) -> Outcome:
 
 
 def _chunks(p: Partition, before: Before | None) -> Outcome:
-    from pipelines.corpus.cutting.chunks import chunk_table
+    from palimpsest.corpus.cutting.chunks import chunk_table
 
     earlier = (before("documents"), before("chunks")) if before else None
     return Outcome({"chunks": chunk_table(p.table("documents"), p.table("document_texts"), p.config, earlier)})
 
 
 def _memories(p: Partition, before: Before | None) -> Outcome:
-    from pipelines.memory.contexts import context_inputs
-    from pipelines.memory.form import form_memories
-    from pipelines.memory.shape import strategy_for
+    from palimpsest.memory.contexts import context_inputs
+    from palimpsest.memory.form import form_memories
+    from palimpsest.memory.shape import strategy_for
 
     earlier = (before("memories"), before("embed_inputs")) if before else None
     memories, inputs = form_memories(p.table("documents"), p.table("chunks"), p.config, earlier)
@@ -97,7 +97,7 @@ def _embeddings(p: Partition, before: Before | None) -> Outcome:
     todo = inputs.filter(pl.col("text_hash").is_in(list(store.missing(inputs["text_hash"]))))
     numbers: dict[str, float] = {"load_model_s": 0.0, "texts_per_s": 0.0}
     if todo.height:
-        from pipelines.memory.embed import load_embedder
+        from palimpsest.memory.embed import load_embedder
 
         started = time.perf_counter()
         embedder = load_embedder()
@@ -139,20 +139,20 @@ def _embed(embedder: Any, store: EmbeddingStore, todo: pl.DataFrame) -> None:
 
 
 def _entities(p: Partition, before: Before | None) -> Outcome:
-    from pipelines.memory.entities import entity_tables
+    from palimpsest.memory.entities import entity_tables
 
     earlier = before("surfaces") if before else None
     return Outcome(entity_tables(p.table("memories"), p.table("documents"), earlier, p.config.ner, p.decisions))
 
 
 def _entity_settings(p: Partition) -> object:
-    from pipelines.memory.names.library import pipeline_version
+    from palimpsest.memory.names.library import pipeline_version
 
     return (pipeline_version(p.config.ner) if p.config.ner else "", p.decisions.names_key)
 
 
 def _topics(p: Partition, before: Before | None) -> Outcome:
-    from pipelines.memory.topics import build_topics
+    from palimpsest.memory.topics import build_topics
 
     memories = p.table("memories")
     topics, edges, held = build_topics(memories, p.table("documents"), p.memory_vectors(memories), p.table("entities"))
@@ -160,7 +160,7 @@ def _topics(p: Partition, before: Before | None) -> Outcome:
 
 
 def _candidate_pairs(p: Partition, before: Before | None) -> Outcome:
-    from pipelines.memory.candidates import Inputs, Previous, candidate_pairs
+    from palimpsest.memory.candidates import Inputs, Previous, candidate_pairs
 
     reads = STAGES["candidate_pairs"].reads
     inputs = Inputs(*(p.table(t) for t in reads))
@@ -169,8 +169,8 @@ def _candidate_pairs(p: Partition, before: Before | None) -> Outcome:
 
 
 def _relations(p: Partition, before: Before | None) -> Outcome:
-    from pipelines.labels.choose import build_labeler
-    from pipelines.labels.relate import label_pairs
+    from palimpsest.labels.choose import build_labeler
+    from palimpsest.labels.relate import label_pairs
 
     # A relation names its program, so that answers of an earlier build hold although this stage's code changed.
     earlier = p.base.table(p.name, "relations") if p.base else None
@@ -183,13 +183,13 @@ def _relations(p: Partition, before: Before | None) -> Outcome:
 
 
 def _labeler_key(p: Partition) -> object:
-    from pipelines.labels.choose import labeler_key
+    from palimpsest.labels.choose import labeler_key
 
     return labeler_key(), p.decisions.relations_key
 
 
 def _versions(p: Partition, before: Before | None) -> Outcome:
-    from pipelines.memory.versions import versions
+    from palimpsest.memory.versions import versions
 
     frame = versions(
         p.table("memories"), p.table("relations"), p.table("documents"), p.table("document_relations"), p.decisions
@@ -202,42 +202,42 @@ STAGES: dict[str, Stage] = {
     for s in (
         Stage(
             "documents", (), ("documents", "document_texts", "document_relations", "rejects"),
-            ("pipelines.memory.documents",), _documents, lambda p: _log_key(p),
+            ("palimpsest.memory.documents",), _documents, lambda p: _log_key(p),
         ),
         Stage(
             "chunks", ("documents", "document_texts"), ("chunks",),
-            ("pipelines.corpus.cutting.chunks",), _chunks,
+            ("palimpsest.corpus.cutting.chunks",), _chunks,
             lambda p: p.config.unit,
         ),
         Stage(
             "memories", ("documents", "chunks"), ("memories", "embed_inputs", "context_inputs"),
-            ("pipelines.memory.form", "pipelines.memory.contexts", "pipelines.memory.shape"), _memories,
+            ("palimpsest.memory.form", "palimpsest.memory.contexts", "palimpsest.memory.shape"), _memories,
             lambda p: (p.config.unit, p.config.retention_days, p.config.profile),
         ),
         Stage(
-            "embeddings", ("embed_inputs", "context_inputs"), (), ("pipelines.memory.embed",), _embeddings,
+            "embeddings", ("embed_inputs", "context_inputs"), (), ("palimpsest.memory.embed",), _embeddings,
             lambda p: store_name(),
         ),
         Stage(
             "entities", ("memories", "documents"), ("entities", "mentions", "merges", "surfaces"),
-            ("pipelines.memory.entities",), _entities, _entity_settings,
+            ("palimpsest.memory.entities",), _entities, _entity_settings,
         ),
         Stage(
             "candidate_pairs", ("memories", "embed_inputs", "mentions", "documents"), ("candidate_pairs",),
-            ("pipelines.memory.candidates",), _candidate_pairs, lambda p: store_name(),
+            ("palimpsest.memory.candidates",), _candidate_pairs, lambda p: store_name(),
         ),
         Stage(
             "topics", ("memories", "documents", "embed_inputs", "entities"),
             ("topics", "topic_edges", "topic_memories"),
-            ("pipelines.memory.topics",), _topics, lambda p: store_name(),
+            ("palimpsest.memory.topics",), _topics, lambda p: store_name(),
         ),
         Stage(
             "relations", ("memories", "candidate_pairs"), ("relations",),
-            ("pipelines.labels.relate", "pipelines.labels.offline"), _relations, _labeler_key,
+            ("palimpsest.labels.relate", "palimpsest.labels.offline"), _relations, _labeler_key,
         ),
         Stage(
             "versions", ("memories", "relations", "documents", "document_relations"), ("versions",),
-            ("pipelines.memory.versions",), _versions, lambda p: p.decisions.key,
+            ("palimpsest.memory.versions",), _versions, lambda p: p.decisions.key,
         ),
     )
 }  # fmt: skip
@@ -255,8 +255,8 @@ def ingest(p: Partition, now: dt.datetime) -> int:
 
     `on_removed: delete` and tombstones take what they name out of the log for good.
     """
-    from pipelines.corpus.ingest import ingest as read_sources
-    from pipelines.corpus.ingest import source_state
+    from palimpsest.corpus.ingest import ingest as read_sources
+    from palimpsest.corpus.ingest import source_state
 
     sources = source_state(p.folder, p.config, p.decisions)
     read = read_sources(p.log, p.config, sources, p.decisions, now)

@@ -6,8 +6,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from pipelines.alerts import TRIES, closed_message, send_alert
-from pipelines.errors import PalimpsestError
+from palimpsest.alerts import TRIES, closed_message, send_alert
+from palimpsest.errors import PalimpsestError
 
 
 class Hook:

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.build import INDEXED, digest, make_plan, run_without_dagster
-from pipelines.query.api import open_home
-from pipelines.stages import STAGES
-from pipelines.store.builds import Build, kept, published
-from pipelines.store.home import Home
+from palimpsest.build import INDEXED, digest, make_plan, run_without_dagster
+from palimpsest.query.api import open_home
+from palimpsest.stages import STAGES
+from palimpsest.store.builds import Build, kept, published
+from palimpsest.store.home import Home
 from tests.small_corpus import TURNS, write_chats, write_notes
 
 
@@ -120,8 +120,8 @@ def test_a_vanished_source_retires_its_memories_or_takes_them_along(tmp_path, bu
 
 
 def test_a_build_stopped_after_any_stage_ends_as_one_that_was_not(tmp_path, build):
-    from pipelines.build import partition
-    from pipelines.stages import STAGES, run_stage
+    from palimpsest.build import partition
+    from palimpsest.stages import STAGES, run_stage
 
     corpus = write_chats(tmp_path / "corpus")
     first, whole = build(corpus, "whole")

@@ -4,10 +4,10 @@ import shutil
 
 import pytest
 
-from pipelines.build import INDEXED, digest, make_plan, run_without_dagster
-from pipelines.partition import embedding_store
-from pipelines.query import Scope, open_index
-from pipelines.store.home import Home
+from palimpsest.build import INDEXED, digest, make_plan, run_without_dagster
+from palimpsest.partition import embedding_store
+from palimpsest.query import Scope, open_index
+from palimpsest.store.home import Home
 from tests.query.titled import TEXTS
 from tests.small_corpus import write_notes
 

@@ -1,8 +1,8 @@
 """What a build says it changed since the last one, document by document."""
 
-from pipelines.build import make_plan, run_without_dagster
-from pipelines.report import changes_lines
-from pipelines.store.home import Home
+from palimpsest.build import make_plan, run_without_dagster
+from palimpsest.report import changes_lines
+from palimpsest.store.home import Home
 from tests.small_corpus import TURNS, write_chats, write_notes
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.stages import STAGES
+from palimpsest.stages import STAGES
 from tests.small_corpus import write_chats, write_notes
 
 CLI = Path(sys.executable).with_name("palimpsest")
@@ -195,9 +195,10 @@ def test_a_dry_run_tells_the_work_and_does_none(tmp_path):
 def test_the_query_command_imports_none_of_the_heavy_packages():
     code = (
         "import sys; sys.argv=['palimpsest','query','x','--home','nowhere']\n"
-        "from pipelines.cli import main\n"
+        "from palimpsest.cli import main\n"
         "try: main()\nexcept SystemExit: pass\n"
-        "import pipelines.query.api, pipelines.query.present, pipelines.query.duckdb_backend, pipelines.query.embed\n"
+        "import palimpsest.query.api, palimpsest.query.present\n"
+        "import palimpsest.query.duckdb_backend, palimpsest.query.embed\n"
         "heavy={'torch','sentence_transformers','dspy','ragas','dagster','spacy','ranx','sklearn'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.config import WeightsConfig, load_collection
-from pipelines.errors import PalimpsestError
-from pipelines.query.strategies import NAMED
+from palimpsest.config import WeightsConfig, load_collection
+from palimpsest.errors import PalimpsestError
+from palimpsest.query.strategies import NAMED
 
 GOOD = "name: notes\ndescription: notes\n"
 

@@ -1,5 +1,5 @@
 """Public sets as they are handed out, laid out as suites: told apart by shape, converted once by content."""
 
-from eval.loaders.convert import as_suite
+from palimpsest.eval.loaders.convert import as_suite
 
 __all__ = ["as_suite"]

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from eval.loaders.layout import Layout
-from eval.rows import json_rows, row_text
-from pipelines.errors import PalimpsestError
+from palimpsest.errors import PalimpsestError
+from palimpsest.eval.loaders.layout import Layout
+from palimpsest.eval.rows import json_rows, row_text
 
 SPLITS = ("test", "dev", "train")
 

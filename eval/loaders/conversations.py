@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from eval.loaders.layout import Layout
+from palimpsest.eval.loaders.layout import Layout
 
 _LOCOMO_TYPES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
 _TURN = re.compile(r"D:?(\d+):(\d+)")  # "D:11:26" and "D30:05" stand there too

@@ -7,14 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from eval.loaders.beir import beir
-from eval.loaders.conversations import locomo, longmemeval
-from eval.loaders.layout import Layout
-from eval.loaders.multihop import hotpot, musique
-from pipelines.code import code_hash
-from pipelines.errors import PalimpsestError
-from pipelines.store.files import file_hash
-from pipelines.store.ids import content_id
+from palimpsest.code import code_hash
+from palimpsest.errors import PalimpsestError
+from palimpsest.eval.loaders.beir import beir
+from palimpsest.eval.loaders.conversations import locomo, longmemeval
+from palimpsest.eval.loaders.layout import Layout
+from palimpsest.eval.loaders.multihop import hotpot, musique
+from palimpsest.store.files import file_hash
+from palimpsest.store.ids import content_id
 
 Loader = Callable[[list[dict[str, Any]], Layout], None]
 
@@ -44,7 +44,7 @@ def as_suite(path: Path, cache: Path) -> Path:
     for part in parts:
         if not part.is_file():
             raise PalimpsestError(f"suite {path}: a BEIR folder needs {part.name}")
-    key = content_id(*map(file_hash, parts), code_hash(("eval.loaders",)))
+    key = content_id(*map(file_hash, parts), code_hash(("palimpsest.eval.loaders",)))
     name = path.resolve().stem if path.is_file() else path.resolve().name
     folder = cache / key / name
     if not folder.is_dir():

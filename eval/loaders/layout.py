@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pipelines.errors import PalimpsestError
-from pipelines.store.files import write_bytes
+from palimpsest.errors import PalimpsestError
+from palimpsest.store.files import write_bytes
 
 
 @dataclass

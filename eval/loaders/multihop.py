@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from eval.loaders.layout import Layout, row_id
+from palimpsest.eval.loaders.layout import Layout, row_id
 
 
 def hotpot(items: list[dict[str, Any]], out: Layout) -> None:

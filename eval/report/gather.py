@@ -5,19 +5,19 @@ from typing import Any
 
 import polars as pl
 
-from eval.by_type import by_type
-from eval.gate import Decision, GateSummary
-from eval.golden import Question, golden_path, load_golden
-from eval.golden_run import GateRun
-from eval.health import memory_health
-from eval.metrics import percentiles
-from eval.misses import CAUSES, missed, why_missed
-from eval.notes import read_notes
-from eval.register import LABELS, calibration, compare_register, confusion, register_path
-from eval.report.charts import histogram, spark
-from pipelines.query.api import STEPS, Reader, open_index
-from pipelines.store.builds import Build, kept
-from pipelines.store.home import Home, data_folder
+from palimpsest.eval.by_type import by_type
+from palimpsest.eval.gate import Decision, GateSummary
+from palimpsest.eval.golden import Question, golden_path, load_golden
+from palimpsest.eval.golden_run import GateRun
+from palimpsest.eval.health import memory_health
+from palimpsest.eval.metrics import percentiles
+from palimpsest.eval.misses import CAUSES, missed, why_missed
+from palimpsest.eval.notes import read_notes
+from palimpsest.eval.register import LABELS, calibration, compare_register, confusion, register_path
+from palimpsest.eval.report.charts import histogram, spark
+from palimpsest.query.api import STEPS, Reader, open_index
+from palimpsest.store.builds import Build, kept
+from palimpsest.store.home import Home, data_folder
 
 HEADLINES = (
     # key, title, what it says, whether more is better

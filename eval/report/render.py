@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from eval.report.charts import HEIGHT, WIDTH
+from palimpsest.eval.report.charts import HEIGHT, WIDTH
 
 MAX_BYTES = 2 * 2**20
 
@@ -15,7 +15,7 @@ def _environment() -> Any:
 
     # Escaping is not left to file names: documents and questions are anybody's words.
     made = Environment(
-        loader=PackageLoader("eval.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        loader=PackageLoader("palimpsest.eval.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
     )  # fmt: skip
     made.globals |= {"spark_width": WIDTH, "spark_height": HEIGHT}

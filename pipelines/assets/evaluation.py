@@ -6,11 +6,11 @@ from pathlib import Path
 
 import dagster as dg
 
-from pipelines.assets.glue import OWNERS
-from pipelines.code import code_hash
-from pipelines.errors import PalimpsestError
-from pipelines.resources import HomeResource
-from pipelines.store.home import data_folder
+from palimpsest.assets.glue import OWNERS
+from palimpsest.code import code_hash
+from palimpsest.errors import PalimpsestError
+from palimpsest.resources import HomeResource
+from palimpsest.store.home import data_folder
 
 suites = dg.DynamicPartitionsDefinition(name="suites")
 GOLDEN = "golden-"
@@ -29,12 +29,12 @@ def known_suites() -> dict[str, Path]:
 
 @dg.asset(
     group_name="evaluation", kinds={"python"}, owners=OWNERS, partitions_def=suites,
-    code_version=code_hash(("eval.suite_runs",)),
+    code_version=code_hash(("palimpsest.eval.suite_runs",)),
     freshness_policy=dg.FreshnessPolicy.time_window(fail_window=2 * _WEEK, warn_window=_WEEK + dt.timedelta(days=1)),
 )  # fmt: skip
 def suite_metrics(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
     """R@5, nDCG@10, recall after packing and latency on one suite or golden set, built apart and cached by content."""
-    from eval.suite_runs import BUDGET_TOKENS, measure
+    from palimpsest.eval.suite_runs import BUDGET_TOKENS, measure
 
     path = known_suites().get(context.partition_key)
     if path is None:

@@ -1,16 +1,16 @@
-"""Between Dagster and `pipelines.stages`: runs a stage for a partition and reports it, the same numbers every run."""
+"""Between Dagster and `palimpsest.stages`: runs a stage for a partition and reports it, the same numbers every run."""
 
 from typing import Any
 
 import dagster as dg
 import polars as pl
 
-from pipelines.build import partition
-from pipelines.code import code_hash
-from pipelines.errors import PalimpsestError
-from pipelines.resources import HomeResource
-from pipelines.stages import STAGES, run_stage
-from pipelines.store.tables import SCHEMAS
+from palimpsest.build import partition
+from palimpsest.code import code_hash
+from palimpsest.errors import PalimpsestError
+from palimpsest.resources import HomeResource
+from palimpsest.stages import STAGES, run_stage
+from palimpsest.store.tables import SCHEMAS
 
 OWNERS = ["team:palimpsest"]
 LOCK_WAIT_S = 3600.0

@@ -2,11 +2,11 @@
 
 import dagster as dg
 
-from pipelines.assets.glue import LOCK_WAIT_S, OWNERS
-from pipelines.assets.serving import published
-from pipelines.errors import ComponentFailed, PalimpsestError
-from pipelines.graph.serve import CHECKS, load_published
-from pipelines.resources import HomeResource
+from palimpsest.assets.glue import LOCK_WAIT_S, OWNERS
+from palimpsest.assets.serving import published
+from palimpsest.errors import ComponentFailed, PalimpsestError
+from palimpsest.graph.serve import CHECKS, load_published
+from palimpsest.resources import HomeResource
 
 _SPECS = [
     dg.AssetCheckSpec(name, asset="neo4j_graph", blocking=True, description=told) for name, told in CHECKS.items()

@@ -2,9 +2,9 @@
 
 import dagster as dg
 
-from pipelines.assets.glue import materialize_stage, stage_asset
-from pipelines.assets.sources import chunks, documents
-from pipelines.resources import HomeResource
+from palimpsest.assets.glue import materialize_stage, stage_asset
+from palimpsest.assets.sources import chunks, documents
+from palimpsest.resources import HomeResource
 
 
 @stage_asset("memories", group_name="memories", kinds={"parquet", "polars"}, deps=[documents, chunks])

@@ -4,12 +4,12 @@ from typing import Any
 
 import dagster as dg
 
-from pipelines.assets.glue import OWNERS, materialize_stage, stage_asset
-from pipelines.assets.memories import embeddings, entities, memories
-from pipelines.assets.sources import documents
-from pipelines.labels.offline import labeler_code
-from pipelines.labels.program import default_model
-from pipelines.resources import HomeResource
+from palimpsest.assets.glue import OWNERS, materialize_stage, stage_asset
+from palimpsest.assets.memories import embeddings, entities, memories
+from palimpsest.assets.sources import documents
+from palimpsest.labels.offline import labeler_code
+from palimpsest.labels.program import default_model
+from palimpsest.resources import HomeResource
 
 
 @stage_asset("candidate_pairs", group_name="relations", kinds={"parquet"}, deps=[memories, embeddings, entities])

@@ -7,12 +7,12 @@ from typing import Any
 
 import dagster as dg
 
-from pipelines.assets.glue import LOCK_WAIT_S, OWNERS
-from pipelines.assets.memories import topics
-from pipelines.assets.relations import versions
-from pipelines.build import index_build, publish_build
-from pipelines.resources import HomeResource
-from pipelines.store.builds import staged
+from palimpsest.assets.glue import LOCK_WAIT_S, OWNERS
+from palimpsest.assets.memories import topics
+from palimpsest.assets.relations import versions
+from palimpsest.build import index_build, publish_build
+from palimpsest.resources import HomeResource
+from palimpsest.store.builds import staged
 
 _DAY = dt.timedelta(days=1)
 _INVARIANTS = dg.AssetCheckSpec(
@@ -32,7 +32,7 @@ _GATE = dg.AssetCheckSpec(
 @dg.asset(group_name="serving", kinds={"duckdb"}, owners=OWNERS, deps=[versions, topics], check_specs=[_INVARIANTS])
 def index(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
     """One DuckDB file over all collections: vectors, words, graph and versions, staged beside the published one."""
-    from eval.judge import check_staged
+    from palimpsest.eval.judge import check_staged
 
     with home.home().lock(LOCK_WAIT_S):
         manifest = index_build(home.home())
@@ -60,7 +60,7 @@ def index(context: dg.AssetExecutionContext, home: HomeResource) -> dg.Materiali
 )  # fmt: skip
 def retrieval_report(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
     """Golden questions asked of the staged build: R@5, nDCG@10, stale@5 against the baseline, p95 against 400 ms."""
-    from eval.judge import PICTURE, REPORT, judge_staged
+    from palimpsest.eval.judge import PICTURE, REPORT, judge_staged
 
     with home.home().lock(LOCK_WAIT_S):
         verdict = judge_staged(home.home())

@@ -2,8 +2,8 @@
 
 import dagster as dg
 
-from pipelines.assets.glue import materialize_stage, stage_asset
-from pipelines.resources import HomeResource
+from palimpsest.assets.glue import materialize_stage, stage_asset
+from palimpsest.resources import HomeResource
 
 
 @stage_asset("documents", group_name="sources", kinds={"parquet", "polars"})

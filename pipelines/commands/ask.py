@@ -5,9 +5,9 @@ from typing import Any
 
 import click
 
-from pipelines.commands.shared import STRATEGY, Output, common
-from pipelines.decisions import Verdict
-from pipelines.store.home import Home
+from palimpsest.commands.shared import STRATEGY, Output, common
+from palimpsest.decisions import Verdict
+from palimpsest.store.home import Home
 
 
 @click.command()
@@ -48,8 +48,8 @@ def query(
     **filters: Any,
 ) -> None:
     """Search one scope: ranked memories, then the packed, cited context."""
-    from pipelines.query import present
-    from pipelines.query.api import open_home
+    from palimpsest.query import present
+    from palimpsest.query.api import open_home
 
     out = Output(as_json)
     with open_home(home_path, backend=backend) as reader:
@@ -81,8 +81,8 @@ def entity(
     user: str | None,
 ) -> None:
     """Say what a name stands for and why, or decide that two names are one, or are not."""
-    from pipelines import entity_decisions
-    from pipelines.query.api import open_home
+    from palimpsest import entity_decisions
+    from palimpsest.query.api import open_home
 
     if (other is None) != (verdict is None):
         raise click.UsageError("two names need one of --same, --apart and --undecided; to look one up, give it alone")

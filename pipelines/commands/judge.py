@@ -5,9 +5,9 @@ from typing import Any
 
 import click
 
-from pipelines.commands.shared import FOLDER, STRATEGY, Output, common
-from pipelines.errors import PalimpsestError, Refused
-from pipelines.store.home import Home
+from palimpsest.commands.shared import FOLDER, STRATEGY, Output, common
+from palimpsest.errors import PalimpsestError, Refused
+from palimpsest.store.home import Home
 
 
 @click.command()
@@ -28,7 +28,7 @@ def gate(
     program: str | None,
 ) -> None:
     """Judge the staged, else the published build against the committed baseline."""
-    from eval.judge import judge_home
+    from palimpsest.eval.judge import judge_home
 
     out = Output(as_json)
     if labels or program:
@@ -48,7 +48,7 @@ def gate(
 
 
 def _gate_labels(out: Output, home: Home, program: str | None) -> None:
-    from eval.label_gate import judge_home_labels
+    from palimpsest.eval.label_gate import judge_home_labels
 
     verdict = judge_home_labels(home, program)
     out.text(verdict.text())
@@ -68,8 +68,8 @@ def baseline() -> None:
 @click.option("--labels", is_flag=True, help="Write the labeler's figures instead.")
 def accept(home_path: Path, as_json: bool, backend: str, why: str, labels: bool) -> None:
     """Write the staged, else the published build's run as the new baseline."""
-    from eval.judge import accept_home
-    from eval.label_gate import accept_labels
+    from palimpsest.eval.judge import accept_home
+    from palimpsest.eval.label_gate import accept_labels
 
     out = Output(as_json)
     written = [accept_labels(Home(home_path), why)] if labels else accept_home(Home(home_path), why)
@@ -83,7 +83,7 @@ def accept(home_path: Path, as_json: bool, backend: str, why: str, labels: bool)
 @click.argument("build_b")
 def compare(home_path: Path, as_json: bool, backend: str, build_a: str, build_b: str) -> None:
     """Say what changed between two builds: memories, relations, metrics, queries."""
-    from eval.judge import compare_builds
+    from palimpsest.eval.judge import compare_builds
 
     out = Output(as_json)
     found, text = compare_builds(Home(home_path), build_a, build_b)
@@ -95,12 +95,12 @@ def compare(home_path: Path, as_json: bool, backend: str, build_a: str, build_b:
 @common
 def verify(home_path: Path, as_json: bool, backend: str) -> None:
     """Check every invariant on this home, and with --backend neo4j what Neo4j shows of it."""
-    from eval.judge import verify_home
+    from palimpsest.eval.judge import verify_home
 
     out = Output(as_json)
     done = verify_home(Home(home_path))
     if backend == "neo4j":
-        from pipelines.graph.serve import check_published
+        from palimpsest.graph.serve import check_published
 
         done["violations"] += check_published(Home(home_path))
     out.text(
@@ -148,7 +148,7 @@ def suite(
     FOLDER is a suite, a BEIR folder, a file of LoCoMo, LongMemEval, HotpotQA, 2WikiMultihopQA or MuSiQue, or a golden
     set, data/golden/NAME.jsonl.
     """
-    from eval import suite_runs
+    from palimpsest.eval import suite_runs
 
     out = Output(as_json)
     if max_cost is not None and not ragas:
@@ -163,7 +163,7 @@ def suite(
         return
     if backend != "duckdb":
         raise PalimpsestError(f"--ablation --backend {backend}: stages are measured on duckdb; leave --backend out")
-    from eval.ablation import ablation_text
+    from palimpsest.eval.ablation import ablation_text
 
     done, rows = suite_runs.ablate(folder, extra, budget, per_query)
     out.text(ablation_text(done["suite"], done["queries"], rows))
@@ -185,7 +185,7 @@ def bench(
     """Measure the query path on a seeded home of this many memories."""
     import tempfile
 
-    from eval.bench import bench_text, run_bench
+    from palimpsest.eval.bench import bench_text, run_bench
 
     out = Output(as_json)
     with tempfile.TemporaryDirectory(prefix="palimpsest-bench-") as folder:
@@ -219,7 +219,7 @@ def label(
     max_cost: float | None,
 ) -> None:
     """Label pairs of texts UPDATE, EXTEND, DERIVE or NONE."""
-    from eval.labels import figures_text, label_file
+    from palimpsest.eval.labels import figures_text, label_file
 
     out = Output(as_json)
     done = label_file(pairs_file, out_file, labeler, train_file, max_cost, home_path)

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import click
 
-from pipelines.commands.shared import FOLDER, Output, common
-from pipelines.errors import PalimpsestError, Refused
-from pipelines.store.home import Home
+from palimpsest.commands.shared import FOLDER, Output, common
+from palimpsest.errors import PalimpsestError, Refused
+from palimpsest.store.home import Home
 
 
 @click.command()
@@ -29,7 +29,7 @@ def build(
     dry_run: bool,
 ) -> None:
     """Run the asset graph: read, embed, relate, version, index, judge, publish."""
-    from pipelines import report, run
+    from palimpsest import report, run
 
     out, home = Output(as_json), Home(home_path)
     if dry_run:
@@ -61,7 +61,7 @@ def delete(
     home_path: Path, as_json: bool, backend: str, document: str | None, user: str | None, collection: str | None
 ) -> None:
     """Remove all that came from a document, a user or a collection, and prove that nothing is left."""
-    from pipelines.delete import delete as delete_from
+    from palimpsest.delete import delete as delete_from
 
     out = Output(as_json)
     done = delete_from(Home(home_path), document=document, user=user, collection=collection)
@@ -73,7 +73,7 @@ def delete(
 @common
 def doctor(home_path: Path, as_json: bool, backend: str) -> None:
     """Check versions, model, threads, disk and home; each failure names its fix."""
-    from pipelines.doctor import examine
+    from palimpsest.doctor import examine
 
     out = Output(as_json)
     findings = examine(Home(home_path))
@@ -92,6 +92,6 @@ def doctor(home_path: Path, as_json: bool, backend: str) -> None:
 @click.option("--port", type=click.IntRange(1, 65535), default=3000, show_default=True)
 def dev(home_path: Path, as_json: bool, backend: str, port: int) -> None:
     """Open the Dagster UI on this home, on 127.0.0.1."""
-    from pipelines.run import serve_ui
+    from palimpsest.run import serve_ui
 
     raise SystemExit(serve_ui(Home(home_path), port))

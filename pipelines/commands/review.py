@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from pipelines.commands.shared import FOLDER, Output, common
-from pipelines.errors import PalimpsestError
-from pipelines.store.home import Home
+from palimpsest.commands.shared import FOLDER, Output, common
+from palimpsest.errors import PalimpsestError
+from palimpsest.store.home import Home
 
 LABEL = click.Choice(["UPDATE", "EXTEND", "DERIVE", "NONE"])
 _SHOWN = 160
@@ -32,7 +32,7 @@ def review(
     """List relations that a person should look at, the gravest first."""
     import polars as pl
 
-    from pipelines.labels.review import TABLES, build_of, labelled_pairs, review_table
+    from palimpsest.labels.review import TABLES, build_of, labelled_pairs, review_table
 
     out, home = Output(as_json), Home(home_path)
     rows = review_table(build_of(home).tables(TABLES))
@@ -84,7 +84,7 @@ def confirm(home_path: Path, as_json: bool, backend: str, relation: tuple[str, .
 
 
 def _decide(home_path: Path, as_json: bool, kind: str, relation: tuple[str, ...], label: str | None) -> None:
-    from pipelines.labels.review import decide
+    from palimpsest.labels.review import decide
 
     if len(relation) > 2:
         raise click.UsageError("name one relation, or two memories")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from pipelines.commands.shared import Output, common
+from palimpsest.commands.shared import Output, common
 
 
 @click.group()
@@ -16,7 +16,7 @@ def neo4j() -> None:
 @common
 def start(home_path: Path, as_json: bool, backend: str) -> None:
     """Fetch what is missing, start the server, and wait until it answers."""
-    from pipelines.graph.server import start_server
+    from palimpsest.graph.server import start_server
 
     out, info = Output(as_json), start_server()
     out.text(f"Neo4j answers at {info.uri}, user {info.user}, password in {info.password_file}")
@@ -27,7 +27,7 @@ def start(home_path: Path, as_json: bool, backend: str) -> None:
 @common
 def stop(home_path: Path, as_json: bool, backend: str) -> None:
     """Stop the server cleanly and wait until it is gone."""
-    from pipelines.graph.server import stop_server
+    from palimpsest.graph.server import stop_server
 
     out, ran = Output(as_json), stop_server()
     out.text("Neo4j is stopped" if ran else "no server ran")
@@ -38,7 +38,7 @@ def stop(home_path: Path, as_json: bool, backend: str) -> None:
 @common
 def status(home_path: Path, as_json: bool, backend: str) -> None:
     """Say which server loads and queries use, and what it can do; exit 2 or 3 where none answers."""
-    from pipelines.graph.connect import connect
+    from palimpsest.graph.connect import connect
 
     out = Output(as_json)
     with connect() as connection:
@@ -51,7 +51,7 @@ def status(home_path: Path, as_json: bool, backend: str) -> None:
 @common
 def url(home_path: Path, as_json: bool, backend: str) -> None:
     """Print the URI that loads and queries use: NEO4J_URI, else the local server's."""
-    from pipelines.graph.server import server_url
+    from palimpsest.graph.server import server_url
 
     out, uri = Output(as_json), server_url()
     out.text(uri)

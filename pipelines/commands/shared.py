@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from pipelines.store.home import DEFAULT_HOME
+from palimpsest.store.home import DEFAULT_HOME
 
 FOLDER = click.Path(path_type=Path)
 STRATEGY = click.Choice(["auto", "flat", "hybrid", "words", "hierarchical", "dated", "turns", "statements", "graph"])

@@ -6,20 +6,20 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from pipelines.code import code_hash
-from pipelines.config import CollectionConfig
-from pipelines.corpus.isolate import Outcome, read_sources
-from pipelines.corpus.limits import listed
-from pipelines.corpus.readers.builder import uri_of, visible
-from pipelines.corpus.types import ExtractedDocument
-from pipelines.decisions import Decisions
-from pipelines.errors import PalimpsestError, Rejected
-from pipelines.progress import progress
-from pipelines.store.files import file_hash
-from pipelines.store.ids import content_id
-from pipelines.store.log import IngestLog, text_key
+from palimpsest.code import code_hash
+from palimpsest.config import CollectionConfig
+from palimpsest.corpus.isolate import Outcome, read_sources
+from palimpsest.corpus.limits import listed
+from palimpsest.corpus.readers.builder import uri_of, visible
+from palimpsest.corpus.types import ExtractedDocument
+from palimpsest.decisions import Decisions
+from palimpsest.errors import PalimpsestError, Rejected
+from palimpsest.progress import progress
+from palimpsest.store.files import file_hash
+from palimpsest.store.ids import content_id
+from palimpsest.store.log import IngestLog, text_key
 
-_READERS = ("pipelines.corpus.read",)
+_READERS = ("palimpsest.corpus.read",)
 
 
 def source_files(folder: Path, config: CollectionConfig) -> Iterator[tuple[str, Path]]:

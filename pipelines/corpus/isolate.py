@@ -19,10 +19,9 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import IO, Any, cast
 
-import pipelines
-from pipelines.corpus.limits import Limits
-from pipelines.corpus.types import ExtractedDocument, Extraction
-from pipelines.errors import ComponentFailed, Rejected
+from palimpsest.corpus.limits import Limits
+from palimpsest.corpus.types import ExtractedDocument, Extraction
+from palimpsest.errors import ComponentFailed, Rejected
 
 Outcome = Extraction | Rejected
 
@@ -113,11 +112,10 @@ class _Reader:
         return {"reason": told, "again": True}
 
     def _start(self) -> subprocess.Popen[str]:
-        root = str(Path(pipelines.__file__).resolve().parent.parent)
         environment = {k: v for k in _ENVIRONMENT if (v := os.environ.get(k)) is not None}
-        environment |= {"PYTHONPATH": root, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        environment |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         # -P: a docx.py in the folder where the build was started is not the library.
-        command = [sys.executable, "-P", "-m", "pipelines.corpus.worker", self._limits.model_dump_json()]
+        command = [sys.executable, "-P", "-m", "palimpsest.corpus.worker", self._limits.model_dump_json()]
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
         try:
             self._process = subprocess.Popen(command, env=environment, encoding="ascii", **pipes)  # noqa: S603

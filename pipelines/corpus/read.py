@@ -4,27 +4,27 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipelines.corpus.limits import Limits, Source
-from pipelines.corpus.readers.archive import check_archive
-from pipelines.corpus.readers.chats import conversations, read_chats, read_json
-from pipelines.corpus.readers.conversations import read_conversations
-from pipelines.corpus.readers.delimited import read_csv
-from pipelines.corpus.readers.docx import read_docx
-from pipelines.corpus.readers.encodings import decode
-from pipelines.corpus.readers.epub import read_epub
-from pipelines.corpus.readers.jsonl import json_rows
-from pipelines.corpus.readers.mail import read_mail
-from pipelines.corpus.readers.markdown import read_markdown
-from pipelines.corpus.readers.outlook import MARK, mail_of
-from pipelines.corpus.readers.pdf import read_pdf
-from pipelines.corpus.readers.pptx import read_pptx
-from pipelines.corpus.readers.suite import read_suite
-from pipelines.corpus.readers.text import read_text
-from pipelines.corpus.readers.web import read_html
-from pipelines.corpus.readers.webvtt import read_vtt
-from pipelines.corpus.readers.xlsx import read_xlsx
-from pipelines.corpus.types import Extraction
-from pipelines.errors import Rejected
+from palimpsest.corpus.limits import Limits, Source
+from palimpsest.corpus.readers.archive import check_archive
+from palimpsest.corpus.readers.chats import conversations, read_chats, read_json
+from palimpsest.corpus.readers.conversations import read_conversations
+from palimpsest.corpus.readers.delimited import read_csv
+from palimpsest.corpus.readers.docx import read_docx
+from palimpsest.corpus.readers.encodings import decode
+from palimpsest.corpus.readers.epub import read_epub
+from palimpsest.corpus.readers.jsonl import json_rows
+from palimpsest.corpus.readers.mail import read_mail
+from palimpsest.corpus.readers.markdown import read_markdown
+from palimpsest.corpus.readers.outlook import MARK, mail_of
+from palimpsest.corpus.readers.pdf import read_pdf
+from palimpsest.corpus.readers.pptx import read_pptx
+from palimpsest.corpus.readers.suite import read_suite
+from palimpsest.corpus.readers.text import read_text
+from palimpsest.corpus.readers.web import read_html
+from palimpsest.corpus.readers.webvtt import read_vtt
+from palimpsest.corpus.readers.xlsx import read_xlsx
+from palimpsest.corpus.types import Extraction
+from palimpsest.errors import Rejected
 
 __all__ = ["Limits", "media_types", "read_source"]
 

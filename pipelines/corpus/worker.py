@@ -10,9 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from pipelines.corpus.limits import Limits
-from pipelines.corpus.read import read_source
-from pipelines.errors import Rejected
+from palimpsest.corpus.limits import Limits
+from palimpsest.corpus.read import read_source
+from palimpsest.errors import Rejected
 
 OUT_OF_MEMORY = "too large: reading it needs more memory than a reader may use; split it"
 _WALL = 4  # times the processor time that a source may use: a busy machine must not reject it

@@ -13,8 +13,8 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from pipelines.graph.packed import bucket_of
-from pipelines.query.duckdb_scope import (
+from palimpsest.graph.packed import bucket_of
+from palimpsest.query.duckdb_scope import (
     FOLLOWING,
     LABELS,
     NAMES,
@@ -27,8 +27,8 @@ from pipelines.query.duckdb_scope import (
     WRITTEN,
     standing_arrays,
 )
-from pipelines.query.passages import name_key
-from pipelines.query.scope_graph import telling
+from palimpsest.query.passages import name_key
+from palimpsest.query.scope_graph import telling
 
 _PER_BLOCK = 16  # memories: a question reads those of twenty, and each brings its block
 _ENTITIES = "SELECT entity, entity_id, name FROM entities WHERE scope = $scope ORDER BY entity"

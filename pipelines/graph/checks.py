@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from pipelines.graph import cypher
-from pipelines.graph.connect import Connection
-from pipelines.graph.counts import count_rows, edge_counts, parse_counts
-from pipelines.graph.model import DIMENSIONS, EDGES, KEYS, vector_label
-from pipelines.graph.schema import MIGRATIONS
+from palimpsest.graph import cypher
+from palimpsest.graph.connect import Connection
+from palimpsest.graph.counts import count_rows, edge_counts, parse_counts
+from palimpsest.graph.model import DIMENSIONS, EDGES, KEYS, vector_label
+from palimpsest.graph.schema import MIGRATIONS
 
 P95_MS = 400.0
 _TIMED = 40

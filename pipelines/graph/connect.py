@@ -11,9 +11,9 @@ from typing import Any
 import neo4j
 from neo4j.exceptions import AuthError, ClientError, ConfigurationError, DriverError, Neo4jError
 
-from pipelines.errors import ComponentFailed, PalimpsestError
-from pipelines.graph import cypher
-from pipelines.graph.server import USER, checked_uri, server_status, server_url
+from palimpsest.errors import ComponentFailed, PalimpsestError
+from palimpsest.graph import cypher
+from palimpsest.graph.server import USER, checked_uri, server_status, server_url
 
 _NEEDS = "Neo4j 2026.01 or later (Community is enough)"
 _POOL = 32

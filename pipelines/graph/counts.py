@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from pipelines.graph import cypher
-from pipelines.graph.connect import Connection
-from pipelines.graph.model import EDGES, KEYS
+from palimpsest.graph import cypher
+from palimpsest.graph.connect import Connection
+from palimpsest.graph.model import EDGES, KEYS
 
 
 def count_rows(connection: Connection, home: str, number: int) -> dict[str, int]:

@@ -4,7 +4,7 @@ A row (node or relationship) belongs to a home and shows in the loads `since <= 
 only once it was closed, and shows only where both of its ends do.
 """
 
-from pipelines.graph.model import DIMENSIONS, EDGES, KEYS, TYPES, Edge
+from palimpsest.graph.model import DIMENSIONS, EDGES, KEYS, TYPES, Edge
 
 # Server and schema
 SET_PASSWORD = "ALTER CURRENT USER SET PASSWORD FROM $old TO $new"  # noqa: S105

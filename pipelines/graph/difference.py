@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from pipelines.graph.model import OPEN
+from palimpsest.graph.model import OPEN
 
 Row = Mapping[str, Any]
 

@@ -3,15 +3,15 @@
 import json
 from collections.abc import Sequence
 
-from pipelines.errors import PalimpsestError, Refused
-from pipelines.graph import cypher
-from pipelines.graph.connect import Connection, connect
-from pipelines.graph.load import LoadStats, load_graph
-from pipelines.graph.model import KEYS, at_once
-from pipelines.graph.schema import vector_indexes
-from pipelines.graph.source import home_id, is_served
-from pipelines.store.builds import Build, published
-from pipelines.store.home import Home
+from palimpsest.errors import PalimpsestError, Refused
+from palimpsest.graph import cypher
+from palimpsest.graph.connect import Connection, connect
+from palimpsest.graph.load import LoadStats, load_graph
+from palimpsest.graph.model import KEYS, at_once
+from palimpsest.graph.schema import vector_indexes
+from palimpsest.graph.source import home_id, is_served
+from palimpsest.store.builds import Build, published
+from palimpsest.store.home import Home
 
 _BATCH = 5000
 _PAGE = 2000

@@ -13,8 +13,8 @@ from typing import Any
 
 from filelock import FileLock
 
-from pipelines.errors import ComponentFailed, PalimpsestError
-from pipelines.progress import progress
+from palimpsest.errors import ComponentFailed, PalimpsestError
+from palimpsest.progress import progress
 
 LOCK = Path(__file__).with_name("jars.lock")
 _AT_ONCE = 12

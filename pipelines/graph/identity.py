@@ -4,7 +4,7 @@ import os
 import secrets
 from pathlib import Path
 
-from pipelines.store.files import read_json, write_json
+from palimpsest.store.files import read_json, write_json
 
 _FILE = "neo4j.json"
 

@@ -16,21 +16,21 @@ import neo4j
 import polars as pl
 from neo4j.exceptions import DriverError, Neo4jError
 
-from pipelines.errors import ComponentFailed, PalimpsestError
-from pipelines.graph import cypher
-from pipelines.graph.connect import Connection, told_plainly
-from pipelines.graph.counts import count_lines, count_rows, parse_counts
-from pipelines.graph.difference import Difference, difference
-from pipelines.graph.model import EDGES, KEYS, OPEN, TYPES, at_once, vector_label
-from pipelines.graph.rows import GraphRows, graph_rows
-from pipelines.graph.schema import make_vector_index, migrate, vector_indexes
-from pipelines.graph.source import Source, home_id
-from pipelines.graph.write import Writer, ahead, with_blocks, with_vectors
-from pipelines.progress import progress
-from pipelines.store.builds import Build
-from pipelines.store.home import Home
-from pipelines.store.ids import content_id
-from pipelines.store.index import VectorLookup
+from palimpsest.errors import ComponentFailed, PalimpsestError
+from palimpsest.graph import cypher
+from palimpsest.graph.connect import Connection, told_plainly
+from palimpsest.graph.counts import count_lines, count_rows, parse_counts
+from palimpsest.graph.difference import Difference, difference
+from palimpsest.graph.model import EDGES, KEYS, OPEN, TYPES, at_once, vector_label
+from palimpsest.graph.rows import GraphRows, graph_rows
+from palimpsest.graph.schema import make_vector_index, migrate, vector_indexes
+from palimpsest.graph.source import Source, home_id
+from palimpsest.graph.write import Writer, ahead, with_blocks, with_vectors
+from palimpsest.progress import progress
+from palimpsest.store.builds import Build
+from palimpsest.store.home import Home
+from palimpsest.store.ids import content_id
+from palimpsest.store.index import VectorLookup
 
 _BATCH_NODES = 1000
 _BATCH_EDGES = 5000
@@ -75,7 +75,7 @@ def load_graph(
     afresh: bool = False,
 ) -> LoadStats:  # fmt: skip
     """Loads a published build; see `load_tables`. `afresh` writes every row again, whatever is there."""
-    from pipelines.partition import embedding_store, store_name
+    from palimpsest.partition import embedding_store, store_name
 
     vectors = embedding_store(home).vectors
     return load_source(

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipelines.graph.model import DIMENSIONS
-from pipelines.query.types import Moments
+from palimpsest.graph.model import DIMENSIONS
+from palimpsest.query.types import Moments
 
 _PER_BUCKET = 8192  # postings
 _PER_BLOCK = 512  # vectors

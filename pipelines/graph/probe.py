@@ -1,7 +1,7 @@
 """One line about the served graph for `palimpsest doctor` and `neo4j status`."""
 
-from pipelines.errors import PalimpsestError
-from pipelines.graph.server import server_status
+from palimpsest.errors import PalimpsestError
+from palimpsest.graph.server import server_status
 
 
 def served_line() -> tuple[bool, str, str]:
@@ -10,7 +10,7 @@ def served_line() -> tuple[bool, str, str]:
 
     if not os.environ.get("NEO4J_URI") and not server_status().running:
         return True, "no server runs; needed only for --graph and --backend neo4j", "palimpsest neo4j start"
-    from pipelines.graph.connect import connect
+    from palimpsest.graph.connect import connect
 
     try:
         with connect() as connection:

@@ -14,10 +14,10 @@ import duckdb
 import numpy as np
 import polars as pl
 
-from pipelines.errors import ComponentFailed
-from pipelines.graph.arrays import scope_arrays
-from pipelines.graph.model import EDGES, HELD_VECTORS, KEYS
-from pipelines.graph.packed import (
+from palimpsest.errors import ComponentFailed
+from palimpsest.graph.arrays import scope_arrays
+from palimpsest.graph.model import EDGES, HELD_VECTORS, KEYS
+from palimpsest.graph.packed import (
     ScopeStats,
     blocks_for,
     bucket_of,
@@ -25,9 +25,9 @@ from pipelines.graph.packed import (
     pack_postings,
     vector_moments,
 )  # fmt: skip
-from pipelines.store.ids import content_id
-from pipelines.store.index import VectorLookup
-from pipelines.store.tables import empty
+from palimpsest.store.ids import content_id
+from palimpsest.store.index import VectorLookup
+from palimpsest.store.tables import empty
 
 READ = (
     "documents", "chunks", "memories", "embed_inputs", "versions", "relations", "entities", "mentions", "topics",

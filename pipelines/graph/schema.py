@@ -3,9 +3,9 @@
 import time
 from dataclasses import dataclass
 
-from pipelines.errors import ComponentFailed
-from pipelines.graph import cypher
-from pipelines.graph.connect import Connection
+from palimpsest.errors import ComponentFailed
+from palimpsest.graph import cypher
+from palimpsest.graph.connect import Connection
 
 _INDEX_S = 3600
 _POLL_S = 0.2

@@ -2,14 +2,14 @@
 
 import polars as pl
 
-from pipelines.errors import PalimpsestError
-from pipelines.graph import cypher
-from pipelines.graph.checks import check_graph, check_latency
-from pipelines.graph.connect import Connection, connect
-from pipelines.graph.load import LoadStats, Tell, load_graph, untold
-from pipelines.graph.source import Source, home_id, is_served
-from pipelines.store.builds import Build, published
-from pipelines.store.home import Home
+from palimpsest.errors import PalimpsestError
+from palimpsest.graph import cypher
+from palimpsest.graph.checks import check_graph, check_latency
+from palimpsest.graph.connect import Connection, connect
+from palimpsest.graph.load import LoadStats, Tell, load_graph, untold
+from palimpsest.graph.source import Source, home_id, is_served
+from palimpsest.store.builds import Build, published
+from palimpsest.store.home import Home
 
 CHECKS = {
     "build": "The server shows this home.",
@@ -64,7 +64,7 @@ def check_published(home: Home) -> list[str]:
         found = check_graph(connection, home_id(home))
         if found and found[0].startswith("build: nothing"):
             return found
-        from pipelines.query.neo4j_backend import Neo4jBackend
+        from palimpsest.query.neo4j_backend import Neo4jBackend
 
         reader = Neo4jBackend(home_id(home), connection)
         if (shown := reader.build_id) != build.build_id:
@@ -90,9 +90,9 @@ def _published(home: Home) -> Build:
 
 def _slow(home: Home, connection: Connection) -> list[str]:
     """Asks the largest scopes whole questions and returns a violation where p95 is over the budget."""
-    from pipelines.query.api import Reader
-    from pipelines.query.neo4j_backend import Neo4jBackend
-    from pipelines.query.types import Scope
+    from palimpsest.query.api import Reader
+    from palimpsest.query.neo4j_backend import Neo4jBackend
+    from palimpsest.query.types import Scope
 
     memories = _published(home).tables(["memories"])["memories"]
     if memories.is_empty():

@@ -13,11 +13,11 @@ from typing import Any
 
 from filelock import FileLock
 
-from pipelines.errors import ComponentFailed, PalimpsestError
-from pipelines.graph.fetch import fetch_jars
-from pipelines.processes import process_started
-from pipelines.progress import say
-from pipelines.store.files import read_json, write_bytes, write_json
+from palimpsest.errors import ComponentFailed, PalimpsestError
+from palimpsest.graph.fetch import fetch_jars
+from palimpsest.processes import process_started
+from palimpsest.progress import say
+from palimpsest.store.files import read_json, write_bytes, write_json
 
 USER = "neo4j"
 PORT = 7687
@@ -283,7 +283,7 @@ def _replace_first_password(info: ServerInfo, first: Path) -> None:
     import neo4j
     from neo4j.exceptions import AuthError
 
-    from pipelines.graph import cypher
+    from palimpsest.graph import cypher
 
     try:
         old = first.read_text(encoding="utf-8").strip()

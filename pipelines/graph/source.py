@@ -10,14 +10,14 @@ from typing import Any
 import duckdb
 import polars as pl
 
-from pipelines.code import code_hash
-from pipelines.errors import ComponentFailed
-from pipelines.graph.identity import make_served_id, served_id
-from pipelines.graph.rows import READ
-from pipelines.store.builds import Build
-from pipelines.store.files import file_hash
-from pipelines.store.home import Home
-from pipelines.store.ids import content_id
+from palimpsest.code import code_hash
+from palimpsest.errors import ComponentFailed
+from palimpsest.graph.identity import make_served_id, served_id
+from palimpsest.graph.rows import READ
+from palimpsest.store.builds import Build
+from palimpsest.store.files import file_hash
+from palimpsest.store.home import Home
+from palimpsest.store.ids import content_id
 
 
 @dataclass(frozen=True)
@@ -65,4 +65,4 @@ def _fingerprint(build: Build) -> str:
     """Returns a hash of the tables' bytes, and of the code that makes rows of them."""
     paths = [build.table_path(c, t) for c in build.collections for t in READ]
     hashes = [f"{p.parent.name}/{p.stem} {file_hash(p)}" for p in paths if p.exists()]
-    return content_id(code_hash(["pipelines.graph.rows", "pipelines.store.index"]), *hashes)
+    return content_id(code_hash(["palimpsest.graph.rows", "palimpsest.store.index"]), *hashes)

@@ -11,12 +11,12 @@ import polars as pl
 from neo4j.exceptions import IncompleteCommit
 from neo4j.vector import Vector
 
-from pipelines.errors import ComponentFailed
-from pipelines.graph import cypher
-from pipelines.graph.connect import Connection
-from pipelines.graph.packed import pack_block
-from pipelines.progress import say
-from pipelines.store.index import VectorLookup
+from palimpsest.errors import ComponentFailed
+from palimpsest.graph import cypher
+from palimpsest.graph.connect import Connection
+from palimpsest.graph.packed import pack_block
+from palimpsest.progress import say
+from palimpsest.store.index import VectorLookup
 
 _T = TypeVar("_T")
 

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-from pipelines.labels.offline import OfflineLabeler
-from pipelines.labels.types import Labelled, LabelPair
-from pipelines.store.ids import content_id
+from palimpsest.labels.offline import OfflineLabeler
+from palimpsest.labels.types import Labelled, LabelPair
+from palimpsest.store.ids import content_id
 
 SURE = 0.85
-"""From this calibrated confidence on the offline labeler is believed (`eval.cascade` measures the choice)."""
+"""From this calibrated confidence on the offline labeler is believed (measured by `palimpsest.eval.cascade`)."""
 _RULES = ("same text",)
 
 

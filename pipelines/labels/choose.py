@@ -8,13 +8,13 @@ from typing import Any
 
 import polars as pl
 
-from pipelines.code import code_hash
-from pipelines.errors import PalimpsestError
-from pipelines.labels.offline import CANDIDATE_ODDS, OfflineLabeler
-from pipelines.labels.program import default_key, default_model
-from pipelines.labels.types import RelationLabeler
-from pipelines.store.home import Home
-from pipelines.store.ids import content_id
+from palimpsest.code import code_hash
+from palimpsest.errors import PalimpsestError
+from palimpsest.labels.offline import CANDIDATE_ODDS, OfflineLabeler
+from palimpsest.labels.program import default_key, default_model
+from palimpsest.labels.types import RelationLabeler
+from palimpsest.store.home import Home
+from palimpsest.store.ids import content_id
 
 NAMES = ("offline", "dspy", "cascade")
 
@@ -29,7 +29,7 @@ def wanted_labeler() -> str:
     if name not in NAMES:
         raise PalimpsestError(f"PALIMPSEST_LABELER: {name!r} is none of {', '.join(NAMES)}; set one of them or nothing")
     if name != "offline":
-        from pipelines.labels.lm.settings import lm_settings
+        from palimpsest.labels.lm.settings import lm_settings
 
         lm_settings()
     return name
@@ -40,10 +40,10 @@ def labeler_key() -> str:
     name = wanted_labeler()
     if name == "offline":
         return content_id(name, default_key())
-    from pipelines.labels.lm.settings import lm_settings
-    from pipelines.labels.lm.signature import program_hash
+    from palimpsest.labels.lm.settings import lm_settings
+    from palimpsest.labels.lm.signature import program_hash
 
-    code = code_hash(("pipelines.labels.cascade", "pipelines.labels.lm.labeler"))
+    code = code_hash(("palimpsest.labels.cascade", "palimpsest.labels.lm.labeler"))
     return content_id(name, default_key(), program_hash(), lm_settings().model, code)
 
 
@@ -56,10 +56,10 @@ def build_labeler(home: Home, max_cost: float | None = None, none_odds: float = 
 
 def lm_labeler(name: str, offline: OfflineLabeler, home: Home, max_cost: float | None) -> Any:
     """Returns the LM's labeler, or the cascade of both."""
-    from pipelines.labels.cascade import CascadeLabeler
-    from pipelines.labels.lm.labeler import LmLabeler
-    from pipelines.labels.lm.ledger import Ledger
-    from pipelines.labels.lm.settings import lm_settings
+    from palimpsest.labels.cascade import CascadeLabeler
+    from palimpsest.labels.lm.labeler import LmLabeler
+    from palimpsest.labels.lm.ledger import Ledger
+    from palimpsest.labels.lm.settings import lm_settings
 
     lm = LmLabeler(lm_settings(), Ledger(home.lm_ledger), max_cost=max_cost)
     return lm if name == "dspy" else CascadeLabeler(offline, lm)
@@ -82,7 +82,7 @@ def expected_calls(home: Home, new_pairs: int, relations: pl.DataFrame | None = 
     name = wanted_labeler()
     if name == "offline":
         return 0, 0.0
-    from pipelines.labels.lm.settings import lm_settings
+    from palimpsest.labels.lm.settings import lm_settings
 
     pairs = new_pairs
     if relations is not None:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from difflib import SequenceMatcher
 
-from pipelines.labels.parse import Parse
+from palimpsest.labels.parse import Parse
 
 _CUE_WORDS = """
 change: now no longer instead replaced replaces replacing changed changes moved moves switched raised lowered

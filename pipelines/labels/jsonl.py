@@ -5,8 +5,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from pipelines.errors import PalimpsestError
-from pipelines.labels.types import LABELS, LabelPair
+from palimpsest.errors import PalimpsestError
+from palimpsest.labels.types import LABELS, LabelPair
 
 _REQUIRED = ("id", "older", "newer")
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.errors import PalimpsestError
-from pipelines.labels.trees import Trees
-from pipelines.store.files import write_bytes
+from palimpsest.errors import PalimpsestError
+from palimpsest.labels.trees import Trees
+from palimpsest.store.files import write_bytes
 
 CLASSES = ("DERIVE", "EXTEND", "NONE", "UPDATE")
 """In the order of the columns of every probability here."""

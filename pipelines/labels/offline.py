@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.code import code_hash
-from pipelines.labels.model import CLASSES, EXTEND, NONE, UPDATE, Model
-from pipelines.labels.read import Features, ReadPair, evidence_of, features_of, read_pair
-from pipelines.labels.types import Labelled, LabelPair
-from pipelines.labels.veto import veto
-from pipelines.progress import tracked
-from pipelines.store.ids import content_id
+from palimpsest.code import code_hash
+from palimpsest.labels.model import CLASSES, EXTEND, NONE, UPDATE, Model
+from palimpsest.labels.read import Features, ReadPair, evidence_of, features_of, read_pair
+from palimpsest.labels.types import Labelled, LabelPair
+from palimpsest.labels.veto import veto
+from palimpsest.progress import tracked
+from palimpsest.store.ids import content_id
 
 CANDIDATE_ODDS = 10.0
 """How much likelier NONE is among the pairs that a build finds than among those that people choose to label."""
@@ -26,7 +26,7 @@ LEAST = 0.4
 """A label that is not UPDATE is said from this probability on."""
 WHOLE_ENOUGH = 0.3
 """Of the older memory's characters must be what is replaced: the rest is retired with it."""
-_CODE = ("pipelines.labels.read", "pipelines.labels.offline", "pipelines.labels.model")
+_CODE = ("palimpsest.labels.read", "palimpsest.labels.offline", "palimpsest.labels.model")
 _DOUBT = 0.1  # an UPDATE by rule that the model gives less is not said
 
 

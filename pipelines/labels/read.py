@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.labels.features import pair_features, pair_words
-from pipelines.labels.parse import MOST_CHARACTERS, Parse, parse_texts
-from pipelines.labels.rules.facts import Sentence, read_sentences
-from pipelines.labels.rules.judge import judge
-from pipelines.labels.rules.partial import takes_more_along, touched
-from pipelines.labels.rules.reading import Reading, Verdict
-from pipelines.labels.types import LabelPair
-from pipelines.memory.words import content_words
+from palimpsest.labels.features import pair_features, pair_words
+from palimpsest.labels.parse import MOST_CHARACTERS, Parse, parse_texts
+from palimpsest.labels.rules.facts import Sentence, read_sentences
+from palimpsest.labels.rules.judge import judge
+from palimpsest.labels.rules.partial import takes_more_along, touched
+from palimpsest.labels.rules.reading import Reading, Verdict
+from palimpsest.labels.types import LabelPair
+from palimpsest.memory.words import content_words
 
 Span = tuple[int, int]
 _PARSED_AT_ONCE = 4096

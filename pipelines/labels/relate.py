@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from pipelines.decisions import Decisions
-from pipelines.labels.types import LABELS, LabelPair, RelationLabeler
-from pipelines.store.ids import content_id
-from pipelines.store.tables import conform, empty
+from palimpsest.decisions import Decisions
+from palimpsest.labels.types import LABELS, LabelPair, RelationLabeler
+from palimpsest.store.ids import content_id
+from palimpsest.store.tables import conform, empty
 
 _ASKED = ("text", "observed_at", "speaker", "title", "heading")
 UNPAID = "unpaid"

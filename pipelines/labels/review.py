@@ -10,13 +10,13 @@ from typing import Any
 
 import polars as pl
 
-from pipelines.decisions import Decided, append_decided, read_decisions
-from pipelines.errors import PalimpsestError
-from pipelines.labels.relate import UNPAID, relation_id
-from pipelines.labels.types import LABELS
-from pipelines.memory.order import is_newer, placed
-from pipelines.store.builds import Build, published, staged
-from pipelines.store.home import Home
+from palimpsest.decisions import Decided, append_decided, read_decisions
+from palimpsest.errors import PalimpsestError
+from palimpsest.labels.relate import UNPAID, relation_id
+from palimpsest.labels.types import LABELS
+from palimpsest.memory.order import is_newer, placed
+from palimpsest.store.builds import Build, published, staged
+from palimpsest.store.home import Home
 
 TABLES = ("memories", "documents", "relations", "versions")
 SURE = {"UPDATE": 0.85, "EXTEND": 0.7, "DERIVE": 0.7}

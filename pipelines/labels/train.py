@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.labels.model import CLASSES, UPDATE, Model, WordWeights, distances, mixed, points, tempered
-from pipelines.labels.trees import from_boosting, from_forest
-from pipelines.store.ids import content_id
+from palimpsest.labels.model import CLASSES, UPDATE, Model, WordWeights, distances, mixed, points, tempered
+from palimpsest.labels.trees import from_boosting, from_forest
+from palimpsest.store.ids import content_id
 
 FOLDS = 5
 _COMMON_WORD = 3  # pairs that a word must occur in

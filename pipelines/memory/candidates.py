@@ -12,10 +12,10 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from pipelines.memory.order import SCOPE, placed
-from pipelines.memory.words import content_words, fold
-from pipelines.progress import progress
-from pipelines.store.tables import conform, empty
+from palimpsest.memory.order import SCOPE, placed
+from palimpsest.memory.words import content_words, fold
+from palimpsest.progress import progress
+from palimpsest.store.tables import conform, empty
 
 PER_MEMORY = 3
 HISTORY_PER_MEMORY = 1
@@ -48,7 +48,7 @@ class Previous:
 def candidate_pairs(inputs: Inputs, vectors: np.ndarray, previous: Previous | None = None) -> pl.DataFrame:
     """Returns candidate_pairs, sorted by (newer_id, older_id): at most 3 live and 1 retired older memory a newer one.
 
-    Newer is as `pipelines.memory.order` says. Only live memories are newer ones: what was edited out retires nothing,
+    Newer is as `palimpsest.memory.order` says. Only live memories are newer ones: what was edited out retires nothing,
     so it is asked nothing, and it takes no place of a live older memory: when B goes, C is compared with what B had
     retired as if B had never been (decision 15). The one retired older memory is for history: what replaced it. Ranked
     by the cosine rounded to 3 decimals, then by id; equal texts are never paired (decision 8).

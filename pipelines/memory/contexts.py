@@ -6,9 +6,9 @@ it lead on, only the sentences' own vectors tell.
 
 import polars as pl
 
-from pipelines.memory.words import sentence_spans
-from pipelines.store.ids import text_hash
-from pipelines.store.tables import SCHEMAS, conform, empty
+from palimpsest.memory.words import sentence_spans
+from palimpsest.store.ids import text_hash
+from palimpsest.store.tables import SCHEMAS, conform, empty
 
 _KEY = ["memory_id", "kind", "ordinal"]
 

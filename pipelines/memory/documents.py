@@ -8,11 +8,11 @@ from pathlib import Path, PurePosixPath
 
 import polars as pl
 
-from pipelines.config import CollectionConfig
-from pipelines.errors import PalimpsestError
-from pipelines.store.ids import content_id, text_hash
-from pipelines.store.log import EXTRACTION, IngestLog
-from pipelines.store.tables import Schema, conform, empty
+from palimpsest.config import CollectionConfig
+from palimpsest.errors import PalimpsestError
+from palimpsest.store.ids import content_id, text_hash
+from palimpsest.store.log import EXTRACTION, IngestLog
+from palimpsest.store.tables import Schema, conform, empty
 
 _NUMBER = re.compile(r"\d{1,9}")
 

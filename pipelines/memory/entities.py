@@ -6,17 +6,17 @@ from typing import Any
 
 import polars as pl
 
-from pipelines.decisions import Decisions
-from pipelines.memory.names.find import Surface, entity_key, find_names
-from pipelines.memory.names.lexicon import ORGANISATION
-from pipelines.memory.names.mentions import longest, stand_for
-from pipelines.memory.names.model import Resolution
-from pipelines.memory.names.people import people_of
-from pipelines.memory.names.scopes import resolutions
-from pipelines.memory.names.stated import find_statements
-from pipelines.memory.names.titles import FOUND, find_titles, phrase_mentions
-from pipelines.store.ids import entity_id
-from pipelines.store.tables import SCHEMAS, Schema, conform
+from palimpsest.decisions import Decisions
+from palimpsest.memory.names.find import Surface, entity_key, find_names
+from palimpsest.memory.names.lexicon import ORGANISATION
+from palimpsest.memory.names.mentions import longest, stand_for
+from palimpsest.memory.names.model import Resolution
+from palimpsest.memory.names.people import people_of
+from palimpsest.memory.names.scopes import resolutions
+from palimpsest.memory.names.stated import find_statements
+from palimpsest.memory.names.titles import FOUND, find_titles, phrase_mentions
+from palimpsest.store.ids import entity_id
+from palimpsest.store.tables import SCHEMAS, Schema, conform
 
 __all__ = ["entity_key", "entity_tables", "find_mentions", "resolve_entities"]
 
@@ -76,7 +76,7 @@ def find_mentions(memories: pl.DataFrame, previous: pl.DataFrame | None = None, 
         todo = todo.join(previous, on="memory_id", how="anti")
     found = [find_names(text) for text in todo["text"]]
     if ner and todo.height:
-        from pipelines.memory.names.library import library_names
+        from palimpsest.memory.names.library import library_names
 
         found = [
             sorted({*a, *b}, key=_PLACE) for a, b in zip(found, library_names(todo["text"].to_list(), ner), strict=True)

@@ -10,11 +10,11 @@ from typing import Any
 import polars as pl
 from dateutil.relativedelta import relativedelta
 
-from pipelines.config import CollectionConfig
-from pipelines.corpus.readers.dates import parse_when
-from pipelines.memory.embed import MAX_TOKENS, model_folder
-from pipelines.store.ids import content_id, text_hash
-from pipelines.store.tables import conform, empty
+from palimpsest.config import CollectionConfig
+from palimpsest.corpus.readers.dates import parse_when
+from palimpsest.memory.embed import MAX_TOKENS, model_folder
+from palimpsest.store.ids import content_id, text_hash
+from palimpsest.store.tables import conform, empty
 
 _TYPES = {"turn": "episodic", "chunk": "document", "statement": "semantic"}
 _SPECIAL_TOKENS = 2  # [CLS] and [SEP]

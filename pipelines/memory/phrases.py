@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import polars as pl
 
-from pipelines.memory.words import CALENDAR, STOPWORDS
+from palimpsest.memory.words import CALENDAR, STOPWORDS
 
 _SCOPE = ["collection", "user_id"]
 _PIECE = r"\p{L}[\p{L}\p{N}\-’']*[\p{L}\p{N}]|[^\s\p{L}\p{N}]|\p{N}+|\p{L}"  # noqa: RUF001

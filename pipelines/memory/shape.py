@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from pipelines.memory.names.titles import find_titles, phrase_mentions
+from palimpsest.memory.names.titles import find_titles, phrase_mentions
 
 NAMING = 0.1  # share of memories that name another's title, from which titles lead from one passage to the next
 

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 import numpy as np
 import polars as pl
 
-from pipelines.memory.phrases import labels, phrases, stems
-from pipelines.store.ids import content_id
-from pipelines.store.tables import conform, empty
+from palimpsest.memory.phrases import labels, phrases, stems
+from palimpsest.store.ids import content_id
+from palimpsest.store.tables import conform, empty
 
 _SCOPE = ["collection", "user_id"]
 _BLOCK = 16  # memories in a row that are read as one text

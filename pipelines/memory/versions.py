@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 import polars as pl
 
-from pipelines.decisions import Decisions
-from pipelines.memory.order import SCOPE, is_newer, placed
-from pipelines.store.tables import conform
+from palimpsest.decisions import Decisions
+from palimpsest.memory.order import SCOPE, is_newer, placed
+from palimpsest.store.tables import conform
 
 UPDATE = "UPDATE"
 

@@ -9,20 +9,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pipelines.errors import PalimpsestError
-from pipelines.query.arguments import When, check, clean, moment
-from pipelines.query.backend import Backend
-from pipelines.query.beside import ids_beside, ids_in, memories_beside
-from pipelines.query.diversity import MOST, WIDER, diverse
-from pipelines.query.embed import count_tokens, query_embedder
-from pipelines.query.explain import explained
-from pipelines.query.history import Version, histories
-from pipelines.query.pack import pack
-from pipelines.query.rank import SEEDS, Candidate, rank
-from pipelines.query.read_time import TimeRead, read_time
-from pipelines.query.strategies import Weights, chosen_weights
-from pipelines.query.types import Filters, Memory, RankedMemory, Scope
-from pipelines.query.words import query_terms
+from palimpsest.errors import PalimpsestError
+from palimpsest.query.arguments import When, check, clean, moment
+from palimpsest.query.backend import Backend
+from palimpsest.query.beside import ids_beside, ids_in, memories_beside
+from palimpsest.query.diversity import MOST, WIDER, diverse
+from palimpsest.query.embed import count_tokens, query_embedder
+from palimpsest.query.explain import explained
+from palimpsest.query.history import Version, histories
+from palimpsest.query.pack import pack
+from palimpsest.query.rank import SEEDS, Candidate, rank
+from palimpsest.query.read_time import TimeRead, read_time
+from palimpsest.query.strategies import Weights, chosen_weights
+from palimpsest.query.types import Filters, Memory, RankedMemory, Scope
+from palimpsest.query.words import query_terms
 
 STEPS = ("embed_ms", "seeds_ms", "expand_ms", "rank_ms", "read_ms", "pack_ms")
 
@@ -252,7 +252,7 @@ def open_index(path: Path | str) -> Reader:
     Raises:
         PalimpsestError: the file is missing or is no index.
     """
-    from pipelines.query.duckdb_backend import DuckDBBackend
+    from palimpsest.query.duckdb_backend import DuckDBBackend
 
     return Reader(DuckDBBackend(Path(path)))
 
@@ -269,12 +269,12 @@ def _published(home: Path) -> str:
 
 def _open_backend(home: Path, name: str) -> Backend:
     if name == "neo4j":
-        from pipelines.query.neo4j_backend import open_neo4j
+        from palimpsest.query.neo4j_backend import open_neo4j
 
         return open_neo4j(home)
     if name != "duckdb":
         raise PalimpsestError(f"--backend {name}: not one of duckdb, neo4j")
-    from pipelines.query.duckdb_backend import DuckDBBackend
+    from palimpsest.query.duckdb_backend import DuckDBBackend
 
     build = _published(home)
     path = home / "builds" / build / "index.duckdb"

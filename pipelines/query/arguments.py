@@ -2,7 +2,7 @@
 
 import datetime as dt
 
-from pipelines.errors import PalimpsestError
+from palimpsest.errors import PalimpsestError
 
 MAX_CHARS = 100_000
 MAX_K = 1000

@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from pipelines.query.periods import MONTHS, Period, Stated, joined, month_or_day, stated
+from palimpsest.query.periods import MONTHS, Period, Stated, joined, month_or_day, stated
 
 _READ = 1000  # characters of a question that are read for it
 _LONGEST = 20_000  # characters of a memory that are read for it

@@ -6,8 +6,8 @@ from typing import Protocol
 
 import numpy as np
 
-from pipelines.query.types import CollectionInfo, Filters, Link, Memory, Scope, Seeds
-from pipelines.query.view import ScopeView
+from palimpsest.query.types import CollectionInfo, Filters, Link, Memory, Scope, Seeds
+from palimpsest.query.view import ScopeView
 
 
 class Backend(Protocol):

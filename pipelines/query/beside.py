@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from pipelines.query.backend import Backend
-from pipelines.query.pack import Beside
-from pipelines.query.scope_cache import rows_of
-from pipelines.query.types import Filters, Memory, Scope
+from palimpsest.query.backend import Backend
+from palimpsest.query.pack import Beside
+from palimpsest.query.scope_cache import rows_of
+from palimpsest.query.types import Filters, Memory, Scope
 
 REACH = 2  # places on each side
 

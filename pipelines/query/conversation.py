@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from pipelines.query.strategies import Weights
-from pipelines.query.turns import TurnOrder, said_nearby, smooth
-from pipelines.query.types import Filters, Link
-from pipelines.query.view import Question, ScopeView, Scored, among, basis, rescaled
+from palimpsest.query.strategies import Weights
+from palimpsest.query.turns import TurnOrder, said_nearby, smooth
+from palimpsest.query.types import Filters, Link
+from palimpsest.query.view import Question, ScopeView, Scored, among, basis, rescaled
 
 
 def score_turns(view: ScopeView, filters: Filters, question: Question, weights: Weights) -> Scored:

@@ -7,9 +7,9 @@ how much of it a result before has said already, is highest. How much is the sha
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from pipelines.query.rank import Candidate
-from pipelines.query.types import Memory, Scope
-from pipelines.query.words import terms
+from palimpsest.query.rank import Candidate
+from palimpsest.query.types import Memory, Scope
+from palimpsest.query.words import terms
 
 WIDER = 3  # times as many candidates as results are chosen among
 MOST = 100  # results: of more, every one is wanted, and each would be compared with each

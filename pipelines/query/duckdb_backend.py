@@ -14,11 +14,11 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from pipelines.errors import PalimpsestError
-from pipelines.query.duckdb_scope import WHOLE, DuckDBScope, Range, looked_up
-from pipelines.query.fusion import moments, standardise, top
-from pipelines.query.scope_cache import ByteCache, Rows
-from pipelines.query.types import CollectionInfo, Filters, Link, Memory, Scope, Seeds
+from palimpsest.errors import PalimpsestError
+from palimpsest.query.duckdb_scope import WHOLE, DuckDBScope, Range, looked_up
+from palimpsest.query.fusion import moments, standardise, top
+from palimpsest.query.scope_cache import ByteCache, Rows
+from palimpsest.query.types import CollectionInfo, Filters, Link, Memory, Scope, Seeds
 
 FORMAT = 5
 CACHE_BYTES = 512 * 2**20
@@ -36,7 +36,7 @@ _ALL_MEMORIES = f"{_MEMORIES} WHERE row BETWEEN $first AND $last ORDER BY row"
 
 
 class DuckDBBackend:
-    """Implements `pipelines.query.backend.Backend` over an index file.
+    """Implements `palimpsest.query.backend.Backend` over an index file.
 
     Raises:
         PalimpsestError: the file is missing, is no index, or has another format.

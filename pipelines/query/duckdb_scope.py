@@ -7,16 +7,16 @@ from typing import Any, NamedTuple
 import duckdb
 import numpy as np
 
-from pipelines.query.named import Named
-from pipelines.query.passages import PassageGraph, Sentences
-from pipelines.query.periods import Periods
-from pipelines.query.places import Places
-from pipelines.query.scope_cache import ByteCache, Flags, Ids, Postings, ScopeVectors, Terms, Told, Topics, Vocabulary
-from pipelines.query.scope_graph import ScopeGraph
-from pipelines.query.standing import Standing
-from pipelines.query.turns import TurnOrder
-from pipelines.query.types import Filters
-from pipelines.query.view import HeldParts, word_sums
+from palimpsest.query.named import Named
+from palimpsest.query.passages import PassageGraph, Sentences
+from palimpsest.query.periods import Periods
+from palimpsest.query.places import Places
+from palimpsest.query.scope_cache import ByteCache, Flags, Ids, Postings, ScopeVectors, Terms, Told, Topics, Vocabulary
+from palimpsest.query.scope_graph import ScopeGraph
+from palimpsest.query.standing import Standing
+from palimpsest.query.turns import TurnOrder
+from palimpsest.query.types import Filters
+from palimpsest.query.view import HeldParts, word_sums
 
 _BATCH = 16_384  # vectors read at a time
 _RANGES = 32  # terms read by one statement

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.corpus.cutting.tokens import tokenizer
-from pipelines.errors import ComponentFailed
+from palimpsest.corpus.cutting.tokens import tokenizer
+from palimpsest.errors import ComponentFailed
 
 DIMENSIONS = 384
 MAX_TOKENS = 256

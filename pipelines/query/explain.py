@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from pipelines.query.backend import Backend
-from pipelines.query.periods import Period
-from pipelines.query.rank import Candidate
-from pipelines.query.read_time import TimeRead
-from pipelines.query.scope_cache import rows_of
-from pipelines.query.standing import stands, terms
-from pipelines.query.strategies import Weights
-from pipelines.query.types import Filters, Link, RankedMemory, Scope
+from palimpsest.query.backend import Backend
+from palimpsest.query.periods import Period
+from palimpsest.query.rank import Candidate
+from palimpsest.query.read_time import TimeRead
+from palimpsest.query.scope_cache import rows_of
+from palimpsest.query.standing import stands, terms
+from palimpsest.query.strategies import Weights
+from palimpsest.query.types import Filters, Link, RankedMemory, Scope
 
 _SHOWN_CHARS = 60
 _ADDED = ("near", "title", "pair", "topic", "about")

@@ -6,7 +6,7 @@ better. Both are here, so that the ablation can go on saying so.
 
 import numpy as np
 
-from pipelines.query.types import Moments
+from palimpsest.query.types import Moments
 
 RRF = 60
 

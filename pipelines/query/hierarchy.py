@@ -7,10 +7,10 @@ nothing fits, they rank as `hybrid` ranks them by themselves.
 
 import numpy as np
 
-from pipelines.query.scope_cache import Topics
-from pipelines.query.strategies import Weights
-from pipelines.query.types import Filters, Link
-from pipelines.query.view import Question, ScopeView, Scored, basis, rescaled
+from palimpsest.query.scope_cache import Topics
+from palimpsest.query.strategies import Weights
+from palimpsest.query.types import Filters, Link
+from palimpsest.query.view import Question, ScopeView, Scored, basis, rescaled
 
 THRESHOLD = 1.5  # how far a topic stands out among the scope's, in deviations, from which it lifts its memories
 BELOW = 0.7  # what is left of a topic's fit one level below it

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipelines.query.backend import Backend
-from pipelines.query.types import Memory, Scope
+from palimpsest.query.backend import Backend
+from palimpsest.query.types import Memory, Scope
 
 _FARTHEST = 1000  # versions of one fact that are followed to the newest
 
@@ -16,7 +16,7 @@ class Reason:
     """Why a memory was retired, or was not.
 
     Attributes:
-        kind: `updated`, `edited`, `replaced`, `vanished` or `kept`: see `pipelines.memory.reasons`.
+        kind: `updated`, `edited`, `replaced`, `vanished` or `kept`: see `palimpsest.memory.reasons`.
         by: id of the memory or document version that took its place, or that a person said does not.
         relation_id: of the relation; `palimpsest undo` takes it.
         label: of the relation.

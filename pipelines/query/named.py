@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipelines.query.passages import name_key, named_in
-from pipelines.query.scope_graph import Adjacency
+from palimpsest.query.passages import name_key, named_in
+from palimpsest.query.scope_graph import Adjacency
 
 
 @dataclass(frozen=True)

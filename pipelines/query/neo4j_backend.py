@@ -14,20 +14,20 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.errors import ComponentFailed, PalimpsestError
-from pipelines.graph import cypher
-from pipelines.graph.arrays import unpack_arrays
-from pipelines.graph.connect import Connection, connect
-from pipelines.graph.identity import served_id
-from pipelines.graph.model import DIMENSIONS, HELD_VECTORS, vector_label
-from pipelines.graph.packed import ScopeStats, blocks_for, bucket_of, unpack_block, unpack_postings
-from pipelines.query.fusion import moments, standardise, top
-from pipelines.query.neo4j_rows import conditions_of, memory_of, newest_first, sharing
-from pipelines.query.neo4j_scope import Neo4jScope
-from pipelines.query.scope_cache import ByteCache, Postings, ScopeVectors, Told, rows_of
-from pipelines.query.scope_graph import WIDEST
-from pipelines.query.types import CollectionInfo, Filters, Link, Memory, Scope, Seeds
-from pipelines.store.ids import content_id
+from palimpsest.errors import ComponentFailed, PalimpsestError
+from palimpsest.graph import cypher
+from palimpsest.graph.arrays import unpack_arrays
+from palimpsest.graph.connect import Connection, connect
+from palimpsest.graph.identity import served_id
+from palimpsest.graph.model import DIMENSIONS, HELD_VECTORS, vector_label
+from palimpsest.graph.packed import ScopeStats, blocks_for, bucket_of, unpack_block, unpack_postings
+from palimpsest.query.fusion import moments, standardise, top
+from palimpsest.query.neo4j_rows import conditions_of, memory_of, newest_first, sharing
+from palimpsest.query.neo4j_scope import Neo4jScope
+from palimpsest.query.scope_cache import ByteCache, Postings, ScopeVectors, Told, rows_of
+from palimpsest.query.scope_graph import WIDEST
+from palimpsest.query.types import CollectionInfo, Filters, Link, Memory, Scope, Seeds
+from palimpsest.store.ids import content_id
 
 CACHE_BYTES = 512 * 2**20
 _WIDE = 1000  # of 5 proposals a quarter to six tenths are right, of so many the best five: measured at 42,925 memories
@@ -37,7 +37,7 @@ _LABELS = {"UPDATES": "UPDATE", "EXTENDS": "EXTEND", "DERIVES": "DERIVE"}
 
 
 class Neo4jBackend:
-    """Implements `pipelines.query.backend.Backend` over what a server shows of a home.
+    """Implements `palimpsest.query.backend.Backend` over what a server shows of a home.
 
     Raises:
         PalimpsestError: the server holds nothing of this home.

@@ -6,9 +6,9 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from pipelines.graph import cypher
-from pipelines.query.scope_graph import telling
-from pipelines.query.types import Filters, Link, Memory
+from palimpsest.graph import cypher
+from palimpsest.query.scope_graph import telling
+from palimpsest.query.types import Filters, Link, Memory
 
 _BOUND = {"since": "observed_since", "until": "observed_until"}
 _TIMES = ("observed_at", "valid_from", "valid_until")

@@ -1,23 +1,23 @@
-"""A scope in Neo4j as dense arrays: implements `pipelines.query.view.ScopeView` over packed parts."""
+"""A scope in Neo4j as dense arrays: implements `palimpsest.query.view.ScopeView` over packed parts."""
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
-from pipelines.errors import PalimpsestError
-from pipelines.graph.arrays import unpack_arrays
-from pipelines.graph.packed import ScopeStats, bucket_of
-from pipelines.query.named import Named
-from pipelines.query.passages import PassageGraph, Sentences
-from pipelines.query.periods import Periods
-from pipelines.query.places import Places
-from pipelines.query.scope_cache import Flags, Postings, Topics
-from pipelines.query.scope_graph import Adjacency
-from pipelines.query.standing import Standing
-from pipelines.query.turns import TurnOrder
-from pipelines.query.types import Filters
-from pipelines.query.view import HeldParts
+from palimpsest.errors import PalimpsestError
+from palimpsest.graph.arrays import unpack_arrays
+from palimpsest.graph.packed import ScopeStats, bucket_of
+from palimpsest.query.named import Named
+from palimpsest.query.passages import PassageGraph, Sentences
+from palimpsest.query.periods import Periods
+from palimpsest.query.places import Places
+from palimpsest.query.scope_cache import Flags, Postings, Topics
+from palimpsest.query.scope_graph import Adjacency
+from palimpsest.query.standing import Standing
+from palimpsest.query.turns import TurnOrder
+from palimpsest.query.types import Filters
+from palimpsest.query.view import HeldParts
 
 
 class Parts(Protocol):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from pipelines.query.types import Memory, RankedMemory
+from palimpsest.query.types import Memory, RankedMemory
 
 SAME = 0.9  # Jaccard overlap of words from which a text says nothing that another did not
 

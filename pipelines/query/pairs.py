@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipelines.query.passages import PassageGraph
-from pipelines.query.scope_cache import Postings
-from pipelines.query.view import word_sums
+from palimpsest.query.passages import PassageGraph
+from palimpsest.query.scope_cache import Postings
+from palimpsest.query.view import word_sums
 
 NOWHERE = -1
 

@@ -11,8 +11,8 @@ from functools import cached_property
 
 import numpy as np
 
-from pipelines.query.scope_graph import Adjacency, ranges
-from pipelines.query.words import PLAIN, STOPWORDS, fold
+from palimpsest.query.scope_graph import Adjacency, ranges
+from palimpsest.query.words import PLAIN, STOPWORDS, fold
 
 TITLE, OWN_TITLE = 3.0, 9.0  # how much more an edge counts over a title, and between a passage and its own
 _LONGEST = 8  # words of a name that is looked for in a query

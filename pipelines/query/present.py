@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from pipelines.query.api import Results
-from pipelines.query.explain import shortened
-from pipelines.query.history import Reason, Version
-from pipelines.query.read_time import TimeRead
-from pipelines.query.types import Link, Memory, RankedMemory
+from palimpsest.query.api import Results
+from palimpsest.query.explain import shortened
+from palimpsest.query.history import Reason, Version
+from palimpsest.query.read_time import TimeRead
+from palimpsest.query.types import Link, Memory, RankedMemory
 
 _SHOWN_CHARS = 160
 _FIELDS = (

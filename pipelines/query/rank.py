@@ -7,17 +7,17 @@ from typing import Protocol
 
 import numpy as np
 
-from pipelines.query.backend import Backend
-from pipelines.query.conversation import score_turns
-from pipelines.query.fusion import standardise, top
-from pipelines.query.hierarchy import score_topics
-from pipelines.query.periods import Period
-from pipelines.query.scope_cache import rows_of
-from pipelines.query.spreading import score_passages
-from pipelines.query.standing import stands
-from pipelines.query.strategies import STRATEGIES, Weights
-from pipelines.query.types import Filters, Link, Scope
-from pipelines.query.view import Question, ScopeView, Scored, score_alone
+from palimpsest.query.backend import Backend
+from palimpsest.query.conversation import score_turns
+from palimpsest.query.fusion import standardise, top
+from palimpsest.query.hierarchy import score_topics
+from palimpsest.query.periods import Period
+from palimpsest.query.scope_cache import rows_of
+from palimpsest.query.spreading import score_passages
+from palimpsest.query.standing import stands
+from palimpsest.query.strategies import STRATEGIES, Weights
+from palimpsest.query.types import Filters, Link, Scope
+from palimpsest.query.view import Question, ScopeView, Scored, score_alone
 
 SEEDS = 100  # candidates; moments are exact, so more of them change nothing
 DECAY = 0.7

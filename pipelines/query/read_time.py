@@ -3,10 +3,10 @@
 import datetime as dt
 from dataclasses import dataclass, replace
 
-from pipelines.query.asked_time import asked_time, needs_reference
-from pipelines.query.backend import Backend
-from pipelines.query.periods import Period
-from pipelines.query.types import Filters, Scope
+from palimpsest.query.asked_time import asked_time, needs_reference
+from palimpsest.query.backend import Backend
+from palimpsest.query.periods import Period
+from palimpsest.query.types import Filters, Scope
 
 
 @dataclass(frozen=True)

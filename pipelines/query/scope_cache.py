@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pipelines.query.words import terms as terms_of
+from palimpsest.query.words import terms as terms_of
 
 
 class Sized(Protocol):

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pipelines.query.fusion import moments, top
-from pipelines.query.pairs import NOWHERE, best_pairs
-from pipelines.query.passages import PassageGraph, Sentences, softmax, spread
-from pipelines.query.strategies import Spreading, Weights
-from pipelines.query.types import Filters, Link
-from pipelines.query.view import Question, ScopeView, Scored, basis, rescaled
-from pipelines.query.words import terms as terms_of
+from palimpsest.query.fusion import moments, top
+from palimpsest.query.pairs import NOWHERE, best_pairs
+from palimpsest.query.passages import PassageGraph, Sentences, softmax, spread
+from palimpsest.query.strategies import Spreading, Weights
+from palimpsest.query.types import Filters, Link
+from palimpsest.query.view import Question, ScopeView, Scored, basis, rescaled
+from palimpsest.query.words import terms as terms_of
 
 TRACE = 1e-5  # of the walk: a name that brought less is no reason why a memory is there
 TOLD = 0.1  # a lift of less is no reason why a memory is there

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipelines.query.strategies import Weights
+from palimpsest.query.strategies import Weights
 
 UNKNOWN = 0.5  # of an undated memory's recency, and of an importance that nobody stated
 

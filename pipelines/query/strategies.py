@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pipelines.errors import PalimpsestError
-from pipelines.query.types import CollectionInfo
+from palimpsest.errors import PalimpsestError
+from palimpsest.query.types import CollectionInfo
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Spreading:
 class Weights:
     """The composite: `vector` * z(cosine) + `words` * z(BM25) + ..., lifted over links.
 
-    A collection's settings may give `NAMED` of them. `pipelines.query.standing` tells of recency, frequency and
+    A collection's settings may give `NAMED` of them. `palimpsest.query.standing` tells of recency, frequency and
     importance.
 
     Attributes:
@@ -59,7 +59,7 @@ class Weights:
         recency: weight of how new a memory is.
         frequency: weight of how many others support it.
         importance: weight of how important it is said to be.
-        diversity: weight of what a result repeats of those before it; see `pipelines.query.diversity`.
+        diversity: weight of what a result repeats of those before it; see `palimpsest.query.diversity`.
         entities: how many links over shared entities are followed from each memory.
         whole: what scores every memory of the scope first: `order`, `passages`, `topics`, or `alone`, by itself, which
             is needed only where more than vectors and words counts.
@@ -98,7 +98,7 @@ STRATEGIES: dict[str, Weights] = {
     "statements": Weights(words=1.2, whole="passages", time=1.0, entities=0, spreading=Spreading(own=8.0, title=0.0)),
     "graph": Weights(words=1.2, whole="passages", time=1.0, entities=0),
 }
-"""`auto` is one of the last four, by what the collection is: `pipelines.memory.shape`."""
+"""`auto` is one of the last four, by what the collection is: `palimpsest.memory.shape`."""
 
 
 def chosen_weights(asked: str | Weights, info: CollectionInfo | None = None) -> tuple[str, Weights]:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipelines.query.places import Places
-from pipelines.query.scope_cache import Postings
+from palimpsest.query.places import Places
+from palimpsest.query.scope_cache import Postings
 
 _WHOLE = 25  # tokens from which a turn takes on all that its neighbours give
 

@@ -7,16 +7,16 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pipelines.query.fusion import moments, reciprocal_ranks, standardise
-from pipelines.query.named import Named
-from pipelines.query.passages import PassageGraph, Sentences
-from pipelines.query.periods import Period, Periods
-from pipelines.query.places import Places
-from pipelines.query.scope_cache import Postings, Topics
-from pipelines.query.standing import Standing, standing_scores, stands
-from pipelines.query.strategies import Weights
-from pipelines.query.turns import TurnOrder
-from pipelines.query.types import Filters, Link
+from palimpsest.query.fusion import moments, reciprocal_ranks, standardise
+from palimpsest.query.named import Named
+from palimpsest.query.passages import PassageGraph, Sentences
+from palimpsest.query.periods import Period, Periods
+from palimpsest.query.places import Places
+from palimpsest.query.scope_cache import Postings, Topics
+from palimpsest.query.standing import Standing, standing_scores, stands
+from palimpsest.query.strategies import Weights
+from palimpsest.query.turns import TurnOrder
+from palimpsest.query.types import Filters, Link
 
 
 class ScopeView(Protocol):

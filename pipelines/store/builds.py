@@ -8,9 +8,9 @@ from typing import Any
 
 import polars as pl
 
-from pipelines.store.files import file_hash, link, read_json, write_json
-from pipelines.store.home import Home
-from pipelines.store.tables import SCHEMAS, conform, empty
+from palimpsest.store.files import file_hash, link, read_json, write_json
+from palimpsest.store.home import Home
+from palimpsest.store.tables import SCHEMAS, conform, empty
 
 KEPT_BUILDS = 5
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from pipelines.store.files import remove_leftovers
-from pipelines.store.ids import content_id
-from pipelines.store.tables import Schema
+from palimpsest.store.files import remove_leftovers
+from palimpsest.store.ids import content_id
+from palimpsest.store.tables import Schema
 
 DIMENSIONS = 384
 _MANY_PARTS = 24

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from pipelines.errors import PalimpsestError
+from palimpsest.errors import PalimpsestError
 
 
 def write_bytes(path: Path, data: bytes) -> None:

@@ -6,12 +6,13 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from pipelines.errors import PalimpsestError
-from pipelines.store.files import read_json, write_json
+from palimpsest.errors import PalimpsestError
+from palimpsest.store.files import read_json, write_json
 
 DEFAULT_HOME = Path("data/home")
 DEFAULT_CORPUS = Path("data/corpora")
-_SHIPPED = Path(__file__).resolve().parents[2] / "data"
+_PACKAGE = Path(__file__).resolve().parents[1]
+_SHIPPED = next((p for p in (_PACKAGE / "data", _PACKAGE.parent / "data") if p.is_dir()), _PACKAGE / "data")
 
 
 def data_folder() -> Path:

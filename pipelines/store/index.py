@@ -19,14 +19,14 @@ import numpy as np
 import polars as pl
 import polars.selectors as cs
 
-from pipelines.memory.reasons import reasons
-from pipelines.memory.sequence import document_order, turn_order
-from pipelines.query.asked_time import said_periods
-from pipelines.query.periods import Period, day
-from pipelines.query.words import terms
-from pipelines.store.passages import passage_tables
-from pipelines.store.support import support_of
-from pipelines.store.tables import empty
+from palimpsest.memory.reasons import reasons
+from palimpsest.memory.sequence import document_order, turn_order
+from palimpsest.query.asked_time import said_periods
+from palimpsest.query.periods import Period, day
+from palimpsest.query.words import terms
+from palimpsest.store.passages import passage_tables
+from palimpsest.store.support import support_of
+from palimpsest.store.tables import empty
 
 VectorLookup = Callable[[Sequence[str]], np.ndarray]
 """Maps n text hashes to their unit vectors, shape (n, 384) float32."""

@@ -7,8 +7,8 @@ from itertools import pairwise
 import numpy as np
 import polars as pl
 
-from pipelines.query.passages import name_key
-from pipelines.store.tables import Schema
+from palimpsest.query.passages import name_key
+from palimpsest.store.tables import Schema
 
 _AFTER_TITLE = re.compile(r"\s*\([^()]*\)\s*$")  # `Rush (band)` is called Rush
 _NAMES: Schema = {"scope": pl.Int32, "key": pl.Int64, "entity": pl.Int32}

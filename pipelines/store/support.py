@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from pipelines.query.words import PLAIN, fold
+from palimpsest.query.words import PLAIN, fold
 
 _SUPPORTING = ("EXTEND", "DERIVE")
 

@@ -9,15 +9,15 @@ import numpy as np
 import polars as pl
 import pytest
 
-from pipelines.build import INDEXED, digest, make_plan, partition, run_without_dagster
-from pipelines.config import load_collection
-from pipelines.delete import delete
-from pipelines.errors import PalimpsestError, Refused
-from pipelines.query.api import open_home
-from pipelines.query.types import Scope
-from pipelines.stages import STAGES, run_stage
-from pipelines.store.builds import published, staged
-from pipelines.store.home import Home
+from palimpsest.build import INDEXED, digest, make_plan, partition, run_without_dagster
+from palimpsest.config import load_collection
+from palimpsest.delete import delete
+from palimpsest.errors import PalimpsestError, Refused
+from palimpsest.query.api import open_home
+from palimpsest.query.types import Scope
+from palimpsest.stages import STAGES, run_stage
+from palimpsest.store.builds import published, staged
+from palimpsest.store.home import Home
 from tests.small_corpus import TURNS, write_chats, write_notes
 
 SECRET = "quixotic-77"
@@ -37,7 +37,7 @@ class _Embedder:
 
 @pytest.fixture(autouse=True)
 def _no_model(monkeypatch):
-    monkeypatch.setattr("pipelines.memory.embed.load_embedder", _Embedder)
+    monkeypatch.setattr("palimpsest.memory.embed.load_embedder", _Embedder)
 
 
 def build(home, corpus):

@@ -5,9 +5,9 @@ import datetime as dt
 import dagster as dg
 import pytest
 
-from pipelines.build import make_plan, run_without_dagster
-from pipelines.resources import HomeResource
-from pipelines.store.home import Home
+from palimpsest.build import make_plan, run_without_dagster
+from palimpsest.resources import HomeResource
+from palimpsest.store.home import Home
 from tests.small_corpus import TURNS, write_chats
 
 
@@ -20,7 +20,7 @@ def built(tmp_path, shared_vectors):
 
 
 def look(resource, cursor, instance):
-    from pipelines.automation import changed_folders
+    from palimpsest.automation import changed_folders
 
     with dg.build_sensor_context(instance=instance, cursor=cursor, resources={"home": resource}) as context:
         found = list(changed_folders(context))
@@ -42,7 +42,7 @@ def test_the_sensor_asks_for_a_collection_whose_contents_changed_and_only_then(b
 
 
 def test_the_nightly_schedule_skips_when_nothing_changed_and_rebuilds_what_did(built):
-    from pipelines.automation import nightly_rebuild
+    from palimpsest.automation import nightly_rebuild
 
     resource, corpus = built
     night = dt.datetime(2026, 7, 1, 2, tzinfo=dt.UTC)

@@ -1,8 +1,8 @@
 import dagster as dg
 import pytest
 
-from pipelines.graph.serve import CHECKS
-from pipelines.stages import STAGES
+from palimpsest.graph.serve import CHECKS
+from palimpsest.stages import STAGES
 
 EDGES = {
     "documents": set(),
@@ -34,7 +34,7 @@ GROUPS = {
 
 @pytest.fixture(scope="module")
 def specs() -> dict[str, dg.AssetSpec]:
-    from pipelines.definitions import defs
+    from palimpsest.definitions import defs
 
     dg.Definitions.validate_loadable(defs)
     return {s.key.to_user_string(): s for s in defs.resolve_all_asset_specs()}
@@ -57,7 +57,7 @@ def test_assets_are_partitioned_by_collection_up_to_versions_and_not_after(specs
 
 
 def test_invariants_and_gate_block_what_comes_after_them():
-    from pipelines.definitions import defs
+    from palimpsest.definitions import defs
 
     checks = {k.name: k.asset_key.to_user_string() for k in defs.resolve_asset_graph().asset_check_keys}
     assert checks == {"invariants": "index", "gate": "retrieval_report"} | dict.fromkeys(CHECKS, "neo4j_graph")

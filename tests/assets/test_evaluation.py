@@ -6,9 +6,9 @@ import os
 import dagster as dg
 import pytest
 
-from pipelines.resources import HomeResource
-from pipelines.store.builds import staged
-from pipelines.store.home import Home
+from palimpsest.resources import HomeResource
+from palimpsest.store.builds import staged
+from palimpsest.store.home import Home
 from tests.eval.judged import QUESTIONS, make_home, write_lines
 from tests.small_corpus import TURNS, write_chats
 from tests.test_alerts import Hook
@@ -32,7 +32,7 @@ def at(project, monkeypatch):
 
 
 def test_golden_sets_and_the_suites_of_the_environment_are_partitions(at, tmp_path, monkeypatch):
-    from pipelines.assets.evaluation import known_suites
+    from palimpsest.assets.evaluation import known_suites
 
     assert list(known_suites()) == ["golden-chats"]
     (tmp_path / "beir").mkdir()
@@ -43,7 +43,7 @@ def test_golden_sets_and_the_suites_of_the_environment_are_partitions(at, tmp_pa
 
 
 def test_a_partition_tells_the_same_numbers_every_run(at):
-    from pipelines.assets.evaluation import suite_metrics
+    from palimpsest.assets.evaluation import suite_metrics
 
     _, home = at
     resources = {"home": HomeResource(path=str(home.path), embeddings_path=str(home.embeddings))}
@@ -64,7 +64,7 @@ def test_a_partition_tells_the_same_numbers_every_run(at):
 
 
 def test_the_weekly_schedule_asks_for_every_suite(at):
-    from pipelines.automation import weekly_evaluation
+    from palimpsest.automation import weekly_evaluation
 
     with dg.instance_for_test() as instance:
         context = dg.build_schedule_context(instance, dt.datetime(2026, 7, 5, 4, tzinfo=dt.UTC))
@@ -73,7 +73,7 @@ def test_the_weekly_schedule_asks_for_every_suite(at):
 
 
 def test_a_new_relation_program_runs_the_gate_once(at):
-    from pipelines.automation import new_relation_program
+    from palimpsest.automation import new_relation_program
 
     base, home = at
     resource = HomeResource(path=str(home.path), embeddings_path=str(home.embeddings))
@@ -99,7 +99,7 @@ def test_a_new_relation_program_runs_the_gate_once(at):
 
 
 def test_the_webhook_hears_of_a_gate_that_closed_and_of_no_other_failure(tmp_path, shared_vectors, monkeypatch):
-    from pipelines.run import build
+    from palimpsest.run import build
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DAGSTER_HOME", os.environ.get("DAGSTER_HOME", str(tmp_path)))

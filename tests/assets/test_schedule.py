@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from pipelines.build import make_plan
-from pipelines.store.builds import published
-from pipelines.store.home import Home
+from palimpsest.build import make_plan
+from palimpsest.store.builds import published
+from palimpsest.store.home import Home
 from tests.small_corpus import write_chats
 
 _WAIT_S = 300
@@ -25,7 +25,7 @@ _START = """mutation($s: ScheduleSelector!) { startSchedule(scheduleSelector: $s
 _RUNS = "{ runsOrError { ... on Runs { results { jobName status tags { key value } } } } }"
 _SELECTOR = {
     "repositoryName": "__repository__",
-    "repositoryLocationName": "pipelines.definitions",
+    "repositoryLocationName": "palimpsest.definitions",
     "scheduleName": "nightly_rebuild",
 }
 

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.corpus.limits import Limits
-from pipelines.corpus.read import read_source
-from pipelines.corpus.types import Extraction
+from palimpsest.corpus.limits import Limits
+from palimpsest.corpus.read import read_source
+from palimpsest.corpus.types import Extraction
 
 
 @pytest.fixture

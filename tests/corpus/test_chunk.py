@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.config import Unit
-from pipelines.corpus.cutting.chunk import Chunk, chunk_document, chunk_documents
-from pipelines.corpus.cutting.tokens import count_tokens_batch
-from pipelines.corpus.limits import Limits, Source
-from pipelines.corpus.readers.markdown import read_markdown
-from pipelines.corpus.types import SUITE_ROW, ExtractedDocument, Segment
+from palimpsest.config import Unit
+from palimpsest.corpus.cutting.chunk import Chunk, chunk_document, chunk_documents
+from palimpsest.corpus.cutting.tokens import count_tokens_batch
+from palimpsest.corpus.limits import Limits, Source
+from palimpsest.corpus.readers.markdown import read_markdown
+from palimpsest.corpus.types import SUITE_ROW, ExtractedDocument, Segment
 
 SENTENCE = "The quick brown fox number {} jumps over the lazy dog near the river bank today."
 UNITS: tuple[Unit, ...] = get_args(Unit)

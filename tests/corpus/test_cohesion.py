@@ -1,8 +1,8 @@
 import pytest
 
-from pipelines.corpus.cutting.chunk import chunk_document
-from pipelines.corpus.cutting.cohesion import Cohesion
-from pipelines.corpus.types import ExtractedDocument, Segment
+from palimpsest.corpus.cutting.chunk import chunk_document
+from palimpsest.corpus.cutting.cohesion import Cohesion
+from palimpsest.corpus.types import ExtractedDocument, Segment
 
 GARDEN = [
     "The gardener waters roses in the garden every morning.",

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.corpus.readers.dates import parse_when
+from palimpsest.corpus.readers.dates import parse_when
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import docx
 import pytest
 from lxml import etree
 
-from pipelines.corpus.readers.equations import linear
+from palimpsest.corpus.readers.equations import linear
 from tests.corpus.hostile import saved
 
 M = "http://schemas.openxmlformats.org/officeDocument/2006/math"

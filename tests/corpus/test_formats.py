@@ -9,8 +9,8 @@ import openpyxl
 import pptx
 import pytest
 
-from pipelines.corpus.types import ExtractedDocument
-from pipelines.errors import Rejected
+from palimpsest.corpus.types import ExtractedDocument
+from palimpsest.errors import Rejected
 from tests.corpus.hostile import mail, nested_mail, saved, zipped
 
 

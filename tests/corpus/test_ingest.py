@@ -11,12 +11,12 @@ import polars as pl
 import pytest
 import yaml
 
-from pipelines.build import make_plan, partition
-from pipelines.config import load_collection
-from pipelines.corpus.ingest import source_files
-from pipelines.errors import PalimpsestError
-from pipelines.stages import run_stage
-from pipelines.store.home import Home
+from palimpsest.build import make_plan, partition
+from palimpsest.config import load_collection
+from palimpsest.corpus.ingest import source_files
+from palimpsest.errors import PalimpsestError
+from palimpsest.stages import run_stage
+from palimpsest.store.home import Home
 from tests.corpus.hostile import hostile_files, hostile_names, small_docx
 from tests.small_corpus import write_notes
 
@@ -53,9 +53,9 @@ def test_a_reason_shows_no_control_characters(tmp_path) -> None:
 
 
 def test_hostile_files_leave_the_rest_of_the_build_as_it_is_and_the_ui_lists_each_with_its_reason(tmp_path) -> None:
-    from pipelines.assets.glue import collections
-    from pipelines.assets.sources import documents
-    from pipelines.resources import HomeResource
+    from palimpsest.assets.glue import collections
+    from palimpsest.assets.sources import documents
+    from palimpsest.resources import HomeResource
 
     good = {f"good-{i}.md": f"# Note {i}\n\nWords of note {i}.\n" for i in range(10)}
     alone = documents_stage(Home(tmp_path / "alone"), write_notes(tmp_path / "a", good))

@@ -3,8 +3,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from pipelines.corpus.types import SUITE_ROW
-from pipelines.errors import Rejected
+from palimpsest.corpus.types import SUITE_ROW
+from palimpsest.errors import Rejected
 
 
 def lines(*rows: object) -> str:

@@ -1,7 +1,7 @@
 from datetime import UTC, datetime
 
-from pipelines.corpus.readers.markdown import markdown_segments
-from pipelines.corpus.types import StatedRelation
+from palimpsest.corpus.readers.markdown import markdown_segments
+from palimpsest.corpus.types import StatedRelation
 
 PAGE = """# Leave policy
 

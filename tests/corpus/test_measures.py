@@ -2,9 +2,9 @@
 
 import pytest
 
-from eval.chunking import fixed
-from eval.reading import measure, table, token_f1
-from pipelines.corpus.types import ExtractedDocument
+from palimpsest.corpus.types import ExtractedDocument
+from palimpsest.eval.chunking import fixed
+from palimpsest.eval.reading import measure, table, token_f1
 
 
 def test_f1_counts_words_not_marks_case_or_order() -> None:

@@ -12,7 +12,7 @@ from reportlab.lib.pdfencrypt import StandardEncryption
 from reportlab.lib.utils import ImageReader
 from reportlab.pdfgen.canvas import Canvas
 
-from pipelines.errors import Rejected
+from palimpsest.errors import Rejected
 from tests.corpus.hostile import small_pptx, small_xlsx
 from tests.corpus.hostile import zipped as zip_of
 

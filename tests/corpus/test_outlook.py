@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from pipelines.errors import Rejected
+from palimpsest.errors import Rejected
 from tests.corpus.outlook_file import msg
 
 SENT = datetime(2026, 3, 6, 9, tzinfo=UTC)

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipelines.corpus.limits import Limits
-from pipelines.corpus.read import media_types, read_source
-from pipelines.corpus.types import ExtractedDocument
-from pipelines.errors import Rejected
+from palimpsest.corpus.limits import Limits
+from palimpsest.corpus.read import media_types, read_source
+from palimpsest.corpus.types import ExtractedDocument
+from palimpsest.errors import Rejected
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.corpus.cutting.chunk import chunk_document
-from pipelines.corpus.cutting.referents import opening_referents
-from pipelines.corpus.types import ExtractedDocument, Segment
+from palimpsest.corpus.cutting.chunk import chunk_document
+from palimpsest.corpus.cutting.referents import opening_referents
+from palimpsest.corpus.types import ExtractedDocument, Segment
 
 NAMES = "We saw the Pike and met Mara Lind and the Otter."  # capitalised inside a sentence: names, and which are things
 

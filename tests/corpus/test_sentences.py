@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.corpus.cutting.sentences import MAX_SENTENCE_CHARS, sentence_spans, without_marker
+from palimpsest.corpus.cutting.sentences import MAX_SENTENCE_CHARS, sentence_spans, without_marker
 
 
 def sentences(text: str) -> list[str]:

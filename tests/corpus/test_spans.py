@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.build import make_plan, partition
-from pipelines.corpus.read import media_types, read_source
-from pipelines.stages import run_stage
-from pipelines.store.home import Home
+from palimpsest.build import make_plan, partition
+from palimpsest.corpus.read import media_types, read_source
+from palimpsest.stages import run_stage
+from palimpsest.store.home import Home
 from tests.corpus.samples import samples
 from tests.small_corpus import write_notes
 

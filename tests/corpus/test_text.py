@@ -1,7 +1,7 @@
 import pytest
 
-from pipelines.corpus.readers.text import text_segments
-from pipelines.errors import Rejected
+from palimpsest.corpus.readers.text import text_segments
+from palimpsest.errors import Rejected
 
 GERMAN = "Die Größe des Gebäudes übertrifft die Erwartungen der Bürger völlig. " * 5
 JAPANESE = "これは日本語の文章です。会議は明日の午後三時に始まります。" * 5

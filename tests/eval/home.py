@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 import polars as pl
 
-from pipelines.store.ids import text_hash
-from pipelines.store.tables import SCHEMAS, conform, empty
+from palimpsest.store.ids import text_hash
+from palimpsest.store.tables import SCHEMAS, conform, empty
 
 COLLECTION = "notes"
 DOCUMENTS = {

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.build import make_plan, run_without_dagster
-from pipelines.store.home import Home
+from palimpsest.build import make_plan, run_without_dagster
+from palimpsest.store.home import Home
 from tests.small_corpus import write_chats
 
 QUESTIONS = [

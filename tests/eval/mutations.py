@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from pipelines.query import api, duckdb_scope, pack
-from pipelines.query.types import Scope
+from palimpsest.query import api, duckdb_scope, pack
+from palimpsest.query.types import Scope
 
 Patch = Any  # pytest.MonkeyPatch
 SEED = 7

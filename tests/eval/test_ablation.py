@@ -3,14 +3,14 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from eval.ablation import STAGES, Staged, ablation_text, run_ablation
-from eval.golden_suite import is_golden
-from eval.suite_runs import ablate, measure
-from pipelines.commands.judge import suite
-from pipelines.errors import PalimpsestError
-from pipelines.query.api import open_index
-from pipelines.query.types import Scope
-from pipelines.store.builds import published
+from palimpsest.commands.judge import suite
+from palimpsest.errors import PalimpsestError
+from palimpsest.eval.ablation import STAGES, Staged, ablation_text, run_ablation
+from palimpsest.eval.golden_suite import is_golden
+from palimpsest.eval.suite_runs import ablate, measure
+from palimpsest.query.api import open_index
+from palimpsest.query.types import Scope
+from palimpsest.store.builds import published
 
 CORPUS = [
     {"_id": "a", "text": "The lamp is in the attic.", "meta": {"speaker": "Ana", "date": "2024-05-01"}},

@@ -5,11 +5,11 @@ import json
 import polars as pl
 import pytest
 
-from eval.aliases import figures, main, measure, read_aliases, resolve_names
-from pipelines.build import make_plan, run_without_dagster
-from pipelines.errors import PalimpsestError
-from pipelines.store.home import Home
-from pipelines.store.tables import conform
+from palimpsest.build import make_plan, run_without_dagster
+from palimpsest.errors import PalimpsestError
+from palimpsest.eval.aliases import figures, main, measure, read_aliases, resolve_names
+from palimpsest.store.home import Home
+from palimpsest.store.tables import conform
 from tests.small_corpus import write_notes
 
 GOLDEN = [

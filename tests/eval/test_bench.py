@@ -1,16 +1,16 @@
 import numpy as np
 import pytest
 
-from eval.bench import STRATEGY, _load, bench_text, run_bench
-from eval.bench_budgets import budgets
-from eval.bench_plans import from_indexes
-from eval.synthetic import COLLECTION, synthetic_build
-from eval.synthetic_titled import SENTENCES
-from pipelines.errors import PalimpsestError
-from pipelines.memory.shape import strategy_for
-from pipelines.query import Scope
-from pipelines.query.api import STEPS
-from pipelines.store.tables import SCHEMAS
+from palimpsest.errors import PalimpsestError
+from palimpsest.eval.bench import STRATEGY, _load, bench_text, run_bench
+from palimpsest.eval.bench_budgets import budgets
+from palimpsest.eval.bench_plans import from_indexes
+from palimpsest.eval.synthetic import COLLECTION, synthetic_build
+from palimpsest.eval.synthetic_titled import SENTENCES
+from palimpsest.memory.shape import strategy_for
+from palimpsest.query import Scope
+from palimpsest.query.api import STEPS
+from palimpsest.store.tables import SCHEMAS
 
 
 def test_a_synthetic_build_is_the_same_again_and_has_the_tables_of_a_build():
@@ -62,8 +62,8 @@ def test_relations_stay_inside_a_user_and_retire_what_they_update():
 
 @pytest.mark.parametrize(("strategy", "kind", "clients"), [("hybrid", "turns", 1), ("flat", "titled", 2)])
 def test_a_bench_reports_what_was_asked_for(tmp_path, strategy, kind, clients, monkeypatch):
-    monkeypatch.setattr("eval.bench.QUERIES", 5)
-    monkeypatch.setattr("eval.bench.PLANNED", 5)
+    monkeypatch.setattr("palimpsest.eval.bench.QUERIES", 5)
+    monkeypatch.setattr("palimpsest.eval.bench.PLANNED", 5)
     report = run_bench(300, users=5, strategy=strategy, kind=kind, clients=clients, workdir=tmp_path / "work", hops=2)
     assert report["memories"] == 300 and report["load"]["nodes_per_s"] > 0 < report["load"]["index_s"]
     for name in ("scoped", "unscoped"):

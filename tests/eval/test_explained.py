@@ -2,8 +2,8 @@
 
 import pytest
 
-from eval.explained import explained_figure
-from pipelines.query import Scope, open_index
+from palimpsest.eval.explained import explained_figure
+from palimpsest.query import Scope, open_index
 from tests.query.made import memory, tables, write
 
 ANA = Scope("notes", "ana")

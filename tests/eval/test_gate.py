@@ -7,15 +7,15 @@ from datetime import UTC, datetime
 import polars as pl
 import pytest
 
-from eval.baseline import accept_baseline, current_user, load_baseline
-from eval.gate import combine, decide
-from eval.golden_run import GateRun, Hit
-from eval.judge import accept_home, find_violations, judge_home
-from eval.violations import Violation
-from pipelines.errors import PalimpsestError
-from pipelines.query.api import Reader
-from pipelines.store.builds import published
-from pipelines.store.home import Home
+from palimpsest.errors import PalimpsestError
+from palimpsest.eval.baseline import accept_baseline, current_user, load_baseline
+from palimpsest.eval.gate import combine, decide
+from palimpsest.eval.golden_run import GateRun, Hit
+from palimpsest.eval.judge import accept_home, find_violations, judge_home
+from palimpsest.eval.violations import Violation
+from palimpsest.query.api import Reader
+from palimpsest.store.builds import published
+from palimpsest.store.home import Home
 
 FULL = {"R@5": 1.0, "nDCG@10": 1.0, "packed_recall": 1.0, "stale@5": 0.0}
 LOST = {"R@5": 0.0, "nDCG@10": 0.0, "packed_recall": 0.0, "stale@5": 0.0}

@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from eval.golden import Question
-from eval.golden_run import GateRun, run_golden
+from palimpsest.eval.golden import Question
+from palimpsest.eval.golden_run import GateRun, run_golden
 from tests.eval.home import COLLECTION, FakeReader, Found, tables, ticking
 
 

@@ -1,6 +1,6 @@
 import json
 
-from eval.index_time import index_time, index_time_text
+from palimpsest.eval.index_time import index_time, index_time_text
 from tests.query.titled import TEXTS
 
 

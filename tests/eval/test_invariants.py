@@ -5,9 +5,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from eval.invariants import check_invariants
-from pipelines.decisions import Decisions, tombstone
-from pipelines.store.index import write_index
+from palimpsest.decisions import Decisions, tombstone
+from palimpsest.eval.invariants import check_invariants
+from palimpsest.store.index import write_index
 from tests.eval.home import tables
 
 TABLES = tables()

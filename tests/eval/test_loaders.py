@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from eval.loaders import as_suite
-from eval.suites import load_suite
-from pipelines.errors import PalimpsestError
+from palimpsest.errors import PalimpsestError
+from palimpsest.eval.loaders import as_suite
+from palimpsest.eval.suites import load_suite
 
 LOCOMO = [
     {

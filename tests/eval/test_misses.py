@@ -1,6 +1,6 @@
-from eval.golden import Question
-from eval.golden_run import GateRun
-from eval.misses import missed, why_missed
+from palimpsest.eval.golden import Question
+from palimpsest.eval.golden_run import GateRun
+from palimpsest.eval.misses import missed, why_missed
 from tests.eval.home import FakeReader, tables
 
 

@@ -7,16 +7,16 @@ import numpy as np
 import polars as pl
 import pytest
 
-from eval.baseline import accept_baseline
-from eval.gate import decide
-from eval.golden import Question
-from eval.golden_run import run_golden
-from eval.invariants import check_invariants
-from pipelines.query.api import open_index
-from pipelines.query.types import Scope
-from pipelines.store.ids import text_hash
-from pipelines.store.index import write_index
-from pipelines.store.tables import SCHEMAS, empty
+from palimpsest.eval.baseline import accept_baseline
+from palimpsest.eval.gate import decide
+from palimpsest.eval.golden import Question
+from palimpsest.eval.golden_run import run_golden
+from palimpsest.eval.invariants import check_invariants
+from palimpsest.query.api import open_index
+from palimpsest.query.types import Scope
+from palimpsest.store.ids import text_hash
+from palimpsest.store.index import write_index
+from palimpsest.store.tables import SCHEMAS, empty
 from tests.eval.home import at, rows, ticking
 
 THINGS = (

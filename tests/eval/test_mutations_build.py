@@ -8,16 +8,16 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from eval.baseline import Baseline, accept_baseline
-from eval.gate import Decision, decide
-from eval.golden import Question, load_golden
-from eval.golden_run import GateRun, run_golden
-from pipelines.build import INDEXED, make_plan, run_without_dagster
-from pipelines.partition import embedding_store
-from pipelines.query.api import open_index
-from pipelines.store.builds import Build
-from pipelines.store.home import Home
-from pipelines.store.index import write_index
+from palimpsest.build import INDEXED, make_plan, run_without_dagster
+from palimpsest.eval.baseline import Baseline, accept_baseline
+from palimpsest.eval.gate import Decision, decide
+from palimpsest.eval.golden import Question, load_golden
+from palimpsest.eval.golden_run import GateRun, run_golden
+from palimpsest.partition import embedding_store
+from palimpsest.query.api import open_index
+from palimpsest.store.builds import Build
+from palimpsest.store.home import Home
+from palimpsest.store.index import write_index
 from tests.eval.home import ticking
 from tests.eval.mutations import MUTATIONS, Mutation
 

@@ -1,10 +1,10 @@
 import pytest
 
-from eval.judge import judge_build
-from eval.notes import Note, health_limits, notes_folder, read_notes, write_note
-from pipelines.errors import PalimpsestError
-from pipelines.store.builds import published
-from pipelines.store.home import Home
+from palimpsest.errors import PalimpsestError
+from palimpsest.eval.judge import judge_build
+from palimpsest.eval.notes import Note, health_limits, notes_folder, read_notes, write_note
+from palimpsest.store.builds import published
+from palimpsest.store.home import Home
 
 
 def note(**more):

@@ -2,13 +2,13 @@ import math
 
 import pytest
 
-from eval.asked import asked_of_golden
-from eval.golden import load_golden
-from eval.judge import run_build
-from eval.metrics import MetricError
-from eval.ragas_check import crosscheck, crosscheck_text
-from pipelines.query.api import open_index
-from pipelines.store.builds import published
+from palimpsest.eval.asked import asked_of_golden
+from palimpsest.eval.golden import load_golden
+from palimpsest.eval.judge import run_build
+from palimpsest.eval.metrics import MetricError
+from palimpsest.eval.ragas_check import crosscheck, crosscheck_text
+from palimpsest.query.api import open_index
+from palimpsest.store.builds import published
 
 
 def test_sets_agree_and_an_empty_retrieval_counts_as_nothing_found():

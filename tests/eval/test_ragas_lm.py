@@ -5,13 +5,13 @@ import re
 
 import pytest
 
-from eval.asked import Asked
-from eval.ragas_lm import judge_contexts, judge_settings, judged_text
-from eval.standin import StandIn
-from eval.suite_runs import RagasWanted, measure, text
-from pipelines.errors import PalimpsestError
-from pipelines.labels.lm.ledger import Ledger
-from pipelines.labels.lm.settings import LmSettings
+from palimpsest.errors import PalimpsestError
+from palimpsest.eval.asked import Asked
+from palimpsest.eval.ragas_lm import judge_contexts, judge_settings, judged_text
+from palimpsest.eval.standin import StandIn
+from palimpsest.eval.suite_runs import RagasWanted, measure, text
+from palimpsest.labels.lm.ledger import Ledger
+from palimpsest.labels.lm.settings import LmSettings
 from tests.eval.judged import QUESTIONS, write_lines
 from tests.small_corpus import write_chats
 from tests.test_cli import run

@@ -4,9 +4,9 @@ import shutil
 
 import pytest
 
-from eval.judge import judge_build, write_report
-from eval.report.render import MAX_BYTES
-from pipelines.store.builds import published
+from palimpsest.eval.judge import judge_build, write_report
+from palimpsest.eval.report.render import MAX_BYTES
+from palimpsest.store.builds import published
 
 pytestmark = pytest.mark.browser
 PHONE, DESK = 390, 1200

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from eval.superseding import measure
+from palimpsest.eval.superseding import measure
 
 SUITES = Path(os.environ.get("PALIMPSEST_SUITES") or "../shared/suites")
 

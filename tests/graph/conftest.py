@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.graph import connect as connecting
-from pipelines.graph.connect import Connection, connect
-from pipelines.graph.fetch import jar_folder
-from pipelines.graph.server import ServerInfo, remove_server, start_server
+from palimpsest.graph import connect as connecting
+from palimpsest.graph.connect import Connection, connect
+from palimpsest.graph.fetch import jar_folder
+from palimpsest.graph.server import ServerInfo, remove_server, start_server
 from tests.graph.made import empty_homes
 
 

@@ -4,7 +4,7 @@ import json
 import sys
 from pathlib import Path
 
-from pipelines.graph.connect import connect
+from palimpsest.graph.connect import connect
 from tests.graph.made import make
 
 if __name__ == "__main__":

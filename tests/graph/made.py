@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from pipelines.graph import cypher
-from pipelines.graph.connect import Connection
-from pipelines.graph.load import LoadStats, load_tables
-from pipelines.graph.model import at_once
-from pipelines.store.ids import content_id
-from pipelines.store.index import write_index
-from pipelines.store.tables import conform
+from palimpsest.graph import cypher
+from palimpsest.graph.connect import Connection
+from palimpsest.graph.load import LoadStats, load_tables
+from palimpsest.graph.model import at_once
+from palimpsest.store.ids import content_id
+from palimpsest.store.index import write_index
+from palimpsest.store.tables import conform
 
 MODEL = "made"
 

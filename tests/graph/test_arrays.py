@@ -1,6 +1,6 @@
 import numpy as np
 
-from pipelines.graph.arrays import blocks_of, pack_arrays, unpack_arrays
+from palimpsest.graph.arrays import blocks_of, pack_arrays, unpack_arrays
 
 
 def test_arrays_and_texts_come_back_as_they_were_packed():

@@ -4,18 +4,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipelines.errors import PalimpsestError
-from pipelines.graph import rows
-from pipelines.graph.connect import Connection
-from pipelines.query import neo4j_backend
-from pipelines.query.asked_time import asked_period
-from pipelines.query.beside import ids_beside
-from pipelines.query.duckdb_backend import DuckDBBackend
-from pipelines.query.history import histories
-from pipelines.query.neo4j_backend import Neo4jBackend, open_neo4j
-from pipelines.query.rank import STRATEGIES, Weights, rank
-from pipelines.query.types import Filters, Scope
-from pipelines.store.index import write_index
+from palimpsest.errors import PalimpsestError
+from palimpsest.graph import rows
+from palimpsest.graph.connect import Connection
+from palimpsest.query import neo4j_backend
+from palimpsest.query.asked_time import asked_period
+from palimpsest.query.beside import ids_beside
+from palimpsest.query.duckdb_backend import DuckDBBackend
+from palimpsest.query.history import histories
+from palimpsest.query.neo4j_backend import Neo4jBackend, open_neo4j
+from palimpsest.query.rank import STRATEGIES, Weights, rank
+from palimpsest.query.types import Filters, Scope
+from palimpsest.store.index import write_index
 from tests.graph.made import Made, fresh_home, make, memory_id, vectors
 from tests.query import titled
 from tests.query.made import at, memory, tables

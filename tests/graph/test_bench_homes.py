@@ -4,11 +4,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from eval.bench_neo4j import drop_abandoned, mark_measured
-from pipelines.graph import cypher
-from pipelines.graph.connect import Connection
-from pipelines.graph.source import home_id
-from pipelines.store.home import Home
+from palimpsest.eval.bench_neo4j import drop_abandoned, mark_measured
+from palimpsest.graph import cypher
+from palimpsest.graph.connect import Connection
+from palimpsest.graph.source import home_id
+from palimpsest.store.home import Home
 
 
 def homes(graph: Connection) -> set[str]:

@@ -1,9 +1,9 @@
 from pathlib import Path
 
-from pipelines.graph.checks import check_graph
-from pipelines.graph.connect import Connection
-from pipelines.graph.model import OPEN
-from pipelines.graph.schema import vector_indexes
+from palimpsest.graph.checks import check_graph
+from palimpsest.graph.connect import Connection
+from palimpsest.graph.model import OPEN
+from palimpsest.graph.schema import vector_indexes
 from tests.graph.made import fresh_home, make, memory_id
 
 

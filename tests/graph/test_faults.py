@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from pipelines.errors import ComponentFailed, PalimpsestError
-from pipelines.graph import load, write
-from pipelines.graph.checks import check_graph
-from pipelines.graph.connect import Connection, connect
-from pipelines.graph.erase import drop_home, residue
-from pipelines.graph.server import ServerInfo, start_server, stop_server
-from pipelines.graph.source import Source
-from pipelines.query.neo4j_backend import Neo4jBackend
-from pipelines.query.types import Filters, Scope
+from palimpsest.errors import ComponentFailed, PalimpsestError
+from palimpsest.graph import load, write
+from palimpsest.graph.checks import check_graph
+from palimpsest.graph.connect import Connection, connect
+from palimpsest.graph.erase import drop_home, residue
+from palimpsest.graph.server import ServerInfo, start_server, stop_server
+from palimpsest.graph.source import Source
+from palimpsest.query.neo4j_backend import Neo4jBackend
+from palimpsest.query.types import Filters, Scope
 from tests.graph.made import MODEL, Made, fresh_home, make, shown, vectors
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.errors import ComponentFailed, PalimpsestError
-from pipelines.graph.fetch import Jar, fetch_jars, locked_jars
+from palimpsest.errors import ComponentFailed, PalimpsestError
+from palimpsest.graph.fetch import Jar, fetch_jars, locked_jars
 
 
 def repository(folder: Path, *contents: bytes) -> list[Jar]:

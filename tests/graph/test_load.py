@@ -2,14 +2,14 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.errors import ComponentFailed
-from pipelines.graph import cypher
-from pipelines.graph.checks import check_graph
-from pipelines.graph.connect import Connection
-from pipelines.graph.erase import drop_home, residue
-from pipelines.graph.load import load_tables
-from pipelines.graph.model import vector_label
-from pipelines.graph.schema import MIGRATIONS, migrate, vector_indexes
+from palimpsest.errors import ComponentFailed
+from palimpsest.graph import cypher
+from palimpsest.graph.checks import check_graph
+from palimpsest.graph.connect import Connection
+from palimpsest.graph.erase import drop_home, residue
+from palimpsest.graph.load import load_tables
+from palimpsest.graph.model import vector_label
+from palimpsest.graph.schema import MIGRATIONS, migrate, vector_indexes
 from tests.graph.made import MODEL, fresh_home, make, memory_id, shown, vectors
 
 COUNT = "MATCH (n {home_id: $home}) RETURN count(n) AS n"

@@ -1,6 +1,6 @@
 import numpy as np
 
-from pipelines.graph.packed import ScopeStats, bucket_of, buckets_for, pack_postings, unpack_postings, vector_moments
+from palimpsest.graph.packed import ScopeStats, bucket_of, buckets_for, pack_postings, unpack_postings, vector_moments
 
 
 def test_stats_come_back_as_they_were_packed() -> None:

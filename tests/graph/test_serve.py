@@ -12,18 +12,18 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from pipelines.build import make_plan, run_without_dagster
-from pipelines.delete import delete
-from pipelines.errors import ComponentFailed
-from pipelines.graph import cypher
-from pipelines.graph.connect import Connection
-from pipelines.graph.erase import drop_home, residue
-from pipelines.graph.serve import CHECKS, check_published, load_published
-from pipelines.graph.server import server_status
-from pipelines.graph.source import home_id
-from pipelines.query import open_home
-from pipelines.resources import HomeResource
-from pipelines.store.home import Home
+from palimpsest.build import make_plan, run_without_dagster
+from palimpsest.delete import delete
+from palimpsest.errors import ComponentFailed
+from palimpsest.graph import cypher
+from palimpsest.graph.connect import Connection
+from palimpsest.graph.erase import drop_home, residue
+from palimpsest.graph.serve import CHECKS, check_published, load_published
+from palimpsest.graph.server import server_status
+from palimpsest.graph.source import home_id
+from palimpsest.query import open_home
+from palimpsest.resources import HomeResource
+from palimpsest.store.home import Home
 from tests.small_corpus import write_chats
 
 CLI = Path(sys.executable).with_name("palimpsest")
@@ -117,7 +117,7 @@ def test_a_delete_that_was_stopped_before_the_server_is_seen_by_verify_and_finis
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("pipelines.delete.forget", stopped)
+        patch.setattr("palimpsest.delete.forget", stopped)
         with pytest.raises(KeyboardInterrupt):
             delete(home, document=None, user="bob", collection=None)
     assert "finish the delete" in "".join(check_published(home))
@@ -128,7 +128,7 @@ def test_a_delete_that_was_stopped_before_the_server_is_seen_by_verify_and_finis
 def test_the_asset_reports_counts_and_each_check_and_blocks_on_a_violation(
     run: Run, home: Home, graph: Connection
 ) -> None:
-    from pipelines.definitions import defs
+    from palimpsest.definitions import defs
 
     job = defs.resolve_job_def("serve_graph")
     common = {"resources": {"home": HomeResource(path=str(home.path))}, "raise_on_error": False}
@@ -163,7 +163,7 @@ def test_rows_that_somebody_else_changed_are_written_again(run: Run, home: Home,
 
 
 def test_a_home_that_is_served_is_loaded_after_each_publishing(home: Home) -> None:
-    from pipelines.automation import serve_after_publishing
+    from palimpsest.automation import serve_after_publishing
 
     def asked() -> object:
         with dg.instance_for_test() as instance:

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from neo4j.exceptions import Neo4jError
 
-from pipelines.errors import ComponentFailed, PalimpsestError
-from pipelines.graph import cypher
-from pipelines.graph.connect import Connection, connect, told_plainly
-from pipelines.graph.server import ServerInfo, _free_port, server_status, server_url, start_server, stop_server
-from pipelines.store.files import write_json
+from palimpsest.errors import ComponentFailed, PalimpsestError
+from palimpsest.graph import cypher
+from palimpsest.graph.connect import Connection, connect, told_plainly
+from palimpsest.graph.server import ServerInfo, _free_port, server_status, server_url, start_server, stop_server
+from palimpsest.store.files import write_json
 
 
 def test_a_started_server_answers_on_loopback_with_a_password_only_its_owner_reads(

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.errors import PalimpsestError
-from pipelines.graph.source import home_id, is_served
-from pipelines.query.neo4j_backend import open_neo4j
-from pipelines.store.home import Home
+from palimpsest.errors import PalimpsestError
+from palimpsest.graph.source import home_id, is_served
+from palimpsest.query.neo4j_backend import open_neo4j
+from palimpsest.store.home import Home
 
 
 def home_in(folder: Path) -> Home:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.graph.checks import check_graph
-from pipelines.graph.connect import connect
-from pipelines.graph.server import ServerInfo, start_server, stop_server
+from palimpsest.graph.checks import check_graph
+from palimpsest.graph.connect import connect
+from palimpsest.graph.server import ServerInfo, start_server, stop_server
 from tests.graph.made import empty_homes, fresh_home, make, shown
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from eval.standin import StandIn
+from palimpsest.eval.standin import StandIn
 from tests.small_corpus import write_chats
 from tests.test_cli import last_json, run
 

@@ -3,8 +3,8 @@
 import polars as pl
 import pytest
 
-from pipelines.labels import choose
-from pipelines.store.home import Home
+from palimpsest.labels import choose
+from palimpsest.store.home import Home
 
 
 @pytest.fixture

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from eval.cascade import cascade_table
-from eval.label_gate import decide_labels
-from eval.labels import Judged, by_source, f1, figures, label_file, reliability, two_class, wilson
-from pipelines.errors import PalimpsestError
-from pipelines.labels.types import Labelled
+from palimpsest.errors import PalimpsestError
+from palimpsest.eval.cascade import cascade_table
+from palimpsest.eval.label_gate import decide_labels
+from palimpsest.eval.labels import Judged, by_source, f1, figures, label_file, reliability, two_class, wilson
+from palimpsest.labels.types import Labelled
 
 PAIRS = [
     Judged("1", "UPDATE", "UPDATE", 0.95, "a"),

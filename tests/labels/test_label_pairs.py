@@ -2,11 +2,11 @@ import json
 
 import polars as pl
 
-from pipelines.labels.offline import OfflineLabeler
-from pipelines.labels.relate import label_pairs
-from pipelines.labels.types import Labelled
-from pipelines.memory.candidates import candidate_pairs
-from pipelines.store.tables import SCHEMAS
+from palimpsest.labels.offline import OfflineLabeler
+from palimpsest.labels.relate import label_pairs
+from palimpsest.labels.types import Labelled
+from palimpsest.memory.candidates import candidate_pairs
+from palimpsest.store.tables import SCHEMAS
 from tests.memory.frames import by_text, chunk, day, document, formed, word_vectors
 
 

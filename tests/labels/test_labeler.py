@@ -1,7 +1,7 @@
 import pytest
 
-from pipelines.labels.offline import OfflineLabeler
-from pipelines.labels.types import LabelPair
+from palimpsest.labels.offline import OfflineLabeler
+from palimpsest.labels.types import LabelPair
 from tests.memory.frames import day
 
 

@@ -10,12 +10,12 @@ import time
 
 import pytest
 
-from eval.standin import StandIn
-from pipelines.errors import PalimpsestError
-from pipelines.labels.lm.labeler import LmLabeler
-from pipelines.labels.lm.ledger import Answer, Ledger
-from pipelines.labels.lm.settings import LmSettings, lm_settings
-from pipelines.labels.types import LabelPair
+from palimpsest.errors import PalimpsestError
+from palimpsest.eval.standin import StandIn
+from palimpsest.labels.lm.labeler import LmLabeler
+from palimpsest.labels.lm.ledger import Answer, Ledger
+from palimpsest.labels.lm.settings import LmSettings, lm_settings
+from palimpsest.labels.types import LabelPair
 from tests.memory.frames import day
 
 LABELS = ("UPDATE", "EXTEND", "DERIVE", "NONE")
@@ -169,9 +169,9 @@ def test_the_ledger_keeps_the_first_answer_and_forgets_for_good(tmp_path):
 WORKER = """
 import sys
 from pathlib import Path
-from pipelines.labels.lm.labeler import LmLabeler
-from pipelines.labels.lm.ledger import Ledger
-from pipelines.labels.lm.settings import LmSettings
+from palimpsest.labels.lm.labeler import LmLabeler
+from palimpsest.labels.lm.ledger import Ledger
+from palimpsest.labels.lm.settings import LmSettings
 from tests.labels.test_lm import pair
 told = LmSettings("stand-in", sys.argv[1], longest_wait_s=0.05, timeout_s=1.0, attempts=12, concurrency=4)
 LmLabeler(told, Ledger(Path(sys.argv[2]))).label([pair(i) for i in range(int(sys.argv[3]))])

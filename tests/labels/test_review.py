@@ -5,14 +5,14 @@ import json
 import polars as pl
 import pytest
 
-from pipelines.decisions import Decided, append_decided, forget_decided, read_decisions
-from pipelines.errors import PalimpsestError
-from pipelines.labels.relate import label_pairs, relation_id
-from pipelines.labels.review import find_relation, review_table
-from pipelines.labels.types import Labelled
-from pipelines.memory.candidates import candidate_pairs
-from pipelines.memory.versions import versions
-from pipelines.store.tables import empty
+from palimpsest.decisions import Decided, append_decided, forget_decided, read_decisions
+from palimpsest.errors import PalimpsestError
+from palimpsest.labels.relate import label_pairs, relation_id
+from palimpsest.labels.review import find_relation, review_table
+from palimpsest.labels.types import Labelled
+from palimpsest.memory.candidates import candidate_pairs
+from palimpsest.memory.versions import versions
+from palimpsest.store.tables import empty
 from tests.memory.frames import by_text, chunk, day, document, formed, word_vectors
 
 

@@ -5,13 +5,13 @@ import datetime as dt
 import numpy as np
 import polars as pl
 
-from pipelines.config import CollectionConfig
-from pipelines.memory.candidates import Inputs
-from pipelines.memory.entities import find_mentions, resolve_entities
-from pipelines.memory.form import form_memories
-from pipelines.memory.words import content_words
-from pipelines.store.ids import content_id
-from pipelines.store.tables import conform
+from palimpsest.config import CollectionConfig
+from palimpsest.memory.candidates import Inputs
+from palimpsest.memory.entities import find_mentions, resolve_entities
+from palimpsest.memory.form import form_memories
+from palimpsest.memory.words import content_words
+from palimpsest.store.ids import content_id
+from palimpsest.store.tables import conform
 
 
 def day(n: int) -> dt.datetime:

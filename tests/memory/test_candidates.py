@@ -3,7 +3,7 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.memory.candidates import FLOOR, Previous, candidate_pairs
+from palimpsest.memory.candidates import FLOOR, Previous, candidate_pairs
 from tests.memory.frames import by_text, chunk, day, document, formed, word_vectors
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.build import make_plan, run_without_dagster
-from pipelines.store.builds import Build
-from pipelines.store.home import Home
+from palimpsest.build import make_plan, run_without_dagster
+from palimpsest.store.builds import Build
+from palimpsest.store.home import Home
 from tests.small_corpus import write_notes
 
 

@@ -1,7 +1,7 @@
 import polars as pl
 
-from pipelines.memory.entities import entity_key, entity_tables, find_mentions, resolve_entities
-from pipelines.memory.form import form_memories
+from palimpsest.memory.entities import entity_key, entity_tables, find_mentions, resolve_entities
+from palimpsest.memory.form import form_memories
 from tests.memory.frames import chunk, chunks, config, document, documents
 
 

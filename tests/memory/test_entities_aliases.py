@@ -2,8 +2,8 @@
 
 import pytest
 
-from pipelines.memory.entities import find_mentions, resolve_entities
-from pipelines.memory.form import form_memories
+from palimpsest.memory.entities import find_mentions, resolve_entities
+from palimpsest.memory.form import form_memories
 from tests.memory.frames import chunk, chunks, config, document, documents
 
 

@@ -5,17 +5,17 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from pipelines.build import INDEXED, digest, make_plan, run_without_dagster
-from pipelines.commands.ask import entity
-from pipelines.decisions import Decisions, append_decisions, names_target, read_decisions
-from pipelines.entity_decisions import decide_names, entity_text, explain_entity
-from pipelines.errors import PalimpsestError
-from pipelines.memory.names.clusters import Edge
-from pipelines.memory.names.model import Name, Scope
-from pipelines.memory.names.resolve import resolve
-from pipelines.store.builds import published
-from pipelines.store.home import Home
-from pipelines.store.ids import entity_id
+from palimpsest.build import INDEXED, digest, make_plan, run_without_dagster
+from palimpsest.commands.ask import entity
+from palimpsest.decisions import Decisions, append_decisions, names_target, read_decisions
+from palimpsest.entity_decisions import decide_names, entity_text, explain_entity
+from palimpsest.errors import PalimpsestError
+from palimpsest.memory.names.clusters import Edge
+from palimpsest.memory.names.model import Name, Scope
+from palimpsest.memory.names.resolve import resolve
+from palimpsest.store.builds import published
+from palimpsest.store.home import Home
+from palimpsest.store.ids import entity_id
 from tests.small_corpus import write_notes
 
 NOTES = {

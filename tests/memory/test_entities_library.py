@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from pipelines.build import make_plan, run_without_dagster
-from pipelines.config import load_collection
-from pipelines.errors import PalimpsestError
-from pipelines.memory.names import library
-from pipelines.store.home import Home
+from palimpsest.build import make_plan, run_without_dagster
+from palimpsest.config import load_collection
+from palimpsest.errors import PalimpsestError
+from palimpsest.memory.names import library
+from palimpsest.store.home import Home
 from tests.small_corpus import write_notes
 
 _INIT = """from spacy.util import load_model_from_init_py

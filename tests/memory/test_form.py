@@ -5,8 +5,8 @@ import json
 import polars as pl
 import pytest
 
-from pipelines.memory.form import form_memories, window_texts
-from pipelines.store.tables import SCHEMAS
+from palimpsest.memory.form import form_memories, window_texts
+from palimpsest.store.tables import SCHEMAS
 from tests.memory.frames import chunk, chunks, config, day, document, documents
 
 
@@ -86,7 +86,7 @@ def test_a_stated_end_is_included_whole_and_what_could_mean_two_days_is_none(sta
 def test_windows_cover_the_whole_text_and_fit_the_embedder():
     from tokenizers import Tokenizer
 
-    from pipelines.memory.embed import model_folder
+    from palimpsest.memory.embed import model_folder
 
     tokenizer = Tokenizer.from_file(str(model_folder() / "tokenizer.json"))
     tokenizer.no_truncation()

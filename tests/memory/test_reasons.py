@@ -4,12 +4,12 @@ import json
 
 import polars as pl
 
-from pipelines.decisions import Decided, Decisions
-from pipelines.labels.relate import label_pairs, relation_id
-from pipelines.labels.types import Labelled
-from pipelines.memory.reasons import reasons
-from pipelines.memory.versions import versions
-from pipelines.store.tables import conform, empty
+from palimpsest.decisions import Decided, Decisions
+from palimpsest.labels.relate import label_pairs, relation_id
+from palimpsest.labels.types import Labelled
+from palimpsest.memory.reasons import reasons
+from palimpsest.memory.versions import versions
+from palimpsest.store.tables import conform, empty
 from tests.memory.frames import by_text, chunk, day, document, formed
 
 SPANS = {"newer": [0, 5], "older": [3, 9]}

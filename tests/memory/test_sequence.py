@@ -1,5 +1,5 @@
-from pipelines.memory.sequence import document_order, turn_order
-from pipelines.memory.shape import strategy_for
+from palimpsest.memory.sequence import document_order, turn_order
+from palimpsest.memory.shape import strategy_for
 from tests.query.made import memory, rows
 
 

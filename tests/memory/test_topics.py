@@ -1,7 +1,7 @@
 import numpy as np
 import polars as pl
 
-from pipelines.memory.topics import build_topics
+from palimpsest.memory.topics import build_topics
 from tests.memory.frames import chunk, document, formed, word_vectors
 
 THEMES = {

@@ -4,10 +4,10 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.decisions import Decisions
-from pipelines.memory.versions import versions
-from pipelines.store.ids import content_id
-from pipelines.store.tables import conform, empty
+from palimpsest.decisions import Decisions
+from palimpsest.memory.versions import versions
+from palimpsest.store.ids import content_id
+from palimpsest.store.tables import conform, empty
 from tests.memory.frames import day, document, documents
 
 

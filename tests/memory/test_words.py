@@ -4,8 +4,8 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.labels.rules.values import read_value, refines, replaces, same_value
-from pipelines.memory.words import content_words, fold, sentence_spans, word_rows
+from palimpsest.labels.rules.values import read_value, refines, replaces, same_value
+from palimpsest.memory.words import content_words, fold, sentence_spans, word_rows
 
 
 def sentences(text):

@@ -9,9 +9,9 @@ import nbformat
 import pytest
 from nbmake.nb_run import NotebookRun
 
-from eval.judge import judge_staged
-from pipelines.build import make_plan, publish_build, stage_build
-from pipelines.store.home import Home
+from palimpsest.build import make_plan, publish_build, stage_build
+from palimpsest.eval.judge import judge_staged
+from palimpsest.store.home import Home
 
 ROOT = Path(__file__).resolve().parents[2]
 TURN = {

@@ -5,12 +5,12 @@ import json
 import nbformat
 import pytest
 
-from eval.golden_run import GateRun
-from eval.notebook import last_two, open_build
-from eval.notes import read_notes
-from eval.report import gather, report_html
-from pipelines.errors import PalimpsestError
-from pipelines.store.builds import published
+from palimpsest.errors import PalimpsestError
+from palimpsest.eval.golden_run import GateRun
+from palimpsest.eval.notebook import last_two, open_build
+from palimpsest.eval.notes import read_notes
+from palimpsest.eval.report import gather, report_html
+from palimpsest.store.builds import published
 from tests.notebooks.conftest import ROOT
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -33,7 +33,7 @@ def test_a_notebook_runs_and_hands_on_a_note_that_the_report_shows(name, home, r
 
 def test_the_report_of_the_next_build_shows_what_was_handed_on(home, ran):
     ran("5_memory_health")
-    from eval.judge import judge_build
+    from palimpsest.eval.judge import judge_build
 
     build = published(home)
     summary = judge_build(home, build)

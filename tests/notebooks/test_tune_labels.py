@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from eval.notes import read_notes
-from pipelines.labels.lm.ledger import Ledger
+from palimpsest.eval.notes import read_notes
+from palimpsest.labels.lm.ledger import Ledger
 
 
 @pytest.mark.lm

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from pipelines.query.embed import count_tokens, query_embedder
-from pipelines.store.ids import text_hash
-from pipelines.store.index import IndexStats, write_index
-from pipelines.store.tables import SCHEMAS, conform, empty
+from palimpsest.query.embed import count_tokens, query_embedder
+from palimpsest.store.ids import text_hash
+from palimpsest.store.index import IndexStats, write_index
+from palimpsest.store.tables import SCHEMAS, conform, empty
 
 
 def at(day: str) -> datetime:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.query.asked_time import asked_period, asked_time, needs_reference, said_periods
-from pipelines.query.periods import span
+from palimpsest.query.asked_time import asked_period, asked_time, needs_reference, said_periods
+from palimpsest.query.periods import span
 
 WEDNESDAY = dt.date(2024, 5, 15)
 

@@ -1,10 +1,10 @@
 import numpy as np
 
-from pipelines.query.api import open_index
-from pipelines.query.beside import ids_beside
-from pipelines.query.duckdb_backend import DuckDBBackend
-from pipelines.query.places import Places
-from pipelines.query.types import Filters, Scope
+from palimpsest.query.api import open_index
+from palimpsest.query.beside import ids_beside
+from palimpsest.query.duckdb_backend import DuckDBBackend
+from palimpsest.query.places import Places
+from palimpsest.query.types import Filters, Scope
 from tests.query.made import at, memory, tables, write
 
 ANA, BEN = Scope("notes", "ana"), Scope("notes", "ben")

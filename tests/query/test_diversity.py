@@ -1,10 +1,10 @@
 import pytest
 
-from pipelines.query.api import open_index
-from pipelines.query.diversity import diverse
-from pipelines.query.rank import Candidate
-from pipelines.query.strategies import STRATEGIES
-from pipelines.query.types import Memory, Scope
+from palimpsest.query.api import open_index
+from palimpsest.query.diversity import diverse
+from palimpsest.query.rank import Candidate
+from palimpsest.query.strategies import STRATEGIES
+from palimpsest.query.types import Memory, Scope
 from tests.query.made import memory, tables, write
 
 ANA = Scope("notes", "ana")

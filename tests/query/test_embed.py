@@ -4,9 +4,9 @@ import sys
 import numpy as np
 import pytest
 
-from pipelines.errors import ComponentFailed
-from pipelines.query import embed
-from pipelines.query.embed import count_tokens, query_embedder
+from palimpsest.errors import ComponentFailed
+from palimpsest.query import embed
+from palimpsest.query.embed import count_tokens, query_embedder
 
 HEAVY = ("torch", "sentence_transformers", "dspy", "ragas", "dagster", "spacy", "ranx", "sklearn", "scipy", "pandas")
 
@@ -53,7 +53,7 @@ def test_a_query_imports_none_of_the_heavy_packages(tmp_path):
     home(tmp_path, tables([memory("m1", "The launch is on Friday."), memory("m2", "I keep bees.")]))
     code = f"""
 import sys
-from pipelines.query import open_home
+from palimpsest.query import open_home
 with open_home({str(tmp_path)!r}) as reader:
     found = reader.search("when is the launch?", reader.resolve_scope())
 assert found.memories[0].memory_id == "m1", found

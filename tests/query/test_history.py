@@ -6,8 +6,8 @@ import duckdb
 import polars as pl
 import pytest
 
-from pipelines.query import Scope, open_index
-from pipelines.query.present import history_text, results_json, results_text
+from palimpsest.query import Scope, open_index
+from palimpsest.query.present import history_text, results_json, results_text
 from tests.query.made import at, memory, tables, write
 
 ANA = Scope("notes", "ana")

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.query.embed import count_tokens
-from pipelines.query.pack import Beside, pack
-from pipelines.query.types import Memory, RankedMemory
+from palimpsest.query.embed import count_tokens
+from palimpsest.query.pack import Beside, pack
+from palimpsest.query.types import Memory, RankedMemory
 from tests.query.made import at
 
 

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from pipelines.query.pairs import NOWHERE, best_pairs
-from pipelines.query.passages import PassageGraph
-from pipelines.query.scope_cache import Postings
+from palimpsest.query.pairs import NOWHERE, best_pairs
+from palimpsest.query.passages import PassageGraph
+from palimpsest.query.scope_cache import Postings
 
 SIZE = 40
 EVERY = np.ones(SIZE, bool)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from pipelines.query.passages import PassageGraph, keys_in, name_key, softmax, spread
+from palimpsest.query.passages import PassageGraph, keys_in, name_key, softmax, spread
 
 NAMES = ["Ada", "Bee Town", "Rush (band)", "Everywhere", "Once"]
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.query import Scope, open_index
-from pipelines.query.periods import Periods, day, moment, periods, span
+from palimpsest.query import Scope, open_index
+from palimpsest.query.periods import Periods, day, moment, periods, span
 from tests.query.made import at, memory, tables, write
 
 NOW = dt.datetime(2024, 5, 15, 12, tzinfo=dt.UTC)  # a Wednesday

@@ -3,13 +3,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pipelines.query.duckdb_backend import DuckDBBackend
-from pipelines.query.embed import query_embedder
-from pipelines.query.fusion import moments, reciprocal_ranks, standardise, top
-from pipelines.query.rank import DECAY, STRATEGIES, Weights, rank
-from pipelines.query.scope_graph import telling
-from pipelines.query.types import Filters, Link, Scope, Seeds
-from pipelines.query.words import query_terms
+from palimpsest.query.duckdb_backend import DuckDBBackend
+from palimpsest.query.embed import query_embedder
+from palimpsest.query.fusion import moments, reciprocal_ranks, standardise, top
+from palimpsest.query.rank import DECAY, STRATEGIES, Weights, rank
+from palimpsest.query.scope_graph import telling
+from palimpsest.query.types import Filters, Link, Scope, Seeds
+from palimpsest.query.words import query_terms
 from tests.query.made import memory, tables, write
 
 TALK = ("Owls hunt at night.", "They eat mice.", "What about bees?", "Bees make honey.")

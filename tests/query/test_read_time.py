@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from pipelines.query import Scope, open_index
-from pipelines.query.present import results_json, results_text
+from palimpsest.query import Scope, open_index
+from palimpsest.query.present import results_json, results_text
 from tests.query.made import at, memory, tables, write
 
 ANA = Scope("notes", "ana")

@@ -3,11 +3,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from pipelines.memory.contexts import context_inputs
-from pipelines.memory.shape import strategy_for
-from pipelines.query import Scope, open_index, spreading
-from pipelines.query.embed import query_embedder
-from pipelines.store.index import write_index
+from palimpsest.memory.contexts import context_inputs
+from palimpsest.memory.shape import strategy_for
+from palimpsest.query import Scope, open_index, spreading
+from palimpsest.query.embed import query_embedder
+from palimpsest.store.index import write_index
 from tests.query.made import memory, tables
 from tests.query.titled import made
 

@@ -4,10 +4,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pipelines.query.api import open_index
-from pipelines.query.standing import Standing, recency, standing_scores
-from pipelines.query.strategies import NAMED, STRATEGIES, Weights
-from pipelines.query.types import Scope
+from palimpsest.query.api import open_index
+from palimpsest.query.standing import Standing, recency, standing_scores
+from palimpsest.query.strategies import NAMED, STRATEGIES, Weights
+from palimpsest.query.types import Scope
 from tests.query.made import at, memory, tables, write
 
 DAY = 86_400.0

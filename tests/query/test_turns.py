@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
 
-from pipelines.query import Filters, Scope, open_index
-from pipelines.query.duckdb_backend import DuckDBBackend
-from pipelines.query.embed import query_embedder
-from pipelines.query.rank import STRATEGIES, rank
-from pipelines.query.scope_cache import Postings
-from pipelines.query.turns import TurnOrder, said_nearby, smooth
-from pipelines.query.words import query_terms
+from palimpsest.query import Filters, Scope, open_index
+from palimpsest.query.duckdb_backend import DuckDBBackend
+from palimpsest.query.embed import query_embedder
+from palimpsest.query.rank import STRATEGIES, rank
+from palimpsest.query.scope_cache import Postings
+from palimpsest.query.turns import TurnOrder, said_nearby, smooth
+from palimpsest.query.words import query_terms
 from tests.query.made import memory, tables, write
 
 ANA = Scope("notes", "ana")

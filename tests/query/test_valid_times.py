@@ -4,7 +4,7 @@ import datetime as dt
 
 import pytest
 
-from pipelines.query import Scope, open_index
+from palimpsest.query import Scope, open_index
 from tests.query.made import at, memory, tables, write
 
 ANA = Scope("notes", "ana")

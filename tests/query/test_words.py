@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.query.words import MAX_QUERY_TERMS, query_terms, terms
+from palimpsest.query.words import MAX_QUERY_TERMS, query_terms, terms
 
 
 @pytest.mark.parametrize(

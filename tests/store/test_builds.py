@@ -1,10 +1,10 @@
 import polars as pl
 import pytest
 
-from pipelines.errors import PalimpsestError
-from pipelines.store.builds import Build, kept, publish, published, staged
-from pipelines.store.home import Home
-from pipelines.store.tables import conform, empty
+from palimpsest.errors import PalimpsestError
+from palimpsest.store.builds import Build, kept, publish, published, staged
+from palimpsest.store.home import Home
+from palimpsest.store.tables import conform, empty
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_a_second_writer_is_turned_away_with_one_line(home):
     import sys
 
     code = (
-        "import sys, pathlib; from pipelines.store.home import Home; from pipelines.errors import PalimpsestError\n"
+        "import sys, pathlib; from palimpsest.store.home import Home; from palimpsest.errors import PalimpsestError\n"
         "try:\n  Home(pathlib.Path(sys.argv[1])).lock().__enter__(); print('got it')\n"
         "except PalimpsestError as e: print(e)"
     )

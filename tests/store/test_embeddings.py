@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from pipelines.store.embeddings import EmbeddingStore
+from palimpsest.store.embeddings import EmbeddingStore
 
 
 def unit(*first: float) -> np.ndarray:

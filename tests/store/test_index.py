@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.query.words import terms
-from pipelines.store.index import TITLE_WEIGHT, write_index
+from palimpsest.query.words import terms
+from palimpsest.store.index import TITLE_WEIGHT, write_index
 from tests.query import titled
 from tests.query.made import at, memory, rows, tables, write
 

@@ -1,6 +1,6 @@
 import datetime as dt
 
-from pipelines.store.log import IngestLog
+from palimpsest.store.log import IngestLog
 
 DAY = [dt.datetime(2026, 1, d, tzinfo=dt.UTC) for d in range(1, 9)]
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
 
-from pipelines.config import Unit
-from pipelines.corpus.cutting.pack import ChunkSizes, Piece, pack, pack_group, weigh
-from pipelines.corpus.cutting.referents import opening_referents
-from pipelines.corpus.cutting.sentences import MAX_SENTENCE_CHARS, sentence_spans, without_marker
-from pipelines.corpus.cutting.tokens import CountTokens, count_tokens_batch
-from pipelines.corpus.types import SUITE_ROW, ExtractedDocument, Kind, Segment
+from palimpsest.config import Unit
+from palimpsest.corpus.cutting.pack import ChunkSizes, Piece, pack, pack_group, weigh
+from palimpsest.corpus.cutting.referents import opening_referents
+from palimpsest.corpus.cutting.sentences import MAX_SENTENCE_CHARS, sentence_spans, without_marker
+from palimpsest.corpus.cutting.tokens import CountTokens, count_tokens_batch
+from palimpsest.corpus.types import SUITE_ROW, ExtractedDocument, Kind, Segment
 
 _SIZES = ChunkSizes()
 

@@ -5,13 +5,13 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
-from pipelines.config import CollectionConfig
-from pipelines.corpus.cutting.chunk import Chunk, chunk_documents
-from pipelines.corpus.cutting.tokens import CountTokens, count_tokens_batch
-from pipelines.corpus.types import ExtractedDocument
-from pipelines.progress import progress
-from pipelines.store.ids import content_id
-from pipelines.store.tables import conform, empty
+from palimpsest.config import CollectionConfig
+from palimpsest.corpus.cutting.chunk import Chunk, chunk_documents
+from palimpsest.corpus.cutting.tokens import CountTokens, count_tokens_batch
+from palimpsest.corpus.types import ExtractedDocument
+from palimpsest.progress import progress
+from palimpsest.store.ids import content_id
+from palimpsest.store.tables import conform, empty
 
 _AT_ONCE = 500
 

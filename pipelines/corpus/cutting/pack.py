@@ -6,8 +6,8 @@ from os.path import commonprefix
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from pipelines.corpus.cutting.cohesion import Cohesion
-from pipelines.corpus.types import Segment
+from palimpsest.corpus.cutting.cohesion import Cohesion
+from palimpsest.corpus.types import Segment
 
 _SEPARATOR = " > "
 _SIZE_WEIGHT = 0.5  # of the squared distance from the target, beside a cohesion of 0 to 1
@@ -18,7 +18,7 @@ _CHARS_PER_TOKEN = 10  # one unbroken run of letters is one token however long: 
 class ChunkSizes(BaseModel):
     """Sizes of chunks in the embedder's tokens; `overlap` is a share of the target.
 
-    The defaults are those that did best in `eval.chunking`: at the size of fixed chunks of 400 tokens.
+    The defaults are those that did best in `palimpsest.eval.chunking`: at the size of fixed chunks of 400 tokens.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

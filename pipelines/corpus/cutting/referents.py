@@ -8,7 +8,7 @@ where the sentence before has none.
 import re
 from collections.abc import Sequence
 
-from pipelines.memory.words import CALENDAR, STOPWORDS, fold
+from palimpsest.memory.words import CALENDAR, STOPWORDS, fold
 
 _PERSON = re.compile(r"(?:He|She|His|Her)\b")
 _THING = re.compile(

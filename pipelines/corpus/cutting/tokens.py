@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from pipelines.errors import ComponentFailed
+from palimpsest.errors import ComponentFailed
 
 CountTokens = Callable[[Sequence[str]], list[int]]
 

@@ -5,10 +5,10 @@ import re
 import zipfile
 from typing import Any
 
-from pipelines.corpus.limits import Limits
-from pipelines.corpus.readers.builder import clean, one_line
-from pipelines.corpus.readers.dates import parse_when
-from pipelines.errors import Rejected
+from palimpsest.corpus.limits import Limits
+from palimpsest.corpus.readers.builder import clean, one_line
+from palimpsest.corpus.readers.dates import parse_when
+from palimpsest.errors import Rejected
 
 _STRICT = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/(\w+)")
 _CORE = "http://schemas.openxmlformats.org/package/2006/relationships/metadata/core-properties"

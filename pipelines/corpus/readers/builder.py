@@ -5,9 +5,9 @@ from datetime import date, datetime
 from pathlib import PurePosixPath
 from typing import Any
 
-from pipelines.corpus.readers.dates import parse_when
-from pipelines.corpus.types import Kind, Segment
-from pipelines.errors import Rejected
+from palimpsest.corpus.readers.dates import parse_when
+from palimpsest.corpus.types import Kind, Segment
+from palimpsest.errors import Rejected
 
 _LINE_END = re.compile(r"\r\n?")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pipelines.corpus.limits import Limits, Source
-from pipelines.corpus.readers.builder import text_or_none, title_from_uri
-from pipelines.corpus.readers.conversations import read_conversations
-from pipelines.corpus.readers.encodings import decode
-from pipelines.corpus.readers.jsonl import Row
-from pipelines.corpus.types import ExtractedDocument, Extraction, Segment
-from pipelines.errors import Rejected
+from palimpsest.corpus.limits import Limits, Source
+from palimpsest.corpus.readers.builder import text_or_none, title_from_uri
+from palimpsest.corpus.readers.conversations import read_conversations
+from palimpsest.corpus.readers.encodings import decode
+from palimpsest.corpus.readers.jsonl import Row
+from palimpsest.corpus.types import ExtractedDocument, Extraction, Segment
+from palimpsest.errors import Rejected
 
 _SESSION = re.compile(r"session_(\d+)")
 _EPOCH = re.compile(r"\d{9,13}(?:\.\d+)?")

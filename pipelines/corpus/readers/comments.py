@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pipelines.corpus.readers.builder import clean, one_line
-from pipelines.corpus.readers.dates import parse_when
+from palimpsest.corpus.readers.builder import clean, one_line
+from palimpsest.corpus.readers.dates import parse_when
 
 _PEOPLE = re.compile(r"ppt/(commentA|a)uthors\.xml|xl/persons/[^/]+\.xml")
 _KINDS = ("/comments", "/threadedComment")

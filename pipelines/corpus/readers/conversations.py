@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pipelines.corpus.limits import Limits, Source, listed
-from pipelines.corpus.readers.builder import TextBuilder, clean, text_or_none
-from pipelines.corpus.readers.dates import parse_when
-from pipelines.corpus.readers.jsonl import Row
-from pipelines.corpus.types import CONVERSATION, ExtractedDocument, Extraction
-from pipelines.errors import Rejected
+from palimpsest.corpus.limits import Limits, Source, listed
+from palimpsest.corpus.readers.builder import TextBuilder, clean, text_or_none
+from palimpsest.corpus.readers.dates import parse_when
+from palimpsest.corpus.readers.jsonl import Row
+from palimpsest.corpus.types import CONVERSATION, ExtractedDocument, Extraction
+from palimpsest.errors import Rejected
 
 
 def read_conversations(

@@ -4,12 +4,12 @@ import csv
 from collections import Counter
 from itertools import islice
 
-from pipelines.corpus.limits import Limits, Source
-from pipelines.corpus.readers.builder import TextBuilder, title_from_uri
-from pipelines.corpus.readers.encodings import decode
-from pipelines.corpus.readers.grid import GridLimits, add_grid
-from pipelines.corpus.types import ExtractedDocument, Extraction
-from pipelines.errors import Rejected
+from palimpsest.corpus.limits import Limits, Source
+from palimpsest.corpus.readers.builder import TextBuilder, title_from_uri
+from palimpsest.corpus.readers.encodings import decode
+from palimpsest.corpus.readers.grid import GridLimits, add_grid
+from palimpsest.corpus.types import ExtractedDocument, Extraction
+from palimpsest.errors import Rejected
 
 _DELIMITERS = ",;\t|"
 _SAMPLE_ROWS, _SAMPLE_CHARS = 50, 200_000

@@ -5,13 +5,13 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.corpus.limits import Limits, Source
-from pipelines.corpus.readers.archive import check_archive, office_properties, transitional
-from pipelines.corpus.readers.builder import HeadingPath, TextBuilder, clean, first_date, one_line, title_from_uri
-from pipelines.corpus.readers.comments import Comments
-from pipelines.corpus.readers.equations import EQUATION, linear
-from pipelines.corpus.types import ExtractedDocument, Extraction
-from pipelines.errors import Rejected
+from palimpsest.corpus.limits import Limits, Source
+from palimpsest.corpus.readers.archive import check_archive, office_properties, transitional
+from palimpsest.corpus.readers.builder import HeadingPath, TextBuilder, clean, first_date, one_line, title_from_uri
+from palimpsest.corpus.readers.comments import Comments
+from palimpsest.corpus.readers.equations import EQUATION, linear
+from palimpsest.corpus.types import ExtractedDocument, Extraction
+from palimpsest.errors import Rejected
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"

@@ -5,9 +5,9 @@ import re
 
 from charset_normalizer import from_bytes
 
-from pipelines.corpus.limits import Limits
-from pipelines.corpus.readers.builder import clean
-from pipelines.errors import Rejected
+from palimpsest.corpus.limits import Limits
+from palimpsest.corpus.readers.builder import clean
+from palimpsest.errors import Rejected
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),

@@ -6,12 +6,12 @@ import zipfile
 from typing import Any
 from urllib.parse import unquote
 
-from pipelines.corpus.limits import Limits, Source, listed
-from pipelines.corpus.readers.builder import HeadingPath, TextBuilder, clean, first_date, one_line, title_from_uri
-from pipelines.corpus.readers.markup import add_markup
-from pipelines.corpus.readers.web import parse_html
-from pipelines.corpus.types import ExtractedDocument, Extraction
-from pipelines.errors import Rejected
+from palimpsest.corpus.limits import Limits, Source, listed
+from palimpsest.corpus.readers.builder import HeadingPath, TextBuilder, clean, first_date, one_line, title_from_uri
+from palimpsest.corpus.readers.markup import add_markup
+from palimpsest.corpus.readers.web import parse_html
+from palimpsest.corpus.types import ExtractedDocument, Extraction
+from palimpsest.errors import Rejected
 
 _PAGES = ("application/xhtml+xml", "text/html", "application/x-dtbook+xml")
 

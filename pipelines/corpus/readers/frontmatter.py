@@ -6,9 +6,9 @@ from typing import Any
 import yaml
 from frontmatter.default_handlers import YAMLHandler
 
-from pipelines.corpus.limits import Limits
-from pipelines.corpus.readers.builder import clean, plain
-from pipelines.corpus.types import RelationLabel, StatedRelation
+from palimpsest.corpus.limits import Limits
+from palimpsest.corpus.readers.builder import clean, plain
+from palimpsest.corpus.types import RelationLabel, StatedRelation
 
 _HANDLER = YAMLHandler()
 _STATED: dict[str, RelationLabel] = {"supersedes": "UPDATE", "replaces": "UPDATE", "requires": "EXTEND"}

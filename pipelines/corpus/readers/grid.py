@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from pipelines.corpus.limits import Limits
-from pipelines.corpus.readers.builder import TextBuilder, clean, one_line
-from pipelines.errors import Rejected
+from palimpsest.corpus.limits import Limits
+from palimpsest.corpus.readers.builder import TextBuilder, clean, one_line
+from palimpsest.errors import Rejected
 
 _BLOCK_CHARS = 1_200  # about 400 tokens of a table
 _MAX_HEADER_CHARS = 300

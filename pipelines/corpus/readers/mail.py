@@ -11,14 +11,14 @@ from mimetypes import guess_extension
 from pathlib import PurePosixPath
 from typing import Any
 
-from pipelines.corpus.limits import Limits, Source, listed
-from pipelines.corpus.readers.builder import HeadingPath, TextBuilder, clean, one_line, title_from_uri, visible
-from pipelines.corpus.readers.dates import parse_when
-from pipelines.corpus.readers.encodings import decode
-from pipelines.corpus.readers.markup import add_markup
-from pipelines.corpus.readers.web import parse_html
-from pipelines.corpus.types import ExtractedDocument, Extraction
-from pipelines.errors import Rejected
+from palimpsest.corpus.limits import Limits, Source, listed
+from palimpsest.corpus.readers.builder import HeadingPath, TextBuilder, clean, one_line, title_from_uri, visible
+from palimpsest.corpus.readers.dates import parse_when
+from palimpsest.corpus.readers.encodings import decode
+from palimpsest.corpus.readers.markup import add_markup
+from palimpsest.corpus.readers.web import parse_html
+from palimpsest.corpus.types import ExtractedDocument, Extraction
+from palimpsest.errors import Rejected
 
 ReadAny = Callable[[Source, Limits], Extraction]
 

@@ -6,7 +6,7 @@ Shared by web pages, books and mails. Trees are walked without recursion: nestin
 import re
 from typing import Any
 
-from pipelines.corpus.readers.builder import HeadingPath, TextBuilder, clean, one_line
+from palimpsest.corpus.readers.builder import HeadingPath, TextBuilder, clean, one_line
 
 _UNREAD = "script style noscript template svg head iframe object embed canvas audio video map"
 _FIELDS = "select datalist textarea input annotation annotation-xml rp"

@@ -6,8 +6,8 @@ from email.utils import format_datetime
 
 from oxmsg import Message
 
-from pipelines.corpus.limits import Limits, Source
-from pipelines.errors import Rejected
+from palimpsest.corpus.limits import Limits, Source
+from palimpsest.errors import Rejected
 
 # The name of the stream that every stored message has, as the file's directory holds it.
 MARK = "__properties_version1.0".encode("utf-16-le")

@@ -4,12 +4,12 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from pipelines.corpus.limits import Limits, Source, listed
-from pipelines.corpus.readers.builder import TextBuilder, clean, first_date, one_line, title_from_uri
-from pipelines.corpus.readers.layout import page_blocks
-from pipelines.corpus.readers.text import text_segments
-from pipelines.corpus.types import ExtractedDocument, Extraction, Segment
-from pipelines.errors import Rejected
+from palimpsest.corpus.limits import Limits, Source, listed
+from palimpsest.corpus.readers.builder import TextBuilder, clean, first_date, one_line, title_from_uri
+from palimpsest.corpus.readers.layout import page_blocks
+from palimpsest.corpus.readers.text import text_segments
+from palimpsest.corpus.types import ExtractedDocument, Extraction, Segment
+from palimpsest.errors import Rejected
 
 _ERR_PASSWORD, _ERR_SECURITY = 4, 5  # FPDF_ERR_PASSWORD, FPDF_ERR_SECURITY
 # PDFium marks a hyphen that only divides a word at the end of a line.

@@ -4,13 +4,13 @@ import io
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.corpus.limits import Limits, Source, listed
-from pipelines.corpus.readers.archive import office_properties, transitional
-from pipelines.corpus.readers.builder import HeadingPath, TextBuilder, clean, first_date, one_line, title_from_uri
-from pipelines.corpus.readers.comments import Comments
-from pipelines.corpus.readers.grid import add_grid
-from pipelines.corpus.types import ExtractedDocument, Extraction
-from pipelines.errors import Rejected
+from palimpsest.corpus.limits import Limits, Source, listed
+from palimpsest.corpus.readers.archive import office_properties, transitional
+from palimpsest.corpus.readers.builder import HeadingPath, TextBuilder, clean, first_date, one_line, title_from_uri
+from palimpsest.corpus.readers.comments import Comments
+from palimpsest.corpus.readers.grid import add_grid
+from palimpsest.corpus.types import ExtractedDocument, Extraction
+from palimpsest.errors import Rejected
 
 _MAX_DEPTH = 50
 

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from pipelines.corpus.limits import Limits, Source, listed
-from pipelines.corpus.readers.builder import clean, first_date, one_line, plain, text_or_none
-from pipelines.corpus.readers.jsonl import Row
-from pipelines.corpus.types import SUITE_ROW, ExtractedDocument, Extraction, Segment
-from pipelines.errors import Rejected
+from palimpsest.corpus.limits import Limits, Source, listed
+from palimpsest.corpus.readers.builder import clean, first_date, one_line, plain, text_or_none
+from palimpsest.corpus.readers.jsonl import Row
+from palimpsest.corpus.types import SUITE_ROW, ExtractedDocument, Extraction, Segment
+from palimpsest.errors import Rejected
 
 _DATES = ("date_time", "date", "timestamp", "created")
 

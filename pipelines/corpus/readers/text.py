@@ -2,11 +2,11 @@
 
 import re
 
-from pipelines.corpus.limits import Limits, Source, listed
-from pipelines.corpus.readers.builder import HeadingPath, first_date, text_or_none, title_from_uri
-from pipelines.corpus.readers.encodings import decode
-from pipelines.corpus.readers.frontmatter import split_front_matter, stated_relations
-from pipelines.corpus.types import ExtractedDocument, Extraction, Kind, Segment
+from palimpsest.corpus.limits import Limits, Source, listed
+from palimpsest.corpus.readers.builder import HeadingPath, first_date, text_or_none, title_from_uri
+from palimpsest.corpus.readers.encodings import decode
+from palimpsest.corpus.readers.frontmatter import split_front_matter, stated_relations
+from palimpsest.corpus.types import ExtractedDocument, Extraction, Kind, Segment
 
 _UNDERLINE = re.compile(r"([=\-~^\"'#*+`:.])\1{2,}")
 _MAX_TITLE_CHARS = 150

@@ -4,8 +4,8 @@ import json
 import re
 from typing import Any
 
-from pipelines.corpus.limits import Limits, Source, listed
-from pipelines.corpus.readers.builder import (
+from palimpsest.corpus.limits import Limits, Source, listed
+from palimpsest.corpus.readers.builder import (
     HeadingPath,
     TextBuilder,
     clean,
@@ -14,10 +14,10 @@ from pipelines.corpus.readers.builder import (
     text_or_none,
     title_from_uri,
 )
-from pipelines.corpus.readers.encodings import decode
-from pipelines.corpus.readers.markup import add_markup
-from pipelines.corpus.types import ExtractedDocument, Extraction
-from pipelines.errors import Rejected
+from palimpsest.corpus.readers.encodings import decode
+from palimpsest.corpus.readers.markup import add_markup
+from palimpsest.corpus.types import ExtractedDocument, Extraction
+from palimpsest.errors import Rejected
 
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w-]+)", re.IGNORECASE)
 _MAX_META_CHARS, _MAX_SCRIPT_CHARS = 1_000, 200_000

@@ -3,11 +3,11 @@
 import html
 import re
 
-from pipelines.corpus.limits import Limits, Source, listed
-from pipelines.corpus.readers.builder import TextBuilder, clean, one_line, title_from_uri
-from pipelines.corpus.readers.encodings import decode
-from pipelines.corpus.types import ExtractedDocument, Extraction
-from pipelines.errors import Rejected
+from palimpsest.corpus.limits import Limits, Source, listed
+from palimpsest.corpus.readers.builder import TextBuilder, clean, one_line, title_from_uri
+from palimpsest.corpus.readers.encodings import decode
+from palimpsest.corpus.types import ExtractedDocument, Extraction
+from palimpsest.errors import Rejected
 
 _TIME = r"(?:(\d{1,4}):)?([0-5]?\d):([0-5]?\d)[.,](\d{1,3})"
 _TIMING = re.compile(rf"[^\S\n]*{_TIME}[^\S\n]+-->[^\S\n]+{_TIME}(?:[^\S\n].*)?")

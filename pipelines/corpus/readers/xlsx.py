@@ -5,13 +5,13 @@ import io
 import warnings
 from typing import Any
 
-from pipelines.corpus.limits import Limits, Source
-from pipelines.corpus.readers.archive import office_properties, transitional
-from pipelines.corpus.readers.builder import TextBuilder, clean, first_date, one_line, title_from_uri
-from pipelines.corpus.readers.comments import Comments
-from pipelines.corpus.readers.grid import GridLimits, add_grid
-from pipelines.corpus.types import ExtractedDocument, Extraction
-from pipelines.errors import Rejected
+from palimpsest.corpus.limits import Limits, Source
+from palimpsest.corpus.readers.archive import office_properties, transitional
+from palimpsest.corpus.readers.builder import TextBuilder, clean, first_date, one_line, title_from_uri
+from palimpsest.corpus.readers.comments import Comments
+from palimpsest.corpus.readers.grid import GridLimits, add_grid
+from palimpsest.corpus.types import ExtractedDocument, Extraction
+from palimpsest.errors import Rejected
 
 _MAX_ROWS_SEEN = 5_000_000  # empty ones too: a sheet has at most 1,048,576
 

@@ -4,9 +4,9 @@ import threading
 import time
 from typing import Any
 
-from pipelines.labels.lm.ledger import Answer, Ledger
-from pipelines.labels.lm.settings import LmSettings
-from pipelines.progress import say
+from palimpsest.labels.lm.ledger import Answer, Ledger
+from palimpsest.labels.lm.settings import LmSettings
+from palimpsest.progress import say
 
 
 class NoAnswer(Exception):

@@ -5,16 +5,16 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from pipelines.errors import PalimpsestError
-from pipelines.labels.lm.client import Client, NoAnswer, PairEngine, tell_failures
-from pipelines.labels.lm.ledger import Ledger
-from pipelines.labels.lm.read import failed, gives_orders, read_answer
-from pipelines.labels.lm.settings import LmSettings
-from pipelines.labels.lm.signature import INSTRUCTIONS, inputs, program, program_hash, saved_program
-from pipelines.labels.relate import UNPAID
-from pipelines.labels.types import Labelled, LabelPair
-from pipelines.progress import progress, say
-from pipelines.store.ids import content_id
+from palimpsest.errors import PalimpsestError
+from palimpsest.labels.lm.client import Client, NoAnswer, PairEngine, tell_failures
+from palimpsest.labels.lm.ledger import Ledger
+from palimpsest.labels.lm.read import failed, gives_orders, read_answer
+from palimpsest.labels.lm.settings import LmSettings
+from palimpsest.labels.lm.signature import INSTRUCTIONS, inputs, program, program_hash, saved_program
+from palimpsest.labels.relate import UNPAID
+from palimpsest.labels.types import Labelled, LabelPair
+from palimpsest.progress import progress, say
+from palimpsest.store.ids import content_id
 
 _BROKEN = 8  # pairs in a row without an answer: the server is down, the rest is not tried
 _CHARACTERS_A_TOKEN = 3  # at least: what a question may cost is told before it is asked

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipelines.processes import process_started
+from palimpsest.processes import process_started
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS answers (

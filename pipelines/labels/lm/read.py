@@ -3,8 +3,8 @@
 import re
 from typing import Any
 
-from pipelines.labels.types import LABELS, Labelled, LabelPair
-from pipelines.memory.words import content_words, stems_of
+from palimpsest.labels.types import LABELS, Labelled, LabelPair
+from palimpsest.memory.words import content_words, stems_of
 
 LEAST = 0.5
 """An answer under this confidence is an abstention."""

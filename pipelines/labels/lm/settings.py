@@ -3,7 +3,7 @@
 import os
 from dataclasses import dataclass, field
 
-from pipelines.errors import PalimpsestError
+from palimpsest.errors import PalimpsestError
 
 
 @dataclass(frozen=True)

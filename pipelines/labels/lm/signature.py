@@ -6,11 +6,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from pipelines.code import code_hash
-from pipelines.errors import PalimpsestError
-from pipelines.labels.types import LabelPair
-from pipelines.store.home import data_folder
-from pipelines.store.ids import content_id
+from palimpsest.code import code_hash
+from palimpsest.errors import PalimpsestError
+from palimpsest.labels.types import LabelPair
+from palimpsest.store.home import data_folder
+from palimpsest.store.ids import content_id
 
 INSTRUCTIONS = """\
 Two statements from one memory store are given as data, an older one and a newer one. Say what the newer one does to the
@@ -96,7 +96,7 @@ def program_hash(state: dict[str, Any] | None = None, instructions: str = INSTRU
         state = saved["state"] if saved else None
     told = json.dumps(state, sort_keys=True) if state is not None else instructions
     return content_id(
-        "relation program", told, code_hash(("pipelines.labels.lm.read", "pipelines.labels.lm.signature"))
+        "relation program", told, code_hash(("palimpsest.labels.lm.read", "palimpsest.labels.lm.signature"))
     )
 
 

@@ -2,10 +2,10 @@
 
 import re
 
-from pipelines.labels.rules.facts import Sentence
-from pipelines.labels.rules.reading import MOST_SENTENCES, PRESENT, PRONOUNS, Reading, Verdict, evidence
-from pipelines.labels.rules.values import read_value
-from pipelines.memory.words import STOPWORDS, content_words, fold, stems_of
+from palimpsest.labels.rules.facts import Sentence
+from palimpsest.labels.rules.reading import MOST_SENTENCES, PRESENT, PRONOUNS, Reading, Verdict, evidence
+from palimpsest.labels.rules.values import read_value
+from palimpsest.memory.words import STOPWORDS, content_words, fold, stems_of
 
 _SUBJECT_WORDS = 7
 _NO_LONGER = re.compile(

@@ -3,9 +3,9 @@
 import re
 from dataclasses import dataclass
 
-from pipelines.labels.rules.slots import MANY_AT_A_TIME, SLOT_OF_NOUN, SLOT_OF_VERB, STATE_GROUP
-from pipelines.labels.rules.values import APPROXIMATE, Value, read_value
-from pipelines.memory.words import CALENDAR, STOPWORDS, content_words, fold, sentence_spans
+from palimpsest.labels.rules.slots import MANY_AT_A_TIME, SLOT_OF_NOUN, SLOT_OF_VERB, STATE_GROUP
+from palimpsest.labels.rules.values import APPROXIMATE, Value, read_value
+from palimpsest.memory.words import CALENDAR, STOPWORDS, content_words, fold, sentence_spans
 
 _MANY_AT_A_TIME = re.compile(
     r"\b(?:likes?|loves?|enjoys?|prefers?|hates?|speaks?|knows?|uses?|visits?|visited|reads?|eats?|drinks?|handles?|"

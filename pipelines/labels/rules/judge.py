@@ -2,14 +2,14 @@
 
 import re
 
-from pipelines.labels.rules.ended import replacements
-from pipelines.labels.rules.facts import Fact, Sentence
-from pipelines.labels.rules.partial import takes_more_along
-from pipelines.labels.rules.reading import MOST_SENTENCES, PRESENT, PRONOUNS, Reading, Verdict, evidence
-from pipelines.labels.rules.template import before_value
-from pipelines.labels.rules.values import read_value, refines, replaces, same_value
-from pipelines.labels.types import LABELS
-from pipelines.memory.words import content_words, is_content, stems_of
+from palimpsest.labels.rules.ended import replacements
+from palimpsest.labels.rules.facts import Fact, Sentence
+from palimpsest.labels.rules.partial import takes_more_along
+from palimpsest.labels.rules.reading import MOST_SENTENCES, PRESENT, PRONOUNS, Reading, Verdict, evidence
+from palimpsest.labels.rules.template import before_value
+from palimpsest.labels.rules.values import read_value, refines, replaces, same_value
+from palimpsest.labels.types import LABELS
+from palimpsest.memory.words import content_words, is_content, stems_of
 
 CONFIDENT = 0.5
 _WHOLE_ENOUGH = 0.3  # of the older memory's characters must be the replaced sentence: the rest is retired with it

@@ -2,9 +2,9 @@
 
 import re
 
-from pipelines.labels.rules.facts import Sentence
-from pipelines.labels.rules.reading import MOST_SENTENCES, Reading
-from pipelines.memory.words import stems_of
+from palimpsest.labels.rules.facts import Sentence
+from palimpsest.labels.rules.reading import MOST_SENTENCES, Reading
+from palimpsest.memory.words import stems_of
 
 Span = tuple[int, int]
 _STATES = 3  # content words: `Lovely.` and `It rained.` are no loss

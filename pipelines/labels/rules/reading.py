@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-from pipelines.labels.rules.facts import Sentence
-from pipelines.labels.rules.template import template
-from pipelines.memory.words import fold, stems_of
+from palimpsest.labels.rules.facts import Sentence
+from palimpsest.labels.rules.template import template
+from palimpsest.memory.words import fold, stems_of
 
 Verdict = tuple[str, float, dict[str, object]]
 """A label, its confidence, its evidence."""

@@ -2,7 +2,7 @@
 
 import re
 
-from pipelines.memory.words import fold
+from palimpsest.memory.words import fold
 
 _TEMPLATE_WORD = re.compile(r"[€$£]|[^\W_](?:[\w\-.:/%]*[\w%])?")
 _MONTH = (

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from pipelines.memory.words import STOPWORDS, fold
+from palimpsest.memory.words import STOPWORDS, fold
 
 _NUMBER_WORDS = {
     w: str(n)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from pipelines.memory.names.find import MAX_NAME_CHARS, Surface, entity_key
+from palimpsest.memory.names.find import MAX_NAME_CHARS, Surface, entity_key
 
 _SHORT = r"[A-Z][A-Za-z&]*[A-Z][A-Za-z]*"
 _EXPLAINED = re.compile(

@@ -2,7 +2,7 @@
 
 import re
 
-from pipelines.memory.names.lexicon import COUNTED, DEFINITE, HONORIFICS, OCCUPATION, ONE, RELATIVE, WHERE
+from palimpsest.memory.names.lexicon import COUNTED, DEFINITE, HONORIFICS, OCCUPATION, ONE, RELATIVE, WHERE
 
 LAST_WORD = re.compile(r"([\w’']+)\s+[\"“‘'(]?$")  # noqa: RUF001
 _CALLED = re.compile(r"(?:^|[.!?,;]\s+|\b)(?:hey|hi|hello|dear|thanks|thank you|bye),?\s+$", re.IGNORECASE)

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from pipelines.memory.names.cues import LAST_WORD, cue_of
-from pipelines.memory.names.lexicon import BODIES, HONORIFICS, ORDINARY, PARTS_OF_NAMES
-from pipelines.memory.words import fold
+from palimpsest.memory.names.cues import LAST_WORD, cue_of
+from palimpsest.memory.names.lexicon import BODIES, HONORIFICS, ORDINARY, PARTS_OF_NAMES
+from palimpsest.memory.words import fold
 
 _UPPER = "A-ZÀ-ÖØ-Þ" + "".join(c for c in map(chr, range(0x100, 0x530)) if c.isupper())
 _INITIAL = rf"(?<![\w.])[{_UPPER}]\.(?=\s+[{_UPPER}])"

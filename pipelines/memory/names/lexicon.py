@@ -2,7 +2,7 @@
 
 import re
 
-from pipelines.memory.words import CALENDAR, STOPWORDS
+from palimpsest.memory.words import CALENDAR, STOPWORDS
 
 
 def words(text: str) -> frozenset[str]:

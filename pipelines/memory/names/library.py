@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
-from pipelines.errors import PalimpsestError
-from pipelines.memory.names.find import MAX_NAME_CHARS, Surface, entity_key
+from palimpsest.errors import PalimpsestError
+from palimpsest.memory.names.find import MAX_NAME_CHARS, Surface, entity_key
 
 _BATCH = 256
 _CUES = {

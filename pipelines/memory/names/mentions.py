@@ -2,8 +2,8 @@
 
 import polars as pl
 
-from pipelines.memory.names.model import Resolution
-from pipelines.store.tables import Schema
+from palimpsest.memory.names.model import Resolution
+from palimpsest.store.tables import Schema
 
 _SCOPE = ["collection", "user_id"]
 _KEY = [*_SCOPE, "key"]

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from pipelines.memory.names.clusters import Edge
-from pipelines.memory.names.lexicon import HONORIFICS
+from palimpsest.memory.names.clusters import Edge
+from palimpsest.memory.names.lexicon import HONORIFICS
 
 ACRONYM = ("long form", "initials", "short for", "stands for", "acronym plural")
 """Reasons for which letters stand for words: only where they are written in capitals."""

@@ -7,9 +7,9 @@ from typing import Any
 
 import polars as pl
 
-from pipelines.memory.names.find import entity_key
-from pipelines.memory.names.lexicon import words
-from pipelines.store.tables import Schema
+from palimpsest.memory.names.find import entity_key
+from palimpsest.memory.names.lexicon import words
+from palimpsest.store.tables import Schema
 
 _SCOPE = ["collection", "user_id"]
 _PEOPLE: Schema = {

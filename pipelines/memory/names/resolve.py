@@ -5,11 +5,11 @@ name it can be short for. A short form that could stand for several names (two p
 only in documents that name just one of them.
 """
 
-from pipelines.memory.names import rules
-from pipelines.memory.names.clusters import Clusters, Edge
-from pipelines.memory.names.lexicon import ORDINARY
-from pipelines.memory.names.model import WITH_ARTICLE, Name, Resolution, Scope, order
-from pipelines.memory.names.short import ShortForms
+from palimpsest.memory.names import rules
+from palimpsest.memory.names.clusters import Clusters, Edge
+from palimpsest.memory.names.lexicon import ORDINARY
+from palimpsest.memory.names.model import WITH_ARTICLE, Name, Resolution, Scope, order
+from palimpsest.memory.names.short import ShortForms
 
 
 def resolve(scope: Scope) -> Resolution:

@@ -4,9 +4,9 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
-from pipelines.memory.names.clusters import Clusters, Edge
-from pipelines.memory.names.lexicon import DEMONYMS, FEMALE, HONORIFICS, LINKS, MALE, OFFICES, SETTLEMENTS, personal
-from pipelines.memory.names.model import ACRONYM, Name, Scope, order
+from palimpsest.memory.names.clusters import Clusters, Edge
+from palimpsest.memory.names.lexicon import DEMONYMS, FEMALE, HONORIFICS, LINKS, MALE, OFFICES, SETTLEMENTS, personal
+from palimpsest.memory.names.model import ACRONYM, Name, Scope, order
 
 _STATED_TWICE = 2
 _JOINTS = re.compile(r"(?<!\d)[\s\-'.]+|[\s\-'.]+(?!\d)")

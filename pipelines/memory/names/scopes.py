@@ -5,10 +5,10 @@ from typing import Any
 
 import polars as pl
 
-from pipelines.decisions import Decisions
-from pipelines.memory.names.clusters import Edge
-from pipelines.memory.names.model import Name, Resolution, Scope
-from pipelines.memory.names.resolve import resolve
+from palimpsest.decisions import Decisions
+from palimpsest.memory.names.clusters import Edge
+from palimpsest.memory.names.model import Name, Resolution, Scope
+from palimpsest.memory.names.resolve import resolve
 
 _SCOPE = ["collection", "user_id"]
 _KEY = [*_SCOPE, "key"]

@@ -3,9 +3,9 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
-from pipelines.memory.names.clusters import Clusters, Edge
-from pipelines.memory.names.lexicon import DEMONYMS, FIRM, HONORIFICS, LINKS, ORGANISATION, PLACES, WORKS, personal
-from pipelines.memory.names.model import WITH_ARTICLE, Name, Scope
+from palimpsest.memory.names.clusters import Clusters, Edge
+from palimpsest.memory.names.lexicon import DEMONYMS, FIRM, HONORIFICS, LINKS, ORGANISATION, PLACES, WORKS, personal
+from palimpsest.memory.names.model import WITH_ARTICLE, Name, Scope
 
 _COVERED = 0.2  # of the documents with a short form, the share that also has the long one
 _LEAST_OF_NAME = 3  # letters that a cut-off first name must keep

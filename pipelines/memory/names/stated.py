@@ -7,8 +7,8 @@ import itertools
 import re
 from collections.abc import Iterator
 
-from pipelines.memory.names.acronyms import acronyms
-from pipelines.memory.names.find import CODE, Surface, entity_key
+from palimpsest.memory.names.acronyms import acronyms
+from palimpsest.memory.names.find import CODE, Surface, entity_key
 
 _QUOTE = r"[\"“”'‘’]?"  # noqa: RUF001
 _THE = rf"(?:the\s+|an?\s+)?{_QUOTE}"

@@ -2,10 +2,10 @@
 
 import polars as pl
 
-from pipelines.memory.names.find import MAX_NAME_CHARS, entity_key
-from pipelines.memory.names.lexicon import ORDINARY
-from pipelines.memory.words import is_content
-from pipelines.store.tables import Schema
+from palimpsest.memory.names.find import MAX_NAME_CHARS, entity_key
+from palimpsest.memory.names.lexicon import ORDINARY
+from palimpsest.memory.words import is_content
+from palimpsest.store.tables import Schema
 
 _SCOPE = ["collection", "user_id"]
 FOUND: Schema = {
