@@ -72,22 +72,8 @@ class CollectionConfig(BaseModel):
         """Refuses what is no JSON Schema, and references out of it: no build asks the network or other files."""
         if schema is None:
             return None
-        from jsonschema import Draft202012Validator, SchemaError
-        from referencing import Registry
-        from referencing.exceptions import Unresolvable
-        from referencing.jsonschema import DRAFT202012
-
-        try:
-            Draft202012Validator.check_schema(schema)
-        except SchemaError as e:
-            where = ".".join(str(p) for p in e.path)
-            raise ValueError(f"is no JSON Schema (draft 2020-12): {where + ': ' if where else ''}{e.message}") from None
-        resolver = Registry().with_resource("", DRAFT202012.create_resource(schema)).resolver()
-        for reference in _references(schema):
-            try:
-                resolver.lookup(reference)
-            except Unresolvable:
-                raise ValueError(f"refers to {reference!r}, which is not in it; mend the $ref") from None
+        for part in schema_parts(schema).values():
+            _check_schema(part)
         return schema
 
     @field_validator("document_relations")
@@ -97,6 +83,38 @@ class CollectionConfig(BaseModel):
         if path.is_absolute() or ".." in path.parts or not path.name:
             raise ValueError("must be a file inside the collection, such as relations.jsonl")
         return name
+
+
+def schema_parts(schema: dict[str, Any]) -> dict[str, Any]:
+    """Returns the schemas of a metadata_schema: `custom` judges stated metadata, `system` the derived fields.
+
+    A mapping with no other key than these two is that form; any other is a JSON Schema of the stated metadata.
+    """
+    return dict(schema) if schema and schema.keys() <= {"custom", "system"} else {"custom": schema}
+
+
+def _check_schema(schema: Any) -> None:
+    """Refuses what is no JSON Schema.
+
+    Raises:
+        ValueError: the schema is not valid, or refers to something outside itself.
+    """
+    from jsonschema import Draft202012Validator, SchemaError
+    from referencing import Registry
+    from referencing.exceptions import Unresolvable
+    from referencing.jsonschema import DRAFT202012
+
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as e:
+        where = ".".join(str(p) for p in e.path)
+        raise ValueError(f"is no JSON Schema (draft 2020-12): {where + ': ' if where else ''}{e.message}") from None
+    resolver = Registry().with_resource("", DRAFT202012.create_resource(schema)).resolver()
+    for reference in _references(schema):
+        try:
+            resolver.lookup(reference)
+        except Unresolvable:
+            raise ValueError(f"refers to {reference!r}, which is not in it; mend the $ref") from None
 
 
 def _references(schema: object) -> Iterator[str]:

@@ -10,6 +10,7 @@ import polars as pl
 
 from palimpsest.config import CollectionConfig
 from palimpsest.errors import PalimpsestError
+from palimpsest.memory.schema import without_broken_metadata
 from palimpsest.store.ids import content_id, text_hash
 from palimpsest.store.log import EXTRACTION, IngestLog
 from palimpsest.store.tables import Schema, conform, empty
@@ -23,7 +24,8 @@ def document_tables(
     """Returns documents, document_texts, document_relations and rejects, and the stated relations that lead nowhere.
 
     A document is one (uri, session) of a source; each different content of it is a version with an id of its own. The
-    version that the newest state of the source holds is current; the others name it in `superseded_by`.
+    version that the newest state of the source holds is current; the others name it in `superseded_by`. A version whose
+    metadata break the collection's metadata_schema is in no table: the last one that did not stays current.
     """
     versions = log.versions()
     last = versions.group_by("uri").agg(pl.col("ordinal").max().alias("last"), pl.col("gone_at").last())
@@ -55,6 +57,7 @@ def document_tables(
         )
     )
     key = ["user_id", "uri", "session_id"]
+    rows, broken = without_broken_metadata(rows, config.metadata_schema, key)
     current = (
         rows.filter("is_current").select(*key, pl.col("document_id").alias("superseded_by")).unique(key, keep="first")
     )
@@ -67,7 +70,7 @@ def document_tables(
         "documents": conform("documents", rows.drop("text", "relations", "segments", "source", "last", "gone_at")),
         "document_texts": conform("document_texts", rows.select("document_id", "text", "segments")),
         "document_relations": relations,
-        "rejects": _rejects(log, rows, config),
+        "rejects": _rejects(log, broken),
     }, nowhere
 
 
@@ -140,19 +143,11 @@ def _read_relations(path: Path) -> Iterator[tuple[str, str, str]]:
             ) from None
 
 
-def _rejects(log: IngestLog, rows: pl.DataFrame, config: CollectionConfig) -> pl.DataFrame:
+def _rejects(log: IngestLog, broken: list[dict[str, str]]) -> pl.DataFrame:
     """What could not be read, or breaks the collection's metadata_schema; for sources that are there now."""
     found = [
         {"uri": v["uri"], "stage": "read", "reason": reason}
         for v in log.current().to_dicts()
         for reason in [*([v["reason"]] if v["reason"] else []), *(v["problems"] or [])]
     ]
-    if config.metadata_schema is not None:
-        from jsonschema import Draft202012Validator
-
-        validator = Draft202012Validator(config.metadata_schema)
-        for uri, metadata in rows.filter("is_current").select("uri", "metadata").iter_rows():
-            for error in sorted(validator.iter_errors(json.loads(metadata)), key=lambda e: list(map(str, e.path))):
-                field = ".".join(str(p) for p in error.path) or "metadata"
-                found.append({"uri": uri, "stage": "metadata", "reason": f"{field}: {error.message[:200]}"})
-    return conform("rejects", pl.DataFrame(found, schema=empty("rejects").schema).unique().sort(pl.all()))
+    return conform("rejects", pl.DataFrame(found + broken, schema=empty("rejects").schema).unique().sort(pl.all()))

@@ -61,4 +61,32 @@ def test_metadata_that_breaks_the_schema_is_a_reject_by_file_and_field(tmp_path)
         ("b.md", "metadata", "metadata: 'owner' is a required property"),
         ("b.md", "metadata", "review: 'soon' is not of type 'integer'"),
     ]
-    assert build.tables(["memories"])["memories"].height == 2
+    assert build.tables(["memories"])["memories"]["text"].to_list() == ["Fine."]
+
+
+def test_a_document_that_comes_to_break_the_schema_keeps_its_last_version_that_did_not(tmp_path):
+    schema = "{properties: {status: {enum: [draft, final]}}}"
+    first = {"a.md": "---\nstatus: draft\n---\nThe plan is blue.\n", "b.md": "Always fine.\n"}
+    built(tmp_path, first, metadata_schema=schema)
+    second = first | {"a.md": "---\nstatus: maybe\n---\nThe plan is red.\n"}
+    build = built(tmp_path, second, metadata_schema=schema)
+    tables = build.tables(["memories", "versions", "rejects"])
+    assert sorted(tables["memories"]["text"]) == ["Always fine.", "The plan is blue."]
+    assert tables["versions"]["is_latest"].all()
+    assert tables["rejects"]["uri"].to_list() == ["a.md"]
+
+
+def test_a_schema_can_judge_the_stated_and_the_derived_fields_apart(tmp_path):
+    schema = "{custom: {required: [owner]}, system: {properties: {title: {pattern: '^Plan'}}}}"
+    notes = {
+        "a.md": "---\nowner: ops\ntitle: Plan of May\n---\nFine.\n",
+        "b.md": "---\nowner: ops\ntitle: Diary\n---\nNot fine.\n",
+        "c.md": "---\ntitle: Plan of June\n---\nNobody owns it.\n",
+    }
+    build = built(tmp_path, notes, metadata_schema=schema)
+    tables = build.tables(["memories", "rejects"])
+    assert tables["memories"]["text"].to_list() == ["Fine."]
+    assert tables["rejects"].select("uri", "reason").rows() == [
+        ("b.md", "title: 'Diary' does not match '^Plan'"),
+        ("c.md", "metadata: 'owner' is a required property"),
+    ]
