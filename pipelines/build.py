@@ -36,7 +36,8 @@ INDEXED = (
 )  # fmt: skip
 _COMPARED = ("documents", "memories", "versions")
 _DIGESTED = ("documents", "chunks", "memories", "entities", "mentions", "topics", "relations", "versions")
-_NOT_DIGESTED = {"seq", "evidence", "provenance"}
+_NOT_DIGESTED = {"seq", "evidence", "provenance", "kind", "stated", "importance_source", "confidence_source"}
+_DIGESTED_UNLESS = {"pii": False, "user_visible": True}  # only where a row differs: builds made before keep theirs
 _TAIL_CODE = ("palimpsest.store.index", "palimpsest.memory.shape", "palimpsest.eval.judge")
 
 
@@ -254,7 +255,7 @@ def digest(tables: dict[str, pl.DataFrame]) -> str:
         frame = tables[name]
         columns = [
             c for c, t in frame.schema.items()
-            if not (t.is_float() or t.is_temporal() or c in _NOT_DIGESTED)
+            if not (t.is_float() or t.is_temporal() or c in _NOT_DIGESTED or _is_default(frame[c]))
         ]  # fmt: skip
         if name == "relations":
             columns = ["relation_id", "label"]
@@ -264,6 +265,11 @@ def digest(tables: dict[str, pl.DataFrame]) -> str:
         h.update(name.encode() + b"\0")
         h.update(frame.sort(pl.all(), nulls_last=True).write_csv(null_value="\x00").encode())
     return h.hexdigest()
+
+
+def _is_default(column: pl.Series) -> bool:
+    default = _DIGESTED_UNLESS.get(column.name)
+    return default is not None and bool((column.fill_null(default) == default).all())
 
 
 def record(build: Build, stage: str, seconds: float, **fields: Any) -> None:

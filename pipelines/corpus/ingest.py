@@ -170,4 +170,5 @@ def _row(document: ExtractedDocument, config: CollectionConfig) -> dict[str, obj
         "metadata": json.dumps(document.metadata, sort_keys=True, ensure_ascii=False, default=str),
         "relations": json.dumps(data["relations"], sort_keys=True),
         "segments": json.dumps(data["segments"], ensure_ascii=False),
+        "kind": document.kind,
     }

@@ -1,9 +1,11 @@
 """What readers hand over: extracted documents, their segments and the relations that they state."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
+
+from palimpsest.corpus.stated import Stated
 
 Kind = Literal["prose", "heading", "table", "code", "turn"]
 RelationLabel = Literal["UPDATE", "EXTEND"]
@@ -17,7 +19,7 @@ class Segment:
     """A span of a document's text that has one role; `heading` is the path of headings above it, joined with " > ".
 
     Spans count characters of `ExtractedDocument.text`, end exclusive. A heading's own path ends with itself.
-    Pages count from 1. Times are UTC.
+    Pages count from 1. Times are UTC. `stated` is what a turn states of its memory.
     """
 
     char_start: int
@@ -27,6 +29,19 @@ class Segment:
     page: int | None = None
     speaker: str | None = None
     said_at: datetime | None = None
+    stated: Stated | None = None
+
+    def to_row(self) -> list[Any]:
+        """Returns the fields in their order as JSON values, without `stated` where nothing is stated."""
+        row = [self.char_start, self.char_end, self.kind, self.heading, self.page, self.speaker, _iso(self.said_at)]
+        return [*row, self.stated.to_json()] if self.stated else row
+
+    @classmethod
+    def from_row(cls, row: Sequence[Any]) -> "Segment":
+        """Returns what `to_row` wrote."""
+        start, end, kind, heading, page, speaker, said_at, *stated = row
+        told = Stated.from_json(stated[0]) if stated else None
+        return cls(start, end, kind, heading, page, speaker, _time(said_at), told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +56,9 @@ class StatedRelation:
 class ExtractedDocument:
     """The text of one source, one conversation session or one suite row, and what the source itself says of it.
 
-    `user_id` and `project_id` are null unless the source names them. `text` is what every char span and every
-    citation points into: its line ends are newlines, it holds no NUL and no lone surrogate, and is otherwise as found.
-    Segments are in order and do not overlap. `metadata` holds only what JSON can.
+    `user_id` and `project_id` are null unless the source names them, `kind` where the media type tells it. `text` is
+    what every char span and every citation points into: its line ends are newlines, it holds no NUL and no lone
+    surrogate, and is otherwise as found. Segments are in order and do not overlap. `metadata` holds only what JSON can.
     """
 
     uri: str
@@ -54,6 +69,7 @@ class ExtractedDocument:
     user_id: str | None = None
     project_id: str | None = None
     source_time: datetime | None = None
+    kind: str | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
     relations: tuple[StatedRelation, ...] = ()
     segments: tuple[Segment, ...] = ()
@@ -71,9 +87,8 @@ class ExtractedDocument:
             "source_time": _iso(self.source_time),
             "metadata": self.metadata,
             "relations": [[r.older_uri, r.label] for r in self.relations],
-            "segments": [
-                [s.char_start, s.char_end, s.kind, s.heading, s.page, s.speaker, _iso(s.said_at)] for s in self.segments
-            ],
+            "kind": self.kind,
+            "segments": [s.to_row() for s in self.segments],
         }
 
     @classmethod
@@ -92,9 +107,10 @@ class ExtractedDocument:
             user_id=data["user_id"],
             project_id=data["project_id"],
             source_time=_time(data["source_time"]),
+            kind=data.get("kind"),
             metadata=dict(data["metadata"]),
             relations=tuple(StatedRelation(uri, label) for uri, label in data["relations"]),
-            segments=tuple(Segment(s, e, k, h, p, w, _time(t)) for s, e, k, h, p, w, t in data["segments"]),
+            segments=tuple(Segment.from_row(row) for row in data["segments"]),
         )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 import polars as pl
 
 from palimpsest.config import CollectionConfig
+from palimpsest.corpus.types import CONVERSATION
 from palimpsest.errors import PalimpsestError
 from palimpsest.memory.schema import without_broken_metadata
 from palimpsest.store.ids import content_id, text_hash
@@ -40,9 +41,19 @@ def document_tables(
     seen = pl.concat([pl.DataFrame(schema=EXTRACTION | extra), *frames], how="vertical_relaxed")
     ids = [
         content_id(
-            "document", config.name, r["user_id"], r["uri"], r["session_id"], r["title"], r["text"], r["metadata"]
+            "document",
+            config.name,
+            r["user_id"],
+            r["uri"],
+            r["session_id"],
+            r["title"],
+            r["text"],
+            r["metadata"],
+            *_stated_of(r["segments"]),
         )
-        for r in seen.select("user_id", "uri", "session_id", "title", "text", "metadata").iter_rows(named=True)
+        for r in seen.select("user_id", "uri", "session_id", "title", "text", "metadata", "segments").iter_rows(
+            named=True
+        )
     ]
     rows = (
         seen.with_columns(document_id=pl.Series(ids, dtype=pl.String))
@@ -52,6 +63,7 @@ def document_tables(
         .join(last, left_on="source", right_on="uri", how="left")
         .with_columns(
             collection=pl.lit(config.name),
+            kind=pl.coalesce("kind", kind_of(pl.col("media_type"))),
             is_current=(pl.col("seq") == pl.col("last")) & pl.col("gone_at").is_null(),
             content_hash=pl.col("text").map_elements(text_hash, return_dtype=pl.String),
         )
@@ -72,6 +84,19 @@ def document_tables(
         "document_relations": relations,
         "rejects": _rejects(log, broken),
     }, nowhere
+
+
+def kind_of(media_type: pl.Expr) -> pl.Expr:
+    """Returns the kind of source where a reader says none."""
+    return pl.when(media_type == CONVERSATION).then(pl.lit("message")).otherwise(pl.lit("file"))
+
+
+def _stated_of(segments: str) -> list[str]:
+    """Returns what the turns of a document state, for its id; empty where they state nothing."""
+    if '{"' not in segments:
+        return []
+    stated = [[row[0], row[7]] for row in json.loads(segments) if len(row) > 7]
+    return [json.dumps(stated, sort_keys=True)] if stated else []
 
 
 def _relations(rows: pl.DataFrame, config: CollectionConfig, folder: Path) -> tuple[pl.DataFrame, list[str]]:

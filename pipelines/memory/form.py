@@ -12,6 +12,7 @@ from dateutil.relativedelta import relativedelta
 
 from palimpsest.config import CollectionConfig
 from palimpsest.corpus.readers.dates import parse_when
+from palimpsest.memory.described import stated_columns
 from palimpsest.memory.embed import MAX_TOKENS, model_folder
 from palimpsest.store.ids import content_id, text_hash
 from palimpsest.store.tables import conform, empty
@@ -40,22 +41,20 @@ def form_memories(
     Args:
         documents: the documents table, all versions.
         chunks: the chunks table.
-        config: the collection; its unit decides the memories' type, its retention_days their end.
+        config: the collection; its unit decides the memories' type, its retention_days bound their end.
         previous: (memories, embed_inputs) of an earlier build made by the same code; embedded texts are carried over.
     """
     rows = _joined(documents, chunks, config)
+    rows = rows.with_columns(stated_columns(rows, _TYPES[config.unit], config.retention_days))
     memories = conform(
         "memories",
         rows.select(
             "memory_id", "collection", "user_id", "project_id", "session_id", "document_id", "ordinal",
-            pl.lit(config.unit).alias("unit"), pl.lit(_TYPES[config.unit]).alias("type"), "text",
+            pl.lit(config.unit).alias("unit"), "type", "text",
             _search_text().alias("search_text"), pl.concat_list("chunk_id").alias("chunk_ids"), "title", "heading",
             "refers_to", "page", "speaker", "char_start", "char_end", "observed_at", "valid_from", "valid_until",
-            pl.lit(1.0).alias("confidence"), pl.lit(0.5).alias("importance"), "tags", pl.col("uri").alias("provenance"),
-            (pl.col("observed_at") + pl.duration(days=config.retention_days)).alias("retention_until")
-            if config.retention_days
-            else pl.lit(None, _TIME).alias("retention_until"),
-            "token_count",
+            "confidence", "importance", "tags", pl.col("uri").alias("provenance"), "retention_until", "token_count",
+            "kind", "pii", "user_visible", "importance_source", "confidence_source",
         ),
     )  # fmt: skip
     return memories, _embed_inputs(memories, previous)
@@ -64,9 +63,18 @@ def form_memories(
 def _joined(documents: pl.DataFrame, chunks: pl.DataFrame, config: CollectionConfig) -> pl.DataFrame:
     stated = [_stated(m) for m in documents["metadata"]]
     about = documents.select(
-        "document_id", "project_id", "session_id", "uri", "title", "source_time", "seq", "is_current"
+        "document_id",
+        "project_id",
+        "session_id",
+        "uri",
+        "title",
+        "source_time",
+        "seq",
+        "is_current",
+        "kind",
+        "ingested_at",
+        "metadata",
     ).with_columns(
-        pl.Series("tags", [s["tags"] for s in stated], pl.List(pl.String)),
         pl.Series("valid_from", [s["valid_from"] for s in stated], _TIME),
         pl.Series("valid_until", [s["valid_until"] for s in stated], _TIME),
     )
@@ -84,18 +92,13 @@ def _joined(documents: pl.DataFrame, chunks: pl.DataFrame, config: CollectionCon
 
 
 def _stated(metadata: str | None) -> dict[str, Any]:
-    """What a document's metadata states of its memories: tags and the time they are valid in."""
+    """Returns the time that a document's metadata state its memories to be valid in."""
     try:
         data = json.loads(metadata or "{}")
     except ValueError:
         data = {}
-    tags = data.get("tags") if isinstance(data, dict) else None
-    if isinstance(tags, str):
-        tags = tags.split(",")
-    cleaned = {str(t).strip() for t in tags if str(t).strip()} if isinstance(tags, list) else set()
     told = data if isinstance(data, dict) else {}
-    times = {"valid_from": parse_when(told.get("valid_from")), "valid_until": _end(told.get("valid_until"))}
-    return {"tags": sorted(cleaned), **times}
+    return {"valid_from": parse_when(told.get("valid_from")), "valid_until": _end(told.get("valid_until"))}
 
 
 def _end(value: object) -> datetime | None:

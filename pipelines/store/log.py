@@ -23,7 +23,7 @@ VERSIONS: Schema = {
 EXTRACTION: Schema = {
     "user_id": pl.String, "project_id": pl.String, "session_id": pl.String, "uri": pl.String, "title": pl.String,
     "media_type": pl.String, "text": pl.String, "source_time": _T, "metadata": pl.String, "relations": pl.String,
-    "segments": pl.String,
+    "segments": pl.String, "kind": pl.String,
 }  # fmt: skip
 
 
@@ -59,7 +59,7 @@ class IngestLog:
 
     def text(self, key: str) -> pl.DataFrame:
         """Returns the documents extracted from one version of a source."""
-        return pl.read_parquet(self.text_path(key))
+        return conformed(pl.read_parquet(self.text_path(key)), EXTRACTION)
 
     def record(self, seen: dict[str, dict[str, object]], now: dt.datetime) -> pl.DataFrame:
         """Commits what is in the folder now: `seen` maps uri to content_hash, text_key, reason and problems.
@@ -104,6 +104,13 @@ class IngestLog:
             if path.stem not in used:
                 path.unlink()
         remove_leftovers(self.folder)
+
+
+def conformed(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
+    """Returns a frame that an earlier version may have written with the columns of `schema`; new ones are null."""
+    return frame.with_columns(pl.lit(None, t).alias(n) for n, t in schema.items() if n not in frame.columns).select(
+        pl.col(n).cast(t) for n, t in schema.items()
+    )
 
 
 def text_key(uri: str, content_hash: str, reader_hash: str) -> str:

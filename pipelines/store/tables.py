@@ -16,7 +16,7 @@ SCHEMAS: dict[str, Schema] = {
     "documents": {
         "document_id": _S, **_SCOPE, "project_id": _S, "session_id": _S, "uri": _S, "title": _S, "media_type": _S,
         "content_hash": _S, "source_time": _T, "ingested_at": _T, "metadata": _S,
-        "seq": _I, "is_current": _B, "superseded_by": _S,
+        "seq": _I, "is_current": _B, "superseded_by": _S, "kind": _S,
     },
     # The extracted text of each document version, which every char span points into; segments as readers gave them.
     "document_texts": {"document_id": _S, "text": _S, "segments": _S},
@@ -25,8 +25,9 @@ SCHEMAS: dict[str, Schema] = {
     "chunks": {
         "chunk_id": _S, "document_id": _S, **_SCOPE, "ordinal": _I, "text": _S, "char_start": _I, "char_end": _I,
         "heading": _S, "page": _I, "speaker": _S, "said_at": _T, "token_count": _I, "refers_to": _S,
+        "stated": _S,
     },
-    # `refers_to` is what the pronoun that opens a statement stands for.
+    # `refers_to` is what the pronoun that opens a statement stands for; `stated` is what its turns state, as JSON.
     # `ordinal` orders the memories of one document. `text` equals document_texts.text[char_start:char_end].
     # `search_text` is what words search sees: it adds title, heading, speaker and written-out dates.
     "memories": {
@@ -35,6 +36,7 @@ SCHEMAS: dict[str, Schema] = {
         "title": _S, "heading": _S, "refers_to": _S, "page": _I, "speaker": _S, "char_start": _I, "char_end": _I,
         "observed_at": _T, "valid_from": _T, "valid_until": _T, "confidence": _F, "importance": _F,
         "tags": pl.List(_S), "provenance": _S, "retention_until": _T, "token_count": _I,
+        "kind": _S, "pii": _B, "user_visible": _B, "importance_source": _S, "confidence_source": _S,
     },
     # What is embedded for each memory: one text of kind "memory", or several of kind "window" over 256 tokens.
     "embed_inputs": {"memory_id": _S, "kind": _S, "ordinal": _I, "text": _S, "text_hash": _S},

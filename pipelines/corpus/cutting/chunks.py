@@ -1,13 +1,15 @@
 """The chunks table: the spans of every document version, the newest version of a document winning a shared span."""
 
 import json
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
 
 import polars as pl
 
 from palimpsest.config import CollectionConfig
 from palimpsest.corpus.cutting.chunk import Chunk, chunk_documents
 from palimpsest.corpus.cutting.tokens import CountTokens, count_tokens_batch
+from palimpsest.corpus.stated import combined
 from palimpsest.corpus.types import ExtractedDocument
 from palimpsest.progress import progress
 from palimpsest.store.ids import content_id
@@ -80,6 +82,7 @@ def _chunk(rows: pl.DataFrame, config: CollectionConfig, counts: dict[str, int])
     out: list[dict[str, object]] = []
     for document_id, document, chunks in _cut(rows, config, count_tokens):
         occurrences: dict[tuple[object, ...], int] = {}
+        stated = _stated_by(document)
         for chunk in chunks:
             # Speaker and time are part of it: or an edited "Yes." would hand its id to the next one, by somebody else.
             said = (chunk.text, chunk.speaker, chunk.said_at.isoformat() if chunk.said_at else None)
@@ -93,9 +96,24 @@ def _chunk(rows: pl.DataFrame, config: CollectionConfig, counts: dict[str, int])
                     "ordinal": chunk.ordinal, "text": chunk.text, "char_start": chunk.char_start,
                     "char_end": chunk.char_end, "heading": chunk.heading, "page": chunk.page, "speaker": chunk.speaker,
                     "said_at": chunk.said_at, "token_count": chunk.token_count, "refers_to": chunk.refers_to,
+                    "stated": stated(chunk),
                 }
             )  # fmt: skip
     return pl.DataFrame(out, schema=empty("chunks").schema)
+
+
+def _stated_by(document: ExtractedDocument) -> Callable[[Chunk], str | None]:
+    """Returns what tells, of a chunk, what the turns in it state: JSON, or None where they state nothing."""
+    told = [(s.char_start, s.char_end, s.stated) for s in document.segments if s.stated]
+    starts = [start for start, _, _ in told]
+
+    def stated(chunk: Chunk) -> str | None:
+        first = bisect_right(starts, chunk.char_start) - 1
+        last = bisect_left(starts, chunk.char_end)
+        found = [s for _, end, s in told[max(first, 0) : last] if end > chunk.char_start]
+        return json.dumps(combined(found).to_json(), sort_keys=True) if found else None
+
+    return stated
 
 
 def _cut(

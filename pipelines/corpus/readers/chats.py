@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from palimpsest.corpus.limits import Limits, Source
@@ -11,6 +11,7 @@ from palimpsest.corpus.readers.builder import text_or_none, title_from_uri
 from palimpsest.corpus.readers.conversations import read_conversations
 from palimpsest.corpus.readers.encodings import decode
 from palimpsest.corpus.readers.jsonl import Row
+from palimpsest.corpus.stated import KINDS, TYPES
 from palimpsest.corpus.types import ExtractedDocument, Extraction, Segment
 from palimpsest.errors import Rejected
 
@@ -24,6 +25,8 @@ _TIME = (
 )  # fmt: skip
 _TURNS = ("messages", "turns", "conversation", "chat", "dialogue", "history")
 _ID = ("session_id", "conversation_id", "id", "uuid", "name", "title")
+# `type` and `kind` count only as words of ours: exports use them for other things.
+_KEPT = ("project_id", "tags", "importance", "confidence", "privacy", "memory")
 _MAX_DEPTH, _MAX_PARTS = 4, 1_000
 
 
@@ -35,6 +38,7 @@ class Conversation:
     session_id: str | None = None
     user_id: str | None = None
     title: str | None = None
+    kind: str = "import"
 
 
 def read_json(source: Source, limits: Limits) -> Extraction:
@@ -77,7 +81,8 @@ def read_chats(source: Source, found: list[Conversation], problems: list[str], l
             titles.setdefault(key, conversation.title)
         for turn in conversation.turns:
             rows.append(Row(len(rows) + 1, {"session_id": key[1], "user_id": key[0], **turn}))
-    return read_conversations(source, rows, problems, limits, unit="message", titles=titles)
+    kind = "message" if all(c.kind == "message" for c in found) else "import"
+    return read_conversations(source, rows, problems, limits, unit="message", titles=titles, kind=kind)
 
 
 def conversations(value: Any) -> list[Conversation]:
@@ -90,7 +95,7 @@ def _find(value: Any, depth: int) -> Iterator[Conversation]:
         return
     if isinstance(value, list):
         if _is_chat(value):
-            yield Conversation(_turns(value))
+            yield Conversation(_turns(value), kind=_kind(value))
             return
         for item in value:
             if isinstance(item, dict | list):
@@ -119,7 +124,8 @@ def _one(item: dict[str, Any]) -> Iterator[Conversation]:
         for key in _TURNS:
             if isinstance(item.get(key), list) and _is_chat(item[key]):
                 user = text_or_none(item.get("user_id"))
-                yield Conversation(_turns(item[key]), _first(item, _ID), user, _first(item, ("title", "name")))
+                title, kind = _first(item, ("title", "name")), _kind(item[key])
+                yield Conversation(_turns(item[key]), _first(item, _ID), user, title, kind)
                 return
 
 
@@ -157,7 +163,7 @@ def _tree(item: dict[str, Any]) -> list[dict[str, Any]]:
     messages = [m for m in order if isinstance(m, dict)]
     if not seen:
         messages.sort(key=lambda m: m["create_time"] if isinstance(m.get("create_time"), int | float) else 0)
-    return [t for t in _turns(messages) if t["text"] and t["speaker"] not in ("system", "tool")]
+    return [t for t in _turns(messages) if t["text"] and t["speaker"] != "system"]
 
 
 def _is_chat(items: list[Any]) -> bool:
@@ -176,8 +182,21 @@ def _turns(items: list[Any], date: Any = None) -> list[dict[str, Any]]:
         if caption := text_or_none(item.get("blip_caption")):
             text = f"{text} [image: {caption}]".strip()
         own = _when(item)
-        out.append({"speaker": _speaker(item), "text": text, "timestamp": own if own is not None else date})
+        if not text and item.keys() & {"tool_calls", "function_call"}:
+            continue  # a request to call a tool: it says nothing
+        names = ("session_id", "user_id") if item.keys() >= {"role", "content"} else ()
+        stated = {k: item[k] for k in (*_KEPT, *names) if k in item}
+        words = {k: item[k] for k, known in (("type", TYPES), ("kind", KINDS)) if item.get(k) in known}
+        turn = {"speaker": _speaker(item), "role": _role(item), "text": text}
+        turn["timestamp"] = own if own is not None else date
+        out.append(stated | words | turn)
     return out
+
+
+def _kind(items: list[Any]) -> str:
+    """Tells the OpenAI message format, which programs write as they talk, from what a chat program exports."""
+    rows = [i for i in items if isinstance(i, dict)]
+    return "message" if rows and all(i.keys() >= {"role", "content"} for i in rows) else "import"
 
 
 def _speaker(item: dict[str, Any]) -> str | None:
@@ -188,6 +207,11 @@ def _speaker(item: dict[str, Any]) -> str | None:
         if name := text_or_none(value):
             return name
     return None
+
+
+def _role(item: dict[str, Any]) -> str | None:
+    author = item.get("author")
+    return text_or_none(item.get("role") or (author.get("role") if isinstance(author, dict) else None))
 
 
 def _words(item: dict[str, Any]) -> str:
@@ -226,5 +250,5 @@ def _unique(found: list[Conversation]) -> list[Conversation]:
     for number, c in enumerate(found, 1):
         name = c.session_id or f"conversation_{number}"
         n = used[c.user_id, name] = used.get((c.user_id, name), 0) + 1
-        out.append(Conversation(c.turns, name if n == 1 else f"{name} ({n})", c.user_id, c.title))
+        out.append(replace(c, session_id=name if n == 1 else f"{name} ({n})"))
     return out

@@ -1,12 +1,14 @@
-"""Conversations as JSONL, one turn a line: {"session_id", "user_id", "speaker", "text", "timestamp"}."""
+"""Conversations as JSONL, one turn a line: {"session_id", "user_id", "speaker", "text", "timestamp", ...}."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from palimpsest.corpus.limits import Limits, Source, listed
 from palimpsest.corpus.readers.builder import TextBuilder, clean, text_or_none
 from palimpsest.corpus.readers.dates import parse_when
 from palimpsest.corpus.readers.jsonl import Row
+from palimpsest.corpus.stated import KEYS, TOOL_ROLES, Stated, read_stated
 from palimpsest.corpus.types import CONVERSATION, ExtractedDocument, Extraction
 from palimpsest.errors import Rejected
 
@@ -19,11 +21,13 @@ def read_conversations(
     *,
     unit: str = "line",
     titles: Mapping[tuple[str | None, str | None], str] | None = None,
+    kind: str = "message",
 ) -> Extraction:
     """Returns one document for each (user, session), in order of their first turns; turns keep the order of the file.
 
-    A segment spans exactly the words of its turn; "Speaker: " stands before it on the same line. A line that is no
-    turn becomes a problem, and so does a timestamp that is no date, though its turn is kept.
+    A segment spans exactly the words of its turn; "Speaker: " stands before it on the same line. `role` is the speaker
+    where none is named, and a turn by the role of a tool is of the kind `tool`. A line that is no turn becomes a
+    problem; so does a timestamp or another field that cannot be used, though its turn is kept.
 
     Args:
         source: the file.
@@ -32,6 +36,7 @@ def read_conversations(
         limits: bounds.
         unit: what `Row.line` counts, to people.
         titles: of conversations, by (user, session).
+        kind: kind of source of the documents.
 
     Raises:
         Rejected: no line is a turn.
@@ -49,16 +54,24 @@ def read_conversations(
             problems.append(
                 f"{unit} {row.line}: timestamp {str(stamp)[:40]!r} is not a date; the turn is kept, undated"
             )
-        speaker = text_or_none(row.value.get("speaker"))
+        role = text_or_none(row.value.get("role"))
+        speaker = text_or_none(row.value.get("speaker")) or role
+        stated = None
+        if row.value.keys() & KEYS:
+            stated, wrong = read_stated(row.value)
+            problems += (f"{unit} {row.line}: {p}; the turn is kept" for p in wrong)
+        if {(role or "").casefold(), (speaker or "").casefold()} & TOOL_ROLES and not (stated and stated.kind):
+            stated = replace(stated or Stated(), kind="tool")
         key = (text_or_none(row.value.get("user_id")), text_or_none(row.value.get("session_id")))
         builder = builders.setdefault(key, TextBuilder(limits.max_chars))
-        builder.add(text, "turn", prefix=f"{speaker}: " if speaker else "", gap="\n", speaker=speaker, said_at=said_at)
+        prefix = f"{speaker}: " if speaker else ""
+        builder.add(text, "turn", prefix=prefix, gap="\n", speaker=speaker, said_at=said_at, stated=stated)
         if project := text_or_none(row.value.get("project_id")):
             projects.setdefault(key, set()).add(project)
     if not builders:
         raise Rejected(f"no readable turn; {problems[0] if problems else 'the file holds no line'}")
     documents = tuple(
-        _document(source, key, b, projects.get(key, set()), problems, (titles or {}).get(key, ""))
+        _document(source, key, b, projects.get(key, set()), problems, (titles or {}).get(key, ""), kind)
         for key, b in builders.items()
     )
     return Extraction(documents, listed(problems, limits))
@@ -71,6 +84,7 @@ def _document(
     projects: set[str],
     problems: list[str],
     title: str,
+    kind: str,
 ) -> ExtractedDocument:
     user_id, session_id = key
     if len(projects) > 1:
@@ -88,6 +102,7 @@ def _document(
         user_id=user_id,
         project_id=next(iter(projects)) if len(projects) == 1 else None,
         source_time=min(times, default=None),
+        kind=kind,
         metadata=metadata,
         segments=tuple(builder.segments),
     )

@@ -8,6 +8,7 @@ from frontmatter.default_handlers import YAMLHandler
 
 from palimpsest.corpus.limits import Limits
 from palimpsest.corpus.readers.builder import clean, plain
+from palimpsest.corpus.stated import read_stated
 from palimpsest.corpus.types import RelationLabel, StatedRelation
 
 _HANDLER = YAMLHandler()
@@ -64,6 +65,11 @@ def stated_relations(metadata: dict[str, Any], uri: str) -> tuple[tuple[StatedRe
             else:
                 found.add((older, label))
     return tuple(StatedRelation(older, label) for older, label in sorted(found)), problems
+
+
+def field_problems(metadata: dict[str, Any]) -> list[str]:
+    """Returns a problem for each field of ours in front matter whose value cannot be used."""
+    return [f"front matter: {problem}" for problem in read_stated(metadata, free_words=True)[1]]
 
 
 def _resolve(item: str | int, uri: str) -> str | None:

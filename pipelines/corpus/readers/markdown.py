@@ -9,7 +9,7 @@ from markdown_it import MarkdownIt
 from palimpsest.corpus.limits import Limits, Source, listed
 from palimpsest.corpus.readers.builder import HeadingPath, first_date, text_or_none, title_from_uri
 from palimpsest.corpus.readers.encodings import decode
-from palimpsest.corpus.readers.frontmatter import split_front_matter, stated_relations
+from palimpsest.corpus.readers.frontmatter import field_problems, split_front_matter, stated_relations
 from palimpsest.corpus.types import ExtractedDocument, Extraction, Kind, Segment
 
 _KINDS: dict[str, Kind] = {"heading_open": "heading", "fence": "code", "code_block": "code", "table_open": "table"}
@@ -25,6 +25,7 @@ def read_markdown(source: Source, limits: Limits) -> Extraction:
     """
     metadata, text, problems = split_front_matter(decode(source.data, limits), limits)
     relations, more = stated_relations(metadata, source.uri)
+    more += field_problems(metadata)
     segments = markdown_segments(text)
     first = next((s.heading for s in segments if s.kind == "heading" and s.heading), None)
     document = ExtractedDocument(

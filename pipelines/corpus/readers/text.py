@@ -5,7 +5,7 @@ import re
 from palimpsest.corpus.limits import Limits, Source, listed
 from palimpsest.corpus.readers.builder import HeadingPath, first_date, text_or_none, title_from_uri
 from palimpsest.corpus.readers.encodings import decode
-from palimpsest.corpus.readers.frontmatter import split_front_matter, stated_relations
+from palimpsest.corpus.readers.frontmatter import field_problems, split_front_matter, stated_relations
 from palimpsest.corpus.types import ExtractedDocument, Extraction, Kind, Segment
 
 _UNDERLINE = re.compile(r"([=\-~^\"'#*+`:.])\1{2,}")
@@ -21,6 +21,7 @@ def read_text(source: Source, limits: Limits) -> Extraction:
     """
     metadata, text, problems = split_front_matter(decode(source.data, limits), limits)
     relations, more = stated_relations(metadata, source.uri)
+    more += field_problems(metadata)
     document = ExtractedDocument(
         uri=source.uri,
         media_type="text/x-rst" if source.suffix == ".rst" else "text/plain",

@@ -1,0 +1,174 @@
+"""What a turn or a document states of its own memories: type, tags, importance, confidence, kind and privacy."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+TYPES = ("episodic", "semantic", "document", "summary", "preference", "inference", "task")
+KINDS = ("message", "file", "tool", "import")
+TOOL_ROLES = frozenset({"tool", "function"})
+KEYS = frozenset({"type", "tags", "importance", "confidence", "kind", "privacy", "memory"})
+MAX_RETENTION_DAYS = 36_500
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """Stated values; None where nothing is stated.
+
+    Attributes:
+        type: memory type, one of `TYPES`.
+        tags: sorted.
+        importance: 0 to 1.
+        confidence: 0 to 1.
+        kind: kind of source, one of `KINDS`.
+        pii: holds personal data.
+        user_visible: may be shown.
+        retention_days: days after observed_at that the text is kept, 1 to 36,500.
+        memory: "off" where the text must not be kept.
+    """
+
+    type: str | None = None
+    tags: tuple[str, ...] = ()
+    importance: float | None = None
+    confidence: float | None = None
+    kind: str | None = None
+    pii: bool | None = None
+    user_visible: bool | None = None
+    retention_days: int | None = None
+    memory: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the values that are stated, as JSON can hold them."""
+        values = ((f.name, getattr(self, f.name)) for f in fields(self))
+        return {n: list(v) if isinstance(v, tuple) else v for n, v in values if v not in (None, ())}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Stated":
+        """Returns what `to_json` wrote."""
+        return cls(**{**data, "tags": tuple(data.get("tags", ()))})
+
+
+def read_stated(values: Mapping[str, Any], *, free_words: bool = False) -> tuple[Stated | None, list[str]]:
+    """Returns what a mapping states, None where that is nothing, and a problem for each value that cannot be used.
+
+    A problem names the field, the value and the fix; the field then has its default.
+
+    Args:
+        values: a turn's JSON object, or a document's metadata.
+        free_words: a `type`, `kind` or `memory` that is none of ours is the author's own field and no problem:
+            documents have used these names for other things long before.
+    """
+    problems: list[str] = []
+    read = _Reading(values, problems)
+    word = read.known_word if free_words else read.word
+    privacy = read.mapping("privacy")
+    inner = _Reading(privacy, problems, "privacy.")
+    unknown = sorted(set(map(str, privacy)) - {"pii", "user_visible", "retention_days"})
+    problems += [f"privacy.{n[:40]} is no field; use pii, user_visible or retention_days" for n in unknown]
+    stated = Stated(
+        type=word("type", TYPES),
+        tags=read.tags(),
+        importance=read.share("importance"),
+        confidence=read.share("confidence"),
+        kind=word("kind", KINDS),
+        pii=inner.flag("pii"),
+        user_visible=inner.flag("user_visible"),
+        retention_days=inner.days("retention_days"),
+        memory="off" if word("memory", ("save", "off")) == "off" else None,
+    )
+    return (None if stated == _NOTHING else stated), problems
+
+
+_NOTHING = Stated()
+
+
+class _Reading:
+    """Takes typed values out of a mapping; what is of another type becomes a problem and reads as not stated."""
+
+    def __init__(self, values: Mapping[str, Any], problems: list[str], path: str = "") -> None:
+        self._values, self._problems, self._path = values, problems, path
+
+    def _take(self, name: str, good: Callable[[Any], bool], fix: str) -> Any:
+        value = self._values.get(name)
+        if value is None or value == "":
+            return None
+        if good(value):
+            return value
+        self._problems.append(f"{self._path}{name} {_shown(value)} {fix}; the default is used")
+        return None
+
+    def word(self, name: str, known: tuple[str, ...]) -> str | None:
+        # YAML 1.1 reads a bare `off` as false.
+        values = {**self._values, name: "off"} if self._values.get(name) is False and "off" in known else self._values
+        read = _Reading(values, self._problems, self._path)
+        found: str | None = read._take(name, lambda v: isinstance(v, str) and v in known, f"must be {_any_of(known)}")
+        return found
+
+    def known_word(self, name: str, known: tuple[str, ...]) -> str | None:
+        value = self._values.get(name)
+        return self.word(name, known) if value is False or (isinstance(value, str) and value in known) else None
+
+    def share(self, name: str) -> float | None:
+        found = self._take(name, lambda v: _is_number(v) and 0 <= v <= 1, "must be a number from 0 to 1")
+        return None if found is None else float(found)
+
+    def flag(self, name: str) -> bool | None:
+        found: bool | None = self._take(name, lambda v: isinstance(v, bool), "must be true or false")
+        return found
+
+    def days(self, name: str) -> int | None:
+        found: int | None = self._take(
+            name,
+            lambda v: isinstance(v, int) and not isinstance(v, bool) and 0 < v <= MAX_RETENTION_DAYS,
+            f"must be a whole number of days from 1 to {MAX_RETENTION_DAYS:,}",
+        )
+        return found
+
+    def mapping(self, name: str) -> Mapping[str, Any]:
+        fix = "must be a mapping such as {pii: true, user_visible: false, retention_days: 30}"
+        found: Mapping[str, Any] | None = self._take(name, lambda v: isinstance(v, Mapping), fix)
+        return found or {}
+
+    def tags(self) -> tuple[str, ...]:
+        found = self._take("tags", lambda v: isinstance(v, str | list), "must be a list of words")
+        words = found.split(",") if isinstance(found, str) else found or []
+        return tuple(sorted({str(w).strip() for w in words if str(w).strip()}))
+
+
+def combined(parts: Iterable[Stated]) -> Stated:
+    """Returns what holds of a text that several turns share: privacy as strict as the strictest of them.
+
+    Type, kind and confidence hold where all that state one agree or, for confidence, the lowest; the highest
+    importance and all tags hold.
+    """
+    each = list(parts)
+
+    def told(name: str) -> list[Any]:
+        return [v for p in each if (v := getattr(p, name)) is not None]
+
+    def agreed(name: str) -> Any:
+        return next(iter(found)) if len(found := set(told(name))) == 1 else None
+
+    return Stated(
+        type=agreed("type"),
+        tags=tuple(sorted({t for p in each for t in p.tags})),
+        importance=max(told("importance"), default=None),
+        confidence=min(told("confidence"), default=None),
+        kind=agreed("kind"),
+        pii=True if any(told("pii")) else agreed("pii"),
+        user_visible=False if False in told("user_visible") else agreed("user_visible"),
+        retention_days=min(told("retention_days"), default=None),
+        memory="off" if told("memory") else None,
+    )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _shown(value: object) -> str:
+    return repr(value)[:40] if isinstance(value, str | int | float | bool) else f"(a {type(value).__name__})"
+
+
+def _any_of(words: tuple[str, ...]) -> str:
+    return f"{', '.join(words[:-1])} or {words[-1]}"
