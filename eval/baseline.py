@@ -13,11 +13,15 @@ from palimpsest.eval.golden_run import DIGITS, GateRun, Hit
 from palimpsest.store.files import read_json, write_json
 
 FORMAT = 1
+ACCEPT = "`palimpsest baseline accept --why TEXT`"
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """Per-query values of an accepted run, and who accepted it, when and why."""
+    """Per-query values of an accepted run, and who accepted it, when and why.
+
+    `build_settings` is what its build was made with; empty in baselines accepted before it was kept.
+    """
 
     collection: str
     per_query: Mapping[str, Mapping[str, float]]
@@ -27,10 +31,16 @@ class Baseline:
     commit: str = ""
     build_id: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
+    build_settings: Mapping[str, Any] = field(default_factory=dict)
     latency_ms: Mapping[str, float] = field(default_factory=dict)
     accepted_by: str = ""
     accepted_at: str = ""
     why: str = ""
+
+    @property
+    def question_ids(self) -> set[str]:
+        """Ids of all questions that were asked; those without an answer have results only."""
+        return {*self.per_query, *self.results}
 
 
 def baseline_path(data: Path, collection: str) -> Path:
@@ -89,6 +99,7 @@ def accept_baseline(
         commit=run.commit,
         build_id=run.build_id,
         settings=dict(run.settings),
+        build_settings=dict(run.build_settings),
         latency_ms={k: round(v, 3) for k, v in run.latency_ms.items()},
         accepted_by=who or current_user(),
         accepted_at=(when or datetime.now(UTC)).astimezone(UTC).isoformat(timespec="seconds"),

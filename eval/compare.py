@@ -1,11 +1,13 @@
 """What changed between two builds: memories, relations, metrics, and the questions that moved."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import polars as pl
 
+from palimpsest.eval.build_settings import changed_code, changed_settings
 from palimpsest.eval.golden_run import GateRun
 from palimpsest.eval.significance import loss_probability, paired_interval
 from palimpsest.store.tables import empty
@@ -17,11 +19,13 @@ _EPSILON = 1e-9
 
 Tables = Mapping[str, pl.DataFrame]
 Runs = Mapping[str, GateRun | Mapping[str, Any]]
+Settings = Mapping[str, Mapping[str, Any]]
 
 
 def compare(
-    tables_a: Tables, tables_b: Tables, gate_a: Runs | None = None, gate_b: Runs | None = None, shown: int = SHOWN
-) -> dict[str, Any]:
+    tables_a: Tables, tables_b: Tables, gate_a: Runs | None = None, gate_b: Runs | None = None, shown: int = SHOWN,
+    settings_a: Settings | None = None, settings_b: Settings | None = None,
+) -> dict[str, Any]:  # fmt: skip
     """Tells what build B has that A had not, and the reverse; counts are whole, examples are the first `shown` by id.
 
     Args:
@@ -30,6 +34,8 @@ def compare(
         gate_a: the older build's golden runs by collection (or their JSON); None where it was not judged.
         gate_b: the newer build's.
         shown: examples of each change.
+        settings_a: the older build's settings by collection, as `build_settings` gives them.
+        settings_b: the newer build's.
     """
     a, b = (
         {
@@ -43,7 +49,19 @@ def compare(
         "memories": _memories(a, b, shown),
         "relations": _relations(a, b, shown),
         "metrics": _metrics(_runs(gate_a), _runs(gate_b), shown),
+        "settings": _settings(settings_a or {}, settings_b or {}),
     }
+
+
+def _settings(a: Settings, b: Settings) -> dict[str, Any]:
+    """Returns what differs in the collections of both builds: settings by collection, and parts of the code."""
+    shared = sorted(a.keys() & b.keys())
+    changed = [
+        {"collection": c, **asdict(change), "text": change.text(c)}
+        for c in shared
+        for change in changed_settings(a[c], b[c])
+    ]
+    return {"changed": changed, "code": sorted({part for c in shared for part in changed_code(a[c], b[c])})}
 
 
 def significance(a: GateRun, b: GateRun, measures: Sequence[str] = _MOVED) -> list[dict[str, Any]]:
@@ -85,7 +103,10 @@ def moved_questions(a: GateRun, b: GateRun, measure: str = "R@5") -> list[dict[s
 
 def compare_text(difference: Mapping[str, Any]) -> str:
     """Returns the comparison for a terminal."""
-    lines = []
+    settings = difference["settings"]
+    lines = [f"settings changed: {change['text']}" for change in settings["changed"]]
+    if settings["code"]:
+        lines.append(f"code changed: {', '.join(settings['code'])}")
     for kind in ("documents", "memories", "relations"):
         listed = {name: c for name, c in difference[kind].items() if isinstance(c, Mapping) and "examples" in c}
         lines.append(f"{kind}: " + ", ".join(f"{name} {c['count']}" for name, c in listed.items()))

@@ -5,8 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from palimpsest.eval.baseline import Baseline
+from palimpsest.eval.baseline import ACCEPT, Baseline
+from palimpsest.eval.build_settings import SettingChange, changed_code, changed_settings
 from palimpsest.eval.by_type import by_type
+from palimpsest.eval.gate_comparable import differences, drafts_left, questions_gone
 from palimpsest.eval.golden_run import FILLED, RETIRED, SIGNALS, STALE, GateRun, Hit
 from palimpsest.eval.invariants import Violation
 from palimpsest.eval.metrics import MetricError, percentiles
@@ -18,7 +20,6 @@ BUDGET_MS = 400.0  # the product's promise
 TEAM_MS = 40.0  # the team's own bar: a warning
 # Metrics where less is a loss, in the order they are told.
 GATED = ("R@5", "nDCG@10", "packed_recall")
-ACCEPT = "`palimpsest baseline accept --why TEXT`"
 _EPSILON = 1e-6
 _SHOWN, _NAMED = 20, 5
 
@@ -46,8 +47,8 @@ class Decision:
 
     `types` holds the gated metrics by type of question, `types_before` the baseline's on the questions in both,
     `against` who accepted the baseline, when, why and of which build, `texts` the first words of the memories that
-    broken questions got and that the build still has. `run` is what was judged, for keeping with the
-    build; it is not part of the JSON.
+    broken questions got and that the build still has. `settings_changed` and `code_changed` are what differs from the
+    build of the baseline. `run` is what was judged, for keeping with the build; it is not part of the JSON.
     """
 
     collection: str
@@ -63,6 +64,8 @@ class Decision:
     types_before: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     against: Mapping[str, str] = field(default_factory=dict)
     texts: Mapping[str, str] = field(default_factory=dict)
+    settings_changed: tuple[SettingChange, ...] = ()
+    code_changed: tuple[str, ...] = ()
     queries: int = 0
     unanswerable: Mapping[str, float] = field(default_factory=dict)
     quality: Mapping[str, float] = field(default_factory=dict)
@@ -90,6 +93,7 @@ class Decision:
             "quality": dict(self.quality), "latency_ms": dict(self.latency_ms),
             "steps_ms": {step: dict(told) for step, told in self.steps_ms.items()},
             "broken": [asdict(b) for b in self.broken], "baseline": dict(self.against), "texts": dict(self.texts),
+            "settings_changed": [asdict(c) for c in self.settings_changed], "code_changed": list(self.code_changed),
             "by_type": {k: {"new": dict(v), "old": dict(self.types_before.get(k, {}))} for k, v in self.types.items()},
             "unanswerable": {"questions": len(self.unanswerable), "answered": sum(self.unanswerable.values())},
         }  # fmt: skip
@@ -112,6 +116,11 @@ class GateSummary:
     def publishable(self) -> bool:
         """Whether readers may see the build."""
         return self.status != "failed"
+
+    @property
+    def settings_changed(self) -> list[str]:
+        """What differs from the settings of the baselines' builds, `collection.name old -> new`."""
+        return [c.text(d.collection) for d in self.decisions for c in d.settings_changed]
 
     @property
     def exit_code(self) -> int:
@@ -154,10 +163,10 @@ def decide(
     """Decides whether the run's build may be published (decision 9, invariant 10).
 
     Fails on: a violated invariant; a leak; a citation that does not hold; a question that cannot be judged; nothing
-    judged or answered; a value that is missing or not a number; p95 over the absolute budget; no baseline; a
-    significant loss of at least `minimum_effect` in R@5, nDCG@10 or recall after packing; any rise of stale@5; an
-    answer that is still true and was retired; vectors or words that no longer score. Without a golden set only the
-    invariants are judged.
+    judged or answered; a value that is missing or not a number; p95 over the absolute budget; no baseline; a question
+    of the baseline that the golden set no longer has; a significant loss of at least `minimum_effect` in R@5, nDCG@10
+    or recall after packing; any rise of stale@5; an answer that is still true and was retired; vectors or words that no
+    longer score. Without a golden set only the invariants are judged.
 
     Args:
         run: what the golden questions got; `GateRun(collection)` where there is no golden set.
@@ -194,6 +203,7 @@ def decide(
         if not run.errors:
             reasons.append(str(e))
     else:
+        warnings += drafts_left(run)
         told["types"] = by_type(run.per_query, run.types, [m for m in (*GATED, STALE) if m in told["means"]])
         reasons += _unusable(run)
         reasons += _latency(run, budget_ms, team_ms, warnings)
@@ -228,28 +238,19 @@ def _compare(
 ) -> dict[str, Any]:
     """Compares the questions that both runs judged; adds to `reasons` and `warnings`."""
     shared = sorted(run.per_query.keys() & baseline.per_query.keys())
-    added, removed = len(run.per_query) - len(shared), len(baseline.per_query) - len(shared)
+    settings, code = (f(baseline.build_settings, run.build_settings) for f in (changed_settings, changed_code))
+    told: dict[str, Any] = {"settings_changed": settings, "code_changed": code}
+    reasons += questions_gone(run, baseline)
+    warnings += differences(run, baseline, settings)
     if baseline.collection != run.collection:
         reasons.append(f"the baseline is of collection {baseline.collection!r}; {ACCEPT}")
-    if added or removed:
-        warnings.append(
-            f"golden set differs from the baseline's: {added} new, {removed} gone; compared {len(shared)} in both;"
-            f" {ACCEPT}"
-        )
-    elif baseline.golden_hash != run.golden_hash:
-        warnings.append(f"golden questions were edited since the baseline under the same ids; {ACCEPT}")
-    if baseline.model != run.model:
-        warnings.append(f"the baseline is of model {baseline.model or 'unknown'}, this run of {run.model or 'unknown'}")
-    if dict(baseline.settings) != dict(run.settings):
-        warnings.append(f"settings differ: baseline {dict(baseline.settings)}, now {dict(run.settings)}")
     if 2 * len(shared) < max(len(run.per_query), len(baseline.per_query)):
         reasons.append(f"only {len(shared)} questions are in both the golden set and the baseline; {ACCEPT}")
-        return {}
-    told = (*GATED, STALE)
-    missing = [m for m in told for q in shared if not math.isfinite(baseline.per_query[q].get(m, math.nan))]
+        return told
+    missing = [m for m in (*GATED, STALE) for q in shared if not math.isfinite(baseline.per_query[q].get(m, math.nan))]
     if missing:
         reasons.append(f"the baseline has no {missing[0]} for a question, or not a number; {ACCEPT}")
-        return {}
+        return told
     metrics = {}
     for m in GATED:
         before, after = [baseline.per_query[q][m] for q in shared], [run.per_query[q][m] for q in shared]
@@ -272,7 +273,7 @@ def _compare(
         reasons.append(f"{STALE} rose from {old:.3f} to {new:.3f}: outdated memories are among the results")
     types_before = by_type({q: baseline.per_query[q] for q in shared}, run.types, (*GATED, STALE))
     against = {name: getattr(baseline, name) for name in ("build_id", "commit", "accepted_by", "accepted_at", "why")}
-    return {
+    return told | {
         "metrics": metrics, "stale": (old, new), "broken": _broken(run, baseline, shared), "types_before": types_before,
         "against": against,
     }  # fmt: skip

@@ -23,6 +23,8 @@ def decision_markdown(decision: "Decision", shown: int) -> str:
         lines += [*_types(decision), ""]
     if decision.against:
         lines += [_against(decision), ""]
+    if decision.code_changed:
+        lines += [f"Code changed since the baseline: {_plain(', '.join(decision.code_changed))}.", ""]
     if decision.latency_ms:
         told = ", ".join(f"{name} {value:.1f} ms" for name, value in decision.latency_ms.items())
         lines += [f"{decision.queries} questions judged; latency {told}.", ""]
@@ -103,7 +105,8 @@ def _hits(when: str, hits: Sequence["Hit"], texts: Mapping[str, str]) -> list[st
 def _plain(text: str) -> str:
     """Keeps a source's words from becoming markup: one line, with the characters that mean something escaped."""
     folded = " ".join(text.split())
-    return "".join("\\" + c if c in "\\*_|<>[]#" else c for c in folded)
+    escaped = "".join("\\" + c if c in "\\*_|<>[]#" else c for c in folded)
+    return escaped.replace("-\\>", "->")  # an arrow means nothing inside a line, and is read in terminals too
 
 
 def _code(text: str) -> str:

@@ -29,7 +29,10 @@ class Quote(BaseModel):
 
 
 class Question(BaseModel):
-    """One line of `data/golden/<collection>.jsonl`. Each item of `evidence` is one thing that must be found."""
+    """One line of `data/golden/<collection>.jsonl`; docs/golden.md describes the fields.
+
+    Each item of `evidence` is one thing that must be found. `draft` marks a question as `gate --init` wrote it.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     id: _Text
@@ -39,6 +42,7 @@ class Question(BaseModel):
     as_of: date | None = None
     evidence: tuple[Quote, ...]
     stale: tuple[Quote, ...] = ()
+    draft: bool = False
 
     @property
     def answerable(self) -> bool:
@@ -131,8 +135,8 @@ def load_golden(path: Path) -> list[Question] | None:
 
 
 def golden_hash(questions: Iterable[Question]) -> str:
-    """Returns 16 hex digits over the questions, whatever their order or the file's whitespace."""
-    rows = sorted(json.dumps(q.model_dump(mode="json"), sort_keys=True) for q in questions)
+    """Returns 16 hex digits over the questions, whatever their order, the file's whitespace and the mark of drafts."""
+    rows = sorted(json.dumps(q.model_dump(mode="json", exclude={"draft"}), sort_keys=True) for q in questions)
     return hashlib.blake2b("\n".join(rows).encode(), digest_size=8).hexdigest()
 
 

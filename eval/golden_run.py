@@ -64,6 +64,8 @@ class GateRun:
         steps_ms: milliseconds of each step of the query path, a value a question.
         errors: why the questions could not be judged; any of them fails the gate.
         settings: strategy, budget_tokens, depth: two runs are comparable when these are equal.
+        build_settings: what the build was made with, as `build_settings` gives it.
+        drafts: ids of the questions that are still drafts of `gate --init`.
     """
 
     collection: str
@@ -86,6 +88,8 @@ class GateRun:
     latency_ms: Mapping[str, float] = field(default_factory=dict)
     steps_ms: Mapping[str, Sequence[float]] = field(default_factory=dict)
     errors: Sequence[str] = ()
+    build_settings: Mapping[str, Any] = field(default_factory=dict)
+    drafts: Sequence[str] = ()
 
     @property
     def scores(self) -> Scores:
@@ -122,7 +126,7 @@ class GateRun:
     def from_json(raw: Mapping[str, Any]) -> "GateRun":
         """Returns the run that `to_json` told."""
         results = {q: tuple(Hit(**h) for h in hits) for q, hits in raw.get("results", {}).items()}
-        lists = {name: tuple(raw.get(name, ())) for name in ("leaks", "errors", "bad_citations")}
+        lists = {name: tuple(raw.get(name, ())) for name in ("leaks", "errors", "bad_citations", "drafts")}
         return GateRun(**{**raw, **lists, "results": results})
 
 
@@ -139,6 +143,7 @@ def run_golden(
     build_id: str = "",
     model: str = "",
     commit: str = "",
+    build_settings: Mapping[str, Any] | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> GateRun:
     """Asks every question inside its own scope and scores what came back.
@@ -158,13 +163,15 @@ def run_golden(
         build_id: of the build that is judged.
         model: id of the embedder.
         commit: of the code.
+        build_settings: of the build; see `GateRun`.
         clock: seconds; tests replace it.
     """
     settings = {"strategy": strategy, "budget_tokens": budget_tokens, "depth": depth}
     told: dict[str, Any] = {
         "collection": collection, "build_id": build_id, "golden_hash": golden_hash(questions), "model": model,
         "commit": commit, "settings": settings, "questions": {q.id: q.question for q in questions},
-        "types": {q.id: q.type for q in questions},
+        "types": {q.id: q.type for q in questions}, "build_settings": dict(build_settings or {}),
+        "drafts": tuple(q.id for q in questions if q.draft),
     }  # fmt: skip
     try:
         judged = resolve(questions, tables, collection, default_user)

@@ -1,7 +1,8 @@
 """Judges a finished build: its invariants, then every collection's golden questions against its baseline."""
 
 import time
-from dataclasses import asdict, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ from palimpsest.build import INDEXED, digest, record
 from palimpsest.decisions import read_decisions
 from palimpsest.errors import PalimpsestError
 from palimpsest.eval.baseline import Baseline, accept_baseline, baseline_path, current_commit, load_baseline
+from palimpsest.eval.build_settings import build_settings
 from palimpsest.eval.compare import compare, compare_text
 from palimpsest.eval.gate import Decision, GateSummary, combine, decide
+from palimpsest.eval.gate_comparable import counted, named
 from palimpsest.eval.golden import golden_path, load_golden
 from palimpsest.eval.golden_run import GateRun, run_golden
 from palimpsest.eval.health import TABLES, memory_health, over_limits
@@ -68,6 +71,7 @@ def run_build(build: Build, collection: str, tables: dict[str, pl.DataFrame]) ->
         run = run_golden(
             reader, questions, own, collection, settings["collections"][collection]["user_id"],
             build_id=build.build_id, model=settings["model_id"], commit=current_commit(),
+            build_settings=build_settings(build.manifest, collection),
         )  # fmt: skip
     return run, True
 
@@ -163,7 +167,10 @@ def judge_staged(home: Home) -> GateSummary:
     numbers = {f"{d.collection}/{m}": v for d in summary.decisions for m, v in d.means.items()}
     numbers |= {f"{d.collection}/{m}": v for d in summary.decisions for m, v in d.quality.items()}
     numbers |= {f"{d.collection}/{p}_ms": v for d in summary.decisions for p, v in d.latency_ms.items()}
-    gate = {"status": summary.status, "reasons": reasons, "warnings": warnings, "metrics": numbers}
+    gate = {
+        "status": summary.status, "reasons": reasons, "warnings": warnings, "metrics": numbers,
+        "settings_changed": summary.settings_changed,
+    }  # fmt: skip
     runs = {d.collection: d.run.to_json() for d in summary.decisions if d.run is not None}
     record(staged(home), "retrieval_report", time.perf_counter() - started, gate=gate, golden_runs=runs)
     write_report(home, staged(home), summary)
@@ -180,7 +187,24 @@ def judge_home(home: Home, baseline_file: Path | None = None, report_file: Path 
     return summary
 
 
-def accept_home(home: Home, why: str) -> list[Path]:
+@dataclass(frozen=True)
+class Accepted:
+    """A baseline that was written: its file, and the questions that the one before had and this one has not."""
+
+    path: Path
+    build_id: str
+    dropped: tuple[str, ...] = ()
+
+    def text(self) -> str:
+        """Returns the file, and the questions that are left out from now on."""
+        if not self.dropped:
+            return f"wrote {self.path}"
+        return (
+            f"wrote {self.path}\n  without {counted(self.dropped, 'question')} of the one before: {named(self.dropped)}"
+        )
+
+
+def accept_home(home: Home, why: str) -> list[Accepted]:
     """Writes the run of the staged, else the published build as the baseline of each collection that has questions.
 
     Raises:
@@ -192,20 +216,39 @@ def accept_home(home: Home, why: str) -> list[Path]:
     for name in build.collections:
         run, has_golden = run_build(build, name, tables)
         if has_golden:
-            accept_baseline(run, baseline_path(data_folder(), name), why)
-            written.append(baseline_path(data_folder(), name))
+            path = baseline_path(data_folder(), name)
+            before = _earlier(path)
+            accepted = accept_baseline(run, path, why)
+            gone = before.question_ids - {*run.questions} if before else ()
+            written.append(Accepted(path, accepted.build_id, tuple(sorted(gone))))
     if not written:
         raise PalimpsestError(
-            f"baseline accept: no golden set for {', '.join(build.collections)}; add data/golden/<collection>.jsonl"
+            f"baseline accept: no golden set for {', '.join(build.collections)}; palimpsest gate --init drafts one"
         )
     return written
+
+
+def _earlier(path: Path) -> Baseline | None:
+    try:
+        return load_baseline(path)
+    except PalimpsestError:
+        return None  # a damaged baseline is what accepting mends
+
+
+def next_steps(home: Home, accepted: Sequence[Accepted]) -> str:
+    """Returns what to do after accepting: commit the files, and publish what waits for them."""
+    files = " ".join(str(a.path) for a in accepted)
+    waiting = staged(home)
+    publish = f"; then palimpsest build publishes build {waiting.build_id}" if waiting.manifest else ""
+    return f"next: git add {files} and commit{publish}; from now on the gate judges by what was accepted"
 
 
 def compare_builds(home: Home, a: str, b: str) -> tuple[dict[str, Any], str]:
     """Returns what changed between two kept builds, as JSON values and as text."""
     builds = [_named(home, x) for x in (a, b)]
     (older, newer), runs = (x.tables(INDEXED) for x in builds), [x.manifest.get("golden_runs") for x in builds]
-    found = compare(older, newer, runs[0], runs[1])
+    settings = [{c: build_settings(x.manifest, c) for c in x.collections} for x in builds]
+    found = compare(older, newer, runs[0], runs[1], settings_a=settings[0], settings_b=settings[1])
     return found, compare_text(found)
 
 

@@ -155,7 +155,7 @@ def save_table(
 
 def accept_baseline_of(opened: Opened, why: str) -> list[Path]:
     """Accepts the home's build as the new baseline where a reason is given; does nothing without one."""
-    return accept_home(opened.home, why) if why.strip() else []
+    return [a.path for a in accept_home(opened.home, why)] if why.strip() else []
 
 
 def _cell(value: Any) -> str | float | int | None:

@@ -18,7 +18,7 @@ from palimpsest.config import CollectionConfig, find_collections, load_collectio
 from palimpsest.corpus.ingest import source_state
 from palimpsest.decisions import Decisions, read_decisions
 from palimpsest.errors import PalimpsestError
-from palimpsest.labels.choose import labeler_key
+from palimpsest.labels.choose import labeler_key, wanted_labeler
 from palimpsest.memory.shape import strategy_for
 from palimpsest.partition import Partition, embedding_store, store_name
 from palimpsest.progress import say
@@ -38,6 +38,7 @@ _COMPARED = ("documents", "memories", "versions")
 _DIGESTED = ("documents", "chunks", "memories", "entities", "mentions", "topics", "relations", "versions")
 _NOT_DIGESTED = {"seq", "evidence", "provenance", "kind", "stated", "importance_source", "confidence_source"}
 _DIGESTED_UNLESS = {"pii": False, "user_visible": True}  # only where a row differs: builds made before keep theirs
+_QUERY_CODE = ("palimpsest.query.api",)
 _TAIL_CODE = ("palimpsest.store.index", "palimpsest.memory.shape", "palimpsest.eval.judge")
 
 
@@ -205,6 +206,8 @@ def finish_build(
         "markers": {c: {s: build.marker(c, s) or {} for s in STAGES} for c in build.collections},
         "settings": settings,
         "configs": _configs(home, build),
+        "labeler": f"{wanted_labeler()} {labeler_key()}",
+        "code": _code_of_parts(),
         "index": {"seconds": time.perf_counter() - started, **stats.__dict__},
         "gate": {"status": "unjudged"},
         "tail_seconds": {},
@@ -241,6 +244,12 @@ def _configs(home: Home, build: Build) -> dict[str, Any]:
         if folder and (folder / "collection.yaml").is_file():
             known[name] = load_collection(folder).model_dump()
     return {name: known[name] for name in build.collections}
+
+
+def _code_of_parts() -> dict[str, str]:
+    """Returns the hash of the code of each stage and of the query path, so that the gate can name what changed."""
+    parts = {s.name: s.modules for s in STAGES.values()} | {"index": ("palimpsest.store.index",), "query": _QUERY_CODE}
+    return {name: code_hash(modules) for name, modules in parts.items()}
 
 
 def _counts(relations: pl.DataFrame) -> dict[str, int]:

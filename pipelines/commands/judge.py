@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from palimpsest.commands.shared import FOLDER, STRATEGY, Output, common
+from palimpsest.commands.shared import FOLDER, STRATEGY, Output, common, why_closed
 from palimpsest.errors import PalimpsestError, Refused
 from palimpsest.store.home import Home
 
@@ -17,6 +17,9 @@ from palimpsest.store.home import Home
 @click.option("--report", "report_file", type=FOLDER, help="Write the report, one HTML page, here.")
 @click.option("--labels", is_flag=True, help="Judge the labeler instead, on the golden pairs kept for it.")
 @click.option("--program", help="With --labels: a saved LM program; it becomes the default where it passes.")
+@click.option("--init", is_flag=True, help="Draft first golden questions from the build, to be edited; judge nothing.")
+@click.option("--collection", help="With --init: only this collection. [default: all without golden questions]")
+@click.option("--questions", type=click.IntRange(1, 1000), default=20, show_default=True, help="With --init: how many.")
 def gate(
     home_path: Path,
     as_json: bool,
@@ -26,11 +29,19 @@ def gate(
     report_file: Path | None,
     labels: bool,
     program: str | None,
+    init: bool,
+    collection: str | None,
+    questions: int,
 ) -> None:
     """Judge the staged, else the published build against the committed baseline."""
     from palimpsest.eval.judge import judge_home
 
     out = Output(as_json)
+    if init:
+        _draft_questions(out, Home(home_path), collection, questions)
+        return
+    if collection:
+        raise PalimpsestError(f"--collection {collection}: goes with --init; the gate judges every collection")
     if labels or program:
         _gate_labels(out, Home(home_path), program)
         return
@@ -44,7 +55,15 @@ def gate(
     out.result(verdict.to_json())
     if verdict.exit_code:
         reasons = [r for d in verdict.decisions for r in (*d.reasons, *(d.warnings if d.status == "unjudged" else ()))]
-        raise Refused(f"gate: {verdict.status}: {'; '.join(reasons[:3])}")
+        raise Refused(f"gate: {verdict.status}: {why_closed(verdict.settings_changed, reasons)}")
+
+
+def _draft_questions(out: Output, home: Home, collection: str | None, count: int) -> None:
+    from palimpsest.eval.golden_drafts import init_golden, next_steps
+
+    written = init_golden(home, collection, count)
+    out.text("\n".join([*(f"wrote {n} drafts: {path}" for path, n in written.items()), next_steps(list(written))]))
+    out.result({"drafts": written})
 
 
 def _gate_labels(out: Output, home: Home, program: str | None) -> None:
@@ -68,13 +87,15 @@ def baseline() -> None:
 @click.option("--labels", is_flag=True, help="Write the labeler's figures instead.")
 def accept(home_path: Path, as_json: bool, backend: str, why: str, labels: bool) -> None:
     """Write the staged, else the published build's run as the new baseline."""
-    from palimpsest.eval.judge import accept_home
+    from palimpsest.eval.judge import Accepted, accept_home, next_steps
     from palimpsest.eval.label_gate import accept_labels
 
-    out = Output(as_json)
-    written = [accept_labels(Home(home_path), why)] if labels else accept_home(Home(home_path), why)
-    out.text("\n".join(f"wrote {path}" for path in written))
-    out.result({"baselines": [str(p) for p in written]})
+    out, home = Output(as_json), Home(home_path)
+    written = [Accepted(accept_labels(home, why), "")] if labels else accept_home(home, why)
+    steps = next_steps(home, written)
+    out.text("\n".join([*(a.text() for a in written), steps]))
+    dropped = {a.path.stem: list(a.dropped) for a in written if a.dropped}
+    out.result({"baselines": [str(a.path) for a in written], "dropped": dropped, "next": steps})
 
 
 @click.command()

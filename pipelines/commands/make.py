@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from palimpsest.commands.shared import FOLDER, Output, common
+from palimpsest.commands.shared import FOLDER, Output, common, why_closed
 from palimpsest.errors import PalimpsestError, Refused
 from palimpsest.store.home import Home
 
@@ -43,9 +43,8 @@ def build(
         out.text(report.rejects_text(home))
     out.result(done)
     if done["gate"]["status"] == "failed":
-        raise Refused(
-            f"gate: {'; '.join(done['gate']['reasons'][:3])}; build {done['build_id']} is staged, not published"
-        )
+        why = why_closed(done["gate"].get("settings_changed", ()), done["gate"]["reasons"])
+        raise Refused(f"gate: {why}; build {done['build_id']} is staged, not published")
     if done["rejects"] and not allow_rejects:
         raise PalimpsestError(
             f"{done['rejects']} sources were rejected (listed above); mend or remove them, or pass --allow-rejects"

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ from palimpsest.store.home import DEFAULT_HOME
 
 FOLDER = click.Path(path_type=Path)
 STRATEGY = click.Choice(["auto", "flat", "hybrid", "words", "hierarchical", "dated", "turns", "statements", "graph"])
+
+_SHOWN = 3
 
 
 class Output:
@@ -28,6 +30,12 @@ class Output:
         """Writes the result as the last line of stdout, where --json was asked for."""
         if self.as_json:
             click.echo(json.dumps(value, sort_keys=True, default=str))
+
+
+def why_closed(settings_changed: Sequence[str], reasons: Sequence[str]) -> str:
+    """Returns one line of why the gate closed: the settings that changed since the baseline, then the first reasons."""
+    shown = ", ".join(settings_changed[:_SHOWN]) + (" and more" if len(settings_changed) > _SHOWN else "")
+    return "; ".join([*([f"settings changed: {shown}"] if shown else []), *reasons[:_SHOWN]])
 
 
 def common(f: Callable[..., Any]) -> Callable[..., Any]:

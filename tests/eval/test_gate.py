@@ -7,11 +7,13 @@ from datetime import UTC, datetime
 import polars as pl
 import pytest
 
+from palimpsest.build import make_plan, stage_build
 from palimpsest.errors import PalimpsestError
 from palimpsest.eval.baseline import accept_baseline, current_user, load_baseline
+from palimpsest.eval.build_settings import build_settings, changed_settings
 from palimpsest.eval.gate import combine, decide
 from palimpsest.eval.golden_run import GateRun, Hit
-from palimpsest.eval.judge import accept_home, find_violations, judge_home
+from palimpsest.eval.judge import accept_home, compare_builds, find_violations, judge_home, next_steps
 from palimpsest.eval.violations import Violation
 from palimpsest.query.api import Reader
 from palimpsest.store.builds import published
@@ -185,20 +187,66 @@ def test_a_violated_invariant_fails_a_run_that_lost_nothing(baseline):
     assert got.status == "failed"
 
 
-def test_new_and_removed_questions_are_left_out_and_told(baseline):
+def test_new_questions_are_left_out_and_told_and_vanished_ones_fail_with_their_ids(baseline):
     new = gate_run([FULL] * 120)
     per_query = {q: v for q, v in new.per_query.items() if q >= "q010"} | {"q110": LOST}
     got = decide(gate_run([], per_query=per_query, answered=110), baseline, True)
-    assert got.status == "passed"
     assert "20 new, 10 gone; compared 90 in both" in got.warnings[0]
+    (reason,) = got.reasons
+    assert reason.startswith("10 questions of the baseline not in the golden set: q000, q001, q002")
+    assert "baseline accept" in reason
+    assert decide(gate_run([FULL] * 120), baseline, True).status == "passed", "new ones alone are no loss"
+
+
+def test_a_question_whose_evidence_was_taken_away_fails_too(baseline):
+    run = gate_run([FULL] * 100)
+    per_query = {q: v for q, v in run.per_query.items() if q != "q007"}
+    got = decide(replace(run, per_query=per_query, unanswerable={"q007": 0.0}), baseline, True)
+    assert got.reasons[0].startswith("1 question of the baseline without evidence now: q007")
+
+
+def test_changed_settings_are_named_beside_what_they_broke(tmp_path):
+    settings = {"weights.words": 0.8, "unit": "turn", "retention_days": None, "code.query": "a", "code.index": "x"}
+    kept = accept_baseline(gate_run([FULL] * 100, build_settings=settings), tmp_path / "b.json", "as it is", who="t")
+    assert load_baseline(tmp_path / "b.json").build_settings == settings
+    now = settings | {"weights.words": 0.0, "retention_days": 30, "code.query": "b"}
+    got = decide(gate_run([LOST] * 88 + [FULL] * 12, build_settings=now), kept, True)
+    told = "settings changed: notes.retention_days not set -> 30; notes.weights.words 0.8 -> 0"
+    assert told in got.warnings
+    assert got.to_json()["settings_changed"][1] == {"name": "weights.words", "old": 0.8, "new": 0.0}
+    assert "notes.weights.words 0.8 -> 0" in got.markdown()
+    assert "Code changed since the baseline: query." in got.markdown()
+    assert combine([got]).settings_changed == ["notes.retention_days not set -> 30", "notes.weights.words 0.8 -> 0"]
+
+
+def test_a_baseline_from_before_settings_were_kept_still_reads_and_names_none(tmp_path, baseline):
+    path = tmp_path / "b.json"
+    raw = json.loads(path.read_text())
+    del raw["build_settings"]
+    path.write_text(json.dumps(raw))
+    got = decide(gate_run([FULL] * 100, build_settings={"weights.words": 0.0}), load_baseline(path), True)
+    assert (got.status, got.warnings, got.settings_changed) == ("passed", (), ())
+
+
+def test_a_setting_that_one_version_does_not_know_differs_only_from_its_default():
+    older, newer = {"unit": "turn"}, {"unit": "turn", "profile": "fast", "retention_days": None}
+    assert changed_settings(older, newer) == ()
+    assert [c.text("c") for c in changed_settings(older, newer | {"profile": "full"})] == ["c.profile fast -> full"]
+
+
+def test_drafts_that_nobody_edited_are_named(baseline):
+    got = decide(gate_run([FULL] * 100, drafts=("q001", "q002")), baseline, True)
+    assert got.status == "passed"
+    assert got.warnings[0].startswith("2 drafts of `gate --init` not edited: q001, q002")
 
 
 def test_too_few_questions_in_both_fail(baseline):
     per_query = {f"x{i}" if i < 60 else f"q{i:03}": FULL for i in range(100)}
     got = decide(gate_run([], per_query=per_query, answered=100), baseline, True)
     assert got.status == "failed"
-    assert "only 40 questions" in got.reasons[0]
-    assert "baseline accept" in got.reasons[0]
+    assert got.reasons[0].startswith("60 questions of the baseline not in the golden set")
+    assert "only 40 questions" in got.reasons[1]
+    assert "baseline accept" in got.reasons[1]
 
 
 def test_what_makes_runs_hard_to_compare_is_a_warning(baseline):
@@ -273,7 +321,7 @@ def test_someone_is_always_named():
 
 def test_a_named_baseline_judges_its_own_collection_and_must_be_there(judged_home, tmp_path):
     (accepted,) = accept_home(judged_home, "as it is")
-    aside = accepted.rename(tmp_path / "mine.json")
+    aside = accepted.path.rename(tmp_path / "mine.json")
     assert judge_home(judged_home).status == "failed", "none is committed"
     got = judge_home(judged_home, aside)
     assert (got.status, got.decisions[0].against["why"]) == ("passed", "as it is")
@@ -294,7 +342,7 @@ def test_a_broken_question_tells_the_words_of_what_it_got_before_and_gets_now(ju
 
     monkeypatch.setattr(Reader, "search", only_the_last)
     got = judge_home(judged_home)
-    accepted.unlink()
+    accepted.path.unlink()
     assert [b.question_id for b in got.decisions[0].broken] == ["q-locker"]
     told = got.markdown()
     assert " ✓: My locker code is quixotic-77." in told
@@ -313,3 +361,45 @@ def test_tables_changed_behind_a_builds_back_close_the_gate(judged_home, tmp_pat
     changed.write_parquet(table)
     got = judge_home(home)
     assert got.status == "failed" and any("invariant 1 (digest)" in r for r in got.decisions[0].reasons)
+
+
+def test_a_build_tells_its_settings_as_they_took_effect(judged_home):
+    found = build_settings(published(judged_home).manifest, "chats")
+    assert (found["unit"], found["user_id"], found["limits.max_pages"]) == ("turn", "ann", 2000)
+    assert (found["strategy"], found["weights.words"], found["weights.recency"]) == ("turns", 0.8, 0.0)
+    assert found["embedder"] and found["labeler"].startswith("offline ") and found["code.query"]
+    assert "description" not in found
+
+
+def test_a_weight_of_zero_is_named_by_gate_and_compare_and_by_the_verdict_of_the_build(judged_home, tmp_path):
+    (accepted,) = accept_home(judged_home, "as it is")
+    home = Home(shutil.copytree(judged_home.path, tmp_path / "home"), judged_home.embeddings)
+    shutil.copytree(judged_home.path.parent / "corpus", tmp_path / "corpus")
+    with (tmp_path / "corpus/chats/collection.yaml").open("a") as f:
+        f.write("weights: {words: 0}\n")
+    stage_build(home, make_plan(home, [tmp_path / "corpus"]))
+    verdict = judge_home(home)
+    accepted.path.unlink()
+    assert verdict.settings_changed == ["chats.weights.words 0.8 -> 0"]
+    found, text = compare_builds(home, "1", "2")
+    assert found["settings"]["changed"][0]["text"] == "chats.weights.words 0.8 -> 0"
+    assert text.startswith("settings changed: chats.weights.words 0.8 -> 0\n")
+
+
+def test_accepting_names_the_questions_it_drops_and_says_what_to_do_next(judged_home):
+    golden = judged_home.path.parent / "data/golden/chats.jsonl"
+    before = golden.read_text()
+    accept_home(judged_home, "all of them")
+    golden.write_text("".join(line for line in before.splitlines(True) if "q-tea" not in line and "q-none" not in line))
+    try:
+        (reason,) = judge_home(judged_home).decisions[0].reasons
+        assert reason.startswith("2 questions of the baseline not in the golden set: q-none, q-tea")
+        (accepted,) = accept_home(judged_home, "tea is no question")
+        assert accepted.dropped == ("q-none", "q-tea")
+        assert "without 2 questions of the one before: q-none, q-tea" in accepted.text()
+        assert judge_home(judged_home).status == "passed"
+        steps = next_steps(judged_home, [accepted])
+        assert "git add data/baselines/chats.json" in steps
+    finally:
+        golden.write_text(before)
+        accepted.path.unlink()

@@ -1,0 +1,80 @@
+import json
+
+import pytest
+
+from palimpsest.errors import PalimpsestError
+from palimpsest.eval.golden import golden_hash, load_golden, resolve
+from palimpsest.eval.golden_drafts import draft_questions, init_golden, next_steps, write_drafts
+from palimpsest.eval.judge import JUDGED, judge_home
+from palimpsest.store.builds import published
+from tests.eval.home import COLLECTION, rows, tables
+
+
+def with_sentences(*texts):
+    """The hand-made build with one document of user ana, one memory a sentence."""
+    t = tables()
+    whole, at = "\n".join(texts), 0
+    scope = {"collection": COLLECTION, "user_id": "ana", "document_id": "d1"}
+    memories = []
+    for i, text in enumerate(texts):
+        memories.append({"memory_id": f"n{i}", **scope, "text": text, "char_start": at, "char_end": at + len(text)})
+        at += len(text) + 1
+    t["document_texts"] = rows("document_texts", {"document_id": "d1", "text": whole})
+    t["memories"] = rows("memories", *memories)
+    t["versions"] = rows(
+        "versions", *({"memory_id": m["memory_id"], "is_latest": m["memory_id"] != "n0", **{k: scope[k] for k in
+        ("collection", "user_id")}} for m in memories)
+    )  # fmt: skip
+    return t
+
+
+def test_a_draft_asks_for_the_rarest_words_of_a_latest_memory_and_is_judged_by_its_sentence():
+    t = with_sentences(
+        "The retired sentence is about an old tower of bricks.",
+        "The ferry to the island leaves at seven from pier nine.",
+        "Too short.",
+        "The ferry to the mainland needs a passport and two photographs.",
+    )
+    drafts = draft_questions(t, COLLECTION, "ana", 5)
+    assert [d.evidence[0].quote for d in drafts] == [
+        "The ferry to the island leaves at seven from pier nine.",
+        "The ferry to the mainland needs a passport and two photographs.",
+    ]
+    assert drafts[0].question == 'What does "plan" say about island, leaves and nine?'
+    assert (drafts[0].id, drafts[0].user, drafts[0].draft) == ("notes-001", None, True)
+    assert drafts == draft_questions({n: f.reverse() for n, f in t.items()}, COLLECTION, "ana", 5)
+    assert len(draft_questions(t, COLLECTION, "ana", 1)) == 1
+    assert draft_questions(t, COLLECTION, "ben", 1)[0].user == "ana"
+
+
+def test_every_draft_of_a_real_build_can_be_judged_and_the_gate_names_it(judged_home, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (path,) = init_golden(judged_home, None, 3)
+    questions = load_golden(tmp_path / path)
+    assert 0 < len(questions) <= 3 and all(q.draft for q in questions)
+    assert resolve(questions, published(judged_home).tables(JUDGED), "chats", "ann")
+    (decision,) = judge_home(judged_home).decisions
+    assert decision.warnings[0].startswith(f"{len(questions)} draft")
+    assert "baseline accept" in decision.reasons[0]
+    with pytest.raises(PalimpsestError, match="each has questions"):
+        init_golden(judged_home, None, 3)
+    with pytest.raises(PalimpsestError, match="is there already"):
+        init_golden(judged_home, "chats", 3)
+    with pytest.raises(PalimpsestError, match="no collection 'mails'; the build has chats"):
+        init_golden(judged_home, "mails", 3)
+    assert path in next_steps([path]) and "baseline accept" in next_steps([path])
+
+
+def test_nothing_to_draft_from_is_said_and_no_file_is_left(tmp_path):
+    with pytest.raises(PalimpsestError, match="no latest memory"):
+        write_drafts(tmp_path / "golden/x.jsonl", draft_questions(with_sentences("Too short."), COLLECTION, "ana", 3))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_mark_of_a_draft_is_no_part_of_the_question(tmp_path):
+    drafts = draft_questions(with_sentences("", "The ferry leaves the island at seven sharp."), COLLECTION, "ana", 1)
+    write_drafts(tmp_path / "x.jsonl", drafts)
+    edited = json.loads((tmp_path / "x.jsonl").read_text())
+    del edited["draft"]
+    (tmp_path / "y.jsonl").write_text(json.dumps(edited))
+    assert golden_hash(load_golden(tmp_path / "x.jsonl")) == golden_hash(load_golden(tmp_path / "y.jsonl"))
