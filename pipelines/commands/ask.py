@@ -37,6 +37,8 @@ from palimpsest.store.home import Home
 @click.option("--now", help="When it is asked: last week is told from it; what does not hold then goes.")
 @click.option("--budget", type=click.IntRange(50), default=1200, show_default=True, help="Tokens of packed context.")
 @click.option("--explain", is_flag=True, help="Say why each memory is there.")
+@click.option("--include-hidden", is_flag=True, help="Also what is marked user_visible: false.")
+@click.option("--include-pii", is_flag=True, help="Also what is marked pii: true: personal data.")
 def query(
     home_path: Path,
     as_json: bool,

@@ -3,9 +3,10 @@
 A reader holds one build for as long as it lives; `refresh` moves it to the one published since.
 """
 
+import datetime as dt
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from palimpsest.query.history import Version, histories
 from palimpsest.query.pack import pack
 from palimpsest.query.rank import SEEDS, Candidate, rank
 from palimpsest.query.read_time import TimeRead, read_time
+from palimpsest.query.served import served
 from palimpsest.query.strategies import Weights, chosen_weights
 from palimpsest.query.types import Filters, Memory, RankedMemory, Scope
 from palimpsest.query.words import query_terms
@@ -61,11 +63,25 @@ class Results:
     met: Mapping[str, str] = field(default_factory=dict)
 
 
-class Reader:
-    """Answers from one build. Safe to share between threads."""
+def real_time() -> dt.datetime:
+    """Returns the time now, in UTC."""
+    return dt.datetime.now(dt.UTC)
 
-    def __init__(self, backend: Backend, home: Path | None = None, backend_name: str = "duckdb"):
-        self._backend, self._home, self._backend_name = backend, home, backend_name
+
+class Reader:
+    """Answers from one build. Safe to share between threads.
+
+    `clock` tells the real time, in UTC. It decides one thing: a memory past its retention is not served.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        home: Path | None = None,
+        backend_name: str = "duckdb",
+        clock: Callable[[], dt.datetime] = real_time,
+    ):
+        self._backend, self._home, self._backend_name, self._clock = backend, home, backend_name, clock
 
     @property
     def build_id(self) -> str:
@@ -142,6 +158,8 @@ class Reader:
         now: When | None = None,
         budget_tokens: int = 1200,
         explain: bool = False,
+        include_hidden: bool = False,
+        include_pii: bool = False,
     ) -> Results:
         """Returns the memories of a scope that best answer a text, and a cited context of them.
 
@@ -165,6 +183,8 @@ class Reader:
                 week` is told from it, or from `as_of`; without either only words say something.
             budget_tokens: of the context, by the embedder's count, citations included.
             explain: say of each memory why it is there.
+            include_hidden: serve also what is marked `user_visible: false`.
+            include_pii: serve also what is marked `pii: true`.
 
         Raises:
             PalimpsestError: an argument is out of range, or the text is empty.
@@ -175,9 +195,9 @@ class Reader:
         filters = Filters(
             project=project, session=session, type=type, tag=tag, since=moment("since", since, False),
             until=moment("until", until, True), as_of=moment("as_of", as_of, True), now=moment("now", now, True),
-            history=history,
+            history=history, clock=self._clock(), include_hidden=include_hidden, include_pii=include_pii,
         )  # fmt: skip
-        backend = self._backend
+        backend = served(self._backend, filters)
         scopes = _scopes(scope)
         chosen = {s: chosen_weights(strategy, backend.collections().get(s.collection)) for s in scopes}
         weights = {s: found for s, (_, found) in chosen.items()}
@@ -223,7 +243,9 @@ class Reader:
             strategy=chosen[scopes[0]][0], build_id=backend.build_id, versions=told, times=times, met=met,
         )  # fmt: skip
 
-    def history_of(self, scope: Scope | tuple[str, str], memory_id: str) -> tuple[Version, ...]:
+    def history_of(
+        self, scope: Scope | tuple[str, str], memory_id: str, include_hidden: bool = False, include_pii: bool = False
+    ) -> tuple[Version, ...]:
         """Returns all versions of the fact that a memory is one of, newest first; empty where the scope has it not.
 
         Each tells since when and until when it held, what took its place, and why: the relation with its evidence, a
@@ -232,8 +254,11 @@ class Reader:
         Args:
             scope: where the memory lies.
             memory_id: the memory, as a context cites it.
+            include_hidden: versions marked `user_visible: false` too.
+            include_pii: versions marked `pii: true` too.
         """
-        return histories(self._backend, Scope(*scope), [memory_id]).get(memory_id, ())
+        filters = Filters(clock=self._clock(), include_hidden=include_hidden, include_pii=include_pii)
+        return histories(served(self._backend, filters), Scope(*scope), [memory_id]).get(memory_id, ())
 
 
 def open_home(path: Path | str, backend: str = "duckdb") -> Reader:

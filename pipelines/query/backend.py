@@ -62,6 +62,9 @@ class Backend(Protocol):
             n: at most so many links over entities from each memory, heaviest first.
         """
 
+    def passing(self, scope: Scope, filters: Filters, ids: Sequence[str]) -> set[str]:
+        """Returns which of `ids` are candidates."""
+
     def memories(self, scope: Scope, ids: Sequence[str]) -> dict[str, Memory]:
         """Returns the memories of the scope among `ids`."""
 

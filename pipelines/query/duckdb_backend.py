@@ -20,7 +20,7 @@ from palimpsest.query.fusion import moments, standardise, top
 from palimpsest.query.scope_cache import ByteCache, Rows
 from palimpsest.query.types import CollectionInfo, Filters, Link, Memory, Scope, Seeds
 
-FORMAT = 5
+FORMAT = 6
 CACHE_BYTES = 512 * 2**20
 
 _META = "SELECT key, value FROM meta"
@@ -28,7 +28,8 @@ _SCOPES = "SELECT collection, user_id, first_row, size, scope FROM scopes ORDER 
 _COLUMNS = (
     "memory_id", "text", "type", "unit", "project_id", "session_id", "document_id", "ordinal", "title", "heading",
     "page", "speaker", "char_start", "char_end", "observed_at", "valid_from", "valid_until", "is_latest",
-    "superseded_by", "confidence", "importance", "tags", "token_count", "uri", "document_title",
+    "superseded_by", "confidence", "importance", "kind", "confidence_source", "importance_source", "tags",
+    "token_count", "uri", "document_title",
 )  # fmt: skip
 _TIMES = ("observed_at", "valid_from", "valid_until")
 _MEMORIES = f"SELECT {', '.join(_COLUMNS)} FROM memories"  # a row's number is its place in the table
@@ -126,6 +127,13 @@ class DuckDBBackend:
             if n > 0:
                 links += [Link(source, known.values[r], "entity", w, e) for r, w, e in graph.sharing(row, allowed, n)]
         return links
+
+    def passing(self, scope: Scope, filters: Filters, ids: Sequence[str]) -> set[str]:
+        """See Backend."""
+        if (held := self.view(scope)) is None:
+            return set()
+        allowed = held.allowed(filters)
+        return {i for i in ids if (row := held.known.row(i)) >= 0 and allowed[row]}
 
     def memories(self, scope: Scope, ids: Sequence[str]) -> dict[str, Memory]:
         """See Backend."""

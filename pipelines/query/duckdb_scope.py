@@ -17,6 +17,7 @@ from palimpsest.query.standing import Standing
 from palimpsest.query.turns import TurnOrder
 from palimpsest.query.types import Filters
 from palimpsest.query.view import HeldParts, word_sums
+from palimpsest.query.withheld import Withheld
 
 _BATCH = 16_384  # vectors read at a time
 _RANGES = 32  # terms read by one statement
@@ -54,6 +55,10 @@ TITLES = "SELECT row, entity FROM titles WHERE row BETWEEN $first AND $last ORDE
 _SENTENCES = "SELECT row, spans, counts, entities, vectors FROM sentences"
 _TEXTS = "SELECT row, text FROM memories"
 
+_WITHHELD = """
+    SELECT bool_or(user_visible = false), bool_or(pii), list_sort(list_distinct(list(retention_until)))
+    FROM memories WHERE row BETWEEN $first AND $last"""
+
 _NOWHERE = Postings(np.zeros(0, np.int32), np.zeros(0, np.float32))
 # Each filter's condition; its value is bound under the same name.
 _CONDITIONS = {
@@ -67,7 +72,9 @@ _CONDITIONS = {
     "as_of": "(valid_from IS NULL OR valid_from <= $as_of) AND "
     "(valid_until > $as_of OR (valid_until IS NULL AND is_latest))",
     "now": "(valid_from IS NULL OR valid_from <= $now) AND (valid_until IS NULL OR valid_until > $now)",
+    "clock": "(retention_until IS NULL OR retention_until > $clock)",
 }
+_LEFT_OUT = {"hidden": "user_visible IS DISTINCT FROM false", "pii": "pii IS DISTINCT FROM true"}
 
 
 class Range(NamedTuple):
@@ -104,6 +111,12 @@ class DuckDBScope(HeldParts):
     def known(self) -> Ids:
         """Ids by local row, and what replaced what."""
         held: Ids = self._held("ids", self._load_ids)
+        return held
+
+    @property
+    def withheld(self) -> Withheld:
+        """What the scope does not serve unless asked."""
+        held: Withheld = self._held("withheld", self._load_withheld)
         return held
 
     @property
@@ -178,6 +191,7 @@ class DuckDBScope(HeldParts):
 
     def allowed(self, filters: Filters) -> np.ndarray:
         """See ScopeView."""
+        filters = self.withheld.narrowed(filters)
         key = (self.at.number, "allowed", filters)
         flags: Flags = self._cache.get(key, lambda: Flags(self._load_allowed(filters)))
         return flags.values
@@ -193,6 +207,10 @@ class DuckDBScope(HeldParts):
         for newer, older in self._run(_REPLACED, self.at.bounds).fetchall():
             replaced.setdefault(newer, []).append(older)
         return Ids(np.asarray(self._run(_IDS, self.at.bounds).fetchnumpy()["memory_id"], dtype=object), replaced)
+
+    def _load_withheld(self) -> Withheld:
+        ((hidden, pii, ends),) = self._run(_WITHHELD, self.at.bounds).fetchall()
+        return Withheld(tuple(e.replace(tzinfo=dt.UTC) for e in ends or ()), bool(hidden), bool(pii))
 
     def _load_vectors(self) -> ScopeVectors:
         batches = list(self._cursor().sql(_VECTORS, params=self.at.bounds).to_arrow_reader(_BATCH))
@@ -292,6 +310,7 @@ class DuckDBScope(HeldParts):
     def _load_allowed(self, filters: Filters) -> np.ndarray:
         values = {name: _sql(v) for name in _CONDITIONS if (v := getattr(filters, name)) is not None}
         conditions = [_CONDITIONS[name] for name in values]
+        conditions += [_LEFT_OUT[name] for name in self.withheld.conditions(filters)]
         if filters.as_of is None and not filters.history:
             conditions.append("is_latest")
         rows = self._run(" AND ".join([_CANDIDATES, *conditions]), {**self.at.bounds, **values}).fetchnumpy()["row"]

@@ -9,6 +9,7 @@ citations are Cypher.
 import datetime as dt
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +171,13 @@ class Neo4jBackend:
             links += sharing(source, sorted(shared[source]), size, n)
         return links
 
+    def passing(self, scope: Scope, filters: Filters, ids: Sequence[str]) -> set[str]:
+        """See Backend."""
+        if scope not in self._known:
+            return set()
+        stats = self._stats(scope)
+        return set(ids) & set(stats.ids[self._rows(scope, filters, stats)].tolist())
+
     def memories(self, scope: Scope, ids: Sequence[str]) -> dict[str, Memory]:
         """See Backend."""
         if scope not in self._known or not ids:
@@ -249,6 +257,7 @@ class Neo4jBackend:
 
     def _rows(self, scope: Scope, filters: Filters, stats: ScopeStats) -> np.ndarray:
         """Returns the local rows of the candidates, ascending."""
+        filters = replace(filters, clock=None, include_hidden=False, include_pii=False)
         if filters == Filters():
             return np.flatnonzero(stats.latest)
         if filters == Filters(history=True):

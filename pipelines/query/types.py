@@ -29,6 +29,9 @@ class Filters:
         as_of: moment whose knowledge is asked for: valid_from <= as_of < valid_until, null valid_from always was.
         now: what is not yet valid at this moment, or no longer, is no candidate; without `as_of`.
         history: every version is a candidate.
+        clock: the real time; a memory whose retention ended by then is no candidate, whatever else is asked.
+        include_hidden: memories that are not user_visible are candidates too.
+        include_pii: memories that hold personal data are candidates too.
     """
 
     project: str | None = None
@@ -40,6 +43,9 @@ class Filters:
     as_of: dt.datetime | None = None
     now: dt.datetime | None = None
     history: bool = False
+    clock: dt.datetime | None = None
+    include_hidden: bool = False
+    include_pii: bool = False
 
     @property
     def moment(self) -> float | None:
@@ -75,6 +81,9 @@ class Memory:
     superseded_by: str | None = None
     confidence: float | None = None
     importance: float | None = None
+    kind: str | None = None
+    confidence_source: str | None = None
+    importance_source: str | None = None
     tags: tuple[str, ...] = ()
     token_count: int = 0
     uri: str | None = None

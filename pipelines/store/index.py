@@ -31,7 +31,7 @@ from palimpsest.store.tables import empty
 VectorLookup = Callable[[Sequence[str]], np.ndarray]
 """Maps n text hashes to their unit vectors, shape (n, 384) float32."""
 
-FORMAT = 5
+FORMAT = 6
 DIMENSIONS = 384
 K1, B = 1.2, 0.75
 TITLE_WEIGHT = 3  # a title's words count as if they stood there so often: what a passage is about is said there once
@@ -40,7 +40,8 @@ _LINKING = ("UPDATE", "EXTEND", "DERIVE")
 _MEMORY_COLUMNS = (
     "row", "memory_id", "project_id", "session_id", "document_id", "ordinal", "unit", "type", "text", "title",
     "heading", "page", "speaker", "char_start", "char_end", "observed_at", "valid_from", "valid_until", "is_latest",
-    "superseded_by", "confidence", "importance", "tags", "token_count", "uri", "document_title", "support",
+    "superseded_by", "confidence", "importance", "kind", "confidence_source", "importance_source", "tags",
+    "token_count", "uri", "document_title", "support", "retention_until", "pii", "user_visible",
 )  # fmt: skip
 
 # For people: what each word scores in each memory.
