@@ -151,10 +151,10 @@ def append_decisions(path: Path, kind: str, targets: Iterable[str]) -> None:
     _append(path, [{"kind": kind, "target": target} for target in targets])
 
 
-def append_decided(path: Path, kind: str, decided: Decided) -> None:
-    """Appends what a person said of a relation: `undo` or `confirm`, with the label that is right."""
-    told = {name: value for name, value in asdict(decided).items() if name != "at"}
-    _append(path, [{"kind": kind, "target": decided.relation_id, **told}])
+def append_decided(path: Path, kind: str, *decided: Decided) -> None:
+    """Appends what a person said of relations, a line for each: `undo` or `confirm`, with the label that is right."""
+    rows = [{name: value for name, value in asdict(d).items() if name != "at"} for d in decided]
+    _append(path, [{"kind": kind, "target": row["relation_id"], **row} for row in rows])
 
 
 def forget_decided(path: Path, memory_ids: Iterable[str]) -> int:

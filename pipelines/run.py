@@ -176,6 +176,8 @@ def _check(result: Any) -> None:
             message = error.message.strip().splitlines()[0]
             name, _, text = message.partition(": ")
             usage = name.rpartition(".")[2] in _usage_errors(PalimpsestError)
+            if name.rpartition(".")[2] == ComponentFailed.__name__:
+                raise ComponentFailed(text)
             kind = PalimpsestError if usage else ComponentFailed
             raise kind(text if kind is PalimpsestError else f"stage {event.step_key}: {message}; run again")
     raise ComponentFailed("the run failed before its first stage; see the Dagster UI")

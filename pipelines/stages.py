@@ -179,6 +179,10 @@ def _relations(p: Partition, before: Before | None) -> Outcome:
     relations, usage = label_pairs(
         p.table("candidate_pairs"), p.table("memories"), build_labeler(p.home, p.max_cost), earlier, p.decisions
     )
+    if usage["lm_failures"]:
+        from palimpsest.labels.lm.readable import check_readable
+
+        check_readable(relations, p.home)
     return Outcome({"relations": relations}, Work(lm_calls=int(usage.get("lm_calls", 0))), dict(usage))
 
 

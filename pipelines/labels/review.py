@@ -5,7 +5,8 @@ training (`review --export`).
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
@@ -21,7 +22,7 @@ from palimpsest.store.home import Home
 TABLES = ("memories", "documents", "relations", "versions")
 SURE = {"UPDATE": 0.85, "EXTEND": 0.7, "DERIVE": 0.7}
 """A relation under this confidence goes to review."""
-_ORDER = ("premise retired", "low confidence", "would have retired", "abstained")
+REASONS = ("premise retired", "low confidence", "would have retired", "abstained")
 _COLUMNS = (
     "relation_id", "collection", "user_id", "label", "why", "instead_of", "confidence", "labeler", "newer_id", "newer",
     "older_id", "older",
@@ -59,7 +60,7 @@ def review_table(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
         .when(open_ & pl.col("rule").is_in(["abstain", UNPAID]))
         .then(pl.lit("abstained"))
     )
-    rank = pl.col("why").replace_strict({w: i for i, w in enumerate(_ORDER)}, return_dtype=pl.Int64)
+    rank = pl.col("why").replace_strict({w: i for i, w in enumerate(REASONS)}, return_dtype=pl.Int64)
     rows = rows.with_columns(why=why).filter(pl.col("why").is_not_null())
     return rows.sort(rank, "confidence", "relation_id").select(_COLUMNS)
 
@@ -74,7 +75,9 @@ def find_relation(tables: Mapping[str, pl.DataFrame], named: tuple[str, ...]) ->
     if len(named) == 1:
         found = relations.filter(pl.col("relation_id") == named[0])
         if found.is_empty():
-            raise PalimpsestError(f"{named[0]}: no such relation in this build; palimpsest review lists them")
+            is_memory = not memories.filter(pl.col("memory_id") == named[0]).is_empty()
+            fix = "is a memory; name two with --pair" if is_memory else "no such relation in this build"
+            raise PalimpsestError(f"{named[0][:40]}: {fix}; palimpsest review lists relations; nothing is decided")
         return found.row(0, named=True)
     missing = [m for m in named if memories.filter(pl.col("memory_id") == m).is_empty()]
     if missing or len(set(named)) != 2:
@@ -103,35 +106,44 @@ def _in_order(tables: Mapping[str, pl.DataFrame], named: tuple[str, ...]) -> tup
     return found.row(0)
 
 
-def decide(home: Home, kind: str, named: tuple[str, ...], label: str | None) -> dict[str, Any]:
-    """Writes what a person says of a relation; the next build applies it.
+@dataclass(frozen=True)
+class Said:
+    """What a person said of one relation: the label that it had, and the one that is right."""
+
+    relation_id: str
+    newer_id: str
+    older_id: str
+    was: str
+    label: str
+
+
+def decide(home: Home, kind: str, named: Iterable[tuple[str, ...]], label: str | None) -> list[Said]:
+    """Writes what a person says of relations; the next build applies it. All of them are written, or none.
 
     Args:
         home: the home.
         kind: undo (the label is wrong: NONE unless `label` says what is right) or confirm (it is right, or `label` is).
-        named: a relation's id, or two memory ids.
-        label: the right label.
-
-    Returns:
-        `{"relation_id", "newer_id", "older_id", "was", "label"}`.
+        named: for each relation its id, or two memory ids; one that is named again is written once.
+        label: the right label of all of them.
 
     Raises:
         PalimpsestError: nothing is published, or there is no such relation.
     """
     with home.lock():
-        found = find_relation(build_of(home).tables(TABLES), named)
-        said = json.loads(found["evidence"])
-        right = label or ("NONE" if kind == "undo" else said.get("instead_of") or found["label"])
-        if right not in LABELS:
-            raise PalimpsestError(f"--as {right}: must be one of {', '.join(LABELS)}")
-        if kind == "undo" and label is None and found["label"] == "NONE":
-            raise PalimpsestError(f"{found['relation_id']}: is NONE already; confirm it, or name the label with --as")
-        decided = Decided(found["relation_id"], found["newer_id"], found["older_id"], right)
-        append_decided(home.decisions, kind, decided)
-    return {
-        "relation_id": decided.relation_id, "newer_id": decided.newer_id, "older_id": decided.older_id,
-        "was": found["label"], "label": right,
-    }  # fmt: skip
+        tables = build_of(home).tables(TABLES)
+        found = {row["relation_id"]: row for row in (find_relation(tables, names) for names in named)}
+        said = [_said(row, kind, label) for row in found.values()]
+        append_decided(home.decisions, kind, *(Decided(s.relation_id, s.newer_id, s.older_id, s.label) for s in said))
+    return said
+
+
+def _said(row: Mapping[str, Any], kind: str, label: str | None) -> Said:
+    right = label or ("NONE" if kind == "undo" else json.loads(row["evidence"]).get("instead_of") or row["label"])
+    if right not in LABELS:
+        raise PalimpsestError(f"--as {right}: must be one of {', '.join(LABELS)}")
+    if kind == "undo" and label is None and row["label"] == "NONE":
+        raise PalimpsestError(f"{row['relation_id']}: is NONE already; confirm it, or name the label with --as")
+    return Said(row["relation_id"], row["newer_id"], row["older_id"], row["label"], right)
 
 
 def labelled_pairs(home: Home) -> list[dict[str, Any]]:

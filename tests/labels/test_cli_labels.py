@@ -25,7 +25,7 @@ def test_an_undone_update_comes_back_after_a_rebuild_and_becomes_a_labelled_pair
     assert last_json(run("build", "--home", home, "--corpus", corpus, "--json"))["relations"]["UPDATE"] == 1
     found = last_json(run("query", "deadline", "--home", home, "--user", "ann", "--history", "--json"))["memories"]
     ids = [m["memory_id"] for m in found if m["text"] in (OLD, NEW)]
-    done = last_json(run("undo", *ids, "--home", home, "--json"))
+    done = last_json(run("undo", "--pair", *ids, "--home", home, "--json"))
     assert (done["was"], done["label"]) == ("UPDATE", "NONE")
     assert OLD not in latest(home, "deadline of project Heron"), "from the next build on"
     built = last_json(run("build", "--home", home, "--json"))
@@ -39,7 +39,7 @@ def test_an_undone_update_comes_back_after_a_rebuild_and_becomes_a_labelled_pair
     assert last_json(run("build", "--home", home, "--json"))["relations"]["UPDATE"] == 1
     assert last_json(run("build", "--home", home, "--json"))["changed"] == []
     assert run("verify", "--home", home).returncode == 0
-    for wrong in (["undo", "nonesuch"], ["confirm", "a", "b", "c"], ["undo", ids[0], ids[0]]):
+    for wrong in (["undo", "nonesuch"], ["confirm"], ["undo", ids[0]], ["undo", "--pair", ids[0], ids[0]]):
         refused = run(*wrong, "--home", home)
         assert refused.returncode == 2 and len(refused.stderr.strip().splitlines()) == 1
 

@@ -8,7 +8,7 @@ from typing import Any
 from palimpsest.errors import PalimpsestError
 from palimpsest.labels.lm.client import Client, NoAnswer, PairEngine, tell_failures
 from palimpsest.labels.lm.ledger import Ledger
-from palimpsest.labels.lm.read import failed, gives_orders, read_answer
+from palimpsest.labels.lm.read import GIVES_ORDERS, failed, gives_orders, read_answer
 from palimpsest.labels.lm.settings import LmSettings
 from palimpsest.labels.lm.signature import INSTRUCTIONS, inputs, program, program_hash, saved_program
 from palimpsest.labels.relate import UNPAID
@@ -110,7 +110,7 @@ class LmLabeler:
         import dspy
 
         if gives_orders(pair.older) or gives_orders(pair.newer):
-            evidence: dict[str, object] = {"rule": "abstain", "why": "the text gives orders"}
+            evidence: dict[str, object] = {"rule": "abstain", "why": GIVES_ORDERS}
             return Labelled("NONE", 0.0, evidence, labeler=self.name, decided=False)
         told_inputs = inputs(pair)
         known = self._ledger.get(key) is not None

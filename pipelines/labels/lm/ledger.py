@@ -124,6 +124,12 @@ class Ledger:
                 self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         return removed
 
+    def drop(self, pairs: Iterable[tuple[str, str]]) -> None:
+        """Removes the answers about these (newer, older) pairs, so that they are asked, and paid, again."""
+        with self._lock, self._transaction():
+            for pair in pairs:
+                self._db.execute("DELETE FROM answers WHERE newer_id = ? AND older_id = ?", pair)
+
     def close(self) -> None:
         """Closes the file."""
         with self._lock:

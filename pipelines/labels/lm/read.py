@@ -8,6 +8,8 @@ from palimpsest.memory.words import content_words, stems_of
 
 LEAST = 0.5
 """An answer under this confidence is an abstention."""
+GIVES_ORDERS = "the text gives orders"
+"""Why a pair was not shown to the model."""
 _UNQUOTED = 0.7  # what is left of the confidence for each quote that is not in its text
 _COMMANDS = re.compile(
     r"\b(?:ignore|disregard|forget|override)\b.{0,40}\b(?:instruction|prompt|rule|above|previous|system)|"
