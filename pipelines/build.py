@@ -19,6 +19,7 @@ from palimpsest.corpus.ingest import source_state
 from palimpsest.decisions import Decisions, read_decisions
 from palimpsest.errors import PalimpsestError
 from palimpsest.labels.choose import labeler_key, wanted_labeler
+from palimpsest.memory.known import undated
 from palimpsest.memory.shape import strategy_for
 from palimpsest.partition import Partition, embedding_store, store_name
 from palimpsest.progress import say
@@ -203,6 +204,7 @@ def finish_build(
         "relations": _counts(tables["relations"]),
         "retired": tables["versions"].filter(~pl.col("is_latest")).height,
         "rejects": tables["rejects"].height,
+        "undated": tables["memories"].filter(undated()).height,
         "markers": {c: {s: build.marker(c, s) or {} for s in STAGES} for c in build.collections},
         "settings": settings,
         "configs": _configs(home, build),
@@ -344,7 +346,9 @@ def summary(home: Home, build: Build, extra: dict[str, Any] | None = None) -> di
             work.update(marker.get("work", {}))
     seconds["index"] = m["index"]["seconds"]
     seconds.update(m.get("tail_seconds", {}))
-    fields = ("digest", "changes", "documents", "chunks", "memories", "relations", "retired", "rejects", "gate")
+    fields = (
+        "digest", "changes", "documents", "chunks", "memories", "undated", "relations", "retired", "rejects", "gate",
+    )  # fmt: skip
     return {
         "build_id": build.build_id,
         "published": bool(current and current.build_id == build.build_id),

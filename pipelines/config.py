@@ -8,6 +8,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from palimpsest.corpus.limits import Limits
+from palimpsest.corpus.readers.dates import DateOrder
 from palimpsest.errors import PalimpsestError
 
 Unit = Literal["chunk", "turn", "statement"]
@@ -63,6 +64,7 @@ class CollectionConfig(BaseModel):
     document_relations: str | None = None
     profile: Literal["full", "fast"] = "fast"
     limits: Limits = Limits()
+    dates: DateOrder | None = None
     weights: WeightsConfig = WeightsConfig()
     ner: str | None = Field(default=None, pattern=r"^[A-Za-z][A-Za-z0-9_]{0,99}$")
 

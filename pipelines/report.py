@@ -32,7 +32,7 @@ def build_text(done: dict[str, Any]) -> str:
     lines = [
         f"build {done['build_id']} {state} in {done['wall_s']:.1f} s",
         f"  documents  {done['documents']}",
-        f"  memories   {done['memories']}, {done['retired']} of them retired",
+        f"  memories   {done['memories']}, {done['retired']} of them retired{_undated(done.get('undated'))}",
         f"  relations  {relations}",
         f"  rejects    {done['rejects']}",
         f"  work       {work}",
@@ -42,6 +42,10 @@ def build_text(done: dict[str, Any]) -> str:
     ]
     lines += changes_lines(done.get("changes"))
     return "\n".join([*lines, *skipped, *(f"  warning: {w}" for w in done["gate"].get("warnings", []))])
+
+
+def _undated(count: int | None) -> str:
+    return f", {count} without a date (docs/sources.md says what dates a source)" if count else ""
 
 
 def changes_lines(changes: dict[str, Any] | None) -> list[str]:

@@ -11,6 +11,8 @@ from palimpsest.config import CollectionConfig
 from palimpsest.corpus.isolate import Outcome, read_sources
 from palimpsest.corpus.limits import listed
 from palimpsest.corpus.readers.builder import uri_of, visible
+from palimpsest.corpus.readers.sidecar import SUFFIX as SIDECAR
+from palimpsest.corpus.readers.sidecar import sidecar_of
 from palimpsest.corpus.types import ExtractedDocument
 from palimpsest.decisions import Decisions
 from palimpsest.errors import PalimpsestError, Rejected
@@ -25,6 +27,7 @@ _READERS = ("palimpsest.corpus.read",)
 def source_files(folder: Path, config: CollectionConfig) -> Iterator[tuple[str, Path]]:
     """Yields (uri, path) of every source below `folder`, sorted by uri; hidden files and settings are not sources.
 
+    Nor is a sidecar beside its source; one without a source is yielded, to be rejected by name.
     A uri is the path relative to the collection, with forward slashes; what cannot be shown is escaped.
 
     Raises:
@@ -39,10 +42,12 @@ def source_files(folder: Path, config: CollectionConfig) -> Iterator[tuple[str, 
     for root, folders, names in os.walk(folder, onerror=unlisted):
         linked = [f for f in folders if not f.startswith(".") and Path(root, f).is_symlink()]
         folders[:] = [f for f in folders if not f.startswith(".") and f not in linked]
+        beside = {*names, *linked}
         for name in [*names, *linked]:
             path = Path(root, name)
             uri = uri_of(path.relative_to(folder).as_posix())
-            if not name.startswith(".") and uri not in settings:
+            owned = name.endswith(SIDECAR) and name.removesuffix(SIDECAR) in beside
+            if not name.startswith(".") and uri not in settings and not owned:
                 found.append((uri, path))
     yield from sorted(found)
 
@@ -70,7 +75,10 @@ _UNREADABLE = "unreadable"  # a link out of the collection or in a circle, a pip
 def _hash(path: Path, folder: Path) -> str:
     try:
         inside = path.resolve().is_relative_to(folder.resolve()) and path.is_file()
-        return file_hash(path) if inside else _UNREADABLE
+        if not inside:
+            return _UNREADABLE
+        sidecar = sidecar_of(path)
+        return content_id("sidecar", file_hash(path), file_hash(sidecar)) if sidecar else file_hash(path)
     except (OSError, RuntimeError):
         return _UNREADABLE
 
@@ -78,7 +86,10 @@ def _hash(path: Path, folder: Path) -> str:
 def reader_hash(config: CollectionConfig, decisions: Decisions) -> str:
     """Returns the hash of all that an extraction depends on beside the file itself."""
     limits = config.limits.model_dump_json()
-    return content_id(code_hash(_READERS), config.user_id, config.project_id, limits, *sorted(decisions.tombstones))
+    dates = config.dates or ""
+    return content_id(
+        code_hash(_READERS), config.user_id, config.project_id, limits, dates, *sorted(decisions.tombstones)
+    )
 
 
 def ingest(
@@ -112,7 +123,9 @@ def ingest(
             else:
                 todo[uri] = path
     with progress("read", len(todo), "sources") as advance:
-        for uri, outcome in read_sources(((path, uri) for uri, path in todo.items()), config.limits):
+        for uri, outcome in read_sources(
+            ((path, uri) for uri, path in todo.items()), config.limits, dates=config.dates
+        ):
             _keep(log, seen[uri], outcome, config, decisions)
             advance(1)
     log.record(seen, now)

@@ -20,6 +20,7 @@ from queue import SimpleQueue
 from typing import IO, Any, cast
 
 from palimpsest.corpus.limits import Limits
+from palimpsest.corpus.readers.dates import DateOrder
 from palimpsest.corpus.types import ExtractedDocument, Extraction
 from palimpsest.errors import ComponentFailed, Rejected
 
@@ -31,7 +32,10 @@ _ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH")
 
 
 def read_sources(
-    items: Iterable[tuple[Path, str]], limits: Limits | None = None, workers: int | None = None
+    items: Iterable[tuple[Path, str]],
+    limits: Limits | None = None,
+    workers: int | None = None,
+    dates: DateOrder | None = None,
 ) -> Iterator[tuple[str, Outcome]]:
     """Yields (uri, what was read or the rejection) of each source, in the order of `items`.
 
@@ -42,12 +46,13 @@ def read_sources(
         items: (path, uri relative to the collection).
         limits: bounds; the defaults when null.
         workers: processes at most; by the number of processors when null.
+        dates: what comes first in dates of three numbers.
 
     Raises:
         ComponentFailed: no worker can be started.
     """
     size = workers or min(_MAX_WORKERS, os.cpu_count() or 1)
-    readers = [_Reader(limits or Limits()) for _ in range(size)]
+    readers = [_Reader(limits or Limits(), dates) for _ in range(size)]
     idle: SimpleQueue[_Reader] = SimpleQueue()
     for reader in reversed(readers):
         idle.put(reader)
@@ -80,8 +85,8 @@ def read_sources(
 class _Reader:
     """One worker process: started when it is needed, and again after each end."""
 
-    def __init__(self, limits: Limits) -> None:
-        self._limits, self._stopped = limits, False
+    def __init__(self, limits: Limits, dates: DateOrder | None) -> None:
+        self._limits, self._dates, self._stopped = limits, dates, False
         self._process: subprocess.Popen[str] | None = None
 
     def read(self, path: Path, uri: str) -> Outcome:
@@ -115,7 +120,14 @@ class _Reader:
         environment = {k: v for k in _ENVIRONMENT if (v := os.environ.get(k)) is not None}
         environment |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         # -P: a docx.py in the folder where the build was started is not the library.
-        command = [sys.executable, "-P", "-m", "palimpsest.corpus.worker", self._limits.model_dump_json()]
+        command = [
+            sys.executable,
+            "-P",
+            "-m",
+            "palimpsest.corpus.worker",
+            self._limits.model_dump_json(),
+            self._dates or "",
+        ]
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
         try:
             self._process = subprocess.Popen(command, env=environment, encoding="ascii", **pipes)  # noqa: S603

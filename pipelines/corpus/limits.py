@@ -1,8 +1,12 @@
 """How much of one source is read, and the form in which every reader receives it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from palimpsest.corpus.readers.dates import DateOrder
 
 
 class Limits(BaseModel):
@@ -31,13 +35,16 @@ class Limits(BaseModel):
 class Source:
     """The bytes of one file, its uri relative to the collection, and its lower-case suffix with the dot.
 
-    `nesting` counts the mails around it.
+    `nesting` counts the mails around it, `dates` says what comes first in dates of three numbers, and `fields` are
+    those of its sidecar.
     """
 
     uri: str
     suffix: str
     data: bytes
     nesting: int = 0
+    dates: DateOrder | None = None
+    fields: Mapping[str, Any] | None = None
 
 
 def listed(problems: list[str], limits: Limits) -> tuple[str, ...]:

@@ -4,11 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from palimpsest.corpus.limits import Limits, Source
+from palimpsest.corpus.limits import Limits, Source, listed
 from palimpsest.corpus.readers.archive import check_archive
 from palimpsest.corpus.readers.chats import conversations, read_chats, read_json
 from palimpsest.corpus.readers.conversations import read_conversations
+from palimpsest.corpus.readers.dates import DateOrder
 from palimpsest.corpus.readers.delimited import read_csv
+from palimpsest.corpus.readers.document_time import stated_time, with_time
 from palimpsest.corpus.readers.docx import read_docx
 from palimpsest.corpus.readers.encodings import decode
 from palimpsest.corpus.readers.epub import read_epub
@@ -18,6 +20,8 @@ from palimpsest.corpus.readers.markdown import read_markdown
 from palimpsest.corpus.readers.outlook import MARK, mail_of
 from palimpsest.corpus.readers.pdf import read_pdf
 from palimpsest.corpus.readers.pptx import read_pptx
+from palimpsest.corpus.readers.sidecar import SUFFIX as SIDECAR
+from palimpsest.corpus.readers.sidecar import read_sidecar, sidecar_of, with_sidecar
 from palimpsest.corpus.readers.suite import read_suite
 from palimpsest.corpus.readers.text import read_text
 from palimpsest.corpus.readers.web import read_html
@@ -125,26 +129,33 @@ def media_types() -> dict[str, str]:
     return {suffix: f.media_type for suffix, f in sorted(_BY_SUFFIX.items())}
 
 
-def read_source(path: Path, uri: str, limits: Limits | None = None) -> Extraction:
-    """Returns the documents of one file and the problems of parts that could not be read.
+def read_source(path: Path, uri: str, limits: Limits | None = None, dates: DateOrder | None = None) -> Extraction:
+    """Returns the documents of one file, with what its sidecar says, and the problems of parts that could not be read.
 
     Args:
         path: the file; only its bytes and its suffix count, never its times or where it lies.
         uri: its path relative to the collection, which the documents carry.
         limits: bounds; the defaults when null.
+        dates: what comes first in dates of three numbers.
 
     Raises:
         Rejected: nothing in it can be read; the message says why and what to do. No other exception escapes.
     """
     limits = limits or Limits()
-    return read_bytes(Source(uri=uri, suffix=path.suffix.lower(), data=_bytes(path, limits)), limits)
+    if path.name.endswith(SIDECAR):
+        owner = path.name.removesuffix(SIDECAR)
+        raise Rejected(f"a sidecar without its source: no file {owner!r} lies beside it; rename or remove it")
+    sidecar = sidecar_of(path)
+    fields = read_sidecar(sidecar, limits) if sidecar else None
+    source = Source(uri=uri, suffix=path.suffix.lower(), data=_bytes(path, limits), dates=dates, fields=fields)
+    return read_bytes(source, limits)
 
 
 def read_bytes(source: Source, limits: Limits) -> Extraction:
     """Returns the documents of a source that is in memory, see `read_source`."""
     reader = _format(source, limits)
     try:
-        return reader.read(source, limits)
+        return _dated(reader.read(source, limits), source, limits)
     except Rejected:
         raise
     except MemoryError as e:
@@ -153,6 +164,20 @@ def read_bytes(source: Source, limits: Limits) -> Extraction:
         raise Rejected(f"nested too deeply: this {reader.name} is no document; simplify it or leave it out") from None
     except Exception as e:  # libraries fail in their own ways on broken files; one source must not stop the rest
         raise Rejected(f"corrupt {reader.name}: {type(e).__name__} while reading; export it again") from e
+
+
+def _dated(extraction: Extraction, source: Source, limits: Limits) -> Extraction:
+    """Adds what the sidecar says, and the date of the name or title to documents that state none."""
+    if source.fields:
+        extraction = with_sidecar(extraction, source.fields, source.uri, source.dates)
+    by_sidecar = stated_time(source.fields or {}, source.dates) is not None
+    documents, problems = [], list(extraction.problems)
+    for document in extraction.documents:
+        if document.uri == source.uri:  # attachments were dated when they were read
+            document, more = with_time(document, source.dates, by_sidecar)
+            problems += more
+        documents.append(document)
+    return Extraction(tuple(documents), listed(list(dict.fromkeys(problems)), limits))
 
 
 def _bytes(path: Path, limits: Limits) -> bytes:

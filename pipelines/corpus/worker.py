@@ -8,10 +8,11 @@ import signal
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from palimpsest.corpus.limits import Limits
 from palimpsest.corpus.read import read_source
+from palimpsest.corpus.readers.dates import DateOrder
 from palimpsest.errors import Rejected
 
 OUT_OF_MEMORY = "too large: reading it needs more memory than a reader may use; split it"
@@ -27,6 +28,7 @@ def main() -> None:
     os.dup2(null, 1)  # what a library prints must not mix with the answers
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the build that started this one ends it
     limits = Limits.model_validate_json(sys.argv[1])
+    dates = cast(DateOrder, sys.argv[2]) if len(sys.argv) > 2 and sys.argv[2] else None
     with suppress(AttributeError, OSError):  # Linux only; elsewhere an orphan ends with its source
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     with suppress(ValueError, OSError):
@@ -36,7 +38,7 @@ def main() -> None:
     for order in orders:
         _alarm(limits.max_seconds)
         path, uri = json.loads(order)
-        print(_answer(Path(path), uri, limits), file=answers, flush=True)
+        print(_answer(Path(path), uri, limits, dates), file=answers, flush=True)
         _alarm(0)
 
 
@@ -46,10 +48,10 @@ def _alarm(seconds: float) -> None:
     signal.setitimer(signal.ITIMER_REAL, seconds * _WALL)
 
 
-def _answer(path: Path, uri: str, limits: Limits) -> str:
+def _answer(path: Path, uri: str, limits: Limits, dates: DateOrder | None) -> str:
     answer: dict[str, Any]
     try:
-        extraction = read_source(path, uri, limits)
+        extraction = read_source(path, uri, limits, dates)
         answer = {"documents": [d.to_json() for d in extraction.documents], "problems": extraction.problems}
         return json.dumps(answer)
     except Rejected as e:

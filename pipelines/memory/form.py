@@ -11,7 +11,7 @@ import polars as pl
 from dateutil.relativedelta import relativedelta
 
 from palimpsest.config import CollectionConfig
-from palimpsest.corpus.readers.dates import parse_when
+from palimpsest.corpus.readers.dates import DateOrder, parse_when
 from palimpsest.memory.described import stated_columns
 from palimpsest.memory.embed import MAX_TOKENS, model_folder
 from palimpsest.store.ids import content_id, text_hash
@@ -61,7 +61,7 @@ def form_memories(
 
 
 def _joined(documents: pl.DataFrame, chunks: pl.DataFrame, config: CollectionConfig) -> pl.DataFrame:
-    stated = [_stated(m) for m in documents["metadata"]]
+    stated = [_stated(m, config.dates) for m in documents["metadata"]]
     about = documents.select(
         "document_id",
         "project_id",
@@ -91,19 +91,22 @@ def _joined(documents: pl.DataFrame, chunks: pl.DataFrame, config: CollectionCon
     ).sort("memory_id")
 
 
-def _stated(metadata: str | None) -> dict[str, Any]:
+def _stated(metadata: str | None, order: DateOrder | None) -> dict[str, Any]:
     """Returns the time that a document's metadata state its memories to be valid in."""
     try:
         data = json.loads(metadata or "{}")
     except ValueError:
         data = {}
     told = data if isinstance(data, dict) else {}
-    return {"valid_from": parse_when(told.get("valid_from")), "valid_until": _end(told.get("valid_until"))}
+    return {
+        "valid_from": parse_when(told.get("valid_from"), order),
+        "valid_until": end_of(told.get("valid_until"), order),
+    }
 
 
-def _end(value: object) -> datetime | None:
+def end_of(value: object, order: DateOrder | None = None) -> datetime | None:
     """Returns the first moment after a stated end: a day, month or year without a time is included whole."""
-    when = parse_when(value)
+    when = parse_when(value, order)
     if when is None:
         return None
     written = str(value).strip()

@@ -20,7 +20,7 @@ from palimpsest.query.fusion import moments, standardise, top
 from palimpsest.query.scope_cache import ByteCache, Rows
 from palimpsest.query.types import CollectionInfo, Filters, Link, Memory, Scope, Seeds
 
-FORMAT = 6
+FORMAT = 7
 CACHE_BYTES = 512 * 2**20
 
 _META = "SELECT key, value FROM meta"

@@ -68,8 +68,9 @@ _CONDITIONS = {
     "tag": "list_contains(tags, $tag)",
     "since": "observed_at >= $since",
     "until": "observed_at <= $until",
-    # What was retired on a day that nobody knows is not offered as what held then.
-    "as_of": "(valid_from IS NULL OR valid_from <= $as_of) AND "
+    # What was retired on a day that nobody knows is not offered as what held then; nor is what has no date before the
+    # home knew it.
+    "as_of": "(coalesce(valid_from, known_from) IS NULL OR coalesce(valid_from, known_from) <= $as_of) AND "
     "(valid_until > $as_of OR (valid_until IS NULL AND is_latest))",
     "now": "(valid_from IS NULL OR valid_from <= $now) AND (valid_until IS NULL OR valid_until > $now)",
     "clock": "(retention_until IS NULL OR retention_until > $clock)",

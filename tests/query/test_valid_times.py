@@ -2,6 +2,7 @@
 
 import datetime as dt
 
+import polars as pl
 import pytest
 
 from palimpsest.query import Scope, open_index
@@ -55,3 +56,19 @@ def test_without_a_moment_stated_times_leave_nothing_out(reader):
 def test_with_as_of_now_leaves_out_nothing_that_held_then(reader):
     found = reader.search("gate", ANA, k=10, as_of="2024-02-10", now="2024-07-01")
     assert {m.memory_id for m in found.memories} == {"m1", "m3", "m4"}
+
+
+def test_what_has_no_date_is_known_since_it_was_first_read_and_not_before(tmp_path):
+    made = tables(MADE)
+    read_at = pl.lit(at("2026-05-01")).cast(pl.Datetime("us", "UTC"))
+    made["documents"] = made["documents"].with_columns(ingested_at=read_at)
+    write(made, tmp_path / "i.duckdb")
+    with open_index(tmp_path / "i.duckdb") as known:
+
+        def held(moment):
+            return {m.memory_id for m in known.search("gate", ANA, k=10, as_of=moment).memories}
+
+        assert held("1900-01-01") == set()
+        assert held("2024-02-10") == {"m1"}
+        assert held("2026-04-30") == {"m2", "m5"} and held("2026-05-01") == {"m2", "m4", "m5"}
+        assert len(known.search("gate", ANA, k=10).memories) == 5

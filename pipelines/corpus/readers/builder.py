@@ -5,7 +5,7 @@ from datetime import date, datetime
 from pathlib import PurePosixPath
 from typing import Any
 
-from palimpsest.corpus.readers.dates import parse_when
+from palimpsest.corpus.readers.dates import DateOrder, parse_when
 from palimpsest.corpus.types import Kind, Segment
 from palimpsest.errors import Rejected
 
@@ -89,9 +89,9 @@ def plain(value: Any) -> Any:
     return walk(value, 0)
 
 
-def first_date(metadata: dict[str, Any], *keys: str) -> datetime | None:
+def first_date(metadata: dict[str, Any], *keys: str, order: DateOrder | None = None) -> datetime | None:
     """Returns the first of the named values that is a date."""
-    return next((when for key in keys if (when := parse_when(metadata.get(key)))), None)
+    return next((when for key in keys if (when := parse_when(metadata.get(key), order))), None)
 
 
 def text_or_none(value: Any) -> str | None:

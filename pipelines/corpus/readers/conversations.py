@@ -6,7 +6,7 @@ from typing import Any
 
 from palimpsest.corpus.limits import Limits, Source, listed
 from palimpsest.corpus.readers.builder import TextBuilder, clean, text_or_none
-from palimpsest.corpus.readers.dates import parse_when
+from palimpsest.corpus.readers.dates import SETTING, is_ambiguous, parse_when
 from palimpsest.corpus.readers.jsonl import Row
 from palimpsest.corpus.stated import KEYS, TOOL_ROLES, Stated, read_stated
 from palimpsest.corpus.types import CONVERSATION, ExtractedDocument, Extraction
@@ -49,11 +49,10 @@ def read_conversations(
             problems.append(f"{unit} {row.line}: no text; a turn needs a text of at least one word")
             continue
         stamp = row.value.get("timestamp")
-        said_at = parse_when(stamp)
+        said_at = parse_when(stamp, source.dates)
         if stamp not in (None, "") and said_at is None:
-            problems.append(
-                f"{unit} {row.line}: timestamp {str(stamp)[:40]!r} is not a date; the turn is kept, undated"
-            )
+            told = f"may be two days; {SETTING}" if is_ambiguous(stamp) else "is not a date"
+            problems.append(f"{unit} {row.line}: timestamp {str(stamp)[:40]!r} {told}; the turn is kept, undated")
         role = text_or_none(row.value.get("role"))
         speaker = text_or_none(row.value.get("speaker")) or role
         stated = None

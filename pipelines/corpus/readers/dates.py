@@ -3,29 +3,36 @@
 import re
 from datetime import UTC, date, datetime, timedelta, timezone
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 from dateutil import parser
 
 _YEAR = re.compile(r"\d{4}")
 _YEAR_MONTH = re.compile(r"(\d{4})[-/](\d{1,2})")
 _PDF = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?\s*(?:(Z)|([+-])(\d\d)'?(\d\d)?)?.*", re.ASCII)
-_NUMERIC = re.compile(r"(?<!\d)(\d{1,2})[/.-](\d{1,2})[/.-]\d{4}(?!\d)")
+DateOrder = Literal["day_first", "month_first"]
+"""How a collection writes dates of three numbers, where a value alone does not tell."""
+
+SETTING = "write YYYY-MM-DD, or set dates: day_first or dates: month_first in collection.yaml"
+"""What helps where a date may be two days, to people."""
+
+_NUMERIC = re.compile(r"(?<!\d)(\d{1,2})([/.-])(\d{1,2})[/.-]\d{4}(?!\d)")
 _WEEKDAY = re.compile(r"\((?:mon|tue|wed|thu|fri|sat|sun)[a-z]*\)", re.IGNORECASE)
 _HAS_YEAR = re.compile(r"(?<!\d)\d{4}(?!\d)")
 # Two defaults that differ in every field: what the text does not state comes out different.
 _DEFAULTS = (datetime(2000, 1, 1), datetime(2003, 12, 28))
 
 
-def parse_when(value: Any) -> datetime | None:
+def parse_when(value: Any, order: DateOrder | None = None) -> datetime | None:
     """Returns the UTC time that `value` states, or null when it states none for certain.
 
     Takes datetimes, dates, years, epoch seconds or milliseconds, ISO 8601, PDF dates and everyday English
     ("1:56 pm on 8 May, 2023", "13-Jun-2000", "May 2023"). No zone means UTC; a missing month or day is the first.
-    A string needs a four-digit year; day and month in an unclear order ("03/04/2023") give null.
+    A string needs a four-digit year. Numbers with dots are day first ("04.05.2026" is 4 May); with slashes or dashes,
+    day and month in an unclear order ("03/04/2023") give null unless `order` says which comes first.
     """
     if isinstance(value, str):
-        return _from_text(value.strip())
+        return _from_text(value.strip(), order)
     try:
         if isinstance(value, datetime):
             return _utc(value)
@@ -49,7 +56,7 @@ def _from_number(value: int | float) -> datetime | None:
 
 
 @lru_cache(maxsize=65_536)
-def _from_text(text: str) -> datetime | None:
+def _from_text(text: str, order: DateOrder | None) -> datetime | None:
     if not 4 <= len(text) <= 64:
         return None
     try:
@@ -59,7 +66,7 @@ def _from_text(text: str) -> datetime | None:
     try:
         if m := _PDF.fullmatch(text):
             return _from_pdf(m)
-        return _from_english(text)
+        return _from_english(text, order)
     # dateutil lets several kinds through on odd input (its tracker has IndexError, TypeError, decimal errors).
     except (ValueError, OverflowError, TypeError, ArithmeticError, LookupError, AttributeError):
         return None
@@ -82,14 +89,28 @@ def _from_pdf(m: re.Match[str]) -> datetime:
     return _utc(datetime(year or 0, month or 1, day or 1, hour or 0, minute or 0, second or 0, tzinfo=zone))
 
 
-def _from_english(text: str) -> datetime | None:
+def is_ambiguous(value: Any) -> bool:
+    """Tells whether a text writes a date as three numbers of which either the first or the second may be the day."""
+    return isinstance(value, str) and (found := _NUMERIC.search(value)) is not None and _unclear(found)
+
+
+def _unclear(numeric: re.Match[str]) -> bool:
+    return numeric[1] != numeric[3] and max(int(numeric[1]), int(numeric[3])) <= 12
+
+
+def _from_english(text: str, order: DateOrder | None) -> datetime | None:
     if not _HAS_YEAR.search(text):
         return None
     numeric = _NUMERIC.search(text)
-    if numeric and numeric[1] != numeric[2] and max(int(numeric[1]), int(numeric[2])) <= 12:
-        return None
+    day_first = False
+    if numeric and _unclear(numeric):
+        order = order or ("day_first" if numeric[2] == "." else None)
+        if order is None:
+            return None
+        day_first = order == "day_first"
     text = _WEEKDAY.sub(" ", text)
-    one, two = (parser.parse(text, default=d, ignoretz=False, tzinfos={"UTC": 0, "GMT": 0, "Z": 0}) for d in _DEFAULTS)
+    zones = {"UTC": 0, "GMT": 0, "Z": 0}
+    one, two = (parser.parse(text, default=d, dayfirst=day_first, ignoretz=False, tzinfos=zones) for d in _DEFAULTS)
     if (one.year, one.month) != (two.year, two.month):
         return None
     return _utc(one if one.day == two.day else one.replace(day=1))

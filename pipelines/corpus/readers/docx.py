@@ -73,7 +73,7 @@ def read_docx(source: Source, limits: Limits) -> Extraction:
                 title=info.pop("title", None)
                 or next((one_line(s.heading) for s in builder.segments if s.kind == "heading" and s.heading), "")
                 or title_from_uri(source.uri),
-                source_time=first_date(info, "modified", "created"),
+                source_time=first_date(info, "modified", "created", order=source.dates),
                 metadata=info,
                 segments=tuple(builder.segments),
             ),

@@ -57,7 +57,7 @@ def read_epub(source: Source, limits: Limits) -> Extraction:
         media_type="application/epub+zip",
         text=builder.text,
         title=info.pop("title", None) or title_from_uri(source.uri),
-        source_time=first_date(info, "modified", "date"),
+        source_time=first_date(info, "modified", "date", order=source.dates),
         metadata=info,
         segments=tuple(builder.segments),
     )

@@ -195,7 +195,8 @@ def _attachments(
                 data, suffix = _content(part), PurePosixPath(name).suffix.lower()
             if not data:
                 raise Rejected("empty: the attachment holds no bytes")
-            got = read_any(Source(uri, suffix, data, source.nesting + 1), limits)
+            inner = replace(source, uri=uri, suffix=suffix, data=data, nesting=source.nesting + 1, fields=None)
+            got = read_any(inner, limits)
         except Rejected as e:
             problems.append(f"attachment {name}: {e}")
             continue

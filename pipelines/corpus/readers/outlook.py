@@ -1,6 +1,7 @@
 """Outlook's .msg: turned into a standard mail, which the reader of mails reads."""
 
 import io
+from dataclasses import replace
 from email.message import EmailMessage
 from email.utils import format_datetime
 
@@ -47,7 +48,7 @@ def mail_of(source: Source, limits: Limits) -> Source:
         mail.add_attachment(data, maintype=main, subtype=sub or "octet-stream", filename=name)
     if not mail.items():
         raise Rejected("an Outlook file without a message; save the mail as .eml")
-    return Source(source.uri, ".eml", mail.as_bytes(), source.nesting)
+    return replace(source, suffix=".eml", data=mail.as_bytes())
 
 
 def _line(value: str | None) -> str:

@@ -99,7 +99,7 @@ def _document(source: Source, builder: TextBuilder, info: dict[str, str]) -> Ext
         media_type="application/pdf",
         text=builder.text,
         title=title_from_uri(source.uri) if _NO_TITLE.fullmatch(title) else title,
-        source_time=first_date(info, "ModDate", "CreationDate"),
+        source_time=first_date(info, "ModDate", "CreationDate", order=source.dates),
         metadata={k.lower(): info[k] for k in _METADATA if info.get(k)} | {"pages": builder.segments[-1].page},
         segments=tuple(segments),
     )

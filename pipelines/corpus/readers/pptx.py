@@ -45,7 +45,7 @@ def read_pptx(source: Source, limits: Limits) -> Extraction:
         media_type="application/vnd.openxmlformats-officedocument.presentationml.presentation",
         text=builder.text,
         title=_title(info.pop("title", "")) or first or title_from_uri(source.uri),
-        source_time=first_date(info, "modified", "created"),
+        source_time=first_date(info, "modified", "created", order=source.dates),
         metadata=info | {"slides": len(deck.slides)},
         segments=tuple(builder.segments),
     )

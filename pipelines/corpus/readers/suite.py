@@ -57,7 +57,7 @@ def _document(source: Source, row: Row, seen: set[str], problems: list[str]) -> 
         problems.append(f"line {row.line}: _id {row_id[:80]!r} has no text")
         return None
     seen.add(row_id)
-    speaker, when = text_or_none(meta.get("speaker")), first_date(meta, *_DATES)
+    speaker, when = text_or_none(meta.get("speaker")), first_date(meta, *_DATES, order=source.dates)
     return ExtractedDocument(
         uri=f"{source.uri}#{row_id}",
         media_type=SUITE_ROW,

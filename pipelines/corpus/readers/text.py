@@ -3,7 +3,8 @@
 import re
 
 from palimpsest.corpus.limits import Limits, Source, listed
-from palimpsest.corpus.readers.builder import HeadingPath, first_date, text_or_none, title_from_uri
+from palimpsest.corpus.readers.builder import HeadingPath, text_or_none, title_from_uri
+from palimpsest.corpus.readers.document_time import date_problems, stated_time
 from palimpsest.corpus.readers.encodings import decode
 from palimpsest.corpus.readers.frontmatter import field_problems, split_front_matter, stated_relations
 from palimpsest.corpus.types import ExtractedDocument, Extraction, Kind, Segment
@@ -22,6 +23,7 @@ def read_text(source: Source, limits: Limits) -> Extraction:
     metadata, text, problems = split_front_matter(decode(source.data, limits), limits)
     relations, more = stated_relations(metadata, source.uri)
     more += field_problems(metadata)
+    more += date_problems(metadata, "front matter", source.dates)
     document = ExtractedDocument(
         uri=source.uri,
         media_type="text/x-rst" if source.suffix == ".rst" else "text/plain",
@@ -30,7 +32,7 @@ def read_text(source: Source, limits: Limits) -> Extraction:
         user_id=text_or_none(metadata.get("user_id")),
         project_id=text_or_none(metadata.get("project_id")),
         session_id=text_or_none(metadata.get("session_id")),
-        source_time=first_date(metadata, "updated", "date", "created"),
+        source_time=stated_time(metadata, source.dates),
         metadata=metadata,
         relations=relations,
         segments=tuple(text_segments(text, asciidoc=source.suffix in (".adoc", ".asciidoc"))),

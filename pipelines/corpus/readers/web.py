@@ -61,7 +61,7 @@ def read_html(source: Source, limits: Limits) -> Extraction:
         media_type="text/html",
         text=builder.text,
         title=(title or meta.get("og:title") or heading)[:_MAX_META_CHARS] or title_from_uri(source.uri),
-        source_time=first_date(meta, *_CHANGED, *_PUBLISHED),
+        source_time=first_date(meta, *_CHANGED, *_PUBLISHED, order=source.dates),
         metadata=metadata,
         segments=tuple(builder.segments),
     )

@@ -64,7 +64,7 @@ def read_xlsx(source: Source, limits: Limits) -> Extraction:
         media_type="application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
         text=builder.text,
         title=info.pop("title", None) or title_from_uri(source.uri),
-        source_time=first_date(info, "modified", "created"),
+        source_time=first_date(info, "modified", "created", order=source.dates),
         metadata=info,
         segments=tuple(builder.segments),
     )
