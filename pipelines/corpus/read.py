@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from palimpsest.corpus.limits import Limits, Source, listed
+from palimpsest.corpus.limits import Limits, Source
 from palimpsest.corpus.readers.archive import check_archive
 from palimpsest.corpus.readers.chats import conversations, read_chats, read_json
 from palimpsest.corpus.readers.conversations import read_conversations
@@ -155,7 +155,7 @@ def read_bytes(source: Source, limits: Limits) -> Extraction:
     """Returns the documents of a source that is in memory, see `read_source`."""
     reader = _format(source, limits)
     try:
-        return _dated(reader.read(source, limits), source, limits)
+        return _dated(reader.read(source, limits), source)
     except Rejected:
         raise
     except MemoryError as e:
@@ -166,18 +166,18 @@ def read_bytes(source: Source, limits: Limits) -> Extraction:
         raise Rejected(f"corrupt {reader.name}: {type(e).__name__} while reading; export it again") from e
 
 
-def _dated(extraction: Extraction, source: Source, limits: Limits) -> Extraction:
+def _dated(extraction: Extraction, source: Source) -> Extraction:
     """Adds what the sidecar says, and the date of the name or title to documents that state none."""
     if source.fields:
         extraction = with_sidecar(extraction, source.fields, source.uri, source.dates)
     by_sidecar = stated_time(source.fields or {}, source.dates) is not None
-    documents, problems = [], list(extraction.problems)
+    documents, problems = [], dict.fromkeys(extraction.problems)
     for document in extraction.documents:
         if document.uri == source.uri:  # attachments were dated when they were read
             document, more = with_time(document, source.dates, by_sidecar)
-            problems += more
+            problems |= dict.fromkeys(more)
         documents.append(document)
-    return Extraction(tuple(documents), listed(list(dict.fromkeys(problems)), limits))
+    return Extraction(tuple(documents), tuple(problems))
 
 
 def _bytes(path: Path, limits: Limits) -> bytes:
