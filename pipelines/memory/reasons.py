@@ -16,18 +16,23 @@ VANISHED = "vanished"
 KEPT = "kept"
 """A person said of a newer memory that it does not replace this one."""
 
+DOUBTED = "doubted"
+"""A newer memory may replace this one, which stays latest because no labeler was sure."""
+
 _EVIDENCE = ("rule", "from", "to", "newer", "older")
+_INSTEAD = '"instead_of"'
 _RELATION = ("relation_id", "label", "confidence", "labeler", "decided_at")
 
 
 def reasons(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
-    """Returns (memory_id, told), sorted: a row for each memory that is not latest, and for each that a person kept.
+    """Returns (memory_id, told), sorted: a row for each reason why a memory is not latest, was kept, or is in doubt.
 
     `told` is JSON with `kind`: `updated` (a newer memory replaced it: `by`, `relation_id`, `label`, `confidence`,
     `labeler`, `decided_at` where a person did, and of the evidence `rule`, `from`, `to`, and the spans `newer` and
     `older` in both texts), `edited` (its source was edited: `by` is the document version without it), `replaced` (a
-    document that states to replace its own: `by`, `uri`, `title`, `at`), `vanished` (its source is there no more), or
-    `kept` (a person said of `by` that it does not replace it, with the relation's fields).
+    document that states to replace its own: `by`, `uri`, `title`, `at`), `vanished` (its source is there no more),
+    `kept` (a person said of `by` that it does not replace it, with the relation's fields), or `doubted` (a labeler
+    nearly said that `by` replaces it, and both are latest: `relation_id`).
 
     Args:
         tables: documents, memories, versions and relations as in `store.tables`.
@@ -54,8 +59,28 @@ def reasons(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
         for (newer, older), r in said.items()
         if r["labeler"] == "person" and r["label"] != "UPDATE"
     ]
+    latest = set(tables["versions"].filter(pl.col("is_latest"))["memory_id"])
+    made += [
+        (older, {"kind": DOUBTED, "by": newer, "relation_id": r["relation_id"]})
+        for (newer, older), r in said.items()
+        if newer in latest and older in latest and nearly_retired(r)
+    ]
     told = sorted((memory_id, json.dumps(row, sort_keys=True, ensure_ascii=False)) for memory_id, row in made)
     return pl.DataFrame(told, schema={"memory_id": pl.String, "told": pl.String}, orient="row")
+
+
+def nearly_retired(relation: Mapping[str, Any]) -> bool:
+    """Tells whether a labeler's best guess for a pair was UPDATE, and only doubt kept the older memory.
+
+    What a veto ruled out (another statement, too little in common) is no doubt, and a person's word ends it.
+
+    Args:
+        relation: label, labeler and evidence of a row of relations.
+    """
+    if relation["labeler"] == "person" or relation["label"] == "UPDATE" or _INSTEAD not in (relation["evidence"] or ""):
+        return False
+    evidence = json.loads(relation["evidence"])
+    return evidence.get("instead_of") == "UPDATE" and not evidence.get("veto")
 
 
 def _retired(row: Mapping[str, Any], said: Mapping[tuple[str, str], Mapping[str, Any]]) -> dict[str, Any]:

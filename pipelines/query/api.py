@@ -18,6 +18,7 @@ from palimpsest.query.diversity import MOST, WIDER, diverse
 from palimpsest.query.embed import count_tokens, query_embedder
 from palimpsest.query.explain import explained
 from palimpsest.query.history import Version, histories
+from palimpsest.query.outdated import mark_outdated
 from palimpsest.query.pack import pack
 from palimpsest.query.rank import SEEDS, Candidate, rank
 from palimpsest.query.read_time import TimeRead, read_time
@@ -224,6 +225,7 @@ class Reader:
         around = {s: ids_beside(backend, s, own, wanted[s]) for s, (own, _) in asked.items()}
         held = {s: backend.memories(s, [*wanted[s], *ids_in(around[s])]) for s in scopes}
         memories = [_ranked(held[s][c.memory_id], c) for s, c in best]
+        memories = _marked(backend, {s: own for s, (own, _) in asked.items()}, memories)
         met: dict[str, str] = {}
         if explain:
             memories, met = explained(backend, memories, best, asked, weights)
@@ -331,6 +333,15 @@ def _scopes(scope: Scope | tuple[str, str] | Sequence[Scope]) -> list[Scope]:
     if not scopes:
         raise PalimpsestError("scope: name at least one (collection, user)")
     return scopes
+
+
+def _marked(backend: Backend, asked: Mapping[Scope, Filters], memories: list[RankedMemory]) -> list[RankedMemory]:
+    """Returns the memories, in their order, marked where newer text of their scope may contradict them."""
+    marked: dict[str, RankedMemory] = {}
+    for scope, filters in asked.items():
+        own = [m for m in memories if (m.collection, m.user_id) == (scope.collection, scope.user_id)]
+        marked |= {m.memory_id: m for m in mark_outdated(backend, scope, filters, own)}
+    return [marked[m.memory_id] for m in memories]
 
 
 def _last(replaced: dict[str, list[Memory]]) -> dict[str, list[Memory]]:

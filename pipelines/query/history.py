@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from palimpsest.query.backend import Backend
+from palimpsest.query.outdated import DOUBTED
 from palimpsest.query.types import Memory, Scope
 
 _FARTHEST = 1000  # versions of one fact that are followed to the newest
@@ -97,7 +98,7 @@ def _newest(backend: Backend, scope: Scope, known: dict[str, Memory]) -> dict[st
 
 
 def _version(memory: Memory, told: Iterable[str], known: Mapping[str, Memory]) -> Version:
-    found = [_reason(json.loads(t), memory, known) for t in told]
+    found = [_reason(line, memory, known) for t in told if (line := json.loads(t))["kind"] != DOUBTED]
     why = next((r for r in found if r.kind != "kept"), None)
     return Version(memory, why, tuple(r for r in found if r.kind == "kept"))
 

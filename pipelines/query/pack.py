@@ -194,9 +194,10 @@ def _entry(memory: Memory, mark: str, count: CountTokens) -> _Entry:
 
 
 def _about(memory: Memory) -> str:
-    """When, who, and until when, where known: `(2024-05-01, Ana) `."""
+    """When, who, until when, and whether it may be outdated, where known: `(2024-05-01, Ana) `."""
     until = f"until {memory.valid_until:%Y-%m-%d}" if memory.valid_until and not memory.is_latest else ""
-    told = [f"{memory.observed_at:%Y-%m-%d}" if memory.observed_at else "", _flat(memory.speaker), until]
+    doubt = "may be outdated" if isinstance(memory, RankedMemory) and memory.may_be_outdated else ""
+    told = [f"{memory.observed_at:%Y-%m-%d}" if memory.observed_at else "", _flat(memory.speaker), until, doubt]
     parts = ", ".join(p for p in told if p)
     return f"({parts}) " if parts else ""
 

@@ -26,6 +26,9 @@ def results_text(results: Results, explain: bool = False) -> str:
     told: dict[str, int] = {}
     for place, memory in enumerate(results.memories, 1):
         lines.append(f"{place}. {memory.score:+.2f}  {shortened(memory.text, _SHOWN_CHARS)}  ({_state(memory)})")
+        if newer := memory.may_be_outdated:
+            seen = _day(newer.observed_at) or "undated"
+            lines.append(f"     may be outdated: {shortened(newer.text, _SHOWN_CHARS)}  ({seen}, {newer.memory_id})")
         if explain:
             lines.append(f"     {memory.why}")
         versions = results.versions.get(memory.memory_id, ())
@@ -131,7 +134,9 @@ def results_json(results: Results) -> dict[str, Any]:
     """Returns `{"memories", "context", "packed_ids", "beside", "timings", "strategy", "build_id", "time"}`; ISO dates.
 
     `time` is how words such as `last week` and `as of May` were read. With history, each memory has `history`: the
-    versions of its fact, newest first, with `why` and `kept`. With explain, `path` are the links that led to it.
+    versions of its fact, newest first, with `why` and `kept`. `may_be_outdated` is null or the newer memory that may
+    contradict it: `{"memory_id", "text", "observed_at", "relation_id"}`. With explain, `path` are the links that led to
+    it.
     """
     return {
         "memories": [_memory(m, results) for m in results.memories],
@@ -163,7 +168,9 @@ def history_json(versions: Sequence[Version]) -> list[dict[str, Any]]:
 
 def _memory(memory: RankedMemory, results: Results) -> dict[str, Any]:
     versions = results.versions.get(memory.memory_id)
+    newer = memory.may_be_outdated
     told = _fields(memory, _FIELDS) | ({"history": history_json(versions)} if versions else {})
+    told["may_be_outdated"] = {n: _plain(v) for n, v in asdict(newer).items()} if newer else None
     if memory.why:
         told |= {"time_score": _plain(memory.time_score), "path": [_link(link, results) for link in memory.path]}
     return told

@@ -96,6 +96,23 @@ class Memory:
 
 
 @dataclass(frozen=True)
+class NewerText:
+    """A newer memory that may replace another, though no labeler was sure of it.
+
+    Attributes:
+        memory_id: of the newer memory.
+        text: of the newer memory.
+        observed_at: when the newer memory was observed; None where that is unknown.
+        relation_id: of the pair; `palimpsest confirm` retires the older memory, `undo` ends the doubt.
+    """
+
+    memory_id: str
+    text: str
+    observed_at: dt.datetime | None
+    relation_id: str
+
+
+@dataclass(frozen=True)
 class RankedMemory(Memory):
     """A memory with its place in an answer.
 
@@ -108,6 +125,7 @@ class RankedMemory(Memory):
         why: one line for people, with `explain`.
         path: the links that led to it, from the nearest seed on, with `explain`.
         time_score: with `explain`, how well its times fit the one asked about, 0 to 1; None where none was.
+        may_be_outdated: a newer memory of the same scope and filters that may contradict it; None where none does.
     """
 
     score: float = 0.0
@@ -118,6 +136,7 @@ class RankedMemory(Memory):
     why: str = ""
     path: tuple["Link", ...] = ()
     time_score: float | None = None
+    may_be_outdated: NewerText | None = None
 
 
 class Moments(NamedTuple):

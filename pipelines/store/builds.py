@@ -52,9 +52,15 @@ class Build:
         return self.path / collection / f"{table}.parquet"
 
     def table(self, collection: str, table: str) -> pl.DataFrame:
-        """Returns a table of one collection; empty where the build has none."""
+        """Returns a table of one collection; empty where the build has none.
+
+        Columns that an older version of Palimpsest did not write are null.
+        """
         path = self.table_path(collection, table)
-        return pl.read_parquet(path) if path.exists() else empty(table)
+        if not path.exists():
+            return empty(table)
+        frame = pl.read_parquet(path)
+        return frame if frame.columns == list(SCHEMAS[table]) else conform(table, frame)
 
     def tables(self, names: Iterable[str]) -> dict[str, pl.DataFrame]:
         """Returns the named tables over all collections, in the order of collections."""
