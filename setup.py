@@ -5,13 +5,24 @@ A top-level `pipelines` or `eval` would collide with folders that many Dagster p
 
 from setuptools import find_packages, setup
 
-FOLDERS = {"palimpsest": "pipelines", "palimpsest.eval": "eval"}
+CODE = {"palimpsest": "pipelines", "palimpsest.eval": "eval"}
+# The demo corpus with its questions and baselines, the pairs that the labeler is trained from, the notebooks.
+DATA = {
+    "palimpsest.data.baselines": "data/baselines",
+    "palimpsest.data.corpora": "data/corpora",
+    "palimpsest.data.golden": "data/golden",
+    "palimpsest.notebooks": "notebooks",
+}
+MODULES = [
+    name for package, folder in CODE.items() for name in (package, *(f"{package}.{p}" for p in find_packages(folder)))
+]
 
 setup(
-    package_dir=FOLDERS,
-    packages=[
-        name
-        for package, folder in FOLDERS.items()
-        for name in (package, *(f"{package}.{p}" for p in find_packages(folder)))
-    ],
+    package_dir=CODE | DATA,
+    packages=[*MODULES, *DATA],
+    package_data={
+        "palimpsest.graph": ["jars.lock"],
+        "palimpsest.eval.report": ["templates/*"],
+        **{name: ["**/*"] for name in DATA},
+    },
 )

@@ -12,10 +12,11 @@ from palimpsest.assets.glue import collections
 from palimpsest.build import make_plan
 from palimpsest.errors import PalimpsestError
 from palimpsest.graph.source import is_served
+from palimpsest.labels.lm.signature import program_folder
 from palimpsest.resources import HomeResource
 from palimpsest.store.builds import staged
 from palimpsest.store.files import file_hash
-from palimpsest.store.home import DEFAULT_CORPUS, Home, data_folder
+from palimpsest.store.home import DEFAULT_CORPUS, Home
 from palimpsest.store.ids import content_id
 
 WEEKLY = os.environ.get("PALIMPSEST_WEEKLY_CRON", "0 4 * * 0")
@@ -147,7 +148,7 @@ def new_relation_program(
     context: dg.SensorEvaluationContext, home: HomeResource
 ) -> Iterator[dg.RunRequest | dg.SkipReason]:
     """Builds the collections that the program changes, which ends in the gate; measures the golden sets else."""
-    programs = sorted((data_folder() / "programs" / "relation").glob("*.json"))
+    programs = sorted(program_folder().glob("*.json"))
     seen = content_id(*(f"{p.name}\0{file_hash(p)}" for p in programs)) if programs else ""
     requests = _requests_once(context, home.home(), "program", seen, "no new relation program")
     if isinstance(requests, dg.SkipReason):

@@ -15,6 +15,7 @@ import polars as pl
 from palimpsest.changes import changes_record
 from palimpsest.code import code_hash
 from palimpsest.config import CollectionConfig, find_collections, load_collection
+from palimpsest.corpus.cutting.tokens import keep_tokenizer
 from palimpsest.corpus.ingest import source_state
 from palimpsest.decisions import Decisions, read_decisions
 from palimpsest.errors import PalimpsestError
@@ -314,14 +315,28 @@ def publish_build(home: Home) -> str:
     """Makes the staged build the published one; returns its id.
 
     Raises:
-        PalimpsestError: the staged build has no manifest, so it is unfinished.
+        PalimpsestError: nothing is staged or the staged build is unfinished.
     """
     say("stage published")
     build = staged(home)
     if not build.manifest:
-        raise PalimpsestError(f"home {home.path}: no finished build is staged; run palimpsest build first")
+        current = published(home)
+        raise PalimpsestError(
+            f"home {home.path}: no finished build is staged, so there is nothing to publish "
+            f"({f'readers see build {current.build_id}' if current else 'nothing was published yet'}); "
+            "run palimpsest build, or the jobs build_collection and publish_build"
+        )
+    keep_tokenizer(home.path)
     publish(home, build)
     return build.build_id
+
+
+def refusal(manifest: dict[str, Any]) -> list[str]:
+    """Returns why a staged build may not be published: the invariants it breaks, else the gate's reasons."""
+    if broken := manifest.get("violations"):
+        return [str(v) for v in broken]
+    gate = manifest.get("gate", {})
+    return [str(r) for r in gate.get("reasons", [])] if gate.get("status") == "failed" else []
 
 
 def drop_unwanted(home: Home, plan: Plan) -> None:

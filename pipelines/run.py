@@ -10,6 +10,7 @@ from typing import Any
 
 from palimpsest.build import Plan, drop_unwanted, make_plan, summary
 from palimpsest.config import load_collection
+from palimpsest.corpus.cutting.tokens import keep_tokenizer
 from palimpsest.corpus.ingest import deleted_sources
 from palimpsest.decisions import read_decisions
 from palimpsest.errors import ComponentFailed, PalimpsestError, Refused
@@ -54,6 +55,7 @@ def build(
         connect().close()
     home.create()
     with home.lock(_LOCK_WAIT_S):
+        keep_tokenizer(home.path)
         plan = make_plan(home, corpora, only)
         home.remember_sources(plan.collections)
         if plan.nothing_to_do:

@@ -8,7 +8,7 @@ import pytest
 
 
 def pytest_report_header() -> str:
-    names = ("palimpsest", "dagster", "duckdb", "polars", "torch", "sentence-transformers", "onnxruntime")
+    names = ("palimpsest-memory", "dagster", "duckdb", "polars", "torch", "sentence-transformers", "onnxruntime")
     return "versions: " + ", ".join(f"{n} {version(n)}" for n in names)
 
 

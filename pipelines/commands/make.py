@@ -30,13 +30,16 @@ def build(
 ) -> None:
     """Run the asset graph: read, embed, relate, version, index, judge, publish."""
     from palimpsest import report, run
+    from palimpsest.demo import copy_demo, demo_corpora
 
     out, home = Output(as_json), Home(home_path)
     if dry_run:
-        plan = report.dry_run(home, list(corpora) or None, list(only) or None)
+        plan = report.dry_run(home, list(corpora) or demo_corpora(home), list(only) or None)
         out.text(report.dry_run_text(plan))
         out.result(plan)
         return
+    if not corpora:
+        copy_demo(home)
     done = run.build(home, list(corpora) or None, list(only) or None, graph, max_cost)
     out.text(report.build_text(done))
     if done["rejects"]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from palimpsest.corpus.cutting.tokens import offer_tokenizer
 from palimpsest.errors import PalimpsestError
 from palimpsest.query.arguments import When, check, clean, moment
 from palimpsest.query.backend import Backend
@@ -270,6 +271,7 @@ def open_home(path: Path | str, backend: str = "duckdb") -> Reader:
         PalimpsestError: nothing is published there, or there is no such backend.
     """
     home = Path(path)
+    offer_tokenizer(home)
     return Reader(_open_backend(home, backend), home, backend)
 
 

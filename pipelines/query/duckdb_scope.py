@@ -2,6 +2,7 @@
 
 import datetime as dt
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import duckdb
@@ -18,6 +19,8 @@ from palimpsest.query.turns import TurnOrder
 from palimpsest.query.types import Filters
 from palimpsest.query.view import HeldParts, word_sums
 from palimpsest.query.withheld import Withheld
+
+_Rows = tuple[np.ndarray, tuple[np.ndarray, ...]]
 
 _BATCH = 16_384  # vectors read at a time
 _RANGES = 32  # terms read by one statement
@@ -214,9 +217,8 @@ class DuckDBScope(HeldParts):
         return Withheld(tuple(e.replace(tzinfo=dt.UTC) for e in ends or ()), bool(hidden), bool(pii))
 
     def _load_vectors(self) -> ScopeVectors:
-        batches = list(self._cursor().sql(_VECTORS, params=self.at.bounds).to_arrow_reader(_BATCH))
-        matrices = tuple(_view(b.column(1).values, np.float32).reshape(-1, 384) for b in batches)
-        rows = np.concatenate([_view(b.column(0), np.int32) for b in batches])
+        read = _numpy_vectors if find_spec("pyarrow") is None else _arrow_vectors
+        rows, matrices = read(self._cursor(), self.at.bounds)
         starts = np.searchsorted(rows, np.arange(self.at.first, self.at.first + self.at.size))
         return ScopeVectors(matrices, starts, len(rows))
 
@@ -352,6 +354,20 @@ def standing_arrays(found: dict[str, Any]) -> tuple[np.ndarray, np.ndarray, np.n
         np.ma.filled(np.ma.asarray(found[n], np.float64), np.nan) for n in ("observed", "importance")
     )
     return observed, importance, np.asarray(found["support"], np.int64)
+
+
+def _arrow_vectors(cursor: duckdb.DuckDBPyConnection, bounds: dict[str, Any]) -> _Rows:
+    """Returns rows and vectors without a copy."""
+    batches = list(cursor.sql(_VECTORS, params=bounds).to_arrow_reader(_BATCH))
+    matrices = tuple(_view(b.column(1).values, np.float32).reshape(-1, 384) for b in batches)
+    return np.concatenate([_view(b.column(0), np.int32) for b in batches]), matrices
+
+
+def _numpy_vectors(cursor: duckdb.DuckDBPyConnection, bounds: dict[str, Any]) -> _Rows:
+    """Returns the same where pyarrow is not installed, which the base install leaves out: half as fast, one copy."""
+    found = cursor.execute(_VECTORS, bounds).fetchnumpy()
+    matrix = np.stack(list(found["vector"])) if len(found["row"]) else np.empty((0, 384), np.float32)
+    return np.asarray(found["row"], np.int32), (matrix,)
 
 
 def _view(array: Any, dtype: type[np.generic]) -> np.ndarray:

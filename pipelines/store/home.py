@@ -12,22 +12,31 @@ from palimpsest.store.files import read_json, write_json
 DEFAULT_HOME = Path("data/home")
 DEFAULT_CORPUS = Path("data/corpora")
 _PACKAGE = Path(__file__).resolve().parents[1]
-_SHIPPED = next((p for p in (_PACKAGE / "data", _PACKAGE.parent / "data") if p.is_dir()), _PACKAGE / "data")
+_CHECKOUT = _PACKAGE.parent / "data"
+SHIPPED = next((p for p in (_PACKAGE / "data", _CHECKOUT) if p.is_dir()), _PACKAGE / "data")
 
 
 def data_folder() -> Path:
-    """Returns where golden sets and baselines lie: ./data, else the data folder of the installed project.
+    """Returns where golden sets, baselines and programs are read and written, never inside an installed package.
 
-    A build started from another folder (cron, a service) must meet the same gate.
+    That is $PALIMPSEST_DATA, else ./data where it has golden sets, else the data folder of the checkout that this
+    code runs from, else ./data. A build that cron or a service starts from another folder must meet the same gate.
     """
+    if named := os.environ.get("PALIMPSEST_DATA"):
+        return Path(named)
     here = Path("data")
-    return here if (here / "golden").is_dir() else _SHIPPED
+    return here if (here / "golden").is_dir() or is_installed() else SHIPPED
+
+
+def is_installed() -> bool:
+    """Returns True where this code runs from an installed package, False where it runs from a checkout."""
+    return SHIPPED != _CHECKOUT
 
 
 def data_file(relative: str) -> Path:
     """Returns a file of the data folder; where a project's own data has none, the one that comes with Palimpsest."""
     own = data_folder() / relative
-    return own if own.exists() else _SHIPPED / relative
+    return own if own.exists() else SHIPPED / relative
 
 
 @dataclass(frozen=True)

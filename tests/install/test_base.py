@@ -1,0 +1,158 @@
+"""The base install is the query path: what it needs is in the base, and everything else is named with its extra."""
+
+import ast
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import distribution, packages_distributions, requires
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from palimpsest.corpus.cutting.tokens import keep_tokenizer
+from palimpsest.extras import DISTRIBUTION, extra_of
+from tests.query import made
+
+ROOT = Path(__file__).resolve().parents[2]
+# Runs the command line with every module refused that the base does not install.
+_BASE_ONLY = """
+import json, sys
+allowed = set(json.loads(sys.argv.pop(1)))
+class BaseOnly:
+    def __init__(self, finder):
+        self.finder = finder
+    def __getattr__(self, name):
+        return getattr(self.finder, name)
+    def find_spec(self, name, path=None, target=None):
+        top = name.partition(".")[0]
+        if top in allowed or top in sys.stdlib_module_names:
+            return self.finder.find_spec(name, path, target)
+sys.meta_path[:] = map(BaseOnly, sys.meta_path)
+from palimpsest.cli import main
+main()
+"""
+
+
+@cache
+def of_module() -> Mapping[str, list[str]]:
+    return packages_distributions()
+
+
+def normal(name: str) -> str:
+    return name.lower().replace("_", "-")
+
+
+@cache
+def distributions_of(extra: str = "") -> set[str]:
+    """Names of what the base, or one extra, installs, with all that those depend on."""
+    seen: set[str] = set()
+    waiting = [(DISTRIBUTION, extra)]
+    while waiting:
+        name, wanted = waiting.pop()
+        for line in requires(name) or ():
+            need = Requirement(line)
+            if need.marker is None or need.marker.evaluate({"extra": wanted}):
+                key = normal(need.name)
+                if key not in seen:
+                    seen.add(key)
+                    waiting += [(need.name, e) for e in need.extras or ("",)]
+    return seen
+
+
+def base_modules() -> list[str]:
+    found = {"palimpsest"}
+    for name in distributions_of() | {DISTRIBUTION}:
+        found |= {path.parts[0].partition(".")[0] for path in distribution(name).files or ()}
+    return sorted(found)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory) -> Path:
+    old, new = "The deadline of Heron is 12 March.", "The deadline of Heron is now 20 April."
+    memories = [
+        made.memory("m1", old, observed_at=made.at("2026-02-01")),
+        made.memory("m2", new, observed_at=made.at("2026-03-01")),
+        made.memory("m3", "I prefer tea in the morning."),
+    ]
+    meta = {"collections": {"notes": {"user_id": "ana", "default": True}}}
+    home = made.home(tmp_path_factory.mktemp("base"), made.tables(memories, [("m2", "m1")]), **meta)
+    keep_tokenizer(home)
+    return home
+
+
+def test_a_home_without_a_tokenizer_says_what_to_run(home, tmp_path):
+    bare = shutil.copytree(home, tmp_path / "home")
+    (bare / "tokenizer.json.gz").unlink()
+    done = run("query", "Heron", "--collection", "notes", "--user", "ana", "--home", bare)
+    assert done.returncode == 3
+    assert "tokenizer.json.gz is missing; run palimpsest build on the home again" in done.stderr
+
+
+def run(*args: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", _BASE_ONLY, json.dumps(base_modules()), *map(str, args)]
+    return subprocess.run(command, capture_output=True, text=True, env=os.environ | {"COLUMNS": "200"}, timeout=120)
+
+
+def test_a_query_is_answered_by_the_base_alone_as_by_all_of_it(home):
+    asked = ("query", "When is the deadline of Heron?", "--collection", "notes", "--user", "ana", "--history")
+    done = run(*asked, "--home", home, "--explain")
+    assert done.returncode == 0, done.stderr
+    assert "The deadline of Heron is now 20 April." in done.stdout
+    whole = [sys.executable, "-m", "palimpsest.cli", *asked, "--home", str(home), "--explain"]
+    assert done.stdout == subprocess.run(whole, capture_output=True, text=True, timeout=120, check=True).stdout
+
+
+def test_doctor_tells_what_is_installed(home):
+    done = run("doctor", "--home", home)
+    assert "ok   packages" in done.stdout and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "extra"),
+    [
+        (("build",), "build"),
+        (("verify",), "build"),
+        (("dev",), "build"),
+        (("query", "x", "--backend", "neo4j"), "neo4j"),
+    ],
+)
+def test_a_command_whose_extra_is_missing_names_it_and_ends_with_2(home, command, extra):
+    done = run(*command, "--home", home)
+    assert done.returncode == 2, done.stderr
+    (line,) = done.stderr.strip().splitlines()
+    assert line.startswith(f"palimpsest: {command[0]} needs the extra {extra} (")
+    assert line.endswith(f"pip install '{DISTRIBUTION}[{extra}]'")
+
+
+def imported_modules() -> set[str]:
+    found: set[str] = set()
+    for folder in ("pipelines", "eval"):
+        for path in (ROOT / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Import):
+                    found |= {a.name.partition(".")[0] for a in node.names}
+                elif isinstance(node, ast.ImportFrom) and node.module:
+                    found.add(node.module.partition(".")[0])
+    return found - sys.stdlib_module_names - {"palimpsest"}
+
+
+# Measured against, never needed: comparisons that their own modules say are optional.
+OPTIONAL = {"neo4j_graphrag", "langchain_text_splitters"}
+
+
+def test_every_module_that_the_code_imports_is_in_the_base_or_in_a_known_extra():
+    unknown = {m for m in imported_modules() - set(base_modules()) - OPTIONAL if extra_of(m) is None}
+    assert not unknown
+
+
+def test_each_extra_installs_the_modules_that_are_said_to_come_with_it():
+    for module in imported_modules() - set(base_modules()) - OPTIONAL:
+        extra = extra_of(module)
+        assert extra, module
+        installed = distributions_of(extra)
+        assert any(normal(n) in installed for n in of_module()[module]), (module, extra)
