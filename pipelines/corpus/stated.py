@@ -25,6 +25,8 @@ class Stated:
         user_visible: may be shown.
         retention_days: days after observed_at that the text is kept, 1 to 36,500.
         memory: "off" where the text must not be kept.
+        valid_from: when what is said begins to hold, ISO 8601 in UTC; of turns and rows of a table only.
+        valid_until: the first moment when it does not hold any more, likewise.
     """
 
     type: str | None = None
@@ -36,6 +38,8 @@ class Stated:
     user_visible: bool | None = None
     retention_days: int | None = None
     memory: str | None = None
+    valid_from: str | None = None
+    valid_until: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Returns the values that are stated, as JSON can hold them."""
@@ -159,6 +163,8 @@ def combined(parts: Iterable[Stated]) -> Stated:
         user_visible=False if False in told("user_visible") else agreed("user_visible"),
         retention_days=min(told("retention_days"), default=None),
         memory="off" if told("memory") else None,
+        valid_from=agreed("valid_from"),
+        valid_until=agreed("valid_until"),
     )
 
 

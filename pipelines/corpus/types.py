@@ -7,7 +7,9 @@ from typing import Any, Literal
 
 from palimpsest.corpus.stated import Stated
 
-Kind = Literal["prose", "heading", "table", "code", "turn"]
+Kind = Literal["prose", "heading", "table", "code", "turn", "aside"]
+"""The role of a span; an aside (a greeting, a signature) stays in the text and makes no memory."""
+
 RelationLabel = Literal["UPDATE", "EXTEND"]
 
 SUITE_ROW = "application/vnd.palimpsest.suite-row+json"

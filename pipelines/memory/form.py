@@ -1,17 +1,14 @@
 """Memories from chunks: one memory a chunk, with what is embedded of it and what words search sees."""
 
 import json
-import re
 from collections.abc import Sequence
-from datetime import datetime, time
 from functools import lru_cache
 from typing import Any
 
 import polars as pl
-from dateutil.relativedelta import relativedelta
 
 from palimpsest.config import CollectionConfig
-from palimpsest.corpus.readers.dates import DateOrder, parse_when
+from palimpsest.corpus.readers.dates import DateOrder, end_of, parse_when
 from palimpsest.memory.described import stated_columns
 from palimpsest.memory.embed import MAX_TOKENS, model_folder
 from palimpsest.store.ids import content_id, text_hash
@@ -88,7 +85,15 @@ def _joined(documents: pl.DataFrame, chunks: pl.DataFrame, config: CollectionCon
         pl.Series("memory_id", ids, pl.String),
         pl.coalesce("said_at", "source_time").alias("observed_at"),
         pl.col("title").fill_null(""),
+        pl.coalesce(_of_turn("valid_from"), "valid_from").alias("valid_from"),
+        pl.coalesce(_of_turn("valid_until"), "valid_until").alias("valid_until"),
     ).sort("memory_id")
+
+
+def _of_turn(name: str) -> pl.Expr:
+    """The time that a turn or a row of a table states itself."""
+    stated = pl.col("stated").str.json_path_match(f"$.{name}")
+    return stated.str.to_datetime("%Y-%m-%dT%H:%M:%S%.f%:z", time_unit="us", time_zone="UTC")
 
 
 def _stated(metadata: str | None, order: DateOrder | None) -> dict[str, Any]:
@@ -102,20 +107,6 @@ def _stated(metadata: str | None, order: DateOrder | None) -> dict[str, Any]:
         "valid_from": parse_when(told.get("valid_from"), order),
         "valid_until": end_of(told.get("valid_until"), order),
     }
-
-
-def end_of(value: object, order: DateOrder | None = None) -> datetime | None:
-    """Returns the first moment after a stated end: a day, month or year without a time is included whole."""
-    when = parse_when(value, order)
-    if when is None:
-        return None
-    written = str(value).strip()
-    if re.fullmatch(r"\d{4}", written):
-        return when + relativedelta(years=1)
-    if re.fullmatch(r"\d{4}[-/]\d{1,2}|[^\W\d]+\.?,?\s+\d{4}", written):
-        return when + relativedelta(months=1)
-    day_alone = when.time() == time.min and not re.search(r"\d:\d|\dT\d|^\d{9,}$|[ap]m\b", written, re.I)
-    return when + relativedelta(days=1) if day_alone else when
 
 
 def _head() -> pl.Expr:

@@ -225,3 +225,19 @@ def test_tokens_are_counted_without_special_tokens(texts: list[str]) -> None:
 
 def test_long_texts_are_counted_in_full() -> None:
     assert count_tokens_batch(["word " * 1000]) == [1000]
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_an_aside_is_in_no_chunk_and_a_subject_above_it_is_none_of_its_own(unit: Unit) -> None:
+    text = "Prices\n\nHi Tom,\n\nThe price is 4 euros.\n\nBest\nAnn\n\nThe end."
+    spans = (("Prices", "heading"), ("Hi Tom,", "aside"), ("The price is 4 euros.", "prose"), ("Best\nAnn", "aside"))
+    segments = tuple(
+        Segment(text.index(words), text.index(words) + len(words), kind, "Prices")  # type: ignore[arg-type]
+        for words, kind in (*spans, ("The end.", "prose"))
+    )
+    document = ExtractedDocument(uri="a.eml", media_type="x", text=text, segments=segments)
+    chunks = chunk_document(document, unit)
+    check(document, chunks)
+    assert [(c.text, c.heading) for c in chunks] == [("The price is 4 euros.", "Prices"), ("The end.", "Prices")]
+    alone = ExtractedDocument(uri="a.eml", media_type="x", text="Hi Tom,", segments=(Segment(0, 7, "aside"),))
+    assert chunk_document(alone, unit) == []

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import groupby
+from itertools import groupby, zip_longest
 
 from palimpsest.config import Unit
+from palimpsest.corpus.cutting.apart import apart
 from palimpsest.corpus.cutting.pack import ChunkSizes, Piece, pack, pack_group, weigh
 from palimpsest.corpus.cutting.referents import opening_referents
 from palimpsest.corpus.cutting.sentences import MAX_SENTENCE_CHARS, sentence_spans, without_marker
@@ -96,7 +97,7 @@ def _packed(
         turns = unit == "turn" and any(s.kind == "turn" for s in d.segments)
         done = _whole(d) or (_content(d) if turns else None)
         if done is None:
-            open_.append((len(out), _pieces(d, _content(d) if unit == "turn" else _segments(d))))
+            open_.append((len(out), _pieces(d, _content(d) if unit == "turn" else _shown(d))))
         out.append(done or [])
     texts = [documents[n].text[s.char_start : s.char_end] for n, pieces in open_ for _, s in pieces]
     counts = iter(count_tokens(texts))
@@ -110,7 +111,8 @@ def _packed(
             blocks = groupby(weighed, key=lambda p: p.block)
             out[n] = [span for _, block in blocks for span in pack_group(list(block), documents[n].text, sizes)]
         else:
-            out[n] = pack(weighed, documents[n].text, sizes)
+            runs = apart(weighed, [s.char_start for s in documents[n].segments if s.kind == "aside"])
+            out[n] = [span for run in runs for span in pack(run, documents[n].text, sizes)]
     return out
 
 
@@ -118,12 +120,17 @@ def _segments(document: ExtractedDocument) -> Sequence[Segment]:
     return document.segments or ((Segment(0, len(document.text), "prose"),) if document.text.strip() else ())
 
 
+def _shown(document: ExtractedDocument) -> list[Segment]:
+    """Returns the segments that memories are made of: all but asides."""
+    return [s for s in _segments(document) if s.kind != "aside"]
+
+
 def _content(document: ExtractedDocument) -> list[Segment]:
-    """Returns the segments without the headings that have something under them."""
-    segments = _segments(document)
+    """Returns the segments that memories are made of, without the headings that have something under them."""
+    segments = _shown(document)
     return [
         s
-        for s, following in zip(segments, [*segments[1:], None], strict=True)
+        for s, following in zip_longest(segments, segments[1:])
         if s.kind != "heading" or following is None or (following.kind == "heading" and not _under(following, s))
     ]
 

@@ -8,6 +8,7 @@ from palimpsest.corpus.limits import Limits, Source, listed
 from palimpsest.corpus.readers.builder import TextBuilder, clean, text_or_none
 from palimpsest.corpus.readers.dates import SETTING, is_ambiguous, parse_when
 from palimpsest.corpus.readers.jsonl import Row
+from palimpsest.corpus.readers.validity import read_validity
 from palimpsest.corpus.stated import KEYS, TOOL_ROLES, Stated, read_stated
 from palimpsest.corpus.types import CONVERSATION, ExtractedDocument, Extraction
 from palimpsest.errors import Rejected
@@ -61,6 +62,10 @@ def read_conversations(
             problems += (f"{unit} {row.line}: {p}; the turn is kept" for p in wrong)
         if {(role or "").casefold(), (speaker or "").casefold()} & TOOL_ROLES and not (stated and stated.kind):
             stated = replace(stated or Stated(), kind="tool")
+        validity, wrong = read_validity(row.value.get("valid_from"), row.value.get("valid_until"), source.dates)
+        problems += (f"{unit} {row.line}: {p}; the turn is kept" for p in wrong)
+        if validity:
+            stated = replace(stated or Stated(), valid_from=validity.valid_from, valid_until=validity.valid_until)
         key = (text_or_none(row.value.get("user_id")), text_or_none(row.value.get("session_id")))
         builder = builders.setdefault(key, TextBuilder(limits.max_chars))
         prefix = f"{speaker}: " if speaker else ""

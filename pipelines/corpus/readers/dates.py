@@ -1,17 +1,21 @@
 """Dates as people write them, read without guessing: a value that could mean two days is no date."""
 
 import re
-from datetime import UTC, date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, time, timedelta, timezone
 from functools import lru_cache
 from typing import Any, Literal
 
 from dateutil import parser
+from dateutil.relativedelta import relativedelta
 
 _YEAR = re.compile(r"\d{4}")
 _YEAR_MONTH = re.compile(r"(\d{4})[-/](\d{1,2})")
 _PDF = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?\s*(?:(Z)|([+-])(\d\d)'?(\d\d)?)?.*", re.ASCII)
 DateOrder = Literal["day_first", "month_first"]
 """How a collection writes dates of three numbers, where a value alone does not tell."""
+
+NO_DATE = frozenset({"", "none", "null", "never", "open", "tbd", "tba", "unknown", "n/a", "na", "-", "?"})
+"""Words with which people say that there is no date."""
 
 SETTING = "write YYYY-MM-DD, or set dates: day_first or dates: month_first in collection.yaml"
 """What helps where a date may be two days, to people."""
@@ -116,5 +120,19 @@ def _from_english(text: str, order: DateOrder | None) -> datetime | None:
     return _utc(one if one.day == two.day else one.replace(day=1))
 
 
-def _utc(time: datetime) -> datetime:
-    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+def _utc(when: datetime) -> datetime:
+    return when.replace(tzinfo=UTC) if when.tzinfo is None else when.astimezone(UTC)
+
+
+def end_of(value: object, order: DateOrder | None = None) -> datetime | None:
+    """Returns the first moment after a stated end: a day, month or year without a time is included whole."""
+    when = parse_when(value, order)
+    if when is None:
+        return None
+    written = str(value).strip()
+    if re.fullmatch(r"\d{4}", written):
+        return when + relativedelta(years=1)
+    if re.fullmatch(r"\d{4}[-/]\d{1,2}|[^\W\d]+\.?,?\s+\d{4}", written):
+        return when + relativedelta(months=1)
+    day_alone = when.time() == time.min and not re.search(r"\d:\d|\dT\d|^\d{9,}$|[ap]m\b", written, re.I)
+    return when + relativedelta(days=1) if day_alone else when

@@ -4,7 +4,7 @@ import csv
 from collections import Counter
 from itertools import islice
 
-from palimpsest.corpus.limits import Limits, Source
+from palimpsest.corpus.limits import Limits, Source, listed
 from palimpsest.corpus.readers.builder import TextBuilder, title_from_uri
 from palimpsest.corpus.readers.encodings import decode
 from palimpsest.corpus.readers.grid import GridLimits, add_grid
@@ -39,7 +39,7 @@ def read_csv(source: Source, limits: Limits) -> Extraction:
     widths = Counter(map(len, rows))
     usual = max(widths, key=lambda w: (widths[w], w))
     builder = TextBuilder(limits.max_chars)
-    add_grid(builder, rows)
+    problems = add_grid(builder, rows, source.dates)
     document = ExtractedDocument(
         uri=source.uri,
         media_type="text/tab-separated-values" if delimiter == "\t" else "text/csv",
@@ -48,7 +48,7 @@ def read_csv(source: Source, limits: Limits) -> Extraction:
         metadata={"rows": len(rows), "columns": usual},
         segments=tuple(builder.segments),
     )
-    return Extraction((document,))
+    return Extraction((document,), listed(problems, limits))
 
 
 def _lines(text: str) -> list[str]:

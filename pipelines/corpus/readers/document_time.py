@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime
 from pathlib import PurePosixPath
 from typing import Any
 
-from palimpsest.corpus.readers.dates import SETTING, DateOrder, is_ambiguous, parse_when
+from palimpsest.corpus.readers.dates import NO_DATE, SETTING, DateOrder, is_ambiguous, parse_when
 from palimpsest.corpus.readers.written_dates import written_dates
 from palimpsest.corpus.types import CONVERSATION, SUITE_ROW, ExtractedDocument
 
@@ -25,7 +25,6 @@ QUOTED_IN = "quoted_in"
 
 _VALIDITY = ("validfrom", "validuntil")
 _SEPARATOR = " > "
-_NO_DATE = {"", "none", "null", "never", "open", "tbd", "tba", "unknown", "n/a", "na", "-", "?"}
 # Programs write these when a file is saved or made from a template: a date that people wrote counts more.
 _FROM_PROPERTIES = re.compile(r"application/(?:pdf|vnd\.openxmlformats-officedocument\..+)")
 
@@ -56,7 +55,7 @@ def date_problems(metadata: Mapping[str, Any], where: str, order: DateOrder | No
     for name, value in metadata.items():
         if _key(name) not in (*DATE_FIELDS, *_VALIDITY) or not isinstance(value, str):
             continue
-        if value.strip().lower() in _NO_DATE or parse_when(value, order):
+        if value.strip().lower() in NO_DATE or parse_when(value, order):
             continue
         told = f"may be two days; {SETTING}" if is_ambiguous(value) else "is not a date; write YYYY-MM-DD"
         problems.append(f"{where}: {name}: {value[:40]!r} {told}")

@@ -6,6 +6,9 @@ from typing import Any
 
 from palimpsest.corpus.limits import Limits
 from palimpsest.corpus.readers.builder import TextBuilder, clean, one_line
+from palimpsest.corpus.readers.dates import DateOrder
+from palimpsest.corpus.readers.validity import read_validity, validity_columns
+from palimpsest.corpus.stated import Stated
 from palimpsest.errors import Rejected
 
 _BLOCK_CHARS = 1_200  # about 400 tokens of a table
@@ -41,12 +44,35 @@ def row_line(cells: Iterable[str]) -> str:
     return "| " + " | ".join(words) + " |" if words else ""
 
 
-def add_grid(builder: TextBuilder, rows: Sequence[Sequence[str]], **fields: Any) -> None:
+def add_grid(
+    builder: TextBuilder, rows: Sequence[Sequence[str]], order: DateOrder | None = None, **fields: Any
+) -> list[str]:
     """Appends the rows of one table; the header, where the first row is one, begins every block.
+
+    Rows that hold at other times, by columns `valid_from` and `valid_until`, are blocks of their own. Returns a problem
+    for each cell there that is not a date.
 
     Raises:
         Rejected: the text would be longer than the limit of the builder.
     """
+    columns = validity_columns(rows[0]) if rows else None
+    if columns is None or len(rows) < 2:
+        _add_rows(builder, rows, **fields)
+        return []
+    problems: list[str] = []
+    parts: list[tuple[Stated | None, list[Sequence[str]]]] = []
+    for number, row in enumerate(rows[1:], 2):
+        stated, wrong = read_validity(*columns.cells(row), order)
+        problems += (f"row {number}: {p}" for p in wrong)
+        if not parts or parts[-1][0] != stated:
+            parts.append((stated, [rows[0]]))
+        parts[-1][1].append(row)
+    for stated, some in parts:
+        _add_rows(builder, some, stated=stated, **fields)
+    return problems
+
+
+def _add_rows(builder: TextBuilder, rows: Sequence[Sequence[str]], **fields: Any) -> None:
     lines = [line for row in rows if (line := row_line(row))]
     if len(lines) == 1 and lines[0].count(" | ") == 0:
         builder.add(lines[0][2:-2], "prose", **fields)

@@ -5,10 +5,11 @@ import io
 import warnings
 from typing import Any
 
-from palimpsest.corpus.limits import Limits, Source
+from palimpsest.corpus.limits import Limits, Source, listed
 from palimpsest.corpus.readers.archive import office_properties, transitional
 from palimpsest.corpus.readers.builder import TextBuilder, clean, first_date, one_line, title_from_uri
 from palimpsest.corpus.readers.comments import Comments
+from palimpsest.corpus.readers.dates import DateOrder
 from palimpsest.corpus.readers.grid import GridLimits, add_grid
 from palimpsest.corpus.types import ExtractedDocument, Extraction
 from palimpsest.errors import Rejected
@@ -31,7 +32,7 @@ def read_xlsx(source: Source, limits: Limits) -> Extraction:
         )
         try:
             builder, count, seen = TextBuilder(limits.max_chars), GridLimits(limits), 0
-            comments = Comments(source.data)
+            comments, problems = Comments(source.data), list[str]()
             for sheet in book.worksheets:
                 sheet.reset_dimensions()  # what a file claims of its size is often wrong
                 started = False
@@ -48,10 +49,10 @@ def read_xlsx(source: Source, limits: Limits) -> Extraction:
                             started = True
                         table.append(values)
                     elif table:
-                        add_grid(builder, _without_empty_columns(table), heading=one_line(clean(sheet.title)))
+                        problems += _add_table(builder, table, sheet.title, source.dates)
                         table = []
                 if table:
-                    add_grid(builder, _without_empty_columns(table), heading=one_line(clean(sheet.title)))
+                    problems += _add_table(builder, table, sheet.title, source.dates)
                 for comment in comments.of(getattr(sheet, "_worksheet_path", "")):
                     builder.add(comment.line, "prose", heading=one_line(clean(sheet.title)))
         finally:
@@ -68,7 +69,14 @@ def read_xlsx(source: Source, limits: Limits) -> Extraction:
         metadata=info,
         segments=tuple(builder.segments),
     )
-    return Extraction((document,))
+    return Extraction((document,), listed(problems, limits))
+
+
+def _add_table(builder: TextBuilder, table: list[list[str]], sheet: str, order: DateOrder | None) -> list[str]:
+    """Appends a table under the name of its sheet and returns its problems."""
+    heading = one_line(clean(sheet))
+    problems = add_grid(builder, _without_empty_columns(table), order, heading=heading)
+    return [f"sheet {heading}: {p}" for p in problems]
 
 
 def _text(value: Any) -> str:
