@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import groupby, zip_longest
 
 from palimpsest.corpus.cutting.pack import Piece
 
@@ -26,7 +26,7 @@ def apart(pieces: list[Piece], asides: Sequence[int]) -> list[list[Piece]]:
         keys.append((bisect_right(asides, piece.span.char_start), *validity))
     keyed = zip(reversed(keys), pieces, strict=True)
     runs = [[piece for _, piece in run] for _, run in groupby(keyed, key=lambda k: k[0])]
-    return [run for run, following in zip(runs, [*runs[1:], None], strict=True) if not _only_heads(run, following)]
+    return [run for run, following in zip_longest(runs, runs[1:]) if not _only_heads(run, following)]
 
 
 def _only_heads(run: list[Piece], following: list[Piece] | None) -> bool:
