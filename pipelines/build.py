@@ -34,7 +34,7 @@ from palimpsest.store.log import IngestLog
 INDEXED = (
     "documents", "document_texts", "document_relations", "chunks", "memories", "embed_inputs", "context_inputs",
     "entities", "mentions", "topics", "topic_edges", "topic_memories", "candidate_pairs", "relations", "versions",
-    "rejects",
+    "rejects", "redactions",
 )  # fmt: skip
 _COMPARED = ("documents", "memories", "versions")
 _DIGESTED = ("documents", "chunks", "memories", "entities", "mentions", "topics", "relations", "versions")
@@ -206,6 +206,8 @@ def finish_build(
         "retired": tables["versions"].filter(~pl.col("is_latest")).height,
         "rejects": tables["rejects"].height,
         "undated": tables["memories"].filter(undated()).height,
+        "redactions": tables["redactions"].height,
+        "not_stored": _not_stored(build),
         "markers": {c: {s: build.marker(c, s) or {} for s in STAGES} for c in build.collections},
         "settings": settings,
         "configs": _configs(home, build),
@@ -258,6 +260,17 @@ def _code_of_parts() -> dict[str, str]:
 def _counts(relations: pl.DataFrame) -> dict[str, int]:
     counts = Counter(relations["label"])
     return {label: counts.get(label, 0) for label in ("UPDATE", "EXTEND", "DERIVE", "NONE")}
+
+
+def _not_stored(build: Build) -> dict[str, int]:
+    """Returns how many turns the sources hold that are not stored, by reason."""
+    counts: Counter[str] = Counter()
+    for name in build.collections:
+        numbers = (build.marker(name, "documents") or {}).get("numbers", {})
+        counts.update(
+            {k.removeprefix("not_stored_"): int(n) for k, n in numbers.items() if k.startswith("not_stored_")}
+        )
+    return dict(sorted(counts.items()))
 
 
 def digest(tables: dict[str, pl.DataFrame]) -> str:
@@ -363,6 +376,7 @@ def summary(home: Home, build: Build, extra: dict[str, Any] | None = None) -> di
     seconds.update(m.get("tail_seconds", {}))
     fields = (
         "digest", "changes", "documents", "chunks", "memories", "undated", "relations", "retired", "rejects", "gate",
+        "redactions", "not_stored",
     )  # fmt: skip
     return {
         "build_id": build.build_id,

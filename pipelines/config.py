@@ -47,6 +47,14 @@ class WeightsConfig(BaseModel):
         return self
 
 
+class UsersConfig(BaseModel):
+    """Whose memories a collection keeps: all users' but those who are denied."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    deny: tuple[str, ...] = ()
+
+
 class CollectionConfig(BaseModel):
     """A named folder of sources: the unit of rebuild, one Dagster partition."""
 
@@ -59,6 +67,9 @@ class CollectionConfig(BaseModel):
     user_id: str = Field(default="shared", pattern=r"^\S[^\r\n]{0,199}$")
     project_id: str | None = None
     metadata_schema: dict[str, Any] | None = None
+    secrets: Literal["redact", "reject", "keep"] = "redact"
+    store_tool_outputs: bool = False
+    users: UsersConfig = UsersConfig()
     retention_days: int | None = Field(default=None, gt=0, le=36_500)
     on_removed: Literal["retire", "delete"] = "retire"
     document_relations: str | None = None

@@ -35,6 +35,7 @@ def build_text(done: dict[str, Any]) -> str:
         f"  memories   {done['memories']}, {done['retired']} of them retired{_undated(done.get('undated'))}",
         f"  relations  {relations}",
         f"  rejects    {done['rejects']}",
+        *_privacy_lines(done),
         f"  work       {work}",
         f"  seconds    {', '.join(f'{name} {s:.1f}' for s, name in seconds)}",
         f"  gate       {done['gate']['status']}",
@@ -59,6 +60,16 @@ def changes_lines(changes: dict[str, Any] | None) -> list[str]:
         told.append(f"    {d['change']:8} {d['collection']}/{d['uri']}: latest memories +{d['gained']} -{d['lost']}")
     rest = sum(changes["counts"].values()) - len(changes["documents"][:_SHOWN])
     return [*told, *([f"    … and {rest} more"] if rest else [])]
+
+
+_REASONS = {"tool": "tool turns", "opted_out": "opted out", "denied_user": "of denied users"}
+
+
+def _privacy_lines(done: dict[str, Any]) -> list[str]:
+    """Returns what was redacted and what is not stored; nothing where neither happened."""
+    left = ", ".join(f"{n} {_REASONS.get(why, why)}" for why, n in (done.get("not_stored") or {}).items())
+    lines = [f"  redacted   {done['redactions']} secrets"] if done.get("redactions") else []
+    return lines + ([f"  left out   {left}"] if left else [])
 
 
 def rejects_text(home: Home) -> str:

@@ -63,12 +63,13 @@ class Stage:
 
 
 def _documents(p: Partition, before: Before | None) -> Outcome:
-    from palimpsest.memory.documents import document_tables
+    from palimpsest.memory.documents import document_tables, not_stored
 
     tables, nowhere = document_tables(p.log, p.config, p.folder)
     for relation in nowhere[:_SHOWN]:
         say(f"ignored: {relation}: no such source in {p.name}")
-    return Outcome(tables, numbers={"relations_to_nowhere": float(len(nowhere))})
+    numbers = {"relations_to_nowhere": float(len(nowhere))}
+    return Outcome(tables, numbers=numbers | {f"not_stored_{why}": float(n) for why, n in not_stored(p.log).items()})
 
 
 def _chunks(p: Partition, before: Before | None) -> Outcome:
@@ -205,7 +206,7 @@ STAGES: dict[str, Stage] = {
     s.name: s
     for s in (
         Stage(
-            "documents", (), ("documents", "document_texts", "document_relations", "rejects"),
+            "documents", (), ("documents", "document_texts", "document_relations", "redactions", "rejects"),
             ("palimpsest.memory.documents",), _documents, lambda p: _log_key(p),
         ),
         Stage(

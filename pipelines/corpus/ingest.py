@@ -13,6 +13,7 @@ from palimpsest.corpus.limits import listed
 from palimpsest.corpus.readers.builder import uri_of, visible
 from palimpsest.corpus.readers.sidecar import SUFFIX as SIDECAR
 from palimpsest.corpus.readers.sidecar import sidecar_of
+from palimpsest.corpus.storing import clean_log, row_of, storable
 from palimpsest.corpus.types import ExtractedDocument
 from palimpsest.decisions import Decisions
 from palimpsest.errors import PalimpsestError, Rejected
@@ -21,7 +22,7 @@ from palimpsest.store.files import file_hash
 from palimpsest.store.ids import content_id
 from palimpsest.store.log import IngestLog, text_key
 
-_READERS = ("palimpsest.corpus.read",)
+_READERS = ("palimpsest.corpus.read", "palimpsest.corpus.redaction.keep")
 
 
 def source_files(folder: Path, config: CollectionConfig) -> Iterator[tuple[str, Path]]:
@@ -86,10 +87,9 @@ def _hash(path: Path, folder: Path) -> str:
 def reader_hash(config: CollectionConfig, decisions: Decisions) -> str:
     """Returns the hash of all that an extraction depends on beside the file itself."""
     limits = config.limits.model_dump_json()
-    dates = config.dates or ""
-    return content_id(
-        code_hash(_READERS), config.user_id, config.project_id, limits, dates, *sorted(decisions.tombstones)
-    )
+    kept_by = (config.secrets, str(config.store_tool_outputs), *sorted(config.users.deny))
+    names = (config.user_id, config.project_id, limits, config.dates or "")
+    return content_id(code_hash(_READERS), *names, *kept_by, *sorted(decisions.tombstones))
 
 
 def ingest(
@@ -103,6 +103,7 @@ def ingest(
 
     A source that cannot be read is a version too, with its reason, so that the reason stays until the file changes.
     """
+    clean_log(log, config)
     reader = reader_hash(config, decisions)
     known = {(r["uri"], r["content_hash"]): r for r in log.current().to_dicts()}
     readable = {uri: row for (uri, _), row in known.items() if row["reason"] is None}
@@ -113,9 +114,11 @@ def ingest(
         old = known.get((uri, content_hash))
         if content_hash == _UNREADABLE and (good := readable.get(uri)):
             kept = "cannot be read now; the last version that could is kept: make the file readable"
-            seen[uri] = {k: good[k] for k in ("content_hash", "text_key", "reason")} | {"problems": [kept]}
+            seen[uri] = {k: good[k] for k in ("content_hash", "text_key", "reason", "not_stored")} | {
+                "problems": [kept]
+            }
         elif old and old["text_key"] == key:
-            seen[uri] = {k: old[k] for k in ("content_hash", "text_key", "reason", "problems")}
+            seen[uri] = {k: old[k] for k in ("content_hash", "text_key", "reason", "problems", "not_stored")}
         else:
             seen[uri] = {"content_hash": content_hash, "text_key": key}
             if content_hash == _UNREADABLE and path.is_symlink():
@@ -126,7 +129,9 @@ def ingest(
         for uri, outcome in read_sources(
             ((path, uri) for uri, path in todo.items()), config.limits, dates=config.dates
         ):
-            _keep(log, seen[uri], outcome, config, decisions)
+            told = storable(outcome, config)
+            seen[uri]["not_stored"] = json.dumps(told.not_stored) if told.not_stored else None
+            _keep(log, seen[uri], told.outcome, config, decisions)
             advance(1)
     log.record(seen, now)
     log.sweep()  # what other readers or settings extracted is no version's text any more
@@ -147,7 +152,7 @@ def _keep(
         version |= {"reason": None, "problems": problems}
         if long and not usable:
             version |= {"reason": problems[-1], "problems": problems[:-1]}
-        rows = [_row(d, config) for d in usable if not _hidden(d, config, decisions)]
+        rows = [row_of(d, config) for d in usable if not _hidden(d, config, decisions)]
     log.write_text(str(version["text_key"]), rows)
 
 
@@ -167,21 +172,3 @@ def _hidden(document: ExtractedDocument, config: CollectionConfig, decisions: De
     return decisions.hides_user(document.user_id or config.user_id) or any(
         decisions.hides_document(config.name, uri) for uri in uris
     )
-
-
-def _row(document: ExtractedDocument, config: CollectionConfig) -> dict[str, object]:
-    data = document.to_json()
-    return {
-        "user_id": document.user_id or config.user_id,
-        "project_id": document.project_id or config.project_id,
-        "session_id": document.session_id,
-        "uri": document.uri,
-        "title": document.title,
-        "media_type": document.media_type,
-        "text": document.text,
-        "source_time": document.source_time,
-        "metadata": json.dumps(document.metadata, sort_keys=True, ensure_ascii=False, default=str),
-        "relations": json.dumps(data["relations"], sort_keys=True),
-        "segments": json.dumps(data["segments"], ensure_ascii=False),
-        "kind": document.kind,
-    }

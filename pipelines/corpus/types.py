@@ -61,6 +61,7 @@ class ExtractedDocument:
     `user_id` and `project_id` are null unless the source names them, `kind` where the media type tells it. `text` is
     what every char span and every citation points into: its line ends are newlines, it holds no NUL and no lone
     surrogate, and is otherwise as found. Segments are in order and do not overlap. `metadata` holds only what JSON can.
+    `redactions` says, as JSON, what was taken out as a secret; null where nobody looked.
     """
 
     uri: str
@@ -75,6 +76,7 @@ class ExtractedDocument:
     metadata: dict[str, Any] = field(default_factory=dict)
     relations: tuple[StatedRelation, ...] = ()
     segments: tuple[Segment, ...] = ()
+    redactions: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Returns a dict of JSON values; segments are rows in the order of their fields, to keep 20,000 turns small."""

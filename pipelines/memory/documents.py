@@ -3,6 +3,7 @@
 import json
 import posixpath
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
@@ -76,14 +77,39 @@ def document_tables(
     rows = rows.join(current, on=key, how="left", nulls_equal=True).with_columns(
         superseded_by=pl.when("is_current").then(None).otherwise("superseded_by")
     )
-    rows = rows.sort("document_id")
+    rows = rows.filter(~pl.col("user_id").is_in(list(config.users.deny))).sort("document_id")
     relations, nowhere = _relations(rows, config, folder)
     return {
-        "documents": conform("documents", rows.drop("text", "relations", "segments", "source", "last", "gone_at")),
+        "documents": conform(
+            "documents", rows.drop("text", "relations", "segments", "source", "last", "gone_at", "redactions")
+        ),
         "document_texts": conform("document_texts", rows.select("document_id", "text", "segments")),
         "document_relations": relations,
+        "redactions": _redactions(rows),
         "rejects": _rejects(log, broken),
     }, nowhere
+
+
+def not_stored(log: IngestLog) -> dict[str, int]:
+    """Returns how many turns of the sources that are there now are not stored, by reason."""
+    counts: Counter[str] = Counter()
+    for told in log.current()["not_stored"].drop_nulls():
+        counts.update(json.loads(told))
+    return dict(sorted(counts.items()))
+
+
+def _redactions(rows: pl.DataFrame) -> pl.DataFrame:
+    found = [
+        {**row, "kind": kind, "field": field, "char_start": start, "line": line}
+        for *place, told in rows.select(*_PLACE, "redactions").iter_rows()
+        for row in (dict(zip(_PLACE, place, strict=True)),)
+        for kind, field, start, line in json.loads(told or "[]")
+    ]
+    frame = pl.DataFrame(found, schema=empty("redactions").schema)
+    return conform("redactions", frame.sort("document_id", "field", "char_start", "kind", nulls_last=True))
+
+
+_PLACE = ("document_id", "collection", "user_id", "session_id", "uri")
 
 
 def kind_of(media_type: pl.Expr) -> pl.Expr:

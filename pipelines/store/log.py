@@ -19,11 +19,12 @@ _T = pl.Datetime("us", "UTC")
 VERSIONS: Schema = {
     "uri": pl.String, "content_hash": pl.String, "ordinal": pl.Int64, "text_key": pl.String,
     "seen_at": _T, "gone_at": _T, "reason": pl.String, "problems": pl.List(pl.String),
+    "not_stored": pl.String,
 }  # fmt: skip
 EXTRACTION: Schema = {
     "user_id": pl.String, "project_id": pl.String, "session_id": pl.String, "uri": pl.String, "title": pl.String,
     "media_type": pl.String, "text": pl.String, "source_time": _T, "metadata": pl.String, "relations": pl.String,
-    "segments": pl.String, "kind": pl.String,
+    "segments": pl.String, "kind": pl.String, "redactions": pl.String,
 }  # fmt: skip
 
 
@@ -39,7 +40,9 @@ class IngestLog:
 
     def versions(self) -> pl.DataFrame:
         """Returns all versions, by uri and ordinal. The last of a uri is current unless `gone_at` is set."""
-        return pl.read_parquet(self._versions) if self._versions.exists() else pl.DataFrame(schema=VERSIONS)
+        if not self._versions.exists():
+            return pl.DataFrame(schema=VERSIONS)
+        return conformed(pl.read_parquet(self._versions), VERSIONS)
 
     def current(self) -> pl.DataFrame:
         """Returns the version of each source that is there now."""

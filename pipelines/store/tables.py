@@ -66,6 +66,11 @@ SCHEMAS: dict[str, Schema] = {
     "versions": {
         "memory_id": _S, **_SCOPE, "is_latest": _B, "valid_from": _T, "valid_until": _T, "superseded_by": _S,
     },
+    # What kind of secret was taken out of what, and where its marker stands in the stored text; never the secret.
+    "redactions": {
+        "document_id": _S, **_SCOPE, "session_id": _S, "uri": _S, "kind": _S, "field": _S, "char_start": _I,
+        "line": _I,
+    },
     "rejects": {"uri": _S, "stage": _S, "reason": _S},
 }  # fmt: skip
 

@@ -1,0 +1,1 @@
+"""Secrets are found in what was read and taken out before anything is stored."""
