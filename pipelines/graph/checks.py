@@ -8,7 +8,8 @@ import numpy as np
 from palimpsest.graph import cypher
 from palimpsest.graph.connect import Connection
 from palimpsest.graph.counts import count_rows, edge_counts, parse_counts
-from palimpsest.graph.model import DIMENSIONS, EDGES, KEYS, vector_label
+from palimpsest.graph.current import COUNT_CURRENT, COUNT_STALE
+from palimpsest.graph.model import CURRENT, DIMENSIONS, EDGES, KEYS, VECTOR_INDEX, current_label
 from palimpsest.graph.schema import MIGRATIONS
 
 P95_MS = 400.0
@@ -29,9 +30,10 @@ def check_graph(connection: Connection, home: str, expected: Mapping[str, int] |
     served = connection.read(cypher.SERVED, home=home)
     if not served:
         return ["build: nothing of this home is published"]
-    number, space = served[0]["number"], served[0]["space"]
+    number, index = served[0]["number"], served[0]["vector_index"] or VECTOR_INDEX
     found = _counts(connection, home, number, expected)
-    found += _indexes(connection, vector_label(space))
+    found += _current(connection, home, number)
+    found += _indexes(connection, index)
     for name, crossing in edge_counts(connection, cypher.CROSSING, home, number).items():
         if crossing:
             found.append(f"scope: {crossing} of {name} lead into another scope")
@@ -64,6 +66,20 @@ def _counts(connection: Connection, home: str, number: int, expected: Mapping[st
         for n in (*KEYS, *EDGES)
         if held[n] != expected.get(n, 0)
     ]
+
+
+def _current(connection: Connection, home: str, number: int) -> list[str]:
+    """Whether the labels that people write are on the rows that the published build shows, and on no others."""
+    held = count_rows(connection, home, number)
+    found = {r["name"]: int(r["n"]) for r in connection.read(COUNT_CURRENT, home=home)}
+    out = [
+        f"labels: {found.get(kind, 0)} nodes are :{current_label(kind)}, the published build shows {held[kind]}"
+        for kind in CURRENT
+        if found.get(kind, 0) != held[kind]
+    ]
+    if stale := connection.read(COUNT_STALE, home=home, number=number)[0]["n"]:
+        out.append(f"labels: {stale} relationships of what is current belong to another build")
+    return out
 
 
 def _indexes(connection: Connection, label: str) -> list[str]:

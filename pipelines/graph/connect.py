@@ -46,9 +46,9 @@ class Connection:
         """Closes every connection of the pool."""
         self.driver.close()
 
-    def session(self) -> neo4j.Session:
-        """Returns a session on the database."""
-        return self.driver.session(database=self.database)
+    def session(self, fetch_size: int = 1000) -> neo4j.Session:
+        """Returns a session on the database that reads so many records at a time."""
+        return self.driver.session(database=self.database, fetch_size=fetch_size)
 
     def read(self, statement: str, **values: Any) -> list[neo4j.Record]:
         """Runs a read, tried again on transient errors, and returns its records."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from palimpsest.graph import cypher
 from palimpsest.graph.connect import Connection
-from palimpsest.graph.model import EDGES, KEYS
+from palimpsest.graph.model import EDGES, KEYS, ROW_KINDS
 
 
 def count_rows(connection: Connection, home: str, number: int) -> dict[str, int]:
@@ -14,11 +14,11 @@ def count_rows(connection: Connection, home: str, number: int) -> dict[str, int]
 
 
 def edge_counts(connection: Connection, statement: str, home: str, number: int) -> dict[str, int]:
-    """Returns what a statement over edges tells of each kind of relationship; those of other kinds are not ours."""
+    """Returns what a statement over edges tells of each kind of relationship; others are not in the model."""
     out = dict.fromkeys(EDGES, 0)
     for row in connection.read(statement, home=home, number=number):
         for end in row["ends"]:
-            if (name := f"{row['source']}-{row['type']}-{end}") in out:
+            if (name := f"{row['source']}-{row['type']}-{ROW_KINDS.get(end)}") in out:
                 out[name] += int(row["n"])
     return out
 

@@ -1,32 +1,49 @@
 """Erasing: a throw-away home whole, or what a delete took from a home, with the proof that none of it is left."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from palimpsest.errors import PalimpsestError, Refused
-from palimpsest.graph import cypher
+from palimpsest.graph import legacy
 from palimpsest.graph.connect import Connection, connect
 from palimpsest.graph.load import LoadStats, load_graph
-from palimpsest.graph.model import KEYS, at_once
-from palimpsest.graph.schema import vector_indexes
+from palimpsest.graph.model import KEYS, at_once, row_label
+from palimpsest.graph.schema import drop_own_vector_index
 from palimpsest.graph.source import home_id, is_served
 from palimpsest.store.builds import Build, published
 from palimpsest.store.home import Home
 
+Probes = Sequence[str] | Callable[[bytes], bool]
+"""What must not be found: strings, or a function that tells whether bytes hold one of them, for any number of them."""
+
 _BATCH = 5000
 _PAGE = 2000
+_FIRST = ("PalimpsestHome", "PalimpsestBuild")
+_LAST = ("PalimpsestLoad", "PalimpsestLoadLock")
+# Readers are told first; then what has few edges, so that hubs have none left when they go.
+DROP_NODES = {
+    label: (f"MATCH (n:{label} {{home_id: $home}}) WITH n LIMIT $limit DETACH DELETE n RETURN count(*) AS n", limit)
+    for label, limit in (
+        *((label, _BATCH) for label in _FIRST),
+        *((row_label(kind), at_once(kind, _BATCH)) for kind in reversed(KEYS)),
+        *((label, _BATCH) for label in _LAST),
+    )
+}
+_HELD = {
+    kind: f"""
+MATCH (n:{label} {{home_id: $home}})
+RETURN n {{.*, embedding: null, key: null{", data: null" if kind == "VectorBlock" else ""}}} AS told"""
+    for kind, label in (*((kind, row_label(kind)) for kind in KEYS), ("Build", "PalimpsestBuild"))
+}
 
 
 def drop_home(connection: Connection, home: str) -> int:
-    """Deletes every node of a home, in every number, and its vector indexes; returns how many nodes went."""
-    gone = 0
-    # Readers are told first; then what has few edges, so that hubs have none left when they go.
-    for label in ("Home", "Build", *reversed(KEYS), "Load", "LoadLock"):
-        limit = at_once(label, _BATCH)
-        while n := connection.write(cypher.DROP_NODES[label], home=home, limit=limit)[0]["n"]:
+    """Deletes every node of a home, in every number, and its own vector index; returns how many nodes went."""
+    gone = legacy.drop(connection, home)
+    for statement, limit in DROP_NODES.values():
+        while n := connection.write(statement, home=home, limit=limit)[0]["n"]:
             gone += int(n)
-    for index in vector_indexes(connection, home):
-        connection.ddl(cypher.drop_index(index))
+    drop_own_vector_index(connection, home)
     return gone
 
 
@@ -45,7 +62,7 @@ def check_server(home: Home) -> None:
         raise type(e)(f"delete: this home is in Neo4j too: {e}; {gone}") from None
 
 
-def forget(home: Home, probes: Sequence[str]) -> int | None:
+def forget(home: Home, probes: Probes) -> int | None:
     """Erases from the server what a delete took from a home; returns the writes, None where it was never loaded.
 
     Raises:
@@ -58,7 +75,7 @@ def forget(home: Home, probes: Sequence[str]) -> int | None:
     return stats.writes if stats else 0
 
 
-def erase(home: Home, build: Build | None, connection: Connection, probes: Sequence[str]) -> LoadStats | None:
+def erase(home: Home, build: Build | None, connection: Connection, probes: Probes) -> LoadStats | None:
     """Makes the server forget what a delete took from a home, at once and in every number, and proves it.
 
     The rewritten build is loaded as a difference and everything else of the home is swept, older numbers included:
@@ -68,7 +85,7 @@ def erase(home: Home, build: Build | None, connection: Connection, probes: Seque
         home: whose builds were rewritten.
         build: the published one; None where none is left.
         connection: to the server.
-        probes: ids and texts of what was deleted.
+        probes: ids and texts of what was deleted, any number.
 
     Raises:
         Refused: a probe is still found; the message names the labels.
@@ -84,19 +101,29 @@ def erase(home: Home, build: Build | None, connection: Connection, probes: Seque
     return stats
 
 
-def residue(connection: Connection, home: str, probes: Sequence[str]) -> list[str]:
-    """Returns the labels of a home's nodes that hold a probe in any property, whatever number they show in; sorted."""
-    needles = [p.encode() for p in probes]
-    found = set()
-    for label in (*KEYS, "Build"):
-        skip, limit = 0, at_once(label, _PAGE)
-        while rows := connection.read(cypher.TEXTS[label], home=home, skip=skip, limit=limit):
-            text = b"\n".join(_bytes(r["told"]) for r in rows)
-            if any(n in text for n in needles):
-                found.add(label)
-                break
-            skip += len(rows)
-    return sorted(found)
+def residue(connection: Connection, home: str, probes: Probes) -> list[str]:
+    """Returns the kinds of a home's nodes that hold a probe in any property, whatever number they show in; sorted.
+
+    Each node is read once. Vectors are not searched: they hold no text. Labels of an earlier version are named where
+    nodes of the home still bear one.
+    """
+    holds = probes if callable(probes) else _any_of(probes)
+    kinds = (kind for kind in _HELD if any(holds(page) for page in _pages(connection, home, kind)))
+    return sorted({*legacy.held(connection, home), *kinds})
+
+
+def _pages(connection: Connection, home: str, kind: str) -> Iterator[bytes]:
+    """Yields what the nodes of a kind say, a few nodes at a time."""
+    size = at_once(kind, _PAGE)
+    with connection.session(fetch_size=size) as session:
+        found = session.run(_HELD[kind], home=home)
+        while rows := found.fetch(size):
+            yield b"\n".join(_bytes(r["told"]) for r in rows)
+
+
+def _any_of(probes: Sequence[str]) -> Callable[[bytes], bool]:
+    needles = [p.encode("utf-8", "surrogatepass") for p in probes]
+    return lambda data: any(n in data for n in needles)
 
 
 def _bytes(told: dict[str, object]) -> bytes:

@@ -17,13 +17,13 @@ import polars as pl
 from neo4j.exceptions import DriverError, Neo4jError
 
 from palimpsest.errors import ComponentFailed, PalimpsestError
-from palimpsest.graph import cypher
+from palimpsest.graph import current, cypher, legacy
 from palimpsest.graph.connect import Connection, told_plainly
 from palimpsest.graph.counts import count_lines, count_rows, parse_counts
 from palimpsest.graph.difference import Difference, difference
-from palimpsest.graph.model import EDGES, KEYS, OPEN, TYPES, at_once, vector_label
+from palimpsest.graph.model import CLOSED, CURRENT, EDGES, KEYS, OPEN, TYPES, VectorSpace, at_once
 from palimpsest.graph.rows import GraphRows, graph_rows
-from palimpsest.graph.schema import make_vector_index, migrate, vector_indexes
+from palimpsest.graph.schema import make_vector_index, migrate
 from palimpsest.graph.source import Source, home_id
 from palimpsest.graph.write import Writer, ahead, with_blocks, with_vectors
 from palimpsest.progress import progress
@@ -52,7 +52,8 @@ class LoadStats:
     """What a load did.
 
     Attributes:
-        writes: rows created, closed, reopened, deleted and swept; 0 where nothing had changed.
+        writes: rows created, closed (with the copies that readers of the build before follow), reopened, deleted and
+            swept; 0 where nothing had changed. Labels that move with the published number are no rows.
         nodes: rows of the build, by label.
         relationships: rows of the build, by name.
         created: nodes created.
@@ -121,14 +122,19 @@ class _Load:
         self._afresh = afresh
         self._writer = Writer(connection, home)
         self._oldest = 0
-        self._cut_short = False
+        self._cut_short = self._first = False
+        self._space = VectorSpace()
+        self._deferred: list[tuple[str, list[dict[str, Any]]]] = []  # relationships made as the number moves
+        self._waiting = 0
+        self._closed = 0
+        self._kinds: set[str] = set()  # of nodes that changed
+        self._types: set[str] = set()  # of relationships that were closed
         self.stats = LoadStats()
 
     def run(self, source: Source, vectors: VectorLookup, model: str) -> LoadStats:
         """Does the whole load."""
         started = time.perf_counter()
-        space = f"{self._home}_{content_id('space', model)}"
-        label = vector_label(space)
+        space = content_id("space", model)
         self._timed("schema", lambda: migrate(self._connection))
         told = source.record() | {"fingerprint": source.fingerprint, "space": space}
         with self._connection.session() as lock:
@@ -141,7 +147,7 @@ class _Load:
                              "scopes": ["\x1f".join(s) for s in rows.scopes]}  # fmt: skip
                     self._count(rows.counts)
                     if not self._timed("compare", lambda: self._unchanged(told)):
-                        self._write(rows, vectors, label, told)
+                        self._write(rows, vectors, told)
             finally:
                 _release(holding)
         self.stats.writes = self._writer.writes
@@ -168,7 +174,9 @@ class _Load:
     def _begin(self) -> None:
         told = self._connection.write(cypher.BEGIN_LOAD, home=self._home, token=self._writer.token)[0]
         self._writer.published, self._oldest = told["published"], told["oldest"]
-        self._cut_short = told["cut_short"]
+        self._cut_short, self._first = told["cut_short"], told["published"] == 0
+        if told["measured"]:
+            self._space = VectorSpace.of_measured(self._home)
         self._writer.number = self._writer.published + 1
 
     def _count(self, counts: Mapping[str, int]) -> None:
@@ -207,39 +215,65 @@ class _Load:
         self._connection.write(cypher.END_LOAD, home=self._home, token=self._writer.token)
         return True
 
-    def _write(self, rows: GraphRows, vectors: VectorLookup, label: str, told: dict[str, Any]) -> None:
+    def _write(self, rows: GraphRows, vectors: VectorLookup, told: dict[str, Any]) -> None:
         seconds = 0.0
         total = sum(rows.counts.values())
         with progress("load Neo4j", total, "rows") as advance:
             # Edges are matched by their ends: all nodes first.
             for name in KEYS:
-                seconds += self._timed(f"nodes {name}", partial(self._nodes, name, rows, vectors, label, advance))
+                seconds += self._timed(f"nodes {name}", partial(self._nodes, name, rows, vectors, advance))
             for name in EDGES:
                 self._timed("relationships", partial(self._edges, name, rows.edges.get(name), advance))
         self.stats.nodes_per_s = self.stats.created / seconds if seconds else 0.0
-        self._timed("vector index", lambda: make_vector_index(self._connection, label))
+        self._timed("vector index", lambda: make_vector_index(self._connection, self._space))
         oldest = self._writer.published if self._keep and self._writer.published else self._writer.number
-        flipped = self._writer.once(cypher.FLIP, number=self._writer.number, oldest=oldest, told=told)
-        if not flipped and not self._is_flipped(told):
-            raise ComponentFailed("neo4j: another load of this home took over; run again")
+        self._timed("publish", lambda: self._flip(oldest, told | {"vector_index": self._space.index}))
         self.stats.number = self._writer.number
         self._timed("sweep", lambda: self._sweep(oldest))
+        self._writer.writes += legacy.drop(self._connection, self._home)
         self._connection.write(cypher.END_LOAD, home=self._home, token=self._writer.token)
 
-    def _nodes(
-        self, label: str, rows: GraphRows, vectors: VectorLookup, space: str, advance: Callable[[int], None]
-    ) -> float:
+    def _flip(self, oldest: int, told: dict[str, Any]) -> None:
+        """Moves the published number, and what people see with it: in one transaction, or a large difference after."""
+        moved = current.everything() if self._cut_short else current.statements(self._kinds, self._types)
+        small = self._closed + self._waiting <= current.AT_ONCE
+        if self._waiting and not small:
+            self._make_deferred()
+        flipped = self._writer.flip(told, oldest, self._deferred, moved if small else iter(()))
+        if not flipped and not self._is_flipped(told):
+            raise ComponentFailed("neo4j: another load of this home took over; run again")
+        if not small:
+            current.in_batches(self._moved, moved, current.AT_ONCE)
+
+    def _moved(self, statement: str, limit: int) -> int:
+        told = {"home": self._home, "number": self._writer.number, "limit": limit}
+        return int(self._connection.write(statement, **told)[0]["n"])
+
+    def _make_deferred(self) -> None:
+        for statement, rows in self._deferred:
+            self._writer.once(statement, rows=rows)
+        self._deferred, self._waiting = [], 0
+
+    def _nodes(self, label: str, rows: GraphRows, vectors: VectorLookup, advance: Callable[[int], None]) -> float:
         """Brings the nodes of one label to what the build says; returns the seconds that creating took."""
         frame = rows.nodes[label]
         todo = self._difference(cypher.LIST_NODES[label], frame)
         size = at_once(label, _BATCH_NODES)
         self._writer.apply(cypher.DELETE_NODES[label], todo.delete, size)
-        self._writer.apply(cypher.SET_UNTIL[label], todo.close, _BATCH_NODES, until=self._writer.number)
-        self._writer.apply(cypher.SET_UNTIL[label], todo.reopen, _BATCH_NODES, until=OPEN)
+        self._writer.apply(cypher.CLOSE_NODES[label], todo.close, _BATCH_NODES, until=self._writer.number)
+        self._writer.apply(cypher.REOPEN_NODES[label], todo.reopen, _BATCH_NODES, until=OPEN)
         new = todo.missing(frame)
+        if not self._first and (new.height or todo.close):
+            self._kinds.add(label)
+            self._closed += len(todo.close) + (new.height if label in CURRENT else 0)
         started = time.perf_counter()
         advance(len(todo.have))
-        statement = cypher.create_vector_nodes(label, space) if label in _VECTORS else cypher.CREATE_NODES[label]
+        shown = self._first and label in CURRENT
+        statement = (
+            cypher.create_vector_nodes(label, self._space.label, shown)
+            if label in _VECTORS
+            else cypher.create_nodes(label, shown)
+        )
         make = with_vectors if label in _VECTORS else with_blocks if label == "VectorBlock" else _plain
         for batch in ahead(make(part, vectors) for part in new.iter_slices(size)):
             self._writer.once(statement, rows=batch, open=OPEN)
@@ -255,6 +289,9 @@ class _Load:
             (cypher.REOPEN_EDGES[name], todo.reopen),
         ):  # fmt: skip
             self._writer.apply(statement, found, _BATCH_EDGES)
+        if todo.close:
+            self._types.add(EDGES[name].type)
+            self._closed += len(todo.close)
         if frame is None:
             return
         new = todo.missing(frame)
@@ -262,6 +299,11 @@ class _Load:
         properties = [c for c in frame.columns if c not in ("a", "b", "id")]
         told = new.select("a", "b", pl.struct(properties).alias("told"))
         for batch in ahead(part.to_dicts() for part in told.iter_slices(_BATCH_EDGES)):
+            if not self._first and self._waiting + len(batch) <= current.AT_ONCE:
+                self._deferred.append((cypher.CREATE_EDGES[name], batch))
+                self._waiting += len(batch)
+                advance(len(batch))
+                continue
             made = self._writer.once(cypher.CREATE_EDGES[name], rows=batch)
             if made not in (None, len(batch)):
                 raise ComponentFailed(f"neo4j: {made} of {len(batch)} {name} could be made; run again")
@@ -284,13 +326,10 @@ class _Load:
             limit = at_once(name, _BATCH_SWEEP)
             while (told := self._connection.write(cypher.SWEEP_NODES[name], limit=limit, **values)[0])["nodes"]:
                 self._writer.writes += told["n"]
-        for name in TYPES:
+        for name in (*TYPES, CLOSED):
             while gone := self._connection.write(cypher.SWEEP_EDGES[name], limit=_BATCH_SWEEP, **values)[0]["n"]:
                 self._writer.writes += gone
         self._connection.write(cypher.DROP_BUILDS, home=self._home, oldest=oldest)
-        spaces = self._connection.read(cypher.KEPT_SPACES, home=self._home)[0]["spaces"]
-        for index in set(vector_indexes(self._connection, self._home)) - {vector_label(s) for s in spaces}:
-            self._connection.ddl(cypher.drop_index(index))
 
     def _timed(self, part: str, run: Callable[[], Any]) -> Any:
         started = time.perf_counter()

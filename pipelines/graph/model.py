@@ -1,4 +1,10 @@
-"""The model of the graph: labels with their keys, relationship types with their ends; Cypher and rows follow it."""
+"""The model of the graph: labels with their keys, relationship types with their ends; Cypher and rows follow it.
+
+Every label begins with `Palimpsest`: a shared database keeps its own `User` and `Document`. Each node bears two:
+
+- `PalimpsestMemoryRow`, for good: what the loader and the readers match, in whatever build the row shows;
+- `PalimpsestMemory`, only while the published build shows the row: what people write.
+"""
 
 import re
 from dataclasses import dataclass
@@ -22,7 +28,29 @@ KEYS = {
     "VectorBlock": "block_id",
     "ScopeArrays": "arrays_id",
 }
-"""Each label and the property that names a node of it; unique with home_id and since."""
+"""Each kind of node and the property that names a node of it; unique with home_id and since."""
+
+CURRENT = ("Collection", "User", "Document", "Revision", "Chunk", "Entity", "Topic", "Memory")
+"""Kinds of nodes that people look at; the others are packed for readers and bear no label without `Row`."""
+
+CLOSED = "PALIMPSEST_CLOSED"
+"""The type of relationships that only the build before shows; `was` names the type they had."""
+
+VECTOR_LABEL = "PalimpsestVector"
+VECTOR_INDEX = "palimpsest_vectors"
+
+
+def current_label(kind: str) -> str:
+    """Returns the label of the nodes that the published build shows."""
+    return f"Palimpsest{kind}"
+
+
+def row_label(kind: str) -> str:
+    """Returns the label of all nodes of a kind, those of a build before or to come included."""
+    return f"Palimpsest{kind}Row"
+
+
+ROW_KINDS = {row_label(kind): kind for kind in KEYS}
 
 _ROWS_AT_ONCE = {"ScopeStats": 50, "Postings": 50, "Revision": 50, "VectorBlock": 16, "ScopeArrays": 16}
 
@@ -75,17 +103,30 @@ EDGES = {
 """SUPERSEDES says which memory took another's place, for whatever reason; UPDATES, EXTENDS, DERIVES are relations."""
 
 TYPES = tuple(sorted({e.type for e in EDGES.values()}))
-_SPACE = re.compile(r"[0-9a-f]{16}_[0-9a-f]{16}")
+READ_BY_BACKEND = ("EXTENDS", "DERIVES", "UPDATES", "SUPERSEDES", "MENTIONS", "FROM", "REVISION_OF", "WINDOW_OF")
+"""Types that readers of the build before may still follow; the others go as soon as a build without them is shown."""
+
+_HOME = re.compile(r"[0-9a-f]{16}")
 
 
-def vector_label(space: str) -> str:
-    """Returns the label of the nodes whose vectors are of one home and one embedder; its index has the same name.
+@dataclass(frozen=True)
+class VectorSpace:
+    """The label of the nodes with vectors, and the index over them.
 
-    One index a home and embedder: it is built in bulk, dropped with its home, and vectors of two embedders never meet.
-
-    Raises:
-        ValueError: `space` is not `<home_id>_<embedder hash>` in hex digits; a label cannot be a parameter.
+    Homes share one index under one name. A home that is only measured has its own, dropped with it: an index that is
+    made after its nodes is built in bulk.
     """
-    if not _SPACE.fullmatch(space):
-        raise ValueError(f"vector space {space!r}: not two ids of 16 hex digits")
-    return f"Vectors_{space}"
+
+    label: str = VECTOR_LABEL
+    index: str = VECTOR_INDEX
+
+    @classmethod
+    def of_measured(cls, home_id: str) -> "VectorSpace":
+        """Returns the space of a home that is dropped once it was measured.
+
+        Raises:
+            ValueError: `home_id` is not 16 hex digits; a label cannot be a parameter.
+        """
+        if not _HOME.fullmatch(home_id):
+            raise ValueError(f"home_id {home_id!r}: not 16 hex digits")
+        return cls(f"{VECTOR_LABEL}_{home_id}", f"{VECTOR_INDEX}_{home_id}")

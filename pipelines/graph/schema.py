@@ -4,8 +4,9 @@ import time
 from dataclasses import dataclass
 
 from palimpsest.errors import ComponentFailed
-from palimpsest.graph import cypher
+from palimpsest.graph import cypher, legacy
 from palimpsest.graph.connect import Connection
+from palimpsest.graph.model import VectorSpace
 
 _INDEX_S = 3600
 _POLL_S = 0.2
@@ -20,12 +21,11 @@ class Migration:
     statements: tuple[str, ...]
 
 
+# 1 to 5 made the schema of labels without a prefix; `legacy` removes it.
 MIGRATIONS = (
-    Migration(1, "keys", cypher.CREATE_KEYS),
-    Migration(2, "ranges", cypher.CREATE_RANGES),
-    Migration(3, "full text", cypher.CREATE_FULL_TEXT),
-    Migration(4, "key of vector blocks", cypher.CREATE_KEYS),
-    Migration(5, "key of arrays", cypher.CREATE_KEYS),
+    Migration(6, "keys of labels of our own", cypher.CREATE_KEYS),
+    Migration(7, "ranges of labels of our own", cypher.CREATE_RANGES),
+    Migration(8, "full text of what is current", cypher.CREATE_FULL_TEXT),
 )
 
 
@@ -34,6 +34,8 @@ def migrate(connection: Connection) -> list[int]:
     connection.ddl(cypher.CREATE_MIGRATION_KEY)
     applied = {r["number"] for r in connection.read(cypher.MIGRATIONS_APPLIED)}
     todo = [m for m in MIGRATIONS if m.number not in applied]
+    if todo:
+        legacy.drop_closed_indexes(connection)
     for migration in todo:
         for statement in migration.statements:
             connection.ddl(statement)
@@ -41,14 +43,16 @@ def migrate(connection: Connection) -> list[int]:
     return [m.number for m in todo]
 
 
-def make_vector_index(connection: Connection, label: str) -> float:
-    """Makes a home's vector index unless it is there, waits until it is ONLINE, and returns the seconds."""
+def make_vector_index(connection: Connection, space: VectorSpace) -> float:
+    """Makes a vector index unless it is there, waits until it is ONLINE, and returns the seconds."""
     started = time.perf_counter()
-    connection.ddl(cypher.create_vector_index(label))
+    connection.ddl(cypher.create_vector_index(space))
     until = time.monotonic() + _INDEX_S
-    while (state := _state(connection, label)) != "ONLINE":
+    while (state := _state(connection, space.index)) != "ONLINE":
         if state == "FAILED" or time.monotonic() > until:
-            raise ComponentFailed(f"neo4j: vector index {label} is {state}; see the server's log, then load again")
+            raise ComponentFailed(
+                f"neo4j: vector index {space.index} is {state}; see the server's log, then load again"
+            )
         time.sleep(_POLL_S)
     return time.perf_counter() - started
 
@@ -58,7 +62,6 @@ def _state(connection: Connection, name: str) -> str:
     return str(states.get(name, "MISSING"))
 
 
-def vector_indexes(connection: Connection, home_id: str) -> list[str]:
-    """Returns the names of a home's vector indexes, sorted."""
-    names = (r["name"] for r in connection.read(cypher.INDEX_STATES))
-    return sorted(n for n in names if n.startswith(f"Vectors_{home_id}_"))
+def drop_own_vector_index(connection: Connection, home_id: str) -> None:
+    """Drops the vector index that a measured home has of its own; the one that homes share stays."""
+    connection.ddl(cypher.drop_index(VectorSpace.of_measured(home_id).index))

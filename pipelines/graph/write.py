@@ -14,6 +14,7 @@ from neo4j.vector import Vector
 from palimpsest.errors import ComponentFailed
 from palimpsest.graph import cypher
 from palimpsest.graph.connect import Connection
+from palimpsest.graph.current import ALL
 from palimpsest.graph.packed import pack_block
 from palimpsest.progress import say
 from palimpsest.store.index import VectorLookup
@@ -44,12 +45,48 @@ class Writer:
             found = self._run(statement, told)
         if found and found[0]["n"]:
             return int(found[0]["n"])
-        if statement is cypher.FLIP:
-            return 0
         state = self._connection.read(cypher.BATCH_DONE, home=self._home, token=self.token, batch=self._batch)
         if not state:
             raise ComponentFailed("neo4j: another load of this home took over; run again")
         return None if state[0]["done"] else 0
+
+    def flip(
+        self, told: Mapping[str, Any], oldest: int, made: Sequence[tuple[str, list[dict[str, Any]]]],
+        moved: Iterable[str],
+    ) -> bool:  # fmt: skip
+        """Moves the published number in one transaction, with what must be seen together.
+
+        Args:
+            told: what the server records of the build.
+            oldest: the oldest number that readers may still hold.
+            made: statements of `CREATE_EDGES` with their rows.
+            moved: statements of `current`.
+
+        Returns:
+            Whether this call moved it; where not, another load or an earlier, unheard commit of this one may have.
+
+        Raises:
+            ComponentFailed: a relationship could not be made.
+        """
+        common = {"home": self._home, "token": self.token, "number": self.number}
+        statements = list(moved)
+
+        def work(tx: neo4j.ManagedTransaction) -> bool:
+            if not _count(tx, cypher.FLIP, common | {"oldest": oldest, "told": told}):
+                return False
+            for batch, (statement, rows) in enumerate(made, self._batch + 1):
+                if (n := _count(tx, statement, common | {"batch": batch, "rows": rows})) != len(rows):
+                    raise ComponentFailed(f"neo4j: {n} of {len(rows)} relationships could be made; run again")
+            for statement in statements:
+                _count(tx, statement, common | {"limit": ALL})
+            return True
+
+        try:
+            with self._connection.session() as session:
+                return session.execute_write(work)
+        except IncompleteCommit:
+            say("neo4j: gone while it committed; looking whether it did")
+            return False
 
     def _run(self, statement: str, told: dict[str, Any]) -> list[neo4j.Record]:
         return self._connection.driver.execute_query(statement, told, database_=self._connection.database).records
@@ -65,6 +102,11 @@ class Writer:
             return session.execute_read(
                 lambda tx: tx.run(statement, home=self._home, published=self.published, number=self.number).data()
             )
+
+
+def _count(tx: neo4j.ManagedTransaction, statement: str, told: dict[str, Any]) -> int:
+    found = tx.run(statement, told).single()
+    return int(found["n"]) if found else 0
 
 
 def ahead(batches: Iterable[_T]) -> Iterator[_T]:

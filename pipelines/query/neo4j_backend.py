@@ -20,7 +20,7 @@ from palimpsest.graph import cypher
 from palimpsest.graph.arrays import unpack_arrays
 from palimpsest.graph.connect import Connection, connect
 from palimpsest.graph.identity import served_id
-from palimpsest.graph.model import DIMENSIONS, HELD_VECTORS, vector_label
+from palimpsest.graph.model import DIMENSIONS, HELD_VECTORS, VECTOR_INDEX, VectorSpace
 from palimpsest.graph.packed import ScopeStats, blocks_for, bucket_of, unpack_block, unpack_postings
 from palimpsest.query.fusion import moments, standardise, top
 from palimpsest.query.neo4j_rows import conditions_of, memory_of, newest_first, sharing
@@ -53,7 +53,8 @@ class Neo4jBackend:
         told = found[0]
         self.number, self._begun = int(told["number"]), str(told["begun"])
         self.build_id = str(told["build_id"])
-        self._label = vector_label(told["space"])
+        own = told["vector_index"] not in (None, VECTOR_INDEX)
+        self._space = VectorSpace.of_measured(home_id) if own else VectorSpace()
         self._told = json.loads(told["collections"])
         self._scopes = sorted(Scope(*s.split("\x1f", 1)) for s in told["scopes"])
         self._known = frozenset(self._scopes)
@@ -137,7 +138,7 @@ class Neo4jBackend:
         conditions, values = conditions_of(filters)
         wide = max(_WIDE, 2 * n) if filters == Filters() else 4 * max(_WIDE, 2 * n)
         found = self._read(
-            scope, cypher.nearest(self._label, conditions), values, vector=vector.tolist(), ids=ids, wide=wide
+            scope, cypher.nearest(self._space, conditions), values, vector=vector.tolist(), ids=ids, wide=wide
         )
         at = rows_of(stats.ids[rows], (i for i, _ in found))
         order = np.argsort(at)
@@ -167,7 +168,7 @@ class Neo4jBackend:
                 related[source].append((not newer, targets[0], _LABELS[kind], via, weight))
         links: list[Link] = []
         for source in ids:
-            links += [Link(source, target, label, w) for _, target, label, _, w in sorted(related[source])]
+            links += [Link(source, target, label, w) for _, target, label, _, w in sorted(set(related[source]))]
             links += sharing(source, sorted(shared[source]), size, n)
         return links
 

@@ -12,8 +12,8 @@ import polars as pl
 
 from palimpsest.graph import cypher
 from palimpsest.graph.connect import Connection
+from palimpsest.graph.erase import DROP_NODES
 from palimpsest.graph.load import LoadStats, load_tables
-from palimpsest.graph.model import at_once
 from palimpsest.store.ids import content_id
 from palimpsest.store.index import write_index
 from palimpsest.store.tables import conform
@@ -48,16 +48,16 @@ _USED: list[str] = []
 
 
 def fresh_home() -> str:
-    """A home that holds nothing. Ids come round again: a new one brings a new index, and every plan is made anew."""
+    """A home that holds nothing. Ids come round again: fewer are left to look at where a test failed."""
     _USED.append(_FREE.pop(0) if _FREE else secrets.token_hex(8))
     return _USED[-1]
 
 
 def empty_homes(connection: Connection) -> None:
-    """Forgets what the homes of a test hold, but for their indexes."""
+    """Forgets what the homes of a test hold."""
     while _USED:
-        for label, statement in cypher.DROP_NODES.items():
-            while connection.write(statement, home=_USED[-1], limit=at_once(label, 5000))[0]["n"]:
+        for statement, limit in DROP_NODES.values():
+            while connection.write(statement, home=_USED[-1], limit=limit)[0]["n"]:
                 pass
         _FREE.append(_USED.pop())
 

@@ -24,6 +24,6 @@ def test_a_home_whose_measuring_process_died_is_dropped_and_others_stay(graph: C
     graph.write(cypher.BEGIN_LOAD, home=home_id(served), token="t")
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    graph.write("MATCH (h:Home {home_id: $home}) SET h.measured_by = $pid", home=home_id(dead), pid=gone.pid)
+    graph.write("MATCH (h:PalimpsestHome {home_id: $home}) SET h.measured_by = $pid", home=home_id(dead), pid=gone.pid)
     drop_abandoned(graph)
     assert {home_id(mine), home_id(served)} <= homes(graph) and home_id(dead) not in homes(graph)

@@ -2,8 +2,7 @@ from pathlib import Path
 
 from palimpsest.graph.checks import check_graph
 from palimpsest.graph.connect import Connection
-from palimpsest.graph.model import OPEN
-from palimpsest.graph.schema import vector_indexes
+from palimpsest.graph.model import OPEN, VECTOR_INDEX
 from tests.graph.made import fresh_home, make, memory_id
 
 
@@ -11,13 +10,22 @@ def test_each_violation_is_named(graph: Connection, tmp_path: Path) -> None:
     home = fresh_home()
     make(tmp_path, "000001", edited=(3,)).load(home, graph)
     graph.write(
-        "MATCH (a:Memory {home_id: $home, user_id: 'ann'}), (b:Memory {home_id: $home, user_id: 'bob'}) "
+        "MATCH (a:PalimpsestMemoryRow {home_id: $home, user_id: 'ann'}), "
+        "(b:PalimpsestMemoryRow {home_id: $home, user_id: 'bob'}) "
         "WITH a, b ORDER BY a.memory_id, b.memory_id LIMIT 1 CREATE (a)-[:EXTENDS {since: 1}]->(b)",
         home=home,
     )
-    graph.write("MATCH (m:Memory {home_id: $home, memory_id: $id}) SET m.is_latest = true", home=home, id=memory_id(3))
-    graph.write("MATCH (m:Memory {home_id: $home, memory_id: $id}) SET m.is_latest = false", home=home, id=memory_id(4))
-    graph.ddl(f"DROP INDEX {vector_indexes(graph, home)[0]}")
+    graph.write(
+        "MATCH (m:PalimpsestMemoryRow {home_id: $home, memory_id: $id}) SET m.is_latest = true",
+        home=home,
+        id=memory_id(3),
+    )
+    graph.write(
+        "MATCH (m:PalimpsestMemoryRow {home_id: $home, memory_id: $id}) SET m.is_latest = false",
+        home=home,
+        id=memory_id(4),
+    )
+    graph.ddl(f"DROP INDEX {VECTOR_INDEX}")
     told = "\n".join(check_graph(graph, home))
     assert "counts: 1 of Memory-EXTENDS-Memory, the build has 0" in told
     assert "scope: 1 of Memory-EXTENDS-Memory lead into another scope" in told

@@ -144,7 +144,7 @@ def test_a_loader_killed_in_the_middle_is_resumed_and_holds_no_lock(
     loader = subprocess.Popen(
         [sys.executable, "-m", "tests.graph.loader", *told], cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}
     )
-    half = "MATCH (m:Memory {home_id: $home}) RETURN count(m) AS n"
+    half = "MATCH (m:PalimpsestMemoryRow {home_id: $home}) RETURN count(m) AS n"
     until = time.monotonic() + 60
     while graph.read(half, home=home)[0]["n"] < 300:
         assert loader.poll() is None and time.monotonic() < until

@@ -8,8 +8,8 @@ from palimpsest.graph.checks import check_graph
 from palimpsest.graph.connect import Connection
 from palimpsest.graph.erase import drop_home, residue
 from palimpsest.graph.load import load_tables
-from palimpsest.graph.model import vector_label
-from palimpsest.graph.schema import MIGRATIONS, migrate, vector_indexes
+from palimpsest.graph.model import VECTOR_INDEX, VectorSpace
+from palimpsest.graph.schema import MIGRATIONS, migrate
 from tests.graph.made import MODEL, fresh_home, make, memory_id, shown, vectors
 
 COUNT = "MATCH (n {home_id: $home}) RETURN count(n) AS n"
@@ -73,7 +73,9 @@ def test_rows_that_someone_removed_are_found_missing_and_loaded_again(graph: Con
     home, made = fresh_home(), make(tmp_path, "000001")
     made.load(home, graph)
     before = shown(graph, home)
-    graph.write("MATCH (m:Memory {home_id: $home, memory_id: $id}) DETACH DELETE m", home=home, id=memory_id(5))
+    graph.write(
+        "MATCH (m:PalimpsestMemoryRow {home_id: $home, memory_id: $id}) DETACH DELETE m", home=home, id=memory_id(5)
+    )
     assert any(line.startswith("counts: 39 of Memory") for line in check_graph(graph, home))
     assert made.load(home, graph).writes > 0
     assert shown(graph, home) == before
@@ -93,15 +95,29 @@ def test_someone_elses_data_in_the_database_is_neither_read_nor_touched(graph: C
     assert shown(graph, other) == theirs
 
 
-def test_another_embedder_gets_an_index_of_its_own_and_the_old_one_goes(graph: Connection, tmp_path: Path) -> None:
-    home, made = fresh_home(), make(tmp_path, "000001")
+def vector_indexes(connection: Connection) -> list[str]:
+    return sorted(r["name"] for r in connection.read(cypher.INDEX_STATES) if r["type"] == "VECTOR")
+
+
+def test_the_vector_index_has_one_name_whatever_the_home_and_the_embedder(graph: Connection, tmp_path: Path) -> None:
+    home, made = fresh_home(), make(tmp_path, "000001", count=4)
     made.load(home, graph)
-    old = vector_indexes(graph, home)
-    load_tables(home, made.tables, vectors, made.index, "another", graph)
-    assert len(vector_indexes(graph, home)) == 2  # readers of the build before still search theirs
+    made.load(fresh_home(), graph)
     load_tables(home, made.tables, vectors, made.index, "another", graph, keep_previous=False)
-    assert len(vector_indexes(graph, home)) == 1 and vector_indexes(graph, home) != old
-    assert check_graph(graph, home) == []
+    assert vector_indexes(graph) == ["palimpsest_probe", VECTOR_INDEX]
+    held = graph.read("MATCH (n:PalimpsestVector {home_id: $home}) RETURN count(n) AS n", home=home)
+    assert held[0]["n"] == 4 and check_graph(graph, home) == []
+
+
+def test_a_home_that_is_measured_has_a_vector_index_of_its_own_that_goes_with_it(
+    graph: Connection, tmp_path: Path
+) -> None:
+    home, before = fresh_home(), vector_indexes(graph)
+    graph.write(cypher.MARK_MEASURED, home=home, host="h", pid=1, began="1")
+    make(tmp_path, "000001", count=4).load(home, graph)
+    assert set(vector_indexes(graph)) == {*before, f"{VECTOR_INDEX}_{home}"} and check_graph(graph, home) == []
+    drop_home(graph, home)
+    assert vector_indexes(graph) == before
 
 
 def test_each_migration_is_applied_once_and_recorded(graph: Connection) -> None:
@@ -118,4 +134,4 @@ def test_a_build_without_its_index_is_refused(graph: Connection, tmp_path: Path)
 
 def test_a_label_takes_nothing_but_ids() -> None:
     with pytest.raises(ValueError, match="hex"):
-        vector_label("x` ON n.e; DROP")
+        VectorSpace.of_measured("x` ON n.e; DROP")

@@ -85,7 +85,7 @@ def test_a_build_with_graph_serves_what_the_file_serves_and_a_second_writes_noth
     assert [m["memory_id"] for m in duck["memories"]] == [m["memory_id"] for m in neo["memories"]]
     assert duck["context"] == neo["context"] and "20 April" in neo["context"]
     assert run("verify", "--home", home.path, "--backend", "neo4j").returncode == 0
-    graph.write("MATCH (m:Memory {home_id: $home}) DETACH DELETE m", home=home_id(home))
+    graph.write("MATCH (m:PalimpsestMemoryRow {home_id: $home}) DETACH DELETE m", home=home_id(home))
     done = run("verify", "--home", home.path, "--backend", "neo4j")
     assert done.returncode == 1 and "counts: 0 of Memory" in done.stderr
 
@@ -104,7 +104,10 @@ def test_a_deleted_user_is_gone_from_the_server_at_once(run: Run, home: Home, gr
         assert len(reader.search("deadline", ("chats", "ann")).memories) == 2
     assert check_published(home) == []
     delete(home, document=None, user=None, collection="chats")
-    assert graph.read("MATCH (m:Memory {home_id: $home}) RETURN count(m) AS n", home=home_id(home))[0]["n"] == 0
+    assert (
+        graph.read("MATCH (m:PalimpsestMemoryRow {home_id: $home}) RETURN count(m) AS n", home=home_id(home))[0]["n"]
+        == 0
+    )
 
 
 def test_a_delete_that_was_stopped_before_the_server_is_seen_by_verify_and_finished_by_the_same_delete(
@@ -149,14 +152,17 @@ def test_the_asset_reports_counts_and_each_check_and_blocks_on_a_violation(
 
 def test_rows_that_somebody_else_changed_are_written_again(run: Run, home: Home, graph: Connection) -> None:
     load_published(home)
-    sound = graph.read("MATCH (m:Memory {home_id: $home}) WHERE m.is_latest RETURN count(*) AS n", home=home_id(home))
-    graph.write("MATCH (m:Memory {home_id: $home}) SET m.is_latest = true", home=home_id(home))
+    sound = graph.read(
+        "MATCH (m:PalimpsestMemoryRow {home_id: $home}) WHERE m.is_latest RETURN count(*) AS n", home=home_id(home)
+    )
+    graph.write("MATCH (m:PalimpsestMemoryRow {home_id: $home}) SET m.is_latest = true", home=home_id(home))
     assert any("superseded, and latest" in line for line in check_published(home))
     stats, violations = load_published(home)
     assert violations == {} and stats.writes > 20 and check_published(home) == []
-    number = graph.read("MATCH (h:Home {home_id: $home}) RETURN h.published AS n", home=home_id(home))[0]["n"]
+    number = graph.read("MATCH (h:PalimpsestHome {home_id: $home}) RETURN h.published AS n", home=home_id(home))[0]["n"]
     shown = graph.read(
-        "MATCH (m:Memory {home_id: $home}) WHERE m.is_latest AND m.since <= $n AND m.until > $n RETURN count(*) AS n",
+        "MATCH (m:PalimpsestMemoryRow {home_id: $home}) WHERE m.is_latest AND m.since <= $n AND m.until > $n "
+        "RETURN count(*) AS n",
         home=home_id(home), n=number,
     )  # fmt: skip
     assert [dict(r) for r in shown] == [dict(r) for r in sound]
