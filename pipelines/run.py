@@ -134,7 +134,11 @@ def _serve_graph(home: Home, done: dict[str, Any], started: float) -> dict[str, 
         result = defs.resolve_job_def("serve_graph").execute_in_process(raise_on_error=False, **common)
     for check in result.get_asset_check_evaluations():
         if not check.passed:
-            raise Refused(f"neo4j: {str(check.metadata['violations'].value).splitlines()[0].removeprefix('- ')}")
+            line = f"neo4j: {str(check.metadata['violations'].value).splitlines()[0].removeprefix('- ')}"
+            if check.severity.value != "ERROR":
+                say(f"warning: {line}")
+                continue
+            raise Refused(line)
     _check(result)
     (loaded,) = result.asset_materializations_for_node("neo4j_graph")
     seconds = done["seconds"] | {"neo4j_graph": round(time.perf_counter() - began, 3)}

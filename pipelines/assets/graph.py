@@ -5,11 +5,12 @@ import dagster as dg
 from palimpsest.assets.glue import LOCK_WAIT_S, OWNERS
 from palimpsest.assets.serving import published
 from palimpsest.errors import ComponentFailed, PalimpsestError
-from palimpsest.graph.serve import CHECKS, load_published
+from palimpsest.graph.serve import CHECKS, WARNINGS, load_published
 from palimpsest.resources import HomeResource
 
 _SPECS = [
-    dg.AssetCheckSpec(name, asset="neo4j_graph", blocking=True, description=told) for name, told in CHECKS.items()
+    dg.AssetCheckSpec(name, asset="neo4j_graph", blocking=name not in WARNINGS, description=told)
+    for name, told in CHECKS.items()
 ]
 
 
@@ -40,7 +41,7 @@ def neo4j_graph(context: dg.AssetExecutionContext, home: HomeResource) -> dg.Mat
             dg.AssetCheckResult(
                 check_name=name,
                 passed=not (found := violations.get(name, [])),
-                severity=dg.AssetCheckSeverity.ERROR,
+                severity=dg.AssetCheckSeverity.WARN if name in WARNINGS else dg.AssetCheckSeverity.ERROR,
                 metadata={"violations": dg.MetadataValue.md("\n".join(f"- {v}" for v in found[:50]) or "none")},
             )
             for name in CHECKS

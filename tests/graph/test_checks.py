@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from palimpsest.graph.checks import check_graph
+from palimpsest.graph.checks import check_graph, check_latency
 from palimpsest.graph.connect import Connection
 from palimpsest.graph.model import OPEN, VECTOR_INDEX
 from tests.graph.made import fresh_home, make, memory_id
@@ -37,3 +37,26 @@ def test_each_violation_is_named(graph: Connection, tmp_path: Path) -> None:
 def test_a_home_that_was_never_loaded_is_a_violation(graph: Connection) -> None:
     assert check_graph(graph, fresh_home()) == ["build: nothing of this home is published"]
     assert OPEN == 2**31 - 1
+
+
+def rounds_of(*p95_ms: float) -> tuple[list[str], int]:
+    """What the check tells where every query of a round takes as long, and how many rounds it took."""
+    now, asked = [0.0], [0]
+
+    def ask(_: int) -> None:
+        now[0] += p95_ms[min(asked[0] // 10, len(p95_ms) - 1)] / 1000
+        asked[0] += 1
+
+    return check_latency(ask, 10, lambda: now[0]), asked[0] // 10
+
+
+def test_a_cold_server_is_warmed_up_and_its_best_round_counts() -> None:
+    assert rounds_of(90) == ([], 1)
+    assert rounds_of(450, 263) == ([], 2)
+    told, rounds = rounds_of(900, 500, 450, 450, 450, 450, 450)
+    assert rounds == 6 and told == ["latency: p95 of 10 queries is 450 ms, over 400, best of 6 rounds"]
+
+
+def test_the_check_of_latency_begins_no_round_after_its_time_is_over() -> None:
+    told, rounds = rounds_of(4000)
+    assert rounds == 1 and len(told) == 1
