@@ -71,10 +71,20 @@ def _imports(name: str) -> frozenset[str]:
     """Returns the project's modules that a module imports anywhere, lazily too."""
     source = _source(name)
     found: set[str] = set()
-    for node in ast.walk(ast.parse(source)) if source else ():
+    for node in _statements(source) if source else ():
         if isinstance(node, ast.Import):
             found |= {a.name for a in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             found.add(node.module)
             found |= {f"{node.module}.{a.name}" for a in node.names}
     return frozenset(m for m in found if m.split(".")[0] == _PACKAGE and _source(m) is not None)
+
+
+def _statements(source: bytes) -> Iterator[ast.AST]:
+    """Yields the statements of a module at every depth: imports are statements, and most nodes are expressions."""
+    waiting: list[ast.AST] = [ast.parse(source)]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+            waiting += getattr(node, part, ())

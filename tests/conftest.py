@@ -1,10 +1,24 @@
-"""Shared by all tests: nothing of a test lands in the user's folders, and versions are told in the header."""
+"""Shared by all tests: nothing of a test lands in the user's folders, and versions are told in the header.
 
-from collections.abc import Iterator
+`tests/README.md` lists the fixtures and how tests are spread over processes.
+"""
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+
+from palimpsest.store.home import Home
+
+# Many tests start processes: without compiled modules each would compile all of the project again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+_LONGEST = ("neo4j", "tests/assets/test_schedule.py", "tests/notebooks/test_notebooks.py")
 
 
 def pytest_report_header() -> str:
@@ -12,11 +26,30 @@ def pytest_report_header() -> str:
     return "versions: " + ", ".join(f"{n} {version(n)}" for n in names)
 
 
+def _group(item: pytest.Item) -> str:
+    """Returns the group of a test: one file, or all that use the Neo4j server. A group runs in one process."""
+    return "neo4j" if "server_folder" in getattr(item, "fixturenames", ()) else item.nodeid.split("::")[0]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Under pytest-xdist: groups of tests, the longest groups first so that no process ends with one."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(_group(item)))
+    order = {name: place for place, name in enumerate(_LONGEST)}
+    items.sort(key=lambda item: order.get(_group(item), len(order)))
+
+
 @pytest.fixture(scope="session", autouse=True)
-def _labelers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """One place for the labeler that all homes of a test run share: it is trained once."""
+def _labelers(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[None]:
+    """The labeler is trained once for all processes, and kept in pytest's cache: its file name is a hash of its code,
+    labels and libraries."""
+    cache = getattr(pytestconfig, "cache", None)
+    folder = cache.mkdir("labelers") if cache else tmp_path_factory.mktemp("labelers")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PALIMPSEST_LABELERS", str(tmp_path_factory.mktemp("labelers")))
+        patch.setenv("PALIMPSEST_LABELERS", str(folder))
         yield
 
 
@@ -34,5 +67,27 @@ def _own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
 
 @pytest.fixture(scope="session")
 def shared_vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One store of vectors for all homes of a test run: no text is embedded twice."""
+    """One store of vectors for all homes of a test process: no text is embedded twice."""
     return tmp_path_factory.mktemp("vectors")
+
+
+@pytest.fixture(scope="session")
+def embed_corpus(tmp_path_factory: pytest.TempPathFactory, shared_vectors: Path) -> Callable[[Path, Path], Path]:
+    """Returns a function (home, corpus) -> home that stores the vectors of a corpus in a home.
+
+    A command that builds the home afterwards need not load torch, which takes ten seconds of processor time.
+    """
+    from palimpsest.build import make_plan, partition
+    from palimpsest.stages import STAGES, run_stage
+
+    def embed(home: Path, corpus: Path) -> Path:
+        scratch = Home(tmp_path_factory.mktemp("embedded") / "home", shared_vectors)
+        scratch.create()
+        for name, folder in make_plan(scratch, [corpus]).collections.items():
+            part = partition(scratch, name, folder)
+            for stage in list(STAGES)[: list(STAGES).index("embeddings") + 1]:
+                run_stage(part, stage)
+        shutil.copytree(shared_vectors, Home(home).embeddings, copy_function=os.link, dirs_exist_ok=True)
+        return home
+
+    return embed

@@ -1,4 +1,6 @@
-from palimpsest.code import _reachable, code_hash
+import ast
+
+from palimpsest.code import _reachable, _statements, code_hash
 
 
 def test_a_stage_depends_on_the_code_that_its_module_imports():
@@ -10,3 +12,23 @@ def test_a_stage_depends_on_the_code_that_its_module_imports():
 def test_the_hash_tells_modules_apart_and_is_the_same_twice():
     assert code_hash(["palimpsest.memory.form"]) == code_hash(["palimpsest.memory.form"])
     assert code_hash(["palimpsest.memory.form"]) != code_hash(["palimpsest.memory.topics"])
+
+
+def test_imports_at_every_depth_of_a_module_are_found():
+    source = b"""
+import a
+class C:
+    def f(self):
+        try:
+            if x:
+                import b
+        except E:
+            from c import d
+        finally:
+            with e:
+                import f
+    match x:
+        case 1:
+            import g
+"""
+    assert sum(isinstance(s, ast.Import | ast.ImportFrom) for s in _statements(source)) == 5

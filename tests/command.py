@@ -1,0 +1,53 @@
+"""The command line without a process of its own: a process that builds takes five seconds to import its libraries."""
+
+import io
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
+from subprocess import CompletedProcess
+from unittest.mock import patch
+
+
+from palimpsest.cli import main
+
+
+def run(*args: object, cwd: Path | None = None, **env: str) -> CompletedProcess[str]:
+    """Runs a command in this process; working directory, arguments and environment are put back afterwards."""
+    out, err = _Text(), _Text()
+    argv = ["palimpsest", *map(str, args)]
+    with patch("sys.argv", argv), patch.dict(os.environ, env), _in_folder(cwd):
+        with redirect_stdout(out), redirect_stderr(err):
+            code = _exit_code()
+    assert "Traceback" not in err.text, err.text
+    return CompletedProcess(argv, code, out.text, err.text)
+
+
+class _Text(io.TextIOWrapper):
+    """A stream that keeps what is written; click writes to the buffer below it."""
+
+    def __init__(self) -> None:
+        super().__init__(io.BytesIO(), encoding="utf-8", write_through=True)
+
+    @property
+    def text(self) -> str:
+        self.flush()
+        return self.buffer.getvalue().decode()  # type: ignore[attr-defined]
+
+
+def _exit_code() -> int:
+    try:
+        main()
+    except SystemExit as e:
+        return int(e.code or 0)
+    return 0
+
+
+@contextmanager
+def _in_folder(folder: Path | None) -> Iterator[None]:
+    before = Path.cwd()
+    os.chdir(folder or before)
+    try:
+        yield
+    finally:
+        os.chdir(before)
