@@ -8,7 +8,6 @@ from pathlib import Path
 from subprocess import CompletedProcess
 from unittest.mock import patch
 
-
 from palimpsest.cli import main
 
 
@@ -16,9 +15,11 @@ def run(*args: object, cwd: Path | None = None, **env: str) -> CompletedProcess[
     """Runs a command in this process; working directory, arguments and environment are put back afterwards."""
     out, err = _Text(), _Text()
     argv = ["palimpsest", *map(str, args)]
-    with patch("sys.argv", argv), patch.dict(os.environ, env), _in_folder(cwd):
-        with redirect_stdout(out), redirect_stderr(err):
-            code = _exit_code()
+    with (
+        patch("sys.argv", argv), patch.dict(os.environ, env), _in_folder(cwd),
+        redirect_stdout(out), redirect_stderr(err),
+    ):  # fmt: skip
+        code = _exit_code()
     assert "Traceback" not in err.text, err.text
     return CompletedProcess(argv, code, out.text, err.text)
 
