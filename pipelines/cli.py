@@ -10,8 +10,10 @@ import sys
 import click
 
 from palimpsest.commands import ask, judge, make, review, serve
-from palimpsest.errors import PalimpsestError
+from palimpsest.errors import ArgumentError, PalimpsestError
 from palimpsest.extras import missing_extra
+
+_OPTIONS = {"budget_tokens": "--budget", "text": "TEXT"}  # of arguments whose option has another name
 
 
 @click.group(
@@ -31,6 +33,8 @@ def main() -> None:
     """Entry point: turns every error into one line and an exit code."""
     try:
         cli(standalone_mode=False)
+    except ArgumentError as e:
+        _fail(e.as_option(_OPTIONS.get(e.argument) or f"--{e.argument.replace('_', '-')}"), e.exit_code)
     except PalimpsestError as e:
         _fail(str(e), e.exit_code)
     except click.exceptions.NoArgsIsHelpError as e:

@@ -7,6 +7,25 @@ class PalimpsestError(Exception):
     exit_code = 2
 
 
+class ArgumentError(PalimpsestError):
+    """An argument of the Python API is wrong. The command line names the option instead of the argument."""
+
+    def __init__(self, argument: str, problem: str, value: object = None):
+        """Makes the error.
+
+        Args:
+            argument: name of the Python argument.
+            problem: what is wrong, and what is right.
+            value: what was given; None where the argument is missing.
+        """
+        super().__init__(f"{argument}{'' if value is None else f'={value!r}'}: {problem}")
+        self.argument, self.problem, self.value = argument, problem, value
+
+    def as_option(self, option: str) -> str:
+        """Returns the message for the command line, where `option` stands for the argument."""
+        return f"{option}{'' if self.value is None else f' {self.value}'}: {self.problem}"
+
+
 class Refused(PalimpsestError):
     """The gate or verify said no. Exit code 1."""
 

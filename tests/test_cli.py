@@ -98,13 +98,15 @@ def test_one_user_never_sees_the_other(built):
         (["build", "--home", "h", "--corpus", "no-such-folder"], "no such folder"),
         (["query"], "TEXT"),
         (["query", "x", "--k", "0"], "--k"),
+        (["query", "x", "--as-of", "soon", "--home", "HOME"], "--as-of soon: no date; write 2024-05-31"),
+        (["query", " ", "--home", "HOME"], "TEXT: is empty"),
         (["suite", "no-such-suite"], "no-such-suite"),
         (["label", "--pairs", "none.jsonl", "--out", "o"], "none.jsonl"),
         (["frobnicate"], "frobnicate"),
     ],
 )
-def test_bad_input_is_one_line_and_exit_2(tmp_path, args, says):
-    done = run(*args, cwd=tmp_path)
+def test_bad_input_is_one_line_and_exit_2(built, tmp_path, args, says):
+    done = run(*(built[0] if a == "HOME" else a for a in args), cwd=tmp_path)
     assert done.returncode == 2
     assert says in done.stderr and len(done.stderr.strip().splitlines()[-1]) < 400
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from palimpsest.corpus.cutting.tokens import offer_tokenizer
-from palimpsest.errors import PalimpsestError
+from palimpsest.errors import ArgumentError, PalimpsestError
 from palimpsest.query.arguments import When, check, clean, moment
 from palimpsest.query.backend import Backend
 from palimpsest.query.beside import ids_beside, ids_in, memories_beside
@@ -302,7 +302,7 @@ def _open_backend(home: Path, name: str) -> Backend:
 
         return open_neo4j(home)
     if name != "duckdb":
-        raise PalimpsestError(f"--backend {name}: not one of duckdb, neo4j")
+        raise ArgumentError("backend", "not one of duckdb, neo4j", name)
     from palimpsest.query.duckdb_backend import DuckDBBackend
 
     build = _published(home)

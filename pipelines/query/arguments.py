@@ -2,7 +2,7 @@
 
 import datetime as dt
 
-from palimpsest.errors import PalimpsestError
+from palimpsest.errors import ArgumentError
 
 MAX_CHARS = 100_000
 MAX_K = 1000
@@ -14,18 +14,18 @@ def clean(text: str) -> str:
     """Returns the text as the tokenizer and SQL can take it: no NUL, no lone surrogate."""
     cleaned = text[:MAX_CHARS].replace("\0", " ").encode("utf-8", "replace").decode("utf-8").strip()
     if not cleaned:
-        raise PalimpsestError("query text is empty; say what to look for")
+        raise ArgumentError("text", "is empty; say what to look for")
     return cleaned
 
 
 def check(k: int, hops: int, budget_tokens: int) -> None:
-    """Raises PalimpsestError where a number is out of range; the message names the option."""
+    """Raises ArgumentError where a number is out of range."""
     if not 1 <= k <= MAX_K:
-        raise PalimpsestError(f"--k {k}: must be 1 to {MAX_K}")
+        raise ArgumentError("k", f"must be 1 to {MAX_K}", k)
     if hops not in (0, 1, 2):
-        raise PalimpsestError(f"--hops {hops}: must be 0, 1 or 2")
+        raise ArgumentError("hops", "must be 0, 1 or 2", hops)
     if budget_tokens < 0:
-        raise PalimpsestError(f"--budget {budget_tokens}: must be 0 or more")
+        raise ArgumentError("budget_tokens", "must be 0 or more", budget_tokens)
 
 
 def moment(name: str, value: When | None, end_of_day: bool) -> dt.datetime | None:
@@ -37,8 +37,7 @@ def moment(name: str, value: When | None, end_of_day: bool) -> dt.datetime | Non
             day_only = len(value.strip()) <= len("2024-05-31") and "T" not in value
             parsed = dt.datetime.fromisoformat(value.strip())
         except ValueError:
-            option = name.replace("_", "-")
-            raise PalimpsestError(f"--{option} {value!r}: no date; write 2024-05-31 or 2024-05-31T12:00:00Z") from None
+            raise ArgumentError(name, "no date; write 2024-05-31 or 2024-05-31T12:00:00Z", value) from None
         value = parsed.date() if day_only else parsed
     if not isinstance(value, dt.datetime):
         value = dt.datetime.combine(value, dt.time.max if end_of_day else dt.time.min)

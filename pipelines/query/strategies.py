@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from palimpsest.errors import PalimpsestError
+from palimpsest.errors import ArgumentError
 from palimpsest.query.types import CollectionInfo
 
 
@@ -118,5 +118,5 @@ def chosen_weights(asked: str | Weights, info: CollectionInfo | None = None) -> 
     if asked == "auto":
         name, told = (info.strategy, info.weights) if info else ("hybrid", told)
     if name not in STRATEGIES:
-        raise PalimpsestError(f"--strategy {name}: not one of auto, {', '.join(STRATEGIES)}")
+        raise ArgumentError("strategy", f"not one of auto, {', '.join(STRATEGIES)}", name)
     return name, replace(STRATEGIES[name], **told)
