@@ -1,6 +1,5 @@
 """What starts builds without a person: a nightly schedule, a sensor on folders, and the tail after the collections."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,13 +13,13 @@ from palimpsest.errors import PalimpsestError
 from palimpsest.graph.source import is_served
 from palimpsest.labels.lm.signature import program_folder
 from palimpsest.resources import HomeResource
-from palimpsest.store.builds import staged
+from palimpsest.schedule import schedule_from_environment
+from palimpsest.store.builds import published, staged
 from palimpsest.store.files import file_hash
 from palimpsest.store.home import DEFAULT_CORPUS, Home
 from palimpsest.store.ids import content_id
 
-WEEKLY = os.environ.get("PALIMPSEST_WEEKLY_CRON", "0 4 * * 0")
-NIGHTLY = os.environ.get("PALIMPSEST_CRON", "0 2 * * *")
+SCHEDULE = schedule_from_environment()
 _LOOK_EVERY_S = 30
 _BATCH = "palimpsest/batch"
 
@@ -90,24 +89,38 @@ def _requests(
 
 
 @dg.schedule(
-    cron_schedule=NIGHTLY,
+    cron_schedule=SCHEDULE.nightly,
     job=build_collection,
-    execution_timezone="UTC",
+    execution_timezone=SCHEDULE.timezone,
+    default_status=dg.DefaultScheduleStatus.RUNNING if SCHEDULE.on else dg.DefaultScheduleStatus.STOPPED,
     description="Rebuilds every collection whose sources, settings or code changed; publishes when the gate agrees.",
 )
 def nightly_rebuild(
     context: dg.ScheduleEvaluationContext, home: HomeResource
 ) -> Iterator[dg.RunRequest | dg.SkipReason]:
     """Rebuilds what changed; says so where nothing did."""
-    requests = list(_requests(context, home.home(), f"nightly-{context.scheduled_execution_time:%Y%m%dT%H%M}"))
+    at = home.home()
+    if not at.sources and not DEFAULT_CORPUS.is_dir():
+        yield dg.SkipReason(f"home {at.path} knows no sources yet; palimpsest build --corpus FOLDER names them")
+        return
+    requests = list(_requests(context, at, f"nightly-{context.scheduled_execution_time:%Y%m%dT%H%M}"))
     yield from requests
     if not requests:
+        _confirm_published(context.instance, at)
         yield dg.SkipReason("nothing changed since the published build")
+
+
+def _confirm_published(instance: dg.DagsterInstance, home: Home) -> None:
+    """Records that the published build is still what a build would make: freshness counts from then on."""
+    if current := published(home):
+        told = {"build": current.build_id, "how": "nothing changed"}
+        instance.report_runless_asset_event(dg.AssetMaterialization("published", metadata=told))
 
 
 @dg.sensor(
     job=build_collection,
     minimum_interval_seconds=_LOOK_EVERY_S,
+    default_status=dg.DefaultSensorStatus.RUNNING if SCHEDULE.on else dg.DefaultSensorStatus.STOPPED,
     description="Rebuilds a collection when a file of its folder was added, changed or removed.",
 )
 def changed_folders(context: dg.SensorEvaluationContext, home: HomeResource) -> Iterator[dg.RunRequest | dg.SkipReason]:
@@ -122,7 +135,7 @@ def changed_folders(context: dg.SensorEvaluationContext, home: HomeResource) -> 
 
 
 @dg.schedule(
-    cron_schedule=WEEKLY, job=evaluate_suite, execution_timezone="UTC",
+    cron_schedule=SCHEDULE.weekly, job=evaluate_suite, execution_timezone=SCHEDULE.timezone,
     description="Measures every suite and golden set, so that their metrics have a history.",
 )  # fmt: skip
 def weekly_evaluation(context: dg.ScheduleEvaluationContext) -> Iterator[dg.RunRequest | dg.SkipReason]:

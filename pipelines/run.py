@@ -1,7 +1,7 @@
 """`palimpsest build`: the asset graph in this process, one run for each changed collection and one for the tail."""
 
 import os
-import shutil
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,13 +15,16 @@ from palimpsest.corpus.ingest import deleted_sources
 from palimpsest.decisions import read_decisions
 from palimpsest.errors import ComponentFailed, PalimpsestError, Refused
 from palimpsest.progress import say
+from palimpsest.schedule import AUTOMATION
 from palimpsest.stages import STAGES
 from palimpsest.store.builds import Build, published, staged
 from palimpsest.store.home import Home
 
 _LOCK_WAIT_S = 5.0
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
-_BY = {"palimpsest/by": "cli"}
+# The second tag is how a job's page finds its runs: the location is named after the module that `dagster dev` loads.
+DEFINITIONS = "palimpsest.definitions"
+_BY = {"palimpsest/by": "cli", ".dagster/repository": f"__repository__@{DEFINITIONS}"}
 _DAGSTER_YAML = """\
 # Everything Dagster keeps lies beside this file. Runs of one home do not overlap: it has one writer.
 telemetry:
@@ -196,16 +199,24 @@ def _usage_errors(kind: type[PalimpsestError]) -> set[str]:
 
 
 def serve_ui(home: Home, port: int) -> int:
-    """Runs `dagster dev` on the home until it is stopped; returns its exit code."""
-    import subprocess
-    import sys
+    """Runs `dagster dev` on the home until it is stopped, in any folder; returns its exit code.
 
+    SIGTERM and SIGINT stop all of its processes: web server, daemon, code server and running builds.
+
+    Raises:
+        PalimpsestError: a variable of the schedule holds what cannot be read.
+    """
+    from palimpsest.dev_server import run_group
+    from palimpsest.schedule import schedule_from_environment
+
+    schedule = schedule_from_environment()
     home.create()
     write_dagster_yaml(home)
+    state = "on" if schedule.on else f"off ({AUTOMATION})"
+    say(f"nightly builds at {schedule.nightly} {schedule.timezone} and on changed folders: {state}")
     environment = os.environ | {
         "DAGSTER_HOME": str(home.dagster.resolve()),
         "PALIMPSEST_HOME": str(home.path.resolve()),
     }
-    dagster = shutil.which("dagster", path=str(Path(sys.executable).parent)) or "dagster"
-    command = [dagster, "dev", "-w", "workspace.yaml", "-h", "127.0.0.1", "-p", str(port)]
-    return subprocess.run(command, env=environment, check=False).returncode  # noqa: S603
+    command = [sys.executable, "-m", "dagster", "dev", "-m", DEFINITIONS, "-h", "127.0.0.1", "-p", str(port)]
+    return run_group(command, environment)

@@ -10,6 +10,7 @@ from palimpsest.code import code_hash
 from palimpsest.errors import PalimpsestError
 from palimpsest.resources import HomeResource
 from palimpsest.stages import STAGES, run_stage
+from palimpsest.store.columns import description
 from palimpsest.store.tables import SCHEMAS
 
 OWNERS = ["team:palimpsest"]
@@ -34,8 +35,10 @@ def stage_asset(name: str, **options: Any) -> Any:
 
 
 def table_schema(table: str) -> dg.TableSchema:
-    """Returns a table's columns for the UI."""
-    return dg.TableSchema([dg.TableColumn(c, _TYPES.get(t, str(t))) for c, t in SCHEMAS[table].items()])
+    """Returns a table's columns for the UI, each with what it holds."""
+    return dg.TableSchema(
+        [dg.TableColumn(c, _TYPES.get(t, str(t)), description(table, c)) for c, t in SCHEMAS[table].items()]
+    )
 
 
 def materialize_stage(context: dg.AssetExecutionContext, resource: HomeResource) -> dg.MaterializeResult:

@@ -1,11 +1,15 @@
 """Group `graph`: the published build as Neo4j serves it."""
 
+from collections.abc import Iterator
+
 import dagster as dg
 
 from palimpsest.assets.glue import LOCK_WAIT_S, OWNERS
 from palimpsest.assets.serving import published
 from palimpsest.errors import ComponentFailed, PalimpsestError
+from palimpsest.graph.connect import connect
 from palimpsest.graph.serve import CHECKS, WARNINGS, load_published
+from palimpsest.graph.source import is_served
 from palimpsest.resources import HomeResource
 
 _SPECS = [
@@ -14,19 +18,30 @@ _SPECS = [
 ]
 
 
-@dg.asset(
-    group_name="graph", kinds={"neo4j"}, owners=OWNERS, deps=[published], check_specs=_SPECS, pool="neo4j",
+@dg.multi_asset(
+    name="neo4j_graph", check_specs=_SPECS, pool="neo4j", can_subset=True,  # so that it may be skipped
+    specs=[
+        dg.AssetSpec(
+            "neo4j_graph", group_name="graph", kinds={"neo4j"}, owners=OWNERS, deps=[published], skippable=True,
+            description="The published build in Neo4j: only the difference is written, and readers move to it in one "
+            "step. Skipped where no server is set or running, unless the home was loaded before.",
+        )
+    ],
     retry_policy=dg.RetryPolicy(max_retries=2, delay=5, backoff=dg.Backoff.EXPONENTIAL),
 )  # fmt: skip
-def neo4j_graph(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
-    """The published build in Neo4j: only the difference is written, and readers move to it in one step."""
+def neo4j_graph(context: dg.AssetExecutionContext, home: HomeResource) -> Iterator[dg.MaterializeResult]:
+    """Loads the published build; see the description of the asset."""
+    if not is_served(home.home()) and (reason := _no_server()):
+        context.log.warning(f"skipped: {reason}")
+        return
     try:
         with home.home().lock(LOCK_WAIT_S):
             stats, violations = load_published(home.home(), tell=context.log.info)
     except PalimpsestError as e:
         # What must be mended first is not tried again.
         raise dg.Failure(str(e), allow_retries=isinstance(e, ComponentFailed)) from e
-    return dg.MaterializeResult(
+    yield dg.MaterializeResult(
+        asset_key="neo4j_graph",
         metadata={
             "dagster/row_count": sum(stats.nodes.values()),
             "writes": stats.writes,
@@ -47,3 +62,12 @@ def neo4j_graph(context: dg.AssetExecutionContext, home: HomeResource) -> dg.Mat
             for name in CHECKS
         ],
     )
+
+
+def _no_server() -> str:
+    """Returns why there is no Neo4j to load into; empty where one answers."""
+    try:
+        connect().close()
+    except PalimpsestError as e:
+        return str(e)
+    return ""

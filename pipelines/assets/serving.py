@@ -2,6 +2,7 @@
 
 import base64
 import datetime as dt
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,12 @@ import dagster as dg
 from palimpsest.assets.glue import LOCK_WAIT_S, OWNERS
 from palimpsest.assets.memories import topics
 from palimpsest.assets.relations import versions
-from palimpsest.build import index_build, publish_build
+from palimpsest.build import index_build, publish_build, refusal
+from palimpsest.errors import PalimpsestError
 from palimpsest.resources import HomeResource
 from palimpsest.store.builds import staged
 
+_SHOWN, _REASONS = 50, 10
 _DAY = dt.timedelta(days=1)
 _INVARIANTS = dg.AssetCheckSpec(
     "invariants",
@@ -30,16 +33,17 @@ _GATE = dg.AssetCheckSpec(
 
 
 @dg.asset(group_name="serving", kinds={"duckdb"}, owners=OWNERS, deps=[versions, topics], check_specs=[_INVARIANTS])
-def index(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
+def index(context: dg.AssetExecutionContext, home: HomeResource) -> Iterator[dg.MaterializeResult]:
     """One DuckDB file over all collections: vectors, words, graph and versions, staged beside the published one."""
     from palimpsest.eval.judge import check_staged
 
     with home.home().lock(LOCK_WAIT_S):
-        manifest = index_build(home.home())
+        index_build(home.home())
         violations = check_staged(home.home())
+        manifest = staged(home.home()).manifest
     context.log.info(f"indexed {manifest['memories']} memories, {len(violations)} violations")
-    told = "\n".join(f"- {v.invariant} {v.name}: {v.message}" for v in violations[:50]) or "none"
-    return dg.MaterializeResult(
+    told = "\n".join(f"- {v.invariant} {v.name}: {v.message}" for v in violations[:_SHOWN]) or "none"
+    yield dg.MaterializeResult(
         metadata={
             "dagster/row_count": manifest["memories"],
             "documents": manifest["documents"],
@@ -50,42 +54,68 @@ def index(context: dg.AssetExecutionContext, home: HomeResource) -> dg.Materiali
             "build": manifest["build_id"],
             **manifest["relations"],
         },
-        check_results=[_answer("invariants", not violations, {"violations": dg.MetadataValue.md(told)})],
+        check_results=[_answer("invariants", manifest["violations"], {"violations": dg.MetadataValue.md(told)})],
     )
+    _stop_if(manifest["violations"], manifest, {"violations": dg.MetadataValue.md(told)})
 
 
-@dg.asset(
-    group_name="serving", kinds={"python"}, owners=OWNERS, deps=[index], check_specs=[_GATE],
-    freshness_policy=dg.FreshnessPolicy.time_window(fail_window=3 * _DAY, warn_window=_DAY + dt.timedelta(hours=2)),
-)  # fmt: skip
-def retrieval_report(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
+@dg.asset(group_name="serving", kinds={"python"}, owners=OWNERS, deps=[index], check_specs=[_GATE])
+def retrieval_report(context: dg.AssetExecutionContext, home: HomeResource) -> Iterator[dg.MaterializeResult]:
     """Golden questions asked of the staged build: R@5, nDCG@10, stale@5 against the baseline, p95 against 400 ms."""
     from palimpsest.eval.judge import PICTURE, REPORT, judge_staged
 
     with home.home().lock(LOCK_WAIT_S):
         verdict = judge_staged(home.home())
-        gate, folder = staged(home.home()).manifest["gate"], staged(home.home()).path
-    reasons = "\n".join(f"- {r}" for r in gate["reasons"]) or "none"
-    return dg.MaterializeResult(
+        manifest, folder = staged(home.home()).manifest, staged(home.home()).path
+    gate = manifest["gate"]
+    found = {
+        "status": gate["status"],
+        "verdict": dg.MetadataValue.md(verdict.markdown()),
+        "report": dg.MetadataValue.url((folder / REPORT).resolve().as_uri()),
+        "report_file": dg.MetadataValue.path(folder / REPORT),
+    }
+    reasons = dg.MetadataValue.md("\n".join(f"- {r}" for r in gate["reasons"]) or "none")
+    yield dg.MaterializeResult(
         metadata={
             **gate["metrics"],
-            "status": gate["status"],
-            "seconds": staged(home.home()).manifest["tail_seconds"]["retrieval_report"],
-            "verdict": dg.MetadataValue.md(verdict.markdown()),
-            "report": dg.MetadataValue.url((folder / REPORT).resolve().as_uri()),
-            "report_file": dg.MetadataValue.path(folder / REPORT),
+            **found,
+            "seconds": manifest["tail_seconds"]["retrieval_report"],
             "picture": dg.MetadataValue.md(_image(folder / PICTURE)),
         },
-        check_results=[_answer("gate", verdict.publishable, {"status": gate["status"], "reasons": reasons})],
+        check_results=[_answer("gate", refusal(manifest), found | {"reasons": reasons})],
     )
+    _stop_if(refusal(manifest), manifest, found | {"reasons": reasons} | gate["metrics"])
 
 
-@dg.asset(group_name="serving", kinds={"file"}, owners=OWNERS, deps=[retrieval_report])
+@dg.asset(
+    group_name="serving", kinds={"file"}, owners=OWNERS, deps=[retrieval_report],
+    freshness_policy=dg.FreshnessPolicy.time_window(fail_window=3 * _DAY, warn_window=_DAY + dt.timedelta(hours=2)),
+)  # fmt: skip
 def published(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
     """The build that readers see, switched in one rename; the five newest builds are kept."""
     with home.home().lock(LOCK_WAIT_S):
-        build_id = publish_build(home.home())
-    return dg.MaterializeResult(metadata={"build": build_id})
+        manifest = staged(home.home()).manifest
+        _stop_if(refusal(manifest), manifest, {})
+        try:
+            build_id = publish_build(home.home())
+        except PalimpsestError as e:
+            raise dg.Failure(str(e), allow_retries=False) from None
+    return dg.MaterializeResult(metadata={"build": build_id, "how": "published"})
+
+
+def _stop_if(reasons: list[str], manifest: dict[str, Any], metadata: dict[str, Any]) -> None:
+    """Ends the run where there are reasons not to publish the staged build; the run's page shows this failure.
+
+    Raises:
+        dagster.Failure: with the reasons as its description.
+    """
+    if reasons:
+        more = f"; and {len(reasons) - _REASONS} more" if len(reasons) > _REASONS else ""
+        raise dg.Failure(
+            f"build {manifest['build_id']} is staged, not published: {'; '.join(reasons[:_REASONS])}{more}",
+            metadata=metadata,
+            allow_retries=False,
+        )
 
 
 def _image(path: Path) -> str:
@@ -93,5 +123,11 @@ def _image(path: Path) -> str:
     return f"![recall by type of question](data:image/svg+xml;base64,{base64.b64encode(path.read_bytes()).decode()})"
 
 
-def _answer(check: str, passed: bool, metadata: dict[str, Any]) -> dg.AssetCheckResult:
-    return dg.AssetCheckResult(check_name=check, passed=passed, severity=dg.AssetCheckSeverity.ERROR, metadata=metadata)
+def _answer(check: str, reasons: list[str], metadata: dict[str, Any]) -> dg.AssetCheckResult:
+    return dg.AssetCheckResult(
+        check_name=check,
+        passed=not reasons,
+        severity=dg.AssetCheckSeverity.ERROR,
+        description="; ".join(reasons[:_REASONS]) or None,
+        metadata=metadata,
+    )

@@ -1,4 +1,4 @@
-"""The nightly schedule on a real daemon and webserver: switched on by GraphQL, a tick publishes a build."""
+"""A real daemon and webserver: what runs by itself publishes a build, and one signal ends every process."""
 
 import json
 import os
@@ -20,18 +20,28 @@ from palimpsest.store.home import Home
 from tests.small_corpus import write_chats
 
 _WAIT_S = 300
-_START = """mutation($s: ScheduleSelector!) { startSchedule(scheduleSelector: $s) {
-  __typename ... on ScheduleStateResult { scheduleState { status } } ... on PythonError { message } } }"""
 _RUNS = "{ runsOrError { ... on Runs { results { jobName status tags { key value } } } } }"
-_SELECTOR = {
-    "repositoryName": "__repository__",
-    "repositoryLocationName": "palimpsest.definitions",
-    "scheduleName": "nightly_rebuild",
-}
+_STATES = """{ repositoryOrError(repositorySelector: {repositoryName: "__repository__",
+  repositoryLocationName: "palimpsest.definitions"}) { ... on Repository {
+  schedules { name executionTimezone cronSchedule scheduleState { status } }
+  sensors { name sensorState { status } } } } }"""
+
+
+def processes_of(home: Home) -> list[str]:
+    """Command lines of the running processes that were started for a home."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if f"PALIMPSEST_HOME={home.path}".encode() in (folder / "environ").read_bytes().split(b"\0"):
+                found.append((folder / "cmdline").read_text().replace("\0", " "))
+        except OSError:
+            continue
+    return found
 
 
 class Ui:
-    def __init__(self, port: int):
+    def __init__(self, port: int, server: subprocess.Popen[bytes]):
+        self.server = server
         self.url = f"http://127.0.0.1:{port}/graphql"
 
     def ask(self, query: str, **variables: Any) -> dict[str, Any]:
@@ -62,33 +72,41 @@ def ui(tmp_path: Path) -> Iterator[tuple[Ui, Home]]:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
     palimpsest = Path(sys.executable).with_name("palimpsest")
-    environment = os.environ | {"PALIMPSEST_CRON": "* * * * *"}
+    environment = os.environ | {"PALIMPSEST_SCHEDULE": "* * * * *", "PALIMPSEST_TIMEZONE": "Europe/Berlin"}
     log = (tmp_path / "dev.log").open("w")
     server = subprocess.Popen(
         [palimpsest, "dev", "--home", home.path, "--port", str(port)],
-        env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+        env=environment, stdout=log, stderr=subprocess.STDOUT, cwd=tmp_path,
     )  # fmt: skip
     try:
-        yield Ui(port), home
+        yield Ui(port, server), home
     except BaseException:
         print((tmp_path / "dev.log").read_text()[-5000:])
         raise
     finally:
-        os.killpg(server.pid, signal.SIGTERM)
+        server.send_signal(signal.SIGTERM)
         try:
-            server.wait(20)
+            server.wait(60)
         except subprocess.TimeoutExpired:
-            os.killpg(server.pid, signal.SIGKILL)
+            server.kill()
             server.wait()
-        log.close()
+            raise
+        finally:
+            log.close()
 
 
-def test_a_tick_of_the_schedule_publishes_a_build(ui):
+def test_what_runs_by_itself_is_on_publishes_a_build_and_ends_whole(ui):
     client, home = ui
     wait_for("the UI", lambda: client.ask("{ version }"))
-    started = wait_for("the schedule", lambda: client.ask(_START, s=_SELECTOR)["startSchedule"])
-    assert started["__typename"] == "ScheduleStateResult", started
-    assert started["scheduleState"]["status"] == "RUNNING"
+    states = wait_for(
+        "the definitions", lambda: client.ask(_STATES)["repositoryOrError"].get("schedules") and client.ask(_STATES)
+    )
+    found = states["repositoryOrError"]
+    (nightly,) = (s for s in found["schedules"] if s["name"] == "nightly_rebuild")
+    assert nightly["scheduleState"]["status"] == "RUNNING"
+    assert (nightly["cronSchedule"], nightly["executionTimezone"]) == ("* * * * *", "Europe/Berlin")
+    sensors = {s["name"]: s["sensorState"]["status"] for s in found["sensors"]}
+    assert sensors["changed_folders"] == "RUNNING"
     build = wait_for("a published build", lambda: published(home))
     assert build.manifest["memories"] == 5
     wait_for(
@@ -97,3 +115,7 @@ def test_a_tick_of_the_schedule_publishes_a_build(ui):
         <= {(r["jobName"], r["status"]) for r in client.ask(_RUNS)["runsOrError"]["results"]},
     )
     assert make_plan(home, None).nothing_to_do
+    assert len(processes_of(home)) >= 3
+    client.server.send_signal(signal.SIGTERM)
+    assert client.server.wait(60) == 0
+    assert processes_of(home) == []

@@ -1,0 +1,71 @@
+"""A server with children of its own, run until it ends or is told to; then none of its processes is left."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import FrameType
+
+_STOP_WAIT_S = 15.0
+_POLL_S = 0.1
+
+
+def run_group(command: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Runs a command in a process group of its own and waits; returns its exit code, 0 where it was told to stop.
+
+    A first SIGINT, SIGTERM or SIGHUP is passed to the whole group; what still runs after 15 seconds, or at a second
+    signal, is killed.
+    """
+    stopping: list[int] = []
+    with _on_signals(stopping):
+        server = subprocess.Popen(command, env=dict(environment), start_new_session=True)  # noqa: S603
+        try:
+            while not stopping and server.poll() is None:
+                _wait(server, _POLL_S)
+            _signal_group(server.pid, signal.SIGTERM)
+            waited = 0.0
+            while waited < _STOP_WAIT_S and len(stopping) < 2 and _has_members(server.pid):
+                _wait(server, _POLL_S)
+                waited += _POLL_S
+        finally:
+            _signal_group(server.pid, signal.SIGKILL)
+            code = server.wait()
+    return 0 if stopping else code
+
+
+def _wait(server: subprocess.Popen[bytes], seconds: float) -> None:
+    try:
+        server.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return
+    time.sleep(seconds)  # it ended; its children may still run
+
+
+@contextmanager
+def _on_signals(stopping: list[int]) -> Iterator[None]:
+    def note(number: int, _: FrameType | None) -> None:
+        stopping.append(number)
+
+    before = {s: signal.signal(s, note) for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _signal_group(group: int, number: int) -> None:
+    try:
+        os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+def _has_members(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True

@@ -1,0 +1,135 @@
+"""What each column of a build's tables means, as the UI shows it beside the schemas of `tables`."""
+
+_SPAN = {
+    "char_start": "First character in the document's text, counted from 0.",
+    "char_end": "Character after the last one in the document's text.",
+}
+# Columns that mean the same in every table; a table's own description wins.
+_COMMON = {
+    "collection": "Collection, part of the scope.",
+    "user_id": "User whose memories these are, part of the scope.",
+    "project_id": "Project, part of the scope; empty for the user's general memory.",
+    "session_id": "Conversation that the text comes from.",
+    "document_id": "Document version, 16 hex digits.",
+    "memory_id": "Memory, 16 hex digits.",
+    "entity_id": "Entity, 16 hex digits.",
+    "topic_id": "Topic, 16 hex digits.",
+    "newer_id": "Memory that was observed later.",
+    "older_id": "Memory that was observed earlier.",
+    "ordinal": "Place among the rows of the same parent, from 0.",
+    "text_hash": "Hash of the text, under which its vector is stored.",
+    "token_count": "Tokens as the embedder counts them, without special tokens.",
+    "title": "Title of the document.",
+    "heading": "Headings above the text.",
+    "page": "Page of the document, from 1.",
+    "speaker": "Who said it.",
+    "valid_from": "When it began to hold, UTC.",
+    "valid_until": "When it ceased to hold, UTC; empty while it holds.",
+    "refers_to": "What the pronoun that opens the statement stands for.",
+    **_SPAN,
+}
+_OWN: dict[str, dict[str, str]] = {
+    "documents": {
+        "uri": "Path inside the collection.",
+        "media_type": "Media type that the source was read as.",
+        "content_hash": "Hash of the source's bytes.",
+        "source_time": "Date that the source states, UTC; never the file's own time.",
+        "ingested_at": "When this version was first read, UTC.",
+        "metadata": "Front matter or properties, as JSON.",
+        "seq": "Order of the versions of one source.",
+        "is_current": "Whether this is the version on disk now.",
+        "superseded_by": "Document version that came after it.",
+        "kind": "What the source is: message, file, tool or import.",
+    },
+    "document_texts": {"text": "Extracted text, which every span points into.", "segments": "Parts as read, as JSON."},
+    "document_relations": {
+        "newer_uri": "Source that states the relation.",
+        "older_uri": "Source that it names.",
+        "label": "UPDATE or EXTEND, as stated.",
+    },
+    "chunks": {
+        "chunk_id": "Chunk, 16 hex digits.",
+        "text": "Text of the span.",
+        "said_at": "When it was said, UTC.",
+        "stated": "What its turns state about themselves, as JSON.",
+    },
+    "memories": {
+        "unit": "What one memory is in this collection: chunk, turn or statement.",
+        "type": "Type, such as episodic, semantic, document, preference or task.",
+        "text": "Text that is embedded and shown.",
+        "search_text": "Text that word search sees: title, heading, speaker and written-out dates are added.",
+        "chunk_ids": "Chunks that it was formed from.",
+        "observed_at": "When it was said or dated, UTC; empty where nothing states it.",
+        "confidence": "How sure it is, 0 to 1; empty where nothing states it.",
+        "importance": "How important it is, 0 to 1; empty where nothing states it.",
+        "tags": "Tags that the source states.",
+        "provenance": "Where it comes from, as JSON.",
+        "retention_until": "From when on it is not served and its text is removed, UTC.",
+        "kind": "What its source is: message, file, tool or import.",
+        "pii": "Whether it is marked as personal data.",
+        "user_visible": "Whether it is shown unless asked for.",
+        "importance_source": "Where the importance comes from.",
+        "confidence_source": "Where the confidence comes from.",
+    },
+    "embed_inputs": {"kind": "memory, or window of a text of more than 256 tokens.", "text": "Text that is embedded."},
+    "context_inputs": {
+        "kind": "What part of the memory it is.",
+        "text": "Sentence of a titled passage.",
+        "text_hash": "Hash of the text; empty where the sentence has no vector.",
+    },
+    "entities": {
+        "name": "Name that it is shown by.",
+        "type": "Kind of name, such as person, place or product.",
+        "aliases": "Other names in the texts.",
+    },
+    "mentions": {},
+    "merges": {
+        "alias": "Name that was merged.",
+        "name": "Name that it was merged into.",
+        "why": "Rule or decision that made them one.",
+        "memory_id": "Memory that shows it, where one does.",
+        "document_id": "Document that it holds in; empty for the whole scope.",
+    },
+    "surfaces": {
+        "surface": "Possible name, as written.",
+        "key": "The same, folded for comparison.",
+        "kind": "What the cue says that it is.",
+        "initial": "Whether it begins a sentence.",
+        "cue": "Word beside it that shows a name.",
+        "same_as": "Name that the text says is the same.",
+        "why": "How the text says so.",
+    },
+    "topics": {"label": "Phrase that names it.", "size": "Memories that hold it."},
+    "topic_edges": {
+        "source_id": "Topic at the start.",
+        "target_id": "Topic at the end.",
+        "kind": "subtopic_of or related_to.",
+        "weight": "Strength, 0 to 1.",
+    },
+    "topic_memories": {"relevance": "How much of the topic the memory holds, 0 to 1."},
+    "candidate_pairs": {"why": "What made them a pair.", "score": "How alike they are; orders the pairs."},
+    "relations": {
+        "relation_id": "Relation, 16 hex digits.",
+        "label": "UPDATE, EXTEND, DERIVE or NONE.",
+        "confidence": "How sure the labeler is, 0 to 1.",
+        "labeler": "What labelled it.",
+        "program_hash": "Version of the labeler's program.",
+        "input_hash": "Hash of what the labeler was given.",
+        "evidence": "Spans that show it, as JSON.",
+        "decided_at": "When it was labelled, UTC.",
+    },
+    "versions": {
+        "is_latest": "Whether nothing replaced it.",
+        "superseded_by": "Memory that replaced it.",
+    },
+    "rejects": {
+        "uri": "Path inside the collection.",
+        "stage": "Where it failed.",
+        "reason": "Why it was rejected.",
+    },
+}
+
+
+def description(table: str, column: str) -> str | None:
+    """Returns what a column holds, in one sentence; None where nothing describes it."""
+    return _OWN.get(table, {}).get(column) or _COMMON.get(column)
