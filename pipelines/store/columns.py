@@ -122,6 +122,12 @@ _OWN: dict[str, dict[str, str]] = {
         "is_latest": "Whether nothing replaced it.",
         "superseded_by": "Memory that replaced it.",
     },
+    "redactions": {
+        "uri": "Path inside the collection.",
+        "kind": "What was found, such as a key, a password or a card number; never its value.",
+        "field": "Where in the source it stood.",
+        "line": "Line of the source, from 1.",
+    },
     "rejects": {
         "uri": "Path inside the collection.",
         "stage": "Where it failed.",
