@@ -143,7 +143,9 @@ def _serve_graph(home: Home, done: dict[str, Any], started: float) -> dict[str, 
                 continue
             raise Refused(line)
     _check(result)
-    (loaded,) = result.asset_materializations_for_node("neo4j_graph")
+    if not (materializations := result.asset_materializations_for_node("neo4j_graph")):
+        raise ComponentFailed("neo4j: the server went away before the load; run again")
+    (loaded,) = materializations
     seconds = done["seconds"] | {"neo4j_graph": round(time.perf_counter() - began, 3)}
     writes = int(str(loaded.metadata["writes"].value))
     return done | {
