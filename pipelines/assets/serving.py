@@ -99,7 +99,7 @@ def published(context: dg.AssetExecutionContext, home: HomeResource) -> dg.Mater
         try:
             build_id = publish_build(home.home())
         except PalimpsestError as e:
-            raise dg.Failure(str(e), allow_retries=False) from None
+            raise dg.Failure(str(e), allow_retries=False) from e
     return dg.MaterializeResult(metadata={"build": build_id, "how": "published"})
 
 

@@ -61,7 +61,7 @@ def test_a_closed_gate_says_why_in_its_failure_and_in_its_check(closed):
     home, instance = closed
     (run,) = instance.get_runs(dg.RunsFilter(job_name="publish_build"))
     failure = failure_of(instance, run)
-    assert failure.description.startswith("build 000001 is staged, not published: no baseline (data/baselines/chats.json)")
+    assert failure.description.startswith("build 000001 is staged, not published: no baseline")
     assert failure.metadata["report"].value == (staged(home).path / "report.html").resolve().as_uri()
     assert failure.metadata["chats/R@5"].value == 1.0
     key = dg.AssetCheckKey(dg.AssetKey("retrieval_report"), "gate")
@@ -73,7 +73,7 @@ def test_a_closed_gate_says_why_in_its_failure_and_in_its_check(closed):
 
 def test_published_alone_says_why_it_cannot_be_materialized(closed, tmp_path):
     home, _ = closed
-    assert "staged, not published: no baseline (data/baselines/chats.json)" in failure_in(materialize(home, "published")).description
+    assert "staged, not published: no baseline" in failure_in(materialize(home, "published")).description
     assert published(home) is None
     empty = failure_in(materialize(Home(tmp_path / "empty"), "published")).description
     assert "no finished build is staged, so there is nothing to publish (nothing was published yet)" in empty
