@@ -10,6 +10,7 @@ import polars as pl
 from palimpsest.eval.build_settings import changed_code, changed_settings
 from palimpsest.eval.golden_run import GateRun
 from palimpsest.eval.significance import loss_probability, paired_interval
+from palimpsest.store.scopes import SCOPE
 from palimpsest.store.tables import empty
 
 SHOWN = 20
@@ -129,7 +130,7 @@ def compare_text(difference: Mapping[str, Any]) -> str:
 
 
 def _example(example: Mapping[str, Any]) -> str:
-    return "  ".join(str(v) for v in example.values() if v is not None)
+    return "  ".join(str(v) for v in example.values() if v not in (None, ""))
 
 
 def _listed(rows: pl.DataFrame, shown: int, *sort: str) -> dict[str, Any]:
@@ -137,7 +138,7 @@ def _listed(rows: pl.DataFrame, shown: int, *sort: str) -> dict[str, Any]:
 
 
 def _documents(a: Tables, b: Tables, shown: int) -> dict[str, Any]:
-    key = ["collection", "user_id", "uri", "session_id"]
+    key = [*SCOPE, "uri", "session_id"]
     old, new = (t["documents"].filter(pl.col("is_current").fill_null(True)).select(*key, "document_id") for t in (a, b))
     both = old.join(new, on=key, how="inner", nulls_equal=True)
     return {
@@ -171,7 +172,7 @@ def _told(t: Tables) -> pl.DataFrame:
         .join(source, on="document_id", how="left")
         .join(versions, on="memory_id", how="left")
         .select(
-            "memory_id", "collection", "user_id", "uri",
+            "memory_id", *SCOPE, "uri",
             pl.col("text").str.replace_all(r"\s+", " ").str.slice(0, _TEXT_CHARS).alias("text"),
             pl.col("is_latest").fill_null(True), "superseded_by",
         )
@@ -180,15 +181,11 @@ def _told(t: Tables) -> pl.DataFrame:
 
 def _relations(a: Tables, b: Tables, shown: int) -> dict[str, Any]:
     key = ["newer_id", "older_id"]
-    columns = ["collection", "user_id", *key, "label"]
+    columns = [*SCOPE, *key, "label"]
     old, new = (t["relations"].filter(pl.col("label") != "NONE").select(columns).unique() for t in (a, b))
     # A pair may bear several labels: it was relabelled where the sets of labels differ.
-    labels = [
-        r.group_by("collection", "user_id", *key).agg(pl.col("label").unique().sort().str.join("+")) for r in (old, new)
-    ]
-    both = (
-        labels[0].rename({"label": "from"}).join(labels[1].rename({"label": "to"}), on=["collection", "user_id", *key])
-    )
+    labels = [r.group_by(*SCOPE, *key).agg(pl.col("label").unique().sort().str.join("+")) for r in (old, new)]
+    both = labels[0].rename({"label": "from"}).join(labels[1].rename({"label": "to"}), on=[*SCOPE, *key])
     return {
         "a": _by_label(old),
         "b": _by_label(new),

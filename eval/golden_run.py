@@ -12,6 +12,7 @@ from palimpsest.eval.golden import GoldenError, Judged, Question, golden_hash, r
 from palimpsest.eval.metrics import Scores, evaluate, percentiles, summarise
 from palimpsest.progress import tracked
 from palimpsest.query.types import Scope
+from palimpsest.store.scopes import GENERAL, SCOPE, scope_parts
 
 TOP = 5
 STALE, DUPLICATES = f"stale@{TOP}", f"duplicates@{TOP}"
@@ -256,7 +257,7 @@ class _Known:
     def __init__(self, tables: Mapping[str, pl.DataFrame], collection: str):
         self._collection = collection
         rows = tables["memories"].join(tables["documents"].select("document_id", "uri"), on="document_id", how="left")
-        columns = ("memory_id", "collection", "user_id", "uri", "char_start", "char_end")
+        columns = ("memory_id", *SCOPE, "uri", "char_start", "char_end")
         self._rows = {row[0]: row[1:] for row in rows.select(columns).iter_rows()}
         versions = tables.get("versions")
         self._retired = (
@@ -267,10 +268,10 @@ class _Known:
         """Returns why the memory must not have been returned to this user."""
         if memory_id not in self._rows:
             return f"memory {memory_id} is not of this build"
-        collection, owner = self._rows[memory_id][:2]
-        if (collection, owner) == (self._collection, user_id):
+        scope = self._rows[memory_id][: len(SCOPE)]
+        if scope == (self._collection, user_id, GENERAL):
             return None
-        return f"memory {memory_id} belongs to {collection}/{owner}"
+        return f"memory {memory_id} belongs to {'/'.join(scope_parts(*scope))}"
 
     def retired(self, memory_ids: frozenset[str]) -> bool:
         """Returns whether every one of them was retired."""
@@ -280,5 +281,5 @@ class _Known:
         """Returns `uri:start-end`."""
         if memory_id not in self._rows:
             return "unknown"
-        _, _, uri, start, end = self._rows[memory_id]
+        uri, start, end = self._rows[memory_id][len(SCOPE) :]
         return f"{uri}:{start}-{end}"

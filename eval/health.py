@@ -6,6 +6,7 @@ from typing import Any
 
 import polars as pl
 
+from palimpsest.store.scopes import SCOPE
 from palimpsest.store.tables import empty
 
 TABLES = (
@@ -44,8 +45,7 @@ def memory_health(tables: Mapping[str, pl.DataFrame], now: Any = None) -> dict[s
     replaced = told.filter(~pl.col("is_latest")).join(
         updates.select(memory_id="older_id", superseded_by="newer_id"), on=["memory_id", "superseded_by"], how="semi"
     )
-    scope = ["collection", "user_id"]
-    same = latest.group_by(*scope, pl.col("text").str.replace_all(r"\s+", " ").str.to_lowercase()).len()
+    same = latest.group_by(*SCOPE, pl.col("text").str.replace_all(r"\s+", " ").str.to_lowercase()).len()
     repeats = int(same.filter(pl.col("len") > 1).select((pl.col("len") - 1).sum()).item() or 0)
     homeless = latest.join(t["topic_memories"], on="memory_id", how="anti").height
     undated = latest["observed_at"].null_count()
@@ -100,7 +100,7 @@ def _largest(t: Mapping[str, pl.DataFrame]) -> list[dict[str, Any]]:
     held = t["topic_memories"].group_by("topic_id").len("memories")
     named = t["topics"].join(held, on="topic_id", how="left").with_columns(pl.col("memories").fill_null(0))
     return named.sort(["memories", "topic_id"], descending=[True, False]).head(10).select(
-        "collection", "user_id", "label", "memories"
+        *SCOPE, "label", "memories"
     ).to_dicts()  # fmt: skip
 
 

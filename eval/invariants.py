@@ -7,8 +7,9 @@ import polars as pl
 
 from palimpsest.decisions import Decisions
 from palimpsest.eval.invariants_versions import check_versions
-from palimpsest.eval.violations import SCOPE, Tables, Violation, report
+from palimpsest.eval.violations import Tables, Violation, report
 from palimpsest.store.ids import text_hash
+from palimpsest.store.scopes import SCOPE
 from palimpsest.store.tables import SCHEMAS, empty
 
 # What must be unique in each table.

@@ -9,13 +9,14 @@ import polars as pl
 
 from palimpsest.eval.violations import Tables, Violation, report
 from palimpsest.memory.sequence import turn_order
+from palimpsest.store.scopes import SCOPE
 
 _LINKING = ("UPDATE", "EXTEND", "DERIVE")
 _NAME = "index"
 _FORMAT = "SELECT value FROM meta WHERE key = 'format'"
 
 _MEMORIES = """
-SELECT m.memory_id, s.collection, s.user_id, m.document_id, m.text, m.is_latest, m.superseded_by
+SELECT m.memory_id, s.collection, s.user_id, s.project_id, m.document_id, m.text, m.is_latest, m.superseded_by
 FROM memories m JOIN scopes s ON m.row >= s.first_row AND m.row < s.first_row + s.size"""
 _VECTORS = "SELECT m.memory_id, count(*) FROM vectors v JOIN memories m ON m.row = v.row GROUP BY ALL"
 _LINKS = """
@@ -25,11 +26,13 @@ _CROSSING = """
 SELECT l.relation_id FROM links l JOIN scopes s ON s.scope = l.scope
 WHERE NOT (l.newer_row BETWEEN s.first_row AND s.first_row + s.size - 1)
    OR NOT (l.older_row BETWEEN s.first_row AND s.first_row + s.size - 1)"""
-_ENTITIES = "SELECT e.entity_id, s.collection, s.user_id FROM entities e JOIN scopes s ON s.scope = e.scope"
+_ENTITIES = """
+SELECT e.entity_id, s.collection, s.user_id, s.project_id
+FROM entities e JOIN scopes s ON s.scope = e.scope"""
 _MENTIONS = """
 SELECT m.memory_id, e.entity_id FROM mentions x
 JOIN memories m ON m.row = x.row JOIN entities e ON e.entity = x.entity"""
-_TOPICS = "SELECT t.topic_id, s.collection, s.user_id FROM topics t JOIN scopes s ON s.scope = t.scope"
+_TOPICS = "SELECT t.topic_id, s.collection, s.user_id, s.project_id FROM topics t JOIN scopes s ON s.scope = t.scope"
 _TOPIC_MEMORIES = "SELECT t.topic_id, m.memory_id FROM topic_memories t JOIN memories m ON m.row = t.row"
 _SENTENCES = """
 SELECT m.memory_id, len(s.counts), coalesce(octet_length(s.vectors), 0) > 0
@@ -37,11 +40,11 @@ FROM sentences s JOIN memories m ON m.row = s.row WHERE len(s.counts) > 0"""
 _FOLLOWING = """
 SELECT m.memory_id, n.memory_id FROM following f
 JOIN memories m ON m.row = f.row JOIN memories n ON n.row = f.next_row"""
-_DOCUMENTS = "SELECT document_id, collection, user_id, uri FROM documents"
+_DOCUMENTS = "SELECT document_id, collection, user_id, project_id, uri FROM documents"
 # The postings of a scope lie together, so one range of them stands for all its terms.
 _POSTINGS = """
 WITH held AS (SELECT scope, min(first) AS low, max(first + df) - 1 AS high FROM terms GROUP BY scope)
-SELECT DISTINCT s.collection || '/' || s.user_id
+SELECT DISTINCT concat_ws('/', s.collection, s.user_id, nullif(s.project_id, ''))
 FROM postings p JOIN held h ON p.rowid BETWEEN h.low AND h.high JOIN scopes s ON s.scope = h.scope
 WHERE NOT (p.row BETWEEN s.first_row AND s.first_row + s.size - 1)"""
 _UNHELD = "SELECT 'postings' WHERE (SELECT count(*) FROM postings) <> (SELECT coalesce(sum(df), 0) FROM terms)"
@@ -65,7 +68,7 @@ def check_index(tables: Tables, path: Path) -> list[Violation]:
 
 
 def _check(tables: Tables, read: Any) -> list[Violation]:
-    documents = tables["documents"].select("document_id", "collection", "user_id", "uri")
+    documents = tables["documents"].select("document_id", *SCOPE, "uri")
     versions = tables["versions"].select("memory_id", "is_latest", "superseded_by")
     memories = (
         tables["memories"].join(versions, on="memory_id", how="left").with_columns(pl.col("is_latest").fill_null(True))
@@ -76,12 +79,12 @@ def _check(tables: Tables, read: Any) -> list[Violation]:
     )  # fmt: skip
     expected: list[tuple[str, str, Iterable[tuple[Any, ...]]]] = [
         ("memories", _MEMORIES, memories.select(
-            "memory_id", "collection", "user_id", "document_id", "text", "is_latest", "superseded_by").iter_rows()),
+            "memory_id", *SCOPE, "document_id", "text", "is_latest", "superseded_by").iter_rows()),
         ("vectors", _VECTORS, Counter(tables["embed_inputs"]["memory_id"]).items()),
         ("relations", _LINKS, relations.select("relation_id", "newer_id", "older_id", "label").iter_rows()),
-        ("entities", _ENTITIES, tables["entities"].select("entity_id", "collection", "user_id").iter_rows()),
+        ("entities", _ENTITIES, tables["entities"].select("entity_id", *SCOPE).iter_rows()),
         ("mentions", _MENTIONS, tables["mentions"].select("memory_id", "entity_id").unique().iter_rows()),
-        ("topics", _TOPICS, tables["topics"].select("topic_id", "collection", "user_id").iter_rows()),
+        ("topics", _TOPICS, tables["topics"].select("topic_id", *SCOPE).iter_rows()),
         ("topic_memories", _TOPIC_MEMORIES, tables["topic_memories"].select("topic_id", "memory_id").iter_rows()),
         ("sentences", _SENTENCES, contexts.iter_rows()),
         ("turns", _FOLLOWING, turn_order(tables["memories"], tables["documents"]).iter_rows()),

@@ -3,7 +3,8 @@
 import polars as pl
 
 from palimpsest.decisions import Decisions
-from palimpsest.eval.violations import SCOPE, Tables, Violation, report
+from palimpsest.eval.violations import Tables, Violation, report
+from palimpsest.store.scopes import SCOPE
 
 
 def check_versions(tables: Tables, decisions: Decisions | None = None) -> list[Violation]:

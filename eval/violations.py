@@ -7,7 +7,6 @@ from typing import Any
 import polars as pl
 
 Tables = Mapping[str, pl.DataFrame]
-SCOPE = ("collection", "user_id")
 EXAMPLES = 5
 
 

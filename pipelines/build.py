@@ -30,6 +30,7 @@ from palimpsest.store.files import file_hash
 from palimpsest.store.home import DEFAULT_CORPUS, Home, data_folder
 from palimpsest.store.ids import content_id
 from palimpsest.store.log import IngestLog
+from palimpsest.store.scopes import GENERAL
 
 INDEXED = (
     "documents", "document_texts", "document_relations", "chunks", "memories", "embed_inputs", "context_inputs",
@@ -41,6 +42,7 @@ _DIGESTED = ("documents", "chunks", "memories", "entities", "mentions", "topics"
 _NOT_DIGESTED = {"seq", "evidence", "provenance", "kind", "stated", "importance_source", "confidence_source"}
 _DIGESTED_UNLESS = {"pii": False, "user_visible": True}  # only where a row differs: builds made before keep theirs
 _QUERY_CODE = ("palimpsest.query.api",)
+_WITH_PROJECT = ("documents", "memories")  # what other tables say of it follows from these
 _TAIL_CODE = ("palimpsest.store.index", "palimpsest.memory.shape", "palimpsest.eval.judge")
 
 
@@ -284,6 +286,10 @@ def digest(tables: dict[str, pl.DataFrame]) -> str:
         ]  # fmt: skip
         if name == "relations":
             columns = ["relation_id", "label"]
+        if name not in _WITH_PROJECT:
+            columns = [c for c in columns if c != "project_id"]
+        elif "project_id" in columns:  # the general memory was null before projects were scopes
+            frame = frame.with_columns(pl.col("project_id").replace({GENERAL: None}))
         frame = frame.select(columns).with_columns(
             pl.col(c).list.join("\x1f") for c in columns if frame.schema[c] == pl.List(pl.String)
         )

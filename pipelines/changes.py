@@ -5,16 +5,18 @@ from typing import Any
 
 import polars as pl
 
+from palimpsest.store.scopes import SCOPE
+
 Tables = Mapping[str, pl.DataFrame]
 
-_DOCUMENT = ["collection", "user_id", "uri"]
+_DOCUMENT = [*SCOPE, "uri"]
 _KEPT = 1_000  # documents told by name in the manifest; the rest are counted
 
 
 def changes_by_document(before: Tables, after: Tables) -> pl.DataFrame:
     """Returns a row for each document whose content or whose current memories differ, sorted by document.
 
-    Columns: collection, user_id, uri; `change` is added, edited, removed, or related where only other documents' words
+    Columns: the scope's, uri; `change` is added, edited, removed, or related where only other documents' words
     changed what holds of it; `gained` and `lost` count memories that became latest and ceased to be.
 
     Args:

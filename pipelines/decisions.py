@@ -16,6 +16,7 @@ from typing import Literal, get_args
 from palimpsest.errors import PalimpsestError
 from palimpsest.store.files import write_bytes
 from palimpsest.store.ids import content_id, entity_id
+from palimpsest.store.scopes import ScopeKey
 
 Verdict = Literal["same", "apart", "undecided"]
 NAME_KINDS = get_args(Verdict)
@@ -63,7 +64,7 @@ class Decisions:
         return content_id(*(i for pair in pairs for i in pair))
 
     def names_in(
-        self, scope: tuple[str, str], keys: Iterable[str]
+        self, scope: ScopeKey, keys: Iterable[str]
     ) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]:
         """Returns the pairs of `keys` that were made one in this scope, and those that were set apart."""
         if not (self.same or self.apart):

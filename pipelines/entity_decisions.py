@@ -13,9 +13,10 @@ from palimpsest.memory.names.find import entity_key
 from palimpsest.store.builds import Build, published
 from palimpsest.store.home import Home
 from palimpsest.store.ids import entity_id
+from palimpsest.store.scopes import SCOPE, ScopeKey, scope_parts
 
 
-def explain_entity(home: Home, collection: str, user_id: str, name: str) -> list[dict[str, Any]]:
+def explain_entity(home: Home, scope: ScopeKey, name: str) -> list[dict[str, Any]]:
     """Returns the entities that a name stands for in a scope, each with its aliases and the reasons that it has them.
 
     Returns:
@@ -25,39 +26,39 @@ def explain_entity(home: Home, collection: str, user_id: str, name: str) -> list
     Raises:
         PalimpsestError: nothing is published, or the scope has no such name.
     """
-    build = _build(home, collection)
+    build = _build(home, scope[0])
     key = entity_key(name)
-    entities = _in_scope(build, "entities", collection, user_id)
-    merges = _in_scope(build, "merges", collection, user_id)
-    counts = _in_scope(build, "mentions", collection, user_id).group_by("entity_id").agg(n=pl.len())
+    entities = _in_scope(build, "entities", scope)
+    merges = _in_scope(build, "merges", scope)
+    counts = _in_scope(build, "mentions", scope).group_by("entity_id").agg(n=pl.len())
     hit = [key in map(entity_key, [n, *aliases]) for n, aliases in entities.select("name", "aliases").iter_rows()]
     rows = entities.filter(pl.Series(hit, dtype=pl.Boolean)).join(counts, on="entity_id", how="left")
     if rows.is_empty():
-        raise PalimpsestError(f"entity: no name {name!r} in {collection}/{user_id}; write it as the texts do")
+        raise _no_name(name, scope)
     found = []
     for row in rows.sort("n", "entity_id", descending=[True, False]).to_dicts():
-        reasons = merges.filter(entity_id=row["entity_id"]).drop("entity_id", "collection", "user_id").to_dicts()
+        reasons = merges.filter(entity_id=row["entity_id"]).drop("entity_id", *SCOPE).to_dicts()
         found.append({k: row[k] for k in ("entity_id", "name", "type", "aliases")} | {"reasons": reasons})
     return found
 
 
-def decide_names(home: Home, collection: str, user_id: str, a: str, b: str, verdict: Verdict) -> dict[str, Any]:
+def decide_names(home: Home, scope: ScopeKey, a: str, b: str, verdict: Verdict) -> dict[str, Any]:
     """Writes down that two names of a scope are one (`same`), are not (`apart`), or that the rules may tell again.
 
     Raises:
         PalimpsestError: a name is not in the scope, both are one spelling, or nothing would change.
     """
-    build = _build(home, collection)
-    known = set(_in_scope(build, "surfaces", collection, user_id)["key"])
-    for names in _in_scope(build, "entities", collection, user_id).select("name", "aliases").iter_rows():
+    build = _build(home, scope[0])
+    known = set(_in_scope(build, "surfaces", scope)["key"])
+    for names in _in_scope(build, "entities", scope).select("name", "aliases").iter_rows():
         known |= {entity_key(n) for n in (names[0], *names[1])}
     keys = [entity_key(n) for n in (a, b)]
     for name, key in zip((a, b), keys, strict=True):
         if key not in known:
-            raise PalimpsestError(f"entity: no name {name!r} in {collection}/{user_id}; write it as the texts do")
+            raise _no_name(name, scope)
     if keys[0] == keys[1]:
         raise PalimpsestError(f"entity: {a!r} and {b!r} differ in case or accents only and are always one")
-    first, second = sorted(entity_id(collection, user_id, k) for k in keys)
+    first, second = sorted(entity_id(*scope, k) for k in keys)
     with home.lock():
         before = read_decisions(home.decisions)
         now = {"same": before.same, "apart": before.apart}.get(verdict)
@@ -66,8 +67,9 @@ def decide_names(home: Home, collection: str, user_id: str, a: str, b: str, verd
             raise PalimpsestError(f"entity: {a!r} and {b!r} are {verdict} already; nothing to do")
         append_decisions(home.decisions, verdict, [names_target(first, second)])
     return {
-        "collection": collection,
-        "user": user_id,
+        "collection": scope[0],
+        "user": scope[1],
+        "project": scope[2],
         "names": [a, b],
         "verdict": verdict,
         "applied": "by the next build",
@@ -93,5 +95,9 @@ def _build(home: Home, collection: str) -> Build:
     return build
 
 
-def _in_scope(build: Build, table: str, collection: str, user_id: str) -> pl.DataFrame:
-    return build.table(collection, table).filter(collection=collection, user_id=user_id)
+def _no_name(name: str, scope: ScopeKey) -> PalimpsestError:
+    return PalimpsestError(f"entity: no name {name!r} in {'/'.join(scope_parts(*scope))}; write it as the texts do")
+
+
+def _in_scope(build: Build, table: str, scope: ScopeKey) -> pl.DataFrame:
+    return build.table(scope[0], table).filter(**dict(zip(SCOPE, scope, strict=True)))

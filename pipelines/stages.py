@@ -175,8 +175,6 @@ def _relations(p: Partition, before: Before | None) -> Outcome:
 
     # A relation names its program, so that answers of an earlier build hold although this stage's code changed.
     earlier = p.base.table(p.name, "relations") if p.base else None
-    if earlier is not None and set(earlier.columns) != set(SCHEMAS["relations"]):
-        earlier = None
     relations, usage = label_pairs(
         p.table("candidate_pairs"), p.table("memories"), build_labeler(p.home, p.max_cost), earlier, p.decisions
     )

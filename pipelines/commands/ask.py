@@ -15,7 +15,9 @@ from palimpsest.store.home import Home
 @click.argument("text")
 @click.option("--collection", help="Collection to search. [default: the only one, or the one marked default]")
 @click.option("--user", help="Whose memories. [default: the collection's user_id]")
-@click.option("--project", help="Only memories of this project.")
+@click.option("--project", help="Search this project and the general memory. [default: the general memory alone]")
+@click.option("--all-projects", is_flag=True, help="Search all projects of the user and the general memory.")
+@click.option("--all-collections", is_flag=True, help="Search every collection of the user.")
 @click.option("--session", help="Only memories of this session.")
 @click.option("--k", type=click.IntRange(1, 1000), default=5, show_default=True, help="How many memories.")
 @click.option(
@@ -46,19 +48,24 @@ def query(
     text: str,
     collection: str | None,
     user: str | None,
+    project: str | None,
+    all_projects: bool,
+    all_collections: bool,
     explain: bool,
     **filters: Any,
 ) -> None:
-    """Search one scope: ranked memories, then the packed, cited context."""
+    """Search memories by scope: ranked memories, then the packed, cited context."""
     from palimpsest.query import present
     from palimpsest.query.api import open_home
 
     out = Output(as_json)
     with open_home(home_path, backend=backend) as reader:
-        scope = reader.resolve_scope(collection, user)
+        scopes = reader.resolve_scopes(
+            collection, user, project, all_projects=all_projects, all_collections=all_collections
+        )
         filters["type"] = filters.pop("type_")
         filters["budget_tokens"] = filters.pop("budget")
-        results = reader.search(text, scope, explain=explain, **filters)
+        results = reader.search(text, scopes, explain=explain, **filters)
         out.text(present.results_text(results, explain))
         out.result(present.results_json(results))
 
@@ -72,6 +79,7 @@ def query(
 @click.option("--undecided", "verdict", flag_value="undecided", help="Take such a decision back.")
 @click.option("--collection", help="Collection of the names. [default: the only one, or the one marked default]")
 @click.option("--user", help="Whose names. [default: the collection's user_id]")
+@click.option("--project", default="", help="Project of the names. [default: the general memory]")
 def entity(
     home_path: Path,
     as_json: bool,
@@ -81,6 +89,7 @@ def entity(
     verdict: Verdict | None,
     collection: str | None,
     user: str | None,
+    project: str,
 ) -> None:
     """Say what a name stands for and why, or decide that two names are one, or are not."""
     from palimpsest import entity_decisions
@@ -90,12 +99,12 @@ def entity(
         raise click.UsageError("two names need one of --same, --apart and --undecided; to look one up, give it alone")
     out, home = Output(as_json), Home(home_path)
     with open_home(home_path, backend=backend) as reader:
-        scope = reader.resolve_scope(collection, user)
+        scope = reader.resolve_scope(collection, user, project)
     if other is None or verdict is None:
-        found = entity_decisions.explain_entity(home, scope.collection, scope.user_id, name)
+        found = entity_decisions.explain_entity(home, scope, name)
         out.text(entity_decisions.entity_text(found))
         out.result({"entities": found})
         return
-    done = entity_decisions.decide_names(home, scope.collection, scope.user_id, name, other, verdict)
+    done = entity_decisions.decide_names(home, scope, name, other, verdict)
     out.text(f"{name} and {other}: {verdict}, from the next palimpsest build on")
     out.result(done)

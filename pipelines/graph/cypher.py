@@ -296,7 +296,6 @@ WHERE a.arrays_id IN $ids AND a.since <= $number AND a.until > $number
 RETURN a.arrays_id AS id, a.data AS data"""
 # Each filter's condition; its value is bound under the filter's name, but for those whose name means a load number.
 CONDITIONS = {
-    "project": "m.project_id = $project",
     "session": "m.session_id = $session",
     "type": "m.type = $type",
     "tag": "$tag IN m.tags",

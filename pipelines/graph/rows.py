@@ -234,7 +234,8 @@ def _scope_rows(
         raise ComponentFailed(f"neo4j: {index}: no such file; run palimpsest build, then load again")
     with duckdb.connect(str(index), read_only=True) as db:
         ranges = {(c, u): (s, f, n) for c, u, s, f, n in db.execute(
-            "SELECT collection, user_id, scope, first_row, size FROM scopes").fetchall()}  # fmt: skip
+            "SELECT collection, user_id, scope, first_row, size FROM scopes WHERE project_id = ''"
+        ).fetchall()}  # fmt: skip
         words = db.execute("SELECT scope, term, first, df FROM terms ORDER BY scope, term").fetchnumpy()
         postings = db.execute("SELECT row, score FROM postings ORDER BY rowid").fetchnumpy()
         arrays = [

@@ -9,6 +9,7 @@ import polars as pl
 from palimpsest.decisions import Decisions
 from palimpsest.labels.types import LABELS, LabelPair, RelationLabeler
 from palimpsest.store.ids import content_id
+from palimpsest.store.scopes import SCOPE
 from palimpsest.store.tables import conform, empty
 
 _ASKED = ("text", "observed_at", "speaker", "title", "heading")
@@ -40,9 +41,9 @@ def label_pairs(
         decisions: what people said.
     """
     hashes = {r[0]: content_id(*r[1:]) for r in memories.select("memory_id", *_ASKED).iter_rows()}
-    asked = pairs.select("collection", "user_id", "newer_id", "older_id")
+    asked = pairs.select(*SCOPE, "newer_id", "older_id")
     said = _said(decisions or Decisions(), memories)
-    scope = ["collection", "user_id", "newer_id", "older_id"]
+    scope = [*SCOPE, "newer_id", "older_id"]
     asked = pl.concat([asked, said.filter(pl.col("label") != "NONE").select(scope)]).unique(scope)
     ids = asked.select("newer_id", "older_id").rows()
     wanted = asked.with_columns(
@@ -93,9 +94,9 @@ def _said(decisions: Decisions, memories: pl.DataFrame) -> pl.DataFrame:
             "newer_id": pl.String, "older_id": pl.String, "label": pl.String, "decided_at": pl.Datetime("us", "UTC"),
         }, orient="row",
     )  # fmt: skip
-    place = memories.select("memory_id", "collection", "user_id")
+    place = memories.select("memory_id", *SCOPE)
     return frame.join(place, left_on="newer_id", right_on="memory_id", how="inner").join(
-        place.rename({"memory_id": "older_id"}), on=["older_id", "collection", "user_id"], how="inner"
+        place.rename({"memory_id": "older_id"}), on=["older_id", *SCOPE], how="inner"
     )
 
 

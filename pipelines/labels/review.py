@@ -18,13 +18,14 @@ from palimpsest.labels.types import LABELS
 from palimpsest.memory.order import is_newer, placed
 from palimpsest.store.builds import Build, published, staged
 from palimpsest.store.home import Home
+from palimpsest.store.scopes import SCOPE
 
 TABLES = ("memories", "documents", "relations", "versions")
 SURE = {"UPDATE": 0.85, "EXTEND": 0.7, "DERIVE": 0.7}
 """A relation under this confidence goes to review."""
 REASONS = ("premise retired", "low confidence", "would have retired", "abstained")
 _COLUMNS = (
-    "relation_id", "collection", "user_id", "label", "why", "instead_of", "confidence", "labeler", "newer_id", "newer",
+    "relation_id", *SCOPE, "label", "why", "instead_of", "confidence", "labeler", "newer_id", "newer",
     "older_id", "older",
 )  # fmt: skip
 
@@ -89,7 +90,7 @@ def find_relation(tables: Mapping[str, pl.DataFrame], named: tuple[str, ...]) ->
     scope = memories.filter(pl.col("memory_id") == newer).row(0, named=True)
     return {
         "relation_id": relation_id(newer, older), "newer_id": newer, "older_id": older, "label": "NONE",
-        "collection": scope["collection"], "user_id": scope["user_id"], "evidence": "{}",
+        **{c: scope[c] for c in SCOPE}, "evidence": "{}",
     }  # fmt: skip
 
 
@@ -97,7 +98,7 @@ def _in_order(tables: Mapping[str, pl.DataFrame], named: tuple[str, ...]) -> tup
     state = placed(tables["memories"], tables["documents"]).filter(pl.col("memory_id").is_in(named))
     a = state.select(pl.all().name.suffix("_newer"))
     both = a.join(state.select(pl.all().name.suffix("_older")), how="cross")
-    same = pl.all_horizontal(pl.col(f"{c}_newer") == pl.col(f"{c}_older") for c in ("collection", "user_id"))
+    same = pl.all_horizontal(pl.col(f"{c}_newer") == pl.col(f"{c}_older") for c in SCOPE)
     found = both.filter(same & is_newer("_newer", "_older")).select("memory_id_newer", "memory_id_older")
     if found.is_empty():
         raise PalimpsestError(

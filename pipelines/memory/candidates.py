@@ -12,9 +12,10 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from palimpsest.memory.order import SCOPE, placed
+from palimpsest.memory.order import placed
 from palimpsest.memory.words import content_words, fold
 from palimpsest.progress import progress
+from palimpsest.store.scopes import SCOPE
 from palimpsest.store.tables import conform, empty
 
 PER_MEMORY = 3
@@ -74,7 +75,7 @@ def candidate_pairs(inputs: Inputs, vectors: np.ndarray, previous: Previous | No
             frame = pl.DataFrame(
                 pairs, schema={"newer_id": pl.String, "older_id": pl.String, "score": pl.Float64}, orient="row"
             )
-            frame = frame.with_columns(collection=pl.lit(key[0], pl.String), user_id=pl.lit(key[1], pl.String))
+            frame = frame.with_columns(pl.lit(v, pl.String).alias(c) for c, v in zip(SCOPE, key, strict=True))
             why = [scope.why(n, o) for n, o in frame.select("newer_id", "older_id").iter_rows()]
             found.append(conform("candidate_pairs", frame.with_columns(pl.Series("why", why, pl.String))))
     older_live = state.select("memory_id", "live")

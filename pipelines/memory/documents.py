@@ -15,6 +15,7 @@ from palimpsest.errors import PalimpsestError
 from palimpsest.memory.schema import without_broken_metadata
 from palimpsest.store.ids import content_id, text_hash
 from palimpsest.store.log import EXTRACTION, IngestLog
+from palimpsest.store.scopes import GENERAL, scope_parts
 from palimpsest.store.tables import Schema, conform, empty
 
 _NUMBER = re.compile(r"\d{1,9}")
@@ -25,9 +26,10 @@ def document_tables(
 ) -> tuple[dict[str, pl.DataFrame], list[str]]:
     """Returns documents, document_texts, document_relations and rejects, and the stated relations that lead nowhere.
 
-    A document is one (uri, session) of a source; each different content of it is a version with an id of its own. The
-    version that the newest state of the source holds is current; the others name it in `superseded_by`. A version whose
-    metadata break the collection's metadata_schema is in no table: the last one that did not stays current.
+    A document is one (user, project, uri, session) of a source; each different content of it is a version with an id
+    of its own. The version that the newest state of the source holds is current; the others name it in `superseded_by`.
+    A version whose metadata break the collection's metadata_schema is in no table: the last one that did not stays
+    current.
     """
     versions = log.versions()
     last = versions.group_by("uri").agg(pl.col("ordinal").max().alias("last"), pl.col("gone_at").last())
@@ -40,11 +42,11 @@ def document_tables(
     ]  # fmt: skip
     extra: Schema = {"source": pl.String, "seq": pl.Int64, "ingested_at": pl.Datetime("us", "UTC")}
     seen = pl.concat([pl.DataFrame(schema=EXTRACTION | extra), *frames], how="vertical_relaxed")
+    seen = seen.with_columns(pl.col("project_id").fill_null(GENERAL))
     ids = [
         content_id(
             "document",
-            config.name,
-            r["user_id"],
+            *scope_parts(config.name, r["user_id"], r["project_id"]),
             r["uri"],
             r["session_id"],
             r["title"],
@@ -52,9 +54,9 @@ def document_tables(
             r["metadata"],
             *_stated_of(r["segments"]),
         )
-        for r in seen.select("user_id", "uri", "session_id", "title", "text", "metadata", "segments").iter_rows(
-            named=True
-        )
+        for r in seen.select(
+            "user_id", "project_id", "uri", "session_id", "title", "text", "metadata", "segments"
+        ).iter_rows(named=True)
     ]
     rows = (
         seen.with_columns(document_id=pl.Series(ids, dtype=pl.String))
@@ -69,7 +71,7 @@ def document_tables(
             content_hash=pl.col("text").map_elements(text_hash, return_dtype=pl.String),
         )
     )
-    key = ["user_id", "uri", "session_id"]
+    key = ["user_id", "project_id", "uri", "session_id"]
     rows, broken = without_broken_metadata(rows, config.metadata_schema, key)
     current = (
         rows.filter("is_current").select(*key, pl.col("document_id").alias("superseded_by")).unique(key, keep="first")
@@ -127,20 +129,23 @@ def _stated_of(segments: str) -> list[str]:
 
 def _relations(rows: pl.DataFrame, config: CollectionConfig, folder: Path) -> tuple[pl.DataFrame, list[str]]:
     """Relations stated by current documents and by the collection's file of them; those that name no source apart."""
-    names = {str(user): _Names(uris) for user, uris in rows.group_by("user_id").agg("uri").iter_rows()}
+    owner = ["user_id", "project_id"]
+    names = {(str(u), str(p)): _Names(uris) for u, p, uris in rows.group_by(owner).agg("uri").iter_rows()}
     stated = [
-        (user, uri, names[user].uri(older, uri), label)
-        for user, uri, relations in rows.filter("is_current").select("user_id", "uri", "relations").iter_rows()
+        ((user, project), uri, names[user, project].uri(older, uri), label)
+        for user, project, uri, relations in rows.filter("is_current").select(*owner, "uri", "relations").iter_rows()
         for older, label in json.loads(relations)
     ]
     if config.document_relations:
-        own = names.setdefault(config.user_id, _Names([]))
+        at = (config.user_id, config.project_id or GENERAL)
+        own = names.setdefault(at, _Names([]))
         for newer, older, label in _read_relations(folder / config.document_relations):
             newer_uri = own.uri(newer, "")
-            stated.append((config.user_id, newer_uri, own.uri(older, newer_uri), label))
+            stated.append((at, newer_uri, own.uri(older, newer_uri), label))
     found = [r for r in stated if r[1] in names[r[0]].uris and r[2] in names[r[0]].uris]
     nowhere = sorted({f"{newer} {label}s {older}" for _, newer, older, label in set(stated) - set(found)})
-    schema = dict.fromkeys(["user_id", "newer_uri", "older_uri", "label"], pl.String())
+    found = [(*at, *named) for at, *named in found]
+    schema = dict.fromkeys([*owner, "newer_uri", "older_uri", "label"], pl.String())
     frame = pl.DataFrame(found, schema=schema, orient="row")
     frame = frame.with_columns(collection=pl.lit(config.name)).unique().sort(pl.all())
     return conform("document_relations", frame), nowhere

@@ -16,12 +16,12 @@ from palimpsest.memory.names.scopes import resolutions
 from palimpsest.memory.names.stated import find_statements
 from palimpsest.memory.names.titles import FOUND, find_titles, phrase_mentions
 from palimpsest.store.ids import entity_id
+from palimpsest.store.scopes import SCOPE, ScopeKey
 from palimpsest.store.tables import SCHEMAS, Schema, conform
 
 __all__ = ["entity_key", "entity_tables", "find_mentions", "resolve_entities"]
 
-_SCOPE = ["collection", "user_id"]
-_KEY = [*_SCOPE, "key"]
+_KEY = [*SCOPE, "key"]
 _PLACE = attrgetter("char_start", "char_end", "kind", "key", "cue")
 _NOTHING = Surface("", "", "none", False, "", None, None, 0, 0)
 
@@ -70,7 +70,7 @@ def find_mentions(memories: pl.DataFrame, previous: pl.DataFrame | None = None, 
     """
     schema = SCHEMAS["surfaces"]
     carried = pl.DataFrame(schema=schema)
-    todo = memories.select("memory_id", *_SCOPE, "text", "speaker").sort("memory_id")
+    todo = memories.select("memory_id", *SCOPE, "text", "speaker").sort("memory_id")
     if previous is not None:
         carried = previous.join(memories, on="memory_id", how="semi")
         todo = todo.join(previous, on="memory_id", how="anti")
@@ -82,9 +82,9 @@ def find_mentions(memories: pl.DataFrame, previous: pl.DataFrame | None = None, 
             sorted({*a, *b}, key=_PLACE) for a, b in zip(found, library_names(todo["text"].to_list(), ner), strict=True)
         ]
     rows: list[tuple[Any, ...]] = []
-    for (memory_id, collection, user_id, text, speaker), names in zip(todo.iter_rows(), found, strict=True):
+    for (*at, text, speaker), names in zip(todo.iter_rows(), found, strict=True):
         names = [*names, *find_statements(text, names, speaker)]
-        rows += [(memory_id, collection, user_id, *s) for s in names or [_NOTHING]]
+        rows += [(*at, *s) for s in names or [_NOTHING]]
     fresh = pl.DataFrame(rows, schema=schema, orient="row")
     return pl.concat([carried, fresh]).sort("memory_id", "char_start", "char_end", "kind", "key", "same_as", "why")
 
@@ -108,7 +108,7 @@ def resolve_entities(
     names = surfaces.filter(~pl.col("kind").is_in(["none", "role"]))
     stated = surfaces.filter(pl.col("same_as").is_not_null())
     inside = names.filter(~pl.col("initial")).select(_KEY).unique()
-    said = stated.select(*_SCOPE, key="same_as").unique()
+    said = stated.select(*SCOPE, key="same_as").unique()
     parts = pl.concat([names.filter(pl.col("cue") == "person").select(_KEY), people.select(_KEY)]).unique()
     parts = parts.with_columns(pl.col("key").str.split(" ")).filter(pl.col("key").list.len().is_between(2, 4))
     parts = pl.concat([parts.with_columns(pl.col("key").list.get(i)) for i in (0, -1)])
@@ -117,7 +117,7 @@ def resolve_entities(
     maybe = first.join(known, on=_KEY, how="anti").join(parts.unique(), on=_KEY, how="semi")
     sure = pl.concat([names.filter(~pl.col("initial")), first.join(known, on=_KEY, how="semi"), maybe])
     explained = names.filter((pl.col("kind") == "name") & ~pl.col("surface").str.contains(r"\p{Lu}")).select(
-        *_SCOPE, "surface", "key"
+        *SCOPE, "surface", "key"
     )
     found = pl.concat([sure.select(list(FOUND)), phrase_mentions(memories, titles, explained.unique())])
     where = memories.select("memory_id", "document_id")
@@ -126,8 +126,8 @@ def resolve_entities(
     offices = surfaces.filter(pl.col("kind") == "role").join(where, on="memory_id", how="left")
     found = stand_for(pl.concat([found, offices.select(found.columns)]), done)
     # A word that only starts sentences and is part of somebody's name is a name where it stands for theirs.
-    unsure = maybe.select("memory_id", *_SCOPE, "char_start", said="key", own=pl.lit(True))
-    unsure = unsure.join(found.filter(~pl.col("own")).select(*_SCOPE, said="key"), on=[*_SCOPE, "said"], how="anti")
+    unsure = maybe.select("memory_id", *SCOPE, "char_start", said="key", own=pl.lit(True))
+    unsure = unsure.join(found.filter(~pl.col("own")).select(*SCOPE, said="key"), on=[*SCOPE, "said"], how="anti")
     found = found.join(unsure, on=unsure.columns, how="anti")
     hints = found.group_by(_KEY).agg(
         person=(pl.col("cue") == "person").any(), place=pl.col("cue").is_in(["in", "place"]).any(),
@@ -143,7 +143,7 @@ def resolve_entities(
     )
     return Resolved(
         conform("entities", entities.drop("key")),
-        conform("mentions", mentions.select("memory_id", "entity_id", *_SCOPE, "char_start", "char_end")),
+        conform("mentions", mentions.select("memory_id", "entity_id", *SCOPE, "char_start", "char_end")),
         _merges(done, found, entities),
     )
 
@@ -159,7 +159,7 @@ def _entities(found: pl.DataFrame, titles: pl.DataFrame, people: pl.DataFrame, h
     known = told.with_columns(own=pl.lit(True), n=pl.lit(0, pl.UInt32), title=pl.lit(False))
     rows = (
         pl.concat([spellings, known.select(spellings.columns)])
-        .sort(*_KEY, "own", "title", "n", "surface", descending=[False, False, False, True, True, True, False])
+        .sort(*_KEY, "own", "title", "n", "surface", descending=[False] * len(_KEY) + [True, True, True, False])
         .group_by(_KEY, maintain_order=True)
         .agg(name=pl.col("surface").first(), spellings=pl.col("surface").unique())
         .with_columns(aliases=pl.col("spellings").list.set_difference(pl.concat_list("name")).list.sort())
@@ -189,14 +189,14 @@ def _entities(found: pl.DataFrame, titles: pl.DataFrame, people: pl.DataFrame, h
     return rows.select(pl.Series("entity_id", ids, pl.String), *_KEY, "name", "aliases", type=kind).sort("entity_id")
 
 
-def _merges(done: dict[tuple[str, str], Resolution], found: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFrame:
+def _merges(done: dict[ScopeKey, Resolution], found: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFrame:
     """The reasons: of each pair of names that were found to be one, in the whole scope or in one document."""
     rows = [
         (*at, e.alias, e.target, e.why, e.memory_id, document, to)
         for at, r in done.items()
         for document, e, to in r.reasons()
     ]
-    schema: Schema = dict.fromkeys((*_SCOPE, "alias", "name", "why", "memory_id", "document_id", "key"), pl.String)
+    schema: Schema = dict.fromkeys((*SCOPE, "alias", "name", "why", "memory_id", "document_id", "key"), pl.String)
     frame = pl.DataFrame(rows, schema=schema, orient="row").join(
         entities.select(*_KEY, "entity_id", called="name"), on=_KEY, how="inner"
     )

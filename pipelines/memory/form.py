@@ -12,6 +12,7 @@ from palimpsest.corpus.readers.dates import DateOrder, end_of, parse_when
 from palimpsest.memory.described import stated_columns
 from palimpsest.memory.embed import MAX_TOKENS, model_folder
 from palimpsest.store.ids import content_id, text_hash
+from palimpsest.store.scopes import SCOPE
 from palimpsest.store.tables import conform, empty
 
 _TYPES = {"turn": "episodic", "chunk": "document", "statement": "semantic"}
@@ -46,7 +47,7 @@ def form_memories(
     memories = conform(
         "memories",
         rows.select(
-            "memory_id", "collection", "user_id", "project_id", "session_id", "document_id", "ordinal",
+            "memory_id", *SCOPE, "session_id", "document_id", "ordinal",
             pl.lit(config.unit).alias("unit"), "type", "text",
             _search_text().alias("search_text"), pl.concat_list("chunk_id").alias("chunk_ids"), "title", "heading",
             "refers_to", "page", "speaker", "char_start", "char_end", "observed_at", "valid_from", "valid_until",
@@ -61,7 +62,6 @@ def _joined(documents: pl.DataFrame, chunks: pl.DataFrame, config: CollectionCon
     stated = [_stated(m, config.dates) for m in documents["metadata"]]
     about = documents.select(
         "document_id",
-        "project_id",
         "session_id",
         "uri",
         "title",

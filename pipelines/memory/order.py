@@ -7,13 +7,13 @@ a later version of the document, then a later place in it. Null or equal times o
 
 import polars as pl
 
-SCOPE = ["collection", "user_id"]
+from palimpsest.store.scopes import SCOPE
 
 
 def placed(memories: pl.DataFrame, documents: pl.DataFrame) -> pl.DataFrame:
     """Returns the memories with what their order depends on, in the rows' order.
 
-    Columns: memory_id, collection, user_id, `at` (microseconds, null where undated), `line` (a number for each line of
+    Columns: memory_id, the scope columns, `at` (microseconds, null where undated), `line` (a number for each line of
     the build), `seq` (of the document version), `ordinal`, `live`.
     """
     about = documents.select(

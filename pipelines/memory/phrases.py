@@ -6,8 +6,8 @@ from collections.abc import Iterable
 import polars as pl
 
 from palimpsest.memory.words import CALENDAR, STOPWORDS
+from palimpsest.store.scopes import SCOPE
 
-_SCOPE = ["collection", "user_id"]
 _PIECE = r"\p{L}[\p{L}\p{N}\-’']*[\p{L}\p{N}]|[^\s\p{L}\p{N}]|\p{N}+|\p{L}"  # noqa: RUF001
 _MARK = r"\{\w+\}"
 _ENDING = r"^(.{3,}?)(?:ings|ing|ies|ied|ed|es|s|e|y)(?:['’]s)?$"  # noqa: RUF001
@@ -42,7 +42,7 @@ def phrases(texts: pl.DataFrame) -> pl.DataFrame:
     """
     tokens = (
         texts.lazy()
-        .select(*_SCOPE, "block", word=pl.col("text").str.replace_all(_MARK, " ").str.extract_all(_PIECE))
+        .select(*SCOPE, "block", word=pl.col("text").str.replace_all(_MARK, " ").str.extract_all(_PIECE))
         .with_row_index("row")
         .explode("word")
         .drop_nulls("word")
@@ -64,14 +64,14 @@ def phrases(texts: pl.DataFrame) -> pl.DataFrame:
         .filter("good")
     )  # fmt: skip
     one = tokens.select(
-        *_SCOPE, "block", phrase="stem", label=pl.col("word").str.replace(r"['’]s$", ""),  # noqa: RUF001
+        *SCOPE, "block", phrase="stem", label=pl.col("word").str.replace(r"['’]s$", ""),  # noqa: RUF001
         noun=pl.col("led") | (pl.col("big") & pl.col("within")),
     )  # fmt: skip
     two = tokens.filter("pair").select(
-        *_SCOPE, "block", phrase=pl.format("{} {}", "stem", "next_stem"), label=pl.format("{} {}", "word", "next_word"),
+        *SCOPE, "block", phrase=pl.format("{} {}", "stem", "next_stem"), label=pl.format("{} {}", "word", "next_word"),
         noun=pl.col("led") | (pl.col("big") & pl.col("next_big")),
     )  # fmt: skip
-    found = pl.concat([one, two]).group_by(*_SCOPE, "block", "phrase", "label")
+    found = pl.concat([one, two]).group_by(*SCOPE, "block", "phrase", "label")
     return found.agg(n=pl.len(), noun=pl.col("noun").sum()).collect()
 
 
@@ -80,11 +80,11 @@ def labels(found: pl.DataFrame) -> pl.DataFrame:
 
     `capitals` is the share with a capital, `nouns` of those after an article or the like: there is no tagger here.
     """
-    spelled = found.group_by(*_SCOPE, "phrase", "label").agg(pl.col("n").sum(), pl.col("noun").sum())
+    spelled = found.group_by(*SCOPE, "phrase", "label").agg(pl.col("n").sum(), pl.col("noun").sum())
     capital = pl.col("label").str.contains(r"^\p{Lu}")
     return (
-        spelled.sort(*_SCOPE, "phrase", "n", "label", descending=[False, False, False, True, True])
-        .group_by(*_SCOPE, "phrase", maintain_order=True)
+        spelled.sort(*SCOPE, "phrase", "n", "label", descending=[False] * len(SCOPE) + [False, True, True])
+        .group_by(*SCOPE, "phrase", maintain_order=True)
         .agg(
             pl.col("label").first(),
             capitals=pl.col("n").filter(capital).sum() / pl.col("n").sum(),

@@ -4,7 +4,7 @@ import re
 
 import polars as pl
 
-from palimpsest.memory.order import SCOPE
+from palimpsest.store.scopes import SCOPE
 
 _NUMBER = re.compile(r"\d+")
 _DIGITS = 20

@@ -3,10 +3,9 @@
 import polars as pl
 
 from palimpsest.memory.names.titles import find_titles, phrase_mentions
+from palimpsest.store.scopes import SCOPE
 
 NAMING = 0.1  # share of memories that name another's title, from which titles lead from one passage to the next
-
-_SCOPE = ["collection", "user_id"]
 
 
 def strategy_for(memories: pl.DataFrame) -> str:
@@ -30,8 +29,8 @@ def _naming(memories: pl.DataFrame) -> int:
     titles = find_titles(memories)
     if titles.is_empty():
         return 0
-    own = memories.select("memory_id", *_SCOPE, surface=pl.col("title").str.strip_chars())
-    own = own.join(titles, on=[*_SCOPE, "surface"]).select("memory_id", "key")
-    nothing = titles.select(*_SCOPE, "surface").clear()
+    own = memories.select("memory_id", *SCOPE, surface=pl.col("title").str.strip_chars())
+    own = own.join(titles, on=[*SCOPE, "surface"]).select("memory_id", "key")
+    nothing = titles.select(*SCOPE, "surface").clear()
     said = phrase_mentions(memories, titles, nothing).filter(pl.col("char_start").is_not_null())
     return said.join(own, on=["memory_id", "key"], how="anti")["memory_id"].n_unique()

@@ -13,9 +13,9 @@ import polars as pl
 
 from palimpsest.memory.phrases import labels, phrases, stems
 from palimpsest.store.ids import content_id
+from palimpsest.store.scopes import SCOPE, ScopeKey, by_scope, scope_parts
 from palimpsest.store.tables import conform, empty
 
-_SCOPE = ["collection", "user_id"]
 _BLOCK = 16  # memories in a row that are read as one text
 _FEW_BLOCKS = 4  # fewer than this: one topic
 _MOST_TOPICS = 64
@@ -55,33 +55,28 @@ def build_topics(
     live = memories.with_row_index("row").join(current, on="document_id", how="semi")
     if live.is_empty():
         return empty("topics"), empty("topic_edges"), empty("topic_memories")
-    live = live.sort(*_SCOPE, "document_id", "ordinal", "memory_id").with_columns(
-        block=pl.struct(*_SCOPE, "document_id", pl.col("ordinal").fill_null(0) // _BLOCK).rle_id()
+    live = live.sort(*SCOPE, "document_id", "ordinal", "memory_id").with_columns(
+        block=pl.struct(*SCOPE, "document_id", pl.col("ordinal").fill_null(0) // _BLOCK).rle_id()
     )
-    titles = live.filter(pl.col("unit") != "turn").select(*_SCOPE, "block", text="title").unique()
-    found = phrases(pl.concat([live.select(*_SCOPE, "block", "text"), titles]))
-    said, spelled = _by_scope(found), _by_scope(labels(found))
-    people = _by_scope(_people(live, entities))
+    titles = live.filter(pl.col("unit") != "turn").select(*SCOPE, "block", text="title").unique()
+    found = phrases(pl.concat([live.select(*SCOPE, "block", "text"), titles]))
+    said, spelled = by_scope(found), by_scope(labels(found))
+    people = by_scope(_people(live, entities))
     parts = [
         _scope_topics(at, rows, vectors, _candidates(rows, said.get(at), spelled.get(at), people.get(at)))
-        for at, rows in _by_scope(live.select("memory_id", *_SCOPE, "block", "row")).items()
+        for at, rows in by_scope(live.select("memory_id", *SCOPE, "block", "row")).items()
     ]
     topics, edges, held = (pl.concat(list(frames)) for frames in zip(*parts, strict=True))
     return topics.sort("topic_id"), edges.sort("source_id", "target_id", "kind"), held.sort("topic_id", "memory_id")
 
 
-def _by_scope(frame: pl.DataFrame) -> dict[tuple[str, str], pl.DataFrame]:
-    parts = frame.partition_by(_SCOPE, as_dict=True, maintain_order=True)
-    return {(str(k[0]), str(k[1])): f for k, f in sorted(parts.items())}
-
-
 def _people(live: pl.DataFrame, entities: pl.DataFrame | None) -> pl.DataFrame:
     """(scope, name) of who speaks and who is spoken of."""
-    speakers = live.select(*_SCOPE, name="speaker").drop_nulls().unique()
+    speakers = live.select(*SCOPE, name="speaker").drop_nulls().unique()
     if entities is None:
         return speakers.with_columns(speaks=pl.lit(True))
     persons = entities.filter(type="person")
-    names = pl.concat([persons.select(*_SCOPE, "name"), persons.select(*_SCOPE, name="aliases").explode("name")])
+    names = pl.concat([persons.select(*SCOPE, "name"), persons.select(*SCOPE, name="aliases").explode("name")])
     names = names.drop_nulls().unique().with_columns(speaks=pl.lit(False))
     return pl.concat([speakers.with_columns(speaks=pl.lit(True)), names])
 
@@ -129,7 +124,7 @@ def _candidates(
 
 
 def _scope_topics(
-    scope: tuple[str, str], live: pl.DataFrame, vectors: np.ndarray, candidates: pl.DataFrame
+    scope: ScopeKey, live: pl.DataFrame, vectors: np.ndarray, candidates: pl.DataFrame
 ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
     of_memory = live["block"].to_numpy().astype(np.int64) - int(live["block"][0])
     # To 4 decimals: neither the last bits of a sum nor the order of rows may decide a tie.
@@ -146,7 +141,7 @@ def _scope_topics(
         names, said = ["everything"], ["everything"]
     else:
         names, said = (candidates[c].gather(chosen).to_list() for c in ("phrase", "label"))
-    ids = [content_id("topic", *scope, name) for name in names]
+    ids = [content_id("topic", *scope_parts(*scope), name) for name in names]
     above = _above(middles)
     sizes = np.bincount(of_block[of_memory], minlength=len(ids))
     total = sizes.copy()
@@ -156,14 +151,14 @@ def _scope_topics(
     edges += [(ids[c], ids[p], "subtopic_of", round(float(middles[c] @ middles[p]), 2)) for c, p in above.items()]
     rows = [(i, *scope, label, int(n)) for i, label, n in zip(ids, said, total, strict=True)]
     return (
-        conform("topics", pl.DataFrame(rows, schema=["topic_id", *_SCOPE, "label", "size"], orient="row")),
+        conform("topics", pl.DataFrame(rows, schema=["topic_id", *SCOPE, "label", "size"], orient="row")),
         _scoped("topic_edges", scope, pl.DataFrame(edges, schema=_EDGE, orient="row")),
         _scoped("topic_memories", scope, _held(live, mine, middles, ids)),
     )
 
 
-def _scoped(table: str, scope: tuple[str, str], frame: pl.DataFrame) -> pl.DataFrame:
-    return conform(table, frame.with_columns(collection=pl.lit(scope[0]), user_id=pl.lit(scope[1])))
+def _scoped(table: str, scope: ScopeKey, frame: pl.DataFrame) -> pl.DataFrame:
+    return conform(table, frame.with_columns(pl.lit(v).alias(c) for c, v in zip(SCOPE, scope, strict=True)))
 
 
 def _choose(blocks: np.ndarray, candidates: pl.DataFrame) -> tuple[list[int], np.ndarray]:

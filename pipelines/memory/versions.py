@@ -8,7 +8,8 @@ from collections.abc import Iterable
 import polars as pl
 
 from palimpsest.decisions import Decisions
-from palimpsest.memory.order import SCOPE, is_newer, placed
+from palimpsest.memory.order import is_newer, placed
+from palimpsest.store.scopes import SCOPE
 from palimpsest.store.tables import conform
 
 UPDATE = "UPDATE"
@@ -128,14 +129,14 @@ def _by_document(documents: pl.DataFrame, document_relations: pl.DataFrame) -> p
     )
 
 
-def _outside_circles(links: Iterable[tuple[str, str, str, str]]) -> list[bool]:
-    """Says of each (collection, user, newer, older) that no chain of replacements leads from the older to the newer."""
+def _outside_circles(links: Iterable[tuple[str, ...]]) -> list[bool]:
+    """Says of each (*scope, newer, older) that no chain of replacements leads from the older to the newer."""
     links = list(links)
-    older: dict[tuple[str, str, str], list[tuple[str, str, str]]] = {}
-    for collection, user, new, old in links:
-        older.setdefault((collection, user, new), []).append((collection, user, old))
+    older: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
+    for *scope, new, old in links:
+        older.setdefault((*scope, new), []).append((*scope, old))
 
-    def reaches(start: tuple[str, str, str], goal: tuple[str, str, str]) -> bool:
+    def reaches(start: tuple[str, ...], goal: tuple[str, ...]) -> bool:
         seen, waiting = {start}, [start]
         while waiting:
             here = waiting.pop()
@@ -146,4 +147,4 @@ def _outside_circles(links: Iterable[tuple[str, str, str, str]]) -> list[bool]:
             waiting.extend(fresh)
         return False
 
-    return [not reaches((c, u, old), (c, u, new)) for c, u, new, old in links]
+    return [not reaches((*scope, old), (*scope, new)) for *scope, new, old in links]

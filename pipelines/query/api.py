@@ -23,6 +23,7 @@ from palimpsest.query.outdated import mark_outdated
 from palimpsest.query.pack import pack
 from palimpsest.query.rank import SEEDS, Candidate, rank
 from palimpsest.query.read_time import TimeRead, read_time
+from palimpsest.query.resolve import project_scopes, searched_scopes
 from palimpsest.query.served import served
 from palimpsest.query.strategies import Weights, chosen_weights
 from palimpsest.query.types import Filters, Memory, RankedMemory, Scope
@@ -119,32 +120,43 @@ class Reader:
         """Returns every scope that holds a memory, sorted."""
         return self._backend.scopes()
 
-    def resolve_scope(self, collection: str | None = None, user: str | None = None) -> Scope:
-        """Returns the scope that a query means: the named or only or default collection, the named or its default user.
+    def resolve_scope(self, collection: str | None = None, user: str | None = None, project: str = "") -> Scope:
+        """Returns one scope by name: the named, only or default collection, the named or its default user, the project.
+
+        Without a project it is the user's general memory. `resolve_scopes` gives what a search in a project reads.
 
         Raises:
-            PalimpsestError: the collection is unknown, or none is named and there is no telling which.
+            PalimpsestError: a name is unknown, or none is given and it is not clear which is meant. The message lists
+                the names that are known: do not show it to people who may not see them.
         """
-        known = self._backend.collections()
-        names = ", ".join(known) or "none"
-        if collection is None:
-            chosen = list(known) if len(known) == 1 else [n for n, c in known.items() if c.default]
-            if len(chosen) != 1:
-                raise PalimpsestError(f"--collection: name one of: {names}")
-            collection = chosen[0]
-        elif collection not in known:
-            raise PalimpsestError(f"--collection {collection}: not in build {self.build_id}; it has: {names}")
-        if user is None:
-            users = [s.user_id for s in self._backend.scopes() if s.collection == collection]
-            user = known[collection].user_id or (users[0] if len(users) == 1 else None)
-            if user is None:
-                raise PalimpsestError(f"--user: collection {collection} has no default user; name one")
-        return Scope(collection, user)
+        return self.resolve_scopes(collection, user, project)[0]
+
+    def resolve_scopes(
+        self, collection: str | None = None, user: str | None = None, project: str | None = None, *,
+        all_projects: bool = False, all_collections: bool = False,
+    ) -> list[Scope]:  # fmt: skip
+        """Returns the scopes that a search reads: `search` takes them as they are.
+
+        Args:
+            collection: default: the only one, or the one marked default.
+            user: default: the collection's user_id.
+            project: the project and the user's general memory; without it the general memory alone.
+            all_projects: all projects of the user, and the general memory.
+            all_collections: every collection in which the user has memories.
+
+        Raises:
+            PalimpsestError: as `resolve_scope` does, or two arguments exclude each other.
+        """
+        backend = self._backend
+        return searched_scopes(
+            backend.collections(), backend.scopes(), collection=collection, user=user, project=project,
+            all_projects=all_projects, all_collections=all_collections,
+        )  # fmt: skip
 
     def search(
         self,
         text: str,
-        scope: Scope | tuple[str, str] | Sequence[Scope],
+        scope: Scope | tuple[str, str] | tuple[str, str, str] | Sequence[Scope],
         *,
         k: int = 5,
         hops: int = 1,
@@ -167,7 +179,8 @@ class Reader:
 
         Args:
             text: the question. What is beyond 100,000 characters is not read.
-            scope: one scope, or several: each is ranked by its own statistics and the z-scores are merged.
+            scope: one scope, or several: each is ranked by its own statistics and the z-scores are merged. A tuple of
+                names is (collection, user) or (collection, user, project).
             k: how many memories, 1 to 1000.
             hops: links to follow from the best, 0 to 2; `flat` follows none.
             strategy: a name of `STRATEGIES`, or auto: what the build chose for the collection, with the weights that
@@ -179,7 +192,7 @@ class Reader:
             tag: a tag that memories must bear.
             since: earliest observed_at; a date alone means its start.
             until: latest observed_at; a date alone means its end.
-            project: project to stay in.
+            project: search this project of the scope's user beside the scope, which is the user's general memory.
             session: session to stay in.
             now: when the question is asked: what is not yet valid then, or no longer, is no candidate, and `last
                 week` is told from it, or from `as_of`; without either only words say something.
@@ -189,18 +202,20 @@ class Reader:
             include_pii: serve also what is marked `pii: true`.
 
         Raises:
-            PalimpsestError: an argument is out of range, or the text is empty.
+            PalimpsestError: an argument is out of range, the text is empty, or the project is unknown.
         """
         started = time.perf_counter()
         text = clean(text)
         check(k, hops, budget_tokens)
         filters = Filters(
-            project=project, session=session, type=type, tag=tag, since=moment("since", since, False),
+            session=session, type=type, tag=tag, since=moment("since", since, False),
             until=moment("until", until, True), as_of=moment("as_of", as_of, True), now=moment("now", now, True),
             history=history, clock=self._clock(), include_hidden=include_hidden, include_pii=include_pii,
         )  # fmt: skip
         backend = served(self._backend, filters)
         scopes = _scopes(scope)
+        if project:
+            scopes = sorted({s for at in scopes for s in project_scopes(backend.scopes(), *at[:2], project)})
         chosen = {s: chosen_weights(strategy, backend.collections().get(s.collection)) for s in scopes}
         weights = {s: found for s, (_, found) in chosen.items()}
         clock = _Clock(started)
@@ -247,7 +262,11 @@ class Reader:
         )  # fmt: skip
 
     def history_of(
-        self, scope: Scope | tuple[str, str], memory_id: str, include_hidden: bool = False, include_pii: bool = False
+        self,
+        scope: Scope | tuple[str, str] | tuple[str, str, str],
+        memory_id: str,
+        include_hidden: bool = False,
+        include_pii: bool = False,
     ) -> tuple[Version, ...]:
         """Returns all versions of the fact that a memory is one of, newest first; empty where the scope has it not.
 
@@ -328,12 +347,12 @@ class _Clock:
         self.timings["total_ms"] = (now - self._started) * 1000
 
 
-def _scopes(scope: Scope | tuple[str, str] | Sequence[Scope]) -> list[Scope]:
-    if isinstance(scope, tuple) and len(scope) == 2 and all(isinstance(part, str) for part in scope):
-        return [Scope(*scope)]  # type: ignore[arg-type]
+def _scopes(scope: Scope | tuple[str, str] | tuple[str, str, str] | Sequence[Scope]) -> list[Scope]:
+    if isinstance(scope, tuple) and len(scope) in (2, 3) and all(isinstance(part, str) for part in scope):
+        return [Scope(*scope)]
     scopes = sorted({Scope(*s) for s in scope})
     if not scopes:
-        raise PalimpsestError("scope: name at least one (collection, user)")
+        raise PalimpsestError("scope: name at least one (collection, user) or (collection, user, project)")
     return scopes
 
 

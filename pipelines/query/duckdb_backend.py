@@ -24,9 +24,9 @@ FORMAT = 7
 CACHE_BYTES = 512 * 2**20
 
 _META = "SELECT key, value FROM meta"
-_SCOPES = "SELECT collection, user_id, first_row, size, scope FROM scopes ORDER BY scope"
+_SCOPES = "SELECT collection, user_id, project_id, first_row, size, scope FROM scopes ORDER BY scope"
 _COLUMNS = (
-    "memory_id", "text", "type", "unit", "project_id", "session_id", "document_id", "ordinal", "title", "heading",
+    "memory_id", "text", "type", "unit", "session_id", "document_id", "ordinal", "title", "heading",
     "page", "speaker", "char_start", "char_end", "observed_at", "valid_from", "valid_until", "is_latest",
     "superseded_by", "confidence", "importance", "kind", "confidence_source", "importance_source", "tags",
     "token_count", "uri", "document_title",
@@ -61,7 +61,7 @@ class DuckDBBackend:
         self.path = path
         self.meta: dict[str, Any] = meta
         self.build_id = str(meta.get("build_id", ""))
-        self._scopes = {Scope(c, u): Range(first, size, number) for c, u, first, size, number in scopes}
+        self._scopes = {Scope(*told[:3]): Range(*told[3:]) for told in scopes}
         self._threads = threading.local()
         self._cursors: list[duckdb.DuckDBPyConnection] = []
         self._cache = ByteCache(cache_bytes)
@@ -194,7 +194,7 @@ def _memory(scope: Scope, values: Sequence[Any]) -> Memory:
     told = dict(zip(_COLUMNS, values, strict=True))
     for name in _TIMES:
         told[name] = told[name].replace(tzinfo=dt.UTC) if told[name] else None
-    return Memory(**(told | {"tags": tuple(told["tags"] or ())}), collection=scope.collection, user_id=scope.user_id)
+    return Memory(**(told | {"tags": tuple(told["tags"] or ())}), **scope._asdict())
 
 
 def _newest_first(memory: Memory) -> tuple[float, str]:

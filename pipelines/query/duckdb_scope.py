@@ -65,7 +65,6 @@ _WITHHELD = """
 _NOWHERE = Postings(np.zeros(0, np.int32), np.zeros(0, np.float32))
 # Each filter's condition; its value is bound under the same name.
 _CONDITIONS = {
-    "project": "project_id = $project",
     "session": "session_id = $session",
     "type": "type = $type",
     "tag": "list_contains(tags, $tag)",

@@ -9,10 +9,14 @@ import numpy as np
 
 
 class Scope(NamedTuple):
-    """The isolation boundary: nothing that a query reads lies outside it."""
+    """The isolation boundary: nothing that a query reads lies outside it.
+
+    `project_id` is "" for what belongs to no project: the user's general memory.
+    """
 
     collection: str
     user_id: str
+    project_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -20,7 +24,6 @@ class Filters:
     """What narrows a scope. Without `as_of` and `history` only latest memories are candidates.
 
     Attributes:
-        project: project_id to stay in.
         session: session_id to stay in.
         type: memory type.
         tag: a tag the memory must bear.
@@ -34,7 +37,6 @@ class Filters:
         include_pii: memories that hold personal data are candidates too.
     """
 
-    project: str | None = None
     session: str | None = None
     type: str | None = None
     tag: str | None = None
@@ -64,7 +66,7 @@ class Memory:
     text: str
     type: str = "document"
     unit: str = "chunk"
-    project_id: str | None = None
+    project_id: str = ""
     session_id: str | None = None
     document_id: str | None = None
     ordinal: int | None = None

@@ -10,7 +10,7 @@ import polars as pl
 
 from palimpsest.store.files import file_hash, link, read_json, write_json
 from palimpsest.store.home import Home
-from palimpsest.store.tables import SCHEMAS, conform, empty
+from palimpsest.store.tables import SCHEMAS, completed, conform, empty
 
 KEPT_BUILDS = 5
 
@@ -57,10 +57,7 @@ class Build:
         Columns that an older version of Palimpsest did not write are null.
         """
         path = self.table_path(collection, table)
-        if not path.exists():
-            return empty(table)
-        frame = pl.read_parquet(path)
-        return frame if frame.columns == list(SCHEMAS[table]) else conform(table, frame)
+        return completed(table, pl.read_parquet(path)) if path.exists() else empty(table)
 
     def tables(self, names: Iterable[str]) -> dict[str, pl.DataFrame]:
         """Returns the named tables over all collections, in the order of collections."""

@@ -2,6 +2,8 @@
 
 import hashlib
 
+from palimpsest.store.scopes import scope_parts
+
 
 def content_id(*parts: str | int | None) -> str:
     """Returns 16 hex digits for the parts, each length-prefixed so that no two lists of parts collide by joining."""
@@ -18,6 +20,6 @@ def text_hash(text: str) -> str:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
-def entity_id(collection: str, user_id: str, key: str) -> str:
+def entity_id(collection: str, user_id: str, project_id: str, key: str) -> str:
     """Returns the id of the entity that a name's key stands for in a scope, while it stands for itself."""
-    return content_id("entity", collection, user_id, key)
+    return content_id("entity", *scope_parts(collection, user_id, project_id), key)

@@ -1,7 +1,7 @@
 """The index: one DuckDB file that holds all that queries read of one build; derived from the tables, never edited.
 
-Rows of memories are dense numbers in the order (collection, user, memory_id), so a scope is one range of rows, and
-every other table is sorted by them: zone maps then keep a read inside its scope cheap.
+Rows of memories are dense numbers in the order (collection, user, project, memory_id), so a scope is one range of rows,
+and every other table is sorted by them: zone maps then keep a read inside its scope cheap.
 """
 
 import datetime as dt
@@ -26,6 +26,7 @@ from palimpsest.query.asked_time import said_periods
 from palimpsest.query.periods import Period, day
 from palimpsest.query.words import terms
 from palimpsest.store.passages import passage_tables
+from palimpsest.store.scopes import SCOPE
 from palimpsest.store.support import support_of
 from palimpsest.store.tables import empty
 
@@ -39,7 +40,7 @@ TITLE_WEIGHT = 3  # a title's words count as if they stood there so often: what 
 
 _LINKING = ("UPDATE", "EXTEND", "DERIVE")
 _MEMORY_COLUMNS = (
-    "row", "memory_id", "project_id", "session_id", "document_id", "ordinal", "unit", "type", "text", "title",
+    "row", "memory_id", "session_id", "document_id", "ordinal", "unit", "type", "text", "title",
     "heading", "page", "speaker", "char_start", "char_end", "observed_at", "valid_from", "valid_until", "known_from",
     "is_latest", "superseded_by", "confidence", "importance", "kind", "confidence_source", "importance_source", "tags",
     "token_count", "uri", "document_title", "support", "retention_until", "pii", "user_visible",
@@ -48,7 +49,7 @@ _MEMORY_COLUMNS = (
 # For people: what each word scores in each memory.
 _WORD_SCORES = """
     CREATE VIEW word_scores AS
-    SELECT s.collection, s.user_id, t.term, m.memory_id, p.score
+    SELECT s.collection, s.user_id, s.project_id, t.term, m.memory_id, p.score
     FROM terms t JOIN scopes s USING (scope)
     JOIN (SELECT rowid AS place, row, score FROM postings) p ON p.place BETWEEN t.first AND t.first + t.df - 1
     JOIN memories m USING (row)"""
@@ -143,14 +144,14 @@ def _memory_rows(t: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     versioned = pl.col("_versioned").fill_null(False)
     return (
         t["memories"]
-        .sort("collection", "user_id", "memory_id")
+        .sort(*SCOPE, "memory_id")
         .join(documents, on="document_id", how="left", maintain_order="left")
         .join(versions, on="memory_id", how="left", maintain_order="left")
         .join(known_from(t["memories"], t["documents"]), on="memory_id", how="left", maintain_order="left")
         .with_row_index("row")
         .with_columns(
             pl.col("row").cast(pl.Int32),
-            pl.struct("collection", "user_id").rle_id().cast(pl.Int32).alias("scope"),
+            pl.struct(SCOPE).rle_id().cast(pl.Int32).alias("scope"),
             pl.col("is_latest").fill_null(True),
             pl.when(versioned).then("_from").otherwise("valid_from").alias("valid_from"),
             pl.when(versioned).then("_until").otherwise("valid_until").alias("valid_until"),
@@ -161,8 +162,7 @@ def _memory_rows(t: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
 
 def _scopes(memories: pl.DataFrame) -> pl.DataFrame:
     return memories.group_by("scope", maintain_order=True).agg(
-        pl.col("collection").first(),
-        pl.col("user_id").first(),
+        pl.col(SCOPE).first(),
         pl.col("row").first().alias("first_row"),
         pl.len().cast(pl.Int32).alias("size"),
         pl.col("token_count").sum().alias("tokens"),
@@ -283,10 +283,10 @@ def _graph(t: Mapping[str, pl.DataFrame], rows: pl.DataFrame, scopes: pl.DataFra
         )
         .sort("newer_row", "older_row", "label", "relation_id")
     )
-    number = scopes.select("collection", "user_id", "scope")
+    number = scopes.select(*SCOPE, "scope")
     entities = (
         t["entities"]
-        .join(number, on=["collection", "user_id"])
+        .join(number, on=SCOPE)
         .sort("scope", "entity_id")
         .with_row_index("entity")
         .with_columns(pl.col("entity").cast(pl.Int32))
@@ -305,7 +305,7 @@ def _graph(t: Mapping[str, pl.DataFrame], rows: pl.DataFrame, scopes: pl.DataFra
         "entity", "scope", "entity_id", "name", "type", pl.col("df").fill_null(0)
     )
     above = t["topic_edges"].filter(kind="subtopic_of").select(topic_id="source_id", parent_id="target_id")
-    topics = t["topics"].join(number, on=["collection", "user_id"]).join(above, on="topic_id", how="left")
+    topics = t["topics"].join(number, on=SCOPE).join(above, on="topic_id", how="left")
     topics = topics.sort("scope", "topic_id")
     held = (
         t["topic_memories"]
@@ -315,7 +315,7 @@ def _graph(t: Mapping[str, pl.DataFrame], rows: pl.DataFrame, scopes: pl.DataFra
         .select("row", "topic_id", pl.col("relevance").cast(pl.Float32))
         .sort("row", "topic_id")
     )
-    documents = t["documents"].sort("collection", "user_id", "uri", "document_id")
+    documents = t["documents"].sort(*SCOPE, "uri", "document_id")
     return {
         "links": links,
         "entities": entities,
@@ -323,7 +323,7 @@ def _graph(t: Mapping[str, pl.DataFrame], rows: pl.DataFrame, scopes: pl.DataFra
         "topics": topics.select("scope", "topic_id", "label", "size", "parent_id"),
         "topic_memories": held,
         "documents": documents.drop("metadata"),
-        "document_relations": t["document_relations"].sort("collection", "user_id", "newer_uri", "older_uri"),
+        "document_relations": t["document_relations"].sort(*SCOPE, "newer_uri", "older_uri"),
     }
 
 

@@ -1,20 +1,22 @@
 """The tables of a build: names, columns and types. Parquet files of these are the record; indexes derive from them.
 
-Times are UTC. Tables carry the scope columns (collection, user_id), so that no join can cross a scope by accident.
+Times are UTC. Tables carry the scope columns (`store.scopes`), so that no join can cross a scope by accident.
 """
 
 import polars as pl
 
+from palimpsest.store.scopes import GENERAL, SCOPE
+
 _T = pl.Datetime("us", "UTC")
 _S, _I, _F, _B = pl.String, pl.Int64, pl.Float64, pl.Boolean
-_SCOPE = {"collection": _S, "user_id": _S}
+_SCOPE = dict.fromkeys(SCOPE, _S)
 
 Schema = dict[str, pl.DataType | type[pl.DataType]]
 
 SCHEMAS: dict[str, Schema] = {
     # One row for each version of a document in the ingest log. `seq` orders the versions of a (uri, session).
     "documents": {
-        "document_id": _S, **_SCOPE, "project_id": _S, "session_id": _S, "uri": _S, "title": _S, "media_type": _S,
+        "document_id": _S, **_SCOPE, "session_id": _S, "uri": _S, "title": _S, "media_type": _S,
         "content_hash": _S, "source_time": _T, "ingested_at": _T, "metadata": _S,
         "seq": _I, "is_current": _B, "superseded_by": _S, "kind": _S,
     },
@@ -31,7 +33,7 @@ SCHEMAS: dict[str, Schema] = {
     # `ordinal` orders the memories of one document. `text` equals document_texts.text[char_start:char_end].
     # `search_text` is what words search sees: it adds title, heading, speaker and written-out dates.
     "memories": {
-        "memory_id": _S, **_SCOPE, "project_id": _S, "session_id": _S, "document_id": _S, "ordinal": _I,
+        "memory_id": _S, **_SCOPE, "session_id": _S, "document_id": _S, "ordinal": _I,
         "unit": _S, "type": _S, "text": _S, "search_text": _S, "chunk_ids": pl.List(_S),
         "title": _S, "heading": _S, "refers_to": _S, "page": _I, "speaker": _S, "char_start": _I, "char_end": _I,
         "observed_at": _T, "valid_from": _T, "valid_until": _T, "confidence": _F, "importance": _F,
@@ -83,13 +85,25 @@ def empty(table: str) -> pl.DataFrame:
 def conform(table: str, frame: pl.DataFrame) -> pl.DataFrame:
     """Returns `frame` with exactly the table's columns, order and types; missing columns become null.
 
+    A missing or null `project_id` becomes "", the general memory: see `store.scopes`.
+
     Raises:
         ValueError: the frame has a column that the table does not.
     """
     schema = SCHEMAS[table]
     if extra := set(frame.columns) - set(schema):
         raise ValueError(f"{table}: unknown columns {sorted(extra)}")
-    return frame.select(
-        (pl.col(name) if name in frame.columns else pl.lit(None)).cast(dtype).alias(name)
-        for name, dtype in schema.items()
-    )
+    return frame.select(_column(frame, name, dtype) for name, dtype in schema.items())
+
+
+def completed(table: str, frame: pl.DataFrame) -> pl.DataFrame:
+    """Returns a table as an earlier version wrote it with the columns of this one; unknown columns are left out."""
+    schema = SCHEMAS[table]
+    if list(frame.columns) == list(schema) and "project_id" not in schema:
+        return frame
+    return conform(table, frame.select([c for c in frame.columns if c in schema]))
+
+
+def _column(frame: pl.DataFrame, name: str, dtype: pl.DataType | type[pl.DataType]) -> pl.Expr:
+    value = (pl.col(name) if name in frame.columns else pl.lit(None)).cast(dtype)
+    return (value.fill_null(GENERAL) if name == "project_id" else value).alias(name)

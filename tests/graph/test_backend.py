@@ -30,7 +30,7 @@ FILTERS = {
     "as of": Filters(as_of=DAY),
     "between": Filters(since=DAY, until=DAY + dt.timedelta(days=20), now=DAY + dt.timedelta(days=400)),
     "session and type": Filters(session="s1", type="episodic", tag="t"),
-    "nothing fits": Filters(project="none"),
+    "nothing fits": Filters(session="none"),
 }
 SEEN = dt.datetime(2026, 1, 5, tzinfo=dt.UTC)  # when memory 4 was observed, and has been valid from, to the moment
 LAST = SEEN + dt.timedelta(days=216)  # when memory 20 was corrected

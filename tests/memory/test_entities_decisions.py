@@ -18,6 +18,7 @@ from palimpsest.store.home import Home
 from palimpsest.store.ids import entity_id
 from tests.small_corpus import write_notes
 
+SCOPE = ("notes", "shared", "")
 NOTES = {
     "a.md": "# Tides\n\nWe asked Ansel Moreau, who agreed.\n\nThe idea came from Ansel.\n",
     "b.md": "# Boats\n\nThe boat of Ansel is blue. It was Ansel Moreau's once.\n\nWe like Windhover and the Kestrel.\n",
@@ -42,7 +43,7 @@ def names(home):
 
 def test_names_set_apart_stay_apart_through_later_builds_and_from_scratch(home, tmp_path):
     assert "Ansel" in names(home)["Ansel Moreau"]
-    decide_names(home, "notes", "shared", "Ansel", "Ansel Moreau", "apart")
+    decide_names(home, SCOPE, "Ansel", "Ansel Moreau", "apart")
     build(home)
     assert "Ansel" in names(home) and not names(home)["Ansel Moreau"]
     write_notes(tmp_path / "corpus", NOTES | {"c.md": "The song of Ansel is long.\n"}, unit="statement")
@@ -57,18 +58,18 @@ def test_names_set_apart_stay_apart_through_later_builds_and_from_scratch(home, 
 
 
 def test_names_made_one_are_one_and_the_rules_may_tell_again(home):
-    decide_names(home, "notes", "shared", "Kestrel", "Windhover", "same")
+    decide_names(home, SCOPE, "Kestrel", "Windhover", "same")
     build(home)
     assert names(home)["Windhover"] == {"Kestrel"}
-    reasons = explain_entity(home, "notes", "shared", "Kestrel")[0]["reasons"]
+    reasons = explain_entity(home, SCOPE, "Kestrel")[0]["reasons"]
     assert [(r["alias"], r["name"], r["why"]) for r in reasons] == [("Kestrel", "Windhover", "decided")]
-    decide_names(home, "notes", "shared", "Kestrel", "Windhover", "undecided")
+    decide_names(home, SCOPE, "Kestrel", "Windhover", "undecided")
     build(home)
     assert names(home)["Windhover"] == set() == names(home)["Kestrel"]
 
 
 def test_reasons_name_the_memory_that_shows_them(home):
-    found = explain_entity(home, "notes", "shared", "ansel")
+    found = explain_entity(home, SCOPE, "ansel")
     texts = dict(published(home).table("notes", "memories").select("memory_id", "text").iter_rows())
     assert [e["name"] for e in found] == ["Ansel Moreau"]
     (shown,) = [texts[r["memory_id"]] for r in found[0]["reasons"]]
@@ -86,12 +87,12 @@ def test_reasons_name_the_memory_that_shows_them(home):
 )
 def test_a_decision_that_says_nothing_is_refused(home, a, b, verdict, message):
     with pytest.raises(PalimpsestError, match=message):
-        decide_names(home, "notes", "shared", a, b, verdict)
+        decide_names(home, SCOPE, a, b, verdict)
     assert not home.decisions.exists()
 
 
 def test_a_decision_keeps_no_name_and_no_user(home):
-    decide_names(home, "notes", "shared", "Ansel", "Ansel Moreau", "apart")
+    decide_names(home, SCOPE, "Ansel", "Ansel Moreau", "apart")
     line = home.decisions.read_text()
     assert "nsel" not in line and "shared" not in line and "notes" not in line
 
@@ -116,9 +117,12 @@ def test_names_set_apart_never_meet_over_a_third():
 
 
 def test_a_decision_in_one_scope_is_none_in_another():
-    pair = tuple(sorted(entity_id("c", "u1", k) for k in ("a", "b")))
+    pair = tuple(sorted(entity_id("c", "u1", "", k) for k in ("a", "b")))
     decisions = Decisions(same=frozenset({pair}))
-    assert decisions.names_in(("c", "u1"), ["a", "b"])[0] and decisions.names_in(("c", "u2"), ["a", "b"]) == ((), ())
+    assert decisions.names_in(("c", "u1", ""), ["a", "b"])[0] and decisions.names_in(("c", "u2", ""), ["a", "b"]) == (
+        (),
+        (),
+    )
 
 
 def test_the_command_tells_and_decides(home):

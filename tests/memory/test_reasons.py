@@ -39,7 +39,7 @@ def two():
     inputs = formed([a, b], [chunk(a, "The launch is on Monday."), chunk(b, "The launch is on Friday.")])
     ids = by_text(inputs.memories)
     older, newer = ids["The launch is on Monday."], ids["The launch is on Friday."]
-    scope = {"collection": ["c"], "user_id": ["u"], "newer_id": [newer], "older_id": [older]}
+    scope = {"collection": ["c"], "user_id": ["u"], "project_id": [""], "newer_id": [newer], "older_id": [older]}
     return inputs, pl.DataFrame(scope), newer, older
 
 

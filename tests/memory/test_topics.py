@@ -59,7 +59,14 @@ def test_people_are_no_topics():
     rows = [chunk(d, texts[i % 2], speaker="Ruben") for i, d in enumerate(docs)]
     inputs = formed(docs, rows, "turn")
     entities = pl.DataFrame(
-        {"collection": ["c"], "user_id": ["u"], "name": ["Mira Vance"], "aliases": [["Mira"]], "type": ["person"]}
+        {
+            "collection": ["c"],
+            "user_id": ["u"],
+            "project_id": [""],
+            "name": ["Mira Vance"],
+            "aliases": [["Mira"]],
+            "type": ["person"],
+        }
     )
     topics, _, _ = build_topics(inputs.memories, inputs.documents, word_vectors(inputs.memories, 64), entities)
     words = {w for label in topics["label"] for w in label.lower().split()}

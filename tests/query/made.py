@@ -12,6 +12,7 @@ import polars as pl
 from palimpsest.query.embed import count_tokens, query_embedder
 from palimpsest.store.ids import text_hash
 from palimpsest.store.index import IndexStats, write_index
+from palimpsest.store.scopes import SCOPE
 from palimpsest.store.tables import SCHEMAS, conform, empty
 
 
@@ -42,7 +43,7 @@ def tables(
 ) -> dict[str, pl.DataFrame]:
     """Tables of a build; `updates` are (newer, older) and retire the older when the newer was observed."""
     by_id = {m["memory_id"]: m for m in memories}
-    scope = lambda m: {"collection": m["collection"], "user_id": m["user_id"]}  # noqa: E731
+    scope = lambda m: {c: m.get(c, "") for c in SCOPE}  # noqa: E731
     newer_of = {older: newer for newer, older in updates}
     related = [*links, *((n, o, "UPDATE") for n, o in updates)]
     entities = {(by_id[m]["user_id"], name): by_id[m] for m, name in mentions}

@@ -68,7 +68,7 @@ def test_filters_narrow_the_scope(reader):
     assert ids(reader.search("launch", ANA, since="2024-02-10")) == ["m4"]
     assert ids(reader.search("launch", ANA, until="2024-02-01")) == ["m2"]
     assert ids(reader.search("launch", ANA, type="episodic")) == []
-    assert ids(reader.search("launch", ANA, project="none")) == []
+    assert ids(reader.search("launch", ANA, session="none")) == []
 
 
 def test_nothing_of_another_user_comes_back_however_it_is_asked_for(reader):

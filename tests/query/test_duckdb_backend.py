@@ -15,7 +15,7 @@ from tests.query.made import at, memory, rows, tables, write
 
 ANA, BEN = Scope("notes", "ana"), Scope("notes", "ben")
 MADE = [
-    memory("m1", "The launch is on Monday.", observed_at=at("2024-01-01"), project_id="p", session_id="s1", tags=["x"]),
+    memory("m1", "The launch is on Monday.", observed_at=at("2024-01-01"), session_id="s1", tags=["x"]),
     memory("m2", "The launch moved to Friday.", observed_at=at("2024-02-01"), type="episodic"),
     memory("m3", "The launch is on Sunday, finally.", observed_at=at("2024-03-01")),
     memory("m4", "I keep bees and sell honey."),
@@ -71,7 +71,6 @@ def test_n_best_by_the_fused_score_are_returned(backend):
     [
         ({}, ["m3", "m4", "m5"]),
         ({"history": True}, ["m1", "m2", "m3", "m4", "m5"]),
-        ({"history": True, "project": "p"}, ["m1"]),
         ({"history": True, "session": "s1"}, ["m1"]),
         ({"history": True, "type": "episodic"}, ["m2"]),
         ({"history": True, "tag": "x"}, ["m1"]),

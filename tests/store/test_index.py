@@ -28,7 +28,7 @@ def read(path, sql):
 
 
 def scores(path):
-    return {(u, t, m): s for _, u, t, m, s in read(path, "SELECT * FROM word_scores")}
+    return {(u, t, m): s for _, u, _, t, m, s in read(path, "SELECT * FROM word_scores")}
 
 
 def test_rows_are_dense_and_lie_together_by_scope_in_the_order_of_ids(tmp_path):

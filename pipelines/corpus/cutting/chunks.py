@@ -13,6 +13,7 @@ from palimpsest.corpus.stated import combined
 from palimpsest.corpus.types import ExtractedDocument
 from palimpsest.progress import progress
 from palimpsest.store.ids import content_id
+from palimpsest.store.scopes import GENERAL, SCOPE, scope_parts
 from palimpsest.store.tables import conform, empty
 
 _AT_ONCE = 500
@@ -57,7 +58,7 @@ def _to_cut(documents: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
 
     The newest version wins a shared span; where an older one came back, spans change hands among the known ones.
     """
-    line = ["user_id", "uri", "session_id"]
+    line = [*SCOPE, "uri", "session_id"]
     known = documents.join(before, on="document_id", how="semi")
 
     def order(frame: pl.DataFrame) -> pl.DataFrame:
@@ -83,6 +84,8 @@ def _chunk(rows: pl.DataFrame, config: CollectionConfig, counts: dict[str, int])
     for document_id, document, chunks in _cut(rows, config, count_tokens):
         occurrences: dict[tuple[object, ...], int] = {}
         stated = _stated_by(document)
+        owner = (config.name, document.user_id or "", document.project_id or GENERAL)
+        scope = scope_parts(*owner)
         for chunk in chunks:
             # Speaker and time are part of it: or an edited "Yes." would hand its id to the next one, by somebody else.
             said = (chunk.text, chunk.speaker, chunk.said_at.isoformat() if chunk.said_at else None)
@@ -90,9 +93,9 @@ def _chunk(rows: pl.DataFrame, config: CollectionConfig, counts: dict[str, int])
             out.append(
                 {
                     "chunk_id": content_id(
-                        "chunk", config.name, document.user_id, document.uri, document.session_id, *said, n
+                        "chunk", *scope, document.uri, document.session_id, *said, n
                     ),
-                    "document_id": document_id, "collection": config.name, "user_id": document.user_id,
+                    "document_id": document_id, **dict(zip(SCOPE, owner, strict=True)),
                     "ordinal": chunk.ordinal, "text": chunk.text, "char_start": chunk.char_start,
                     "char_end": chunk.char_end, "heading": chunk.heading, "page": chunk.page, "speaker": chunk.speaker,
                     "said_at": chunk.said_at, "token_count": chunk.token_count, "refers_to": chunk.refers_to,

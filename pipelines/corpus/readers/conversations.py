@@ -24,7 +24,7 @@ def read_conversations(
     titles: Mapping[tuple[str | None, str | None], str] | None = None,
     kind: str = "message",
 ) -> Extraction:
-    """Returns one document for each (user, session), in order of their first turns; turns keep the order of the file.
+    """Returns one document for each (user, session, project), in the order of first turns; turns keep the file's order.
 
     A segment spans exactly the words of its turn; "Speaker: " stands before it on the same line. `role` is the speaker
     where none is named, and a turn by the role of a tool is of the kind `tool`. A line that is no turn becomes a
@@ -42,8 +42,7 @@ def read_conversations(
     Raises:
         Rejected: no line is a turn.
     """
-    builders: dict[tuple[str | None, str | None], TextBuilder] = {}
-    projects: dict[tuple[str | None, str | None], set[str]] = {}
+    builders: dict[tuple[str | None, str | None, str | None], TextBuilder] = {}
     for row in rows:
         text = row.value.get("text")
         if not isinstance(text, str) or not (text := clean(text).strip()):
@@ -66,34 +65,25 @@ def read_conversations(
         problems += (f"{unit} {row.line}: {p}; the turn is kept" for p in wrong)
         if validity:
             stated = replace(stated or Stated(), valid_from=validity.valid_from, valid_until=validity.valid_until)
-        key = (text_or_none(row.value.get("user_id")), text_or_none(row.value.get("session_id")))
+        owner, session, project = (text_or_none(row.value.get(f"{n}_id")) for n in ("user", "session", "project"))
+        key = (owner, session, project)
         builder = builders.setdefault(key, TextBuilder(limits.max_chars))
         prefix = f"{speaker}: " if speaker else ""
         builder.add(text, "turn", prefix=prefix, gap="\n", speaker=speaker, said_at=said_at, stated=stated)
-        if project := text_or_none(row.value.get("project_id")):
-            projects.setdefault(key, set()).add(project)
     if not builders:
         raise Rejected(f"no readable turn; {problems[0] if problems else 'the file holds no line'}")
-    documents = tuple(
-        _document(source, key, b, projects.get(key, set()), problems, (titles or {}).get(key, ""), kind)
-        for key, b in builders.items()
-    )
+    documents = tuple(_document(source, key, b, (titles or {}).get(key[:2], ""), kind) for key, b in builders.items())
     return Extraction(documents, listed(problems, limits))
 
 
 def _document(
     source: Source,
-    key: tuple[str | None, str | None],
+    key: tuple[str | None, str | None, str | None],
     builder: TextBuilder,
-    projects: set[str],
-    problems: list[str],
     title: str,
     kind: str,
 ) -> ExtractedDocument:
-    user_id, session_id = key
-    if len(projects) > 1:
-        names = ", ".join(sorted(projects)[:5])
-        problems.append(f"session {session_id}: project_id differs between its turns ({names}); none kept")
+    user_id, session_id, project_id = key
     times = [s.said_at for s in builder.segments if s.said_at]
     speakers = sorted({s.speaker for s in builder.segments if s.speaker})
     metadata: dict[str, Any] = {"speakers": speakers} if speakers else {}
@@ -104,7 +94,7 @@ def _document(
         title=title,
         session_id=session_id,
         user_id=user_id,
-        project_id=next(iter(projects)) if len(projects) == 1 else None,
+        project_id=project_id,
         source_time=min(times, default=None),
         kind=kind,
         metadata=metadata,

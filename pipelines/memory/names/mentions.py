@@ -3,18 +3,18 @@
 import polars as pl
 
 from palimpsest.memory.names.model import Resolution
+from palimpsest.store.scopes import SCOPE, ScopeKey
 from palimpsest.store.tables import Schema
 
-_SCOPE = ["collection", "user_id"]
-_KEY = [*_SCOPE, "key"]
+_KEY = [*SCOPE, "key"]
 _AT = ["memory_id", "char_start"]
 
 
-def stand_for(found: pl.DataFrame, done: dict[tuple[str, str], Resolution]) -> pl.DataFrame:
+def stand_for(found: pl.DataFrame, done: dict[ScopeKey, Resolution]) -> pl.DataFrame:
     """Gives each mention the key it stands for, in its document or everywhere; offices without a holder go."""
     everywhere = [(*at, k, to) for at, r in done.items() for k, to in r.canonical.items()]
     here = [(*at, d, k, to, article) for at, r in done.items() for (d, k), (to, article) in r.local.items()]
-    scope: Schema = {"collection": pl.String, "user_id": pl.String}
+    scope: Schema = dict.fromkeys(SCOPE, pl.String)
     wide = pl.DataFrame(everywhere, schema=scope | {"key": pl.String, "wide": pl.String}, orient="row")
     narrow = pl.DataFrame(
         here,
@@ -26,7 +26,7 @@ def stand_for(found: pl.DataFrame, done: dict[tuple[str, str], Resolution]) -> p
     joined = (
         found.join(wide, on=_KEY, how="left")
         .join(capitals, on=_KEY, how="left")
-        .join(narrow, on=[*_SCOPE, "document_id", "key"], how="left")
+        .join(narrow, on=[*SCOPE, "document_id", "key"], how="left")
     )
     # A place named so is not the person that this document shortens to the same word; a body needs its article.
     allowed = pl.when("article").then(pl.col("cue") == "the").otherwise(pl.col("cue") != "in")

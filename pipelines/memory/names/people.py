@@ -9,11 +9,11 @@ import polars as pl
 
 from palimpsest.memory.names.find import entity_key
 from palimpsest.memory.names.lexicon import words
+from palimpsest.store.scopes import SCOPE
 from palimpsest.store.tables import Schema
 
-_SCOPE = ["collection", "user_id"]
 _PEOPLE: Schema = {
-    "collection": pl.String, "user_id": pl.String, "document_id": pl.String, "surface": pl.String, "key": pl.String,
+    **dict.fromkeys(SCOPE, pl.String), "document_id": pl.String, "surface": pl.String, "key": pl.String,
 }  # fmt: skip
 _FIELDS = words(
     """
@@ -34,12 +34,12 @@ def people_of(memories: pl.DataFrame, documents: pl.DataFrame | None) -> pl.Data
         memories: the memories table.
         documents: the documents table, or none.
     """
-    rows = memories.select(*_SCOPE, "document_id", surface="speaker").drop_nulls("surface").unique().rows()
+    rows = memories.select(*SCOPE, "document_id", surface="speaker").drop_nulls("surface").unique().rows()
     if documents is not None and "metadata" in documents.columns:
         told = documents.filter(pl.col("metadata").fill_null("").str.len_chars() > len("{}"))
-        for collection, user_id, document_id, metadata in told.select(*_SCOPE, "document_id", "metadata").iter_rows():
-            rows += [(collection, user_id, document_id, name) for name in _names_in(metadata)]
-    frame = pl.DataFrame([(*r, entity_key(r[3])) for r in rows], schema=_PEOPLE, orient="row")
+        for *at, metadata in told.select(*SCOPE, "document_id", "metadata").iter_rows():
+            rows += [(*at, name) for name in _names_in(metadata)]
+    frame = pl.DataFrame([(*r, entity_key(r[-1])) for r in rows], schema=_PEOPLE, orient="row")
     return frame.filter(pl.col("key") != "").unique().sort(pl.all())
 
 

@@ -9,16 +9,16 @@ from palimpsest.decisions import Decisions
 from palimpsest.memory.names.clusters import Edge
 from palimpsest.memory.names.model import Name, Resolution, Scope
 from palimpsest.memory.names.resolve import resolve
+from palimpsest.store.scopes import SCOPE, ScopeKey, by_scope
 
-_SCOPE = ["collection", "user_id"]
-_KEY = [*_SCOPE, "key"]
+_KEY = [*SCOPE, "key"]
 _LONGEST = 2**32  # characters of a memory: places are its ordinal times this, plus the offset
 
 
 def resolutions(
     found: pl.DataFrame, stated: pl.DataFrame, titles: pl.DataFrame, people: pl.DataFrame, memories: pl.DataFrame,
     decisions: Decisions,
-) -> dict[tuple[str, str], Resolution]:  # fmt: skip
+) -> dict[ScopeKey, Resolution]:  # fmt: skip
     """Resolves each scope that has names, by itself.
 
     Args:
@@ -30,19 +30,14 @@ def resolutions(
         decisions: people's, on which names are one.
     """
     stated = stated.join(memories.select("memory_id", "document_id"), on="memory_id", how="left")
-    own = memories.select("document_id", *_SCOPE, surface=pl.col("title").str.strip_chars()).unique()
-    own = own.join(titles, on=[*_SCOPE, "surface"], how="inner")
-    names = _by_scope(_statistics(found, titles))
-    told, persons, places, titled = (_by_scope(f) for f in (stated, people, _places(found, people, memories), own))
+    own = memories.select("document_id", *SCOPE, surface=pl.col("title").str.strip_chars()).unique()
+    own = own.join(titles, on=[*SCOPE, "surface"], how="inner")
+    names = by_scope(_statistics(found, titles))
+    told, persons, places, titled = (by_scope(f) for f in (stated, people, _places(found, people, memories), own))
     return {
         at: resolve(_scope(at, rows, told.get(at), persons.get(at), places.get(at), titled.get(at), decisions))
         for at, rows in names.items()
     }
-
-
-def _by_scope(frame: pl.DataFrame) -> dict[tuple[str, str], pl.DataFrame]:
-    parts = frame.partition_by(_SCOPE, as_dict=True, maintain_order=True)
-    return {(str(k[0]), str(k[1])): f for k, f in sorted(parts.items())}
 
 
 def _statistics(found: pl.DataFrame, titles: pl.DataFrame) -> pl.DataFrame:
@@ -77,14 +72,14 @@ def _places(found: pl.DataFrame, people: pl.DataFrame, memories: pl.DataFrame) -
 
 
 def _scope(
-    at: tuple[str, str], names: pl.DataFrame, stated: pl.DataFrame | None, people: pl.DataFrame | None,
+    at: ScopeKey, names: pl.DataFrame, stated: pl.DataFrame | None, people: pl.DataFrame | None,
     places: pl.DataFrame | None, titled: pl.DataFrame | None, decisions: Decisions,
 ) -> Scope:  # fmt: skip
     documents, texts = {}, {}
     for key, there, first, inside in _rows(places, "key", "document_id", "at", "memory_id"):
         documents[key] = dict(zip(there, first, strict=True))
         texts[key] = frozenset(inside)
-    known = {row["key"]: Name(**row) for row in names.drop(_SCOPE).iter_rows(named=True)}
+    known = {row["key"]: Name(**row) for row in names.drop(SCOPE).iter_rows(named=True)}
     persons = frozenset(people["key"]) if people is not None else frozenset()
     edges = [
         (d, kind, Edge(*e))

@@ -5,11 +5,11 @@ import polars as pl
 from palimpsest.memory.names.find import MAX_NAME_CHARS, entity_key
 from palimpsest.memory.names.lexicon import ORDINARY
 from palimpsest.memory.words import is_content
+from palimpsest.store.scopes import SCOPE
 from palimpsest.store.tables import Schema
 
-_SCOPE = ["collection", "user_id"]
 FOUND: Schema = {
-    "memory_id": pl.String, "collection": pl.String, "user_id": pl.String, "surface": pl.String, "key": pl.String,
+    "memory_id": pl.String, **dict.fromkeys(SCOPE, pl.String), "surface": pl.String, "key": pl.String,
     "kind": pl.String, "cue": pl.String, "char_start": pl.Int64, "char_end": pl.Int64,
 }  # fmt: skip
 
@@ -23,7 +23,7 @@ def find_titles(memories: pl.DataFrame) -> pl.DataFrame:
     """Returns (scope, surface, key) of titles that name something: capitalised or numbered, not ordinary words."""
     rows = with_key(
         memories.filter((pl.col("unit") != "turn") & pl.col("speaker").is_null())
-        .select(*_SCOPE, surface=pl.col("title").str.strip_chars())
+        .select(*SCOPE, surface=pl.col("title").str.strip_chars())
         .filter(pl.col("surface").str.len_chars().is_between(2, MAX_NAME_CHARS))
         .filter(pl.col("surface").str.contains(r"[\p{Lu}\p{N}]"))
         .unique()
@@ -31,7 +31,7 @@ def find_titles(memories: pl.DataFrame) -> pl.DataFrame:
     distinctive = [
         any(is_content(w) for w in key.split()) or (key.isalnum() and key not in ORDINARY) for key in rows["key"]
     ]
-    return rows.filter(pl.Series(distinctive, dtype=pl.Boolean)).sort(*_SCOPE, "key", "surface")
+    return rows.filter(pl.Series(distinctive, dtype=pl.Boolean)).sort(*SCOPE, "key", "surface")
 
 
 def phrase_mentions(memories: pl.DataFrame, titles: pl.DataFrame, explained: pl.DataFrame) -> pl.DataFrame:
@@ -46,10 +46,10 @@ def phrase_mentions(memories: pl.DataFrame, titles: pl.DataFrame, explained: pl.
         explained: (scope, surface, key) of long forms in small letters, which no capital would find.
     """
     parts = [_own_titles(memories, titles)]
-    phrases = pl.concat([titles.select(*_SCOPE, "surface"), explained.select(*_SCOPE, "surface")]).unique()
-    held = memories.select("memory_id", *_SCOPE, "text").join(phrases.select(*_SCOPE).unique(), on=_SCOPE, how="semi")
-    by_scope = dict(iter(phrases.group_by(_SCOPE, maintain_order=True)))
-    for scope, rows in held.group_by(_SCOPE, maintain_order=True):
+    phrases = pl.concat([titles.select(*SCOPE, "surface"), explained.select(*SCOPE, "surface")]).unique()
+    held = memories.select("memory_id", *SCOPE, "text").join(phrases.select(*SCOPE).unique(), on=SCOPE, how="semi")
+    by_scope = dict(iter(phrases.group_by(SCOPE, maintain_order=True)))
+    for scope, rows in held.group_by(SCOPE, maintain_order=True):
         names = by_scope[scope]
         several = names.filter(pl.col("surface").str.contains(r"\s"))["surface"].unique().sort().to_list()
         single = names.filter(~pl.col("surface").str.contains(r"\s"))["surface"].unique().sort().to_list()
@@ -62,10 +62,10 @@ def phrase_mentions(memories: pl.DataFrame, titles: pl.DataFrame, explained: pl.
 def _own_titles(memories: pl.DataFrame, titles: pl.DataFrame) -> pl.DataFrame:
     nowhere = pl.lit(None, pl.Int64)
     return (
-        memories.select("memory_id", *_SCOPE, surface=pl.col("title").str.strip_chars())
-        .join(titles, on=[*_SCOPE, "surface"], how="inner")
+        memories.select("memory_id", *SCOPE, surface=pl.col("title").str.strip_chars())
+        .join(titles, on=[*SCOPE, "surface"], how="inner")
         .select(
-            "memory_id", *_SCOPE, "surface", "key", kind=pl.lit("title"), cue=pl.lit(""), char_start=nowhere,
+            "memory_id", *SCOPE, "surface", "key", kind=pl.lit("title"), cue=pl.lit(""), char_start=nowhere,
             char_end=nowhere,
         )
     )  # fmt: skip
@@ -83,12 +83,12 @@ def _find(rows: pl.DataFrame, patterns: list[str], any_case: bool) -> pl.DataFra
         .explode("at", "surface")
     )
     out = []
-    for memory_id, collection, user_id, body, at, surface in hits.iter_rows():
+    for memory_id, *scope, body, at, surface in hits.select("memory_id", *SCOPE, "text", "at", "surface").iter_rows():
         start = at if body.isascii() else len(body.encode()[:at].decode())
         end = start + len(surface)
         if (start and _wordy(body[start - 1])) or (end < len(body) and _wordy(body[end])):
             continue
-        out.append((memory_id, collection, user_id, surface, entity_key(surface), "title", "", start, end))
+        out.append((memory_id, *scope, surface, entity_key(surface), "title", "", start, end))
     return pl.DataFrame(out, schema=FOUND, orient="row")
 
 
