@@ -67,4 +67,5 @@ class _Judge:
 def _system(row: dict[str, Any]) -> dict[str, Any]:
     """Returns the derived fields that have a value; times as ISO 8601."""
     told = {name: row.get(name) for name in SYSTEM_FIELDS}
+    told["project_id"] = told["project_id"] or None  # the general memory has no project
     return {n: v.isoformat() if hasattr(v, "isoformat") else v for n, v in told.items() if v is not None}

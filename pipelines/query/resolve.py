@@ -28,19 +28,16 @@ def collection_named(collections: Mapping[str, CollectionInfo], name: str | None
 def user_named(collection: CollectionInfo, scopes: Sequence[Scope], name: str | None) -> str:
     """Returns the user that is meant in a collection: the named one, else the collection's default user.
 
+    The default user may have no memories yet: that is an empty answer.
+
     Raises:
-        PalimpsestError: the user has no memories in the collection, while others have.
+        PalimpsestError: the named user is not in the collection, or there is no default user.
     """
     users = sorted({s.user_id for s in scopes if s.collection == collection.name})
     if name is None:
         chosen = collection.user_id or (users[0] if len(users) == 1 else None)
         if chosen is None:
             raise PalimpsestError(f"--user: collection {collection.name} has no default user; it has: {listed(users)}")
-        if users and chosen not in users:
-            raise PalimpsestError(
-                f"--user: collection {collection.name} has no memories of its default user {_shown(chosen)}; "
-                f"it has: {listed(users)}"
-            )
         return chosen
     if users and name not in users:
         raise PalimpsestError(f"--user {_shown(name)}: not in collection {collection.name}; it has: {listed(users)}")

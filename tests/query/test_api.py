@@ -221,7 +221,7 @@ def resolve(folder, made, collection=None, user=None, **collections):
 
 def test_the_only_collection_and_its_default_user_are_meant(tmp_path):
     made = [memory("m1", "bees")]
-    assert resolve(tmp_path / "a", made) == ("notes", "ana")
+    assert resolve(tmp_path / "a", made) == Scope("notes", "ana")
     assert resolve(tmp_path / "b", made, notes={"user_id": "shared"}) == ("notes", "shared")
     assert resolve(tmp_path / "c", made, user="zoe") == ("notes", "zoe")
 
@@ -230,10 +230,10 @@ def test_of_several_collections_the_default_is_meant_else_their_names_are_told(t
     made = [memory("m1", "bees"), memory("w1", "rain", collection="wiki", user_id="all")]
     wiki = {"default": True, "user_id": "all"}
     assert resolve(tmp_path / "a", made, wiki=wiki) == ("wiki", "all")
-    assert resolve(tmp_path / "b", made, collection="notes", wiki=wiki) == ("notes", "ana")
+    assert resolve(tmp_path / "b", made, collection="notes", wiki=wiki) == Scope("notes", "ana")
     with pytest.raises(PalimpsestError, match="--collection: name one of: notes, wiki"):
         resolve(tmp_path / "c", made)
-    with pytest.raises(PalimpsestError, match="--collection nots: not in build 000001; it has: notes, wiki"):
+    with pytest.raises(PalimpsestError, match="--collection nots: not in this build; it has: notes, wiki"):
         resolve(tmp_path / "d", made, collection="nots")
 
 
