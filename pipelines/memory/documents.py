@@ -15,7 +15,7 @@ from palimpsest.errors import PalimpsestError
 from palimpsest.memory.schema import without_broken_metadata
 from palimpsest.store.ids import content_id, text_hash
 from palimpsest.store.log import EXTRACTION, IngestLog
-from palimpsest.store.scopes import GENERAL, scope_parts
+from palimpsest.store.scopes import GENERAL, SCOPE, scope_parts
 from palimpsest.store.tables import Schema, conform, empty
 
 _NUMBER = re.compile(r"\d{1,9}")
@@ -111,7 +111,7 @@ def _redactions(rows: pl.DataFrame) -> pl.DataFrame:
     return conform("redactions", frame.sort("document_id", "field", "char_start", "kind", nulls_last=True))
 
 
-_PLACE = ("document_id", "collection", "user_id", "session_id", "uri")
+_PLACE = ("document_id", *SCOPE, "session_id", "uri")
 
 
 def kind_of(media_type: pl.Expr) -> pl.Expr:
