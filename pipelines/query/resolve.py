@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from palimpsest.errors import PalimpsestError
+from palimpsest.errors import ArgumentError
 from palimpsest.query.types import CollectionInfo, Scope
 
 _LISTED = 20
@@ -13,15 +13,15 @@ def collection_named(collections: Mapping[str, CollectionInfo], name: str | None
     """Returns the collection that is meant: the named one, else the only one, else the one marked default.
 
     Raises:
-        PalimpsestError: the collection is unknown, or none is named and it is not clear which is meant.
+        ArgumentError: the collection is unknown, or none is named and it is not clear which is meant.
     """
     if name is not None:
         if name not in collections:
-            raise PalimpsestError(f"--collection {_shown(name)}: not in this build; it has: {listed(collections)}")
+            raise ArgumentError("collection", f"not in this build; it has: {listed(collections)}", _shown(name))
         return name
     chosen = list(collections) if len(collections) == 1 else [n for n, c in collections.items() if c.default]
     if len(chosen) != 1:
-        raise PalimpsestError(f"--collection: name one of: {listed(collections)}")
+        raise ArgumentError("collection", f"name one of: {listed(collections)}")
     return chosen[0]
 
 
@@ -31,16 +31,16 @@ def user_named(collection: CollectionInfo, scopes: Sequence[Scope], name: str | 
     The default user may have no memories yet: that is an empty answer.
 
     Raises:
-        PalimpsestError: the named user is not in the collection, or there is no default user.
+        ArgumentError: the named user is not in the collection, or there is no default user.
     """
     users = sorted({s.user_id for s in scopes if s.collection == collection.name})
     if name is None:
         chosen = collection.user_id or (users[0] if len(users) == 1 else None)
         if chosen is None:
-            raise PalimpsestError(f"--user: collection {collection.name} has no default user; it has: {listed(users)}")
+            raise ArgumentError("user", f"collection {collection.name} has no default user; it has: {listed(users)}")
         return chosen
     if users and name not in users:
-        raise PalimpsestError(f"--user {_shown(name)}: not in collection {collection.name}; it has: {listed(users)}")
+        raise ArgumentError("user", f"not in collection {collection.name}; it has: {listed(users)}", _shown(name))
     return name
 
 
@@ -53,17 +53,15 @@ def project_scopes(scopes: Sequence[Scope], collection: str, user: str, project:
     """Returns what a search in a project reads: the project, then the user's general memory; without one the latter.
 
     Raises:
-        PalimpsestError: the user has no memories in that project.
+        ArgumentError: the user has no memories in that project.
     """
     general = Scope(collection, user)
     if not project:
         return [general]
     known = projects_of(scopes, collection, user)
     if project not in known:
-        raise PalimpsestError(
-            f"--project {_shown(project)}: not in collection {collection} for user {_shown(user)}; "
-            f"projects there: {listed(known)}"
-        )
+        problem = f"not in collection {collection} for user {_shown(user)}; projects there: {listed(known)}"
+        raise ArgumentError("project", problem, _shown(project))
     return [Scope(collection, user, project), *([general] if general in scopes else [])]
 
 
@@ -83,25 +81,24 @@ def searched_scopes(
         all_collections: read every collection in which the user has memories.
 
     Raises:
-        PalimpsestError: a name is unknown, or two arguments exclude each other; the message lists what is known.
+        ArgumentError: a name is unknown, or two arguments exclude each other; the message lists what is known.
     """
     if project and all_projects:
-        raise PalimpsestError("--project and --all-projects exclude each other")
+        raise ArgumentError("all_projects", "excludes a project")
     if collection and all_collections:
-        raise PalimpsestError("--collection and --all-collections exclude each other")
+        raise ArgumentError("all_collections", "excludes a collection")
     names = [collection_named(collections, collection)] if not all_collections else []
     if all_collections:
         user = user or user_named(collections[collection_named(collections, None)], scopes, None)
         names = [n for n in collections if any(s[:2] == (n, user) for s in scopes)]
         if not names:
-            raise PalimpsestError(
-                f"--user {_shown(user)}: in no collection; users: {listed({s.user_id for s in scopes})}"
-            )
+            users = {s.user_id for s in scopes}
+            raise ArgumentError("user", f"in no collection; users: {listed(users)}", _shown(user))
         if project:
             holding = [n for n in names if project in projects_of(scopes, n, user)]
             if not holding:
                 known = {p for n in names for p in projects_of(scopes, n, user)}
-                raise PalimpsestError(f"--project {_shown(project)}: in no collection; projects: {listed(known)}")
+                raise ArgumentError("project", f"in no collection; projects: {listed(known)}", _shown(project))
             found = [s for n in holding for s in project_scopes(scopes, n, user, project)]
             return sorted({*found, *(g for n in names if (g := Scope(n, user)) in scopes)})
     found = []

@@ -223,7 +223,7 @@ def test_the_only_collection_and_its_default_user_are_meant(tmp_path):
     made = [memory("m1", "bees")]
     assert resolve(tmp_path / "a", made) == Scope("notes", "ana")
     assert resolve(tmp_path / "b", made, notes={"user_id": "shared"}) == Scope("notes", "shared")
-    with pytest.raises(PalimpsestError, match="--user zoe: not in collection notes; it has: ana"):
+    with pytest.raises(PalimpsestError, match="user='zoe': not in collection notes; it has: ana"):
         resolve(tmp_path / "c", made, user="zoe")
 
 
@@ -232,15 +232,15 @@ def test_of_several_collections_the_default_is_meant_else_their_names_are_told(t
     wiki = {"default": True, "user_id": "all"}
     assert resolve(tmp_path / "a", made, wiki=wiki) == Scope("wiki", "all")
     assert resolve(tmp_path / "b", made, collection="notes", wiki=wiki) == Scope("notes", "ana")
-    with pytest.raises(PalimpsestError, match="--collection: name one of: notes, wiki"):
+    with pytest.raises(PalimpsestError, match="collection: name one of: notes, wiki"):
         resolve(tmp_path / "c", made)
-    with pytest.raises(PalimpsestError, match="--collection nots: not in this build; it has: notes, wiki"):
+    with pytest.raises(PalimpsestError, match="collection='nots': not in this build; it has: notes, wiki"):
         resolve(tmp_path / "d", made, collection="nots")
 
 
 def test_a_collection_of_several_users_without_a_default_asks_for_one(tmp_path):
     made = [memory("m1", "bees"), memory("b1", "rain", user_id="ben")]
-    with pytest.raises(PalimpsestError, match="--user: collection notes has no default user; it has: ana, ben"):
+    with pytest.raises(PalimpsestError, match="user: collection notes has no default user; it has: ana, ben"):
         resolve(tmp_path, made)
 
 
