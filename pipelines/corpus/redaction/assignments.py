@@ -10,7 +10,7 @@ _BARE = r"[^\s\"'`<>,;]{1,300}"
 _SUFFIX = r"(?:[_-]?(?:prod(?:uction)?|dev|test|stag(?:e|ing)|live|old|new|value|base64|admin|root|db|key|\d{1,3}))?"
 _LOGIN_NAMES = (
     r"pass(?:word|wd|wort|phrase|code)|pwd|kennwort|contrase[ñn]a|mot[ _]de[ _]passe|wachtwoord|senha|"
-    r"(?<![a-z])(?:db|smtp|ftp|root|admin|user|ldap|key|store)_?pass(?![a-z])"
+    r"(?<![a-z])(?:(?:db|smtp|ftp|root|admin|user|ldap|key|store)_?)?(?:pass|pw)(?![a-z])"
 )
 _KEY_NAMES = (
     r"api[ _-]?(?:key|secret|token)|(?:secret|access|account|service|encryption|signing|master|license|auth)[ _-]?key"
@@ -19,7 +19,7 @@ _KEY_NAMES = (
 _TICKET_NAMES = r"token"
 _ASSIGNED = re.compile(
     rf"(?:(?P<password>{_LOGIN_NAMES})|(?P<key>{_KEY_NAMES})|(?P<token>{_TICKET_NAMES})){_SUFFIX}(?![A-Za-z])"
-    rf"[\"'`\])]{{0,2}}[ \t]{{0,4}}(?P<sep>:=|=>|={{1,3}}|:|(?<=[ \t])is(?:[ \t]now)?(?=[ \t:])|"
+    rf"[\"'`\])]{{0,2}}[ \t]{{0,4}}(?P<sep>:=|=>|={{1,3}}|:|(?<=[ \t])(?:is|ist|est|es)(?:[ \t]now)?(?=[ \t:]):?|>|"
     rf"(?<=[ \t])(?=[^\s:=]))[ \t]{{0,4}}"
     rf"(?:[@bfru]{{1,2}}(?=[\"']))?(?P<value>{_QUOTED}|{_BARE})",
     re.IGNORECASE,
@@ -31,19 +31,23 @@ _HEADER = re.compile(
     r"(?P<value>[A-Za-z0-9+/=._~-]{16,4000})",
     re.IGNORECASE,
 )
-_CURL = re.compile(r"\bcurl\b[^\n]{0,200}?\s-u[ \t]{0,2}[\"']?[^\s:\"']{1,64}:(?P<value>[^\s\"']{3,200})")
+_OPTIONS = (
+    re.compile(r"\bcurl\b[^\n]{0,200}?\s-u[ \t]{0,2}[\"']?[^\s:\"']{1,64}:(?P<value>[^\s\"']{3,200})"),
+    re.compile(r"\bsshpass[ \t]+-p[ \t]{0,2}(?:(?P<quote>[\"'])(?P<value>[^\"'\n]{3,200})(?P=quote))"),
+)
 _PLACEHOLDER = re.compile(
     r"(?i)^(?:[$%{<\[(].*|.*(?:\$\{|\{\{|<[a-z_ -]+>).*|x{3,}|\*+|\.{2,}|_+|-+|#+|(?:your|my|some|the|an?)[_-].*|"
     r".*(?:your|example|placeholder|change[_-]?me|redacted|dummy|not[_-]?set|insert|todo|fixme).*|"
     r"pass|password\d?|passwd|pwd|secret|token|key|user(?:name)?|none|null|nil|true|false|undefined|empty|unset|"
     r"str(?:ing)?|bytes|int|bool|any|optional.*|required|hidden|prompt|ask|1password|n/?a|base64|oauth2?|sha\d+|md5)$"
 )
+# An expression, an address or a path. A name with a digit in it is one only where it names a secret again.
 _CODE = re.compile(
-    r"^(?:[A-Za-z_][\w]*(?:(?:\.|->|::)[A-Za-z_]\w*)*(?:[(\[{].*|\))?|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+.*|"
-    r"(?:https?://|~?/|\./|\.\./|[A-Z]:\\).*)$"
+    r"^(?:[A-Za-z_]+(?:[(\[{].*|\))?|\w*(?i:pass|pwd|secret|token|key)\w*|[A-Za-z_]\w*(?:[(\[{].*|\))|"
+    r"[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+.*|(?:https?://|~?/|\./|\.\./|[A-Z]:\\).*)$"
 )
 _SYMBOL = re.compile(r"[^\w\s.,:;'\"()/-]")
-_MARKS = ("pass", "pwd", "wort", "contrase", "mot", "wacht", "senha", "key", "secret", "cred", "token")
+_MARKS = ("pass", "pw", "wort", "contrase", "mot", "wacht", "senha", "key", "secret", "cred", "token")
 
 
 def find_assignments(text: str) -> Iterator[tuple[int, int, str]]:
@@ -51,17 +55,17 @@ def find_assignments(text: str) -> Iterator[tuple[int, int, str]]:
     low = text.lower()
     if any(mark in low for mark in _MARKS):
         for m in _ASSIGNED.finditer(text):
-            if m["sep"] == "" and not _FLAG.search(text, max(0, m.start() - 80), m.start()):
-                continue
             start, end = _trimmed(m)
-            if end > start and _is_secret(text[start:end], m):
+            bare = m["sep"] == "" and not _FLAG.search(text, max(0, m.start() - 80), m.start())
+            if end > start and _is_secret(text[start:end], m) and not (bare and not _is_drawn(text[start:end])):
                 yield start, end, "password" if m["password"] else "key" if m["key"] else "token"
     if "://" in text:
         yield from (_span(m, "password in a url") for m in _URL.finditer(text) if not _PLACEHOLDER.match(m["value"]))
     if "bearer" in low or "authorization" in low:
         yield from (_span(m, "token") for m in _HEADER.finditer(text) if _is_random(m["value"]))
-    if "curl" in low:
-        yield from (_span(m, "password") for m in _CURL.finditer(text) if not _PLACEHOLDER.match(m["value"]))
+    if "curl" in low or "sshpass" in low:
+        found = (m for option in _OPTIONS for m in option.finditer(text))
+        yield from (_span(m, "password") for m in found if not _PLACEHOLDER.match(m["value"]))
 
 
 def _span(m: re.Match[str], kind: str) -> tuple[int, int, str]:
@@ -86,8 +90,8 @@ def _trimmed(m: re.Match[str]) -> tuple[int, int]:
 
 
 def _is_secret(value: str, m: re.Match[str]) -> bool:
-    quoted, prose = m["value"][0] in "\"'`", m["sep"].lower().startswith("is")
-    if _PLACEHOLDER.match(value) or " " in value or (not quoted and _CODE.match(value) and not _is_random(value)):
+    quoted, prose = m["value"][0] in "\"'`", m["sep"][:1].isalpha()
+    if _PLACEHOLDER.match(value) or " " in value or (not quoted and _is_code(value)):
         return False
     if m["token"]:
         return _is_random(value)
@@ -98,6 +102,18 @@ def _is_secret(value: str, m: re.Match[str]) -> bool:
     if prose:
         return len(value) >= 6 and mixed
     return (len(value) >= 4 and mixed) or (len(value) >= 6 and (digits or (quoted and letters)))
+
+
+def _is_drawn(value: str) -> bool:
+    """Tells what can only be a password, although nothing but a space stands before it."""
+    letters, digits = any(c.isalpha() for c in value), any(c.isdigit() for c in value)
+    return len(value) >= 8 and letters and digits and (value.lower() != value or bool(_SYMBOL.search(value)))
+
+
+def _is_code(value: str) -> bool:
+    """Tells an expression, an address or a path from a made-up token that happens to be written like one."""
+    piece = max(value.split("."), key=len)
+    return bool(_CODE.match(value)) and ("(" in value or "/" in value or not _is_random(piece))
 
 
 def _is_random(value: str) -> bool:

@@ -2,8 +2,8 @@
 
 import re
 
-_CARD = re.compile(r"(?<![\w.+/=-])\d(?:[ -]?\d){12,18}(?![\w/=]|[.-]\d)")
-_IBAN = re.compile(r"(?<![A-Za-z0-9+/=_-])[A-Z]{2}\d{2}(?:[ -]?[A-Z0-9]){11,30}(?![A-Za-z0-9+/=_])")
+_CARD = re.compile(r"(?<![\w.+/-])\d(?:[ -]?\d){12,18}(?![\w/=]|[.-]\d)")
+_IBAN = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Z]{2}\d{2}(?:[ -]?[A-Z0-9]){11,30}(?![A-Za-z0-9+/=_])")
 _ROUTING = re.compile(r"\b(?:routing|aba|rtn)\b[^\d\n]{0,20}(\d{9})(?!\d)", re.IGNORECASE)
 _GROUPS = {(4, 4, 4, 4), (4, 4, 4, 4, 3), (4, 6, 5), (4, 6, 4), (4, 4, 4, 1), (6, 13), (8, 8)}
 # Length of an IBAN by country, as the registry of ISO 13616 lists them.
