@@ -5,13 +5,16 @@ progress to stderr; with --json the last line of stdout is one JSON object.
 """
 
 import os
+import signal
 import sys
+import threading
 
 import click
 
 from palimpsest.commands import ask, judge, make, review, serve
 from palimpsest.errors import ArgumentError, PalimpsestError
 from palimpsest.extras import missing_extra
+from palimpsest.faults import STOPPED, fault_of
 
 _OPTIONS = {"budget_tokens": "--budget", "text": "TEXT"}  # of arguments whose option has another name
 
@@ -33,6 +36,7 @@ def main() -> None:
     """Entry point: turns every error into one line and an exit code."""
     try:
         cli(standalone_mode=False)
+        _ignore_interrupts()
     except ArgumentError as e:
         _fail(e.as_option(_OPTIONS.get(e.argument) or f"--{e.argument.replace('_', '-')}"), e.exit_code)
     except PalimpsestError as e:
@@ -45,12 +49,16 @@ def main() -> None:
     except click.ClickException as e:
         _fail(e.format_message(), 2)
     except (click.Abort, KeyboardInterrupt):
-        _fail("stopped; run again to finish", 3)
+        _fail(STOPPED, 3)
     except BrokenPipeError:
         raise SystemExit(0) from None
-    except Exception as e:
+    except SystemExit:
+        raise
+    except BaseException as e:  # Dagster's own interruption is no Exception
         if os.environ.get("PALIMPSEST_DEBUG"):
             raise
+        if fault := fault_of(e):
+            _fail(str(fault), fault.exit_code)
         if isinstance(e, ModuleNotFoundError) and (missing := missing_extra(e, _command())):
             _fail(str(missing), missing.exit_code)
         _fail(f"{type(e).__name__}: {str(e).splitlines()[0] if str(e) else ''}; PALIMPSEST_DEBUG=1 shows where", 3)
@@ -60,7 +68,14 @@ def _command() -> str:
     return next((a for a in sys.argv[1:] if not a.startswith("-")), "palimpsest")
 
 
+def _ignore_interrupts() -> None:
+    """Makes Ctrl-C do nothing from now on: the work is done or given up, and only the interpreter is still ending."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 def _fail(message: str, code: int) -> None:
+    _ignore_interrupts()
     line = " ".join(message.split())
     sys.stderr.write(f"palimpsest: {line[:390]}\n")
     raise SystemExit(code)

@@ -14,6 +14,7 @@ from palimpsest.corpus.cutting.tokens import keep_tokenizer
 from palimpsest.corpus.ingest import deleted_sources
 from palimpsest.decisions import read_decisions
 from palimpsest.errors import ComponentFailed, PalimpsestError, Refused
+from palimpsest.faults import fault_in
 from palimpsest.progress import say
 from palimpsest.schedule import AUTOMATION
 from palimpsest.stages import STAGES
@@ -189,6 +190,8 @@ def _check(result: Any) -> None:
             usage = name.rpartition(".")[2] in _usage_errors(PalimpsestError)
             if name.rpartition(".")[2] == ComponentFailed.__name__:
                 raise ComponentFailed(text)
+            if not usage and (fault := fault_in(error.message)):
+                raise fault
             kind = PalimpsestError if usage else ComponentFailed
             raise kind(text if kind is PalimpsestError else f"stage {event.step_key}: {message}; run again")
     raise ComponentFailed("the run failed before its first stage; see the Dagster UI")
