@@ -4,6 +4,9 @@ BIN := .venv/bin
 # Folders of ready wheels, where there are any; everything also installs from the registry alone.
 LINKS := $(addprefix --find-links ,$(wildcard $(PIP_FIND_LINKS)))
 HOME_DIR ?= data/home
+# Imported once at install, so that their bytecode is written: all of it would take minutes, and uv compiles none.
+COMPILED := palimpsest.definitions, palimpsest.eval.judge, palimpsest.graph.serve, sentence_transformers, \
+  transformers.models.bert.modeling_bert, sklearn.ensemble, spacy, dagster_webserver.cli, dspy, neo4j
 
 .PHONY: build test dev lint suites clean
 
@@ -30,6 +33,7 @@ suites: .venv/.installed       ## measure on ../shared/suites (or PALIMPSEST_SUI
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt uv
 	$(BIN)/uv pip install --quiet --python $(BIN)/python $(LINKS) -c constraints.txt -e '.[dev]'
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -c "import $(COMPILED)"
 	touch $@
 
 clean:                         ## forget the environment and the demo home
