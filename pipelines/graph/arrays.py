@@ -6,6 +6,7 @@ of memories. Memories are local rows in them, or their ids where rows would shif
 their ids, so that a block stays as it is while its memories do.
 """
 
+import datetime as dt
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -24,6 +25,7 @@ from palimpsest.query.duckdb_scope import (
     TITLES,
     TOKENS,
     TOPICS,
+    WITHHELD,
     WRITTEN,
     standing_arrays,
 )
@@ -98,6 +100,11 @@ def scope_arrays(db: duckdb.DuckDBPyConnection, scope: int, first: int, size: in
     if len(periods["row"]):
         spans = {n: np.asarray(periods[n], "<f8") for n in ("begins", "ends")}
         yield "periods", pack_arrays({"row": _local(periods["row"], first), **spans})
+    hidden, pii, ends = db.execute(WITHHELD, rows).fetchall()[0]
+    if hidden or pii or ends:
+        micros = [round(e.replace(tzinfo=dt.UTC).timestamp() * 1_000_000) for e in ends or ()]
+        flags = np.array([bool(hidden), bool(pii)], "<i4")
+        yield "withheld", pack_arrays({"ends": np.array(micros, "<i8"), "flags": flags})
     if reasons := db.execute(REASONS, rows).fetchall():
         yield "reasons", pack_arrays({"ids": [i for i, _ in reasons], "told": [line for _, line in reasons]})
     observed, importance, support = standing_arrays(read(STANDING, **rows))

@@ -260,7 +260,8 @@ RETURN h.home_id AS id, h.measured_by AS pid, h.measured_since AS began ORDER BY
 
 # Queries
 _VISIBLE = "m.since <= $number AND m.until > $number"
-_SCOPE = "{home_id: $home, collection: $collection, user_id: $user}"
+_SCOPE = "{home_id: $home, collection: $collection, user_id: $user, project_id: $project}"
+_INSIDE = "{0}.collection = $collection AND {0}.user_id = $user AND {0}.project_id = $project"
 
 
 # Numbers begin again in a home that was erased, or on a new server: what began then is another `begun`.
@@ -301,10 +302,16 @@ CONDITIONS = {
     "tag": "$tag IN m.tags",
     "since": "m.observed_at >= $observed_since",
     "until": "m.observed_at <= $observed_until",
-    # What was retired on a day that nobody knows is not offered as what held then.
-    "as_of": "(m.valid_from IS NULL OR m.valid_from <= $as_of) AND "
+    # What was retired on a day that nobody knows is not offered as what held then; nor is what has no date before the
+    # home knew it.
+    "as_of": "(coalesce(m.valid_from, m.known_from) IS NULL OR coalesce(m.valid_from, m.known_from) <= $as_of) AND "
     "(m.valid_until > $as_of OR (m.valid_until IS NULL AND m.is_latest))",
     "now": "(m.valid_from IS NULL OR m.valid_from <= $now) AND (m.valid_until IS NULL OR m.valid_until > $now)",
+    "clock": "(m.retention_until IS NULL OR m.retention_until > $clock)",
+}
+LEFT_OUT = {
+    "hidden": "(m.user_visible IS NULL OR m.user_visible = true)",
+    "pii": "(m.pii IS NULL OR m.pii = false)",
 }
 LATEST = "m.is_latest = true"
 
@@ -335,7 +342,7 @@ def nearest(space: VectorSpace, conditions: tuple[str, ...]) -> str:
 CALL () {{
   MATCH (hit:{space.label})
   SEARCH hit IN (VECTOR INDEX {space.index} FOR $vector WHERE hit.home_id = $home
-    AND hit.collection = $collection AND hit.user_id = $user {latest}
+    AND hit.collection = $collection AND hit.user_id = $user AND hit.project_id = $project {latest}
     AND hit.since <= $number AND hit.until > $number LIMIT $wide) SCORE AS score
   RETURN hit.memory_id AS wanted
   UNION
@@ -343,25 +350,25 @@ CALL () {{
 }}
 WITH DISTINCT wanted
 MATCH (m:PalimpsestMemoryRow {{home_id: $home, memory_id: wanted}})
-WHERE m.collection = $collection AND m.user_id = $user AND {told}
+WHERE {_INSIDE.format("m")} AND {told}
 {_COSINES}"""
 
 
 COSINES = f"""CYPHER 25
 UNWIND $ids AS wanted
 MATCH (m:PalimpsestMemoryRow {{home_id: $home, memory_id: wanted}})
-WHERE m.collection = $collection AND m.user_id = $user AND {_VISIBLE}
+WHERE {_INSIDE.format("m")} AND {_VISIBLE}
 {_COSINES}"""
-_FROM = """
+_FROM = f"""
 UNWIND $ids AS asked
-MATCH (s:PalimpsestMemoryRow {home_id: $home, memory_id: asked})
-WHERE s.collection = $collection AND s.user_id = $user AND s.since <= $number AND s.until > $number"""
+MATCH (s:PalimpsestMemoryRow {{home_id: $home, memory_id: asked}})
+WHERE {_INSIDE.format("s")} AND s.since <= $number AND s.until > $number"""
 _LIVE = "{0}.since <= $number AND ({0}.until IS NULL OR {0}.until > $number)"
 
 
 def neighbours(conditions: tuple[str, ...], entities: bool = True) -> str:
     """Returns the statement that finds what memories are related to, and on demand what shares telling entities."""
-    told = " AND ".join((_VISIBLE, "m.collection = $collection AND m.user_id = $user", *conditions))
+    told = " AND ".join((_VISIBLE, _INSIDE.format("m"), *conditions))
     fits = " AND ".join(conditions) or "true"
     live, was = _LIVE.format("r"), "coalesce(r.was, type(r))"
     return f"""CYPHER 25 {_FROM}
@@ -382,7 +389,7 @@ def _sharing(fits: str) -> str:
     return f"""  UNION ALL
   MATCH (s)-[x:MENTIONS|{CLOSED}]->(e:PalimpsestEntityRow)
   WHERE {_LIVE.format("x")} AND e.since <= $number AND e.until > $number
-    AND e.collection = $collection AND e.user_id = $user
+    AND {_INSIDE.format("e")}
   CALL (e) {{
     MATCH (e)<-[y:MENTIONS|{CLOSED}]-(m:PalimpsestMemoryRow) WHERE {_LIVE.format("y")} AND {_VISIBLE}
     WITH DISTINCT m LIMIT $widest + 1 RETURN collect(m) AS sharing
@@ -405,12 +412,9 @@ OBSERVED = f"""
 MATCH (m:PalimpsestMemoryRow {_SCOPE}) WHERE {_VISIBLE} AND m.is_latest IS NOT NULL AND m.observed_at IS NOT NULL
 WITH [min(m.observed_at), max(m.observed_at)] AS both
 {_while_kept("both")}"""
-HISTORY = """
-UNWIND $ids AS asked
-MATCH (s:PalimpsestMemoryRow {home_id: $home, memory_id: asked})
-WHERE s.collection = $collection AND s.user_id = $user AND s.since <= $number AND s.until > $number
-MATCH (s) ((a)-[r:SUPERSEDES|PALIMPSEST_CLOSED]->(b)
-  WHERE coalesce(r.was, 'SUPERSEDES') = 'SUPERSEDES' AND r.since <= $number
-  AND (r.until IS NULL OR r.until > $number) AND b.since <= $number AND b.until > $number)+ (older:PalimpsestMemoryRow)
+HISTORY = f"""{_FROM}
+MATCH (s) ((a)-[r:SUPERSEDES|{CLOSED}]->(b)
+  WHERE coalesce(r.was, 'SUPERSEDES') = 'SUPERSEDES' AND {_LIVE.format("r")}
+  AND b.since <= $number AND b.until > $number AND {_INSIDE.format("b")})+ (older:PalimpsestMemoryRow)
 WITH asked, collect(DISTINCT older.memory_id) AS older
-""" + _while_kept("[asked, older]")
+{_while_kept("[asked, older]")}"""

@@ -5,6 +5,7 @@ key, and only the difference is written under the next number, which no reader l
 published number. An interrupted load is continued by the next: what it wrote is found in the same listing.
 """
 
+import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -144,7 +145,7 @@ class _Load:
                 if not self._timed("compare", lambda: self._same(told)):
                     rows = self._timed("rows", lambda: graph_rows(source.tables(), vectors, source.index, model))
                     told |= {"digest": rows.digest, "counts": count_lines(rows.counts),
-                             "scopes": ["\x1f".join(s) for s in rows.scopes]}  # fmt: skip
+                             "scopes": [json.dumps(s) for s in rows.scopes]}  # fmt: skip
                     self._count(rows.counts)
                     if not self._timed("compare", lambda: self._unchanged(told)):
                         self._write(rows, vectors, told)

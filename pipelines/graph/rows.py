@@ -25,26 +25,28 @@ from palimpsest.graph.packed import (
     pack_postings,
     vector_moments,
 )  # fmt: skip
+from palimpsest.memory.known import known_from
 from palimpsest.store.ids import content_id
 from palimpsest.store.index import VectorLookup
+from palimpsest.store.scopes import GENERAL, SCOPE, ScopeKey, by_scope, scope_parts
 from palimpsest.store.tables import empty
 
 READ = (
     "documents", "chunks", "memories", "embed_inputs", "versions", "relations", "entities", "mentions", "topics",
     "topic_edges", "topic_memories", "document_relations",
 )  # fmt: skip
-_SCOPE = ("collection", "user_id")
 _RELATIONS = {"UPDATE": "UPDATES", "EXTEND": "EXTENDS", "DERIVE": "DERIVES"}
 _MEMORY = (
-    "memory_id", *_SCOPE, "project_id", "session_id", "text", "type", "unit", "title", "heading", "speaker",
-    "observed_at", "valid_from", "valid_until", "is_latest", "superseded_by", "confidence", "importance", "tags",
-    "token_count", "windows",
+    "memory_id", *SCOPE, "session_id", "text", "type", "unit", "title", "heading", "speaker",
+    "observed_at", "valid_from", "valid_until", "known_from", "is_latest", "superseded_by", "confidence", "importance",
+    "kind", "confidence_source", "importance_source", "retention_until", "pii", "user_visible", "tags", "token_count",
+    "windows",
 )  # fmt: skip
 _BLOCK: dict[str, Any] = {
-    "collection": pl.String, "user_id": pl.String, "scope_id": pl.String, "block_id": pl.String,
+    **dict.fromkeys(SCOPE, pl.String), "scope_id": pl.String, "block_id": pl.String,
     "counts": pl.List(pl.Int64), "hashes": pl.List(pl.String),
 }  # fmt: skip
-_WINDOW = ("window_id", "memory_id", *_SCOPE, "is_latest")
+_WINDOW = ("window_id", "memory_id", *SCOPE, "is_latest")
 _SEPARATOR = "\x1f"
 
 
@@ -57,13 +59,13 @@ class GraphRows:
             `counts` and `hashes`: the vectors themselves are looked up when they are written.
         edges: by name in `model.EDGES`; columns `a`, `b`, `id` (of the anchor), `key` and the properties.
         digest: of all keys.
-        scopes: (collection, user) of every memory, sorted.
+        scopes: (collection, user, project) of every memory, sorted.
     """
 
     nodes: dict[str, pl.DataFrame]
     edges: dict[str, pl.DataFrame]
     digest: str
-    scopes: list[tuple[str, str]]
+    scopes: list[ScopeKey]
 
     @property
     def counts(self) -> dict[str, int]:
@@ -86,7 +88,9 @@ def graph_rows(tables: Mapping[str, pl.DataFrame], vectors: VectorLookup, index:
     t = {name: tables[name] if name in tables else empty(name) for name in READ}
     memories, windows = _memories(t)
     documents = t["documents"].with_columns(
-        pl.concat_str([pl.col(c).fill_null("") for c in (*_SCOPE, "uri", "session_id")], separator=_SEPARATOR)
+        pl.when(project_id="")
+        .then(_joined("collection", "user_id", "uri", "session_id"))
+        .otherwise(_joined(*SCOPE, "uri", "session_id"))
         .map_elements(lambda s: content_id("document", *s.split(_SEPARATOR)), return_dtype=pl.String)
         .alias("document_key")
     )
@@ -94,11 +98,11 @@ def graph_rows(tables: Mapping[str, pl.DataFrame], vectors: VectorLookup, index:
     nodes = {
         "Collection": memories.select(pl.col("collection").alias("name"), "collection").unique().sort("name"),
         "User": memories.select("user_id").unique().sort("user_id"),
-        "Document": documents.select("document_key", *_SCOPE, "uri", "session_id").unique("document_key"),
+        "Document": documents.select("document_key", *SCOPE, "uri", "session_id").unique("document_key"),
         "Revision": _revisions(documents, memories),
         "Chunk": _chunks(t["chunks"]),
-        "Entity": t["entities"].select("entity_id", *_SCOPE, "name", "type", "aliases"),
-        "Topic": t["topics"].select("topic_id", *_SCOPE, "label"),
+        "Entity": t["entities"].select("entity_id", *SCOPE, "name", "type", "aliases"),
+        "Topic": t["topics"].select("topic_id", *SCOPE, "label"),
         "Memory": memories.select(*_MEMORY, "text_hash"),
         "Window": windows.select(*_WINDOW, "text_hash"),
         **_scope_rows(memories, windows, vectors, index),
@@ -107,8 +111,8 @@ def graph_rows(tables: Mapping[str, pl.DataFrame], vectors: VectorLookup, index:
     edges = _keyed_edges(_edges(t, memories, windows, placed), told)
     keys = [f"{n}:{k}" for n, f in sorted((told | edges).items()) for k in f["key"].sort()]
     digest = hashlib.blake2b("\n".join(keys).encode(), digest_size=16).hexdigest()
-    scopes = memories.select(_SCOPE).unique().sort(_SCOPE).rows()
-    return GraphRows(told, edges, digest, [(c, u) for c, u in scopes])
+    scopes = memories.select(SCOPE).unique().sort(SCOPE).rows()
+    return GraphRows(told, edges, digest, [(c, u, p) for c, u, p in scopes])
 
 
 def _memories(t: Mapping[str, pl.DataFrame]) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -126,6 +130,7 @@ def _memories(t: Mapping[str, pl.DataFrame]) -> tuple[pl.DataFrame, pl.DataFrame
         .join(versions, on="memory_id", how="left")
         .join(inputs.filter(pl.col("number") == 0).drop("number"), on="memory_id", how="left")
         .join(count, on="memory_id", how="left")
+        .join(known_from(t["memories"], t["documents"]), on="memory_id", how="left")
         .with_columns(
             pl.col("is_latest").fill_null(True),
             pl.when(versioned).then("_from").otherwise("valid_from").alias("valid_from"),
@@ -133,13 +138,13 @@ def _memories(t: Mapping[str, pl.DataFrame]) -> tuple[pl.DataFrame, pl.DataFrame
             pl.col("token_count").fill_null(0),
             pl.col("tags").fill_null([]),
         )
-        .sort(*_SCOPE, "memory_id")
+        .sort(*SCOPE, "memory_id")
     )
     if bare := memories.filter(pl.col("text_hash").is_null())["memory_id"].head(1).to_list():
         raise ValueError(f"memory {bare[0]} has no row in embed_inputs")
     windows = (
         inputs.filter(pl.col("number") > 0)
-        .join(memories.select("memory_id", *_SCOPE, "is_latest"), on="memory_id")
+        .join(memories.select("memory_id", *SCOPE, "is_latest"), on="memory_id")
         .with_columns(pl.format("{}:{}", "memory_id", "number").alias("window_id"))
         .sort("window_id")
     )
@@ -154,7 +159,7 @@ def _revisions(documents: pl.DataFrame, memories: pl.DataFrame) -> pl.DataFrame:
             ("ordinal", "ordinals"), ("page", "pages"), ("char_start", "starts"), ("char_end", "ends"))),
     )  # fmt: skip
     return (
-        documents.select("document_id", *_SCOPE, "title", "media_type", "content_hash", "source_time", "is_current")
+        documents.select("document_id", *SCOPE, "title", "media_type", "content_hash", "source_time", "is_current")
         .unique("document_id")
         .join(lies, on="document_id", how="left")
         .sort("document_id")
@@ -164,7 +169,7 @@ def _revisions(documents: pl.DataFrame, memories: pl.DataFrame) -> pl.DataFrame:
 def _chunks(chunks: pl.DataFrame) -> pl.DataFrame:
     about = ("heading", "page", "speaker", "said_at", "token_count")
     return chunks.sort("chunk_id", "document_id").unique("chunk_id", keep="first", maintain_order=True).select(
-        "chunk_id", *_SCOPE, "text", *about
+        "chunk_id", *SCOPE, "text", *about
     )  # fmt: skip
 
 
@@ -172,7 +177,7 @@ def _edges(
     t: Mapping[str, pl.DataFrame], memories: pl.DataFrame, windows: pl.DataFrame, placed: pl.DataFrame
 ) -> dict[str, pl.DataFrame]:
     """Returns edges by name with columns a, b and their properties; ends that are no rows are dropped when keyed."""
-    scope_of = memories.select("memory_id", *_SCOPE)
+    scope_of = memories.select("memory_id", *SCOPE)
     documents = t["documents"].join(placed, on="document_id")
     out = {
         "Document-PART_OF-Collection": _pairs(documents, "document_key", "collection"),
@@ -196,17 +201,17 @@ def _edges(
     }  # fmt: skip
     related = (
         t["relations"]
-        .drop(_SCOPE)
+        .drop(SCOPE)
         .join(scope_of.rename({"memory_id": "newer_id"}), on="newer_id")
-        .join(scope_of.rename({"memory_id": "older_id"}), on=["older_id", *_SCOPE])
+        .join(scope_of.rename({"memory_id": "older_id"}), on=["older_id", *SCOPE])
         .with_columns(pl.col("confidence").fill_null(1.0).cast(pl.Float32).cast(pl.Float64))
         .sort("newer_id", "older_id", "label", "relation_id")
     )
-    uris = documents.select(*_SCOPE, "uri", "document_key").unique()
+    uris = documents.select(*SCOPE, "uri", "document_key").unique()
     stated = (
         t["document_relations"]
-        .join(uris.rename({"uri": "newer_uri", "document_key": "newer"}), on=["newer_uri", *_SCOPE])
-        .join(uris.rename({"uri": "older_uri", "document_key": "older"}), on=["older_uri", *_SCOPE])
+        .join(uris.rename({"uri": "newer_uri", "document_key": "newer"}), on=["newer_uri", *SCOPE])
+        .join(uris.rename({"uri": "older_uri", "document_key": "older"}), on=["older_uri", *SCOPE])
     )
     for label, kind in _RELATIONS.items():
         told = related.filter(pl.col("label") == label)
@@ -233,23 +238,21 @@ def _scope_rows(
     if not index.is_file():
         raise ComponentFailed(f"neo4j: {index}: no such file; run palimpsest build, then load again")
     with duckdb.connect(str(index), read_only=True) as db:
-        ranges = {(c, u): (s, f, n) for c, u, s, f, n in db.execute(
-            "SELECT collection, user_id, scope, first_row, size FROM scopes WHERE project_id = ''"
-        ).fetchall()}  # fmt: skip
+        found = db.execute("SELECT collection, user_id, project_id, scope, first_row, size FROM scopes").fetchall()
+        ranges = {tuple(row[:3]): tuple(row[3:]) for row in found}
         words = db.execute("SELECT scope, term, first, df FROM terms ORDER BY scope, term").fetchnumpy()
         postings = db.execute("SELECT row, score FROM postings ORDER BY rowid").fetchnumpy()
         arrays = [
-            {"collection": c, "user_id": u, "scope_id": (scope_id := content_id("scope", c, u)),
-             "arrays_id": f"{scope_id}:{part}", "data": data}
-            for (c, u), at in sorted(ranges.items()) for part, data in scope_arrays(db, *at)
+            {**_scope_of(scope), "arrays_id": f"{scope_id_of(*scope)}:{part}", "data": data}
+            for scope, at in sorted(ranges.items()) for part, data in scope_arrays(db, *at)
         ]  # fmt: skip
     at = np.asarray(words["scope"])
     stats, packed, blocks = [], [], []
-    for (collection, user), mine in memories.group_by(_SCOPE, maintain_order=True):
-        number, first_row, size = ranges.get((collection, user), (-1, 0, 0))
+    for scope, mine in by_scope(memories).items():
+        number, first_row, size = ranges.get(scope, (-1, 0, 0))
         if size != mine.height:
             raise ComponentFailed(f"neo4j: {index} does not hold what the tables do; run palimpsest build again")
-        scope_id = content_id("scope", str(collection), str(user))
+        scope_id = scope_id_of(*scope)
         beyond = windows.filter(pl.col("memory_id").is_in(mine["memory_id"].implode()))
         data = _stats(mine, beyond, vectors)
         lo, hi = np.searchsorted(at, [number, number + 1])
@@ -258,7 +261,7 @@ def _scope_rows(
         held = slice(start, start + int(df.sum()))
         rows = np.asarray(postings["row"][held], np.int64) - first_row
         buckets = buckets_for(len(rows))
-        about = {"scope_id": scope_id, "collection": collection, "user_id": user}
+        about = _scope_of(scope)
         stats.append(about | {"buckets": buckets, "size": size, "data": data})
         terms = [str(w) for w in words["term"][lo:hi]]
         packed += [
@@ -267,13 +270,26 @@ def _scope_rows(
         ]
         if mine.height + beyond.height <= HELD_VECTORS:
             blocks += [about | block for block in _blocks(scope_id, mine, beyond)]
-    texts = {"collection": pl.String, "user_id": pl.String, "scope_id": pl.String, "data": pl.Binary}
+    texts = {**dict.fromkeys(SCOPE, pl.String), "scope_id": pl.String, "data": pl.Binary}
     return {
         "ScopeStats": pl.DataFrame(stats, schema=texts | {"buckets": pl.Int64, "size": pl.Int64}),
         "Postings": pl.DataFrame(packed, schema=texts | {"postings_id": pl.String}),
         "VectorBlock": pl.DataFrame(blocks, schema=_BLOCK),
         "ScopeArrays": pl.DataFrame(arrays, schema=texts | {"arrays_id": pl.String}),
     }
+
+
+def scope_id_of(collection: str, user_id: str, project_id: str = GENERAL) -> str:
+    """Returns the id that a scope's packed rows bear."""
+    return content_id("scope", *scope_parts(collection, user_id, project_id))
+
+
+def _scope_of(scope: ScopeKey) -> dict[str, str]:
+    return dict(zip(SCOPE, scope, strict=True)) | {"scope_id": scope_id_of(*scope)}
+
+
+def _joined(*columns: str) -> pl.Expr:
+    return pl.concat_str([pl.col(c).fill_null("") for c in columns], separator=_SEPARATOR)
 
 
 def _blocks(scope_id: str, mine: pl.DataFrame, beyond: pl.DataFrame) -> list[dict[str, Any]]:

@@ -1,7 +1,5 @@
 """What assets, the command line and verify call: the published build of a home, loaded, checked and asked."""
 
-import polars as pl
-
 from palimpsest.errors import PalimpsestError
 from palimpsest.graph import cypher
 from palimpsest.graph.checks import check_graph, check_latency
@@ -10,6 +8,7 @@ from palimpsest.graph.load import LoadStats, Tell, load_graph, untold
 from palimpsest.graph.source import Source, home_id, is_served
 from palimpsest.store.builds import Build, published
 from palimpsest.store.home import Home
+from palimpsest.store.scopes import SCOPE
 
 CHECKS = {
     "build": "The server shows this home.",
@@ -101,9 +100,9 @@ def _slow(home: Home, connection: Connection) -> list[str]:
     memories = _published(home).tables(["memories"])["memories"]
     if memories.is_empty():
         return []
-    largest = memories.group_by("collection", "user_id").len().sort("len", "collection", "user_id").row(-1)
-    scope = Scope(largest[0], largest[1])
-    texts = memories.filter((pl.col("collection") == scope[0]) & (pl.col("user_id") == scope[1])).sort("memory_id")
+    largest = memories.group_by(SCOPE).len().sort("len", *SCOPE).row(-1)
+    scope = Scope(*largest[:3])
+    texts = memories.filter(**scope._asdict()).sort("memory_id")
     asked = [" ".join(t.split()[:_WORDS_ASKED]) or "what" for t in texts["text"].head(_QUESTIONS)]
     reader = Reader(Neo4jBackend(home_id(home), connection))
     return check_latency(lambda i: reader.search(asked[i % len(asked)], scope, hops=2), _QUESTIONS)

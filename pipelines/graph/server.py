@@ -272,6 +272,7 @@ def _try(home: Path, info: ServerInfo) -> bool:
             _replace_first_password(info, first)
         with neo4j.GraphDatabase.driver(info.uri, auth=(USER, info.password)) as driver:
             driver.verify_connectivity()
+        first.unlink(missing_ok=True)
         return True
     except AuthError:
         raise ComponentFailed(f"neo4j: {info.uri} refuses {info.password_file}; another server may hold it") from None
@@ -290,8 +291,7 @@ def _replace_first_password(info: ServerInfo, first: Path) -> None:
         with neo4j.GraphDatabase.driver(info.uri, auth=(USER, old)) as driver:
             driver.execute_query(cypher.SET_PASSWORD, old=old, new=info.password, database_="system")
     except AuthError:
-        pass  # an earlier start replaced it and was stopped before it removed the file
-    first.unlink()
+        return  # an earlier start replaced it and was stopped before it removed the file, or another server answers
 
 
 def _last_line(home: Path) -> str:

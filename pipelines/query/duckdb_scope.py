@@ -58,7 +58,7 @@ TITLES = "SELECT row, entity FROM titles WHERE row BETWEEN $first AND $last ORDE
 _SENTENCES = "SELECT row, spans, counts, entities, vectors FROM sentences"
 _TEXTS = "SELECT row, text FROM memories"
 
-_WITHHELD = """
+WITHHELD = """
     SELECT bool_or(user_visible = false), bool_or(pii), list_sort(list_distinct(list(retention_until)))
     FROM memories WHERE row BETWEEN $first AND $last"""
 
@@ -212,7 +212,7 @@ class DuckDBScope(HeldParts):
         return Ids(np.asarray(self._run(_IDS, self.at.bounds).fetchnumpy()["memory_id"], dtype=object), replaced)
 
     def _load_withheld(self) -> Withheld:
-        ((hidden, pii, ends),) = self._run(_WITHHELD, self.at.bounds).fetchall()
+        ((hidden, pii, ends),) = self._run(WITHHELD, self.at.bounds).fetchall()
         return Withheld(tuple(e.replace(tzinfo=dt.UTC) for e in ends or ()), bool(hidden), bool(pii))
 
     def _load_vectors(self) -> ScopeVectors:

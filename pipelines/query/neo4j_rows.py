@@ -9,6 +9,7 @@ import numpy as np
 from palimpsest.graph import cypher
 from palimpsest.query.scope_graph import telling
 from palimpsest.query.types import Filters, Link, Memory
+from palimpsest.query.withheld import Withheld
 
 _BOUND = {"since": "observed_since", "until": "observed_until"}
 _TIMES = ("observed_at", "valid_from", "valid_until")
@@ -16,10 +17,22 @@ _UTC = ZoneInfo("UTC")
 _FIELDS = tuple(n for n in Memory.__dataclass_fields__)
 
 
-def conditions_of(filters: Filters) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """Returns the conditions of filters, and their values by parameter."""
+def withheld_of(arrays: dict[str, Any]) -> Withheld:
+    """Returns what the packed part `withheld` says; a scope without that part withholds nothing."""
+    if not arrays:
+        return Withheld()
+    began = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+    ends = tuple(began + dt.timedelta(microseconds=m) for m in arrays["ends"].tolist())
+    hidden, pii = arrays["flags"].tolist()
+    return Withheld(ends, bool(hidden), bool(pii))
+
+
+def conditions_of(filters: Filters, withheld: Withheld) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """Returns the conditions of filters in a scope that withholds some memories, and their values by parameter."""
+    filters = withheld.narrowed(filters)
     given = {name: v for name in cypher.CONDITIONS if (v := getattr(filters, name)) is not None}
     conditions = [cypher.CONDITIONS[name] for name in given]
+    conditions += [cypher.LEFT_OUT[name] for name in withheld.conditions(filters)]
     if filters.as_of is None and not filters.history:
         conditions.append(cypher.LATEST)
     return tuple(conditions), {_BOUND.get(name, name): _as_stored(v) for name, v in given.items()}

@@ -18,6 +18,7 @@ from palimpsest.query.standing import Standing
 from palimpsest.query.turns import TurnOrder
 from palimpsest.query.types import Filters
 from palimpsest.query.view import HeldParts
+from palimpsest.query.withheld import Withheld
 
 
 class Parts(Protocol):
@@ -38,15 +39,17 @@ class Neo4jScope(HeldParts):
         parts: reads packed parts.
         held: holds what is made under a name.
         texts: gives the texts of memories by id.
+        withheld: gives what the scope does not serve unless asked.
     """
 
     def __init__(
         self, stats: ScopeStats, rows: Callable[[Filters], np.ndarray], cosines: Callable[[np.ndarray], np.ndarray],
         postings: Callable[[Sequence[str]], dict[str, Postings]], parts: Parts,
         held: Callable[[Hashable, Callable[[], Any]], Any], texts: Callable[[list[str]], dict[str, str]],
+        withheld: Callable[[], Withheld],
     ):  # fmt: skip
         self._stats, self._rows, self._cosines, self._postings = stats, rows, cosines, postings
-        self._parts, self._hold, self._texts = parts, held, texts
+        self._parts, self._hold, self._texts, self._withheld = parts, held, texts, withheld
 
     @property
     def ids(self) -> np.ndarray:
@@ -61,6 +64,7 @@ class Neo4jScope(HeldParts):
             allowed[self._rows(filters)] = True
             return Flags(allowed)
 
+        filters = self._withheld().narrowed(filters)
         flags: Flags = self._hold(("allowed", filters), load)
         return flags.values
 

@@ -33,20 +33,23 @@ class Crash(BaseException):
 
 def crash_after(batches: int, monkeypatch: pytest.MonkeyPatch, when: str) -> None:
     """Makes the next loads end before or just after a batch was committed."""
-    real: Callable[..., Any] = write.Writer.once
     seen = 0
 
-    def once(self: Any, statement: str, **values: Any) -> Any:
-        nonlocal seen
-        seen += 1
-        if seen == batches and when == "before":
-            raise Crash
-        done = real(self, statement, **values)
-        if seen == batches:
-            raise Crash
-        return done
+    def ending(real: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*told: Any, **values: Any) -> Any:
+            nonlocal seen
+            seen += 1
+            if seen == batches and when == "before":
+                raise Crash
+            done = real(*told, **values)
+            if seen == batches:
+                raise Crash
+            return done
 
-    monkeypatch.setattr(write.Writer, "once", once)
+        return run
+
+    for name in ("once", "flip"):
+        monkeypatch.setattr(write.Writer, name, ending(getattr(write.Writer, name)))
 
 
 @pytest.fixture(scope="module")
