@@ -13,6 +13,7 @@ from tests.small_corpus import TURNS, write_chats
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLE = ROOT / "data/ci-example.yml"
+GYM = ("s8", "bob", "Bob", "The gym opens at six.", "2026-03-02T09:00:00Z")
 
 
 def steps() -> dict[str, str]:
@@ -35,9 +36,10 @@ def run(command: str, project: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory) -> Path:
+def project(tmp_path_factory, embed_corpus) -> Path:
     """A repository whose baseline was accepted."""
     base = tmp_path_factory.mktemp("ci")
+    embed_corpus(base / ".palimpsest", write_chats(base / "corpora", [*TURNS, GYM]))
     write_chats(base / "corpora")
     write_lines(base / "data/golden/chats.jsonl", QUESTIONS)
     built = run(steps()["build"], base)
@@ -49,7 +51,7 @@ def project(tmp_path_factory) -> Path:
 
 def test_a_sound_change_passes_and_leaves_verdict_and_report(project):
     assert list(steps()) == ["build", "gate"]
-    write_chats(project / "corpora", [*TURNS, ("s8", "bob", "Bob", "The gym opens at six.", "2026-03-02T09:00:00Z")])
+    write_chats(project / "corpora", [*TURNS, GYM])
     assert run(steps()["build"], project).returncode == 0
     gate = run(steps()["gate"], project)
     assert gate.returncode == 0, gate.stderr

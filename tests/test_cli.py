@@ -1,7 +1,8 @@
-"""The command line as others run it: real processes, exit codes, one line on bad input, JSON as the last line."""
+"""The command line as others run it: exit codes, one line on bad input, JSON as the last line.
 
-import json
-import os
+Each command runs as a real process once at least (`process`); what else is asked of it runs here (`run`).
+"""
+
 import subprocess
 import sys
 from pathlib import Path
@@ -9,28 +10,15 @@ from pathlib import Path
 import pytest
 
 from palimpsest.stages import STAGES
+from tests.command import last_json, process, run
 from tests.small_corpus import write_chats, write_notes
-
-CLI = Path(sys.executable).with_name("palimpsest")
-
-
-def run(*args: object, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [CLI, *map(str, args)], capture_output=True, text=True, cwd=cwd, env=os.environ | env, timeout=300
-    )
-    assert "Traceback" not in done.stderr, done.stderr
-    return done
-
-
-def last_json(done: subprocess.CompletedProcess[str]) -> dict:
-    return json.loads(done.stdout.strip().splitlines()[-1])
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, dict, str]:
     base = tmp_path_factory.mktemp("cli")
     corpus = write_notes(write_chats(base / "corpus"), {"heron.md": "# Heron\n\nHeron is a weather station.\n"})
-    done = run("build", "--home", base / "home", "--corpus", corpus, "--json")
+    done = process("build", "--home", base / "home", "--corpus", corpus, "--json")
     assert done.returncode == 0, done.stderr
     return base / "home", corpus, last_json(done), done.stderr
 
@@ -58,7 +46,7 @@ def test_a_second_build_says_that_nothing_changed_and_does_nothing(built):
 
 def test_query_answers_with_the_current_fact_cited_and_history_shows_the_old_one(built):
     home, *_ = built
-    done = run("query", "when is the deadline of Heron?", "--home", home, "--collection", "chats", "--json")
+    done = process("query", "when is the deadline of Heron?", "--home", home, "--collection", "chats", "--json")
     answer = last_json(done)
     assert "20 April" in answer["memories"][0]["text"] and answer["memories"][0]["is_latest"]
     assert f"[memory:{answer['memories'][0]['memory_id']}]" in answer["context"]
@@ -98,15 +86,18 @@ def test_one_user_never_sees_the_other(built):
         (["build", "--home", "h", "--corpus", "no-such-folder"], "no such folder"),
         (["query"], "TEXT"),
         (["query", "x", "--k", "0"], "--k"),
-        (["query", "x", "--as-of", "soon", "--home", "HOME"], "--as-of soon: no date; write 2024-05-31"),
-        (["query", " ", "--home", "HOME"], "TEXT: is empty"),
+        (
+            ["query", "x", "--as-of", "soon", "--home", "HOME", "--collection", "chats"],
+            "--as-of soon: no date; write 2024-05-31",
+        ),
+        (["query", " ", "--home", "HOME", "--collection", "chats"], "TEXT: is empty"),
         (["suite", "no-such-suite"], "no-such-suite"),
         (["label", "--pairs", "none.jsonl", "--out", "o"], "none.jsonl"),
         (["frobnicate"], "frobnicate"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_2(built, tmp_path, args, says):
-    done = run(*(built[0] if a == "HOME" else a for a in args), cwd=tmp_path)
+    done = process(*(built[0] if a == "HOME" else a for a in args), cwd=tmp_path)
     assert done.returncode == 2
     assert says in done.stderr and len(done.stderr.strip().splitlines()[-1]) < 400
 
@@ -115,7 +106,7 @@ def test_a_setting_that_is_missing_or_wrong_is_named_with_its_file(tmp_path):
     corpus = write_notes(tmp_path / "corpus", {"a.md": "text"})
     settings = corpus / "notes/collection.yaml"
     settings.write_text("name: notes\n")
-    done = run("build", "--home", tmp_path / "h", "--corpus", corpus)
+    done = process("build", "--home", tmp_path / "h", "--corpus", corpus)
     assert done.returncode == 2 and "description is required" in done.stderr and "collection.yaml" in done.stderr
     settings.write_text("name: notes\ndescription: d\nunit: paragraph\n")
     done = run("build", "--home", tmp_path / "h", "--corpus", corpus)
@@ -144,7 +135,7 @@ def test_verify_says_no_when_a_table_was_tampered_with(built, tmp_path):
     frame = pl.read_parquet(path).with_columns(is_latest=pl.lit(True))
     path.unlink()
     frame.write_parquet(path)
-    done = run("verify", "--home", home)
+    done = process("verify", "--home", home)
     assert done.returncode == 1 and "invariant" in done.stderr
 
 
@@ -153,7 +144,7 @@ def test_deleting_a_user_leaves_none_of_their_words_in_any_file(built, tmp_path)
 
     home = tmp_path / "home"
     shutil.copytree(built[0], home)
-    done = run("delete", "--user", "bob", "--home", home, "--json")
+    done = process("delete", "--user", "bob", "--home", home, "--json")
     assert done.returncode == 0, done.stderr
     assert last_json(done)["memories"] == 2 and last_json(done)["residue"] == []
     # The source still says it; the tombstone keeps it out.
@@ -192,6 +183,19 @@ def test_a_dry_run_tells_the_work_and_does_none(tmp_path):
     plan = last_json(done)
     assert (plan["files"], plan["memories"], plan["embeddings"]) == (1, 5, 5)
     assert not (tmp_path / "h/builds").exists()
+
+
+def test_a_build_whose_texts_all_have_vectors_imports_no_torch(tmp_path, embed_corpus):
+    corpus = write_chats(tmp_path / "corpus")
+    home = embed_corpus(tmp_path / "home", corpus)
+    code = (
+        f"import sys; sys.argv=['palimpsest','build','--home',{str(home)!r},'--corpus',{str(corpus)!r}]\n"
+        "from palimpsest.cli import main\n"
+        "main()\n"
+        "print(sorted({'torch','sentence_transformers','transformers'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "5, 1 of them retired" in done.stdout and done.stdout.splitlines()[-1] == "[]", done.stdout
 
 
 def test_the_query_command_imports_none_of_the_heavy_packages():

@@ -79,8 +79,18 @@ def documents(collection: str) -> dict[str, ExtractedDocument]:
     return {f"{d.uri}#{d.session_id}" if d.session_id else d.uri: d for d in found}
 
 
+@cache
+def default_user(collection: str) -> str:
+    return load_collection(CORPORA / collection).user_id
+
+
 def owner(collection: str, document: ExtractedDocument) -> str:
-    return document.user_id or load_collection(CORPORA / collection).user_id
+    return document.user_id or default_user(collection)
+
+
+@cache
+def texts(collection: str, user: str) -> tuple[str, ...]:
+    return tuple(fold(d.text) for d in documents(collection).values() if owner(collection, d) == user)
 
 
 def said(document: ExtractedDocument) -> Iterator[tuple[str, datetime | None]]:
@@ -314,7 +324,7 @@ def test_aliases_occur_in_their_scope_and_no_name_is_two_things():
     entities = rows(GOLDEN / "aliases.jsonl")
     for row in entities:
         collection, user = row["collection"], row["user"]
-        told = [fold(d.text) for d in documents(collection).values() if owner(collection, d) == user]
+        told = texts(collection, user)
         for name in (*row["names"], *row["not"]):
             assert any(name in text for text in told), (name, row)
         for name in row["names"]:

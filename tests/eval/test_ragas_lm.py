@@ -12,9 +12,9 @@ from palimpsest.eval.standin import StandIn
 from palimpsest.eval.suite_runs import RagasWanted, measure, text
 from palimpsest.labels.lm.ledger import Ledger
 from palimpsest.labels.lm.settings import LmSettings
+from tests.command import run
 from tests.eval.judged import QUESTIONS, write_lines
 from tests.small_corpus import write_chats
-from tests.test_cli import run
 
 pytestmark = pytest.mark.lm
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from palimpsest.eval.standin import StandIn
+from tests.command import last_json, run
 from tests.small_corpus import write_chats
-from tests.test_cli import last_json, run
 
 OLD, NEW = (
     "The deadline of project Heron is 12 March.",

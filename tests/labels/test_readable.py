@@ -7,9 +7,9 @@ from palimpsest.eval.standin import StandIn
 from palimpsest.labels.lm.ledger import Answer, Ledger
 from palimpsest.labels.lm.readable import check_readable
 from palimpsest.store.home import Home
+from tests.command import last_json, run
 from tests.eval.home import rows
 from tests.small_corpus import write_chats
-from tests.test_cli import last_json, run
 
 READ = {"rule": "lm"}
 FAILED = {"rule": "abstain", "failed": "parse"}
