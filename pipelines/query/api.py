@@ -221,6 +221,7 @@ class Reader:
         clock = _Clock(started)
         vector = query_embedder().embed(text)
         asked = {s: read_time(backend, s, text, filters) for s in scopes}
+        backend = served(self._backend, {s: own for s, (own, _) in asked.items()})
         times = {s: read for s, (_, read) in asked.items()}
         terms = query_terms(text)
         clock.lap("embed_ms")
@@ -360,7 +361,7 @@ def _marked(backend: Backend, asked: Mapping[Scope, Filters], memories: list[Ran
     """Returns the memories, in their order, marked where newer text of their scope may contradict them."""
     marked: dict[str, RankedMemory] = {}
     for scope, filters in asked.items():
-        own = [m for m in memories if (m.collection, m.user_id) == (scope.collection, scope.user_id)]
+        own = [m for m in memories if (m.collection, m.user_id, m.project_id) == scope]
         marked |= {m.memory_id: m for m in mark_outdated(backend, scope, filters, own)}
     return [marked[m.memory_id] for m in memories]
 

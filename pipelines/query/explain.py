@@ -8,13 +8,15 @@ from palimpsest.query.periods import Period
 from palimpsest.query.rank import Candidate
 from palimpsest.query.read_time import TimeRead
 from palimpsest.query.scope_cache import rows_of
+from palimpsest.query.served import conceals
 from palimpsest.query.standing import stands, terms
 from palimpsest.query.strategies import Weights
-from palimpsest.query.types import Filters, Link, RankedMemory, Scope
+from palimpsest.query.types import Filters, Link, Memory, RankedMemory, Scope
 
 _SHOWN_CHARS = 60
 _ADDED = ("near", "title", "pair", "topic", "about")
 """Kinds of links whose weight is what they add; any other's is how strong the link is."""
+_UNSAID = "\u2026"  # stands for a name that may not be told
 _LEAST = 0.01  # weights below it are all the same to people
 _IN_WORDS = {
     "asked": "the question names its title, {via!r}",
@@ -46,10 +48,14 @@ def explained(
     """
     stood: dict[str, str] = {}
     met: dict[str, str] = {}
+    paths: dict[str, tuple[Link, ...]] = {}
     fits: dict[str, float] = {}
     for scope, (filters, read) in asked.items():
         own = [c for at, c in best if at == scope]
-        met |= _texts_met(backend, scope, [c.path for c in own])
+        found = _memories_met(backend, scope, [c.path for c in own])
+        met |= {i: m.text for i, m in found.items()}
+        shown = found if conceals(backend, scope, filters) else None
+        paths |= {c.memory_id: _shown(c.path, shown) for c in own}
         if weights[scope].time > 0:
             fits |= _time_scores(backend, scope, read.period, [c.memory_id for c in own])
         if stands(weights[scope]):
@@ -58,7 +64,8 @@ def explained(
     told = []
     for memory, (_, candidate) in zip(memories, best, strict=True):
         fit = fits.get(candidate.memory_id)
-        told.append(replace(memory, path=candidate.path, time_score=fit, why=_why(candidate, named, fit, stood)))
+        path = paths[candidate.memory_id]
+        told.append(replace(memory, path=path, time_score=fit, why=_why(candidate, path, named, fit, stood)))
     return told, met
 
 
@@ -78,12 +85,14 @@ def link_words(link: Link, named: Mapping[str, str]) -> str:
 
 
 def _why(
-    candidate: Candidate, named: Mapping[str, str], time_score: float | None, stood: Mapping[str, str]
+    candidate: Candidate, path: Sequence[Link], named: Mapping[str, str], time_score: float | None,
+    stood: Mapping[str, str],
 ) -> str:  # fmt: skip
     """Returns one line on why a memory stands where it does.
 
     Args:
         candidate: the memory as it was ranked.
+        path: the links that led to it, as they may be told.
         named: what to call memories, by id.
         time_score: how well its times fit the one asked about, 0 to 1; None where none was asked about.
         stood: what speaks for memories whatever is asked, in words, by id.
@@ -91,11 +100,11 @@ def _why(
     time = ("" if time_score is None else f", time {time_score:.2f}") + stood.get(candidate.memory_id, "")
     alone = f"{candidate.own:.2f} by itself (meaning {candidate.vector:.2f}, words {candidate.words:.2f}{time})"
     gained = round(candidate.score, 2) - round(candidate.own, 2)  # as shown: the sum of what is read is right
-    if not candidate.path and abs(gained) < _LEAST / 2:
+    if not path and abs(gained) < _LEAST / 2:
         return alone
-    others = "over links" if candidate.path else "as others gain less over links"
+    others = "over links" if path else "as others gain less over links"
     over = f"{gained:+.2f}, as others gain more over links" if gained < 0 else f"{gained:+.2f} {others}"
-    links = ", then ".join(link_words(link, named) for link in candidate.path)
+    links = ", then ".join(link_words(link, named) for link in path)
     return f"{alone}; {over}{links and f': {links}'}; {candidate.score:.2f} in all"
 
 
@@ -105,10 +114,30 @@ def names_for(best: Sequence[str], texts: Mapping[str, str]) -> dict[str, str]:
     return named | {memory_id: f"result {place}" for place, memory_id in enumerate(best, 1)}
 
 
-def _texts_met(backend: Backend, scope: Scope, paths: Iterable[Sequence[Link]]) -> dict[str, str]:
-    """Returns the texts of the memories that links of some paths come from or lead to, by id."""
+def _memories_met(backend: Backend, scope: Scope, paths: Iterable[Sequence[Link]]) -> dict[str, Memory]:
+    """Returns the memories that links of some paths come from or lead to, by id."""
     ids = {i for path in paths for link in path for i in (link.source, link.target) if i != "question"}
-    return {i: m.text for i, m in backend.memories(scope, sorted(ids)).items()}
+    return backend.memories(scope, sorted(ids))
+
+
+def _shown(path: Sequence[Link], met: Mapping[str, Memory] | None) -> tuple[Link, ...]:
+    """Returns links without names that none of the memories at their ends says: a name may come from one left out.
+
+    Args:
+        path: the links.
+        met: the memories that may be shown, by id; None where all may.
+    """
+    if met is None:
+        return tuple(path)
+
+    def says(memory: Memory, name: str) -> bool:
+        return any(name.casefold() in (t or "").casefold() for t in (memory.text, memory.title, memory.speaker))
+
+    ends = [[met[i] for i in (link.source, link.target) if i in met] for link in path]
+    return tuple(
+        link if not link.via or any(says(m, link.via) for m in near) else link._replace(via=_UNSAID)
+        for link, near in zip(path, ends, strict=True)
+    )
 
 
 def _time_scores(backend: Backend, scope: Scope, period: Period | None, ids: Sequence[str]) -> dict[str, float]:
