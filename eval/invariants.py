@@ -5,6 +5,7 @@ from pathlib import Path
 
 import polars as pl
 
+from palimpsest.corpus.erased import ErasedTexts
 from palimpsest.decisions import Decisions
 from palimpsest.eval.invariants_versions import check_versions
 from palimpsest.eval.violations import Tables, Violation, report
@@ -180,15 +181,24 @@ def check_vectors(tables: Tables, known: Collection[str]) -> list[Violation]:
 
 def check_deleted(tables: Tables, decisions: Decisions) -> list[Violation]:
     """4: nothing that people deleted is in the build; told by id, for its name is not kept."""
-    rows = tables["documents"].select("document_id", "collection", "user_id", "uri", "session_id").iter_rows()
-    back = {
-        document_id
-        for document_id, collection, user_id, uri, session_id in rows
-        if decisions.hides_user(user_id or "")
-        or decisions.hides_document(collection, uri)
-        or (session_id and decisions.hides_document(collection, f"{uri}#{session_id}"))
-    }
-    return report(4, "deleted", "{n} documents were deleted and are in the build", back)
+    rows = tables["documents"].select(
+        "document_id", "collection", "user_id", "uri", "session_id", "project_id"
+    ).iter_rows()  # fmt: skip
+    back = {document_id for document_id, collection, *names in rows if decisions.hides_document(collection, *names)}
+    found = report(4, "deleted", "{n} documents were deleted and are in the build", back)
+    if not decisions.erased:
+        return found
+    erased, columns = ErasedTexts(decisions.erased), ("user_id", "uri", "session_id", "text", "segments")
+    texts = tables["documents"].join(tables["document_texts"], on="document_id").select(
+        "document_id", "collection", *columns
+    )  # fmt: skip
+    held = set()
+    for document_id, collection, *values in texts.iter_rows():
+        row = dict(zip(columns, values, strict=True))
+        applied = erased.applied(collection, row)
+        if applied is None or applied.gone:
+            held.add(document_id)
+    return [*found, *report(4, "deleted", "{n} documents hold texts that were deleted", held)]
 
 
 def check_rejects(tables: Tables) -> list[Violation]:

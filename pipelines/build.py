@@ -112,7 +112,7 @@ def _is_done(home: Home, name: str, folder: Path, done: str | None, decisions: D
     on_disk = _fingerprint(config, folder, decisions, ((uri, digest) for uri, (_, digest) in state.items()))
     if done != on_disk:
         return False
-    logged = IngestLog(home.log / name).current().select("uri", "content_hash").iter_rows()
+    logged = IngestLog(home.log / name).on_disk().iter_rows()
     return _fingerprint(config, folder, decisions, logged) == on_disk
 
 
@@ -120,8 +120,8 @@ def _fingerprint_in_log(home: Home, name: str, decisions: Decisions) -> str | No
     folder = home.sources.get(name)
     if folder is None or not folder.is_dir():
         return None
-    current = IngestLog(home.log / name).current()
-    return _fingerprint(load_collection(folder), folder, decisions, current.select("uri", "content_hash").iter_rows())
+    sources = IngestLog(home.log / name).on_disk()
+    return _fingerprint(load_collection(folder), folder, decisions, sources.iter_rows())
 
 
 def _fingerprint(
@@ -140,7 +140,9 @@ def _fingerprint(
     )
 
 
-def partition(home: Home, name: str, folder: Path, max_cost: float | None = None) -> Partition:
+def partition(
+    home: Home, name: str, folder: Path, max_cost: float | None = None, allow_removals: bool = False
+) -> Partition:
     """Returns what the stages of one collection run on: the staged build, based on the published one.
 
     Args:
@@ -148,6 +150,7 @@ def partition(home: Home, name: str, folder: Path, max_cost: float | None = None
         name: the collection.
         folder: where its sources lie.
         max_cost: money that labels by an LM may cost.
+        allow_removals: build although too many sources or memories vanished.
 
     Raises:
         PalimpsestError: the folder's settings do not load, or bear another name.
@@ -155,7 +158,8 @@ def partition(home: Home, name: str, folder: Path, max_cost: float | None = None
     config = load_collection(folder)
     if config.name != name:
         raise PalimpsestError(f"collection.yaml: name is {config.name!r} now, was {name!r}; rename it back ({folder})")
-    return Partition(home, staged(home), published(home), config, folder, read_decisions(home.decisions), max_cost)
+    decisions = read_decisions(home.decisions)
+    return Partition(home, staged(home), published(home), config, folder, decisions, max_cost, allow_removals)
 
 
 def index_build(home: Home) -> dict[str, Any]:

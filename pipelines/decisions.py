@@ -11,11 +11,13 @@ import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
+from palimpsest.corpus.erased import ErasedText
 from palimpsest.errors import PalimpsestError
 from palimpsest.store.files import write_bytes
 from palimpsest.store.ids import content_id, entity_id
+from palimpsest.store.needles import Needle, Needles
 from palimpsest.store.scopes import ScopeKey
 
 Verdict = Literal["same", "apart", "undecided"]
@@ -50,12 +52,19 @@ class Decisions:
     same: frozenset[tuple[str, str]] = frozenset()
     apart: frozenset[tuple[str, str]] = frozenset()
     relations: tuple["Decided", ...] = ()
+    erased: frozenset[ErasedText] = frozenset()
+
+    @property
+    def erased_key(self) -> str:
+        """Returns a hash of what was deleted."""
+        texts = (f"{e.place} {e.said} {e.needle.length} {e.needle.digest}" for e in sorted(self.erased))
+        return content_id(*sorted(self.tombstones), *(("|", *texts) if self.erased else ()))
 
     @property
     def key(self) -> str:
         """Returns a hash of all decisions, part of the cache key of the stages that apply them."""
         names = ("|", self.names_key) if self.same or self.apart else ()
-        return content_id(self.relations_key, *sorted(self.tombstones), *names)
+        return content_id(self.relations_key, *([self.erased_key] if self.erased or self.tombstones else []), *names)
 
     @property
     def names_key(self) -> str:
@@ -82,13 +91,21 @@ class Decisions:
         told = (f"{d.relation_id} {d.label} {d.at}" for d in self.relations)
         return content_id(*sorted(self.undone), "|", *sorted(self.confirmed), "|", *told)
 
-    def hides_document(self, collection: str, uri: str) -> bool:
-        """Tells whether a source was deleted by `palimpsest delete --document`."""
-        return tombstone("document", collection, uri) in self.tombstones
+    def hides_source(self, collection: str, uri: str, content_hash: str) -> bool:
+        """Tells whether a source was deleted, or whether all that this content of it holds was."""
+        kept_out = {tombstone("document", collection, uri), tombstone("source", collection, uri, content_hash)}
+        return not self.tombstones.isdisjoint(kept_out)
 
-    def hides_user(self, user_id: str) -> bool:
-        """Tells whether a user was deleted by `palimpsest delete --user`."""
-        return tombstone("user", user_id) in self.tombstones
+    def hides_document(
+        self, collection: str, user_id: str, uri: str, session_id: str | None, project_id: str | None
+    ) -> bool:
+        """Tells whether a document, its session, its source or its user was deleted."""
+        kept_out = {
+            tombstone("document", collection, uri), tombstone("document", collection, f"{uri}#{session_id}"),
+            tombstone("user", user_id), tombstone("user", collection, user_id),
+            tombstone("conversation", collection, user_id, uri, session_id or "", project_id or ""),
+        }  # fmt: skip
+        return not self.tombstones.isdisjoint(kept_out)
 
 
 def tombstone(*what: str) -> str:
@@ -108,14 +125,19 @@ def read_decisions(path: Path) -> Decisions:
     names: dict[tuple[str, str], str] = {}
     decided: dict[str, Decided] = {}
     tombstones: set[str] = set()
+    erased: set[ErasedText] = set()
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         try:
             row = json.loads(line)
             kind, target = row["kind"], row["target"]
             pair = _pair(target) if kind in NAME_KINDS else ("", "")
+            if kind == "erased":
+                erased.add(_erased(row))
             said = {k: str(row[k]) for k in ("newer_id", "older_id", "label")} if row.get("newer_id") else {}
         except (ValueError, KeyError, TypeError, AttributeError):
             raise PalimpsestError(f"decisions.jsonl: line {number} is not a decision; remove it ({path})") from None
+        if kind == "erased":
+            continue
         if kind == "tombstone":
             tombstones.add(target)
         elif kind in ("undo", "confirm"):
@@ -134,7 +156,13 @@ def read_decisions(path: Path) -> Decisions:
         same=frozenset(p for p, k in names.items() if k == "same"),
         apart=frozenset(p for p, k in names.items() if k == "apart"),
         relations=tuple(decided[r] for r in sorted(decided)),
+        erased=frozenset(erased),
     )
+
+
+def _erased(row: dict[str, Any]) -> ErasedText:
+    needle = Needle(int(row["window"]), int(row["bucket"]), int(row["length"]), str(row["digest"]))
+    return ErasedText(str(row["target"]), str(row["said"]), needle)
 
 
 def _pair(target: str) -> tuple[str, str]:
@@ -158,20 +186,27 @@ def append_decided(path: Path, kind: str, *decided: Decided) -> None:
     _append(path, [{"kind": kind, "target": row["relation_id"], **row} for row in rows])
 
 
-def forget_decided(path: Path, memory_ids: Iterable[str]) -> int:
-    """Removes what was said of pairs with one of these memories, which a delete removes; returns how many lines."""
-    gone = set(memory_ids)
+def append_erased(path: Path, texts: Iterable[ErasedText]) -> None:
+    """Appends one line of hashes for each deleted text, so that no build brings it back."""
+    _append(
+        path, [{"kind": "erased", "target": t.place, "said": t.said, **asdict(t.needle)} for t in sorted(texts)]
+    )  # fmt: skip
+
+
+def forget_decided(path: Path, probes: Needles) -> int:
+    """Removes what was said of pairs with a memory that a delete removes; returns how many lines."""
     if not path.exists():
         return 0
     lines = path.read_text(encoding="utf-8").splitlines()
-    kept = [line for line in lines if gone.isdisjoint(json.loads(line).get(k) for k in ("newer_id", "older_id"))]
-    if len(kept) < len(lines):
+    gone = {i for i in probes.rows_in(lines) if json.loads(lines[i])["kind"] in ("undo", "confirm")}
+    if gone:
+        kept = [line for i, line in enumerate(lines) if i not in gone]
         write_bytes(path, "".join(line + "\n" for line in kept).encode())
         path.chmod(0o600)
-    return len(lines) - len(kept)
+    return len(gone)
 
 
-def _append(path: Path, rows: list[dict[str, str]]) -> None:
+def _append(path: Path, rows: list[dict[str, Any]]) -> None:
     now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as f:

@@ -37,6 +37,7 @@ class Partition:
     folder: Path
     decisions: Decisions
     max_cost: float | None = None
+    allow_removals: bool = False
 
     @property
     def name(self) -> str:

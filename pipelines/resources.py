@@ -10,12 +10,14 @@ from palimpsest.store.home import DEFAULT_HOME, Home, home_from_environment
 class HomeResource(dg.ConfigurableResource):
     """The home that assets read and write. Empty means PALIMPSEST_HOME, else data/home.
 
-    `max_cost` is the money that labels by an LM may cost in this run; below 0 means no limit.
+    `max_cost` is the money that labels by an LM may cost in this run; below 0 means no limit. `allow_removals` builds
+    although too many sources or memories of a collection vanished.
     """
 
     path: str = ""
     embeddings_path: str = ""
     max_cost: float = -1.0
+    allow_removals: bool = False
 
     @property
     def money(self) -> float | None:

@@ -8,6 +8,7 @@ line and tests all run stages through `run_stage`.
 
 import datetime as dt
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +17,7 @@ import numpy as np
 import polars as pl
 
 from palimpsest.code import code_hash
+from palimpsest.decisions import append_decisions, tombstone
 from palimpsest.partition import Partition, embedding_store, store_name
 from palimpsest.progress import progress, say
 from palimpsest.store.builds import Build
@@ -68,7 +70,10 @@ def _documents(p: Partition, before: Before | None) -> Outcome:
     tables, nowhere = document_tables(p.log, p.config, p.folder)
     for relation in nowhere[:_SHOWN]:
         say(f"ignored: {relation}: no such source in {p.name}")
-    numbers = {"relations_to_nowhere": float(len(nowhere))}
+    numbers = {
+        "relations_to_nowhere": float(len(nowhere)),
+        "past_retention": float(p.log.current()["left_out"].sum() or 0),
+    }
     return Outcome(tables, numbers=numbers | {f"not_stored_{why}": float(n) for why, n in not_stored(p.log).items()})
 
 
@@ -250,25 +255,45 @@ def _log_key(p: Partition) -> object:
     rows = p.log.versions().select("uri", "content_hash", "ordinal", "text_key", pl.col("gone_at").is_null())
     relations = p.folder / p.config.document_relations if p.config.document_relations else None
     stated = relations.read_bytes().hex() if relations and relations.is_file() else ""
-    return (p.config.model_dump_json(), stated, rows.rows())
+    unread = p.log.current().filter(pl.col("unread_hash").is_not_null()).select("uri", "unread_hash", "problems")
+    return (p.config.model_dump_json(), stated, rows.rows(), unread.rows(), p.decisions.erased_key)
 
 
 def ingest(p: Partition, now: dt.datetime) -> int:
     """Brings the collection's ingest log up to its folder; returns how many sources were read.
 
     `on_removed: delete` and tombstones take what they name out of the log for good.
+
+    Raises:
+        PalimpsestError: too many sources or memories vanished.
     """
+    from palimpsest.corpus.ingest import Rules, source_state
     from palimpsest.corpus.ingest import ingest as read_sources
-    from palimpsest.corpus.ingest import source_state
 
     sources = source_state(p.folder, p.config, p.decisions)
-    read = read_sources(p.log, p.config, sources, p.decisions, now)
-    gone = {u for u in p.log.versions()["uri"].unique() if p.decisions.hides_document(p.name, u)}
+    rules = Rules(p.config, p.decisions, now, _memories_by_source(p), p.allow_removals)
+    done = read_sources(p.log, sources, rules)
+    if done.deleted:
+        append_decisions(p.home.decisions, "tombstone", (tombstone("source", p.name, *told) for told in done.deleted))
+    gone = {uri for uri in p.log.versions()["uri"].unique() if p.decisions.hides_source(p.name, uri, "")}
     if p.config.on_removed == "delete":
         gone |= set(p.log.versions()["uri"]) - set(sources)
     if gone:
         p.log.forget(gone)
-    return read
+    return done.read
+
+
+def _memories_by_source(p: Partition) -> dict[str, int]:
+    """Counts the latest memories of each source in the published build."""
+    if p.base is None or p.name not in p.base.collections:
+        return {}
+    latest = p.base.table(p.name, "versions").filter("is_latest").select("memory_id")
+    memories = p.base.table(p.name, "memories").join(latest, on="memory_id", how="semi")
+    known = set(p.log.versions()["uri"])
+    counts: Counter[str] = Counter()
+    for uri, n in memories["provenance"].value_counts().iter_rows():
+        counts[uri if uri in known else str(uri).partition("#")[0]] += n
+    return dict(counts)
 
 
 def run_stage(p: Partition, name: str, now: dt.datetime | None = None) -> dict[str, Any]:

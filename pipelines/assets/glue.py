@@ -51,7 +51,7 @@ def materialize_stage(context: dg.AssetExecutionContext, resource: HomeResource)
             f"collection {context.partition_key}: this home does not know its folder; run palimpsest build"
         )
     with home.lock(LOCK_WAIT_S):
-        part = partition(home, context.partition_key, folder, resource.money)
+        part = partition(home, context.partition_key, folder, resource.money, resource.allow_removals)
         marker = run_stage(part, name)
     context.log.info(f"{name}: {marker['how']} in {marker['seconds']:.2f} s")
     metadata: dict[str, Any] = {

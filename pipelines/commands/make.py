@@ -1,5 +1,6 @@
 """Commands that make or change a home: build, delete, doctor, dev."""
 
+import datetime as dt
 from pathlib import Path
 
 import click
@@ -56,17 +57,39 @@ def build(
 
 @click.command()
 @common
-@click.option("--document", help="URI of a source, relative to its collection.")
-@click.option("--user", help="Everything of this user, in every collection.")
-@click.option("--collection", help="With --document: its collection. Alone: the whole collection.")
+@click.option("--memory", "memories", multiple=True, help="This memory, by its id. [repeatable]")
+@click.option("--document", help="A source, by its path inside the collection, or path#session.")
+@click.option("--user", help="What belongs to this user.")
+@click.option("--session", help="What belongs to this session.")
+@click.option("--project", help="What belongs to this project.")
+@click.option("--tag", help="Memories with this tag.")
+@click.option(
+    "--before", type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"]), help="Memories observed before (UTC)."
+)
+@click.option("--collection", help="Only in this collection. Alone: the whole collection.")
+@click.option("--dry-run", is_flag=True, help="List what would be deleted, and delete nothing.")
 def delete(
-    home_path: Path, as_json: bool, backend: str, document: str | None, user: str | None, collection: str | None
+    home_path: Path,
+    as_json: bool,
+    backend: str,
+    memories: tuple[str, ...],
+    document: str | None,
+    user: str | None,
+    session: str | None,
+    project: str | None,
+    tag: str | None,
+    before: dt.datetime | None,
+    collection: str | None,
+    dry_run: bool,
 ) -> None:
-    """Remove all that came from a document, a user or a collection, and prove that nothing is left."""
+    """Delete what matches all options given, from every build and log, and prove that nothing of it is left."""
     from palimpsest.delete import delete as delete_from
 
     out = Output(as_json)
-    done = delete_from(Home(home_path), document=document, user=user, collection=collection)
+    done = delete_from(
+        Home(home_path), memories=memories, document=document, user=user, session=session, project=project, tag=tag,
+        before=before.replace(tzinfo=dt.UTC) if before else None, collection=collection, dry_run=dry_run,
+    )  # fmt: skip
     out.text(done["text"])
     out.result(done)
 

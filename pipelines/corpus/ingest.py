@@ -3,22 +3,29 @@
 import datetime as dt
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+from typing import Any
+
+import polars as pl
 
 from palimpsest.code import code_hash
 from palimpsest.config import CollectionConfig
+from palimpsest.corpus.erased import ErasedTexts, Row, expired_spans, without_spans
 from palimpsest.corpus.isolate import Outcome, read_sources
 from palimpsest.corpus.limits import listed
 from palimpsest.corpus.readers.builder import uri_of, visible
 from palimpsest.corpus.readers.sidecar import SUFFIX as SIDECAR
 from palimpsest.corpus.readers.sidecar import sidecar_of
+from palimpsest.corpus.removals import check_removals
 from palimpsest.corpus.storing import clean_log, row_of, storable
 from palimpsest.corpus.types import ExtractedDocument
 from palimpsest.decisions import Decisions
 from palimpsest.errors import PalimpsestError, Rejected
 from palimpsest.progress import progress
-from palimpsest.store.files import file_hash
+from palimpsest.store.files import file_hash, read_json, write_json
 from palimpsest.store.ids import content_id
 from palimpsest.store.log import IngestLog, text_key
 
@@ -55,16 +62,16 @@ def source_files(folder: Path, config: CollectionConfig) -> Iterator[tuple[str, 
 
 def deleted_sources(folder: Path, config: CollectionConfig, decisions: Decisions) -> list[str]:
     """Returns the uris of sources that were deleted and are still on disk: skipped, and told (decision 14)."""
-    return [uri for uri, _ in source_files(folder, config) if decisions.hides_document(config.name, uri)]
+    if not decisions.tombstones:
+        return []
+    files = source_files(folder, config)
+    return [uri for uri, path in files if decisions.hides_source(config.name, uri, _hash(path, folder))]
 
 
 def source_state(folder: Path, config: CollectionConfig, decisions: Decisions) -> dict[str, tuple[Path, str]]:
     """Returns (path, content hash) of every source by uri, those deleted by decision left out."""
-    return {
-        uri: (path, _hash(path, folder))
-        for uri, path in source_files(folder, config)
-        if not decisions.hides_document(config.name, uri)
-    }
+    found = {uri: (path, _hash(path, folder)) for uri, path in source_files(folder, config)}
+    return {uri: told for uri, told in found.items() if not decisions.hides_source(config.name, uri, told[1])}
 
 
 _MAX_USER_BYTES = 800  # what a collection.yaml may name: 200 characters
@@ -84,65 +91,164 @@ def _hash(path: Path, folder: Path) -> str:
         return _UNREADABLE
 
 
-def reader_hash(config: CollectionConfig, decisions: Decisions) -> str:
+def reader_hash(config: CollectionConfig) -> str:
     """Returns the hash of all that an extraction depends on beside the file itself."""
     limits = config.limits.model_dump_json()
     kept_by = (config.secrets, str(config.store_tool_outputs), *sorted(config.users.deny))
     names = (config.user_id, config.project_id, limits, config.dates or "")
-    return content_id(code_hash(_READERS), *names, *kept_by, *sorted(decisions.tombstones))
+    return content_id(code_hash(_READERS), *names, *kept_by)
 
 
-def ingest(
-    log: IngestLog,
-    config: CollectionConfig,
-    sources: dict[str, tuple[Path, str]],
-    decisions: Decisions,
-    now: dt.datetime,
-) -> int:
-    """Reads what is new or changed into the log and commits; returns how many sources were read.
+@dataclass(frozen=True)
+class Rules:
+    """What decides which of a source's documents enter the log.
 
-    A source that cannot be read is a version too, with its reason, so that the reason stays until the file changes.
+    Attributes:
+        config: the collection.
+        decisions: what was deleted stays out.
+        now: the time of the build; what is past its retention stays out.
+        memories: current memories of each source in the published build, by uri.
+        allow_removals: build although too many sources or memories vanished.
     """
+
+    config: CollectionConfig
+    decisions: Decisions
+    now: dt.datetime
+    memories: Mapping[str, int] = field(default_factory=dict)
+    allow_removals: bool = False
+
+    def kept(self, row: Row) -> Row | None:
+        """Returns a document without what was deleted; None where nothing of it may stay."""
+        names = (row["user_id"], row["uri"], row["session_id"], row["project_id"])
+        if self.decisions.hides_document(self.config.name, *names):
+            return None
+        applied = self.erased.applied(self.config.name, row)
+        return applied.row if applied else None
+
+    @cached_property
+    def erased(self) -> ErasedTexts:
+        """The texts that were deleted one by one."""
+        return ErasedTexts(self.decisions.erased)
+
+
+@dataclass(frozen=True)
+class Ingested:
+    """What an ingest did: sources read, and (uri, content hash) of those of which everything had been deleted."""
+
+    read: int
+    deleted: tuple[tuple[str, str], ...]
+
+
+def ingest(log: IngestLog, sources: dict[str, tuple[Path, str]], rules: Rules) -> Ingested:
+    """Reads what is new or changed into the log and commits.
+
+    A source that cannot be read keeps its last version that could, and is listed with the reason. One that never could
+    be read is a version with its reason, so that the reason stays until the file changes.
+
+    Raises:
+        PalimpsestError: too many sources or memories vanished; nothing is committed.
+    """
+    config = rules.config
     clean_log(log, config)
-    reader = reader_hash(config, decisions)
-    known = {(r["uri"], r["content_hash"]): r for r in log.current().to_dicts()}
-    readable = {uri: row for (uri, _), row in known.items() if row["reason"] is None}
+    again, deleted = apply_deletions(log, rules)
+    reader = reader_hash(config)
+    known = {r["uri"]: r for r in log.current().to_dicts()}
     seen: dict[str, dict[str, object]] = {}
     todo: dict[str, Path] = {}
     for uri, (path, content_hash) in sources.items():
         key = text_key(uri, content_hash, reader)
-        old = known.get((uri, content_hash))
-        if content_hash == _UNREADABLE and (good := readable.get(uri)):
-            kept = "cannot be read now; the last version that could is kept: make the file readable"
-            seen[uri] = {k: good[k] for k in ("content_hash", "text_key", "reason", "not_stored")} | {
-                "problems": [kept]
-            }
-        elif old and old["text_key"] == key:
-            seen[uri] = {k: old[k] for k in ("content_hash", "text_key", "reason", "problems", "not_stored")}
+        old = known.get(uri)
+        if old and (old["content_hash"], old["text_key"]) == (content_hash, key) and not again:
+            seen[uri] = {k: old[k] for k in _CARRIED}
         else:
             seen[uri] = {"content_hash": content_hash, "text_key": key}
-            if content_hash == _UNREADABLE and path.is_symlink():
-                _keep(log, seen[uri], Rejected(_LED_OUT), config, decisions)
-            else:
-                todo[uri] = path
+            todo[uri] = path
+    shrunk: dict[str, float] = {}
     with progress("read", len(todo), "sources") as advance:
-        for uri, outcome in read_sources(
-            ((path, uri) for uri, path in todo.items()), config.limits, dates=config.dates
-        ):
+        for uri, outcome in _outcomes(todo, seen, config):
             told = storable(outcome, config)
             seen[uri]["not_stored"] = json.dumps(told.not_stored) if told.not_stored else None
-            _keep(log, seen[uri], told.outcome, config, decisions)
+            good = known.get(uri) if known.get(uri, {}).get("reason") is None else None
+            if good and (why := _unread(outcome, told.outcome)):
+                why = f"{why}; cannot be read now, its last good version is kept: restore or remove the file"
+                held = {k: good[k] for k in _CARRIED}
+                seen[uri] = held | {"problems": [visible(why)], "unread_hash": seen[uri]["content_hash"]}
+            elif _keep(log, seen[uri], told.outcome, rules):
+                shrunk[uri] = _lost_share(log, good, outcome)
+            else:
+                deleted.append((uri, str(seen.pop(uri)["content_hash"])))
             advance(1)
-    log.record(seen, now)
+    by_decision = {uri for uri, _ in deleted} | {
+        uri for uri, row in known.items() if rules.decisions.hides_source(config.name, uri, row["content_hash"])
+    }
+    vanished = set(known) - set(seen) - by_decision
+    check_removals(config, known, vanished, shrunk, rules.memories, rules.allow_removals)
+    log.record(seen, rules.now)
     log.sweep()  # what other readers or settings extracted is no version's text any more
-    return len(todo)
+    return Ingested(len(todo), tuple(sorted(deleted)))
 
 
-def _keep(
-    log: IngestLog, version: dict[str, object], outcome: Outcome, config: CollectionConfig, decisions: Decisions
-) -> None:
-    """Writes what was read of a source to the log, and the reason or the problems to its version."""
-    rows: list[dict[str, object]] = []
+_CARRIED = ("content_hash", "text_key", "reason", "problems", "left_out", "not_stored")
+
+
+def _outcomes(
+    todo: dict[str, Path], seen: dict[str, dict[str, object]], config: CollectionConfig
+) -> Iterator[tuple[str, Outcome]]:
+    """Yields what each source gave; a link that leads out of the collection is not followed."""
+    out = {u for u, path in todo.items() if seen[u]["content_hash"] == _UNREADABLE and path.is_symlink()}
+    yield from ((uri, Rejected(_LED_OUT)) for uri in sorted(out))
+    rest = ((path, uri) for uri, path in todo.items() if uri not in out)
+    yield from read_sources(rest, config.limits, dates=config.dates)
+
+
+def _unread(outcome: Outcome, stored: Outcome) -> str:
+    """Returns why a source gave nothing that may be stored; empty where it gave a document, or holds none."""
+    if isinstance(stored, Rejected):
+        return str(stored)
+    return stored.problems[0] if stored.problems and not isinstance(outcome, Rejected) and not outcome.documents else ""
+
+
+def _lost_share(log: IngestLog, good: dict[str, Any] | None, outcome: Outcome) -> float:
+    """Returns the share of its lines that an edited source lost, 0 to 1, before anything is left out of it."""
+    if good is None or isinstance(outcome, Rejected):
+        return 0.0
+    before = sum(_lines(text) for text in log.text(str(good["text_key"]))["text"])
+    after = sum(_lines(d.text) for d in outcome.documents)
+    return max(0.0, 1 - after / before) if before else 0.0
+
+
+def _lines(text: str) -> int:
+    return sum(1 for line in text.splitlines() if line.strip())
+
+
+def apply_deletions(log: IngestLog, rules: Rules) -> tuple[bool, list[tuple[str, str]]]:
+    """Takes what was deleted out of the log, once for each state of the decisions.
+
+    Returns:
+        Whether a deletion was taken back since, so that every source has to be read again; and (uri, content hash) of
+        sources that hold nothing any more, and are forgotten.
+    """
+    path = log.folder / "deleted.json"
+    done = read_json(path) or {"key": Decisions().erased_key, "tombstones": []}
+    if done["key"] == rules.decisions.erased_key:
+        return False, []
+    _, emptied = log.rewrite(rules.kept)
+    told = log.versions().filter(pl.col("uri").is_in(list(emptied))).group_by("uri").last().sort("uri")
+    gone = list(told.select("uri", "content_hash").iter_rows())
+    log.forget(emptied)
+    tombstones = sorted({*rules.decisions.tombstones, *(e.needle.digest for e in rules.decisions.erased)})
+    write_json(path, {"key": rules.decisions.erased_key, "tombstones": tombstones})
+    return not set(done["tombstones"]) <= set(tombstones), gone
+
+
+def _keep(log: IngestLog, version: dict[str, object], outcome: Outcome, rules: Rules) -> bool:
+    """Writes what was read of a source to the log, and the reason or the problems to its version.
+
+    Returns False, and writes nothing, where all that the source holds had been deleted.
+    """
+    config = rules.config
+    rows: list[Row] = []
+    left_out = hidden = 0
     if isinstance(outcome, Rejected):
         version |= {"reason": visible(str(outcome)), "problems": []}
     else:
@@ -152,8 +258,21 @@ def _keep(
         version |= {"reason": None, "problems": problems}
         if long and not usable:
             version |= {"reason": problems[-1], "problems": problems[:-1]}
-        rows = [row_of(d, config) for d in usable if not _hidden(d, config, decisions)]
+        for row in (row_of(d, config) for d in usable):
+            kept = rules.kept(row)
+            if kept and (past := expired_spans(kept, config.retention_days, rules.now)):
+                left_out += len(past)
+                applied = without_spans(kept, past)
+                kept = applied.row if applied else None
+            else:
+                hidden += kept is None
+            if kept:
+                rows.append(kept)
+        if hidden and hidden == len(usable):
+            return False
+    version["left_out"] = left_out
     log.write_text(str(version["text_key"]), rows)
+    return True
 
 
 def _too_long(document: ExtractedDocument) -> str:
@@ -167,11 +286,3 @@ def _too_long(document: ExtractedDocument) -> str:
             shown = (value or "")[:40]
             return f"{name} {shown!r}... has {size:,} bytes, the limit is {limit:,}; left out: give it a shorter one"
     return ""
-
-
-def _hidden(document: ExtractedDocument, config: CollectionConfig, decisions: Decisions) -> bool:
-    """Tells whether a document, its session or its user was deleted."""
-    uris = {document.uri, f"{document.uri}#{document.session_id}"}
-    return decisions.hides_user(document.user_id or config.user_id) or any(
-        decisions.hides_document(config.name, uri) for uri in uris
-    )

@@ -4,8 +4,9 @@ import json
 import posixpath
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import polars as pl
 
@@ -43,21 +44,7 @@ def document_tables(
     extra: Schema = {"source": pl.String, "seq": pl.Int64, "ingested_at": pl.Datetime("us", "UTC")}
     seen = pl.concat([pl.DataFrame(schema=EXTRACTION | extra), *frames], how="vertical_relaxed")
     seen = seen.with_columns(pl.col("project_id").fill_null(GENERAL))
-    ids = [
-        content_id(
-            "document",
-            *scope_parts(config.name, r["user_id"], r["project_id"]),
-            r["uri"],
-            r["session_id"],
-            r["title"],
-            r["text"],
-            r["metadata"],
-            *_stated_of(r["segments"]),
-        )
-        for r in seen.select(
-            "user_id", "project_id", "uri", "session_id", "title", "text", "metadata", "segments"
-        ).iter_rows(named=True)
-    ]
+    ids = [version_id(config.name, r) for r in seen.select(_ID_FIELDS).iter_rows(named=True)]
     rows = (
         seen.with_columns(document_id=pl.Series(ids, dtype=pl.String))
         .sort("document_id", "seq")
@@ -112,6 +99,14 @@ def _redactions(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 _PLACE = ("document_id", *SCOPE, "session_id", "uri")
+_ID_FIELDS = ("user_id", "project_id", "uri", "session_id", "title", "text", "metadata", "segments")
+
+
+def version_id(collection: str, row: Mapping[str, Any]) -> str:
+    """Returns the id of a document version, by all of its content; `row` is as `store.log.EXTRACTION` has it."""
+    scope = scope_parts(collection, row["user_id"], row["project_id"])
+    told = [row[f] for f in _ID_FIELDS[2:-1]]
+    return content_id("document", *scope, *told, *_stated_of(row["segments"]))
 
 
 def kind_of(media_type: pl.Expr) -> pl.Expr:

@@ -6,6 +6,7 @@ function of these, so that nothing depends on when or how often a run was interr
 """
 
 import datetime as dt
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,8 @@ VERSIONS: Schema = {
     "uri": pl.String, "content_hash": pl.String, "ordinal": pl.Int64, "text_key": pl.String,
     "seen_at": _T, "gone_at": _T, "reason": pl.String, "problems": pl.List(pl.String),
     "not_stored": pl.String,
+    # Hash of a source's bytes while they cannot be read and an earlier version stays; turns past their retention.
+    "unread_hash": pl.String, "left_out": pl.Int64,
 }  # fmt: skip
 EXTRACTION: Schema = {
     "user_id": pl.String, "project_id": pl.String, "session_id": pl.String, "uri": pl.String, "title": pl.String,
@@ -43,6 +46,10 @@ class IngestLog:
         if not self._versions.exists():
             return pl.DataFrame(schema=VERSIONS)
         return conformed(pl.read_parquet(self._versions), VERSIONS)
+
+    def on_disk(self) -> pl.DataFrame:
+        """Returns (uri, content_hash) of each source that is there now, of the bytes that were last looked at."""
+        return self.current().select("uri", pl.coalesce("unread_hash", "content_hash").alias("content_hash"))
 
     def current(self) -> pl.DataFrame:
         """Returns the version of each source that is there now."""
@@ -72,7 +79,8 @@ class IngestLog:
         """
         rows = {(r["uri"], r["ordinal"]): r for r in self.versions().to_dicts()}
         last = {uri: max(o for u, o in rows if u == uri) for uri in {u for u, _ in rows}} if rows else {}
-        for uri, info in seen.items():
+        for uri, told in seen.items():
+            info = {"unread_hash": None, "left_out": None, **told}
             old = rows.get((uri, last.get(uri, 0)))
             if old and old["content_hash"] == info["content_hash"] and old["gone_at"] is None:
                 old |= info
@@ -83,20 +91,47 @@ class IngestLog:
             if uri not in seen and rows[uri, ordinal]["gone_at"] is None:
                 rows[uri, ordinal]["gone_at"] = now
         frame = pl.DataFrame([rows[k] for k in sorted(rows)], schema=VERSIONS)
+        self._commit(frame)
+        return frame
+
+    def rewrite(self, change: Callable[[dict[str, object]], dict[str, object] | None]) -> tuple[int, set[str]]:
+        """Changes or drops extracted documents in place, in every version.
+
+        Args:
+            change: returns a document as it shall be, the same object where nothing changes, or None to drop it.
+
+        Returns:
+            How many documents were changed or dropped, and the uris of sources that hold none any more but did.
+        """
+        versions, changed = self.versions(), 0
+        dropped: set[str] = set()
+        left: dict[str, int] = {}
+        for key in versions["text_key"].drop_nulls().unique().sort():
+            rows = self.text(key).to_dicts()
+            after = [change(row) for row in rows]
+            differing = sum(a is not b for a, b in zip(after, rows, strict=True))
+            kept = [row for row in after if row is not None]
+            if differing:
+                self.write_text(key, kept)
+                changed += differing
+            for uri in versions.filter(pl.col("text_key") == key)["uri"]:
+                left[uri] = left.get(uri, 0) + len(kept)
+                if len(kept) < len(rows):
+                    dropped.add(uri)
+        return changed, {uri for uri in dropped if not left[uri]}
+
+    def _commit(self, versions: pl.DataFrame) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         aside = self._versions.with_name(".versions.parquet.tmp")
-        frame.write_parquet(aside)
+        versions.select(list(VERSIONS)).write_parquet(aside)
         aside.replace(self._versions)
-        return frame
 
     def forget(self, uris: set[str]) -> int:
         """Removes every version of these sources and their texts; returns how many versions went."""
         before = self.versions()
         after = before.filter(~pl.col("uri").is_in(list(uris)))
         if after.height < before.height:
-            aside = self._versions.with_name(".versions.parquet.tmp")
-            after.write_parquet(aside)
-            aside.replace(self._versions)
+            self._commit(after)
         self.sweep()
         return before.height - after.height
 

@@ -16,6 +16,7 @@ from palimpsest.labels.lm.labeler import LmLabeler
 from palimpsest.labels.lm.ledger import Answer, Ledger
 from palimpsest.labels.lm.settings import LmSettings, lm_settings
 from palimpsest.labels.types import LabelPair
+from palimpsest.store.needles import Needles
 from tests.memory.frames import day
 
 LABELS = ("UPDATE", "EXTEND", "DERIVE", "NONE")
@@ -161,7 +162,7 @@ def test_the_ledger_keeps_the_first_answer_and_forgets_for_good(tmp_path):
     ledger.put("k", "n", "o", "p", "m", Answer("zyxquorvine", 5, 2, 0.1))
     ledger.put("k", "n", "o", "p", "m", Answer("other", 9, 9, 9.0))
     assert ledger.get("k") == Answer("zyxquorvine", 5, 2, 0.1) and ledger.totals()["calls"] == 1
-    assert ledger.forget(["o"]) == 1 and ledger.get("k") is None
+    assert ledger.forget(Needles.of(["o"])) == 1 and ledger.get("k") is None
     ledger.close()
     assert not any(b"zyxquorvine" in p.read_bytes() for p in tmp_path.iterdir())
 

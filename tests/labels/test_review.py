@@ -12,6 +12,7 @@ from palimpsest.labels.review import find_relation, review_table
 from palimpsest.labels.types import Labelled
 from palimpsest.memory.candidates import candidate_pairs
 from palimpsest.memory.versions import versions
+from palimpsest.store.needles import Needles
 from palimpsest.store.tables import empty
 from tests.memory.frames import by_text, chunk, day, document, formed, word_vectors
 
@@ -87,7 +88,7 @@ def test_a_confirmed_pair_stays_although_it_is_no_candidate(tmp_path):
 def test_a_delete_takes_what_was_said_with_it(tmp_path):
     _, _, (a, b, c) = made()
     decided(tmp_path, ("confirm", b, a, "UPDATE"), ("undo", c, b, "NONE"))
-    assert forget_decided(tmp_path / "decisions.jsonl", [a]) == 1
+    assert forget_decided(tmp_path / "decisions.jsonl", Needles.of([a])) == 1
     assert [d.newer_id for d in read_decisions(tmp_path / "decisions.jsonl").relations] == [c]
     assert a not in (tmp_path / "decisions.jsonl").read_text()
 

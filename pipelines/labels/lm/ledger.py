@@ -8,10 +8,11 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from palimpsest.processes import process_started
 
@@ -29,9 +30,20 @@ CREATE TABLE IF NOT EXISTS calls (
 _WAIT_S = 0.1  # between looks at a call that another process has on its way
 _PUT = "INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _GET = "SELECT answer, tokens_in, tokens_out, cost FROM answers WHERE key = ?"
+_ROWS = {"answers": "SELECT * FROM answers", "calls": "SELECT * FROM calls"}
+_FORGET = {"answers": "DELETE FROM answers WHERE key = ?", "calls": "DELETE FROM calls WHERE key = ?"}
+_AT_ONCE = 1000
 _TOTAL = (
     "SELECT count(*), coalesce(sum(tokens_in), 0), coalesce(sum(tokens_out), 0), coalesce(sum(cost), 0) FROM answers"
 )
+
+
+class RowSearch(Protocol):
+    """Finds strings in rows of text."""
+
+    def rows_in(self, rows: Sequence[str]) -> list[int]:
+        """Returns the indexes of the rows that hold one of the strings, ascending."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -108,20 +120,21 @@ class Ledger:
         unheard = sum(not _lives(*holder) for holder in asking)
         return {"calls": calls, "tokens_in": tokens_in, "tokens_out": tokens_out, "cost": cost, "unheard": unheard}
 
-    def forget(self, memory_ids: Iterable[str]) -> int:
-        """Removes the answers about these memories for good; returns how many."""
+    def forget(self, probes: RowSearch) -> int:
+        """Removes for good the answers that name or quote one of the probes, in any column; returns how many."""
         removed = 0
         with self._lock:
-            for memory_id in sorted(set(memory_ids)):
-                done = self._db.execute(
-                    "DELETE FROM answers WHERE newer_id = ? OR older_id = ?", [memory_id, memory_id]
-                )
-                removed += done.rowcount
-                self._db.execute("DELETE FROM calls WHERE newer_id = ? OR older_id = ?", [memory_id, memory_id])
-            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            for table in ("answers", "calls"):
+                rows = self._db.execute(_ROWS[table])
+                gone: list[tuple[str]] = []
+                while some := rows.fetchmany(_AT_ONCE):
+                    gone += [(some[i][0],) for i in probes.rows_in(["\n".join(map(str, row)) for row in some])]
+                self._db.executemany(_FORGET[table], gone)
+                removed += len(gone) if table == "answers" else 0
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             if removed:
                 self._db.execute("VACUUM")
-                self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         return removed
 
     def drop(self, pairs: Iterable[tuple[str, str]]) -> None:

@@ -1,0 +1,148 @@
+"""What a delete names, and the rows of a build that this is."""
+
+import datetime as dt
+from dataclasses import dataclass, fields
+
+import polars as pl
+
+from palimpsest.corpus.erased import ErasedText, Speakers, place_key
+from palimpsest.decisions import tombstone
+from palimpsest.errors import PalimpsestError
+from palimpsest.store.builds import Build
+from palimpsest.store.ids import content_id
+from palimpsest.store.needles import encoded
+
+
+@dataclass(frozen=True)
+class Target:
+    """Selectors of a delete; what is given must all hold.
+
+    Attributes:
+        collection: name of a collection; None means all of them.
+        document: uri of a source, or `uri#session`.
+        user: user id.
+        session: session id.
+        project: project id.
+        tag: a tag of memories.
+        before: memories observed before this time.
+        memories: memory ids; none means any.
+    """
+
+    collection: str | None = None
+    document: str | None = None
+    user: str | None = None
+    session: str | None = None
+    project: str | None = None
+    tag: str | None = None
+    before: dt.datetime | None = None
+    memories: frozenset[str] = frozenset()
+
+    @property
+    def by_memory(self) -> bool:
+        """True where single memories are named: what else their documents hold stays."""
+        return bool(self.memories or self.tag or self.before)
+
+    @property
+    def whole_collection(self) -> bool:
+        """True where a collection is to go with all it has."""
+        return self == Target(collection=self.collection)
+
+    @property
+    def key(self) -> str:
+        """A hash of the selectors, to know the same delete again."""
+        told = (getattr(self, f.name) for f in fields(self))
+        return content_id("delete", *(str(sorted(v)) if isinstance(v, frozenset) else str(v) for v in told))
+
+    def check(self) -> None:
+        """Raises PalimpsestError where nothing is named."""
+        if self == Target():
+            names = "--memory, --document, --user, --session, --project, --tag, --before or --collection"
+            raise PalimpsestError(f"delete: name what to delete: {names}")
+
+    def covers(self, collection: str) -> bool:
+        """Tells whether the target reaches into a collection."""
+        return self.collection in (None, collection)
+
+    def documents(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Returns the rows of a documents table whose document, user, session and project are those named."""
+        given = {"user_id": self.user, "session_id": self.session, "project_id": self.project}
+        rows = rows.filter(pl.lit(True), *(pl.col(c) == value for c, value in given.items() if value is not None))
+        if self.document is None:
+            return rows
+        uri = pl.col("uri")
+        session = pl.format("{}#{}", uri, pl.col("session_id").fill_null(""))
+        return rows.filter(
+            (uri == self.document) | uri.str.starts_with(self.document + "#") | (session == self.document)
+        )
+
+    def tombstones(self, rows: pl.DataFrame) -> set[str]:
+        """Returns the hashes that keep the target's documents out of later builds.
+
+        Args:
+            rows: collection, user_id, uri, session_id and project_id of the documents that go.
+        """
+        if self.by_memory or self.whole_collection:
+            return set()
+        scope = [self.collection] if self.collection else []
+        if self == Target(collection=self.collection, user=self.user):
+            return {tombstone("user", *scope, str(self.user))}
+        if self == Target(collection=self.collection, document=self.document):
+            return {tombstone("document", str(self.collection), str(self.document))}
+        names = rows.select("collection", "user_id", "uri", "session_id", "project_id").iter_rows()
+        return {tombstone("conversation", *(n or "" for n in row)) for row in names}
+
+
+@dataclass(frozen=True)
+class Going:
+    """What goes from one collection of one build.
+
+    Attributes:
+        documents: rows of documents that go whole.
+        memories: rows of memories that go.
+        erased: hashes of the memories that go from documents that stay.
+    """
+
+    documents: pl.DataFrame
+    memories: pl.DataFrame
+    erased: frozenset[ErasedText] = frozenset()
+
+
+def going(build: Build, name: str, target: Target) -> Going:
+    """Returns what a target names in a collection of a build."""
+    documents, memories = build.table(name, "documents"), build.table(name, "memories")
+    if not target.covers(name):
+        return Going(documents.clear(), memories.clear())
+    named = target.documents(documents)
+    if not target.by_memory:
+        return Going(named, memories.join(named, on="document_id", how="semi"))
+    found = memories.join(named, on="document_id", how="semi")
+    if target.memories:
+        found = found.filter(pl.col("memory_id").is_in(list(target.memories)))
+    if target.tag is not None:
+        found = found.filter(pl.col("tags").list.contains(target.tag))
+    if target.before is not None:
+        found = found.filter(pl.col("observed_at") < target.before)
+    # Only documents of which something goes are looked at; an equal text of the same place goes too.
+    hashed = _hashed(build, name, memories, set(found["document_id"]))
+    wanted = set(found["memory_id"])
+    erased = frozenset(e for memory_id, e in hashed if memory_id in wanted)
+    equal = [memory_id for memory_id, e in hashed if e in erased]
+    return Going(documents.clear(), memories.filter(pl.col("memory_id").is_in(equal)), erased)
+
+
+def _hashed(build: Build, name: str, memories: pl.DataFrame, document_ids: set[str]) -> list[tuple[str, ErasedText]]:
+    rows = memories.filter(pl.col("document_id").is_in(list(document_ids)))
+    texts = build.table(name, "document_texts").join(rows, on="document_id", how="semi")
+    speakers = {d: Speakers(s) for d, s in texts.select("document_id", "segments").iter_rows()}
+    uris = dict(build.table(name, "documents").select("document_id", "uri").iter_rows())
+    columns = ("memory_id", "document_id", "user_id", "session_id", "text", "char_start")
+    return [
+        (
+            memory_id,
+            ErasedText.of(
+                place_key(name, user_id, uris[document_id], session_id), speakers[document_id].said(start), text
+            ),
+        )
+        for memory_id, document_id, user_id, session_id, text, start in rows.select(columns).iter_rows()
+        if encoded(text)
+    ]
