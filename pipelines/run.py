@@ -13,6 +13,7 @@ from palimpsest.config import load_collection
 from palimpsest.corpus.cutting.tokens import keep_tokenizer
 from palimpsest.corpus.ingest import deleted_sources
 from palimpsest.decisions import read_decisions
+from palimpsest.delete.expire import delete_expired
 from palimpsest.errors import ComponentFailed, PalimpsestError, Refused
 from palimpsest.faults import fault_in
 from palimpsest.progress import say
@@ -40,15 +41,16 @@ concurrency:
 
 def build(
     home: Home, corpora: list[Path] | None, only: list[str] | None = None, graph: bool = False,
-    max_cost: float | None = None,
+    max_cost: float | None = None, allow_removals: bool = False,
 ) -> dict[str, Any]:  # fmt: skip
     """Builds what changed and publishes it if the gate agrees; returns the summary that `build --json` prints.
 
     With `graph` the published build is loaded into Neo4j as well. `max_cost` bounds what labels by an LM may cost;
-    pairs that were not asked abstain, and the next build asks them.
+    pairs that were not asked abstain, and the next build asks them. What is past its retention is deleted first.
 
     Raises:
-        PalimpsestError: settings are wrong, another process is writing the home, or there is no Neo4j to load into.
+        PalimpsestError: settings are wrong, too much vanished and `allow_removals` is not given, another process is
+            writing the home, or there is no Neo4j to load into.
         ComponentFailed: a stage failed; what was finished is kept for the next run.
     """
     started = time.perf_counter()
@@ -60,16 +62,17 @@ def build(
     home.create()
     with home.lock(_LOCK_WAIT_S):
         keep_tokenizer(home.path)
+        expired = delete_expired(home)
         plan = make_plan(home, corpora, only)
         home.remember_sources(plan.collections)
         if plan.nothing_to_do:
             current = published(home)
             assert current is not None
-            done = _nothing(home, current, started) | {"skipped": _skipped(home, plan)}
+            done = _nothing(home, current, started) | {"skipped": _skipped(home, plan), "expired": expired}
             return _serve_graph(home, done, started) if graph else done
         drop_unwanted(home, plan)
-        _run_graph(home, plan, max_cost)
-        told = {"changed": list(plan.changed), "skipped": _skipped(home, plan)}
+        _run_graph(home, plan, max_cost, allow_removals)
+        told = {"changed": list(plan.changed), "skipped": _skipped(home, plan), "expired": expired}
         done = summary(home, _last(home), told | {"wall_s": round(time.perf_counter() - started, 3)})
         return _serve_graph(home, done, started) if graph and done["published"] else done
 
@@ -109,21 +112,24 @@ def write_dagster_yaml(home: Home) -> None:
         path.write_text(_DAGSTER_YAML)
 
 
-def _resource(home: Home, max_cost: float | None) -> Any:
+def _resource(home: Home, max_cost: float | None, allow_removals: bool) -> Any:
     from palimpsest.resources import HomeResource
 
     money = -1.0 if max_cost is None else max_cost
-    return HomeResource(path=str(home.path), embeddings_path=str(home.embeddings_path or ""), max_cost=money)
+    vectors = str(home.embeddings_path or "")
+    return HomeResource(path=str(home.path), embeddings_path=vectors, max_cost=money, allow_removals=allow_removals)
 
 
 @contextmanager
-def _dagster(home: Home, max_cost: float | None = None) -> Iterator[tuple[Any, dict[str, Any]]]:
+def _dagster(
+    home: Home, max_cost: float | None = None, allow_removals: bool = False
+) -> Iterator[tuple[Any, dict[str, Any]]]:
     """Yields the home's Dagster instance and what every run of it is given."""
     write_dagster_yaml(home)
     os.environ["DAGSTER_HOME"] = str(home.dagster.resolve())
     import dagster as dg
 
-    resources = {"home": _resource(home, max_cost)}
+    resources = {"home": _resource(home, max_cost, allow_removals)}
     with dg.DagsterInstance.get() as instance:
         yield instance, {"instance": instance, "resources": resources, "run_config": _QUIET, "tags": _BY}
 
@@ -155,11 +161,11 @@ def _serve_graph(home: Home, done: dict[str, Any], started: float) -> dict[str, 
     }  # fmt: skip
 
 
-def _run_graph(home: Home, plan: Plan, max_cost: float | None) -> None:
+def _run_graph(home: Home, plan: Plan, max_cost: float | None, allow_removals: bool) -> None:
     from palimpsest.assets.glue import collections
     from palimpsest.definitions import defs
 
-    with _dagster(home, max_cost) as (instance, common):
+    with _dagster(home, max_cost, allow_removals) as (instance, common):
         instance.add_dynamic_partitions(str(collections.name), list(plan.collections))
         job = defs.resolve_job_def("build_collection")
         for name in plan.changed:

@@ -15,6 +15,7 @@ from palimpsest.store.home import Home
 @click.option("--corpus", "corpora", type=FOLDER, multiple=True, help="Folder of collections. [default: data/corpora]")
 @click.option("--collection", "only", multiple=True, help="Build only this collection.")
 @click.option("--allow-rejects", is_flag=True, help="Exit 0 although some sources could not be read.")
+@click.option("--allow-removals", is_flag=True, help="Build although more sources vanished than max_removed allows.")
 @click.option("--graph", is_flag=True, help="Load the published build into Neo4j as well.")
 @click.option("--max-cost", type=click.FloatRange(0), help="Money that labels by an LM may cost; the rest abstains.")
 @click.option("--dry-run", is_flag=True, help="Print what would be done, and do nothing.")
@@ -25,6 +26,7 @@ def build(
     corpora: tuple[Path, ...],
     only: tuple[str, ...],
     allow_rejects: bool,
+    allow_removals: bool,
     graph: bool,
     max_cost: float | None,
     dry_run: bool,
@@ -41,7 +43,7 @@ def build(
         return
     if not corpora:
         copy_demo(home)
-    done = run.build(home, list(corpora) or None, list(only) or None, graph, max_cost)
+    done = run.build(home, list(corpora) or None, list(only) or None, graph, max_cost, allow_removals)
     out.text(report.build_text(done))
     if done["rejects"]:
         out.text(report.rejects_text(home))

@@ -14,6 +14,7 @@ from palimpsest.store.home import Home
 from palimpsest.store.needles import encoded
 
 _BINARY = (".parquet", ".duckdb", ".db", ".sqlite")
+_LEFT_OUT = ("home.json", "tokenizer.json.gz")
 _COMPRESSED = (".gz", ".zip", ".bz2", ".xz", ".zst", ".7z")
 _BINARY_MIN = 6  # bytes: shorter strings stand in random bytes by chance; tables are searched decoded for them
 _ROWS = 50_000
@@ -44,7 +45,8 @@ class Proof:
 def search_home(home: Home, probes: Probes, skip: set[Path]) -> Proof:
     """Searches every file of a home.
 
-    Not `home.json`: it says where collections are read from, and the path of a folder may hold the name of a user.
+    Not `home.json`: it says where collections are read from, and the path of a folder may hold the name of a user. Nor
+    the embedder's vocabulary, which is the same in every home.
 
     Args:
         home: the home.
@@ -52,7 +54,8 @@ def search_home(home: Home, probes: Probes, skip: set[Path]) -> Proof:
         skip: files to leave out.
     """
     found, unsearched, size = [], [], 0
-    paths = sorted(p for p in home.path.rglob("*") if p.is_file() and p not in {home.path / "home.json", *skip})
+    left_out = {*(home.path / name for name in _LEFT_OUT), *skip}
+    paths = sorted(p for p in home.path.rglob("*") if p.is_file() and p not in left_out)
     for path in paths:
         name = str(path.relative_to(home.path))
         size += path.stat().st_size

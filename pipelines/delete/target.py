@@ -26,6 +26,7 @@ class Target:
         tag: a tag of memories.
         before: memories observed before this time.
         memories: memory ids; none means any.
+        expired_at: memories whose retention ended by this time.
     """
 
     collection: str | None = None
@@ -36,11 +37,12 @@ class Target:
     tag: str | None = None
     before: dt.datetime | None = None
     memories: frozenset[str] = frozenset()
+    expired_at: dt.datetime | None = None
 
     @property
     def by_memory(self) -> bool:
         """True where single memories are named: what else their documents hold stays."""
-        return bool(self.memories or self.tag or self.before)
+        return bool(self.memories or self.tag or self.before or self.expired_at)
 
     @property
     def whole_collection(self) -> bool:
@@ -50,6 +52,8 @@ class Target:
     @property
     def key(self) -> str:
         """A hash of the selectors, to know the same delete again."""
+        if self.expired_at:
+            return "retention"  # whenever it is tried again
         told = (getattr(self, f.name) for f in fields(self))
         return content_id("delete", *(str(sorted(v)) if isinstance(v, frozenset) else str(v) for v in told))
 
@@ -122,6 +126,8 @@ def going(build: Build, name: str, target: Target) -> Going:
         found = found.filter(pl.col("tags").list.contains(target.tag))
     if target.before is not None:
         found = found.filter(pl.col("observed_at") < target.before)
+    if target.expired_at is not None:
+        found = found.filter(pl.col("retention_until") <= target.expired_at)
     # Only documents of which something goes are looked at; an equal text of the same place goes too.
     hashed = _hashed(build, name, memories, set(found["document_id"]))
     wanted = set(found["memory_id"])
