@@ -9,6 +9,7 @@ import polars as pl
 _LINE = re.compile(r"(?:- |  replaced: |  context: )(?P<said>.*) \[memory:(?P<id>[^\]\s]+)\]")
 _SOURCE = re.compile(
     r"\[memory:(?P<id>[^\]\s]+)\] (?P<uri>.*?)(?:, (?:page|turn) \d+)?(?:, chars (?P<a>\d+)-(?P<b>\d+))?"
+    r"(?:, collection [\w-]+)?(?:, project .*)?"
 )
 _ABOUT = re.compile(r"\([^)]*\) ")  # when, who, until when
 _HEAD = "Sources:"

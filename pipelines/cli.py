@@ -11,7 +11,7 @@ import threading
 
 import click
 
-from palimpsest.commands import ask, judge, make, review, serve
+from palimpsest.commands import ask, judge, make, review, scopes, serve
 from palimpsest.errors import ArgumentError, PalimpsestError
 from palimpsest.extras import missing_extra
 from palimpsest.faults import STOPPED, fault_of
@@ -22,7 +22,8 @@ _OPTIONS = {"budget_tokens": "--budget", "text": "TEXT"}  # of arguments whose o
 @click.group(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     commands=[
-        make.build, ask.query, ask.entity, judge.gate, judge.baseline, judge.compare, judge.verify, judge.suite,
+        make.build, ask.query, ask.entity, scopes.scopes, judge.gate, judge.baseline, judge.compare, judge.verify,
+        judge.suite,
         judge.bench, judge.label, make.delete, review.review, review.undo, review.confirm, serve.neo4j,
         make.doctor, make.dev,
     ],

@@ -120,6 +120,11 @@ class Reader:
         """Returns every scope that holds a memory, sorted."""
         return self._backend.scopes()
 
+    def scope_sizes(self) -> dict[Scope, int | None]:
+        """Returns how many memories each scope holds, retired versions included; None where the store does not say."""
+        views = {s: self._backend.view(s) for s in self._backend.scopes()}
+        return {s: None if view is None else len(view.ids) for s, view in views.items()}
+
     def resolve_scope(self, collection: str | None = None, user: str | None = None, project: str = "") -> Scope:
         """Returns one scope by name: the named, only or default collection, the named or its default user, the project.
 

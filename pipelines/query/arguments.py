@@ -15,6 +15,8 @@ def clean(text: str) -> str:
     cleaned = text[:MAX_CHARS].replace("\0", " ").encode("utf-8", "replace").decode("utf-8").strip()
     if not cleaned:
         raise ArgumentError("text", "is empty; say what to look for")
+    if not any(c.isalnum() for c in cleaned):
+        raise ArgumentError("text", "has no words; say what to look for")
     return cleaned
 
 

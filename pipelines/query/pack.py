@@ -17,6 +17,7 @@ _NEGATIONS = frozenset(["no", "not", "never", "none", "cannot", "without", "nor"
 _SOURCES = "Sources:"
 _FACT, _REPLACED, _CONTEXT = "- ", "  replaced: ", "  context: "
 _LEAST = 30  # tokens that the shortest line takes with its citation and its source
+_PROJECT_CHARS = 60  # of a project's name in a source
 _WORD = re.compile(r"\w+")
 
 CountTokens = Callable[[str], int]
@@ -70,6 +71,7 @@ def pack(
     """
     groups, folded = _groups(ranked, replaced)
     left = budget_tokens - count(_SOURCES)
+    several = len({m.collection for m in ranked}) > 1
     kept: dict[str, _Entry] = {}
     for newest_only in (True, False):
         for versions in groups:
@@ -78,11 +80,11 @@ def pack(
                 wanted = isinstance(memory, RankedMemory)
                 if wanted != newest_only or (not wanted and head not in kept):
                     continue
-                entry = _entry(memory, _REPLACED if depth else _FACT, count)
+                entry = _entry(memory, _REPLACED if depth else _FACT, count, several)
                 if entry.tokens <= left:
                     kept[memory.memory_id] = entry
                     left -= entry.tokens
-    around, left = _context(groups, kept, folded, beside, left, count)
+    around, left = _context(groups, kept, folded, beside, left, count, several)
     shown: list[_Entry] = []
     for versions in groups:
         shown += [kept[m.memory_id] for m in versions if m.memory_id in kept]
@@ -97,7 +99,7 @@ def pack(
 
 def _context(
     groups: Sequence[Sequence[Memory]], kept: Mapping[str, "_Entry"], folded: Mapping[str, Sequence[str]],
-    beside: Mapping[str, Sequence[Beside]], left: int, count: CountTokens,
+    beside: Mapping[str, Sequence[Beside]], left: int, count: CountTokens, several: bool,
 ) -> tuple[dict[str, list[tuple[int, "_Entry"]]], int]:  # fmt: skip
     """Returns (place, entry) of what is added beside each newest version that is in, and the tokens that are left."""
     known = {m.memory_id for versions in groups for m in versions} | {i for ids in folded.values() for i in ids}
@@ -114,7 +116,7 @@ def _context(
             says = _told(memory)
             if any(_says_the_same(says, other) for other in said):
                 continue
-            entry = _entry(memory, _CONTEXT, count)
+            entry = _entry(memory, _CONTEXT, count, several)
             if entry.tokens <= left:
                 known.add(memory.memory_id)
                 said.append(says)
@@ -183,12 +185,12 @@ def _says_the_same(a: _Told, b: _Told) -> bool:
     return union == 0 or len(a.words & b.words) / union >= SAME
 
 
-def _entry(memory: Memory, mark: str, count: CountTokens) -> _Entry:
+def _entry(memory: Memory, mark: str, count: CountTokens, several: bool) -> _Entry:
     head = f"{mark}{_about(memory)}"
     tail = f"[memory:{memory.memory_id}]"
     # White space is not counted, and a citation inside a text must not pass for one of ours.
     text = " ".join(memory.text.replace("[memory:", "(memory:").split())
-    source = f"{tail} {_source(memory)}"
+    source = f"{tail} {_source(memory, several)}"
     tokens = memory.token_count if memory.token_count > 0 else count(text)
     return _Entry(memory.memory_id, f"{head}{text} {tail}", source, tokens + count(head) + count(tail) + count(source))
 
@@ -202,7 +204,8 @@ def _about(memory: Memory) -> str:
     return f"({parts}) " if parts else ""
 
 
-def _source(memory: Memory) -> str:
+def _source(memory: Memory, with_collection: bool) -> str:
+    """Where a memory comes from, and its scope: the collection only where an answer comes from several."""
     place = [_flat(memory.uri) or memory.document_id or "?"]
     if memory.page is not None:
         place.append(f"page {memory.page}")
@@ -210,6 +213,10 @@ def _source(memory: Memory) -> str:
         place.append(f"turn {memory.ordinal}")
     if memory.span:
         place.append(f"chars {memory.span[0]}-{memory.span[1]}")
+    if with_collection:
+        place.append(f"collection {memory.collection}")
+    if memory.project_id:
+        place.append(f"project {_flat(memory.project_id)[:_PROJECT_CHARS]}")
     return ", ".join(place)
 
 

@@ -9,12 +9,13 @@ from palimpsest.query.api import Results
 from palimpsest.query.explain import shortened
 from palimpsest.query.history import Reason, Version
 from palimpsest.query.read_time import TimeRead
-from palimpsest.query.types import Link, Memory, RankedMemory
+from palimpsest.query.types import Link, Memory, RankedMemory, Scope
 
 _SHOWN_CHARS = 160
 _FIELDS = (
-    "memory_id", "text", "score", "is_latest", "observed_at", "valid_from", "valid_until", "superseded_by", "type",
-    "uri", "page", "speaker", "heading", "session_id", "project_id", "char_start", "char_end", "document_title", "hops",
+    "memory_id", "collection", "user_id", "project_id", "text", "score",
+    "is_latest", "observed_at", "valid_from", "valid_until", "superseded_by", "type",
+    "uri", "page", "speaker", "heading", "session_id", "char_start", "char_end", "document_title", "hops",
     "vector_score", "words_score", "graph_score", "tags", "why",
 )  # fmt: skip
 _OF_VERSION = ("memory_id", "text", "is_latest", "observed_at", "valid_from", "valid_until", "superseded_by", "uri")
@@ -24,8 +25,11 @@ def results_text(results: Results, explain: bool = False) -> str:
     """Returns how the question's time was read, the memories with their history where asked, then the context."""
     lines = [line for read in results.times.values() for line in time_lines(read)]
     told: dict[str, int] = {}
+    several = len({m.collection for m in results.memories}) > 1
     for place, memory in enumerate(results.memories, 1):
-        lines.append(f"{place}. {memory.score:+.2f}  {shortened(memory.text, _SHOWN_CHARS)}  ({_state(memory)})")
+        lines.append(
+            f"{place}. {memory.score:+.2f}  {shortened(memory.text, _SHOWN_CHARS)}  ({_state(memory, several)})"
+        )
         if newer := memory.may_be_outdated:
             seen = _day(newer.observed_at) or "undated"
             lines.append(f"     may be outdated: {shortened(newer.text, _SHOWN_CHARS)}  ({seen}, {newer.memory_id})")
@@ -122,7 +126,24 @@ def _on(written: str | None) -> str:
     return f" on {written[:10]}" if written else ""
 
 
-def _state(memory: RankedMemory) -> str:
+def scopes_text(found: Sequence[tuple[Scope, int | None]]) -> str:
+    """Returns scopes and how many memories each holds, one a line."""
+    lines = []
+    for scope, size in found:
+        project = f"  project {shortened(scope.project_id, _SHOWN_CHARS)}" if scope.project_id else ""
+        owner = f"{scope.collection}  user {shortened(scope.user_id, _SHOWN_CHARS)}{project}"
+        lines.append(f"{owner}  {'?' if size is None else f'{size:,}'} memories")
+    return "\n".join(lines) or "no scope holds a memory"
+
+
+def _state(memory: RankedMemory, with_collection: bool) -> str:
+    """When it was observed and where it belongs; the collection only where an answer comes from several."""
+    scope = [f"collection {memory.collection}"] if with_collection else []
+    scope += [f"project {shortened(memory.project_id, _SHOWN_CHARS)}"] if memory.project_id else []
+    return ", ".join([_when(memory), *scope])
+
+
+def _when(memory: RankedMemory) -> str:
     seen = memory.observed_at.date().isoformat() if memory.observed_at else "undated"
     if memory.is_latest:
         return seen

@@ -1,0 +1,104 @@
+"""A project is a boundary: what a search reads, what it says of it, and what an unknown name gets."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from palimpsest.commands.ask import query
+from palimpsest.commands.scopes import scopes
+from palimpsest.errors import ArgumentError
+from palimpsest.eval.answers import check_citations
+from palimpsest.query import Scope, open_home
+from palimpsest.query.present import results_json, results_text
+from palimpsest.store.scopes import SCOPE
+from tests.query.made import home, memory, tables
+
+MADE = [
+    memory("a1", "The database of the project is Postgres.", project_id="alpha"),
+    memory("b1", "The database of the project is SQLite.", project_id="beta"),
+    memory("g1", "The office with the database is in Leiden."),
+    memory("g2", "Lunch is at noon."),
+    memory("w1", "A database is a store.", collection="wiki"),
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    told = {"notes": {"default": True, "user_id": "ana"}, "wiki": {"user_id": "ana"}}
+    return home(tmp_path_factory.mktemp("scopes") / "h", tables(MADE), collections=told)
+
+
+@pytest.fixture(scope="module")
+def reader(folder):
+    with open_home(folder) as r:
+        yield r
+
+
+def found(reader, scope, **asked):
+    return sorted(m.memory_id for m in reader.search("which database?", scope, k=10, **asked).memories)
+
+
+def test_a_search_in_a_project_sees_the_project_and_the_general_memory_and_nothing_else(reader):
+    assert found(reader, reader.resolve_scopes(project="alpha")) == ["a1", "g1", "g2"]
+    assert found(reader, ("notes", "ana"), project="beta") == ["b1", "g1", "g2"]
+    assert found(reader, ("notes", "ana", "beta")) == ["b1"]
+    assert found(reader, reader.resolve_scope()) == ["g1", "g2"]
+    assert found(reader, reader.resolve_scopes(all_projects=True)) == ["a1", "b1", "g1", "g2"]
+    assert found(reader, reader.resolve_scopes(all_collections=True)) == ["g1", "g2", "w1"]
+    every = reader.resolve_scopes(all_collections=True, project="alpha")
+    assert every == [Scope("notes", "ana"), Scope("notes", "ana", "alpha"), Scope("wiki", "ana")]
+
+
+def test_an_answer_says_the_scope_of_each_memory_and_its_citations_hold(reader):
+    answer = reader.search("which database?", reader.resolve_scopes(project="alpha"), k=5)
+    assert "(undated, project alpha)" in results_text(answer)
+    assert "[memory:a1] a1.md, chars 0-40, project alpha" in answer.context
+    assert "project" not in next(line for line in answer.context.splitlines() if line.startswith("[memory:g1]"))
+    told = {m["memory_id"]: m for m in results_json(answer)["memories"]}
+    assert [told["a1"][c] for c in SCOPE] == ["notes", "ana", "alpha"] and told["g1"]["project_id"] == ""
+
+    class Known:
+        def wrong(self, memory_id, said, source):
+            return None if source and source["uri"] == f"{memory_id}.md" and source["b"] else memory_id
+
+    assert check_citations(answer.context, Known())[1] == []
+
+
+@pytest.mark.parametrize(
+    ("named", "message"),
+    [
+        ({"project": "gamma"}, "project='gamma': not in collection notes for user ana; projects there: alpha, beta"),
+        ({"user": "zoe"}, "user='zoe': not in collection notes; it has: ana"),
+        ({"collection": "x"}, "collection='x': not in this build; it has: notes, wiki"),
+        ({"project": "alpha", "all_projects": True}, "all_projects: excludes a project"),
+        ({"user": "zoe", "all_collections": True}, "user='zoe': in no collection; users: ana"),
+    ],
+)
+def test_an_unknown_name_is_an_error_that_lists_those_known(reader, named, message):
+    with pytest.raises(ArgumentError) as told:
+        reader.resolve_scopes(**named)
+    assert str(told.value) == message
+
+
+def test_the_command_line_searches_and_lists_scopes(folder):
+    def run(command, *args):
+        return CliRunner().invoke(command, [*args, "--home", str(folder), "--json"])
+
+    told = json.loads(run(scopes).stdout.splitlines()[-1])["scopes"]
+    assert [(s["collection"], s["project_id"], s["memories"]) for s in told] == [
+        ("notes", "", 2), ("notes", "alpha", 1), ("notes", "beta", 1), ("wiki", "", 1),
+    ]  # fmt: skip
+    answer = json.loads(run(query, "which database?", "--project", "alpha").stdout.splitlines()[-1])
+    assert {m["project_id"] for m in answer["memories"]} == {"alpha", ""}
+    assert run(query, "database", "--project", "gamma").exit_code != 0
+
+
+def test_a_question_without_a_word_is_refused(reader):
+    with pytest.raises(ArgumentError, match="text: has no words"):
+        reader.search("?!", reader.resolve_scope())
+    assert reader.search("\u6771\u4eac", reader.resolve_scope()).memories
+
+
+def test_the_scope_of_a_query_has_the_scope_columns():
+    assert Scope._fields == SCOPE
