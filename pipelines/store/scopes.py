@@ -3,7 +3,12 @@
 `project_id` is never null in a table: "" is the user's general memory, so that no join drops its rows.
 """
 
-import polars as pl
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # the query path imports this module, and polars is not in the base install
+    import polars as pl
 
 SCOPE = ("collection", "user_id", "project_id")
 GENERAL = ""

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import distribution, packages_distributions, requires
@@ -47,6 +48,12 @@ def normal(name: str) -> str:
     return name.lower().replace("_", "-")
 
 
+def declared(extra: str) -> list[str]:
+    """What pyproject.toml states: the installed metadata may be older."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return [*project["dependencies"], *(project["optional-dependencies"][extra] if extra else ())]
+
+
 @cache
 def distributions_of(extra: str = "") -> set[str]:
     """Names of what the base, or one extra, installs, with all that those depend on."""
@@ -54,7 +61,7 @@ def distributions_of(extra: str = "") -> set[str]:
     waiting = [(DISTRIBUTION, extra)]
     while waiting:
         name, wanted = waiting.pop()
-        for line in requires(name) or ():
+        for line in declared(wanted) if name == DISTRIBUTION else requires(name) or ():
             need = Requirement(line)
             if need.marker is None or need.marker.evaluate({"extra": wanted}):
                 key = normal(need.name)
