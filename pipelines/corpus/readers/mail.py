@@ -1,6 +1,5 @@
 """E-mail: the words of its writer, headers as metadata, and each attachment as a document of its own."""
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from email import policy
@@ -14,17 +13,17 @@ from typing import Any
 from palimpsest.corpus.limits import Limits, Source, listed
 from palimpsest.corpus.readers.builder import HeadingPath, TextBuilder, clean, one_line, title_from_uri, visible
 from palimpsest.corpus.readers.dates import parse_when
+from palimpsest.corpus.readers.document_time import QUOTED_IN
 from palimpsest.corpus.readers.encodings import decode
-from palimpsest.corpus.readers.markup import add_markup
+from palimpsest.corpus.readers.mail_body import add_quote, add_words, markup_lines, quotes_of, text_lines
+from palimpsest.corpus.readers.mail_quotes import Line
 from palimpsest.corpus.readers.web import parse_html
-from palimpsest.corpus.types import ExtractedDocument, Extraction
+from palimpsest.corpus.types import ExtractedDocument, Extraction, Segment
 from palimpsest.errors import Rejected
 
 ReadAny = Callable[[Source, Limits], Extraction]
 
 _MAX_HEADER_CHARS, _MAX_PARTS = 2_000, 5_000
-_QUOTED = re.compile(r"(?m)^[^\S\n]*>")
-_BLANK = re.compile(r"\n(?:[^\S\n]*\n)+")
 _HEADERS = {
     "from": "From", "to": "To", "cc": "Cc", "subject": "Subject", "date": "Date", "message_id": "Message-ID",
     "in_reply_to": "In-Reply-To", "list_id": "List-Id",
@@ -32,7 +31,10 @@ _HEADERS = {
 
 
 def read_mail(source: Source, limits: Limits, read_any: ReadAny) -> Extraction:
-    """Reads a mail; what its writer says has the writer as speaker and the mail's date, quoted lines have neither.
+    """Reads a mail; what its writer says has the writer as speaker and the mail's date.
+
+    Each quote is a document of its own, `<uri>#quoted-<n>`, by the author and of the day that the line above it states,
+    else undated and by nobody. Greetings, closings and signatures are asides.
 
     An attachment has the uri `<uri>#<its name>` and, where it states no date, the date of the mail. One that cannot be
     read, and those beyond `max_attachments`, become problems.
@@ -54,10 +56,9 @@ def read_mail(source: Source, limits: Limits, read_any: ReadAny) -> Extraction:
     when = _date(headers.get("date", ""))
     problems: list[str] = []
     documents: list[ExtractedDocument] = []
-    body = _body_document(source, message, headers, when, limits, problems)
-    if body:
-        documents.append(body)
-    documents += _attachments(source, message, body.title if body else None, when, limits, read_any, problems)
+    documents += _body_documents(source, message, headers, when, limits, problems)
+    title = documents[0].title if documents else None
+    documents += _attachments(source, message, title, when, limits, read_any, problems)
     if not documents:
         raise Rejected(f"empty: the mail holds no words{'; ' + problems[0] if problems else ''}")
     if sum(len(d.text) for d in documents) > limits.max_chars:
@@ -81,33 +82,20 @@ def _date(text: str) -> Any:
         return parse_when(text)
 
 
-def _body_document(
+def _body_documents(
     source: Source, message: EmailMessage, headers: dict[str, str], when: Any, limits: Limits, problems: list[str]
-) -> ExtractedDocument | None:
+) -> list[ExtractedDocument]:
+    """Returns what the writer says, and each quote as a document `<uri>#quoted-<n>` with its own author and day."""
     subject = headers.get("subject", "")
+    speaker = _speaker(headers.get("from", ""))
     builder, path = TextBuilder(limits.max_chars), HeadingPath()
     if subject:
         builder.add(subject, "heading", heading=path.push(1, subject))
-    speaker = _speaker(headers.get("from", ""))
-    part = _body(message)
-    if part is not None:
-        try:
-            data = _content(part)
-            if part.get_content_type() == "text/html":
-                root, more = parse_html(data, limits)
-                problems += more
-                start = root.find("body")
-                add_markup(root if start is None else start, builder, path, whole=True, speaker=speaker, said_at=when)
-            else:
-                for text, quoted in _paragraphs(_text(part, data, limits)):
-                    by = {} if quoted else {"speaker": speaker, "said_at": when}
-                    builder.add(text, "prose", heading=path.path, **by)
-        except Rejected as e:
-            if not str(e).startswith("empty"):
-                problems.append(f"body: {e}")
-    if not builder.segments:
-        return None
-    return ExtractedDocument(
+    lines, segments = _body_lines(message, limits, problems)
+    own, quotes = quotes_of(lines, source.dates, when)
+    for number, run in enumerate(own):
+        add_words(builder, run, segments, path, speaker, when, first=not number)
+    whole = ExtractedDocument(
         uri=source.uri,
         media_type="message/rfc822",
         text=builder.text,
@@ -116,6 +104,35 @@ def _body_document(
         metadata=headers,
         segments=tuple(builder.segments),
     )
+    documents = [whole] if builder.segments else []
+    for number, quote in enumerate(quotes, 1):
+        builder, path = TextBuilder(limits.max_chars), HeadingPath()
+        if add_quote(builder, quote, segments, path):
+            author = {"from": quote.author} if quote.author else {}
+            document = replace(
+                whole, uri=f"{source.uri}#quoted-{number}", text=builder.text, source_time=quote.when,
+                metadata={QUOTED_IN: source.uri, **author}, segments=tuple(builder.segments),
+            )  # fmt: skip
+            documents.append(document)
+    return documents
+
+
+def _body_lines(message: EmailMessage, limits: Limits, problems: list[str]) -> tuple[list[Line], list[Segment | None]]:
+    part = _body(message)
+    if part is None:
+        return [], []
+    try:
+        data = _content(part)
+        if part.get_content_type() != "text/html":
+            return text_lines(_text(part, data, limits))
+        root, more = parse_html(data, limits)
+        problems += more
+        start = root.find("body")
+        return markup_lines(root if start is None else start, limits)
+    except Rejected as e:
+        if not str(e).startswith("empty"):
+            problems.append(f"body: {e}")
+        return [], []
 
 
 def _speaker(sender: str) -> str | None:
@@ -142,22 +159,6 @@ def _text(part: EmailMessage, data: bytes, limits: Limits) -> str:
     except (LookupError, UnicodeDecodeError):
         return decode(data, limits)
     return text
-
-
-def _paragraphs(text: str) -> Iterator[tuple[str, bool]]:
-    """Yields (paragraph, whether it quotes another mail)."""
-    for block in _BLANK.split(text.strip("\n")):
-        lines: list[str] = []
-        quoted = False
-        for line in block.split("\n"):
-            is_quoted = bool(_QUOTED.match(line))
-            if lines and is_quoted != quoted:
-                yield "\n".join(lines).strip(), quoted
-                lines = []
-            quoted = is_quoted
-            lines.append(line.rstrip())
-        if words := "\n".join(lines).strip():
-            yield words, quoted
 
 
 def _attached(message: EmailMessage) -> Iterator[EmailMessage]:
@@ -206,7 +207,8 @@ def _attachments(
         problems += [f"attachment {name}: {p}" for p in got.problems]
         for document in got.documents:
             metadata = document.metadata | {"attached_to": source.uri} | ({"mail_subject": subject} if subject else {})
-            yield replace(document, source_time=document.source_time or when, metadata=metadata)
+            time = document.source_time if QUOTED_IN in metadata else document.source_time or when
+            yield replace(document, source_time=time, metadata=metadata)
     if number > limits.max_attachments:
         problems.append(f"{number} attachments, the limit is {limits.max_attachments}: the rest were not read")
 
