@@ -19,6 +19,7 @@ from palimpsest.corpus.limits import listed
 from palimpsest.corpus.readers.builder import uri_of, visible
 from palimpsest.corpus.readers.sidecar import SUFFIX as SIDECAR
 from palimpsest.corpus.readers.sidecar import sidecar_of
+from palimpsest.corpus.readers.slack import users_beside
 from palimpsest.corpus.removals import check_removals
 from palimpsest.corpus.storing import clean_log, row_of, storable
 from palimpsest.corpus.types import ExtractedDocument
@@ -85,8 +86,9 @@ def _hash(path: Path, folder: Path) -> str:
         inside = path.resolve().is_relative_to(folder.resolve()) and path.is_file()
         if not inside:
             return _UNREADABLE
-        sidecar = sidecar_of(path)
-        return content_id("sidecar", file_hash(path), file_hash(sidecar)) if sidecar else file_hash(path)
+        beside = {"sidecar": sidecar_of(path), "users": users_beside(path, path.relative_to(folder).as_posix())}
+        read_too = [part for name, other in beside.items() if other for part in (name, file_hash(other))]
+        return content_id(file_hash(path), *read_too) if read_too else file_hash(path)
     except (OSError, RuntimeError):
         return _UNREADABLE
 

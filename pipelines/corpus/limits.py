@@ -35,8 +35,8 @@ class Limits(BaseModel):
 class Source:
     """The bytes of one file, its uri relative to the collection, and its lower-case suffix with the dot.
 
-    `nesting` counts the mails around it, `dates` says what comes first in dates of three numbers, and `fields` are
-    those of its sidecar.
+    `nesting` counts the mails around it, `dates` says what comes first in dates of three numbers, `fields` are
+    those of its sidecar, and `names` are those of the user ids in a chat program's export.
     """
 
     uri: str
@@ -45,6 +45,7 @@ class Source:
     nesting: int = 0
     dates: DateOrder | None = None
     fields: Mapping[str, Any] | None = None
+    names: Mapping[str, str] | None = None
 
 
 def listed(problems: list[str], limits: Limits) -> tuple[str, ...]:

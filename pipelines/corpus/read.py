@@ -22,6 +22,7 @@ from palimpsest.corpus.readers.pdf import read_pdf
 from palimpsest.corpus.readers.pptx import read_pptx
 from palimpsest.corpus.readers.sidecar import SUFFIX as SIDECAR
 from palimpsest.corpus.readers.sidecar import read_sidecar, sidecar_of, with_sidecar
+from palimpsest.corpus.readers.slack import user_names, users_beside
 from palimpsest.corpus.readers.suite import read_suite
 from palimpsest.corpus.readers.text import read_text
 from palimpsest.corpus.readers.web import read_html
@@ -147,7 +148,15 @@ def read_source(path: Path, uri: str, limits: Limits | None = None, dates: DateO
         raise Rejected(f"a sidecar without its source: no file {owner!r} lies beside it; rename or remove it")
     sidecar = sidecar_of(path)
     fields = read_sidecar(sidecar, limits) if sidecar else None
-    source = Source(uri=uri, suffix=path.suffix.lower(), data=_bytes(path, limits), dates=dates, fields=fields)
+    users = users_beside(path, uri)
+    source = Source(
+        uri=uri,
+        suffix=path.suffix.lower(),
+        data=_bytes(path, limits),
+        dates=dates,
+        fields=fields,
+        names=user_names(users) if users else None,
+    )
     return read_bytes(source, limits)
 
 

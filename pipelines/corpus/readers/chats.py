@@ -11,6 +11,7 @@ from palimpsest.corpus.readers.builder import text_or_none, title_from_uri
 from palimpsest.corpus.readers.conversations import read_conversations
 from palimpsest.corpus.readers.encodings import decode
 from palimpsest.corpus.readers.jsonl import Row
+from palimpsest.corpus.readers.slack import has_messages, is_list, readable
 from palimpsest.corpus.stated import KINDS, TYPES
 from palimpsest.corpus.types import ExtractedDocument, Extraction, Segment
 from palimpsest.errors import Rejected
@@ -54,8 +55,15 @@ def read_json(source: Source, limits: Limits) -> Extraction:
         raise Rejected("nested too deeply: this JSON is no document; leave it out") from None
     except ValueError as e:
         raise Rejected(f"not JSON: {e}; export it again") from None
+    if is_list(source.uri, value):
+        return Extraction(())  # names for the messages of a Slack export, none of its own
+    exported = has_messages(value)
+    if exported:
+        value = readable(value, source.names or {})
     if found := conversations(value):
         return read_chats(source, found, [], limits)
+    if exported:
+        return Extraction(())  # nothing but notices
     start = len(text) - len(text.lstrip())
     document = ExtractedDocument(
         uri=source.uri,
