@@ -17,7 +17,7 @@ _NOTICES = frozenset((
     "app_conversation_join",
 ))  # fmt: skip
 _STAMP = re.compile(r"\d{9,11}\.\d{1,6}")
-_ID = re.compile(r"[UWBCDG][A-Z0-9]{2,}")
+_ID = re.compile(r"[UWBCDG][A-Z0-9]+")
 _MARK = re.compile(r"<([^<>\s][^<>]*)>")
 _EMOJI = re.compile(r"(?<![\w:/]):[a-z0-9_+'-]*[a-z+][a-z0-9_+'-]*:(?::skin-tone-\d:)?(?![\w/])")
 _SPACES = re.compile(r"[^\S\n]{2,}")
