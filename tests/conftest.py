@@ -18,7 +18,7 @@ from palimpsest.store.home import Home
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-_LONGEST = ("neo4j", "tests/assets/test_schedule.py", "tests/notebooks/test_notebooks.py")
+_LONGEST = ("neo4j", "tests/assets/test_schedule.py", "tests/notebooks")
 
 
 def pytest_report_header() -> str:
@@ -27,8 +27,11 @@ def pytest_report_header() -> str:
 
 
 def _group(item: pytest.Item) -> str:
-    """Returns the group of a test: one file, or all that use the Neo4j server. A group runs in one process."""
-    return "neo4j" if "server_folder" in getattr(item, "fixturenames", ()) else item.nodeid.split("::")[0]
+    """Returns the group of a test: its file, or all notebooks, or all that use the Neo4j server, of which one runs."""
+    if "server_folder" in getattr(item, "fixturenames", ()):
+        return "neo4j"
+    file = item.nodeid.split("::")[0]
+    return "tests/notebooks" if file.startswith("tests/notebooks/") else file
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,10 +1,7 @@
 """The served graph through the command line and the asset: build, query, verify, delete, refuse."""
 
-import json
-import os
 import shutil
 import subprocess
-import sys
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,33 +21,26 @@ from palimpsest.graph.source import home_id
 from palimpsest.query import open_home
 from palimpsest.resources import HomeResource
 from palimpsest.store.home import Home
+from tests import command
 from tests.small_corpus import write_chats
 
-CLI = Path(sys.executable).with_name("palimpsest")
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def last_json(done: subprocess.CompletedProcess[str]) -> dict:
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    return command.last_json(done)
 
 
 @pytest.fixture
 def run(graph: Connection, server_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs a command; it and this process are told of the server as any other would be told of theirs."""
+    """Runs a command in this process, which is told of the server as any other would be told of its own."""
     server = server_status(server_folder)
     told = {"NEO4J_URI": server.uri, "NEO4J_USER": server.user, "NEO4J_PASSWORD": server.password}
     for name, value in told.items():
         monkeypatch.setenv(name, value)
 
-    def command(*args: object, **env: str) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [CLI, *map(str, args)], capture_output=True, text=True, env=os.environ | env, timeout=300
-        )  # fmt: skip
-        assert "Traceback" not in done.stderr, done.stderr
-        return done
-
-    return command
+    return command.run
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +66,7 @@ def home(graph: Connection, published_once: Path, tmp_path: Path) -> Iterator[Ho
 def test_a_build_with_graph_serves_what_the_file_serves_and_a_second_writes_nothing(
     run: Run, home: Home, graph: Connection
 ) -> None:
-    first = last_json(run("build", "--graph", "--home", home.path, "--json"))
+    first = last_json(command.process("build", "--graph", "--home", home.path, "--json"))
     assert first["published"] and first["work"]["graph_writes"] > 20 and first["seconds"]["neo4j_graph"] > 0
     again = last_json(run("build", "--graph", "--home", home.path, "--json"))
     assert again["work"] == {"embeddings": 0, "lm_calls": 0, "graph_writes": 0}
@@ -84,7 +74,7 @@ def test_a_build_with_graph_serves_what_the_file_serves_and_a_second_writes_noth
     duck, neo = (last_json(run(*question, backend)) for backend in ("duckdb", "neo4j"))
     assert [m["memory_id"] for m in duck["memories"]] == [m["memory_id"] for m in neo["memories"]]
     assert duck["context"] == neo["context"] and "20 April" in neo["context"]
-    assert run("verify", "--home", home.path, "--backend", "neo4j").returncode == 0
+    assert command.process("verify", "--home", home.path, "--backend", "neo4j").returncode == 0
     graph.write("MATCH (m:PalimpsestMemoryRow {home_id: $home}) DETACH DELETE m", home=home_id(home))
     done = run("verify", "--home", home.path, "--backend", "neo4j")
     assert done.returncode == 1 and "counts: 0 of Memory" in done.stderr
@@ -187,12 +177,11 @@ def test_a_home_that_is_served_is_loaded_after_each_publishing(home: Home) -> No
 
 
 def test_without_a_server_each_command_is_one_line_that_says_what_to_do(tmp_path: Path, corpus: Path) -> None:
-    env = os.environ | {"PALIMPSEST_NEO4J_HOME": str(tmp_path / "none")}
-    for command, code in (
+    for args, code in (
         (("build", "--graph", "--home", tmp_path / "h", "--corpus", corpus), 2),
         (("neo4j", "status"), 2), (("neo4j", "url"), 2), (("neo4j", "stop"), 0),
     ):  # fmt: skip
-        done = subprocess.run([CLI, *map(str, command)], capture_output=True, text=True, env=env, timeout=100)
+        done = command.process(*args, PALIMPSEST_NEO4J_HOME=str(tmp_path / "none"))
         assert done.returncode == code, done.stderr
         assert code == 0 or "palimpsest neo4j start" in done.stderr.strip().splitlines()[-1]
     assert not (tmp_path / "h" / "builds").exists()
