@@ -37,4 +37,4 @@ suites: .venv/.installed       ## measure on ../shared/suites (or PALIMPSEST_SUI
 	touch $@
 
 clean:                         ## forget the environment and the demo home
-	rm -rf .venv $(HOME_DIR)
+	rm -rf .venv build $(HOME_DIR)
