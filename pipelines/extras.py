@@ -37,3 +37,9 @@ def missing_extra(error: ModuleNotFoundError, command: str) -> PalimpsestError |
     return PalimpsestError(
         f"{command} needs the extra {extra} ({error.name} is not installed): pip install '{DISTRIBUTION}[{extra}]'"
     )
+
+
+def missing_in(message: str, command: str) -> PalimpsestError | None:
+    """Returns the same for an error of which only the message is left: "No module named 'dspy'"."""
+    module = message.partition("'")[2].partition("'")[0]
+    return missing_extra(ModuleNotFoundError(message, name=module), command)

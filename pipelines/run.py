@@ -15,6 +15,7 @@ from palimpsest.corpus.ingest import deleted_sources
 from palimpsest.decisions import read_decisions
 from palimpsest.delete.expire import delete_expired
 from palimpsest.errors import ComponentFailed, PalimpsestError, Refused
+from palimpsest.extras import missing_in
 from palimpsest.faults import fault_in
 from palimpsest.progress import say
 from palimpsest.schedule import AUTOMATION
@@ -193,6 +194,8 @@ def _check(result: Any) -> None:
                 say(error.to_string())
             message = error.message.strip().splitlines()[0]
             name, _, text = message.partition(": ")
+            if name == ModuleNotFoundError.__name__ and (missing := missing_in(text, "build")):
+                raise missing
             usage = name.rpartition(".")[2] in _usage_errors(PalimpsestError)
             if name.rpartition(".")[2] == ComponentFailed.__name__:
                 raise ComponentFailed(text)

@@ -16,7 +16,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from palimpsest.corpus.cutting.tokens import keep_tokenizer
-from palimpsest.extras import DISTRIBUTION, extra_of
+from palimpsest.extras import DISTRIBUTION, extra_of, missing_in
 from tests.query import made
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -163,3 +163,9 @@ def test_each_extra_installs_the_modules_that_are_said_to_come_with_it():
         assert extra, module
         installed = distributions_of(extra)
         assert any(normal(n) in installed for n in of_module()[module]), (module, extra)
+
+
+def test_a_stage_whose_extra_is_missing_is_told_by_the_message_that_is_left_of_its_error():
+    told = missing_in("No module named 'dspy.clients'", "build")
+    assert str(told).startswith("build needs the extra lm (dspy.clients is not installed): ")
+    assert missing_in("No module named 'palimpsest.nowhere'", "build") is None
