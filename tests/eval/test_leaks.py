@@ -1,0 +1,28 @@
+"""Random searches over scopes with canaries: nothing of another scope or past a filter comes back."""
+
+import pytest
+
+from palimpsest.eval.leaks import made_home, search_for_leaks, write_home
+from palimpsest.query import api
+from palimpsest.query.duckdb_backend import DuckDBBackend
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    made = made_home(users=3)
+    backend = DuckDBBackend(write_home(made, tmp_path_factory.mktemp("leaks")))
+    yield made, backend
+    backend.close()
+
+
+def test_no_canary_of_another_scope_or_past_a_filter_is_told(made):
+    report = search_for_leaks(made[1], made[0], 100)
+    assert (report.searches, report.leaks) == (100, []) and report.texts > 10_000
+
+
+def test_the_search_finds_leaks_where_there_are_some(made, monkeypatch):
+    monkeypatch.setattr(api, "served", lambda backend, filters: backend)
+    leaks = search_for_leaks(made[1], made[0], 60, seed=2).leaks
+    assert any("left out by" in leak for leak in leaks)
+    monkeypatch.setattr(api, "_scopes", lambda scope: made[0].scopes)
+    assert any("belongs to" in leak for leak in search_for_leaks(made[1], made[0], 3).leaks)
