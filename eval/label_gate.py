@@ -12,7 +12,7 @@ from palimpsest.labels.jsonl import label_pair
 from palimpsest.labels.lm.labeler import LmLabeler
 from palimpsest.labels.lm.ledger import Ledger
 from palimpsest.labels.lm.settings import lm_settings
-from palimpsest.labels.lm.signature import program_folder
+from palimpsest.labels.lm.signature import program_folder, refuse_stand_in
 from palimpsest.labels.program import golden_rows
 from palimpsest.store.files import read_json, write_json
 from palimpsest.store.home import Home, data_folder
@@ -127,6 +127,7 @@ def judge_home_labels(home: Home, program: str | None = None) -> LabelVerdict:
     saved = read_json(program_folder() / f"{Path(program).name}.json")
     if not isinstance(saved, dict) or "state" not in saved:
         raise PalimpsestError(f"--program {program}: no such file in {program_folder()}; save one with notebook 2")
+    refuse_stand_in(saved, f"--program {program}")
     verdict = judge_labeler(LmLabeler(lm_settings(), Ledger(home.lm_ledger), state=saved["state"]))
     if verdict.status == "passed":
         write_json(program_folder() / "default.json", {"program": Path(program).name})

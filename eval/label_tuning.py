@@ -8,15 +8,23 @@ from typing import Any
 
 import polars as pl
 
+from palimpsest.errors import PalimpsestError
 from palimpsest.eval.labels import figures, judged, wilson
-from palimpsest.labels.jsonl import label_pair
+from palimpsest.labels.jsonl import label_pair, read_pairs
 from palimpsest.labels.lm.labeler import LmLabeler
 from palimpsest.labels.lm.ledger import Ledger
 from palimpsest.labels.lm.settings import LmSettings
 from palimpsest.labels.lm.signature import INSTRUCTIONS, inputs, program, program_folder, program_hash
+from palimpsest.labels.program import golden_rows
+from palimpsest.labels.review import labelled_pairs
 from palimpsest.labels.types import Labelled
 from palimpsest.store.files import write_json
+from palimpsest.store.home import Home
 
+STAND_IN_NOTE = (
+    "No PALIMPSEST_LM: a stand-in answers from the labels themselves, whatever the question says. It shows the way;"
+    " its figures and an edit's effect mean nothing, and a build refuses a program that was made with it."
+)
 _RESAMPLED = 1000
 
 
@@ -75,6 +83,28 @@ def try_program(
     labeler = LmLabeler(settings, ledger, max_cost, state, instructions)
     answers = labeler.label([label_pair(r) for r in rows])
     return Tried(labeler.program, list(rows), answers, state)
+
+
+def labelled_rows(home: Home, source: str) -> list[dict[str, Any]]:
+    """Returns labelled pairs to tune on, by group and id.
+
+    Args:
+        home: the home.
+        source: `golden` (what comes with Palimpsest), `home` (what people decided of this home's relations), or a JSONL
+            file: id, older, newer, label[, older_date, newer_date, group].
+
+    Raises:
+        PalimpsestError: the file is unusable, or nobody decided anything in this home.
+    """
+    if source == "golden":
+        rows = golden_rows("train")
+    elif source == "home":
+        rows = labelled_pairs(home)
+        if not rows:
+            raise PalimpsestError(f"home {home.path}: nobody decided a relation; palimpsest review lists them")
+    else:
+        rows = read_pairs(Path(source), "PAIRS_FROM", labelled=True)
+    return sorted(rows, key=lambda r: (str(r.get("group") or r["id"]), r["id"]))
 
 
 def misses_by(tried: Tried, column: str) -> pl.DataFrame:
@@ -150,8 +180,12 @@ def _told(example: Any, said: Any, trace: Any = None, pred_name: Any = None, pre
     return dspy.Prediction(score=cost, feedback=feedback)
 
 
-def save_program(state: dict[str, Any], tried: Tried, why: str, folder: Path | None = None) -> Path:
+def save_program(
+    state: dict[str, Any], tried: Tried, why: str, folder: Path | None = None, made_with: str = ""
+) -> Path:
     """Writes `data/programs/relation/<hash>.json`: the state and its score card on pairs it did not learn from.
+
+    `made_with` names the model; a program that was made with the stand-in is refused by the gate and by builds.
 
     It is not the default: `palimpsest gate --labels --program HASH` decides that.
     """
@@ -162,5 +196,5 @@ def save_program(state: dict[str, Any], tried: Tried, why: str, folder: Path | N
         "false_retirement": wrong | {"interval": wilson(wrong["pairs"], wrong["of"])}, "labels": found["labels"],
     }  # fmt: skip
     path = (folder or program_folder()) / f"{program_hash(state)}.json"
-    write_json(path, {"state": state, "card": card})
+    write_json(path, {"state": state, "card": card, "made_with": made_with})
     return path

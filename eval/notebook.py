@@ -16,6 +16,7 @@ from palimpsest.eval.golden_run import GateRun
 from palimpsest.eval.health import memory_health
 from palimpsest.eval.judge import accept_home
 from palimpsest.eval.misses import Miss, missed, why_missed
+from palimpsest.eval.notebook_table import table
 from palimpsest.eval.notes import Note, write_note
 from palimpsest.query.api import Results, open_index
 from palimpsest.query.types import Scope
@@ -23,6 +24,10 @@ from palimpsest.store.builds import Build, kept, published
 from palimpsest.store.home import Home, data_folder
 
 _SHOWN = 50
+UNJUDGED = (
+    "No collection of this build has golden questions. Draft some with `palimpsest gate --init`, edit them, and run"
+    " `palimpsest build` (docs/golden.md)."
+)
 
 
 @dataclass(frozen=True)
@@ -111,6 +116,11 @@ def open_build(home: str | Path, build_id: str | int | None = None) -> Opened:
     return Opened(at, found)
 
 
+def first_judged(opened: Opened) -> str | None:
+    """Returns the first collection whose golden questions the build was asked; None where it was asked none."""
+    return next((c for c in opened.judged if opened.run(c).questions), None)
+
+
 def last_two(home: str | Path) -> tuple[str, str]:
     """Returns the numbers of the two newest kept builds, the older first.
 
@@ -162,3 +172,9 @@ def _cell(value: Any) -> str | float | int | None:
     if value is None or isinstance(value, int | str):
         return value
     return round(value, 4) if isinstance(value, float) else str(value)
+
+
+__all__ = [
+    "UNJUDGED", "Opened", "accept_baseline_of", "compared", "explored", "first_judged", "last_two", "open_build",
+    "save_table", "table",
+]  # fmt: skip

@@ -1,17 +1,48 @@
 """The notebooks' pictures, by plotly: interactive, and drawn without a network."""
 
 import html
+import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
 from palimpsest.eval.misses import CAUSES, Miss
 from palimpsest.eval.neighbourhood import Neighbourhood
+from palimpsest.eval.static_svg import svg_of
 
 _COLOURS = {"memory": "#2867c7", "entity": "#0f8a7e", "topic": "#8a5cc7"}
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure as a notebook shows it: interactive where it runs, a still SVG where the page runs no script.
+
+    Args:
+        figure: a plotly figure.
+        inline: whether a page of its own, plotly's library included, goes with it: it works without JupyterLab.
+    """
+
+    figure: Any
+    inline: bool = False
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        """Returns plotly's JSON and the SVG, and the page where it is wanted."""
+        told: dict[str, Any] = {
+            "application/vnd.plotly.v1+json": json.loads(self.figure.to_json()), "image/svg+xml": svg_of(self.figure),
+            "text/plain": str(self.figure.layout.title.text),
+        }  # fmt: skip
+        if self.inline:
+            told["text/html"] = self.figure.to_html(full_html=False, include_plotlyjs=True)
+        return told
+
+
+def shown(figure: Any, inline: bool = False) -> Picture:
+    """Returns a figure for a notebook's cell; an exported page shows it without a network."""
+    return Picture(figure, inline)
 
 
 def _titled(figure: Any, title: str, build: str, **layout: Any) -> Any:

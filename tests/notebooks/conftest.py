@@ -12,6 +12,7 @@ from nbmake.nb_run import NotebookRun
 from palimpsest.build import make_plan, publish_build, stage_build
 from palimpsest.eval.judge import judge_staged
 from palimpsest.store.home import Home
+from tests.small_corpus import TURNS, write_chats
 
 ROOT = Path(__file__).resolve().parents[2]
 TURN = {
@@ -48,19 +49,29 @@ def home(tmp_path_factory, shared_vectors) -> Home:
 
 
 @pytest.fixture(scope="session")
+def bare_home(tmp_path_factory, shared_vectors) -> Home:
+    """A collection without golden questions, built twice."""
+    base = tmp_path_factory.mktemp("bare")
+    corpus, home = write_chats(base / "corpus", TURNS[:3]), Home(base / "home", shared_vectors)
+    build_and_judge(home, corpus)
+    build_and_judge(home, write_chats(base / "corpus"))
+    return home
+
+
+@pytest.fixture(scope="session")
 def ran(home, tmp_path_factory) -> Callable[[str], nbformat.NotebookNode]:
     """Returns a notebook after its run; most of a run is the start of a kernel, so no test asks for a second one."""
     done: dict[str, nbformat.NotebookNode] = {}
 
     def run(name: str, **more: object) -> nbformat.NotebookNode:
         if name not in done:
-            done[name] = _run(name, home, PARAMETERS.get(name, {}) | more)
+            done[name] = run_notebook(name, home, PARAMETERS.get(name, {}) | more)
         return done[name]
 
     return run
 
 
-def _run(name: str, home: Home, parameters: dict[str, object]) -> nbformat.NotebookNode:
+def run_notebook(name: str, home: Home, parameters: dict[str, object]) -> nbformat.NotebookNode:
     path = ROOT / "notebooks" / f"{name}.ipynb"
     notebook = nbformat.read(path, as_version=4)
     cell = next(c for c in notebook.cells if "parameters" in c.metadata.get("tags", []))

@@ -1,17 +1,21 @@
 """Every notebook is run by nbmake on a small home, and lies in git without outputs."""
 
+import base64
 import json
+from xml.etree import ElementTree
 
 import nbformat
+import polars as pl
 import pytest
 
 from palimpsest.errors import PalimpsestError
 from palimpsest.eval.golden_run import GateRun
 from palimpsest.eval.notebook import last_two, open_build
+from palimpsest.eval.notebook_table import table
 from palimpsest.eval.notes import read_notes
 from palimpsest.eval.report import gather, report_html
 from palimpsest.store.builds import published
-from tests.notebooks.conftest import ROOT
+from tests.notebooks.conftest import ROOT, run_notebook
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 OURS = ("1_explore_build", "3_compare_runs", "4_read_the_misses", "5_memory_health")
@@ -29,6 +33,37 @@ def test_a_notebook_runs_and_hands_on_a_note_that_the_report_shows(name, home, r
         if "application/vnd.plotly.v1+json" in o.get("data", {})
     ]
     assert pictures and all("(build 000002" in title for title in pictures)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_an_exported_page_shows_every_figure_without_a_script(name, ran):
+    from nbconvert import HTMLExporter
+
+    done = ran(name)
+    figures = [
+        o["data"]
+        for c in done.cells
+        for o in c.get("outputs", [])
+        if "application/vnd.plotly.v1+json" in o.get("data", {})
+    ]
+    stills = [data["image/svg+xml"] for data in figures]
+    page, _ = HTMLExporter().from_notebook_node(done)
+    assert stills and all(ElementTree.fromstring(still).tag.endswith("svg") for still in stills)
+    for data, still in zip(figures, stills, strict=True):
+        assert "text/html" in data or base64.b64encode(still.encode()).decode() in page
+
+
+@pytest.mark.parametrize("name", ["3_compare_runs", "4_read_the_misses"])
+def test_a_home_without_golden_questions_is_told_what_to_do(name, bare_home):
+    done = run_notebook(name, bare_home, {})
+    assert "palimpsest gate --init" in str([c.get("outputs") for c in done.cells])
+
+
+def test_a_table_shows_every_text_in_full_and_escapes_it():
+    long = "A sentence that a person must judge. " * 40
+    shown = table(pl.DataFrame({"text": [long, "<b>&"], "score": [0.123456, None]}))
+    assert long in shown._repr_html_() and "&lt;b&gt;&amp;" in shown._repr_html_() and "<b>" not in shown._repr_html_()
+    assert long in repr(shown) and "0.1235" in repr(shown)
 
 
 def test_the_report_of_the_next_build_shows_what_was_handed_on(home, ran):
