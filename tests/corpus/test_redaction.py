@@ -13,7 +13,7 @@ from palimpsest.config import CollectionConfig
 from palimpsest.corpus.ingest import ingest, source_state
 from palimpsest.corpus.redaction.edit import Edit, edited
 from palimpsest.corpus.redaction.find import find_secrets
-from palimpsest.corpus.redaction.keep import redacted
+from palimpsest.corpus.redaction.keep import redacted, redacted_text
 from palimpsest.corpus.types import ExtractedDocument, Segment
 from palimpsest.decisions import Decisions
 from palimpsest.memory.documents import document_tables, not_stored
@@ -153,3 +153,8 @@ def test_segments_outside_of_edits_keep_their_words(text, places, width):
 )
 def test_what_only_looks_like_a_secret_stays(text):
     assert find_secrets(text) == []
+
+
+@pytest.mark.parametrize("piece", ["eyJ", "sk-", "-----BEGIN PRIVATE KEY-----", "xoxb-", "password=", "pypi-AgE"])
+def test_a_text_made_to_be_slow_is_read_in_linear_time(piece):
+    assert redacted_text(piece * 20_000) is not None  # minutes where a pattern scans to the end from every place

@@ -46,6 +46,7 @@ _CODE = re.compile(
     r"^(?:[A-Za-z_]+(?:[(\[{].*|\))?|\w*(?i:pass|pwd|secret|token|key)\w*|[A-Za-z_]\w*(?:[(\[{].*|\))|"
     r"[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+.*|(?:https?://|~?/|\./|\.\./|[A-Z]:\\).*)$"
 )
+_MEASURE = re.compile(r"^\d+(?:[-\u2013]\w+)+$")  # 12-char, 8-16
 _SYMBOL = re.compile(r"[^\w\s.,:;'\"()/-]")
 _MARKS = ("pass", "pw", "wort", "contrase", "mot", "wacht", "senha", "key", "secret", "cred", "token")
 
@@ -55,6 +56,8 @@ def find_assignments(text: str) -> Iterator[tuple[int, int, str]]:
     low = text.lower()
     if any(mark in low for mark in _MARKS):
         for m in _ASSIGNED.finditer(text):
+            if m["sep"] == ">" and not text.startswith("</", m.end()):
+                continue  # a comparison, not the end of a tag
             start, end = _trimmed(m)
             bare = m["sep"] == "" and not _FLAG.search(text, max(0, m.start() - 80), m.start())
             if end > start and _is_secret(text[start:end], m) and not (bare and not _is_drawn(text[start:end])):
@@ -100,7 +103,7 @@ def _is_secret(value: str, m: re.Match[str]) -> bool:
     if m["key"]:
         return len(value) >= 8 and (mixed and digits) and _entropy(value) >= 2.5
     if prose:
-        return len(value) >= 6 and mixed
+        return len(value) >= 6 and mixed and not _MEASURE.match(value)
     return (len(value) >= 4 and mixed) or (len(value) >= 6 and (digits or (quoted and letters)))
 
 

@@ -15,8 +15,6 @@ _PLUGINS = (
     ("github token", "github_token.GitHubTokenDetector", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_")),
     ("gitlab token", "gitlab_token.GitLabTokenDetector", ("gl", "GR1348941")),
     ("mailchimp key", "mailchimp.MailchimpDetector", ("-us",)),
-    ("openai key", "openai.OpenAIDetector", ("T3BlbkFJ",)),
-    ("pypi token", "pypi_token.PypiTokenDetector", ("pypi-",)),
     ("sendgrid key", "sendgrid.SendGridDetector", ("SG.",)),
     ("slack token", "slack.SlackDetector", ("xox", "hooks.slack.com")),
     ("square token", "square_oauth.SquareOAuthDetector", ("sq0",)),
@@ -24,32 +22,42 @@ _PLUGINS = (
     ("twilio key", "twilio.TwilioKeyDetector", ("AC", "SK")),
 )
 _OWN = (
-    ("anthropic key", r"sk-ant-[A-Za-z0-9_-]{20,}", ("sk-ant-",)),
+    ("anthropic key", r"sk-ant-[A-Za-z0-9_-]{20,400}", ("sk-ant-",)),
     ("databricks token", r"dapi[0-9a-f]{32}", ("dapi",)),
     ("digitalocean token", r"do[opr]_v1_[0-9a-f]{64}", ("_v1_",)),
     ("github token", r"github_pat_[A-Za-z0-9_]{22,255}", ("github_pat_",)),
     ("google api key", r"AIza[0-9A-Za-z_-]{35}", ("AIza",)),
-    ("google oauth secret", r"GOCSPX-[0-9A-Za-z_-]{20,}|ya29\.[0-9A-Za-z_-]{20,}", ("GOCSPX-", "ya29.")),
-    ("grafana token", r"gl(?:sa|c)_[A-Za-z0-9+/=_]{32,}", ("glsa_", "glc_")),
-    ("hugging face token", r"hf_[A-Za-z0-9]{30,}", ("hf_",)),
-    ("json web token", r"eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*", ("eyJ",)),
-    ("linear key", r"lin_(?:api|oauth)_[A-Za-z0-9]{32,}", ("lin_",)),
+    ("google oauth secret", r"GOCSPX-[0-9A-Za-z_-]{20,400}|ya29\.[0-9A-Za-z_-]{20,400}", ("GOCSPX-", "ya29.")),
+    ("grafana token", r"gl(?:sa|c)_[A-Za-z0-9+/=_]{32,400}", ("glsa_", "glc_")),
+    ("hugging face token", r"hf_[A-Za-z0-9]{30,400}", ("hf_",)),
+    (
+        "json web token",
+        r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,4000}\.eyJ[A-Za-z0-9_-]{8,8000}\.[A-Za-z0-9_-]{0,4000}",
+        ("eyJ",),
+    ),
+    ("linear key", r"lin_(?:api|oauth)_[A-Za-z0-9]{32,400}", ("lin_",)),
     ("new relic key", r"NRAK-[A-Z0-9]{27}", ("NRAK-",)),
     ("npm token", r"npm_[A-Za-z0-9]{36}", ("npm_",)),
-    ("openai key", r"sk-(?:proj-|svcacct-)?(?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{32,}", ("sk-",)),
+    ("openai key", r"(?<![A-Za-z0-9_-])sk-(?=[A-Za-z_-]{0,400}\d)[A-Za-z0-9_-]{32,400}", ("sk-",)),
+    ("pypi token", r"pypi-AgE[A-Za-z0-9_-]{50,400}", ("pypi-AgE",)),
     ("shopify token", r"shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}", ("shp",)),
-    ("slack token", r"xapp-\d-[A-Z0-9]+-\d+-[a-z0-9]+|xox[a-z]-[A-Za-z0-9-]{20,}", ("xapp-", "xox")),
-    ("stripe key", r"(?:[rsp]k_(?:live|test)|whsec)_[0-9a-zA-Z]{16,}", ("k_live_", "k_test_", "whsec_")),
+    ("slack token", r"xapp-\d-[A-Z0-9]{1,40}-\d{1,40}-[a-z0-9]{1,200}|xox[a-z]-[A-Za-z0-9-]{20,400}", ("xapp-", "xox")),
+    ("stripe key", r"(?:[rsp]k_(?:live|test)|whsec)_[0-9a-zA-Z]{16,400}", ("k_live_", "k_test_", "whsec_")),
     ("telegram token", r"\d{8,10}:AA[0-9A-Za-z_-]{33}", (":AA",)),
-    ("vault token", r"hv[sbr]\.[A-Za-z0-9_-]{24,}", ("hvs.", "hvb.", "hvr.")),
+    ("vault token", r"hv[sbr]\.[A-Za-z0-9_-]{24,400}", ("hvs.", "hvb.", "hvr.")),
     ("age secret key", r"AGE-SECRET-KEY-1[0-9A-Z]{58}", ("AGE-SECRET-KEY-",)),
     (
         "private key",
-        r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
-        r"(?:[\s\S]{0,20000}?-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----|[A-Za-z0-9+/=\s\\]{0,20000})",
+        r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----(?:"
+        r"(?:[^-]|-(?!----)){0,20000}-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
+        r"|[\s\\n]{0,8}[A-Za-z0-9+/=]{20,200}[A-Za-z0-9+/=\s\\]{0,20000})",
         ("PRIVATE KEY",),
     ),
-    ("private key", r"PuTTY-User-Key-File-[23]:[\s\S]{0,20000}?Private-MAC: [0-9a-f]{40,64}", ("PuTTY-User-Key-",)),
+    (
+        "private key",
+        r"PuTTY-User-Key-File-[23]:(?:[^P]|P(?!uTTY-User-Key)){0,20000}?Private-MAC: [0-9a-f]{40,64}",
+        ("PuTTY-User-Key-",),
+    ),
 )  # fmt: skip
 _ANYWHERE = ("private key", "azure storage key")  # what may stand beside letters
 _INSIDE = re.compile(r"[A-Za-z0-9]")
