@@ -179,8 +179,14 @@ class Neo4jBackend:
         """See Backend."""
         if scope not in self._known:
             return set()
-        stats = self._stats(scope)
-        return set(ids) & set(stats.ids[self._rows(scope, filters, stats)].tolist())
+        stats, wanted = self._stats(scope), sorted(set(ids))
+        at = np.searchsorted(stats.ids, np.array(wanted, dtype=object))
+        held = {i: int(r) for i, r in zip(wanted, at, strict=True) if r < len(stats.ids) and stats.ids[r] == i}
+        if (view := self.view(scope)) is not None:
+            allowed = view.allowed(filters)
+            return {i for i, r in held.items() if allowed[r]}
+        rows = set(self._rows(scope, filters, stats).tolist())
+        return {i for i, r in held.items() if r in rows}
 
     def memories(self, scope: Scope, ids: Sequence[str]) -> dict[str, Memory]:
         """See Backend."""
