@@ -176,7 +176,19 @@ def index_build(home: Home) -> dict[str, Any]:
             build.adopt(base, name)
             for stage in STAGES:
                 build.write_marker(name, stage, linked_marker(base.marker(name, stage) or {}))
+    if base is None:
+        _check_something_was_read(build)
     return finish_build(home, build, (base.manifest if base else {}).get("fingerprints", {}), base)
+
+
+def _check_something_was_read(build: Build) -> None:
+    """Raises PalimpsestError where a first build has rejects and nothing else."""
+    tables = build.tables(["documents", "rejects"])
+    if tables["documents"].is_empty() and tables["rejects"].height:
+        first = tables["rejects"].row(0, named=True)
+        raise PalimpsestError(
+            f"none of the sources could be read, so nothing is published; first {first['uri']}: {first['reason'][:120]}"
+        )
 
 
 def finish_build(
@@ -370,6 +382,12 @@ def drop_unwanted(home: Home, plan: Plan) -> None:
             shutil.rmtree(staged(home).path / name)
 
 
+def _past_retention(manifest: dict[str, Any]) -> int:
+    """Counts turns and documents of current sources that were left out because their retention had ended."""
+    stages = [s.get("documents", {}) for s in manifest["markers"].values()]
+    return int(sum(s.get("numbers", {}).get("past_retention", 0) for s in stages))
+
+
 def summary(home: Home, build: Build, extra: dict[str, Any] | None = None) -> dict[str, Any]:
     """Returns the JSON that `build --json` prints, from the build's manifest and stage markers."""
     m = build.manifest
@@ -392,6 +410,7 @@ def summary(home: Home, build: Build, extra: dict[str, Any] | None = None) -> di
         "build_id": build.build_id,
         "published": bool(current and current.build_id == build.build_id),
         **{k: m.get(k) for k in fields},
+        "past_retention": _past_retention(m),
         "work": dict(work),
         "seconds": {k: round(v, 3) for k, v in seconds.items()},
     } | (extra or {})

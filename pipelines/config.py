@@ -73,6 +73,7 @@ class CollectionConfig(BaseModel):
     retention_days: int | None = Field(default=None, gt=0, le=36_500)
     on_removed: Literal["retire", "delete"] = "retire"
     max_removed: float = Field(default=0.2, ge=0, le=1)
+    max_rejected: float = Field(default=0.1, ge=0, le=1)
     document_relations: str | None = None
     profile: Literal["full", "fast"] = "fast"
     limits: Limits = Limits()

@@ -1,5 +1,6 @@
 """What `palimpsest build` tells people: the summary, the rejects, and what a dry run expects."""
 
+import datetime as dt
 import tempfile
 import time
 from dataclasses import dataclass
@@ -10,10 +11,11 @@ import polars as pl
 
 from palimpsest.build import make_plan, partition
 from palimpsest.labels.choose import expected_calls
-from palimpsest.partition import embedding_store
+from palimpsest.partition import Partition, embedding_store
 from palimpsest.stages import STAGES, embedded_texts, run_stage
 from palimpsest.store.builds import Build, published, staged
 from palimpsest.store.home import Home
+from palimpsest.store.log import IngestLog
 
 _SHOWN = 20
 
@@ -41,6 +43,10 @@ def build_text(done: dict[str, Any]) -> str:
         f"  gate       {done['gate']['status']}",
         f"  digest     {done['digest']}",
     ]
+    if done.get("past_retention"):
+        lines.append(f"  left out   {done['past_retention']} past their retention")
+    if done.get("expired"):
+        lines.append(f"  deleted    {done['expired']} memories past their retention")
     lines += changes_lines(done.get("changes"))
     return "\n".join([*lines, *skipped, *(f"  warning: {w}" for w in done["gate"].get("warnings", []))])
 
@@ -95,6 +101,7 @@ def dry_run(home: Home, corpora: list[Path] | None, only: list[str] | None) -> d
     current = published(home)
     known = embedding_store(home).known()
     counts = {"files": 0, "chunks": 0, "tokens": 0, "memories": 0, "embeddings": 0, "candidate_pairs": 0, "lm_calls": 0}
+    counts |= {"removed_sources": 0, "removed_memories": 0, "deleted_memories": 0}
     started = time.perf_counter()
     for name in plan.changed:
         with tempfile.TemporaryDirectory(prefix="palimpsest-dry-run-") as folder:
@@ -109,6 +116,8 @@ def dry_run(home: Home, corpora: list[Path] | None, only: list[str] | None) -> d
             counts["files"] += part.table("documents")["uri"].n_unique()
             counts["chunks"] += part.table("chunks").height
             counts["tokens"] += int(part.table("chunks")["token_count"].sum())
+            if current and had:
+                _count_removals(counts, home, current, part)
             counts["memories"] += memories.filter(~pl.col("memory_id").is_in(old.to_list())).height
             texts = embedded_texts(part.table("embed_inputs"), part.table("context_inputs"))
             counts["embeddings"] += len(set(texts["text_hash"]) - known)
@@ -124,6 +133,19 @@ def dry_run(home: Home, corpora: list[Path] | None, only: list[str] | None) -> d
     rest = rates.fixed_s + counts["memories"] * rates.rest_s_a_memory
     seconds = round(reading + embedding + rest, 1) if plan.changed else 0.0
     return {"changed": list(plan.changed), **counts, "cost": round(cost, 4), "seconds": seconds}
+
+
+def _count_removals(counts: dict[str, int], home: Home, current: Build, part: Partition) -> None:
+    """Adds what a build would retire or delete of a collection: sources that are gone, and latest memories."""
+    held = set(IngestLog(home.log / part.name).current()["uri"])
+    counts["removed_sources"] += len(held - set(IngestLog(part.home.log / part.name).current()["uri"]))
+    latest = current.table(part.name, "versions").filter("is_latest").select("memory_id")
+    old = current.table(part.name, "memories").join(latest, on="memory_id", how="semi")
+    lost = old.join(part.table("memories"), on="memory_id", how="anti")
+    now = dt.datetime.now(dt.UTC)
+    deleted = lost if part.config.on_removed == "delete" else lost.filter(pl.col("retention_until") <= now)
+    counts["deleted_memories"] += deleted.height
+    counts["removed_memories"] += lost.height - deleted.height
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,5 +187,6 @@ def dry_run_text(plan: dict[str, Any]) -> str:
         f"would build {', '.join(plan['changed'])}: {plan['files']} files, {plan['chunks']} chunks, "
         f"{plan['tokens']} tokens; {plan['memories']} new memories, {plan['embeddings']} texts to embed, about "
         f"{plan['candidate_pairs']} candidate pairs, {plan['lm_calls']} LM calls (cost {plan['cost']:.2f}); "
-        f"about {plan['seconds']:.0f} s"
+        f"about {plan['seconds']:.0f} s; {plan['removed_sources']} sources are gone, "
+        f"{plan['removed_memories']} memories would be retired, {plan['deleted_memories']} deleted"
     )

@@ -64,9 +64,20 @@ def materialize_stage(context: dg.AssetExecutionContext, resource: HomeResource)
     if writes := STAGES[name].writes:
         metadata["dagster/row_count"] = int(marker["numbers"][f"{writes[0]}_rows"])
         metadata["dagster/column_schema"] = table_schema(writes[0])
+    checks = []
     if "rejects" in writes:
         metadata["rejects"] = rejects_table(part.table("rejects"))
-    return dg.MaterializeResult(metadata=metadata, data_version=dg.DataVersion(marker["key"]))
+        checks = [rejects_check(part.table("rejects"), part.log.current().height, part.config.max_rejected)]
+    return dg.MaterializeResult(metadata=metadata, data_version=dg.DataVersion(marker["key"]), check_results=checks)
+
+
+def rejects_check(rejects: pl.DataFrame, sources: int, limit: float) -> dg.AssetCheckResult:
+    """Returns the check that at most a share of `limit` of the sources has a reject."""
+    rejected = rejects["uri"].n_unique()
+    return dg.AssetCheckResult(
+        check_name="rejects", passed=rejected <= limit * max(sources, rejected), severity=dg.AssetCheckSeverity.WARN,
+        metadata={"rejected": rejected, "sources": sources, "max_rejected": limit},
+    )  # fmt: skip
 
 
 def rejects_table(rejects: pl.DataFrame) -> dg.TableMetadataValue:

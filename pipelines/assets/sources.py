@@ -5,8 +5,14 @@ import dagster as dg
 from palimpsest.assets.glue import materialize_stage, stage_asset
 from palimpsest.resources import HomeResource
 
+_REJECTS = dg.AssetCheckSpec(
+    "rejects",
+    asset="documents",
+    description="No more sources were rejected than max_rejected in collection.yaml allows (a tenth).",
+)
 
-@stage_asset("documents", group_name="sources", kinds={"parquet", "polars"})
+
+@stage_asset("documents", group_name="sources", kinds={"parquet", "polars"}, check_specs=[_REJECTS])
 def documents(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
     """Every version of every source that was read and not deleted; what cannot be read is a reject with its reason."""
     return materialize_stage(context, home)

@@ -12,6 +12,7 @@ from palimpsest.store.builds import Build
 from palimpsest.store.home import Home
 from palimpsest.store.log import IngestLog
 from palimpsest.store.needles import Needles
+from palimpsest.store.scopes import GENERAL
 
 _NAMES = ("uri", "title", "session_id", "user_id", "project_id")
 
@@ -121,7 +122,9 @@ def _add_log(found: Collected, log: IngestLog, name: str, target: Target) -> Non
 
 
 def _places(rows: pl.DataFrame) -> Iterator[tuple[str, str, str, str | None, str | None]]:
-    yield from rows.select("collection", "user_id", "uri", "session_id", "project_id").iter_rows()
+    yield from rows.select(
+        "collection", "user_id", "uri", "session_id", pl.col("project_id").fill_null(GENERAL)
+    ).iter_rows()  # fmt: skip
 
 
 def _lines(texts: pl.Series) -> Iterator[str]:

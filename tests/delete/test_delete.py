@@ -1,0 +1,137 @@
+"""Deletes by every selector: what goes, what stays, and what the next build makes of it."""
+
+import datetime as dt
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from palimpsest.build import INDEXED, digest, make_plan, run_without_dagster
+from palimpsest.delete import delete
+from palimpsest.delete.expire import delete_expired
+from palimpsest.errors import PalimpsestError, Refused
+from palimpsest.store.builds import published
+from palimpsest.store.home import Home
+from tests.small_corpus import TURNS, write_chats, write_notes
+
+NOTES = {"gate.md": "The gate is green zqgate. The roof is red zqroof.\n"}
+
+
+@pytest.fixture
+def made(tmp_path: Path, shared_vectors: Path) -> tuple[Home, Path]:
+    corpus = write_notes(write_chats(tmp_path / "corpus"), NOTES, unit="statement")
+    home = Home(tmp_path / "home", shared_vectors)
+    run_without_dagster(home, make_plan(home, [corpus]))
+    return home, corpus
+
+
+def texts(home: Home) -> set[str]:
+    return set(published(home).tables(["memories"])["memories"]["text"])
+
+
+def holding(home: Home, needle: str) -> list[str]:
+    """Files of a home that hold a string, in bytes or in a Parquet table."""
+    found = [p for p in home.path.rglob("*") if p.is_file() and needle.encode() in p.read_bytes()]
+    for path in home.path.rglob("*.parquet"):
+        strings = pl.read_parquet(path).select(pl.col(pl.String))
+        if any(strings[c].str.contains(needle, literal=True).any() for c in strings.columns):
+            found.append(path)
+    return [p.name for p in found]
+
+
+def test_one_memory_goes_from_log_and_builds_and_the_rest_of_its_document_keeps_its_spans(made):
+    home, corpus = made
+    memories = published(home).tables(["memories"])["memories"]
+    (gate,) = memories.filter(pl.col("text").str.contains("zqgate"))["memory_id"]
+    done = delete(home, memories=[gate])
+    assert (done["memories"], done["residue"]) == (1, []) and holding(home, "zqgate") == []
+    run_without_dagster(home, make_plan(home, [corpus]))
+    assert holding(home, "zqgate") == [] and "The roof is red zqroof." in texts(home)
+    tables = published(home).tables(["memories", "document_texts"])
+    rows = tables["memories"].join(tables["document_texts"], on="document_id", suffix="_document")
+    for row in rows.to_dicts():
+        assert row["text_document"][row["char_start"] : row["char_end"]] == row["text"]
+
+
+def test_what_is_left_after_a_delete_equals_a_build_that_never_had_it(made, tmp_path):
+    home, corpus = made
+    delete(home, user="bob")
+    assert make_plan(home, [corpus]).changed
+    run_without_dagster(home, make_plan(home, [corpus]))
+    without = tmp_path / "without"
+    turns = [t for t in TURNS if t[1] != "bob"]
+    write_notes(write_chats(without, turns), NOTES, unit="statement")
+    never = Home(tmp_path / "never", home.embeddings_path)
+    build = run_without_dagster(never, make_plan(never, [without]))
+    assert digest(published(home).tables(INDEXED)) == digest(build.tables(INDEXED))
+
+
+def test_memories_before_a_day_go_and_a_session_is_deleted_for_one_user_only(made):
+    home, _ = made
+    march = dt.datetime(2026, 2, 15, tzinfo=dt.UTC)
+    planned = delete(home, user="ann", before=march, dry_run=True)
+    assert planned["memories"] == 2 and "I prefer tea in the morning." in texts(home)
+    assert delete(home, user="ann", before=march)["memories"] == 2
+    left = texts(home)
+    assert "I prefer tea in the morning." not in left and "My locker code is quixotic-77." in left
+    with pytest.raises(PalimpsestError, match="no session 's9'"):
+        delete(home, session="s9", user="bob")
+    assert delete(home, session="s3", user="bob")["documents"] == 1
+    assert holding(home, "quixotic-77") == []
+
+
+def test_a_delete_that_was_stopped_keeps_no_text_and_is_finished_and_proved_by_the_same_delete(made):
+    home, _ = made
+    stray = home.path / "stray.txt"
+    stray.write_text("My locker code is quixotic-77.")
+    with pytest.raises(Refused, match=r"still found in stray\.txt"):
+        delete(home, user="bob")
+    (pending,) = home.path.glob("pending-delete-*.json")
+    assert "quixotic" not in pending.read_text() and pending.stat().st_mode & 0o077 == 0
+    with pytest.raises(Refused, match=r"still found in stray\.txt"):
+        delete(home, user="bob")
+    stray.unlink()
+    assert delete(home, user="bob")["memories"] == 2 and not pending.exists()
+
+
+def test_what_is_past_its_retention_enters_no_log_and_goes_before_the_next_build(tmp_path, shared_vectors):
+    today = dt.datetime.now(dt.UTC)
+    notes = {
+        "old.md": "---\ndate: 2020-01-01\n---\nThe door code is zqexpired.\n",
+        "new.md": f"---\ndate: {today.date()}\n---\nThe door is blue zqkept.\n",
+    }
+    corpus = write_notes(tmp_path / "corpus", notes, unit="statement", retention_days="30")
+    home = Home(tmp_path / "home", shared_vectors)
+    run_without_dagster(home, make_plan(home, [corpus]))
+    assert texts(home) == {"The door is blue zqkept."} and holding(home, "zqexpired") == []
+    assert delete_expired(home, today + dt.timedelta(days=20)) == 0
+    assert delete_expired(home, today + dt.timedelta(days=40)) == 1
+    assert holding(home, "zqkept") == []
+
+
+def test_a_source_that_cannot_be_read_keeps_its_memories_and_an_emptied_folder_stops_the_build(
+    tmp_path, shared_vectors
+):
+    corpus = write_notes(tmp_path / "corpus", {f"{i}.md": f"Tower {i} is tall zq{i}." for i in range(8)})
+    home = Home(tmp_path / "home", shared_vectors)
+    run_without_dagster(home, make_plan(home, [corpus]))
+    before = texts(home)
+    (corpus / "notes/3.md").write_bytes(bytes(range(256)) * 8)
+    run_without_dagster(home, make_plan(home, [corpus]))
+    rejects = published(home).tables(["rejects"])["rejects"]
+    assert texts(home) == before and rejects["uri"].to_list() == ["3.md"]
+    assert make_plan(home, [corpus]).nothing_to_do
+    for path in (corpus / "notes").glob("*.md"):
+        path.unlink()
+    with pytest.raises(PalimpsestError, match=r"8 of 8 sources .* --allow-removals"):
+        run_without_dagster(home, make_plan(home, [corpus]))
+    assert texts(home) == before
+
+
+def test_a_first_build_in_which_nothing_can_be_read_publishes_nothing(tmp_path, shared_vectors):
+    corpus = write_notes(tmp_path / "corpus", {})
+    (corpus / "notes/a.md").write_bytes(bytes(range(256)) * 8)
+    home = Home(tmp_path / "home", shared_vectors)
+    with pytest.raises(PalimpsestError, match=r"none of the sources could be read.*a\.md"):
+        run_without_dagster(home, make_plan(home, [corpus]))
+    assert published(home) is None
