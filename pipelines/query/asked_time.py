@@ -12,6 +12,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from palimpsest.query.parts_of_year import parts_of_year
 from palimpsest.query.periods import MONTHS, Period, Stated, joined, month_or_day, stated
 
 _READ = 1000  # characters of a question that are read for it
@@ -112,10 +113,10 @@ def asked_time(question: str, reference: dt.date | None = None, exact: bool = Tr
         exact: whether that is the day of the question; else only dates without a year are told from it.
     """
     text = question[:_READ]
-    fixed = stated(text)
+    fixed = stated(text, parts_of_year(text), strict=True)
     known_day = reference is not None and _tells(reference)
     told_from = reference if reference is not None and known_day else _SOME_DAY
-    every = _without(_relative(text, told_from), fixed)
+    every = _without(_relative(text, told_from, asked=True), fixed)
     found = every if known_day and exact else [f for f in every if known_day and _YEARLESS.match(_phrase(text, f))]
     untold = next((_phrase(text, f) for f in every if f not in found), "")
     known = _known_at(text, fixed, found)
@@ -155,7 +156,7 @@ def said_periods(text: str, said: dt.date | None) -> list[Period]:
 def needs_reference(question: str) -> bool:
     """Tells whether a question says something of time that only a reference day tells."""
     text = question[:_READ]
-    return bool(_without(_relative(text, _SOME_DAY), stated(text)))
+    return bool(_without(_relative(text, _SOME_DAY, asked=True), stated(text, parts_of_year(text))))
 
 
 def _tells(day: dt.date) -> bool:
@@ -191,15 +192,19 @@ def _without(found: Iterable[Stated], fixed: list[Stated]) -> list[Stated]:
     return [f for f in found if not (n := bisect_left(starts, f.end)) or fixed[n - 1].end <= f.start]
 
 
-def _relative(text: str, reference: dt.date) -> list[Stated]:
-    """Returns what is told from the reference day, in order of place, the first form that fits where several do."""
-    taken: list[Stated] = []
+def _relative(text: str, reference: dt.date, asked: bool = False) -> list[Stated]:
+    """Returns what is told from the reference day, in order of place, the first form that fits where several do.
+
+    In a question (`asked`) quarters, halves and seasons without a year are read too, and what stands after `before` or
+    `after` is left out.
+    """
+    taken = parts_of_year(text, reference, bool(_PAST.search(text))) if asked else []
     small = text.lower()
     for form, needs in _FORMS:
         if not any(need in (text if form in (_months, _month_days) else small) for need in needs):
             continue
         taken = sorted([*taken, *_without(form(text, reference), taken)], key=lambda t: t.start)
-    return joined(text, taken)
+    return joined(text, taken, strict=asked)
 
 
 def _days(text: str, ref: dt.date) -> Iterator[Stated]:

@@ -7,7 +7,7 @@ beginning. A passage that says `from 2003 to 2006` answers for 2004, though no w
 import datetime as dt
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -31,6 +31,8 @@ _AND = re.compile(r"\s*and\s*$", re.I)
 _BETWEEN = re.compile(r"\bbetween\s+(?:the\s+)?$", re.I)
 _SINCE = re.compile(r"\b(?:since|from|after)\s+(?:the\s+)?$", re.I)
 _UNTIL = re.compile(r"\b(?:until|till|before|up to|to|by)\s+(?:the\s+)?$", re.I)
+_AFTER = re.compile(r"\bafter\s+(?:the\s+)?$", re.I)
+_EARLIER = re.compile(r"\bbefore\s+(?:the\s+)?$", re.I)
 _BEFORE = 16  # characters before a date that may say what it bounds
 _BEGUN = 0.7  # of how well a period fits is whether it begins with what is asked; the rest is whether both overlap
 
@@ -109,19 +111,28 @@ def _years(date: dt.date, more: int) -> float:
     return date.year + number / (366 if leap else 365)
 
 
-def stated(text: str) -> list[Stated]:
-    """Returns every statement of a period with its year, in order of place."""
-    if not _YEAR.search(text):
+def stated(text: str, also: Sequence[Stated] = (), strict: bool = False) -> list[Stated]:
+    """Returns every statement of a period with its year, in order of place.
+
+    Args:
+        text: the text.
+        also: points that are known to be there; they win over what lies under them.
+        strict: whether a point after `before` or `after` is itself left out.
+    """
+    if not also and not _YEAR.search(text):
         return []
-    return joined(text, (_point(m) for m in _POINT.finditer(text)))
+    points = (_point(m) for m in _POINT.finditer(text))
+    free = (p for p in points if all(p.end <= a.start or p.start >= a.end for a in also))
+    return joined(text, sorted([*free, *also]) if also else free, strict)
 
 
-def joined(text: str, points: Iterable[Stated]) -> list[Stated]:
+def joined(text: str, points: Iterable[Stated], strict: bool = False) -> list[Stated]:
     """Makes ranges of points that `to`, a dash or `between ... and` join, and opens those after since or until.
 
     Args:
         text: where they are stated.
         points: in order of place, none over another.
+        strict: whether a point after `before` or `after` is itself left out.
     """
     out: list[Stated] = []
     held = list(points)
@@ -134,13 +145,24 @@ def joined(text: str, points: Iterable[Stated]) -> list[Stated]:
             out.append(Stated(point.start, following.end, point.first, following.last, True))
             i += 2
             continue
-        out.append(point if point.is_range else bounded(point, before))
+        out.append(point if point.is_range else bounded(point, before, strict))
         i += 1
     return out
 
 
-def bounded(point: Stated, before: str) -> Stated:
-    """Returns a point without its end or its beginning where what stands before it says since or until."""
+def bounded(point: Stated, before: str, strict: bool = False) -> Stated:
+    """Returns a point without its end or its beginning where what stands before it says since or until.
+
+    Args:
+        point: what is bounded.
+        before: the words before it.
+        strict: whether it is itself left out after `before` or `after`.
+    """
+    if strict and point.first and point.last:
+        if _AFTER.search(before):
+            return point._replace(first=point.last + dt.timedelta(days=1), last=None)
+        if _EARLIER.search(before):
+            return point._replace(first=None, last=point.first - dt.timedelta(days=1))
     if _SINCE.search(before):
         return point._replace(last=None)
     return point._replace(first=None) if _UNTIL.search(before) else point

@@ -78,7 +78,51 @@ def test_words_that_only_look_like_dates_say_nothing(text):
 
 
 def test_seasons_with_their_year_need_no_now_but_are_told_with_it():
-    assert asked_time("What did we grow in spring 2023?", WEDNESDAY).period == (2023, 2024)
+    for reference in (None, WEDNESDAY):
+        assert asked_time("What did we grow in spring 2023?", reference).period == span(*days("23-03-01", "23-05-31"))
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "last"),
+    [
+        ("What did we decide in Q2 2023?", "23-04-01", "23-06-30"),
+        ("What did we decide in 2023-Q2?", "23-04-01", "23-06-30"),
+        ("What did we decide in the first quarter of 2023?", "23-01-01", "23-03-31"),
+        ("What did we sell in H1 2023?", "23-01-01", "23-06-30"),
+        ("What did we sell in the second half of 2023?", "23-07-01", "23-12-31"),
+        ("Where were we in the summer of 2023?", "23-06-01", "23-08-31"),
+        ("What came before June 2023?", "", "23-05-31"),
+        ("What came after March 2023?", "23-04-01", ""),
+        ("What came before Q2 2023?", "", "23-03-31"),
+        ("What came since March 2023?", "23-03-01", ""),
+        ("What came from Q1 2023 to Q2 2023?", "23-01-01", "23-06-30"),
+    ],
+)
+def test_parts_of_a_year_and_what_is_before_or_after_them(text, first, last):
+    assert asked_period(text) == span(*days(first, last)) and not needs_reference(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "last", "phrase"),
+    [
+        ("What did we decide in Q1?", "24-01-01", "24-03-31", "Q1"),
+        ("What did we plan in the first quarter?", "24-01-01", "24-03-31", "first quarter"),
+        ("Where did we go in summer?", "23-06-01", "23-08-31", "summer"),
+        ("What did we say before June?", "", "23-05-31", "June"),
+        ("What did we say after March?", "24-04-01", "", "March"),
+    ],
+)
+def test_parts_of_a_year_without_their_year_are_told_from_now_and_else_said_to_be_only_words(text, first, last, phrase):
+    told = asked_time(text, WEDNESDAY)
+    assert (told.first, told.last, told.phrase) == (*days(first, last), phrase)
+    assert asked_time(text).untold == phrase and asked_time(text).period is None
+
+
+@pytest.mark.parametrize(
+    "text", ["Who ate half of it?", "What is the H2 heading?", "Who wins the second quarter of the game?"]
+)
+def test_halves_and_quarters_of_other_things_are_no_time(text):
+    assert asked_time(text).period is None and (asked_time(text, WEDNESDAY).period is None or "H2" in text)
 
 
 @pytest.mark.parametrize(
