@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palimpsest.config import CollectionConfig
-from palimpsest.corpus.ingest import ingest, source_state
+from palimpsest.corpus.ingest import Rules, ingest, source_state
 from palimpsest.corpus.redaction.edit import Edit, edited
 from palimpsest.corpus.redaction.find import find_secrets
 from palimpsest.corpus.redaction.keep import redacted, redacted_text
@@ -46,7 +46,7 @@ def read(folder: Path, files: dict[str, str], home: str = "log", **settings: obj
     for name, text in files.items():
         (source / name).write_text(text, encoding="utf-8")
     log = IngestLog(folder / home)
-    ingest(log, config, source_state(source, config, Decisions()), Decisions(), NOW)
+    ingest(log, source_state(source, config, Decisions()), Rules(config, Decisions(), NOW, allow_removals=True))
     return log
 
 

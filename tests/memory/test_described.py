@@ -7,7 +7,7 @@ import pytest
 
 from palimpsest.config import CollectionConfig
 from palimpsest.corpus.cutting.chunks import chunk_table
-from palimpsest.corpus.ingest import ingest, source_state
+from palimpsest.corpus.ingest import Rules, ingest, source_state
 from palimpsest.decisions import Decisions
 from palimpsest.memory.documents import document_tables
 from palimpsest.memory.form import form_memories
@@ -28,7 +28,7 @@ def memories(tmp_path):
         for name, text in files.items():
             (source / name).write_text(text, encoding="utf-8")
         log = IngestLog(tmp_path / "log")
-        ingest(log, config, source_state(source, config, Decisions()), Decisions(), NOW)
+        ingest(log, source_state(source, config, Decisions()), Rules(config, Decisions(), NOW))
         tables, _ = document_tables(log, config, source)
         chunks = chunk_table(tables["documents"], tables["document_texts"], config)
         return form_memories(tables["documents"], chunks, config)[0].sort("text")
@@ -42,13 +42,13 @@ def turn(text, **fields):
 
 def test_each_turn_has_its_own_fields(memories):
     private = {"pii": True, "retention_days": 10}
-    rows = turn("A one.", importance=0.9, tags=["x"], privacy=private, timestamp="2026-01-01") + turn("B two.")
+    rows = turn("A one.", importance=0.9, tags=["x"], privacy=private, timestamp="2026-04-28") + turn("B two.")
     found = memories({"chat.jsonl": rows})
     assert found.select(SHOWN).rows() == [
         ("A one.", "episodic", ["x"], 0.9, "turn", "message", True, True),
         ("B two.", "episodic", [], 0.5, "default", "message", False, True),
     ]
-    assert found["retention_until"].to_list() == [datetime(2026, 1, 11, tzinfo=UTC), None]
+    assert found["retention_until"].to_list() == [datetime(2026, 5, 8, tzinfo=UTC), None]
 
 
 def test_front_matter_describes_every_memory_of_its_document(memories):
