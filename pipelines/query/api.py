@@ -19,6 +19,7 @@ from palimpsest.query.diversity import MOST, WIDER, diverse
 from palimpsest.query.embed import count_tokens, query_embedder
 from palimpsest.query.explain import explained
 from palimpsest.query.history import Version, histories
+from palimpsest.query.merge import merged
 from palimpsest.query.outdated import mark_outdated
 from palimpsest.query.pack import pack
 from palimpsest.query.rank import SEEDS, Candidate, rank
@@ -184,7 +185,7 @@ class Reader:
 
         Args:
             text: the question. What is beyond 100,000 characters is not read.
-            scope: one scope, or several: each is ranked by its own statistics and the z-scores are merged. A tuple of
+            scope: one scope, or several: each is ranked by its own statistics, then merged on one scale. A tuple of
                 names is (collection, user) or (collection, user, project).
             k: how many memories, 1 to 1000.
             hops: links to follow from the best, 0 to 2; `flat` follows none.
@@ -230,12 +231,11 @@ class Reader:
         times = {s: read for s, (_, read) in asked.items()}
         terms = query_terms(text)
         clock.lap("embed_ms")
-        found = [
-            (s, c)
+        found = {
+            s: rank(backend, s, own, vector, terms, weights[s], hops, max(SEEDS, k), clock.lap, text, read.period)
             for s, (own, read) in asked.items()
-            for c in rank(backend, s, own, vector, terms, weights[s], hops, max(SEEDS, k), clock.lap, text, read.period)
-        ]
-        best = sorted(found, key=lambda item: (-item[1].score, item[1].memory_id, item[0]))
+        }
+        best = merged(backend, {s: own for s, (own, _) in asked.items()}, vector, weights, found)
         diversity = {s: w.diversity for s, w in weights.items()}
         if any(diversity.values()) and k <= MOST:
             pool = best[: WIDER * k]

@@ -60,9 +60,10 @@ def test_invariants_and_gate_block_what_comes_after_them():
     from palimpsest.definitions import defs
 
     checks = {k.name: k.asset_key.to_user_string() for k in defs.resolve_asset_graph().asset_check_keys}
-    assert checks == {"invariants": "index", "gate": "retrieval_report"} | dict.fromkeys(CHECKS, "neo4j_graph")
+    own = {"rejects": "documents", "invariants": "index", "gate": "retrieval_report"}
+    assert checks == own | dict.fromkeys(CHECKS, "neo4j_graph")
     graph = defs.resolve_asset_graph()
-    assert {k.name for k in graph.asset_check_keys if not graph.get_check_spec(k).blocking} == WARNINGS
+    assert {k.name for k in graph.asset_check_keys if not graph.get_check_spec(k).blocking} == {*WARNINGS, "rejects"}
 
 
 def test_what_a_stage_reads_is_written_by_a_stage_that_its_asset_depends_on():

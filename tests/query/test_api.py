@@ -84,11 +84,11 @@ def test_an_unknown_user_gets_an_empty_answer(reader):
     assert (results.memories, results.context, results.packed_ids) == ([], "", ())
 
 
-def test_several_scopes_are_ranked_each_by_its_own_statistics(reader):
+def test_several_scopes_are_merged_and_the_best_of_each_stays_its_best(reader):
     both = reader.search("When is the launch?", [ANA, Scope("notes", "ben")], k=10)
     assert {"m2", "b2"} <= set(ids(both)[:3])
-    alone = {m.memory_id: m.score for m in reader.search("When is the launch?", ANA, k=10).memories}
-    assert {m.memory_id: m.score for m in both.memories if m.user_id == "ana"} == alone
+    alone = ids(reader.search("When is the launch?", ANA, k=10))
+    assert next(m.memory_id for m in both.memories if m.user_id == "ana") == alone[0]
 
 
 def test_explain_says_why_and_which_links(reader):
@@ -147,15 +147,15 @@ def test_a_wrong_argument_is_named_as_python_calls_it_with_its_fix(reader, optio
         reader.search("launch", ANA, **options)
 
 
-@pytest.mark.parametrize("text", ["", "   ", "\0", "\n\t"])
-def test_an_empty_query_is_refused(reader, text):
-    with pytest.raises(PalimpsestError, match="empty"):
+@pytest.mark.parametrize("text", ["", "   ", "\0", "\n\t", "%_\\", "🚀", "((((", "?"])
+def test_a_query_without_a_word_is_refused(reader, text):
+    with pytest.raises(PalimpsestError, match=r"is empty|has no words"):
         reader.search(text, ANA)
 
 
 @pytest.mark.parametrize(
     "text",
-    ["launch\0now", "\ud800 launch", "'; DROP TABLE memories; --", "launch " * 200_000, "%_\\", "🚀", "((((", "?"],
+    ["launch\0now", "\ud800 launch", "'; DROP TABLE memories; --", "launch " * 200_000, "%_\\ x", "🚀 launch", "((((a"],
 )
 def test_hostile_queries_are_answered(reader, text):
     assert len(reader.search(text, ANA).memories) == 3
@@ -163,11 +163,11 @@ def test_hostile_queries_are_answered(reader, text):
 
 @settings(max_examples=25, deadline=None)
 @given(st.text(min_size=1, max_size=80))
-def test_any_text_is_answered_from_the_scope_or_refused_as_empty(reader, text):
+def test_any_text_is_answered_from_the_scope_or_refused_as_without_words(reader, text):
     try:
         results = reader.search(text, ANA, hops=2)
     except PalimpsestError as e:
-        assert "empty" in str(e)
+        assert str(e).startswith("text: ")
     else:
         assert {m.user_id for m in results.memories} <= {"ana"}
 

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -10,6 +11,8 @@ from palimpsest.commands.scopes import scopes
 from palimpsest.errors import ArgumentError
 from palimpsest.eval.answers import check_citations
 from palimpsest.query import Scope, open_home
+from palimpsest.query.fusion import moments
+from palimpsest.query.merge import pooled
 from palimpsest.query.present import results_json, results_text
 from palimpsest.store.scopes import SCOPE
 from tests.query.made import home, memory, tables
@@ -102,3 +105,22 @@ def test_a_question_without_a_word_is_refused(reader):
 
 def test_the_scope_of_a_query_has_the_scope_columns():
     assert Scope._fields == SCOPE
+
+
+def test_a_project_of_one_memory_is_found_beside_a_large_general_memory(tmp_path):
+    """Its z-scores alone are all 0: a scope of one memory has no deviation."""
+    general = [memory(f"g{i:03}", f"The parking space number {i} belongs to the team.") for i in range(120)]
+    own = [memory("p1", "The database of the project is Postgres.", project_id="alpha")]
+    with open_home(home(tmp_path / "h", tables([*general, *own]), collections={"notes": {"user_id": "ana"}})) as reader:
+        for strategy in ("flat", "hybrid", "auto"):
+            answer = reader.search("which database?", ("notes", "ana"), project="alpha", strategy=strategy)
+            assert answer.memories[0].memory_id == "p1"
+            answer = reader.search("whose is parking space 7?", ("notes", "ana"), project="alpha", strategy=strategy)
+            assert answer.memories[0].memory_id != "p1"
+
+
+def test_pooled_moments_are_those_of_all_scores_together():
+    a, b = np.array([0.1, 0.4, 0.7]), np.array([0.9])
+    both = moments(np.concatenate([a, b]))
+    pool = pooled({Scope("c", "u"): (3, moments(a)), Scope("c", "u", "p"): (1, moments(b))})
+    assert (pool.mean, pool.std) == (pytest.approx(both.mean), pytest.approx(both.std))
