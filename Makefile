@@ -15,7 +15,7 @@ build: .venv/.installed        ## install, build the demo corpus, pass the gate,
 	$(BIN)/palimpsest query "When do the weekly releases go out now?" --home $(HOME_DIR)
 
 test: .venv/.installed         ## the default tests
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadgroup --no-loadscope-reorder
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadscope --no-loadscope-reorder
 
 dev: .venv/.installed          ## the Dagster UI on the same home, http://127.0.0.1:3000
 	$(BIN)/palimpsest dev --home $(HOME_DIR)

@@ -18,7 +18,8 @@ from palimpsest.store.home import Home
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-_LONGEST = ("neo4j", "tests/assets/test_schedule.py", "tests/notebooks")
+_TOGETHER = ("tests/graph", "tests/notebooks")  # one Neo4j server; one home, and one kernel after another
+_LONGEST = ("tests/graph", "tests/assets/test_schedule.py", "tests/notebooks", "tests/test_cli.py")
 
 
 def pytest_report_header() -> str:
@@ -26,23 +27,29 @@ def pytest_report_header() -> str:
     return "versions: " + ", ".join(f"{n} {version(n)}" for n in names)
 
 
-def _group(item: pytest.Item) -> str:
-    """Returns the group of a test: its file, or all notebooks, or all that use the Neo4j server, of which one runs."""
-    if "server_folder" in getattr(item, "fixturenames", ()):
-        return "neo4j"
-    file = item.nodeid.split("::")[0]
-    return "tests/notebooks" if file.startswith("tests/notebooks/") else file
+def _group(nodeid: str) -> str:
+    """Returns the group that a test is of: its file, or the folder of those that share a costly fixture."""
+    file = nodeid.split("::")[0]
+    return next((folder for folder in _TOGETHER if file.startswith(f"{folder}/")), file)
 
 
-@pytest.hookimpl(tryfirst=True)
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """Runs each group in one process. pytest-xdist's own `loadgroup` does not see its marks under pytest 9.2."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Groups(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return _group(nodeid)
+
+    return Groups(config, log)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Under pytest-xdist: groups of tests, the longest groups first so that no process ends with one."""
-    if "PYTEST_XDIST_WORKER" not in os.environ:
-        return
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(_group(item)))
-    order = {name: place for place, name in enumerate(_LONGEST)}
-    items.sort(key=lambda item: order.get(_group(item), len(order)))
+    """Under pytest-xdist the longest groups come first, so that no process ends with one."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        order = {name: place for place, name in enumerate(_LONGEST)}
+        items.sort(key=lambda item: order.get(_group(item.nodeid), len(order)))
 
 
 @pytest.fixture(scope="session", autouse=True)
