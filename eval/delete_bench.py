@@ -1,9 +1,8 @@
-"""How long a large delete takes, and what is left.
+"""How long a large delete takes, and what is left: `python -m palimpsest.eval.delete_bench [--memories 5000]`.
 
-`python -m palimpsest.eval.delete_bench [--memories 5000] [--graph]` builds a home whose user `mallory` has many memories
-and an LM ledger that quotes each of them, beside two other users; deletes `mallory` with the command line and then looks
-for every canary word, by other means than the proof's: bytes of each file, every column of every Parquet table and of
-the index, and with `--graph` every property in Neo4j.
+Builds a home whose user `mallory` has many memories and an LM ledger that quotes each of them, beside two other users;
+deletes `mallory` with the command line and then looks for every canary word, by other means than the proof's: bytes of
+each file, every column of every Parquet table and of the index, and with `--graph` every property in Neo4j.
 """
 
 import argparse

@@ -13,6 +13,7 @@ import polars as pl
 from palimpsest.config import CollectionConfig
 from palimpsest.corpus.types import CONVERSATION
 from palimpsest.errors import PalimpsestError
+from palimpsest.memory.quotes import without_repeated_quotes
 from palimpsest.memory.schema import without_broken_metadata
 from palimpsest.store.ids import content_id, text_hash
 from palimpsest.store.log import EXTRACTION, IngestLog
@@ -66,7 +67,8 @@ def document_tables(
     rows = rows.join(current, on=key, how="left", nulls_equal=True).with_columns(
         superseded_by=pl.when("is_current").then(None).otherwise("superseded_by")
     )
-    rows = rows.filter(~pl.col("user_id").is_in(list(config.users.deny))).sort("document_id")
+    rows = rows.filter(~pl.col("user_id").is_in(list(config.users.deny)))
+    rows = without_repeated_quotes(rows).sort("document_id")
     relations, nowhere = _relations(rows, config, folder)
     return {
         "documents": conform(
