@@ -1,3 +1,3 @@
 """Palimpsest: builds a versioned knowledge graph of memories from documents and conversations."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
