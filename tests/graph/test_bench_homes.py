@@ -12,7 +12,7 @@ from palimpsest.store.home import Home
 
 
 def homes(graph: Connection) -> set[str]:
-    return {r["id"] for r in graph.read("MATCH (h:Home) RETURN h.home_id AS id")}
+    return {r["id"] for r in graph.read("MATCH (h:PalimpsestHome) RETURN h.home_id AS id")}
 
 
 def test_a_home_whose_measuring_process_died_is_dropped_and_others_stay(graph: Connection, tmp_path: Path) -> None:
