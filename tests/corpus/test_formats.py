@@ -136,16 +136,16 @@ def test_a_mail_has_its_writer_as_speaker_and_its_attachments_as_documents(read)
     message.add_attachment("id,what\n1,tea\n", subtype="csv", filename="list.csv")
     message.add_attachment(b"\x89PNG\r\n\x1a\n", maintype="image", subtype="png", filename="logo.png")
     extraction = read("in/plans.eml", message.as_bytes())
-    body, table = extraction.documents
+    body, quote, table = extraction.documents
     when = datetime(2024, 3, 5, 9, tzinfo=UTC)
     assert (body.title, body.source_time) == ("Plans", when)
     assert body.metadata["from"] == "Ana <ana@example.org>" and body.metadata["to"] == "bo@example.org"
     assert [(t, s.speaker, s.said_at) for s, (_, _, t) in zip(body.segments, spans(body), strict=True)] == [
         ("Plans", None, None),
         ("Let us meet.", "Ana", when),
-        ("> When?\n> Soon.", None, None),
         ("On Monday.", "Ana", when),
     ]
+    assert (quote.uri, quote.source_time, quote.text) == ("in/plans.eml#quoted-1", None, "When?\nSoon.")
     assert (table.uri, table.title, table.source_time) == ("in/plans.eml#list.csv", "list", when)
     assert table.metadata["attached_to"] == "in/plans.eml"
     assert [p.split(":")[0] for p in extraction.problems] == ["attachment logo.png"]

@@ -63,7 +63,7 @@ def test_hostile_files_leave_the_rest_of_the_build_as_it_is_and_the_ui_lists_eac
     hostile = hostile_files()
     for name, (data, _) in hostile.items():
         (corpus / "notes" / name).write_bytes(data)
-    limits = {"max_expanded_bytes": 20_000_000, "max_seconds": 8, "max_memory_bytes": 500_000_000}
+    limits = {"max_expanded_bytes": 20_000_000, "max_seconds": 30, "max_memory_bytes": 500_000_000}
     with (corpus / "notes/collection.yaml").open("a") as settings:
         yaml.safe_dump({"limits": limits}, settings)
     home = Home(tmp_path / "home")
