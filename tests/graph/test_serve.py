@@ -15,7 +15,7 @@ from palimpsest.errors import ComponentFailed
 from palimpsest.graph import cypher
 from palimpsest.graph.connect import Connection
 from palimpsest.graph.erase import drop_home, residue
-from palimpsest.graph.serve import CHECKS, check_published, load_published
+from palimpsest.graph.serve import CHECKS, WARNINGS, check_published, load_published
 from palimpsest.graph.server import server_status
 from palimpsest.graph.source import home_id
 from palimpsest.query import open_home
@@ -128,16 +128,17 @@ def test_the_asset_reports_counts_and_each_check_and_blocks_on_a_violation(
     with dg.instance_for_test() as instance:
         result = job.execute_in_process(instance=instance, **common)
         assert result.success
-        assert {c.check_name: c.passed for c in result.get_asset_check_evaluations()} == dict.fromkeys(CHECKS, True)
+        passed = {c.check_name: c.passed for c in result.get_asset_check_evaluations()}
+        assert passed.keys() == CHECKS.keys() and all(passed[name] for name in CHECKS.keys() - WARNINGS)
         (loaded,) = result.asset_materializations_for_node("neo4j_graph")
         assert loaded.metadata["nodes/Memory"].value == 5 and loaded.metadata["writes"].value > 20
         try:
-            graph.ddl("DROP INDEX memory_text")
+            graph.ddl("DROP INDEX palimpsest_memory_text")
             result = job.execute_in_process(instance=instance, **common)
         finally:
             graph.ddl(cypher.CREATE_FULL_TEXT[0])
         failed = {c.check_name for c in result.get_asset_check_evaluations() if not c.passed}
-        assert failed == {"index"}
+        assert failed - WARNINGS == {"index"}
 
 
 def test_rows_that_somebody_else_changed_are_written_again(run: Run, home: Home, graph: Connection) -> None:
@@ -148,7 +149,7 @@ def test_rows_that_somebody_else_changed_are_written_again(run: Run, home: Home,
     graph.write("MATCH (m:PalimpsestMemoryRow {home_id: $home}) SET m.is_latest = true", home=home_id(home))
     assert any("superseded, and latest" in line for line in check_published(home))
     stats, violations = load_published(home)
-    assert violations == {} and stats.writes > 20 and check_published(home) == []
+    assert violations.keys() <= WARNINGS and stats.writes > 20 and check_published(home) == []
     number = graph.read("MATCH (h:PalimpsestHome {home_id: $home}) RETURN h.published AS n", home=home_id(home))[0]["n"]
     shown = graph.read(
         "MATCH (m:PalimpsestMemoryRow {home_id: $home}) WHERE m.is_latest AND m.since <= $n AND m.until > $n "

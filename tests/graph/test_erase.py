@@ -1,0 +1,29 @@
+"""What a delete took from a home is looked for in every property of every node, however many ids there are."""
+
+import re
+from pathlib import Path
+
+from palimpsest.graph.connect import Connection
+from palimpsest.graph.erase import residue
+from palimpsest.store.ids import content_id
+from tests.graph.made import fresh_home, make
+
+_ID = re.compile(rb"[0-9a-f]{16}")
+
+
+def test_any_number_of_ids_is_found_where_it_is_left_and_not_after_the_build_without_them(
+    graph: Connection, tmp_path: Path
+) -> None:
+    home = fresh_home()
+    before, after = make(tmp_path, "000001", count=60, mark="told"), make(tmp_path, "000002", count=60, mark="kept")
+    never = {content_id("never", i).encode() for i in range(20_000)}
+    gone = {i.encode() for i in before.tables["memories"]["memory_id"]}
+
+    def holds(ids: set[bytes]) -> list[str]:
+        return residue(graph, home, lambda data: not ids.isdisjoint(_ID.findall(data)))
+
+    before.load(home, graph)
+    assert holds(never) == []
+    assert {"Memory", "Revision", "ScopeStats"} <= set(holds(never | gone))
+    after.load(home, graph, keep_previous=False)
+    assert holds(never | gone) == [] and residue(graph, home, ["told"]) == []
