@@ -1,5 +1,6 @@
 """Collects what a delete must leave nowhere, from the log and every kept build, and what legitimately stays."""
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -57,7 +58,11 @@ def collect(home: Home, builds: Iterable[Build], target: Target) -> Collected:
     if target.user is not None and not target.by_memory:
         found.names.add(target.user)
     for build in builds:
+        settings = build.manifest.get("configs", {})
         for name in build.collections:
+            if not (target.whole_collection and target.covers(name)):
+                # What collection.yaml names is a setting, and stays: the default user, for one.
+                found.staying.append(json.dumps(settings.get(name, {}), ensure_ascii=False))
             parts = going(build, name, target)
             found.erased |= parts.erased
             _add_build(found, build, name, parts)

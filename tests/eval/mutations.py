@@ -129,7 +129,7 @@ def drop_is_latest(patch: Patch) -> None:
 
 def move_citations(patch: Patch) -> None:
     source = pack._source
-    patch.setattr(pack, "_source", lambda m: source(replace(m, char_start=m.char_start + 1)))
+    patch.setattr(pack, "_source", lambda m, *a: source(replace(m, char_start=m.char_start + 1), *a))
 
 
 def cite_nothing(patch: Patch) -> None:

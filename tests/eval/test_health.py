@@ -13,7 +13,8 @@ def test_health_counts_what_the_hand_made_build_holds():
     }  # fmt: skip
     assert got["retired_with_their_source"] == 0 and got["chains"] == {2: 1} and got["rejects"] == 0
     assert (got["without_topic"], got["without_topic_share"], got["undated"]) == (4, 0.8, 0)
-    assert got["largest_topics"] == [{"collection": "notes", "user_id": "ana", "label": "launch", "memories": 1}]
+    scope = {"collection": "notes", "user_id": "ana", "project_id": ""}
+    assert got["largest_topics"] == [scope | {"label": "launch", "memories": 1}]
     assert memory_health({})["retired_share"] == 0.0
 
 

@@ -150,7 +150,7 @@ def test_a_run_is_scored_packed_and_timed_inside_each_querys_scope(folder, tmp_p
     assert got["latency_ms"] == {"p50": 4.0, "p95": 4.0, "p99": 4.0}
     assert got["by_type"]["time"]["queries"] == 1 and got["by_time"]["none"]["queries"] == 2
     assert got["build"] == {"memories": 3}
-    assert {(text, user) for text, (_, user), _ in reader.asked} == {("honey?", "s1"), ("weather?", "s2")}
+    assert {(text, user) for text, (_, user, _), _ in reader.asked} == {("honey?", "s1"), ("weather?", "s2")}
     assert all(f == {"k": 10, "strategy": "hybrid", "budget_tokens": 300} for _, _, f in reader.asked)
     first = json.loads(out.read_text().splitlines()[0])
     assert (first["query_id"], first["ranked"], first["scores"]) == ("q1", ["b", "a#1"], [0.9, 0.5])
