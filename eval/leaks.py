@@ -1,10 +1,11 @@
 """Searches a made home for leaks: canary words of one scope, or of what a filter leaves out, in an answer to another.
 
-    python -m palimpsest.eval.leaks [--searches 10000] [--seed 1] [--json]
+    python -m palimpsest.eval.leaks [--searches 10000] [--seed 1] [--backend duckdb|neo4j]
 
 20 users have three projects and a general memory each. Every memory has a canary of its own in its text and title, in
-names, in the evidence of relations and in document titles; every scope has one in its topics. Random searches run over
-every strategy, history, explain, as-of and each filter; all that comes back as text or JSON is looked through.
+names, in the evidence of relations and in the uri and title of its document; every scope has one in its topics. Some
+memories are hidden, some hold personal data and the retention of some has ended. Random searches run over every
+strategy, history, explain, as-of, `--now` and each filter; all output, as text and as JSON, is searched for canaries.
 """
 
 import argparse
@@ -12,10 +13,12 @@ import datetime as dt
 import json
 import random
 import re
+import secrets
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -39,6 +42,7 @@ _CANARY = re.compile(r"zq\d+x")
 _NOUNS = ("database", "office", "launch", "budget", "locker", "garden", "train", "recipe")
 _SINCE = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 _TYPES, _TAGS = ("episodic", "semantic"), ("plan", "note", "idea")
+_ENDED = dt.datetime(2026, 6, 1, tzinfo=dt.UTC)
 _SHOWN = 10
 
 
@@ -117,9 +121,10 @@ def _memory(rng: random.Random, scope: Scope, n: int, number: int) -> dict[str, 
     return {
         "memory_id": content_id("leak", *scope, n), **scope._asdict(), "canary": canary, "text": text,
         "search_text": text, "title": f"About {canary}", "session_id": f"s{n % 3}", "ordinal": n,
-        "document_id": content_id("d", *scope, n % 3), "unit": "turn" if turn else "chunk", "type": rng.choice(_TYPES),
+        "document_id": content_id("d", *scope, n), "unit": "turn" if turn else "chunk", "type": rng.choice(_TYPES),
         "tags": [rng.choice(_TAGS)], "observed_at": seen, "valid_from": seen, "char_start": 0, "char_end": len(text),
-        "token_count": 20,
+        "token_count": 20, "pii": n % 5 == 1, "user_visible": n % 6 != 5,
+        "retention_until": _ENDED if n % 7 == 3 else None,
     }  # fmt: skip
 
 
@@ -148,8 +153,10 @@ def _add_scope(out: dict[str, list[dict[str, Any]]], scope: Scope, own: list[dic
                     "evidence": json.dumps(evidence),
                 })  # fmt: skip
     out["topics"].append({"topic_id": t, **at, "label": f"database {word}", "size": len(own)})
-    for document in sorted({row["document_id"] for row in own}):
-        out["documents"].append({"document_id": document, **at, "uri": f"{document}.md", "is_current": True, "seq": 1})
+    out["documents"] += [
+        {"document_id": row["document_id"], **at, "uri": f"{row['canary']}.md", "title": f"Page {row['canary']}",
+         "is_current": True, "seq": 1} for row in own
+    ]  # fmt: skip
 
 
 def write_home(made: MadeHome, folder: Path) -> Path:
@@ -200,7 +207,7 @@ def _filters(rng: random.Random) -> dict[str, Any]:
     day = (_SINCE + dt.timedelta(days=rng.randrange(0, 130))).date().isoformat()
     known: dict[str, Any] = {
         "session": f"s{rng.randrange(3)}", "type": rng.choice(_TYPES), "tag": rng.choice(_TAGS), "since": day,
-        "until": day, "as_of": day,
+        "until": day, "as_of": day, "include_hidden": True, "include_pii": True, "now": day,
     }  # fmt: skip
     return {name: known[name] for name in rng.sample(sorted(known), rng.choice((0, 0, 1, 1, 2)))}
 
@@ -233,27 +240,54 @@ def _wrong(planted: Planted | None, read: Sequence[Scope], asked: dict[str, Any]
         return None
     day = row["observed_at"].date().isoformat()
     broken = {
-        "session": row["session_id"] != asked.get("session"), "type": row["type"] != asked.get("type"),
-        "tag": asked.get("tag") not in row["tags"], "since": day < asked.get("since", ""),
+        "session": row["session_id"] != asked.get("session", row["session_id"]),
+        "type": row["type"] != asked.get("type", row["type"]),
+        "tag": asked.get("tag", row["tags"][0]) not in row["tags"], "since": day < asked.get("since", ""),
         "until": day > asked.get("until", "9"), "as_of": day > asked.get("as_of", "9"),
+        "now": day > asked.get("now", "9"),
     }  # fmt: skip
-    left_out = [name for name in asked if broken[name]]
+    broken |= {
+        "hidden": not (row["user_visible"] or asked.get("include_hidden")),
+        "pii": row["pii"] and not asked.get("include_pii"), "retention": row["retention_until"] is not None,
+    }  # fmt: skip
+    left_out = [name for name in broken if broken[name]]
     return f"left out by {', '.join(left_out)}" if left_out else None
+
+
+@contextmanager
+def _backend(name: str, made: MadeHome) -> Iterator[Backend]:
+    """Stores the home where `name` says, for as long as the context lasts."""
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        index = write_home(made, Path(folder))
+        if name == "duckdb":
+            from palimpsest.query.duckdb_backend import DuckDBBackend
+
+            backend = DuckDBBackend(index)
+            stack.callback(backend.close)
+            yield backend
+            return
+        from palimpsest.graph.connect import connect
+        from palimpsest.graph.erase import drop_home
+        from palimpsest.graph.load import load_tables
+        from palimpsest.query.neo4j_backend import Neo4jBackend
+
+        home_id = secrets.token_hex(8)
+        connection = stack.enter_context(connect())
+        stack.callback(drop_home, connection, home_id)
+        load_tables(home_id, made.tables, vectors, index, "made", connection)
+        yield Neo4jBackend(home_id, connection)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the searches, prints the report; returns 1 where anything leaked."""
-    from palimpsest.query.duckdb_backend import DuckDBBackend
-
     parser = argparse.ArgumentParser(description="Search a made home for leaks between scopes and past filters.")
     parser.add_argument("--searches", type=int, default=10_000, help="how many random searches")
     parser.add_argument("--seed", type=int, default=1, help="of the random choices")
-    asked = parser.parse_args(argv)
+    parser.add_argument("--backend", choices=("duckdb", "neo4j"), default="duckdb", help="the store that is searched")
+    args = parser.parse_args(argv)
     made = made_home()
-    with tempfile.TemporaryDirectory() as folder:
-        backend = DuckDBBackend(write_home(made, Path(folder)))
-        report = search_for_leaks(backend, made, asked.searches, asked.seed)
-        backend.close()
+    with _backend(args.backend, made) as backend:
+        report = search_for_leaks(backend, made, args.searches, args.seed)
     sys.stdout.write(json.dumps(report.to_json(), sort_keys=True) + "\n")
     return 1 if report.leaks else 0
 
