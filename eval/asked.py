@@ -47,8 +47,7 @@ def asked_of_golden(
         q = item.question
         if not q.answerable:
             continue
-        asked = {"as_of": q.as_of} if q.as_of else {}
-        filters = {"k": depth, "strategy": strategy, "budget_tokens": budget_tokens} | asked
+        filters = {"k": depth, "strategy": strategy, "budget_tokens": budget_tokens} | q.filters
         found = reader.search(q.question, Scope(collection, item.user_id), **filters)
         told.append(
             Asked(

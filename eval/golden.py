@@ -5,12 +5,13 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import polars as pl
 from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
 from palimpsest.errors import PalimpsestError
+from palimpsest.store.scopes import GENERAL
 
 UNANSWERABLE = "unanswerable"
 _Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
@@ -39,6 +40,7 @@ class Question(BaseModel):
     question: _Text
     type: _Text
     user: _Text | None = None
+    project: _Text | None = None
     as_of: date | None = None
     evidence: tuple[Quote, ...]
     stale: tuple[Quote, ...] = ()
@@ -48,6 +50,11 @@ class Question(BaseModel):
     def answerable(self) -> bool:
         """Whether the question has evidence; one that has none must be of type `unanswerable`."""
         return self.type != UNANSWERABLE
+
+    @property
+    def filters(self) -> dict[str, Any]:
+        """The arguments of `Reader.search` that the question names beside its user."""
+        return {k: v for k, v in (("as_of", self.as_of), ("project", self.project)) if v is not None}
 
 
 class Judged(BaseModel):
@@ -136,7 +143,11 @@ def load_golden(path: Path) -> list[Question] | None:
 
 def golden_hash(questions: Iterable[Question]) -> str:
     """Returns 16 hex digits over the questions, whatever their order, the file's whitespace and the mark of drafts."""
-    rows = sorted(json.dumps(q.model_dump(mode="json", exclude={"draft"}), sort_keys=True) for q in questions)
+    # A question without a project hashes as it did before there were any, so that older baselines stay valid.
+    rows = sorted(
+        json.dumps(q.model_dump(mode="json", exclude={"draft", *(() if q.project else ("project",))}), sort_keys=True)
+        for q in questions
+    )
     return hashlib.blake2b("\n".join(rows).encode(), digest_size=8).hexdigest()
 
 
@@ -155,7 +166,7 @@ def resolve(
         default_user: user of the questions that name none.
 
     Raises:
-        GoldenError: a quote is in no document of its uri, lies in another user's document, or no memory covers it;
+        GoldenError: a quote is in no document of its uri, lies in another scope's document, or no memory covers it;
             the first five are named.
     """
     finder = Quotes(tables, collection, {q.uri for x in questions for q in (*x.evidence, *x.stale)})
@@ -165,7 +176,7 @@ def resolve(
         found: dict[str, list[tuple[frozenset[str], str]]] = {"evidence": [], "stale": []}
         for kind, quotes in (("evidence", question.evidence), ("stale", question.stale)):
             for quote in quotes:
-                ids = finder.memories(quote, user_id)
+                ids = finder.memories(quote, user_id, question.project or GENERAL)
                 if isinstance(ids, str):
                     problems.append(f"question {question.id!r}: {kind}: {ids}")
                 else:
@@ -211,25 +222,31 @@ class Quotes:
             "document_id", "memory_id", "char_start", "char_end"
         ).iter_rows():
             self._memories.setdefault(document_id, []).append((memory_id, start, end))
-        self._documents: dict[str, list[tuple[str, str, _Folded]]] = {}
-        for document_id, user_id, uri, session_id, text in documents.select(
-            "document_id", "user_id", "uri", "session_id", "text"
+        self._documents: dict[str, list[tuple[str, str, str, _Folded]]] = {}
+        for document_id, user_id, project_id, uri, session_id, text in documents.select(
+            "document_id", "user_id", "project_id", "uri", "session_id", "text"
         ).iter_rows():
-            entry = (document_id, user_id, _Folded(text or ""))
+            entry = (document_id, user_id, project_id, _Folded(text or ""))
             for key in {uri, f"{uri}#{session_id}" if session_id else uri} & uris:
                 self._documents.setdefault(key, []).append(entry)
 
-    def memories(self, quote: Quote, user_id: str) -> frozenset[str] | str:
-        """Returns the ids of the memories that overlap the quote, or what is wrong with it."""
+    def memories(self, quote: Quote, user_id: str, project_id: str = GENERAL) -> frozenset[str] | str:
+        """Returns the ids of the memories that overlap the quote, or what is wrong with it.
+
+        A search in a project reads the user's general memory too, so a quote may lie in either.
+        """
         documents = self._documents.get(quote.uri, [])
         if not documents:
             return f"no document {quote.uri!r}; fix the uri"
-        held = [(d, user, spans) for d, user, text in documents if (spans := text.find(quote.quote))]
-        if not held:
+        holding = [(d, user, p, spans) for d, user, p, text in documents if (spans := text.find(quote.quote))]
+        if not holding:
             return f"{quote.uri} does not hold {quote.quote[:60]!r}; correct the quote"
-        own = [(d, spans) for d, user, spans in held if user == user_id]
+        of_user = [(d, p, spans) for d, user, p, spans in holding if user == user_id]
+        if not of_user:
+            return f"{quote.uri} belongs to user {holding[0][1]!r}, not {user_id!r}; set the question's user"
+        own = [(d, spans) for d, p, spans in of_user if p in (GENERAL, project_id)]
         if not own:
-            return f"{quote.uri} belongs to user {held[0][1]!r}, not {user_id!r}; set the question's user"
+            return f"{quote.uri} belongs to project {of_user[0][1]!r}; set the question's project"
         ids = frozenset(
             memory_id
             for document_id, spans in own

@@ -29,6 +29,7 @@ class _Place:
 
     uri: str
     user_id: str
+    project_id: str
     about: str
     speaker: str | None
     quote: str
@@ -54,7 +55,7 @@ def draft_questions(
     for place in _spread(_places(tables, collection), count):
         question = Question(
             id=f"{collection}-{len(drafts) + 1:03}", question=_asked(place), type="single",
-            user=None if place.user_id == default_user else place.user_id,
+            user=None if place.user_id == default_user else place.user_id, project=place.project_id or None,
             evidence=(Quote(uri=place.uri, quote=place.quote),), draft=True,
         )  # fmt: skip
         try:
@@ -137,12 +138,16 @@ def _asked(place: _Place) -> str:
 
 
 def _places(tables: Mapping[str, pl.DataFrame], collection: str) -> list[_Place]:
-    """Returns the most telling sentence of each latest memory, in the order of sources."""
+    """Returns the most distinctive sentence of each latest memory, in the order of sources.
+
+    A memory that a search leaves out by default, or that will expire, is no source of a question.
+    """
     latest = tables["versions"].filter(pl.col("is_latest")).select("memory_id")
     documents = tables["documents"].filter(pl.col("is_current").fill_null(True))
     rows = (
         tables["memories"]
-        .filter(pl.col("collection") == collection)
+        .filter(pl.col("collection") == collection, pl.col("user_visible").fill_null(True))
+        .filter(~pl.col("pii").fill_null(False), pl.col("retention_until").is_null())
         .join(latest, on="memory_id", how="semi")
         .join(documents.select("document_id", "uri", source="title"), on="document_id")
         .join(tables["document_texts"].select("document_id", whole="text"), on="document_id")
@@ -168,7 +173,16 @@ def _best_sentence(row: Mapping[str, object], spread: Mapping[str, int], memorie
             uri = f"{row['uri']}#{row['session_id']}" if row["session_id"] else str(row["uri"])
             about = row["heading"] or row["title"] or row["source"] or PurePosixPath(str(row["uri"])).stem
             speaker = str(row["speaker"]) if row["speaker"] else None
-            best = _Place(uri, str(row["user_id"]), f'"{about}"', speaker, _clipped(sentence), words, score)
+            best = _Place(
+                uri,
+                str(row["user_id"]),
+                str(row["project_id"]),
+                f'"{about}"',
+                speaker,
+                _clipped(sentence),
+                words,
+                score,
+            )
     return best
 
 

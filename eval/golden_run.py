@@ -180,7 +180,7 @@ def run_golden(
         return GateRun(**told, errors=(str(e),))
     known, sources = _Known(tables, collection), Sources(tables)
     filters: dict[str, Any] = {"k": depth, "strategy": strategy, "budget_tokens": budget_tokens}
-    warmed: set[str] = set()
+    warmed: set[tuple[str, str | None]] = set()
     ranked: dict[str, list[tuple[str, float]]] = {}
     extra: dict[str, dict[str, float]] = {}
     results: dict[str, list[Hit]] = {}
@@ -189,10 +189,10 @@ def run_golden(
     steps_ms: dict[str, list[float]] = {}
     for item in tracked(judged, "ask", "questions"):
         question = item.question
-        asked = filters | ({"as_of": question.as_of} if question.as_of else {})
-        if item.user_id not in warmed:
+        asked = filters | question.filters
+        if (item.user_id, question.project) not in warmed:
             reader.search(question.question, Scope(collection, item.user_id), **asked)
-            warmed.add(item.user_id)
+            warmed.add((item.user_id, question.project))
         start = clock()
         found = reader.search(question.question, Scope(collection, item.user_id), **asked)
         took_ms.append((clock() - start) * 1000)
@@ -201,7 +201,9 @@ def run_golden(
         memories, packed = list(found.memories), [str(i) for i in found.packed_ids]
         ids = [str(m.memory_id) for m in memories]
         leaks += [
-            f"question {question.id!r}: {why}" for i in sorted({*ids, *packed}) if (why := known.leak(i, item.user_id))
+            f"question {question.id!r}: {why}"
+            for i in sorted({*ids, *packed})
+            if (why := known.leak(i, item.user_id, question.project))
         ]
         results[question.id] = hits = [_hit(item, m, known) for m in memories[:TOP]]
         lines, wrong = check_citations(found.context, sources)
@@ -264,12 +266,12 @@ class _Known:
             frozenset() if versions is None else frozenset(versions.filter(~pl.col("is_latest"))["memory_id"])
         )
 
-    def leak(self, memory_id: str, user_id: str) -> str | None:
-        """Returns why the memory must not have been returned to this user."""
+    def leak(self, memory_id: str, user_id: str, project: str | None) -> str | None:
+        """Returns why the memory must not have been returned to this user, who searched in a project or in none."""
         if memory_id not in self._rows:
             return f"memory {memory_id} is not of this build"
         scope = self._rows[memory_id][: len(SCOPE)]
-        if scope == (self._collection, user_id, GENERAL):
+        if scope in {(self._collection, user_id, p) for p in (GENERAL, project or GENERAL)}:
             return None
         return f"memory {memory_id} belongs to {'/'.join(scope_parts(*scope))}"
 

@@ -94,9 +94,7 @@ def _lost(
     reader: Searcher, item: Judged, collection: str, retired: frozenset[str], strategy: str, budget_tokens: int
 ) -> list[Miss]:
     question, scope = item.question, Scope(collection, item.user_id)
-    asked: dict[str, Any] = {"budget_tokens": budget_tokens}
-    if question.as_of:
-        asked["as_of"] = question.as_of
+    asked: dict[str, Any] = {"budget_tokens": budget_tokens} | question.filters
     shown = reader.search(question.question, scope, k=DEPTH, strategy=strategy, **asked)
     deep = reader.search(question.question, scope, k=_DEEP, strategy=strategy, **(asked | {"budget_tokens": 0}))
     near = reader.search(question.question, scope, k=_DEEP, strategy="flat", hops=0, **(asked | {"budget_tokens": 0}))

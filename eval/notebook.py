@@ -80,7 +80,7 @@ class Opened:
         asked = {q.id: q for q in load_golden(golden_path(data_folder(), collection)) or ()}[question.question_id]
         user = asked.user or self.build.manifest["settings"]["collections"][collection].get("user_id") or ""
         with open_index(self.build.index) as reader:
-            return reader.search(asked.question, Scope(collection, user), as_of=asked.as_of, explain=True)
+            return reader.search(asked.question, Scope(collection, user), explain=True, **asked.filters)
 
     def health(self, now: Any = None) -> dict[str, dict[str, Any]]:
         """Returns the memory health of each collection."""

@@ -58,6 +58,30 @@ def test_a_question_that_cannot_be_judged_is_named_with_its_reason(evidence, say
     assert "q1" not in str(e.value)
 
 
+def in_project(tables, document_id, project):
+    mine = pl.col("document_id") == document_id
+    return {
+        n: f.with_columns(project_id=pl.when(mine).then(pl.lit(project)).otherwise("project_id"))
+        if n in ("documents", "memories") else f for n, f in tables.items()
+    }  # fmt: skip
+
+
+def test_a_question_of_a_project_is_judged_by_the_project_and_the_general_memory():
+    over = in_project(tables(), "d2", "alpha")
+    both = [("news.md", "moved to Friday"), ("plan.md", "ten thousand euros")]
+    [judged] = found(question(evidence=both, project="alpha"), over=over)
+    assert set(judged.needs) == {frozenset({"m3"}), frozenset({"m2"})}
+    assert judged.question.filters == {"project": "alpha"}
+    for project in (None, "beta"):
+        with pytest.raises(GoldenError, match=r"news\.md belongs to project 'alpha'; set the question's project"):
+            found(question(project=project), over=over)
+
+
+def test_a_question_without_a_project_hashes_as_before_there_were_projects():
+    assert golden_hash([question()]) == "845cdba425403d92"
+    assert golden_hash([question(project="alpha")]) != golden_hash([question()])
+
+
 def test_a_quote_that_no_memory_covers_is_a_loss_of_the_build():
     bare = tables()
     bare["memories"] = bare["memories"].filter(pl.col("memory_id") != "m3")

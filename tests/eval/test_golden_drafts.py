@@ -1,5 +1,6 @@
 import json
 
+import polars as pl
 import pytest
 
 from palimpsest.errors import PalimpsestError
@@ -45,6 +46,22 @@ def test_a_draft_asks_for_the_rarest_words_of_a_latest_memory_and_is_judged_by_i
     assert drafts == draft_questions({n: f.reverse() for n, f in t.items()}, COLLECTION, "ana", 5)
     assert len(draft_questions(t, COLLECTION, "ana", 1)) == 1
     assert draft_questions(t, COLLECTION, "ben", 1)[0].user == "ana"
+
+
+def test_no_draft_is_made_of_what_a_search_leaves_out_and_a_draft_names_its_project():
+    t = with_sentences(
+        "The retired sentence is about an old tower of bricks.",
+        "The ferry to the island leaves at seven from pier nine.",
+        "The doctor said that the allergy test came back positive.",
+        "The ferry to the mainland needs a passport and two photographs.",
+    )
+    mine = pl.col("memory_id")
+    t["memories"] = t["memories"].with_columns(
+        user_visible=mine != "n1", pii=mine == "n2", project_id=pl.lit("alpha")
+    )  # fmt: skip
+    t["documents"] = t["documents"].with_columns(project_id=pl.lit("alpha"))
+    [draft] = draft_questions(t, COLLECTION, "ana", 5)
+    assert (draft.evidence[0].quote[:23], draft.project) == ("The ferry to the mainla", "alpha")
 
 
 def test_every_draft_of_a_real_build_can_be_judged_and_the_gate_names_it(judged_home, tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 import json
 
+import polars as pl
 import pytest
 
 from palimpsest.eval.golden import Question
@@ -63,6 +64,17 @@ def test_a_result_of_another_user_or_of_no_build_is_a_leak_also_when_only_packed
         "question 'q1': memory m6 belongs to notes/ben",
         "question 'q2': memory mX is not of this build",
     ]
+
+
+def test_a_question_of_a_project_is_searched_there_and_other_projects_are_leaks():
+    t = tables()
+    alpha = pl.when(pl.col("document_id") == "d2").then(pl.lit("alpha")).otherwise("project_id")
+    t |= {n: t[n].with_columns(project_id=alpha) for n in ("documents", "memories")}
+    reader = FakeReader({"when?": ["m3", "m2"], "how much?": ["m2", "m4"]})
+    launch = LAUNCH.model_copy(update={"project": "alpha"})
+    got = run_golden(reader, [launch, MONEY], t, COLLECTION, "ana", clock=ticking(0.007))
+    assert [filters.get("project") for text, _, filters in reader.asked if text == "when?"] == ["alpha", "alpha"]
+    assert got.leaks == ("question 'q2': memory m4 belongs to notes/ana/alpha",)
 
 
 def test_a_question_without_results_counts_as_zero_and_as_not_answered():
