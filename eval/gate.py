@@ -238,7 +238,8 @@ def _compare(
 ) -> dict[str, Any]:
     """Compares the questions that both runs judged; adds to `reasons` and `warnings`."""
     shared = sorted(run.per_query.keys() & baseline.per_query.keys())
-    settings, code = (f(baseline.build_settings, run.build_settings) for f in (changed_settings, changed_code))
+    settings = changed_settings(baseline.build_settings, run.build_settings)
+    code = changed_code(baseline.build_settings, run.build_settings)
     told: dict[str, Any] = {"settings_changed": settings, "code_changed": code}
     reasons += questions_gone(run, baseline)
     warnings += differences(run, baseline, settings)

@@ -205,10 +205,9 @@ def _read(scopes: Sequence[Scope], own: Scope) -> list[Scope]:
 def _filters(rng: random.Random) -> dict[str, Any]:
     """Draws none, one or two filters."""
     day = (_SINCE + dt.timedelta(days=rng.randrange(0, 130))).date().isoformat()
-    known: dict[str, Any] = {
-        "session": f"s{rng.randrange(3)}", "type": rng.choice(_TYPES), "tag": rng.choice(_TAGS), "since": day,
-        "until": day, "as_of": day, "include_hidden": True, "include_pii": True, "now": day,
-    }  # fmt: skip
+    known: dict[str, Any] = dict.fromkeys(("since", "until", "as_of", "now"), day)
+    known |= {"session": f"s{rng.randrange(3)}", "type": rng.choice(_TYPES), "tag": rng.choice(_TAGS)}
+    known |= {"include_hidden": True, "include_pii": True}
     return {name: known[name] for name in rng.sample(sorted(known), rng.choice((0, 0, 1, 1, 2)))}
 
 
@@ -217,7 +216,12 @@ def _answer(
 ) -> str:  # fmt: skip
     """Returns all that one search gives back, errors included; a twentieth names somebody else's project."""
     strategy = rng.choice(["auto", *STRATEGIES])
-    more = {"history": rng.random() < 0.4, "explain": rng.random() < 0.5, "hops": rng.randrange(3), "k": 8}
+    more: dict[str, Any] = {
+        "history": rng.random() < 0.4,
+        "explain": rng.random() < 0.5,
+        "hops": rng.randrange(3),
+        "k": 8,
+    }
     try:
         if rng.random() < 0.05:
             reader.resolve_scopes(COLLECTION, own.user_id, f"not{own.project_id}")
@@ -262,9 +266,8 @@ def _backend(name: str, made: MadeHome) -> Iterator[Backend]:
         if name == "duckdb":
             from palimpsest.query.duckdb_backend import DuckDBBackend
 
-            backend = DuckDBBackend(index)
-            stack.callback(backend.close)
-            yield backend
+            yield (backend := DuckDBBackend(index))
+            backend.close()
             return
         from palimpsest.graph.connect import connect
         from palimpsest.graph.erase import drop_home

@@ -65,8 +65,9 @@ def _bars(traces: Sequence[Mapping[str, Any]], layout: Mapping[str, Any], height
             value = own.get(name, 0)
             length = (across - 50 if flat else down) * value / most
             start = i * room + 0.1 * room + j * thick
-            place = (left, _TOP + start, length, thick) if flat else (left + start, _TOP + down - length, thick, length)
-            out.append(_rect(*place, _COLOURS[j % len(_COLOURS)], f"{name}: {_number(value)}"))
+            x, y = (left, _TOP + start) if flat else (left + start, _TOP + down - length)
+            width, tall = (length, thick) if flat else (thick, length)
+            out.append(_rect(x, y, width, tall, _COLOURS[j % len(_COLOURS)], f"{name}: {_number(value)}"))
             if flat:
                 out.append(_text(left + length + 4, _TOP + start + thick / 2 + 4, _number(value)))
         if flat:

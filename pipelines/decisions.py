@@ -17,7 +17,7 @@ from palimpsest.corpus.erased import ErasedText
 from palimpsest.errors import PalimpsestError
 from palimpsest.store.files import write_bytes
 from palimpsest.store.ids import content_id, entity_id
-from palimpsest.store.needles import Needle, Needles
+from palimpsest.store.needles import Needle, RowSearch
 from palimpsest.store.scopes import ScopeKey
 
 Verdict = Literal["same", "apart", "undecided"]
@@ -193,7 +193,7 @@ def append_erased(path: Path, texts: Iterable[ErasedText]) -> None:
     )  # fmt: skip
 
 
-def forget_decided(path: Path, probes: Needles) -> int:
+def forget_decided(path: Path, probes: RowSearch) -> int:
     """Removes what was said of pairs with a memory that a delete removes; returns how many lines."""
     if not path.exists():
         return 0

@@ -1,6 +1,7 @@
 """Commands by which people look at relations and decide them: review, undo, confirm."""
 
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -131,4 +132,4 @@ def _decide(
 
 def _read_ids() -> list[str]:
     """Returns the first word of each line of stdin: what `review --ids` prints."""
-    return [line.split()[0] for line in click.get_text_stream("stdin") if line.strip()]
+    return [line.split()[0] for line in sys.stdin if line.strip()]

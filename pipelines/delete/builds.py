@@ -1,6 +1,7 @@
 """Takes what a delete names out of a kept build: its tables are rewritten and what derives from them is made anew."""
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 import polars as pl
@@ -152,7 +153,7 @@ def _redactions(renamed: pl.DataFrame, before: pl.DataFrame, changed: dict[str, 
 
 
 def _with(
-    frame: pl.DataFrame, values: dict[str, dict[str, object]], columns: tuple[str, ...], key: str = "document_id"
+    frame: pl.DataFrame, values: Mapping[str, Mapping[str, object]], columns: tuple[str, ...], key: str = "document_id"
 ) -> pl.DataFrame:
     """Returns a table in which the columns of some rows have other values; `values` maps the key to them."""
     if not values:

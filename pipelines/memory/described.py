@@ -46,7 +46,7 @@ def stated_columns(rows: pl.DataFrame, default_type: str, retention_days: int | 
     return [*columns, ends.set(ends > _END_OF_TIME, None)]
 
 
-_COLUMNS = {
+_COLUMNS: dict[str, pl.DataType | type[pl.DataType]] = {
     "type": pl.String, "tags": pl.List(pl.String), "importance": pl.Float64, "importance_source": pl.String,
     "confidence": pl.Float64, "confidence_source": pl.String, "kind": pl.String, "pii": pl.Boolean,
     "user_visible": pl.Boolean,

@@ -10,6 +10,7 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
@@ -32,6 +33,14 @@ class Needle:
     bucket: int
     length: int
     digest: str
+
+
+class RowSearch(Protocol):
+    """Finds strings in rows of text."""
+
+    def rows_in(self, rows: Sequence[str]) -> list[int]:
+        """Returns the indexes of the rows that hold one of the strings, ascending."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """YAML front matter: metadata, and the relations to other documents that it states."""
 
 import posixpath
+from collections.abc import Mapping
 from typing import Any
 
 import yaml
@@ -45,7 +46,7 @@ def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0][:200]
 
 
-def stated_relations(metadata: dict[str, Any], uri: str) -> tuple[tuple[StatedRelation, ...], list[str]]:
+def stated_relations(metadata: Mapping[str, Any], uri: str) -> tuple[tuple[StatedRelation, ...], list[str]]:
     """Returns the relations in `supersedes`, `replaces` (UPDATE) and `requires` (EXTEND), sorted, and problems.
 
     Each names a document, or is a list or a comma-separated line of names: a path relative to the collection's folder
@@ -67,7 +68,7 @@ def stated_relations(metadata: dict[str, Any], uri: str) -> tuple[tuple[StatedRe
     return tuple(StatedRelation(older, label) for older, label in sorted(found)), problems
 
 
-def field_problems(metadata: dict[str, Any]) -> list[str]:
+def field_problems(metadata: Mapping[str, Any]) -> list[str]:
     """Returns a problem for each field of ours in front matter whose value cannot be used."""
     return [f"front matter: {problem}" for problem in read_stated(metadata, free_words=True)[1]]
 

@@ -189,8 +189,8 @@ def _author(head: list[Line]) -> str | None:
         if (found := _LABEL.fullmatch(line.text.strip())) and found["from"]:
             if "@" not in found["value"]:
                 return one_line(found["value"])[:_MAX_NAME_CHARS] or None
-            name, address = next(iter(getaddresses([_ADDRESS.sub(r"<\1>", found["value"])])), ("", ""))
-            return one_line(name or address)[:_MAX_NAME_CHARS] or None
+            name, mailbox = next(iter(getaddresses([_ADDRESS.sub(r"<\1>", found["value"])])), ("", ""))
+            return one_line(name or mailbox)[:_MAX_NAME_CHARS] or None
     text = " ".join(line.text.strip() for line in head)
     address = _ADDRESS.search(text)
     text = _ADDRESS.sub(" ", text)

@@ -1,6 +1,7 @@
 """Sidecars: `<file>.meta.yaml` beside a source holds what front matter would, for formats that have none."""
 
 import stat
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,7 @@ def read_sidecar(path: Path, limits: Limits) -> dict[str, Any]:
 
 
 def with_sidecar(
-    extraction: Extraction, fields: dict[str, Any], uri: str, order: DateOrder | None = None
+    extraction: Extraction, fields: Mapping[str, Any], uri: str, order: DateOrder | None = None
 ) -> Extraction:
     """Returns what was read of a source with the fields of its sidecar, which win over what the source states.
 
@@ -71,17 +72,19 @@ def with_sidecar(
     when = stated_time(fields, order)
     documents = []
     for document in extraction.documents:
-        names = {
-            key: getattr(document, key) or text_or_none(fields.get(key))
-            for key in ("user_id", "project_id", "session_id")
-        }
-        document = replace(document, metadata=document.metadata | shared, **names)
+        document = replace(
+            document,
+            metadata=document.metadata | shared,
+            user_id=document.user_id or text_or_none(fields.get("user_id")),
+            project_id=document.project_id or text_or_none(fields.get("project_id")),
+            session_id=document.session_id or text_or_none(fields.get("session_id")),
+        )
         if document.uri == uri:
             document = replace(
                 document,
                 title=text_or_none(fields.get("title")) or document.title,
                 source_time=when or document.source_time,
-                metadata=document.metadata | fields,
+                metadata=document.metadata | dict(fields),
                 relations=tuple(sorted({*document.relations, *relations}, key=lambda r: (r.older_uri, r.label))),
             )
         documents.append(document)

@@ -37,7 +37,9 @@ def edited(text: str, segments: Sequence[Segment], edits: Sequence[Edit]) -> Edi
     A segment that begins inside an edit begins after its replacement, one that ends inside ends with it; a segment
     of which nothing is left goes.
     """
-    ends, shifts, starts, parts = [0], [0], [], []
+    ends, shifts = [0], [0]
+    starts: list[int] = []
+    parts: list[str] = []
     at = length = 0
     for edit in edits:
         kept = text[at : edit.start]

@@ -8,13 +8,13 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from palimpsest.processes import process_started
+from palimpsest.store.needles import RowSearch
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS answers (
@@ -36,14 +36,6 @@ _AT_ONCE = 1000
 _TOTAL = (
     "SELECT count(*), coalesce(sum(tokens_in), 0), coalesce(sum(tokens_out), 0), coalesce(sum(cost), 0) FROM answers"
 )
-
-
-class RowSearch(Protocol):
-    """Finds strings in rows of text."""
-
-    def rows_in(self, rows: Sequence[str]) -> list[int]:
-        """Returns the indexes of the rows that hold one of the strings, ascending."""
-        ...
 
 
 @dataclass(frozen=True)
