@@ -86,7 +86,7 @@ def _rows(path: Path) -> list[dict]:
             row = json.loads(line)
             missing = [f for f in ("id", "collection", "user", "label", "newer", "older") if f not in row]
         except (ValueError, TypeError):
-            raise PalimpsestError(f"{path.name} line {number}: not a JSON object; mend it ({path})") from None
+            raise PalimpsestError(f"{path.name} line {number}: not a JSON object; fix it ({path})") from None
         if missing:
             raise PalimpsestError(f"{path.name} line {number}: {missing[0]} is required ({path})")
         if row["label"] not in LABELS:

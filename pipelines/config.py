@@ -129,7 +129,7 @@ def _check_schema(schema: Any) -> None:
         try:
             resolver.lookup(reference)
         except Unresolvable:
-            raise ValueError(f"refers to {reference!r}, which is not in it; mend the $ref") from None
+            raise ValueError(f"refers to {reference!r}, which is not in it; fix the $ref") from None
 
 
 def _references(schema: object) -> Iterator[str]:

@@ -38,7 +38,7 @@ def neo4j_graph(context: dg.AssetExecutionContext, home: HomeResource) -> Iterat
         with home.home().lock(LOCK_WAIT_S):
             stats, violations = load_published(home.home(), tell=context.log.info)
     except PalimpsestError as e:
-        # What must be mended first is not tried again.
+        # A fault that a person must fix is not retried.
         raise dg.Failure(str(e), allow_retries=isinstance(e, ComponentFailed)) from e
     yield dg.MaterializeResult(
         asset_key="neo4j_graph",

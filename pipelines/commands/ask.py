@@ -10,7 +10,7 @@ from palimpsest.decisions import Verdict
 from palimpsest.store.home import Home
 
 
-@click.command()
+@click.command(short_help="Search memories: ranked results, then the cited context.")
 @common
 @click.argument("text")
 @click.option("--collection", help="Collection to search. [default: the only one, or the one marked default]")
@@ -70,7 +70,7 @@ def query(
         out.result(present.results_json(results))
 
 
-@click.command()
+@click.command(short_help="Say what a name stands for, or decide it.")
 @common
 @click.argument("name")
 @click.argument("other", required=False)

@@ -10,7 +10,7 @@ from palimpsest.errors import PalimpsestError, Refused
 from palimpsest.store.home import Home
 
 
-@click.command()
+@click.command(short_help="Judge a build against the committed baseline.")
 @common
 @click.option("--baseline", "baseline_file", type=FOLDER, help="Judge the collection of this baseline by it.")
 @click.option("--markdown", "markdown_file", type=FOLDER, help="Write the verdict for a pull request here.")
@@ -76,12 +76,12 @@ def _gate_labels(out: Output, home: Home, program: str | None) -> None:
         raise Refused(f"gate: labels: {'; '.join(verdict.reasons)}")
 
 
-@click.group()
+@click.group(short_help="The accepted run that later builds are judged by.")
 def baseline() -> None:
     """The committed run that later builds must not fall behind."""
 
 
-@baseline.command()
+@baseline.command(short_help="Make the newest run the baseline that gates judge by.")
 @common
 @click.option("--why", required=True, help="The reason, for those who read the history.")
 @click.option("--labels", is_flag=True, help="Write the labeler's figures instead.")
@@ -98,7 +98,7 @@ def accept(home_path: Path, as_json: bool, backend: str, why: str, labels: bool)
     out.result({"baselines": [str(a.path) for a in written], "dropped": dropped, "next": steps})
 
 
-@click.command()
+@click.command(short_help="Say what changed between two builds.")
 @common
 @click.argument("build_a")
 @click.argument("build_b")
@@ -112,7 +112,7 @@ def compare(home_path: Path, as_json: bool, backend: str, build_a: str, build_b:
     out.result(found)
 
 
-@click.command()
+@click.command(short_help="Check every invariant on this home.")
 @common
 def verify(home_path: Path, as_json: bool, backend: str) -> None:
     """Check every invariant on this home, and with --backend neo4j what Neo4j shows of it."""
@@ -137,7 +137,7 @@ def verify(home_path: Path, as_json: bool, backend: str) -> None:
         raise Refused(f"verify: {len(done['violations'])} violations, the first: {done['violations'][0]}")
 
 
-@click.command()
+@click.command(short_help="Measure retrieval on a public or own test set.")
 @common
 @click.argument("folder", type=FOLDER)
 @click.option("--extra", type=FOLDER, help="JSONL of more corpus rows.")
@@ -149,7 +149,7 @@ def verify(home_path: Path, as_json: bool, backend: str) -> None:
 @click.option(
     "--lm-questions", type=click.IntRange(1), default=50, show_default=True, help="Questions that the model judges."
 )
-@click.option("--max-cost", type=click.FloatRange(0), help="Money that the model may cost; the rest is left out.")
+@click.option("--max-cost", type=click.FloatRange(0), help="What the model may cost; questions beyond it are left out.")
 def suite(
     home_path: Path,
     as_json: bool,
@@ -191,7 +191,7 @@ def suite(
     out.result(done | {"ablation": rows})
 
 
-@click.command()
+@click.command(short_help="Measure query speed on a generated home.")
 @common
 @click.option("--memories", type=click.IntRange(100), default=100_000, show_default=True)
 @click.option("--strategy", type=STRATEGY, default="auto", show_default=True)
@@ -228,7 +228,7 @@ def bench(
 )
 @click.option("--labeler", type=click.Choice(["offline", "dspy", "cascade"]), default="offline", show_default=True)
 @click.option("--train", "train_file", type=FOLDER, help="Labelled pairs to train the offline labeler on first.")
-@click.option("--max-cost", type=click.FloatRange(0), help="Money that the LM may cost; the rest abstains.")
+@click.option("--max-cost", type=click.FloatRange(0), help="What the LM may cost; pairs beyond it are not labelled.")
 def label(
     home_path: Path,
     as_json: bool,

@@ -10,14 +10,22 @@ from palimpsest.errors import PalimpsestError, Refused
 from palimpsest.store.home import Home
 
 
-@click.command()
+@click.command(short_help="Read the sources, build the graph, judge it, publish it.")
 @common
-@click.option("--corpus", "corpora", type=FOLDER, multiple=True, help="Folder of collections. [default: data/corpora]")
-@click.option("--collection", "only", multiple=True, help="Build only this collection.")
+@click.option(
+    "--corpus",
+    "corpora",
+    type=FOLDER,
+    multiple=True,
+    help="Folder of collections. May be given again. [default: data/corpora]",
+)
+@click.option("--collection", "only", multiple=True, help="Build only this collection. May be given again.")
 @click.option("--allow-rejects", is_flag=True, help="Exit 0 although some sources could not be read.")
 @click.option("--allow-removals", is_flag=True, help="Build although more sources vanished than max_removed allows.")
 @click.option("--graph", is_flag=True, help="Load the published build into Neo4j as well.")
-@click.option("--max-cost", type=click.FloatRange(0), help="Money that labels by an LM may cost; the rest abstains.")
+@click.option(
+    "--max-cost", type=click.FloatRange(0), help="What labels by an LM may cost; pairs beyond it are not labelled."
+)
 @click.option("--dry-run", is_flag=True, help="Print what would be done, and do nothing.")
 def build(
     home_path: Path,
@@ -53,11 +61,11 @@ def build(
         raise Refused(f"gate: {why}; build {done['build_id']} is staged, not published")
     if done["rejects"] and not allow_rejects:
         raise PalimpsestError(
-            f"{done['rejects']} sources were rejected (listed above); mend or remove them, or pass --allow-rejects"
+            f"{done['rejects']} sources were rejected (listed above); fix or remove them, or pass --allow-rejects"
         )
 
 
-@click.command()
+@click.command(short_help="Delete memories from every build and log, and prove it.")
 @common
 @click.option("--memory", "memories", multiple=True, help="This memory, by its id. [repeatable]")
 @click.option("--document", help="A source, by its path inside the collection, or path#session.")
@@ -66,8 +74,9 @@ def build(
 @click.option("--project", help="What belongs to this project.")
 @click.option("--tag", help="Memories with this tag.")
 @click.option(
-    "--before", type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"]), help="Memories observed before (UTC)."
-)
+    "--before", type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"]), metavar="DATE",
+    help="Memories observed before this date (UTC), such as 2026-03-01.",
+)  # fmt: skip
 @click.option("--collection", help="Only in this collection. Alone: the whole collection.")
 @click.option("--dry-run", is_flag=True, help="List what would be deleted, and delete nothing.")
 def delete(
@@ -96,7 +105,7 @@ def delete(
     out.result(done)
 
 
-@click.command()
+@click.command(short_help="Check versions, model, threads, disk and home.")
 @common
 def doctor(home_path: Path, as_json: bool, backend: str) -> None:
     """Check versions, model, threads, disk and home; each failure names its fix."""

@@ -18,7 +18,7 @@ REASONS = ("premise retired", "low confidence", "would have retired", "abstained
 _SHOWN = 160
 
 
-@click.command()
+@click.command(short_help="List relations that a person should look at.")
 @common
 @click.option("--collection", help="Only of this collection.")
 @click.option("--user", help="Only of this user.")
@@ -89,7 +89,7 @@ def _relations(f: Callable[..., Any]) -> Callable[..., Any]:
     return click.argument("relation", nargs=-1)(f)
 
 
-@click.command()
+@click.command(short_help="Mark relations as wrong, from the next build on.")
 @common
 @_relations
 @click.option("--as", "label", type=LABEL, help="What they are instead. [default: NONE]")
@@ -97,11 +97,11 @@ def undo(
     home_path: Path, as_json: bool, backend: str, relation: tuple[str, ...], pairs: tuple[tuple[str, str], ...],
     label: str | None,
 ) -> None:  # fmt: skip
-    """Say that relations are wrong: what they retired comes back. RELATION is an id; - reads ids from stdin."""
+    """Mark relations as wrong: what they retired comes back. RELATION is an id; - reads ids from stdin."""
     _decide(home_path, as_json, "undo", relation, pairs, label)
 
 
-@click.command()
+@click.command(short_help="Mark relations as right, from the next build on.")
 @common
 @_relations
 @click.option("--as", "label", type=LABEL, help="The right label. [default: the one each has, or was nearly given]")
@@ -109,7 +109,7 @@ def confirm(
     home_path: Path, as_json: bool, backend: str, relation: tuple[str, ...], pairs: tuple[tuple[str, str], ...],
     label: str | None,
 ) -> None:  # fmt: skip
-    """Say that relations are right, or what is. RELATION is an id; - reads ids from stdin, one a line."""
+    """Mark relations as right, or give the right label. RELATION is an id; - reads ids from stdin."""
     _decide(home_path, as_json, "confirm", relation, pairs, label)
 
 

@@ -7,7 +7,7 @@ import click
 from palimpsest.commands.shared import Output, common
 
 
-@click.command()
+@click.command(short_help="List collections, users and projects.")
 @common
 @click.option("--collection", help="Only scopes of this collection.")
 @click.option("--user", help="Only scopes of this user.")

@@ -7,12 +7,12 @@ import click
 from palimpsest.commands.shared import Output, common
 
 
-@click.group()
+@click.group(short_help="Start, stop and inspect a local Neo4j server.")
 def neo4j() -> None:
     """A local Neo4j server without Docker or an installed Java, one for each OS user."""
 
 
-@neo4j.command()
+@neo4j.command(short_help="Start the server, fetching what is missing.")
 @common
 def start(home_path: Path, as_json: bool, backend: str) -> None:
     """Fetch what is missing, start the server, and wait until it answers."""
@@ -34,7 +34,7 @@ def stop(home_path: Path, as_json: bool, backend: str) -> None:
     out.result({"ran": ran})
 
 
-@neo4j.command()
+@neo4j.command(short_help="Say which server loads and queries use.")
 @common
 def status(home_path: Path, as_json: bool, backend: str) -> None:
     """Say which server loads and queries use, and what it can do; exit 2 or 3 where none answers."""
@@ -47,7 +47,7 @@ def status(home_path: Path, as_json: bool, backend: str) -> None:
         out.result({"uri": connection.uri, "version": able.version, "edition": able.edition})
 
 
-@neo4j.command()
+@neo4j.command(short_help="Print the URI that loads and queries use.")
 @common
 def url(home_path: Path, as_json: bool, backend: str) -> None:
     """Print the URI that loads and queries use: NEO4J_URI, else the local server's."""

@@ -139,7 +139,7 @@ def probe(driver: neo4j.Driver, database: str | None, uri: str) -> Capabilities:
     try:
         told_plainly(driver.verify_connectivity, uri)
     except ValueError:
-        raise ComponentFailed(f"neo4j: NEO4J_URI {uri}: no such host or port; mend it") from None
+        raise ComponentFailed(f"neo4j: NEO4J_URI {uri}: no such host or port; correct it") from None
     try:
         found = told_plainly(lambda: driver.execute_query(cypher.COMPONENTS, database_=database).records, uri)
     except ComponentFailed as e:

@@ -33,7 +33,7 @@ def read_pairs(path: Path, option: str = "--pairs", labelled: bool = False) -> l
         try:
             row = json.loads(line)
         except (ValueError, RecursionError):
-            raise PalimpsestError(f"{path}: line {number} is not JSON; mend it") from None
+            raise PalimpsestError(f"{path}: line {number} is not JSON; fix it") from None
         for field in _REQUIRED:
             if not isinstance(row, dict) or not isinstance(row.get(field), str):
                 raise PalimpsestError(f"{path}: line {number}: {field} is required and must be text")
