@@ -14,7 +14,7 @@ from palimpsest.errors import PalimpsestError
 from palimpsest.eval.golden import GoldenError, Question, Quote, golden_path, resolve
 from palimpsest.eval.judge import JUDGED, build_to_judge
 from palimpsest.memory.words import content_words, fold, sentence_spans
-from palimpsest.store.home import Home
+from palimpsest.store.home import Home, home_option
 
 DATA = Path("data")  # of the project that is worked in, never what comes with Palimpsest
 LEAST_WORDS = 6  # of a sentence that a question is drafted from
@@ -117,13 +117,14 @@ def init_golden(home: Home, collection: str | None, count: int) -> dict[str, int
     return written
 
 
-def next_steps(files: Sequence[str]) -> str:
-    """Returns what to do with drafts."""
+def next_steps(home: Home, files: Sequence[str]) -> str:
+    """Returns what to do with drafts of a home."""
+    named = home_option(home)
     return "\n".join(
         (
             f'next: 1. edit {" ".join(files)}: ask as a user would, then remove "draft" (docs/golden.md)',
-            "      2. palimpsest gate                                    the figures; drafts that are left are named",
-            "      3. palimpsest baseline accept --why 'first questions'",
+            f"      2. palimpsest gate{named} shows the figures, and names the drafts that are left",
+            f"      3. palimpsest baseline accept --why 'first questions'{named}",
             "      4. commit the questions and data/baselines",
         )
     )

