@@ -46,7 +46,7 @@ def build_text(done: dict[str, Any]) -> str:
     if done.get("past_retention"):
         lines.append(f"  left out   {done['past_retention']} past their retention")
     if done.get("expired"):
-        lines.append(f"  deleted    {done['expired']} memories past their retention")
+        lines.append(f"  deleted    {done['expired']} memories past their retention or of denied users")
     lines += changes_lines(done.get("changes"))
     return "\n".join([*lines, *skipped, *(f"  warning: {w}" for w in done["gate"].get("warnings", []))])
 

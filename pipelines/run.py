@@ -13,7 +13,7 @@ from palimpsest.config import load_collection
 from palimpsest.corpus.cutting.tokens import keep_tokenizer
 from palimpsest.corpus.ingest import deleted_sources
 from palimpsest.decisions import read_decisions
-from palimpsest.delete.expire import delete_expired
+from palimpsest.delete.due import delete_due
 from palimpsest.errors import ComponentFailed, PalimpsestError, Refused
 from palimpsest.extras import missing_in
 from palimpsest.faults import fault_in
@@ -47,7 +47,8 @@ def build(
     """Builds what changed and publishes it if the gate agrees; returns the summary that `build --json` prints.
 
     With `graph` the published build is loaded into Neo4j as well. `max_cost` bounds what labels by an LM may cost;
-    pairs that were not asked abstain, and the next build asks them. What is past its retention is deleted first.
+    pairs that were not asked abstain, and the next build asks them. Memories past their
+    retention and those of denied users are deleted first.
 
     Raises:
         PalimpsestError: settings are wrong, too much vanished and `allow_removals` is not given, another process is
@@ -63,7 +64,7 @@ def build(
     home.create()
     with home.lock(_LOCK_WAIT_S):
         keep_tokenizer(home.path)
-        expired = delete_expired(home)
+        expired = delete_due(home)
         plan = make_plan(home, corpora, only)
         home.remember_sources(plan.collections)
         if plan.nothing_to_do:

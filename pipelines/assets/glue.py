@@ -7,7 +7,7 @@ import polars as pl
 
 from palimpsest.build import partition
 from palimpsest.code import code_hash
-from palimpsest.delete.expire import delete_expired
+from palimpsest.delete.due import delete_due
 from palimpsest.errors import PalimpsestError
 from palimpsest.resources import HomeResource
 from palimpsest.stages import STAGES, run_stage
@@ -53,7 +53,7 @@ def materialize_stage(context: dg.AssetExecutionContext, resource: HomeResource)
         )
     with home.lock(LOCK_WAIT_S):
         if name == next(iter(STAGES)):
-            delete_expired(home)
+            delete_due(home)
         part = partition(home, context.partition_key, folder, resource.money, resource.allow_removals)
         marker = run_stage(part, name)
     context.log.info(f"{name}: {marker['how']} in {marker['seconds']:.2f} s")

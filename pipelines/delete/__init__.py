@@ -8,20 +8,20 @@ import datetime as dt
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from palimpsest.config import CollectionConfig
+from palimpsest.config import CollectionConfig, load_collection
 from palimpsest.corpus.ingest import Rules, apply_deletions
+from palimpsest.corpus.storing import clean_log
 from palimpsest.decisions import append_decisions, append_erased, forget_decided, read_decisions, tombstone
 from palimpsest.delete.builds import rewrite_build
 from palimpsest.delete.collect import Collected, collect
 from palimpsest.delete.history import forget_runs
 from palimpsest.delete.probes import Probes, remembered
 from palimpsest.delete.proof import Proof, search_home
-from palimpsest.delete.target import Target
+from palimpsest.delete.target import Target, pending_path
 from palimpsest.errors import PalimpsestError, Refused
 from palimpsest.graph.erase import check_server, forget
 from palimpsest.labels.lm.ledger import Ledger
@@ -87,13 +87,13 @@ def delete_target(home: Home, target: Target, dry_run: bool = False) -> dict[str
     if dry_run:
         return _would_go(found)
     check_server(home)
-    earlier, before = remembered(_pending(home, target))
+    earlier, before = remembered(pending_path(home, target))
     counts = {
         "documents": max(before.get("documents", 0), len(found.documents)),
         "memories": max(before.get("memories", 0), len(found.memories)),
     }
     probes = found.probes(earlier)
-    probes.remember(_pending(home, target), counts)
+    probes.remember(pending_path(home, target), counts)
     say(f"delete: {counts['documents']} documents, {counts['memories']} memories")
     done = _erase(home, target, found, probes)
     return _proved(home, target, probes, counts, done)
@@ -150,6 +150,8 @@ def _erase_log(home: Home, target: Target) -> None:
         if target.whole_collection:
             shutil.rmtree(log.folder, ignore_errors=True)
             continue
+        if target.denied:
+            clean_log(log, load_collection(home.sources[name]))
         if target.document is not None and decisions.hides_source(name, target.document, ""):
             log.forget({target.document})
         rules = Rules(CollectionConfig(name=name, description=name), decisions, dt.datetime.now(dt.UTC))
@@ -171,7 +173,7 @@ def _proved(home: Home, target: Target, probes: Probes, counts: dict[str, int], 
     if proof.residue:
         shown = ", ".join(proof.residue[:_SHOWN])
         raise Refused(f"delete: still found in {shown}; run the same delete again")
-    _pending(home, target).unlink(missing_ok=True)
+    pending_path(home, target).unlink(missing_ok=True)
     return {
         **counts, "vectors": done.vectors, "ledger": done.ledger, "runs": done.runs,
         "graph_writes": done.graph_writes, "residue": [],
@@ -216,7 +218,7 @@ def _would_go(found: Collected) -> dict[str, Any]:
 
 def _check_found(home: Home, target: Target, found: Collected, builds: list[Build]) -> None:
     """Raises PalimpsestError where the target names nothing, and no earlier run of the same delete did."""
-    again = _pending(home, target).exists() or _was_deleted(home, target)
+    again = pending_path(home, target).exists() or _was_deleted(home, target)
     if target.memories and (unknown := sorted(target.memories - found.memories)) and not again:
         raise PalimpsestError(
             f"delete: no memory {unknown[0]!r} in home {home.path}; ids are in palimpsest query --json"
@@ -246,10 +248,6 @@ def _was_deleted(home: Home, target: Target) -> bool:
     if not (by_user or by_document) or target.whole_collection:
         return False
     return not target.tombstones(pl.DataFrame()).isdisjoint(read_decisions(home.decisions).tombstones)
-
-
-def _pending(home: Home, target: Target) -> Path:
-    return home.path / f"pending-delete-{target.key}.json"
 
 
 def _collection_of(home: Home, document: str, collection: str | None) -> str:

@@ -57,6 +57,8 @@ def collect(home: Home, builds: Iterable[Build], target: Target) -> Collected:
     found = Collected()
     if target.user is not None and not target.by_memory:
         found.names.add(target.user)
+    if target.denied:
+        found.staying.append(str(target.user))  # the setting that denies the user names the user
     for build in builds:
         settings = build.manifest.get("configs", {})
         for name in build.collections:

@@ -2,6 +2,7 @@
 
 import datetime as dt
 from dataclasses import dataclass, fields
+from pathlib import Path
 
 import polars as pl
 
@@ -9,6 +10,7 @@ from palimpsest.corpus.erased import ErasedText, Speakers, place_key
 from palimpsest.decisions import tombstone
 from palimpsest.errors import PalimpsestError
 from palimpsest.store.builds import Build
+from palimpsest.store.home import Home
 from palimpsest.store.ids import content_id
 from palimpsest.store.needles import encoded
 
@@ -27,6 +29,7 @@ class Target:
         before: memories observed before this time.
         memories: memory ids; none means any.
         expired_at: memories whose retention ended by this time.
+        denied: the user is one of `users.deny`: that setting keeps new texts out, and no tombstone is written.
     """
 
     collection: str | None = None
@@ -38,6 +41,7 @@ class Target:
     before: dt.datetime | None = None
     memories: frozenset[str] = frozenset()
     expired_at: dt.datetime | None = None
+    denied: bool = False
 
     @property
     def by_memory(self) -> bool:
@@ -85,7 +89,7 @@ class Target:
         Args:
             rows: collection, user_id, uri, session_id and project_id of the documents that go.
         """
-        if self.by_memory or self.whole_collection:
+        if self.by_memory or self.whole_collection or self.denied:
             return set()
         scope = [self.collection] if self.collection else []
         if self == Target(collection=self.collection, user=self.user):
@@ -94,6 +98,11 @@ class Target:
             return {tombstone("document", str(self.collection), str(self.document))}
         names = rows.select("collection", "user_id", "uri", "session_id", "project_id").iter_rows()
         return {tombstone("conversation", *(n or "" for n in row)) for row in names}
+
+
+def pending_path(home: Home, target: Target) -> Path:
+    """Returns the file that remembers, as hashes, what a delete must not leave; it is there until that is proved."""
+    return home.path / f"pending-delete-{target.key}.json"
 
 
 @dataclass(frozen=True)

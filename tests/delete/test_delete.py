@@ -1,6 +1,7 @@
 """Deletes by every selector: what goes, what stays, and what the next build makes of it."""
 
 import datetime as dt
+import json
 from pathlib import Path
 
 import polars as pl
@@ -8,7 +9,7 @@ import pytest
 
 from palimpsest.build import INDEXED, digest, make_plan, run_without_dagster
 from palimpsest.delete import delete
-from palimpsest.delete.expire import delete_expired
+from palimpsest.delete.due import delete_due
 from palimpsest.errors import PalimpsestError, Refused
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
@@ -104,9 +105,28 @@ def test_what_is_past_its_retention_enters_no_log_and_goes_before_the_next_build
     home = Home(tmp_path / "home", shared_vectors)
     run_without_dagster(home, make_plan(home, [corpus]))
     assert texts(home) == {"The door is blue zqkept."} and holding(home, "zqexpired") == []
-    assert delete_expired(home, today + dt.timedelta(days=20)) == 0
-    assert delete_expired(home, today + dt.timedelta(days=40)) == 1
+    assert delete_due(home, today + dt.timedelta(days=20)) == 0
+    assert delete_due(home, today + dt.timedelta(days=40)) == 1
     assert holding(home, "zqkept") == []
+
+
+def test_a_user_who_is_denied_goes_from_kept_builds_and_may_come_back(tmp_path, shared_vectors):
+    turns = [("bob", "My boat is called zqboat."), ("ines", "My cat is called zqcat.")]
+    lines = [json.dumps({"session_id": f"s-{u}", "user_id": u, "speaker": u, "text": text}) for u, text in turns]
+    corpus = write_notes(tmp_path / "corpus", {"chat.jsonl": "\n".join(lines)}, unit="turn")
+    settings = corpus / "notes" / "collection.yaml"
+    allowed = settings.read_text()
+    home = Home(tmp_path / "home", shared_vectors)
+    run_without_dagster(home, make_plan(home, [corpus]))
+    assert delete_due(home) == 0
+    settings.write_text(allowed + "users: {deny: [bob]}\n")
+    assert delete_due(home) == 1 and delete_due(home) == 0
+    assert holding(home, "zqboat") == [] and texts(home) == {"My cat is called zqcat."}
+    run_without_dagster(home, make_plan(home, [corpus]))
+    assert holding(home, "zqboat") == []
+    settings.write_text(allowed)
+    run_without_dagster(home, make_plan(home, [corpus]))
+    assert texts(home) == {"My boat is called zqboat.", "My cat is called zqcat."}
 
 
 def test_a_source_that_cannot_be_read_keeps_its_memories_and_an_emptied_folder_stops_the_build(
