@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from palimpsest.graph import connect as connecting
+from palimpsest.graph import server as serving
 from palimpsest.graph.connect import Connection, connect
 from palimpsest.graph.fetch import jar_folder
 from palimpsest.graph.server import ServerInfo, remove_server, start_server
@@ -27,6 +28,8 @@ def server_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("PALIMPSEST_NEO4J_JARS", str(jar_folder()))
         # A server that lives for a minute has no use for the slow, thorough compiler.
         patch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
+        # Tests fill and empty the database all the time: the server would plan every statement anew after 10 s.
+        patch.setattr(serving, "_CONF", serving._CONF + "dbms.cypher.min_replan_interval=1h\n")
         patch.setattr(connecting, "RETRY_S", 1.0)
         yield folder
         remove_server(folder)

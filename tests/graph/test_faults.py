@@ -16,9 +16,9 @@ import pytest
 from palimpsest.errors import ComponentFailed, PalimpsestError
 from palimpsest.graph import load, write
 from palimpsest.graph.checks import check_graph
-from palimpsest.graph.connect import Connection, connect
+from palimpsest.graph.connect import Connection
 from palimpsest.graph.erase import drop_home, residue
-from palimpsest.graph.server import ServerInfo, start_server, stop_server
+from palimpsest.graph.server import ServerInfo
 from palimpsest.graph.source import Source
 from palimpsest.query.neo4j_backend import Neo4jBackend
 from palimpsest.query.types import Filters, Scope
@@ -58,23 +58,31 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Made, Made]:
     return make(folder, "000001", count=60, edited=(2,)), make(folder, "000002", count=66, edited=(3, 4))
 
 
+def random_cuts(count: int) -> list[tuple[int, str, int]]:
+    """Batches at which a load ends, before or after it was committed, and which of two builds it was of."""
+    pick = random.Random(5)
+    return [(pick.randint(1, 30), pick.choice(["before", "after"]), pick.randrange(2)) for _ in range(count)]
+
+
+FEW_CUTS = [(2, "before", 1), (5, "after", 1), (9, "before", 0), (12, "after", 1), (3, "after", 0)]
+
+
+@pytest.mark.parametrize("cuts", [FEW_CUTS, pytest.param(random_cuts(20), marks=pytest.mark.slow)], ids=["few", "many"])
 def test_a_load_that_ended_anywhere_is_finished_by_the_next_and_equals_one_that_never_did(
-    graph: Connection, pair: tuple[Made, Made]
+    graph: Connection, pair: tuple[Made, Made], cuts: list[tuple[int, str, int]]
 ) -> None:
     first, second = pair
     whole = fresh_home()
     second.load(whole, graph)
     expected = shown(graph, whole)
-    pick = random.Random(5)
     home = fresh_home()
     first.load(home, graph)
     before = shown(graph, home)
-    for _ in range(20):
+    for batches, when, which in cuts:
         with pytest.MonkeyPatch.context() as patch:
-            crash_after(pick.randint(1, 30), patch, pick.choice(["before", "after"]))
-            target = pick.choice([first, second])
+            crash_after(batches, patch, when)
             with contextlib.suppress(Crash):
-                target.load(home, graph)
+                pair[which].load(home, graph)
         held = shown(graph, home)
         assert held in (before, expected)
         assert check_graph(graph, home) == []
@@ -83,15 +91,16 @@ def test_a_load_that_ended_anywhere_is_finished_by_the_next_and_equals_one_that_
     assert check_graph(graph, home) == []
 
 
+@pytest.mark.parametrize("points", [(9,), pytest.param((3, 14, 20), marks=pytest.mark.slow)])
 def test_a_load_afresh_that_ended_anywhere_is_followed_by_a_load_of_another_build(
-    graph: Connection, pair: tuple[Made, Made]
+    graph: Connection, pair: tuple[Made, Made], points: tuple[int, ...]
 ) -> None:
     first, second = pair
     whole = fresh_home()
     second.load(whole, graph)
     expected = shown(graph, whole)
     source = Source(lambda: first.tables, first.index)
-    for batches in (3, 9, 14, 20):
+    for batches in points:
         home = fresh_home()
         first.load(home, graph)
         with pytest.MonkeyPatch.context() as patch:
@@ -158,27 +167,6 @@ def test_a_loader_killed_in_the_middle_is_resumed_and_holds_no_lock(
     made = make(tmp_path, "000001", **options)
     assert made.load(home, graph).created < sum(made.load(fresh_home(), graph).nodes.values())
     assert check_graph(graph, home) == []
-
-
-def test_a_server_stopped_in_the_middle_fails_plainly_and_the_next_load_finishes(
-    graph: Connection, server_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    home, made = fresh_home(), make(tmp_path, "000001", count=200)
-    real: Callable[..., Any] = write.Writer.once
-
-    def once(self: Any, statement: str, **values: Any) -> Any:
-        if self._batch == 6:
-            stop_server(server_folder, 15)
-        return real(self, statement, **values)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(write.Writer, "once", once)
-        with pytest.raises(ComponentFailed, match=r"no answer|run again"):
-            made.load(home, graph)
-    info = start_server(server_folder, heap="600m")
-    with connect(info.uri, info.user, info.password) as again:
-        made.load(home, again)
-        assert check_graph(again, home) == []
 
 
 def test_of_two_loads_at_once_one_is_told_to_wait_and_nothing_is_mixed(

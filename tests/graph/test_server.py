@@ -27,17 +27,6 @@ def test_starting_twice_is_one_server(graph: Connection, server_folder: Path) ->
     assert start_server(server_folder).pid == server_status(server_folder).pid
 
 
-def test_a_stopped_server_is_gone_and_starts_again_with_its_data(graph: Connection, server_folder: Path) -> None:
-    graph.write("CREATE (:Kept {here: true})")
-    assert stop_server(server_folder) and not server_status(server_folder).running
-    assert not stop_server(server_folder)
-    with pytest.raises(ComponentFailed, match="palimpsest neo4j start"):
-        graph.read("RETURN 1")
-    info = start_server(server_folder, heap="600m")
-    with connect(info.uri, info.user, info.password) as again:
-        assert again.read("MATCH (k:Kept) RETURN count(k) AS n")[0]["n"] == 1
-
-
 def test_a_server_that_cannot_is_refused_by_what_to_install(
     graph: Connection, server: ServerInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
