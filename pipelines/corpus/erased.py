@@ -6,6 +6,7 @@ deleted text back. What is left keeps its wording; spans are moved by what went 
 
 import datetime as dt
 import json
+import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -23,6 +24,8 @@ Span = tuple[int, int]
 
 _SHORT = 16  # characters: a shorter text goes only where it opens a line or a sentence
 _OPENS = frozenset("\n.!?:;…\"'”\u2019)]")
+_OPENING_KINDS = frozenset({"Po", "Pe", "Pf", "So"})  # full stops of any script, closing quotes, bullets, emoji
+_INSIDE_A_SENTENCE = frozenset(",&@%/\\،、，·・")  # noqa: RUF001
 _BULLETS = frozenset("-*>+#| \t")
 
 
@@ -185,8 +188,15 @@ def _stands_alone(text: str, start: int, end: int) -> bool:
         return False
     if end < len(text) and text[end].isalnum() and text[end - 1].isalnum():
         return False
-    before = text[:start].rstrip(" \t")
-    return end - start >= _SHORT or not before or before[-1] in _OPENS or before[-1] in _BULLETS
+    return end - start >= _SHORT or _opens(text, start)
+
+
+def _opens(text: str, start: int) -> bool:
+    """Tells whether a line or a sentence begins here, in any script."""
+    before = text[text.rfind("\n", 0, start) + 1 : start].rstrip()
+    if not any(c.isalnum() for c in before) or before[-1] in _OPENS or before[-1] in _BULLETS:
+        return True
+    return before[-1] not in _INSIDE_A_SENTENCE and unicodedata.category(before[-1]) in _OPENING_KINDS
 
 
 def _whole_line(text: str, start: int, end: int) -> Span:

@@ -4,8 +4,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from palimpsest.corpus.redaction.find import shown
+
 TYPES = ("episodic", "semantic", "document", "summary", "preference", "inference", "task")
 KINDS = ("message", "file", "tool", "import")
+_FLAGS = {
+    "true": True, "yes": True, "on": True, "1": True, "1.0": True,
+    "false": False, "no": False, "off": False, "0": False, "0.0": False,
+}  # fmt: skip
 TOOL_ROLES = frozenset({"tool", "function"})
 KEYS = frozenset({"type", "tags", "importance", "confidence", "kind", "privacy", "memory"})
 MAX_RETENTION_DAYS = 36_500
@@ -68,7 +74,7 @@ def read_stated(values: Mapping[str, Any], *, free_words: bool = False) -> tuple
     privacy = read.mapping("privacy")
     inner = _Reading(privacy, problems, "privacy.")
     unknown = sorted(set(map(str, privacy)) - {"pii", "user_visible", "retention_days"})
-    problems += [f"privacy.{n[:40]} is no field; use pii, user_visible or retention_days" for n in unknown]
+    problems += [f"privacy.{shown(n)} is no field; use pii, user_visible or retention_days" for n in unknown]
     stated = Stated(
         type=word("type", TYPES),
         tags=read.tags(),
@@ -103,30 +109,35 @@ class _Reading:
 
     def word(self, name: str, known: tuple[str, ...]) -> str | None:
         # YAML 1.1 reads a bare `off` as false.
-        values = {**self._values, name: "off"} if self._values.get(name) is False and "off" in known else self._values
-        read = _Reading(values, self._problems, self._path)
+        value = self._values.get(name)
+        if value is False and "off" in known:
+            value = "off"
+        elif isinstance(value, str) and value.strip().lower() in known:
+            value = value.strip().lower()
+        read = _Reading({**self._values, name: value}, self._problems, self._path)
         found: str | None = read._take(name, lambda v: isinstance(v, str) and v in known, f"must be {_any_of(known)}")
         return found
 
     def known_word(self, name: str, known: tuple[str, ...]) -> str | None:
         value = self._values.get(name)
-        return self.word(name, known) if value is False or (isinstance(value, str) and value in known) else None
+        known_one = isinstance(value, str) and value.strip().lower() in known
+        return self.word(name, known) if value is False or known_one else None
 
     def share(self, name: str) -> float | None:
         found = self._take(name, lambda v: _is_number(v) and 0 <= v <= 1, "must be a number from 0 to 1")
         return None if found is None else float(found)
 
     def flag(self, name: str) -> bool | None:
-        found: bool | None = self._take(name, lambda v: isinstance(v, bool), "must be true or false")
-        return found
+        found = self._take(name, lambda v: str(v).strip().lower() in _FLAGS, "must be true or false")
+        return None if found is None else _FLAGS[str(found).strip().lower()]
 
     def days(self, name: str) -> int | None:
-        found: int | None = self._take(
+        found = self._take(
             name,
-            lambda v: isinstance(v, int) and not isinstance(v, bool) and 0 < v <= MAX_RETENTION_DAYS,
+            lambda v: not isinstance(v, bool) and (d := _days(v)) is not None and 0 < d <= MAX_RETENTION_DAYS,
             f"must be a whole number of days from 1 to {MAX_RETENTION_DAYS:,}",
         )
-        return found
+        return None if found is None else _days(found)
 
     def mapping(self, name: str) -> Mapping[str, Any]:
         fix = "must be a mapping such as {pii: true, user_visible: false, retention_days: 30}"
@@ -168,12 +179,23 @@ def combined(parts: Iterable[Stated]) -> Stated:
     )
 
 
+def _days(value: object) -> int | None:
+    """Returns a whole number, also where it was written as text or as 30.0."""
+    try:
+        number = float(str(value))
+    except ValueError:
+        return None
+    return int(number) if number.is_integer() else None
+
+
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _shown(value: object) -> str:
-    return repr(value)[:40] if isinstance(value, str | int | float | bool) else f"(a {type(value).__name__})"
+    if isinstance(value, str):
+        return repr(shown(value))
+    return shown(value) if isinstance(value, int | float) else f"(a {type(value).__name__})"
 
 
 def _any_of(words: tuple[str, ...]) -> str:

@@ -23,6 +23,7 @@ from palimpsest.store.ids import text_hash
 _REWRITTEN = ("documents", "chunks", "memories")
 _DERIVED = ("embeddings", "entities", "topics", "candidate_pairs", "relations", "versions")
 _BY_MEMORY = ("memories", "embed_inputs", "context_inputs")
+_REWRITTEN_BY = "rewritten by delete"
 _BEFORE = ".before-delete"  # begins with a dot: what a kill leaves is swept
 
 Frames = dict[str, pl.DataFrame]
@@ -56,7 +57,10 @@ def _rewrite_collection(home: Home, build: Build, name: str, parts: Going) -> No
             continue
         for table in STAGES[stage].writes:
             marker["outputs"][table] = build.write_table(name, table, frames[table])
-        build.write_marker(name, stage, marker | {"key": "rewritten by delete"})
+        changed = {"key": _REWRITTEN_BY}
+        if stage == "chunks" and parts.erased:
+            changed["logic"] = _REWRITTEN_BY  # the next build cuts all anew: a neighbour may have lost a part
+        build.write_marker(name, stage, marker | changed)
     config = CollectionConfig(**build.manifest["configs"][name])  # its folder may be gone
     base = before if all(before.marker(name, s) for s in STAGES) else None
     part = Partition(home, build, base, config, home.sources.get(name, Path()), read_decisions(home.decisions))
@@ -93,7 +97,8 @@ def _without(build: Build, name: str, parts: Going) -> Frames:
 def _blanked(name: str, frames: Frames, erased: ErasedTexts) -> tuple[Frames, pl.DataFrame]:
     """Takes erased texts out of documents that stay; spans behind them move.
 
-    Returns the tables, and the memories of which only a part went: the next build cuts them anew.
+    Returns the tables, and the memories of which only a part went, or what their pronoun stands for: the next build
+    cuts them anew.
     """
     columns = ("document_id", "user_id", "project_id", "uri", "session_id", "title", "text", "metadata", "segments")
     rows = frames["documents"].join(frames["document_texts"], on="document_id", how="inner")
@@ -114,12 +119,14 @@ def _blanked(name: str, frames: Frames, erased: ErasedTexts) -> tuple[Frames, pl
         spans = {}
         key = "chunk_id" if table == "chunks" else "memory_id"
         affected = frames[table].filter(pl.col("document_id").is_in(list(ids)))
-        for item, old, start, end in affected.select(key, "document_id", "char_start", "char_end").iter_rows():
+        columns = (key, "document_id", "char_start", "char_end", "refers_to")
+        for item, old, start, end, refers_to in affected.select(columns).iter_rows():
             applied = changed[old]
             assert applied is not None
             moved = applied.moved(start), applied.moved(end)
             spans[item] = {"char_start": moved[0], "char_end": moved[1]}
-            if table == "memories" and moved[1] - moved[0] != end - start:
+            unsaid = refers_to is not None and refers_to not in applied.row["text"]
+            if table == "memories" and (unsaid or moved[1] - moved[0] != end - start):
                 cut.add(item)
         out[table] = _with(frames[table], spans, ("char_start", "char_end"), key)
     renamed = ids | dict.fromkeys(gone)

@@ -62,10 +62,14 @@ class Target:
         return content_id("delete", *(str(sorted(v)) if isinstance(v, frozenset) else str(v) for v in told))
 
     def check(self) -> None:
-        """Raises PalimpsestError where nothing is named."""
+        """Raises PalimpsestError where nothing is named, or a selector is empty: it would widen the delete."""
         if self == Target():
             names = "--memory, --document, --user, --session, --project, --tag, --before or --collection"
             raise PalimpsestError(f"delete: name what to delete: {names}")
+        for name in ("document", "user", "session", "project", "tag", "collection"):
+            value = getattr(self, name)
+            if value is not None and not value.strip():
+                raise PalimpsestError(f"delete: --{name} is empty; name one, or leave it out")
 
     def covers(self, collection: str) -> bool:
         """Tells whether the target reaches into a collection."""

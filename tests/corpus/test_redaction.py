@@ -84,6 +84,27 @@ def test_a_secret_is_redacted_before_the_log_and_spans_still_hold_their_words(tm
             assert text[start:].startswith(f"[redacted: {kind}]") and text.count("\n", 0, start) == line - 1
 
 
+def test_cells_below_the_name_of_a_secret_are_redacted():
+    table = f"| user | Password | api_key | note |\n|---|---|---|---|\n| bob | {WORD} | {AWS} | {WORD[:4]} |\n"
+    (first, second) = find_secrets(table)
+    assert (table[first.start : first.end], first.kind) == (WORD, "password")
+    assert table[second.start : second.end] == AWS
+    assert find_secrets("| Test | Pass | Fail |\n|---|---|---|\n| a1 | 1234567 | n=25/30 |\n") == []
+    assert find_secrets("| policy | password |\n| length | 12 characters |\n| rotation | never |\n") == []
+
+
+def test_tags_of_turns_and_documents_that_are_named_hold_no_secret(tmp_path):
+    log = read(
+        tmp_path, {"a.jsonl": turn("hello there", tags=[AWS, "tea"]), "b.md": f"---\nsupersedes: {AWS}\n---\nHi.\n"}
+    )
+    stored = [row for key in log.versions()["text_key"] for row in log.text(key).to_dicts()]
+    assert (
+        len(stored) == 2
+        and AWS not in json.dumps(stored, default=str)
+        and "tea" in stored[0]["segments"] + stored[1]["segments"]
+    )
+
+
 def test_reasons_of_rejects_hold_no_secret(tmp_path):
     log = read(tmp_path, {"chat.jsonl": turn("Fine.", timestamp=f"password={WORD}")})
     (problem,) = log.current()["problems"][0]

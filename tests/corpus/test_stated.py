@@ -31,6 +31,21 @@ def test_a_turn_states_its_type_tags_importance_and_privacy():
     assert ExtractedDocument.from_json(json.loads(json.dumps(document.to_json()))) == document
 
 
+def test_privacy_holds_however_it_is_spelt():
+    stated, problems = read_stated(
+        {"memory": "OFF", "kind": "Tool", "privacy": {"pii": "yes", "user_visible": "False", "retention_days": "30"}}
+    )
+    assert problems == []
+    assert stated == Stated(memory="off", kind="tool", pii=True, user_visible=False, retention_days=30)
+    assert read_stated({"memory": " Off "}, free_words=True)[0] == Stated(memory="off")
+
+
+def test_a_problem_shows_no_piece_of_a_secret():
+    token = "gh" + "p_" + "A1b2C3d4" * 4 + "e5F6"
+    _, problems = read_stated({"importance": token, "privacy": {token: 1, "retention_days": f"x {token}"}})
+    assert len(problems) == 3 and not any("A1b2C3d4" in p for p in problems)
+
+
 def test_a_turn_that_states_nothing_is_written_as_before():
     (document,) = read("chat.jsonl", turn("Fine.")).documents
     assert document.to_json()["segments"] == [[5, 10, "turn", None, None, "ana", None]]
@@ -43,7 +58,7 @@ def test_a_turn_that_states_nothing_is_written_as_before():
         ({"importance": True}, "importance True must be a number"),
         ({"type": "story"}, "type 'story' must be episodic, semantic"),
         ({"privacy": [1]}, "privacy (a list) must be a mapping such as {pii: true"),
-        ({"privacy": {"pii": "yes"}}, "privacy.pii 'yes' must be true or false"),
+        ({"privacy": {"pii": "perhaps"}}, "privacy.pii 'perhaps' must be true or false"),
         ({"privacy": {"retention_days": 0}}, "privacy.retention_days 0 must be a whole number of days from 1"),
         ({"privacy": {"visible": False}}, "privacy.visible is no field; use pii, user_visible or retention_days"),
         ({"memory": "never"}, "memory 'never' must be save or off"),

@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from palimpsest.build import INDEXED, digest, make_plan, run_without_dagster
+from palimpsest.corpus.erased import ErasedText, ErasedTexts, place_key, said_key
 from palimpsest.delete import delete
 from palimpsest.delete.due import delete_due
 from palimpsest.errors import PalimpsestError, Refused
@@ -54,6 +55,50 @@ def test_one_memory_goes_from_log_and_builds_and_the_rest_of_its_document_keeps_
         assert row["text_document"][row["char_start"] : row["char_end"]] == row["text"]
 
 
+@pytest.mark.parametrize(
+    ("text", "gone", "left"),
+    [
+        ("我住在北京。我喜欢喝茶。", "我喜欢喝茶。", "我住在北京。"),
+        ("أنا هنا؟ أحب الشاي.", "أحب الشاي.", "أنا هنا؟ "),
+        ("• Buy milk\n☐ Feed cat\n", "Feed cat", "• Buy milk\n☐ \n"),
+        ("She moved, Rome.", "Rome.", "She moved, Rome."),
+    ],
+)
+def test_a_short_text_goes_where_it_opens_a_sentence_in_any_script_and_nowhere_else(text, gone, left):
+    place = place_key("c", "ann", "a.txt", None)
+    erased = ErasedTexts(frozenset({ErasedText.of(place, said_key(None, None), gone)}))
+    row = {"user_id": "ann", "uri": "a.txt", "session_id": None, "text": text, "segments": "[]"}
+    assert erased.applied("c", row).row["text"] == left
+
+
+def test_what_stands_beside_a_deleted_memory_is_cut_anew_by_the_next_build(tmp_path, shared_vectors):
+    sentences = [f"Sentence {i} says that object {i * 7} stands near wall {i + 3}." for i in range(120)]
+    long = "\n\n".join(" ".join(sentences[i : i + 10]) for i in range(0, 120, 10))
+    corpus = write_notes(tmp_path / "corpus", {"long.md": long + "\n"}, unit="chunk")
+    home = Home(tmp_path / "home", shared_vectors)
+    run_without_dagster(home, make_plan(home, [corpus]))
+    second = published(home).tables(["memories"])["memories"].sort("char_start")["memory_id"][1]
+    delete(home, memories=[second])
+    run_without_dagster(home, make_plan(home, [corpus]))
+    (text,) = published(home).tables(["document_texts"])["document_texts"]["text"]
+    left = [s for s in sentences if s in text]
+    assert 0 < len(left) < len(sentences) and all(any(s in t for t in texts(home)) for s in left)
+
+
+def test_what_a_pronoun_stands_for_goes_with_the_memory_that_said_it(tmp_path, shared_vectors):
+    notes = {"gate.md": "The boathouse Zqboat is red. It was sold last week.\n"}
+    corpus = write_notes(tmp_path / "corpus", notes, unit="statement")
+    home = Home(tmp_path / "home", shared_vectors)
+    run_without_dagster(home, make_plan(home, [corpus]))
+    memories = published(home).tables(["memories"])["memories"]
+    assert memories["refers_to"].drop_nulls().to_list() == ["The boathouse Zqboat"]
+    (boat,) = memories.filter(pl.col("text").str.contains("Zqboat"))["memory_id"]
+    delete(home, memories=[boat])
+    assert holding(home, "Zqboat") == []
+    run_without_dagster(home, make_plan(home, [corpus]))
+    assert holding(home, "Zqboat") == [] and "It was sold last week." in texts(home)
+
+
 def test_what_is_left_after_a_delete_equals_a_build_that_never_had_it(made, tmp_path):
     home, corpus = made
     delete(home, user="bob")
@@ -79,6 +124,14 @@ def test_memories_before_a_day_go_and_a_session_is_deleted_for_one_user_only(mad
         delete(home, session="s9", user="bob")
     assert delete(home, session="s3", user="bob")["documents"] == 1
     assert holding(home, "quixotic-77") == []
+
+
+@pytest.mark.parametrize("name", ["document", "user", "session", "project", "tag", "collection"])
+def test_an_empty_selector_is_refused_and_does_not_widen_the_delete(tmp_path, name):
+    with pytest.raises(PalimpsestError, match=f"--{name} is empty"):
+        delete(Home(tmp_path), **{name: ""})
+    with pytest.raises(PalimpsestError, match=f"--{name} is empty"):
+        delete(Home(tmp_path), **{"memories": ["00"], name: " "})
 
 
 def test_a_delete_that_was_stopped_keeps_no_text_and_is_finished_and_proved_by_the_same_delete(made):

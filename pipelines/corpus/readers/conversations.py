@@ -9,6 +9,7 @@ from palimpsest.corpus.readers.builder import TextBuilder, clean, text_or_none
 from palimpsest.corpus.readers.dates import SETTING, is_ambiguous, parse_when
 from palimpsest.corpus.readers.jsonl import Row
 from palimpsest.corpus.readers.validity import read_validity
+from palimpsest.corpus.redaction.find import shown
 from palimpsest.corpus.stated import KEYS, TOOL_ROLES, Stated, read_stated
 from palimpsest.corpus.types import CONVERSATION, ExtractedDocument, Extraction
 from palimpsest.errors import Rejected
@@ -52,7 +53,7 @@ def read_conversations(
         said_at = parse_when(stamp, source.dates)
         if stamp not in (None, "") and said_at is None:
             told = f"may be two days; {SETTING}" if is_ambiguous(stamp) else "is not a date"
-            problems.append(f"{unit} {row.line}: timestamp {str(stamp)[:40]!r} {told}; the turn is kept, undated")
+            problems.append(f"{unit} {row.line}: timestamp {shown(stamp)!r} {told}; the turn is kept, undated")
         role = text_or_none(row.value.get("role"))
         speaker = text_or_none(row.value.get("speaker")) or role
         stated = None

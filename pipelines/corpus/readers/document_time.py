@@ -12,6 +12,7 @@ from typing import Any
 
 from palimpsest.corpus.readers.dates import NO_DATE, SETTING, DateOrder, is_ambiguous, parse_when
 from palimpsest.corpus.readers.written_dates import written_dates
+from palimpsest.corpus.redaction.find import shown
 from palimpsest.corpus.types import CONVERSATION, SUITE_ROW, ExtractedDocument
 
 DATE_FIELDS = (
@@ -58,7 +59,7 @@ def date_problems(metadata: Mapping[str, Any], where: str, order: DateOrder | No
         if value.strip().lower() in NO_DATE or parse_when(value, order):
             continue
         told = f"may be two days; {SETTING}" if is_ambiguous(value) else "is not a date; write YYYY-MM-DD"
-        problems.append(f"{where}: {name}: {value[:40]!r} {told}")
+        problems.append(f"{where}: {name}: {shown(value)!r} {told}")
     return problems
 
 

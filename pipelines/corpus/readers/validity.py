@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from palimpsest.corpus.readers.dates import NO_DATE, SETTING, DateOrder, end_of, is_ambiguous, parse_when
+from palimpsest.corpus.redaction.find import shown
 from palimpsest.corpus.stated import Stated
 
 _FROM, _UNTIL = {"validfrom"}, {"validuntil", "validto"}
@@ -39,7 +40,7 @@ def read_validity(starts: Any, ends: Any, order: DateOrder | None = None) -> tup
     """
     first, last = parse_when(starts, order), end_of(ends, order)
     problems = [
-        f"{name} {str(value)[:40]!r} {f'may be two days; {SETTING}' if is_ambiguous(value) else 'is not a date'}"
+        f"{name} {shown(value)!r} {f'may be two days; {SETTING}' if is_ambiguous(value) else 'is not a date'}"
         for name, value, found in (("valid_from", starts, first), ("valid_until", ends, last))
         if found is None and str(value or "").strip().lower() not in NO_DATE
     ]

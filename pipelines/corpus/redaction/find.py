@@ -5,6 +5,7 @@ from itertools import chain
 
 from palimpsest.corpus.redaction.assignments import find_assignments
 from palimpsest.corpus.redaction.numbers import find_numbers
+from palimpsest.corpus.redaction.tables import find_in_tables
 from palimpsest.corpus.redaction.tokens import find_tokens
 
 
@@ -23,7 +24,7 @@ def find_secrets(text: str) -> list[Secret]:
     Of those that overlap, what is known by its form names the kind; their spans are joined.
     """
     found = [(s, e, 0, k) for s, e, k in chain(find_tokens(text), find_numbers(text))]
-    found += [(s, e, 1, k) for s, e, k in find_assignments(text)]
+    found += [(s, e, 1, k) for s, e, k in chain(find_assignments(text), find_in_tables(text))]
     out: list[tuple[int, int, int, str]] = []
     for start, end, rank, kind in sorted(found):
         if out and start < out[-1][1]:
@@ -33,3 +34,11 @@ def find_secrets(text: str) -> list[Secret]:
         else:
             out.append((start, end, rank, kind))
     return [Secret(start, end, kind) for start, end, _, kind in out]
+
+
+def shown(value: object, most: int = 40) -> str:
+    """Returns the beginning of a value for a message; what is cut off a secret would no longer be known as one."""
+    text = str(value)
+    for secret in reversed(find_secrets(text)):
+        text = f"{text[: secret.start]}[redacted: {secret.kind}]{text[secret.end :]}"
+    return text[:most]

@@ -19,7 +19,7 @@ class Redaction:
 
     Attributes:
         kind: such as `aws access key`.
-        field: `text`, `title`, `speaker`, `heading` or `metadata.<key>`.
+        field: `text`, `title`, `speaker`, `tags`, `relations` or `metadata.<key>`.
         char_start: of the marker in the stored text; None outside of the text.
         line: of the marker in the stored text, from 1; None outside of the text.
     """
@@ -93,6 +93,7 @@ def redacted(document: ExtractedDocument) -> tuple[ExtractedDocument, tuple[Reda
     changed = replace(
         document, text=out.text, title=clean(document.title, "title"), segments=_segments(out.segments, clean),
         metadata=metadata,
+        relations=tuple(replace(r, older_uri=clean(r.older_uri, "relations")) for r in document.relations),
     )  # fmt: skip
     return changed, tuple(told)
 
@@ -116,16 +117,22 @@ def _plain(value: Any, key: str, name: str, clean: _Clean) -> Any:
 
 
 def _segments(segments: Sequence[Segment], clean: _Clean) -> tuple[Segment, ...]:
-    """Cleans what segments repeat: who speaks, and the headings above them."""
+    """Cleans what segments repeat: who speaks, the headings above them, and tags."""
     speakers = {s.speaker for s in segments if s.speaker}
     headings = {s.heading for s in segments if s.heading}
     other: dict[str | None, str] = {n: c for n in sorted(speakers) if (c := clean(n, "speaker")) != n}
     heads: dict[str | None, str] = {h: c for h in sorted(headings) if (c := _replaced(h, find_secrets(h))) != h}
-    if not other and not heads:
+    told = {tag for s in segments if s.stated for tag in s.stated.tags}
+    tags = {t: c for t in sorted(told) if (c := clean(t, "tags")) != t}
+    if not other and not heads and not tags:
         return tuple(segments)
     return tuple(
-        replace(s, speaker=other.get(s.speaker, s.speaker), heading=heads.get(s.heading, s.heading)) for s in segments
-    )
+        replace(
+            s, speaker=other.get(s.speaker, s.speaker), heading=heads.get(s.heading, s.heading),
+            stated=s.stated and replace(s.stated, tags=tuple(tags.get(t, t) for t in s.stated.tags)),
+        )
+        for s in segments
+    )  # fmt: skip
 
 
 def _replaced(text: str, secrets: Sequence[Secret]) -> str:
@@ -145,9 +152,9 @@ def _without_turns(
     document: ExtractedDocument, store_tool_outputs: bool
 ) -> tuple[ExtractedDocument | None, dict[str, int]]:
     """Returns a document without turns of tools and those that opted out, and how many of each there were."""
-    if (document.metadata or {}).get("memory") in ("off", False):
+    if str((document.metadata or {}).get("memory")).strip().lower() in ("off", "false"):
         return None, {"opted_out": sum(s.kind == "turn" for s in document.segments) or 1}
-    whole_is_tool = document.metadata.get("kind") == "tool" and not store_tool_outputs
+    whole_is_tool = str(document.metadata.get("kind")).strip().lower() == "tool" and not store_tool_outputs
     if whole_is_tool:
         return None, {"tool": sum(s.kind == "turn" for s in document.segments) or 1}
     why = [_why(s, store_tool_outputs) for s in document.segments]
