@@ -25,7 +25,7 @@ from palimpsest.graph.packed import (
     pack_postings,
     vector_moments,
 )  # fmt: skip
-from palimpsest.memory.known import known_from
+from palimpsest.memory.known import known_from, recorded
 from palimpsest.store.ids import content_id
 from palimpsest.store.index import VectorLookup
 from palimpsest.store.scopes import GENERAL, SCOPE, ScopeKey, by_scope, scope_parts
@@ -40,7 +40,7 @@ _MEMORY = (
     "memory_id", *SCOPE, "session_id", "text", "type", "unit", "title", "heading", "speaker",
     "observed_at", "valid_from", "valid_until", "known_from", "is_latest", "superseded_by", "confidence", "importance",
     "kind", "confidence_source", "importance_source", "retention_until", "pii", "user_visible", "tags", "token_count",
-    "windows",
+    "created_at", "updated_at", "windows",
 )  # fmt: skip
 _BLOCK: dict[str, Any] = {
     **dict.fromkeys(SCOPE, pl.String), "scope_id": pl.String, "block_id": pl.String,
@@ -131,6 +131,7 @@ def _memories(t: Mapping[str, pl.DataFrame]) -> tuple[pl.DataFrame, pl.DataFrame
         .join(inputs.filter(pl.col("number") == 0).drop("number"), on="memory_id", how="left")
         .join(count, on="memory_id", how="left")
         .join(known_from(t["memories"], t["documents"]), on="memory_id", how="left")
+        .join(recorded(t["memories"], t["documents"], t["versions"]), on="memory_id", how="left")
         .with_columns(
             pl.col("is_latest").fill_null(True),
             pl.when(versioned).then("_from").otherwise("valid_from").alias("valid_from"),

@@ -20,7 +20,7 @@ from palimpsest.query.fusion import moments, standardise, top
 from palimpsest.query.scope_cache import ByteCache, Rows
 from palimpsest.query.types import CollectionInfo, Filters, Link, Memory, Scope, Seeds
 
-FORMAT = 7
+FORMAT = 8
 CACHE_BYTES = 512 * 2**20
 
 _META = "SELECT key, value FROM meta"
@@ -29,9 +29,9 @@ _COLUMNS = (
     "memory_id", "text", "type", "unit", "session_id", "document_id", "ordinal", "title", "heading",
     "page", "speaker", "char_start", "char_end", "observed_at", "valid_from", "valid_until", "is_latest",
     "superseded_by", "confidence", "importance", "kind", "confidence_source", "importance_source", "tags",
-    "token_count", "uri", "document_title",
+    "token_count", "uri", "document_title", "created_at", "updated_at",
 )  # fmt: skip
-_TIMES = ("observed_at", "valid_from", "valid_until")
+_TIMES = ("observed_at", "valid_from", "valid_until", "created_at", "updated_at")
 _MEMORIES = f"SELECT {', '.join(_COLUMNS)} FROM memories"  # a row's number is its place in the table
 _ALL_MEMORIES = f"{_MEMORIES} WHERE row BETWEEN $first AND $last ORDER BY row"
 

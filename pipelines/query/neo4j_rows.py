@@ -12,7 +12,7 @@ from palimpsest.query.types import Filters, Link, Memory
 from palimpsest.query.withheld import Withheld
 
 _BOUND = {"since": "observed_since", "until": "observed_until"}
-_TIMES = ("observed_at", "valid_from", "valid_until")
+_TIMES = ("observed_at", "valid_from", "valid_until", "created_at", "updated_at")
 _UTC = ZoneInfo("UTC")
 _FIELDS = tuple(n for n in Memory.__dataclass_fields__)
 

@@ -90,6 +90,8 @@ class Memory:
     token_count: int = 0
     uri: str | None = None
     document_title: str | None = None
+    created_at: dt.datetime | None = None
+    updated_at: dt.datetime | None = None
 
     @property
     def span(self) -> tuple[int, int] | None:

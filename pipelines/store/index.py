@@ -19,7 +19,7 @@ import numpy as np
 import polars as pl
 import polars.selectors as cs
 
-from palimpsest.memory.known import known_from
+from palimpsest.memory.known import known_from, recorded
 from palimpsest.memory.reasons import reasons
 from palimpsest.memory.sequence import document_order, turn_order
 from palimpsest.query.asked_time import said_periods
@@ -33,7 +33,7 @@ from palimpsest.store.tables import empty
 VectorLookup = Callable[[Sequence[str]], np.ndarray]
 """Maps n text hashes to their unit vectors, shape (n, 384) float32."""
 
-FORMAT = 7
+FORMAT = 8
 DIMENSIONS = 384
 K1, B = 1.2, 0.75
 TITLE_WEIGHT = 3  # a title's words count as if they stood there so often: what a passage is about is said there once
@@ -43,7 +43,8 @@ _MEMORY_COLUMNS = (
     "row", "memory_id", "session_id", "document_id", "ordinal", "unit", "type", "text", "title",
     "heading", "page", "speaker", "char_start", "char_end", "observed_at", "valid_from", "valid_until", "known_from",
     "is_latest", "superseded_by", "confidence", "importance", "kind", "confidence_source", "importance_source", "tags",
-    "token_count", "uri", "document_title", "support", "retention_until", "pii", "user_visible",
+    "token_count", "uri", "document_title", "support", "retention_until", "pii", "user_visible", "created_at",
+    "updated_at",
 )  # fmt: skip
 
 # For people: what each word scores in each memory.
@@ -148,6 +149,7 @@ def _memory_rows(t: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
         .join(documents, on="document_id", how="left", maintain_order="left")
         .join(versions, on="memory_id", how="left", maintain_order="left")
         .join(known_from(t["memories"], t["documents"]), on="memory_id", how="left", maintain_order="left")
+        .join(recorded(t["memories"], t["documents"], t["versions"]), on="memory_id", how="left", maintain_order="left")
         .with_row_index("row")
         .with_columns(
             pl.col("row").cast(pl.Int32),
