@@ -52,6 +52,8 @@ def find_violations(home: Home, build: Build) -> list[Violation]:
     """Returns the invariants that a finished build breaks, its digest included: its tables are those it was made of."""
     known, tables = embedding_store(home).known(), build.tables(INDEXED)
     decisions = read_decisions(home.decisions)
+    if (undone := build.manifest.get("undone")) is not None:  # what was undone since then holds from the next build on
+        decisions = replace(decisions, undone=frozenset(undone))
     found = check_invariants(tables, build.index, known_vectors=known, decisions=decisions)
     if (now := digest(tables)) != build.manifest["digest"]:
         found += report(1, "digest", "the tables are not those that the build was made with", [now])
@@ -163,7 +165,8 @@ def judge_staged(home: Home) -> GateSummary:
     started = time.perf_counter()
     summary = judge_build(home, staged(home), violations=[])
     reasons = [r for d in summary.decisions for r in d.reasons]
-    warnings = [w for d in summary.decisions for w in d.warnings]
+    several = len(summary.decisions) > 1
+    warnings = [f"{d.collection}: {w}" if several else w for d in summary.decisions for w in d.warnings]
     numbers = {f"{d.collection}/{m}": v for d in summary.decisions for m, v in d.means.items()}
     numbers |= {f"{d.collection}/{m}": v for d in summary.decisions for m, v in d.quality.items()}
     numbers |= {f"{d.collection}/{p}_ms": v for d in summary.decisions for p, v in d.latency_ms.items()}

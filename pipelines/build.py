@@ -222,6 +222,7 @@ def finish_build(
         "memories": tables["memories"].height,
         "relations": _counts(tables["relations"]),
         "retired": tables["versions"].filter(~pl.col("is_latest")).height,
+        "undone": sorted(decisions.undone.intersection(tables["relations"]["relation_id"])),
         "rejects": tables["rejects"].height,
         "undated": tables["memories"].filter(undated()).height,
         "redactions": tables["redactions"].height,

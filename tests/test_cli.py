@@ -154,6 +154,20 @@ def test_verify_says_no_when_a_table_was_tampered_with(built, tmp_path):
     assert done.returncode == 1 and "invariant" in done.stderr
 
 
+def test_undoing_a_relation_breaks_no_invariant_of_the_build_before_the_next_one(built, tmp_path):
+    import shutil
+
+    import polars as pl
+
+    home = tmp_path / "home"
+    shutil.copytree(built[0], home)
+    path = next(home.glob("builds/*/chats/relations.parquet"))
+    update = pl.read_parquet(path).filter(label="UPDATE").row(0, named=True)
+    assert run("undo", update["relation_id"], "--home", home).returncode == 0
+    done = run("verify", "--home", home)
+    assert done.returncode == 0, done.stdout
+
+
 def test_deleting_a_user_leaves_none_of_their_words_in_any_file(built, tmp_path):
     import shutil
 
