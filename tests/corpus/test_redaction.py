@@ -170,12 +170,29 @@ def test_segments_outside_of_edits_keep_their_words(text, places, width):
 
 
 @pytest.mark.parametrize(
-    "text", ["the password is on the board", "password: str", "token count: 42", "4539 1488 0343 6468"]
+    ("text", "secret"),
+    [
+        ("Password for the portal: hunter22x9", "hunter22x9"),
+        ("The password for the guest wifi is Blau-Wal7.", "Blau-Wal7"),
+    ],
 )
+def test_what_a_password_is_for_may_stand_before_it(text, secret):
+    assert [text[s.start : s.end] for s in find_secrets(text)] == [secret]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the password is on the board", "password: str", "token count: 42", "4539 1488 0343 6468",
+        "Password for the portal: ask Jonas", "The password for the portal is changed on 2026-05-01.",
+    ],
+)  # fmt: skip
 def test_what_only_looks_like_a_secret_stays(text):
     assert find_secrets(text) == []
 
 
-@pytest.mark.parametrize("piece", ["eyJ", "sk-", "-----BEGIN PRIVATE KEY-----", "xoxb-", "password=", "pypi-AgE"])
+@pytest.mark.parametrize(
+    "piece", ["eyJ", "sk-", "-----BEGIN PRIVATE KEY-----", "xoxb-", "password=", "pypi-AgE", "password for a "]
+)
 def test_a_text_made_to_be_slow_is_read_in_linear_time(piece):
     assert redacted_text(piece * 20_000) is not None  # minutes where a pattern scans to the end from every place

@@ -28,6 +28,11 @@ def test_encodings_are_recognised(read, text: str, encoding: str) -> None:
     assert read("a.txt", text.encode(encoding)).documents[0].text == text
 
 
+@pytest.mark.parametrize("text", ["Malmö", "20 °C in the room", "Señor García lives in Málaga.", "¿Dónde está?", "£30"])
+def test_a_few_accents_in_latin_text_are_read_as_windows_1252(read, text: str) -> None:
+    assert read("a.txt", f"Note: {text}".encode("cp1252")).documents[0].text == f"Note: {text}"
+
+
 def test_a_late_special_character_still_decides_the_encoding(read) -> None:
     text = "plain words only. " * 10_000 + GERMAN
     assert read("a.txt", text.encode("cp1252")).documents[0].text == text

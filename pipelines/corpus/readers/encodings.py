@@ -18,6 +18,10 @@ _BOMS = (
 )
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 _HIGH = re.compile(rb"[\x80-\xff]{1,4096}")
+_HIGH_BYTE, _LETTER = re.compile(rb"[\x80-\xff]"), re.compile(rb"[A-Za-z]")
+_FEW_HIGH = 4
+# What Windows-1252 makes of other encodings: a sign inside a word, or letters that few Western words have.
+_ODD = re.compile(r"[^\W\d_][^\w\s\x00-\x7f’´­·][^\W\d_]|[^\x00-\x7f]{2}|[ÐÞðþýÝÿŸ¤¦¬¯¸¼½¾ƒˆ˜‰†‡]")  # noqa: RUF001
 _SAMPLE_BYTES, _AROUND_BYTES = 65_536, 60
 _MAX_CONTROL_SHARE = 0.02
 
@@ -51,6 +55,8 @@ def _decode(data: bytes) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError as e:
         telling = _telling(data, e.start)
+    if _is_western(telling):
+        return data.decode("cp1252")
     best = from_bytes(telling).best()
     if best is None:
         raise Rejected("text in an unknown encoding; save it as UTF-8")
@@ -75,6 +81,18 @@ def _telling(data: bytes, start: int) -> bytes:
         if size > _SAMPLE_BYTES:
             break
     return b"\n".join(data[first:last] for first, last in windows)
+
+
+def _is_western(telling: bytes) -> bool:
+    """Tells Latin text with too few accents and signs to detect an encoding by: Windows-1252 is the likeliest."""
+    high = len(_HIGH_BYTE.findall(telling))
+    if not 0 < high <= _FEW_HIGH or 2 * high > len(_LETTER.findall(telling)):
+        return False
+    try:
+        text = telling.decode("cp1252")
+    except UnicodeDecodeError:
+        return False
+    return not _ODD.search(text)
 
 
 def _strictly(data: bytes, encoding: str) -> str:

@@ -17,9 +17,12 @@ _KEY_NAMES = (
     r"|private[_-]?key|client[ _-]?secret|app[ _-]?secret|secret|credentials?"
 )
 _TICKET_NAMES = r"token"
+# `the password for the guest wifi: ...`
+_OF = r"(?:[ \t](?:for|to|of|für|pour|para|voor)(?:[ \t][\w.@'’-]{1,30}){1,4}?(?=[ \t]{0,2}[:=]|[ \t]is[ \t]))?"  # noqa: RUF001
 _ASSIGNED = re.compile(
     rf"(?:(?P<password>{_LOGIN_NAMES})|(?P<key>{_KEY_NAMES})|(?P<token>{_TICKET_NAMES})){_SUFFIX}(?![A-Za-z])"
-    rf"[\"'`\])]{{0,2}}[ \t]{{0,4}}(?P<sep>:=|=>|={{1,3}}|:|(?<=[ \t])(?:is|ist|est|es)(?:[ \t]now)?(?=[ \t:]):?|>|"
+    rf"[\"'`\])]{{0,2}}{_OF}"
+    rf"[ \t]{{0,4}}(?P<sep>:=|=>|={{1,3}}|:|(?<=[ \t])(?:is|ist|est|es)(?:[ \t]now)?(?=[ \t:]):?|>|"
     rf"(?<=[ \t])(?=[^\s:=]))[ \t]{{0,4}}"
     rf"(?:[@bfru]{{1,2}}(?=[\"']))?(?P<value>{_QUOTED}|{_BARE})",
     re.IGNORECASE,
