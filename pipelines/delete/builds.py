@@ -15,7 +15,7 @@ from palimpsest.delete.target import Going, Target, going
 from palimpsest.memory.documents import version_id
 from palimpsest.partition import Partition
 from palimpsest.stages import STAGES, run_stage
-from palimpsest.store.builds import Build
+from palimpsest.store.builds import BEFORE_DELETE, Build
 from palimpsest.store.files import link
 from palimpsest.store.home import Home
 from palimpsest.store.ids import text_hash
@@ -24,7 +24,6 @@ _REWRITTEN = ("documents", "chunks", "memories")
 _DERIVED = ("embeddings", "entities", "topics", "candidate_pairs", "relations", "versions")
 _BY_MEMORY = ("memories", "embed_inputs", "context_inputs")
 _REWRITTEN_BY = "rewritten by delete"
-_BEFORE = ".before-delete"  # begins with a dot: what a kill leaves is swept
 
 Frames = dict[str, pl.DataFrame]
 
@@ -46,10 +45,12 @@ def rewrite_build(home: Home, build: Build, target: Target, probes: Probes) -> N
 
 
 def _rewrite_collection(home: Home, build: Build, name: str, parts: Going) -> None:
-    before = Build(build.path / _BEFORE)
-    shutil.rmtree(before.path, ignore_errors=True)
+    before = Build(build.path / BEFORE_DELETE)
+    aside = build.path / f"{BEFORE_DELETE}.tmp"
+    shutil.rmtree(aside, ignore_errors=True)
     for path in sorted((build.path / name).iterdir()):
-        link(path, before.path / name / path.name)
+        link(path, aside / name / path.name)
+    aside.rename(before.path)
     frames = _without(build, name, parts)
     for stage in _REWRITTEN:
         marker = build.marker(name, stage)
@@ -67,7 +68,8 @@ def _rewrite_collection(home: Home, build: Build, name: str, parts: Going) -> No
     for stage in _DERIVED:
         if build.marker(name, stage) is not None:
             run_stage(part, stage)
-    shutil.rmtree(before.path)
+    before.path.rename(aside)  # in one step: the rewritten tables hold from here on
+    shutil.rmtree(aside)
 
 
 def _without(build: Build, name: str, parts: Going) -> Frames:

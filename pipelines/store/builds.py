@@ -101,12 +101,32 @@ def published(home: Home) -> Build | None:
     return Build(home.builds / pointer["build"]) if pointer else None
 
 
+BEFORE_DELETE = ".before-delete"
+"""Folder of a build with the tables of collections that a delete is rewriting, as they were; whole where it exists."""
+
+
 def sweep(home: Home) -> None:
-    """Removes what interrupted writes left in the builds: whatever begins with a dot."""
+    """Removes what interrupted writes left in the builds: whatever begins with a dot.
+
+    A collection that a delete was rewriting is put back first: no delete and no build can go on from a half.
+    """
+    for before in home.builds.glob(f"*/{BEFORE_DELETE}"):
+        for folder in before.iterdir():
+            _put_back(folder, before.parent / folder.name)
     for path in home.builds.glob("*/.*"):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     for path in home.builds.glob("*/*/.*"):
         path.unlink()
+
+
+def _put_back(before: Path, folder: Path) -> None:
+    for path in folder.iterdir():
+        if not (before / path.name).exists():
+            path.unlink()
+    for path in before.iterdir():
+        aside = folder / f".{path.name}.tmp"
+        link(path, aside)
+        aside.replace(folder / path.name)
 
 
 def kept(home: Home) -> list[Build]:

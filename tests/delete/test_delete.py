@@ -12,6 +12,7 @@ from palimpsest.corpus.erased import ErasedText, ErasedTexts, place_key, said_ke
 from palimpsest.delete import delete
 from palimpsest.delete.due import delete_due
 from palimpsest.errors import PalimpsestError, Refused
+from palimpsest.stages import run_stage
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 from tests.small_corpus import TURNS, write_chats, write_notes
@@ -124,6 +125,28 @@ def test_memories_before_a_day_go_and_a_session_is_deleted_for_one_user_only(mad
         delete(home, session="s9", user="bob")
     assert delete(home, session="s3", user="bob")["documents"] == 1
     assert holding(home, "quixotic-77") == []
+
+
+@pytest.mark.parametrize("stage", ["embeddings", "relations"])
+@pytest.mark.parametrize("again", ["delete", "build"])
+def test_a_delete_killed_while_it_rewrites_a_build_is_finished_by_the_next(made, monkeypatch, stage, again):
+    home, corpus = made
+    with monkeypatch.context() as patch:
+
+        def killed(part: object, name: str) -> None:
+            if name == stage:
+                raise KeyboardInterrupt
+            run_stage(part, name)
+
+        patch.setattr("palimpsest.delete.builds.run_stage", killed)
+        with pytest.raises(KeyboardInterrupt):
+            delete(home, user="bob")
+    if again == "build":
+        run_without_dagster(home, make_plan(home, [corpus]))
+    assert delete(home, user="bob")["residue"] == []
+    assert holding(home, "quixotic-77") == []
+    run_without_dagster(home, make_plan(home, [corpus]))
+    assert holding(home, "quixotic-77") == [] and "My locker code is quixotic-77." not in texts(home)
 
 
 @pytest.mark.parametrize("name", ["document", "user", "session", "project", "tag", "collection"])
