@@ -160,7 +160,8 @@ def ingest(log: IngestLog, sources: dict[str, tuple[Path, str]], rules: Rules) -
     for uri, (path, content_hash) in sources.items():
         key = text_key(uri, content_hash, reader)
         old = known.get(uri)
-        if old and (old["content_hash"], old["text_key"]) == (content_hash, key) and not again:
+        is_read = old is not None and old["unread_hash"] is None  # else restored: its problem is over
+        if old and is_read and (old["content_hash"], old["text_key"]) == (content_hash, key) and not again:
             seen[uri] = {k: old[k] for k in _CARRIED}
         else:
             seen[uri] = {"content_hash": content_hash, "text_key": key}

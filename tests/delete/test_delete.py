@@ -217,6 +217,9 @@ def test_a_source_that_cannot_be_read_keeps_its_memories_and_an_emptied_folder_s
     rejects = published(home).tables(["rejects"])["rejects"]
     assert texts(home) == before and rejects["uri"].to_list() == ["3.md"]
     assert make_plan(home, [corpus]).nothing_to_do
+    (corpus / "notes/3.md").write_text("Tower 3 is tall zq3.")
+    run_without_dagster(home, make_plan(home, [corpus]))
+    assert texts(home) == before and published(home).tables(["rejects"])["rejects"].is_empty()
     for path in (corpus / "notes").glob("*.md"):
         path.unlink()
     with pytest.raises(PalimpsestError, match=r"8 of 8 sources .* --allow-removals"):
