@@ -24,8 +24,10 @@ def build_text(done: dict[str, Any]) -> str:
     """Returns the summary of a build for people, from the JSON that `build --json` prints."""
     skipped = [f"  skipped    {uri}: deleted, and still on disk" for uri in done.get("skipped", [])]
     if not done["changed"] and done["published"] and "plan" in done["seconds"]:
+        writes = done["work"].get("graph_writes", 0)
+        loaded = f"; {writes} writes to Neo4j" if writes else ""
         return "\n".join(
-            [f"nothing changed: build {done['build_id']} is up to date ({done['wall_s']:.1f} s)", *skipped]
+            [f"nothing changed: build {done['build_id']} is up to date{loaded} ({done['wall_s']:.1f} s)", *skipped]
         )
     relations = ", ".join(f"{n} {label}" for label, n in done["relations"].items())
     seconds = sorted(((s, n) for n, s in done["seconds"].items() if s >= 0.005), reverse=True)

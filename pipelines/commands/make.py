@@ -61,7 +61,7 @@ def build(
         raise Refused(f"gate: {why}; build {done['build_id']} is staged, not published")
     if done["rejects"] and not allow_rejects:
         raise PalimpsestError(
-            f"{done['rejects']} sources were rejected (listed above); fix or remove them, or pass --allow-rejects"
+            f"{done['rejects']} rejects (listed above): fix those sources or lines, or pass --allow-rejects"
         )
 
 

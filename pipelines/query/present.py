@@ -39,7 +39,7 @@ def results_text(results: Results, explain: bool = False) -> str:
         lines += _history(versions, told.get(memory.memory_id))
         told |= {v.memory.memory_id: told.get(v.memory.memory_id, place) for v in versions}
     if not results.memories:
-        return "\n".join([*lines, "nothing found in this scope"])
+        return "\n".join([*lines, "nothing found in this scope; palimpsest scopes lists whose memories there are"])
     return "\n".join([*lines, "", results.context or "(nothing fits the budget)"])
 
 
