@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -57,13 +58,19 @@ def compare_paired(
 
 def loss_probability(change: np.ndarray) -> float:
     """Returns the share of sign flips of the per-query changes whose sum is as low as the one seen; exact for a few."""
-    from scipy.stats import permutation_test
-
     moved = change[np.abs(change) > 1e-12]
     if not moved.size:
         return 1.0
     if moved.size == 1:
         return 0.5 if moved[0] < 0 else 1.0
+    return _as_low(moved.tobytes())
+
+
+@lru_cache(maxsize=1024)  # the smallest loss is searched for each metric, and most of its trials are the same
+def _as_low(changes: bytes) -> float:
+    from scipy.stats import permutation_test
+
+    moved = np.frombuffer(changes)
     result = permutation_test(
         (moved,), np.sum, permutation_type="samples", alternative="less", vectorized=True, axis=0,
         n_resamples=_RESAMPLES, batch=1000, rng=np.random.default_rng(_SEED),

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.build import INDEXED, digest, make_plan, run_without_dagster
+from palimpsest.build import INDEXED, digest, make_plan, partition, run_without_dagster
 from palimpsest.query.api import open_home
-from palimpsest.stages import STAGES
+from palimpsest.stages import STAGES, run_stage
 from palimpsest.store.builds import Build, kept, published
 from palimpsest.store.home import Home
 from tests.small_corpus import TURNS, write_chats, write_notes
@@ -119,20 +119,22 @@ def test_a_vanished_source_retires_its_memories_or_takes_them_along(tmp_path, bu
         assert dict(joined.iter_rows()) == left
 
 
-def test_a_build_stopped_after_any_stage_ends_as_one_that_was_not(tmp_path, build):
-    from palimpsest.build import partition
-    from palimpsest.stages import STAGES, run_stage
+EARLY_AND_LATE = ("documents", "relations")
 
+
+@pytest.mark.parametrize(
+    "stop", [pytest.param(s, marks=() if s in EARLY_AND_LATE else pytest.mark.slow) for s in STAGES]
+)
+def test_a_build_stopped_after_a_stage_ends_as_one_that_was_not(tmp_path, build, stop):
     corpus = write_chats(tmp_path / "corpus")
     first, whole = build(corpus, "whole")
-    for stop in STAGES:
-        home = Home(tmp_path / f"stopped-{stop}", first.embeddings_path)
-        home.create()
-        plan = make_plan(home, [corpus])
-        home.remember_sources(plan.collections)
-        for stage in STAGES:
-            run_stage(partition(home, "chats", plan.collections["chats"]), stage)
-            if stage == stop:
-                break
-        again = run_without_dagster(home, make_plan(home, [corpus]))
-        assert again.manifest["digest"] == whole.manifest["digest"], stop
+    home = Home(tmp_path / "stopped", first.embeddings_path)
+    home.create()
+    plan = make_plan(home, [corpus])
+    home.remember_sources(plan.collections)
+    for stage in STAGES:
+        run_stage(partition(home, "chats", plan.collections["chats"]), stage)
+        if stage == stop:
+            break
+    again = run_without_dagster(home, make_plan(home, [corpus]))
+    assert again.manifest["digest"] == whole.manifest["digest"]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests import command
 from tests.eval.judged import QUESTIONS, write_lines
 from tests.small_corpus import TURNS, write_chats
 
@@ -25,12 +26,12 @@ def test_the_readme_shows_the_example() -> None:
     assert EXAMPLE.read_text().split("\n", 1)[1].strip() in (ROOT / "README.md").read_text()
 
 
-def run(command: str, project: Path) -> subprocess.CompletedProcess[str]:
+def run(step: str, project: Path) -> subprocess.CompletedProcess[str]:
     """Runs a step in the shell that GitHub uses for it."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     env = os.environ | {"PATH": path, "GITHUB_STEP_SUMMARY": str(project / "summary.md")}
     return subprocess.run(
-        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", command],
+        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step],
         cwd=project, env=env, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
 
@@ -42,9 +43,9 @@ def project(tmp_path_factory, embed_corpus) -> Path:
     embed_corpus(base / ".palimpsest", write_chats(base / "corpora", [*TURNS, GYM]))
     write_chats(base / "corpora")
     write_lines(base / "data/golden/chats.jsonl", QUESTIONS)
-    built = run(steps()["build"], base)
-    assert built.returncode == 0 and "no baseline" in built.stderr, built.stderr
-    accepted = run("palimpsest baseline accept --home .palimpsest --why 'the first run'", base)
+    built = command.run("build", "--corpus", "corpora", "--home", ".palimpsest", cwd=base)
+    assert built.returncode == 1 and "no baseline" in built.stderr, built.stderr
+    accepted = command.run("baseline", "accept", "--home", ".palimpsest", "--why", "the first run", cwd=base)
     assert accepted.returncode == 0, accepted.stderr
     return base
 
@@ -61,7 +62,7 @@ def test_a_sound_change_passes_and_leaves_verdict_and_report(project):
 
 def test_a_change_that_loses_an_answer_fails_the_job_and_names_the_question(project):
     write_chats(project / "corpora", [t for t in TURNS if "locker" not in t[3]])
-    assert run(steps()["build"], project).returncode == 0
+    assert command.run("build", "--corpus", "corpora", "--home", ".palimpsest", cwd=project).returncode == 1
     gate = run(steps()["gate"], project)
     assert gate.returncode == 1 and "Traceback" not in gate.stderr
     summary = (project / "summary.md").read_text()

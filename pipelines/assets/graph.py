@@ -7,8 +7,7 @@ import dagster as dg
 from palimpsest.assets.glue import LOCK_WAIT_S, OWNERS
 from palimpsest.assets.serving import published
 from palimpsest.errors import ComponentFailed, PalimpsestError
-from palimpsest.graph.connect import connect
-from palimpsest.graph.serve import CHECKS, WARNINGS, load_published
+from palimpsest.graph.check_names import CHECKS, WARNINGS
 from palimpsest.graph.source import is_served
 from palimpsest.resources import HomeResource
 
@@ -31,6 +30,8 @@ _SPECS = [
 )  # fmt: skip
 def neo4j_graph(context: dg.AssetExecutionContext, home: HomeResource) -> Iterator[dg.MaterializeResult]:
     """Loads the published build; see the description of the asset."""
+    from palimpsest.graph.serve import load_published
+
     if not is_served(home.home()) and (reason := _no_server()):
         context.log.warning(f"skipped: {reason}")
         return
@@ -66,6 +67,8 @@ def neo4j_graph(context: dg.AssetExecutionContext, home: HomeResource) -> Iterat
 
 def _no_server() -> str:
     """Returns why there is no Neo4j to load into; empty where one answers."""
+    from palimpsest.graph.connect import connect
+
     try:
         connect().close()
     except PalimpsestError as e:

@@ -6,7 +6,7 @@ for come next and stay until nothing of it is found, so a rerun finishes and pro
 
 import datetime as dt
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ from palimpsest.delete.probes import Probes, remembered
 from palimpsest.delete.proof import Proof, search_home
 from palimpsest.delete.target import Target, pending_path
 from palimpsest.errors import PalimpsestError, Refused
-from palimpsest.graph.erase import check_server, forget
+from palimpsest.graph.identity import served_id
 from palimpsest.labels.lm.ledger import Ledger
 from palimpsest.partition import embedding_store
 from palimpsest.progress import say
@@ -86,7 +86,7 @@ def delete_target(home: Home, target: Target, dry_run: bool = False) -> dict[str
     _check_found(home, target, found, builds)
     if dry_run:
         return _would_go(found)
-    check_server(home)
+    _check_server(home)
     earlier, before = remembered(pending_path(home, target))
     counts = {
         "documents": max(before.get("documents", 0), len(found.documents)),
@@ -97,6 +97,22 @@ def delete_target(home: Home, target: Target, dry_run: bool = False) -> dict[str
     say(f"delete: {counts['documents']} documents, {counts['memories']} memories")
     done = _erase(home, target, found, probes)
     return _proved(home, target, probes, counts, done)
+
+
+def _check_server(home: Home) -> None:
+    if served_id(home.path) is None:
+        return  # the driver takes a second to import
+    from palimpsest.graph.erase import check_server
+
+    check_server(home)
+
+
+def _forget_on_server(home: Home, probes: Callable[[bytes], bool]) -> int | None:
+    if served_id(home.path) is None:
+        return None
+    from palimpsest.graph.erase import forget
+
+    return forget(home, probes)
 
 
 @dataclass(frozen=True)
@@ -136,7 +152,7 @@ def _erase(home: Home, target: Target, found: Collected, probes: Probes) -> _Era
         searched += len(data)
         return probes.any_in(data)
 
-    writes = forget(home, holds)
+    writes = _forget_on_server(home, holds)
     return _Erased(vectors, ledger, runs, writes, searched)
 
 

@@ -2,6 +2,7 @@
 
 from palimpsest.errors import PalimpsestError
 from palimpsest.graph import cypher
+from palimpsest.graph.check_names import CHECKS, WARNINGS
 from palimpsest.graph.checks import check_graph, check_latency
 from palimpsest.graph.connect import Connection, connect
 from palimpsest.graph.load import LoadStats, Tell, load_graph, untold
@@ -10,19 +11,8 @@ from palimpsest.store.builds import Build, published
 from palimpsest.store.home import Home
 from palimpsest.store.scopes import SCOPE
 
-CHECKS = {
-    "build": "The server shows this home.",
-    "counts": "Rows by label and by relationship type are the build's.",
-    "index": "Every index is ONLINE, and the vectors' has their dimension.",
-    "latest": "Each chain of updates has one latest memory.",
-    "scope": "No relationship leads from one scope into another.",
-    "labels": "Labels without Row are on what the published build shows, and on nothing else.",
-    "latency": "p95 of whole questions, asked of the largest scope, is under 400 ms; never fails a load.",
-}
-"""What is checked after a load, by the word that its violations begin with."""
+__all__ = ["CHECKS", "WARNINGS", "check_published", "load_published"]
 
-WARNINGS = frozenset({"latency"})
-"""Checks that tell of the machine and not of the load: they never fail it."""
 _QUESTIONS = 25
 _WORDS_ASKED = 8
 

@@ -17,7 +17,7 @@ from palimpsest.corpus.ingest import source_files
 from palimpsest.errors import PalimpsestError
 from palimpsest.stages import run_stage
 from palimpsest.store.home import Home
-from tests.corpus.hostile import hostile_files, hostile_names, small_docx
+from tests.corpus.hostile import deflated_pdf, hostile_files, hostile_names, small_docx
 from tests.small_corpus import write_notes
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
@@ -104,6 +104,16 @@ def test_hostile_files_leave_the_rest_of_the_build_as_it_is_and_the_ui_lists_eac
     beside = part.table("documents").filter(pl.col("uri").is_in(list(good)))
     same = ["document_id", "uri", "title", "content_hash", "metadata"]
     assert beside.select(same).equals(alone["documents"].select(same))
+
+
+def test_a_source_that_takes_too_long_is_a_reject_and_the_rest_is_read(tmp_path) -> None:
+    corpus = write_notes(tmp_path / "corpus", {"good.txt": "Words."})
+    (corpus / "notes/slow.pdf").write_bytes(deflated_pdf(100_000, pages=2_000))
+    with (corpus / "notes/collection.yaml").open("a") as settings:
+        yaml.safe_dump({"limits": {"max_seconds": 1}}, settings)
+    tables = documents_stage(Home(tmp_path / "home"), corpus)
+    assert tables["documents"]["uri"].to_list() == ["good.txt"] and tables["rejects"]["uri"].to_list() == ["slow.pdf"]
+    assert "timed out: reading took longer than 1 seconds" in tables["rejects"]["reason"][0]
 
 
 def test_limits_of_a_collection_are_settings_and_a_change_of_them_reads_again(tmp_path) -> None:

@@ -60,7 +60,10 @@ def test_relations_stay_inside_a_user_and_retire_what_they_update():
     assert retired == {r["older_id"] for r in relations if r["label"] == "UPDATE"}
 
 
-@pytest.mark.parametrize(("strategy", "kind", "clients"), [("hybrid", "turns", 1), ("flat", "titled", 2)])
+@pytest.mark.parametrize(
+    ("strategy", "kind", "clients"),
+    [pytest.param("hybrid", "turns", 1, marks=pytest.mark.slow), ("flat", "titled", 2)],
+)
 def test_a_bench_reports_what_was_asked_for(tmp_path, strategy, kind, clients, monkeypatch):
     monkeypatch.setattr("palimpsest.eval.bench.QUERIES", 5)
     monkeypatch.setattr("palimpsest.eval.bench.PLANNED", 5)

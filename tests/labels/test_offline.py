@@ -50,7 +50,7 @@ def test_a_parse_does_not_depend_on_what_is_parsed_beside_it():
 
 
 def test_training_is_deterministic_and_the_key_names_labels_and_code():
-    rows = golden_rows("train")[:120]
+    rows = golden_rows("train")[:60]
     a, b = train_on(rows), train_on(rows[::-1])
     found = features_of([read_pair(label_pair(r)) for r in rows[:20]])
     assert np.array_equal(a.predict(found.rows, found.words), b.predict(found.rows, found.words))

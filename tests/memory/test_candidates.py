@@ -1,5 +1,6 @@
 import numpy as np
 import polars as pl
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -128,15 +129,26 @@ def build(corpus):
     return formed(docs, rows)
 
 
-@settings(max_examples=60, deadline=None)
-@given(corpora())
-def test_an_incremental_build_equals_one_from_scratch(corpus):
+def incremental_equals_scratch(corpus):
     before, after = build(corpus[0]), build(corpus[1])
     earlier = Previous(before, pairs_of(before))
     assert pairs_of(after, earlier).equals(pairs_of(after))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
+@given(corpora())
+def test_an_incremental_build_equals_one_from_scratch(corpus):
+    incremental_equals_scratch(corpus)
+
+
+@pytest.mark.slow
+@settings(max_examples=200, deadline=None)
+@given(corpora())
+def test_many_incremental_builds_equal_those_from_scratch(corpus):
+    incremental_equals_scratch(corpus)
+
+
+@settings(max_examples=10, deadline=None)
 @given(corpora(), st.randoms(use_true_random=False))
 def test_pairs_do_not_depend_on_the_order_of_rows(corpus, random):
     inputs = build(corpus[1])
@@ -146,7 +158,7 @@ def test_pairs_do_not_depend_on_the_order_of_rows(corpus, random):
     assert pairs_of(shuffled).equals(pairs_of(inputs))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(corpora())
 def test_a_pair_stays_in_its_scope_and_its_newer_memory_is_live(corpus):
     inputs = build(corpus[1])

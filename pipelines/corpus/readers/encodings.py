@@ -3,8 +3,6 @@
 import codecs
 import re
 
-from charset_normalizer import from_bytes
-
 from palimpsest.corpus.limits import Limits
 from palimpsest.corpus.readers.builder import clean
 from palimpsest.errors import Rejected
@@ -57,6 +55,8 @@ def _decode(data: bytes) -> str:
         telling = _telling(data, e.start)
     if _is_western(telling):
         return data.decode("cp1252")
+    from charset_normalizer import from_bytes  # most text is UTF-8, and each reader process would load it
+
     best = from_bytes(telling).best()
     if best is None:
         raise Rejected("text in an unknown encoding; save it as UTF-8")

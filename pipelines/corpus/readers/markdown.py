@@ -3,8 +3,7 @@
 import re
 from functools import cache
 from itertools import accumulate
-
-from markdown_it import MarkdownIt
+from typing import TYPE_CHECKING
 
 from palimpsest.corpus.limits import Limits, Source, listed
 from palimpsest.corpus.readers.builder import HeadingPath, text_or_none, title_from_uri
@@ -12,6 +11,9 @@ from palimpsest.corpus.readers.document_time import date_problems, stated_time
 from palimpsest.corpus.readers.encodings import decode
 from palimpsest.corpus.readers.frontmatter import field_problems, split_front_matter, stated_relations
 from palimpsest.corpus.types import ExtractedDocument, Extraction, Kind, Segment
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
 
 _KINDS: dict[str, Kind] = {"heading_open": "heading", "fence": "code", "code_block": "code", "table_open": "table"}
 _LINK = re.compile(r"!?\[([^\]\[]*)\]\([^()\s]*(?:\s[^()]*)?\)")
@@ -84,7 +86,9 @@ def heading_text(inline: str) -> str:
 
 
 @cache
-def _parser() -> MarkdownIt:
+def _parser() -> "MarkdownIt":
+    from markdown_it import MarkdownIt
+
     # Inline marks are not needed: spans are whole blocks, and citations quote the source as written.
     parser = MarkdownIt("commonmark").enable("table")
     parser.core.ruler.enableOnly(["normalize", "block"])

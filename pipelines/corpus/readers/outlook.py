@@ -5,8 +5,6 @@ from dataclasses import replace
 from email.message import EmailMessage
 from email.utils import format_datetime
 
-from oxmsg import Message
-
 from palimpsest.corpus.limits import Limits, Source
 from palimpsest.errors import Rejected
 
@@ -24,6 +22,8 @@ def mail_of(source: Source, limits: Limits) -> Source:
     Raises:
         Rejected: it holds no message that can be read.
     """
+    from oxmsg import Message  # few collections have one, and each reader process would load it
+
     found = Message.load(io.BytesIO(source.data))
     mail = EmailMessage()
     sent = {name.lower(): value for name, value in found.message_headers.items()}
