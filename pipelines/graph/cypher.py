@@ -122,6 +122,11 @@ RETURN n.{key} AS id, n.key AS key, n.since AS since, n.until AS until"""
     for label, key in KEYS.items()
 }
 
+IS_EMPTY = "RETURN NOT (" + " OR ".join(
+    f"EXISTS {{ MATCH (n:{row_label(kind)} {{home_id: $home}}) WHERE n.{key} IS NOT NULL AND n.since IS NOT NULL }}"
+    for kind, key in KEYS.items()
+) + ") AS empty"  # fmt: skip
+
 
 def create_nodes(kind: str, current: bool) -> str:
     """Returns the statement that makes nodes of a kind; `current` gives them the label that people write at once."""

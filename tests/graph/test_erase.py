@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+from palimpsest.graph.checks import check_graph
 from palimpsest.graph.connect import Connection
 from palimpsest.graph.erase import residue
 from palimpsest.store.ids import content_id
@@ -27,3 +28,14 @@ def test_any_number_of_ids_is_found_where_it_is_left_and_not_after_the_build_wit
     assert {"Memory", "Revision", "ScopeStats"} <= set(holds(never | gone))
     after.load(home, graph, keep_previous=False)
     assert holds(never | gone) == [] and residue(graph, home, ["told"]) == []
+
+
+def test_what_a_deletion_of_a_home_that_was_cut_short_left_is_gone_after_the_next_load(
+    graph: Connection, tmp_path: Path
+) -> None:
+    home = fresh_home()
+    make(tmp_path, "000001", count=60, mark="told").load(home, graph)
+    for label in ("PalimpsestHome", "PalimpsestBuild"):
+        graph.write(f"MATCH (n:{label} {{home_id: $home}}) DETACH DELETE n", home=home)
+    make(tmp_path, "000002", count=60, mark="kept").load(home, graph, keep_previous=False)
+    assert residue(graph, home, ["told"]) == [] and check_graph(graph, home) == []
