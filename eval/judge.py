@@ -10,6 +10,7 @@ import polars as pl
 
 from palimpsest.build import INDEXED, digest, record
 from palimpsest.decisions import read_decisions
+from palimpsest.delete.target import unfinished_deletes
 from palimpsest.errors import PalimpsestError
 from palimpsest.eval.baseline import Baseline, accept_baseline, baseline_path, current_commit, load_baseline
 from palimpsest.eval.build_settings import build_settings
@@ -32,6 +33,7 @@ from palimpsest.store.home import Home, data_folder, home_option
 REPORT, PICTURE = "report.html", "report.svg"
 _WORDS = 120  # characters of a result that the verdict shows
 JUDGED = ("documents", "document_texts", "memories", "versions")
+_UNFINISHED = "{n} deletes were begun and not finished; run the same palimpsest delete again"
 
 
 def build_to_judge(home: Home) -> Build:
@@ -274,7 +276,7 @@ def verify_home(home: Home) -> dict[str, Any]:
     build = published(home)
     if build is None or not build.manifest:
         raise PalimpsestError(f"home {home.path}: nothing is published there; run palimpsest build --home {home.path}")
-    violations = find_violations(home, build)
+    violations = [*find_violations(home, build), *report(4, "finished_deletes", _UNFINISHED, unfinished_deletes(home))]
     lines = [f"invariant {v.invariant} ({v.name}): {v.message}: {', '.join(v.examples)}" for v in violations]
     return {
         "build_id": build.build_id, "digest": build.manifest["digest"], "violations": lines,

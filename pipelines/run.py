@@ -14,6 +14,7 @@ from palimpsest.corpus.cutting.tokens import keep_tokenizer
 from palimpsest.corpus.ingest import deleted_sources
 from palimpsest.decisions import read_decisions
 from palimpsest.delete.due import delete_due
+from palimpsest.delete.target import unfinished_deletes
 from palimpsest.errors import ComponentFailed, PalimpsestError, Refused
 from palimpsest.extras import missing_in
 from palimpsest.faults import fault_in
@@ -65,6 +66,8 @@ def build(
     with home.lock(_LOCK_WAIT_S):
         keep_tokenizer(home.path)
         expired = delete_due(home)
+        if begun := unfinished_deletes(home):
+            say(f"warning: {len(begun)} deletes were begun and not finished; run the same palimpsest delete again")
         plan = make_plan(home, corpora, only)
         home.remember_sources(plan.collections)
         if plan.nothing_to_do:

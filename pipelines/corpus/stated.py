@@ -1,5 +1,6 @@
 """What a turn or a document states of its own memories: type, tags, importance, confidence, kind and privacy."""
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -61,7 +62,8 @@ class Stated:
 def read_stated(values: Mapping[str, Any], *, free_words: bool = False) -> tuple[Stated | None, list[str]]:
     """Returns what a mapping states, None where that is nothing, and a problem for each value that cannot be used.
 
-    A problem names the field, the value and the fix; the field then has its default.
+    A problem names the field, the value and the fix; the field then has its default. What cannot be read of `pii`,
+    `user_visible` and `memory` is taken as the stricter value: a typing error must not show what was to be hidden.
 
     Args:
         values: a turn's JSON object, or a document's metadata.
@@ -71,7 +73,7 @@ def read_stated(values: Mapping[str, Any], *, free_words: bool = False) -> tuple
     problems: list[str] = []
     read = _Reading(values, problems)
     word = read.known_word if free_words else read.word
-    privacy = read.mapping("privacy")
+    privacy = read.privacy()
     inner = _Reading(privacy, problems, "privacy.")
     unknown = sorted(set(map(str, privacy)) - {"pii", "user_visible", "retention_days"})
     problems += [f"privacy.{shown(n)} is no field; use pii, user_visible or retention_days" for n in unknown]
@@ -81,10 +83,10 @@ def read_stated(values: Mapping[str, Any], *, free_words: bool = False) -> tuple
         importance=read.share("importance"),
         confidence=read.share("confidence"),
         kind=word("kind", KINDS),
-        pii=inner.flag("pii"),
-        user_visible=inner.flag("user_visible"),
+        pii=inner.flag("pii", strict=True),
+        user_visible=inner.flag("user_visible", strict=False),
         retention_days=inner.days("retention_days"),
-        memory="off" if word("memory", ("save", "off")) == "off" else None,
+        memory=read.memory(free_words),
     )
     return (None if stated == _NOTHING else stated), problems
 
@@ -98,16 +100,17 @@ class _Reading:
     def __init__(self, values: Mapping[str, Any], problems: list[str], path: str = "") -> None:
         self._values, self._problems, self._path = values, problems, path
 
-    def _take(self, name: str, good: Callable[[Any], bool], fix: str) -> Any:
+    def _take(self, name: str, good: Callable[[Any], bool], fix: str, instead: Any = None) -> Any:
         value = self._values.get(name)
         if value is None or value == "":
             return None
         if good(value):
             return value
-        self._problems.append(f"{self._path}{name} {_shown(value)} {fix}; the default is used")
-        return None
+        used = "the default is used" if instead is None else f"{_written(instead)} is used"
+        self._problems.append(f"{self._path}{name} {_shown(value)} {fix}; {used}")
+        return instead
 
-    def word(self, name: str, known: tuple[str, ...]) -> str | None:
+    def word(self, name: str, known: tuple[str, ...], instead: str | None = None) -> str | None:
         # YAML 1.1 reads a bare `off` as false.
         value = self._values.get(name)
         if value is False and "off" in known:
@@ -115,7 +118,8 @@ class _Reading:
         elif isinstance(value, str) and value.strip().lower() in known:
             value = value.strip().lower()
         read = _Reading({**self._values, name: value}, self._problems, self._path)
-        found: str | None = read._take(name, lambda v: isinstance(v, str) and v in known, f"must be {_any_of(known)}")
+        fix = f"must be {_any_of(known)}"
+        found: str | None = read._take(name, lambda v: isinstance(v, str) and v in known, fix, instead)
         return found
 
     def known_word(self, name: str, known: tuple[str, ...]) -> str | None:
@@ -123,12 +127,19 @@ class _Reading:
         known_one = isinstance(value, str) and value.strip().lower() in known
         return self.word(name, known) if value is False or known_one else None
 
+    def memory(self, free_words: bool) -> str | None:
+        """Returns `off` where the text must not be stored."""
+        known = ("save", "off")
+        word = self.known_word("memory", known) if free_words else self.word("memory", known, instead="off")
+        return "off" if word == "off" else None
+
     def share(self, name: str) -> float | None:
         found = self._take(name, lambda v: _is_number(v) and 0 <= v <= 1, "must be a number from 0 to 1")
         return None if found is None else float(found)
 
-    def flag(self, name: str) -> bool | None:
-        found = self._take(name, lambda v: str(v).strip().lower() in _FLAGS, "must be true or false")
+    def flag(self, name: str, strict: bool) -> bool | None:
+        """Reads a flag; `strict` is what a value that cannot be read is taken for."""
+        found = self._take(name, lambda v: str(v).strip().lower() in _FLAGS, "must be true or false", strict)
         return None if found is None else _FLAGS[str(found).strip().lower()]
 
     def days(self, name: str) -> int | None:
@@ -139,9 +150,10 @@ class _Reading:
         )
         return None if found is None else _days(found)
 
-    def mapping(self, name: str) -> Mapping[str, Any]:
+    def privacy(self) -> Mapping[str, Any]:
         fix = "must be a mapping such as {pii: true, user_visible: false, retention_days: 30}"
-        found: Mapping[str, Any] | None = self._take(name, lambda v: isinstance(v, Mapping), fix)
+        strictest = {"pii": True, "user_visible": False}
+        found: Mapping[str, Any] | None = self._take("privacy", lambda v: isinstance(v, Mapping), fix, strictest)
         return found or {}
 
     def tags(self) -> tuple[str, ...]:
@@ -196,6 +208,10 @@ def _shown(value: object) -> str:
     if isinstance(value, str):
         return repr(shown(value))
     return shown(value) if isinstance(value, int | float) else f"(a {type(value).__name__})"
+
+
+def _written(value: object) -> str:
+    return json.dumps(value).replace('"', "")
 
 
 def _any_of(words: tuple[str, ...]) -> str:

@@ -93,6 +93,7 @@ def delete_target(home: Home, target: Target, dry_run: bool = False) -> dict[str
         "memories": max(before.get("memories", 0), len(found.memories)),
     }
     probes = found.probes(earlier)
+    _keep_out(home, target, found)
     probes.remember(pending_path(home, target), counts)
     say(f"delete: {counts['documents']} documents, {counts['memories']} memories")
     done = _erase(home, target, found, probes)
@@ -124,13 +125,17 @@ class _Erased:
     graph_bytes: int
 
 
-def _erase(home: Home, target: Target, found: Collected, probes: Probes) -> _Erased:
+def _keep_out(home: Home, target: Target, found: Collected) -> None:
+    """Writes the tombstones that keep what goes out of later builds."""
     places = pl.DataFrame(
         sorted(found.documents, key=str), orient="row",
         schema=dict.fromkeys(("collection", "user_id", "uri", "session_id", "project_id"), pl.String()),
     )  # fmt: skip
     append_erased(home.decisions, found.erased)
     append_decisions(home.decisions, "tombstone", sorted(target.tombstones(places)))
+
+
+def _erase(home: Home, target: Target, found: Collected, probes: Probes) -> _Erased:
     _erase_log(home, target)
     for build in kept(home):
         rewrite_build(home, build, target, probes)

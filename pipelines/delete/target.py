@@ -109,6 +109,11 @@ def pending_path(home: Home, target: Target) -> Path:
     return home.path / f"pending-delete-{target.key}.json"
 
 
+def unfinished_deletes(home: Home) -> list[str]:
+    """Returns the names of the files of deletes that were begun and not proved, sorted."""
+    return sorted(path.name for path in home.path.glob("pending-delete-*.json"))
+
+
 @dataclass(frozen=True)
 class Going:
     """What goes from one collection of one build.

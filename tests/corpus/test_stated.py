@@ -67,8 +67,23 @@ def test_a_turn_that_states_nothing_is_written_as_before():
 def test_a_value_that_cannot_be_used_is_a_problem_by_line_and_field_and_the_turn_is_kept(field, problem):
     extraction = read("chat.jsonl", turn("One.") + turn("Two.", **field))
     (told,) = extraction.problems
-    assert told.startswith("line 2: ") and problem in told and told.endswith("the turn is kept")
+    assert told.startswith("line 2: ") and problem in told
     assert extraction.documents[0].text == "ana: One.\nana: Two."
+
+
+@pytest.mark.parametrize(
+    ("field", "stated", "says"),
+    [
+        ({"privacy": {"pii": "perhaps"}}, Stated(pii=True), "true is used"),
+        ({"privacy": {"user_visible": "who knows"}}, Stated(user_visible=False), "false is used"),
+        ({"privacy": "high"}, Stated(pii=True, user_visible=False), "{pii: true, user_visible: false} is used"),
+        ({"memory": "never"}, Stated(memory="off"), "off is used"),
+        ({"privacy": {"retention_days": "soon"}}, None, "the default is used"),
+    ],
+)
+def test_what_cannot_be_read_of_privacy_counts_as_the_stricter_value(field, stated, says):
+    found, (problem,) = read_stated(field)
+    assert found == stated and problem.endswith(says)
 
 
 def test_front_matter_tells_bad_privacy_but_types_of_its_own_are_no_problem():

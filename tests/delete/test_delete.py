@@ -12,6 +12,7 @@ from palimpsest.corpus.erased import ErasedText, ErasedTexts, place_key, said_ke
 from palimpsest.delete import delete
 from palimpsest.delete.due import delete_due
 from palimpsest.errors import PalimpsestError, Refused
+from palimpsest.eval.judge import verify_home
 from palimpsest.stages import run_stage
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
@@ -164,6 +165,8 @@ def test_a_delete_that_was_stopped_keeps_no_text_and_is_finished_and_proved_by_t
     with pytest.raises(Refused, match=r"still found in stray\.txt"):
         delete(home, user="bob")
     (pending,) = home.path.glob("pending-delete-*.json")
+    (unfinished,) = [v for v in verify_home(home)["details"] if v["name"] == "finished_deletes"]
+    assert unfinished["examples"] == (pending.name,)
     assert "quixotic" not in pending.read_text() and pending.stat().st_mode & 0o077 == 0
     with pytest.raises(Refused, match=r"still found in stray\.txt"):
         delete(home, user="bob")

@@ -59,7 +59,7 @@ def read_conversations(
         stated = None
         if row.value.keys() & KEYS:
             stated, wrong = read_stated(row.value)
-            problems += (f"{unit} {row.line}: {p}; the turn is kept" for p in wrong)
+            problems += (f"{unit} {row.line}: {p}" for p in wrong)
         if {(role or "").casefold(), (speaker or "").casefold()} & TOOL_ROLES and not (stated and stated.kind):
             stated = replace(stated or Stated(), kind="tool")
         validity, wrong = read_validity(row.value.get("valid_from"), row.value.get("valid_until"), source.dates)
