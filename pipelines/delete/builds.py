@@ -121,8 +121,8 @@ def _blanked(name: str, frames: Frames, erased: ErasedTexts) -> tuple[Frames, pl
         spans = {}
         key = "chunk_id" if table == "chunks" else "memory_id"
         affected = frames[table].filter(pl.col("document_id").is_in(list(ids)))
-        columns = (key, "document_id", "char_start", "char_end", "refers_to")
-        for item, old, start, end, refers_to in affected.select(columns).iter_rows():
+        fields = affected.select(key, "document_id", "char_start", "char_end", "refers_to")
+        for item, old, start, end, refers_to in fields.iter_rows():
             applied = changed[old]
             assert applied is not None
             moved = applied.moved(start), applied.moved(end)
