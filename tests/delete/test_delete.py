@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+import shutil
 from pathlib import Path
 
 import polars as pl
@@ -21,11 +22,22 @@ from tests.small_corpus import TURNS, write_chats, write_notes
 NOTES = {"gate.md": "The gate is green zqgate. The roof is red zqroof.\n"}
 
 
-@pytest.fixture
-def made(tmp_path: Path, shared_vectors: Path) -> tuple[Home, Path]:
-    corpus = write_notes(write_chats(tmp_path / "corpus"), NOTES, unit="statement")
-    home = Home(tmp_path / "home", shared_vectors)
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a home and its corpus. It is copied: a delete drops the vectors that its own home does not need."""
+    base = tmp_path_factory.mktemp("built")
+    corpus = write_notes(write_chats(base / "corpus"), NOTES, unit="statement")
+    home = Home(base / "home")
     run_without_dagster(home, make_plan(home, [corpus]))
+    return base
+
+
+@pytest.fixture
+def made(built: Path, tmp_path: Path) -> tuple[Home, Path]:
+    for name in ("home", "corpus"):
+        shutil.copytree(built / name, tmp_path / name)
+    home, corpus = Home(tmp_path / "home"), tmp_path / "corpus"
+    home.remember_sources(make_plan(home, [corpus]).collections)
     return home, corpus
 
 
