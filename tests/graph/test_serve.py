@@ -110,7 +110,7 @@ def test_a_delete_that_was_stopped_before_the_server_is_seen_by_verify_and_finis
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("palimpsest.delete.forget", stopped)
+        patch.setattr("palimpsest.graph.erase.forget", stopped)
         with pytest.raises(KeyboardInterrupt):
             delete(home, document=None, user="bob", collection=None)
     assert "finish the delete" in "".join(check_published(home))
