@@ -55,6 +55,9 @@ def query(
     **filters: Any,
 ) -> None:
     """Search memories by scope: ranked memories, then the packed, cited context."""
+    from palimpsest.query.embed import load_in_background
+
+    load_in_background()
     from palimpsest.query import present
     from palimpsest.query.api import open_home
 
