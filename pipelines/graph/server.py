@@ -304,6 +304,14 @@ def _last_line(home: Path) -> str:
 
 
 def remove_server(home: Path) -> None:
-    """Stops the server of a folder and removes the folder: for tests and throw-away servers."""
-    stop_server(home)
+    """Ends the server of a folder and removes the folder: for tests and throw-away servers.
+
+    Nothing of it is needed again, so it is not given the time to stop cleanly.
+    """
+    status = server_status(home)
+    if status.running and status.pid is not None:
+        os.kill(status.pid, signal.SIGKILL)
+        while _alive(home):
+            _reap(status.pid)
+            time.sleep(0.05)
     shutil.rmtree(home, ignore_errors=True)
