@@ -5,7 +5,7 @@ BIN := .venv/bin
 LINKS := $(addprefix --find-links ,$(wildcard $(PIP_FIND_LINKS)))
 HOME_DIR ?= data/home
 # Imported once at install, so that their bytecode is written: all of it would take minutes, and uv compiles none.
-COMPILED := palimpsest.definitions, palimpsest.eval.judge, palimpsest.graph.serve, sentence_transformers, \
+COMPILED := palimpsest.definitions, palimpsest.eval.runs.judge_build, palimpsest.neo4j_graph.serve, sentence_transformers, \
   transformers.models.bert.modeling_bert, sklearn.ensemble, spacy, dagster_webserver.cli, dspy, neo4j
 
 .PHONY: build test dev lint suites clean
@@ -24,6 +24,8 @@ lint: .venv/.installed         ## style and types
 	mkdir -p .venv/types/core .venv/types/eval/palimpsest
 	ln -sfn "$(CURDIR)/pipelines" .venv/types/core/palimpsest
 	ln -sfn "$(CURDIR)/eval" .venv/types/eval/palimpsest/eval
+	rm -rf .venv/layers && mkdir -p .venv/layers && cp -r pipelines .venv/layers/palimpsest && cp -r eval .venv/layers/palimpsest/eval
+	PYTHONPATH=.venv/layers $(BIN)/lint-imports --cache-dir .venv/layers/cache
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
 suites: .venv/.installed       ## measure on ../shared/suites (or PALIMPSEST_SUITES)

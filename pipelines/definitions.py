@@ -1,21 +1,5 @@
-"""The one Definitions that Dagster loads."""
+"""The one Definitions that Dagster loads: workspace.yaml names this module."""
 
-import dagster as dg
+from palimpsest.orchestration.code_location import defs
 
-from palimpsest import automation
-from palimpsest.assets import evaluation, graph, memories, relations, serving, sources
-from palimpsest.resources import HomeResource
-
-defs = dg.Definitions(
-    assets=dg.load_assets_from_modules([sources, memories, relations, serving, graph, evaluation]),
-    jobs=[automation.build_collection, automation.publish_build, automation.serve_graph, automation.evaluate_suite],
-    schedules=[automation.nightly_rebuild, automation.weekly_evaluation],
-    sensors=[
-        automation.changed_folders,
-        automation.new_relation_program,
-        automation.publish_after_collections,
-        automation.serve_after_publishing,
-    ],
-    resources={"home": HomeResource()},
-    executor=dg.in_process_executor,
-)
+__all__ = ["defs"]

@@ -12,9 +12,9 @@ from subprocess import CompletedProcess
 from typing import Any
 from unittest.mock import patch
 
-from palimpsest.build import Plan, index_build, partition, publish_build, refusal
-from palimpsest.cli import main
-from palimpsest.stages import STAGES, run_stage
+from palimpsest.build.plan import Plan, index_build, partition, publish_build, refusal
+from palimpsest.build.stages import STAGES, run_stage
+from palimpsest.cli.main import main
 from palimpsest.store.builds import staged
 from palimpsest.store.home import Home
 
@@ -44,7 +44,7 @@ def run(*args: object, cwd: Path | None = None, **env: str) -> CompletedProcess[
     argv = ["palimpsest", *map(str, args)]
     with (
         patch("sys.argv", argv), patch.dict(os.environ, env), _in_folder(cwd),
-        patch("palimpsest.run._run_graph", _run_stages), redirect_stdout(out), redirect_stderr(err),
+        patch("palimpsest.orchestration.run._run_graph", _run_stages), redirect_stdout(out), redirect_stderr(err),
     ):  # fmt: skip
         code = _exit_code()
     assert "Traceback" not in err.text, err.text
@@ -52,7 +52,7 @@ def run(*args: object, cwd: Path | None = None, **env: str) -> CompletedProcess[
 
 
 def _run_stages(home: Home, plan: Plan, max_cost: float | None, allow_removals: bool) -> None:
-    from palimpsest.eval.judge import judge_staged
+    from palimpsest.eval.runs.judge_build import judge_staged
 
     for name in plan.changed:
         for stage in STAGES:

@@ -18,8 +18,8 @@ from palimpsest.store.home import Home
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-_TOGETHER = ("tests/graph", "tests/notebooks")  # one Neo4j server; one home, and one kernel after another
-_LONGEST = ("tests/graph", "tests/assets/test_schedule.py", "tests/notebooks", "tests/test_cli.py")
+_TOGETHER = ("tests/neo4j_graph", "tests/notebooks")  # one Neo4j server; one home, and one kernel after another
+_LONGEST = ("tests/neo4j_graph", "tests/orchestration/test_schedule.py", "tests/notebooks", "tests/cli/test_cli.py")
 
 
 def pytest_report_header() -> str:
@@ -87,8 +87,8 @@ def embed_corpus(tmp_path_factory: pytest.TempPathFactory, shared_vectors: Path)
 
     A command that builds the home afterwards need not load torch, which takes ten seconds of processor time.
     """
-    from palimpsest.build import make_plan, partition
-    from palimpsest.stages import STAGES, run_stage
+    from palimpsest.build.plan import make_plan, partition
+    from palimpsest.build.stages import STAGES, run_stage
 
     def embed(home: Path, corpus: Path) -> Path:
         scratch = Home(tmp_path_factory.mktemp("embedded") / "home", shared_vectors)

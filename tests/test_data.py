@@ -16,10 +16,10 @@ from typing import Any
 import frontmatter
 import pytest
 
-from palimpsest.config import find_collections, load_collection
-from palimpsest.corpus.ingest import source_files
-from palimpsest.corpus.read import media_types, read_source
-from palimpsest.corpus.types import CONVERSATION, ExtractedDocument
+from palimpsest.sources.ingest import source_files
+from palimpsest.sources.read import media_types, read_source
+from palimpsest.sources.records.extracted import CONVERSATION, ExtractedDocument
+from palimpsest.store.collection_config import find_collections, load_collection
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 CORPORA, GOLDEN = DATA / "corpora", DATA / "golden"

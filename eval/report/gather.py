@@ -5,17 +5,17 @@ from typing import Any
 
 import polars as pl
 
-from palimpsest.eval.by_type import by_type
-from palimpsest.eval.gate import Decision, GateSummary
-from palimpsest.eval.golden import Question, golden_path, load_golden
-from palimpsest.eval.golden_run import GateRun
-from palimpsest.eval.health import memory_health
-from palimpsest.eval.metrics import percentiles
-from palimpsest.eval.misses import CAUSES, missed, why_missed
-from palimpsest.eval.notes import read_notes
-from palimpsest.eval.register import LABELS, calibration, compare_register, confusion, register_path
+from palimpsest.eval.gate.health import memory_health
+from palimpsest.eval.gate.verdict import Decision, GateSummary
+from palimpsest.eval.golden.by_type import by_type
+from palimpsest.eval.golden.golden_run import GateRun
+from palimpsest.eval.golden.misses import CAUSES, missed, why_missed
+from palimpsest.eval.golden.questions import Question, golden_path, load_golden
+from palimpsest.eval.labels.register import LABELS, calibration, compare_register, confusion, register_path
+from palimpsest.eval.metrics.measures import percentiles
 from palimpsest.eval.report.charts import histogram, spark
-from palimpsest.query.api import STEPS, Reader, open_index
+from palimpsest.eval.report.notes import read_notes
+from palimpsest.query.reader import STEPS, Reader, open_index
 from palimpsest.store.builds import Build, kept
 from palimpsest.store.home import Home, data_folder
 

@@ -3,15 +3,15 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from palimpsest.query.backend import Backend
-from palimpsest.query.periods import Period
-from palimpsest.query.rank import Candidate
+from palimpsest.query.ranking.backend import Backend
+from palimpsest.query.ranking.priors import stands, terms
+from palimpsest.query.ranking.rank import Candidate
+from palimpsest.query.ranking.scope_cache import rows_of
 from palimpsest.query.read_time import TimeRead
-from palimpsest.query.scope_cache import rows_of
+from palimpsest.query.request.strategies import Weights
+from palimpsest.query.request.types import Filters, Link, Memory, RankedMemory, Scope
 from palimpsest.query.served import conceals
-from palimpsest.query.standing import stands, terms
-from palimpsest.query.strategies import Weights
-from palimpsest.query.types import Filters, Link, Memory, RankedMemory, Scope
+from palimpsest.text.periods import Period
 
 _SHOWN_CHARS = 60
 _ADDED = ("near", "title", "pair", "topic", "about")

@@ -10,11 +10,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from palimpsest.query.backend import Backend
-from palimpsest.query.fusion import standardise
-from palimpsest.query.rank import Candidate
-from palimpsest.query.strategies import Weights
-from palimpsest.query.types import Filters, Moments, Scope
+from palimpsest.query.ranking.backend import Backend
+from palimpsest.query.ranking.fusion import standardise
+from palimpsest.query.ranking.rank import Candidate
+from palimpsest.query.request.strategies import Weights
+from palimpsest.query.request.types import Filters, Moments, Scope
 
 HALF_TRUSTED = 30
 """Memories of a scope that is placed by its own statistics and by the common scale in equal parts."""

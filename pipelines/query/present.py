@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from palimpsest.query.api import Results
+from palimpsest.query.context.history import Reason, Version
 from palimpsest.query.explain import shortened
-from palimpsest.query.history import Reason, Version
 from palimpsest.query.read_time import TimeRead
-from palimpsest.query.types import Link, Memory, RankedMemory, Scope
+from palimpsest.query.reader import Results
+from palimpsest.query.request.types import Link, Memory, RankedMemory, Scope
 
 _SHOWN_CHARS = 160
 _FIELDS = (

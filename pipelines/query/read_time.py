@@ -3,10 +3,10 @@
 import datetime as dt
 from dataclasses import dataclass, replace
 
-from palimpsest.query.asked_time import asked_time, needs_reference
-from palimpsest.query.backend import Backend
-from palimpsest.query.periods import Period
-from palimpsest.query.types import Filters, Scope
+from palimpsest.query.ranking.backend import Backend
+from palimpsest.query.request.types import Filters, Scope
+from palimpsest.text.periods import Period
+from palimpsest.text.time_expressions import asked_time, needs_reference
 
 
 @dataclass(frozen=True)

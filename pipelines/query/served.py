@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from palimpsest.query.backend import Backend
-from palimpsest.query.types import Filters, Memory, Scope
+from palimpsest.query.ranking.backend import Backend
+from palimpsest.query.request.types import Filters, Memory, Scope
 
 _OF_DOCUMENT = ("edited", "replaced")  # kinds of reasons that name a document and not a memory
 

@@ -1,1 +1,1 @@
-"""What a build writes: the ingest log, Parquet tables, numbered builds, the DuckDB index."""
+"""What a home holds: the ingest log, Parquet tables, numbered builds, vectors, people's decisions."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from palimpsest.store.files import file_hash, link, read_json, write_json
+from palimpsest.core.files import file_hash, link, read_json, write_json
 from palimpsest.store.home import Home
 from palimpsest.store.tables import SCHEMAS, completed, conform, empty
 

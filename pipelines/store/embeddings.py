@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from palimpsest.store.files import remove_leftovers
-from palimpsest.store.ids import content_id
+from palimpsest.core.files import remove_leftovers
+from palimpsest.core.ids import content_id
 from palimpsest.store.tables import Schema
 
 DIMENSIONS = 384

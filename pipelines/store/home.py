@@ -7,8 +7,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from palimpsest.errors import PalimpsestError
-from palimpsest.store.files import read_json, write_json
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.files import read_json, write_json
 
 DEFAULT_HOME = Path("data/home")
 DEFAULT_CORPUS = Path("data/corpora")

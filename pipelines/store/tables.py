@@ -1,11 +1,11 @@
 """The tables of a build: names, columns and types. Parquet files of these are the record; indexes derive from them.
 
-Times are UTC. Tables carry the scope columns (`store.scopes`), so that no join can cross a scope by accident.
+Times are UTC. Tables carry the scope columns (`core.scopes`), so that no join can cross a scope by accident.
 """
 
 import polars as pl
 
-from palimpsest.store.scopes import GENERAL, SCOPE
+from palimpsest.core.scopes import GENERAL, SCOPE
 
 _T = pl.Datetime("us", "UTC")
 _S, _I, _F, _B = pl.String, pl.Int64, pl.Float64, pl.Boolean
@@ -85,7 +85,7 @@ def empty(table: str) -> pl.DataFrame:
 def conform(table: str, frame: pl.DataFrame) -> pl.DataFrame:
     """Returns `frame` with exactly the table's columns, order and types; missing columns become null.
 
-    A missing or null `project_id` becomes "", the general memory: see `store.scopes`.
+    A missing or null `project_id` becomes "", the general memory: see `core.scopes`.
 
     Raises:
         ValueError: the frame has a column that the table does not.

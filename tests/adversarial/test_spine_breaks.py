@@ -9,14 +9,14 @@ import numpy as np
 import polars as pl
 import pytest
 
-from palimpsest.build import INDEXED, digest, make_plan, partition, run_without_dagster
-from palimpsest.config import load_collection
-from palimpsest.delete import delete
-from palimpsest.errors import PalimpsestError, Refused
-from palimpsest.query.api import open_home
-from palimpsest.query.types import Scope
-from palimpsest.stages import STAGES, run_stage
+from palimpsest.build.delete import delete
+from palimpsest.build.plan import INDEXED, digest, make_plan, partition, run_without_dagster
+from palimpsest.build.stages import STAGES, run_stage
+from palimpsest.core.errors import PalimpsestError, Refused
+from palimpsest.query.reader import open_home
+from palimpsest.query.request.types import Scope
 from palimpsest.store.builds import published, staged
+from palimpsest.store.collection_config import load_collection
 from palimpsest.store.home import Home
 from tests.small_corpus import TURNS, write_chats, write_notes
 
@@ -37,7 +37,7 @@ class _Embedder:
 
 @pytest.fixture(autouse=True)
 def _no_model(monkeypatch):
-    monkeypatch.setattr("palimpsest.memory.embed.load_embedder", _Embedder)
+    monkeypatch.setattr("palimpsest.memories.embed.load_embedder", _Embedder)
 
 
 def build(home, corpus):

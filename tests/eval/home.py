@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import polars as pl
 
-from palimpsest.store.ids import text_hash
+from palimpsest.core.ids import text_hash
 from palimpsest.store.tables import SCHEMAS, conform, empty
 
 COLLECTION = "notes"

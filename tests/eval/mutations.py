@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from palimpsest.query import api, duckdb_scope, pack
-from palimpsest.query.types import Scope
+from palimpsest.query import reader as api
+from palimpsest.query.backends import duckdb_scope
+from palimpsest.query.context import pack
+from palimpsest.query.request.types import Scope
 
 Patch = Any  # pytest.MonkeyPatch
 SEED = 7

@@ -3,13 +3,13 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from palimpsest.commands.judge import suite
-from palimpsest.errors import PalimpsestError
-from palimpsest.eval.ablation import STAGES, Staged, ablation_text, run_ablation
-from palimpsest.eval.golden_suite import is_golden
-from palimpsest.eval.suite_runs import ablate, measure
-from palimpsest.query.api import open_index
-from palimpsest.query.types import Scope
+from palimpsest.cli.evaluate import suite
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.eval.runs.ablation import STAGES, Staged, ablation_text, run_ablation
+from palimpsest.eval.runs.golden_suite import is_golden
+from palimpsest.eval.runs.suite_runs import ablate, measure
+from palimpsest.query.reader import open_index
+from palimpsest.query.request.types import Scope
 from palimpsest.store.builds import published
 
 CORPUS = [

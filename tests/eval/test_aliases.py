@@ -5,9 +5,9 @@ import json
 import polars as pl
 import pytest
 
-from palimpsest.build import make_plan, run_without_dagster
-from palimpsest.errors import PalimpsestError
-from palimpsest.eval.aliases import figures, main, measure, read_aliases, resolve_names
+from palimpsest.build.plan import make_plan, run_without_dagster
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.eval.labels.aliases import figures, main, measure, read_aliases, resolve_names
 from palimpsest.store.home import Home
 from palimpsest.store.tables import conform
 from tests.small_corpus import write_notes

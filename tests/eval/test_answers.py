@@ -2,9 +2,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from palimpsest.eval.answers import Sources, check_citations, duplicate_share
-from palimpsest.eval.golden import Question
-from palimpsest.eval.golden_run import run_golden
+from palimpsest.eval.golden.answers import Sources, check_citations, duplicate_share
+from palimpsest.eval.golden.golden_run import run_golden
+from palimpsest.eval.golden.questions import Question
 from tests.eval.home import FakeReader, Found, tables
 
 SOURCES = Sources(tables())
@@ -82,7 +82,7 @@ def test_the_run_tells_current_facts_false_retirements_repeats_and_citations():
 
 
 def test_one_citation_that_does_not_hold_closes_the_gate():
-    from palimpsest.eval.gate import decide
+    from palimpsest.eval.gate.verdict import decide
 
     class Lying(FakeReader):
         def search(self, text, scope, **filters):

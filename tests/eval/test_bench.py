@@ -1,15 +1,15 @@
 import numpy as np
 import pytest
 
-from palimpsest.errors import PalimpsestError
-from palimpsest.eval.bench import STRATEGY, _load, bench_text, run_bench
-from palimpsest.eval.bench_budgets import budgets
-from palimpsest.eval.bench_plans import from_indexes
-from palimpsest.eval.synthetic import COLLECTION, synthetic_build
-from palimpsest.eval.synthetic_titled import SENTENCES
-from palimpsest.memory.shape import strategy_for
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.entities.collection_shape import strategy_for
+from palimpsest.eval.bench.budgets import budgets
+from palimpsest.eval.bench.plans import from_indexes
+from palimpsest.eval.bench.scale import STRATEGY, _load, bench_text, run_bench
+from palimpsest.eval.bench.synthetic import COLLECTION, synthetic_build
+from palimpsest.eval.bench.synthetic_titled import SENTENCES
 from palimpsest.query import Scope
-from palimpsest.query.api import STEPS
+from palimpsest.query.reader import STEPS
 from palimpsest.store.tables import SCHEMAS
 
 
@@ -65,8 +65,8 @@ def test_relations_stay_inside_a_user_and_retire_what_they_update():
     [pytest.param("hybrid", "turns", 1, marks=pytest.mark.slow), ("flat", "titled", 2)],
 )
 def test_a_bench_reports_what_was_asked_for(tmp_path, strategy, kind, clients, monkeypatch):
-    monkeypatch.setattr("palimpsest.eval.bench.QUERIES", 5)
-    monkeypatch.setattr("palimpsest.eval.bench.PLANNED", 5)
+    monkeypatch.setattr("palimpsest.eval.bench.scale.QUERIES", 5)
+    monkeypatch.setattr("palimpsest.eval.bench.scale.PLANNED", 5)
     report = run_bench(300, users=5, strategy=strategy, kind=kind, clients=clients, workdir=tmp_path / "work", hops=2)
     assert report["memories"] == 300 and report["load"]["nodes_per_s"] > 0 < report["load"]["index_s"]
     for name in ("scoped", "unscoped"):

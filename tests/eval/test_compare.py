@@ -2,8 +2,8 @@ import json
 
 import polars as pl
 
-from palimpsest.eval.compare import compare, compare_text
-from palimpsest.eval.golden_run import GateRun
+from palimpsest.eval.gate.compare import compare, compare_text
+from palimpsest.eval.golden.golden_run import GateRun
 from tests.eval.home import rows, tables
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from palimpsest.eval.explained import explained_figure
+from palimpsest.eval.notebook.explained import explained_figure
 from palimpsest.query import Scope, open_index
 from tests.query.made import memory, tables, write
 

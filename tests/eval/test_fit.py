@@ -1,7 +1,7 @@
 import pytest
 
-from palimpsest.eval.fit import GRID, fit, variations
-from palimpsest.query.strategies import Spreading, Weights
+from palimpsest.eval.studies.fit import GRID, fit, variations
+from palimpsest.query.request.strategies import Spreading, Weights
 
 ASKED = [f"q{i}" for i in range(40)]
 

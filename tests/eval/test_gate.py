@@ -7,15 +7,15 @@ from datetime import UTC, datetime
 import polars as pl
 import pytest
 
-from palimpsest.build import make_plan, stage_build
-from palimpsest.errors import PalimpsestError
-from palimpsest.eval.baseline import accept_baseline, current_user, load_baseline
-from palimpsest.eval.build_settings import build_settings, changed_settings
-from palimpsest.eval.gate import combine, decide
-from palimpsest.eval.golden_run import GateRun, Hit
-from palimpsest.eval.judge import accept_home, compare_builds, find_violations, judge_home, next_steps
-from palimpsest.eval.violations import Violation
-from palimpsest.query.api import Reader
+from palimpsest.build.plan import make_plan, stage_build
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.eval.gate.baseline import accept_baseline, current_user, load_baseline
+from palimpsest.eval.gate.build_settings import build_settings, changed_settings
+from palimpsest.eval.gate.verdict import combine, decide
+from palimpsest.eval.gate.violations import Violation
+from palimpsest.eval.golden.golden_run import GateRun, Hit
+from palimpsest.eval.runs.judge_build import accept_home, compare_builds, find_violations, judge_home, next_steps
+from palimpsest.query.reader import Reader
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palimpsest.eval.golden import GoldenError, Judged, Question, _Folded, golden_hash, load_golden, resolve
+from palimpsest.eval.golden.questions import GoldenError, Judged, Question, _Folded, golden_hash, load_golden, resolve
 from tests.eval.home import COLLECTION, tables
 
 

@@ -3,10 +3,10 @@ import json
 import polars as pl
 import pytest
 
-from palimpsest.errors import PalimpsestError
-from palimpsest.eval.golden import golden_hash, load_golden, resolve
-from palimpsest.eval.golden_drafts import draft_questions, init_golden, next_steps, write_drafts
-from palimpsest.eval.judge import JUDGED, judge_home
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.eval.golden.questions import golden_hash, load_golden, resolve
+from palimpsest.eval.runs.drafts import draft_questions, init_golden, next_steps, write_drafts
+from palimpsest.eval.runs.judge_build import JUDGED, judge_home
 from palimpsest.store.builds import published
 from tests.eval.home import COLLECTION, rows, tables
 

@@ -3,8 +3,8 @@ import json
 import polars as pl
 import pytest
 
-from palimpsest.eval.golden import Question
-from palimpsest.eval.golden_run import GateRun, run_golden
+from palimpsest.eval.golden.golden_run import GateRun, run_golden
+from palimpsest.eval.golden.questions import Question
 from tests.eval.home import COLLECTION, FakeReader, Found, tables, ticking
 
 

@@ -1,6 +1,6 @@
 import json
 
-from palimpsest.eval.index_time import index_time, index_time_text
+from palimpsest.eval.studies.index_time import index_time, index_time_text
 from tests.query.titled import TEXTS
 
 

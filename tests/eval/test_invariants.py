@@ -5,9 +5,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from palimpsest.decisions import Decisions, tombstone
-from palimpsest.eval.invariants import check_invariants
-from palimpsest.store.index import write_index
+from palimpsest.eval.gate.invariants import check_invariants
+from palimpsest.index.write_index import write_index
+from palimpsest.store.decisions import Decisions, tombstone
 from tests.eval.home import tables
 
 TABLES = tables()

@@ -2,9 +2,9 @@
 
 import pytest
 
-from palimpsest.eval.leaks import made_home, search_for_leaks, write_home
-from palimpsest.query import api
-from palimpsest.query.duckdb_backend import DuckDBBackend
+from palimpsest.eval.studies.leaks import made_home, search_for_leaks, write_home
+from palimpsest.query import reader as api
+from palimpsest.query.backends.duckdb_backend import DuckDBBackend
 
 
 @pytest.fixture(scope="module")

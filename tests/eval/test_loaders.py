@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.errors import PalimpsestError
-from palimpsest.eval.loaders import as_suite
-from palimpsest.eval.suites import load_suite
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.eval.suites.loaders import as_suite
+from palimpsest.eval.suites.suite import load_suite
 
 LOCOMO = [
     {

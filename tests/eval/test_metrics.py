@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palimpsest.errors import PalimpsestError
-from palimpsest.eval.metrics import MEASURES, MetricError, evaluate, percentiles, summarise
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.eval.metrics.measures import MEASURES, MetricError, evaluate, percentiles, summarise
 
 
 def ranked(*ids):

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.eval.metrics import evaluate
-from palimpsest.eval.suite_runs import suite_home
-from palimpsest.eval.suites import collection_name, corpus_id, load_suite
-from palimpsest.query.api import open_home
-from palimpsest.query.types import Scope
+from palimpsest.eval.metrics.measures import evaluate
+from palimpsest.eval.runs.suite_runs import suite_home
+from palimpsest.eval.suites.suite import collection_name, corpus_id, load_suite
+from palimpsest.query.reader import open_home
+from palimpsest.query.request.types import Scope
 
 pytestmark = pytest.mark.suite
 SUITES = Path(os.environ.get("PALIMPSEST_SUITES") or Path(__file__).resolve().parents[3] / "shared/suites")

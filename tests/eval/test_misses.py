@@ -1,6 +1,6 @@
-from palimpsest.eval.golden import Question
-from palimpsest.eval.golden_run import GateRun
-from palimpsest.eval.misses import missed, why_missed
+from palimpsest.eval.golden.golden_run import GateRun
+from palimpsest.eval.golden.misses import missed, why_missed
+from palimpsest.eval.golden.questions import Question
 from tests.eval.home import FakeReader, tables
 
 

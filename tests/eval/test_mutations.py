@@ -7,15 +7,15 @@ import numpy as np
 import polars as pl
 import pytest
 
-from palimpsest.eval.baseline import accept_baseline
-from palimpsest.eval.gate import decide
-from palimpsest.eval.golden import Question
-from palimpsest.eval.golden_run import run_golden
-from palimpsest.eval.invariants import check_invariants
-from palimpsest.query.api import open_index
-from palimpsest.query.types import Scope
-from palimpsest.store.ids import text_hash
-from palimpsest.store.index import write_index
+from palimpsest.core.ids import text_hash
+from palimpsest.eval.gate.baseline import accept_baseline
+from palimpsest.eval.gate.invariants import check_invariants
+from palimpsest.eval.gate.verdict import decide
+from palimpsest.eval.golden.golden_run import run_golden
+from palimpsest.eval.golden.questions import Question
+from palimpsest.index.write_index import write_index
+from palimpsest.query.reader import open_index
+from palimpsest.query.request.types import Scope
 from palimpsest.store.tables import SCHEMAS, empty
 from tests.eval.home import at, rows, ticking
 

@@ -8,16 +8,16 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from palimpsest.build import INDEXED, make_plan, run_without_dagster
-from palimpsest.eval.baseline import Baseline, accept_baseline
-from palimpsest.eval.gate import Decision, decide
-from palimpsest.eval.golden import Question, load_golden
-from palimpsest.eval.golden_run import GateRun, run_golden
-from palimpsest.partition import embedding_store
-from palimpsest.query.api import open_index
+from palimpsest.build.plan import INDEXED, make_plan, run_without_dagster
+from palimpsest.eval.gate.baseline import Baseline, accept_baseline
+from palimpsest.eval.gate.verdict import Decision, decide
+from palimpsest.eval.golden.golden_run import GateRun, run_golden
+from palimpsest.eval.golden.questions import Question, load_golden
+from palimpsest.index.write_index import write_index
+from palimpsest.memories.vector_store import embedding_store
+from palimpsest.query.reader import open_index
 from palimpsest.store.builds import Build
 from palimpsest.store.home import Home
-from palimpsest.store.index import write_index
 from tests.eval.home import ticking
 from tests.eval.mutations import MUTATIONS, Mutation
 

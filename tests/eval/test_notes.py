@@ -1,8 +1,8 @@
 import pytest
 
-from palimpsest.errors import PalimpsestError
-from palimpsest.eval.judge import judge_build
-from palimpsest.eval.notes import Note, health_limits, notes_folder, read_notes, write_note
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.eval.report.notes import Note, health_limits, notes_folder, read_notes, write_note
+from palimpsest.eval.runs.judge_build import judge_build
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 

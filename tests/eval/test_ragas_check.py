@@ -2,12 +2,12 @@ import math
 
 import pytest
 
-from palimpsest.eval.asked import asked_of_golden
-from palimpsest.eval.golden import load_golden
-from palimpsest.eval.judge import run_build
-from palimpsest.eval.metrics import MetricError
-from palimpsest.eval.ragas_check import crosscheck, crosscheck_text
-from palimpsest.query.api import open_index
+from palimpsest.eval.golden.questions import load_golden
+from palimpsest.eval.metrics.measures import MetricError
+from palimpsest.eval.ragas.asked import asked_of_golden
+from palimpsest.eval.ragas.ragas_check import crosscheck, crosscheck_text
+from palimpsest.eval.runs.judge_build import run_build
+from palimpsest.query.reader import open_index
 from palimpsest.store.builds import published
 
 

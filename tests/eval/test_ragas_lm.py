@@ -5,13 +5,13 @@ import re
 
 import pytest
 
-from palimpsest.errors import PalimpsestError
-from palimpsest.eval.asked import Asked
-from palimpsest.eval.ragas_lm import judge_contexts, judge_settings, judged_text
-from palimpsest.eval.standin import StandIn
-from palimpsest.eval.suite_runs import RagasWanted, measure, text
-from palimpsest.labels.lm.ledger import Ledger
-from palimpsest.labels.lm.settings import LmSettings
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.eval.ragas.asked import Asked
+from palimpsest.eval.ragas.ragas_lm import judge_contexts, judge_settings, judged_text
+from palimpsest.eval.runs.suite_runs import RagasWanted, measure, text
+from palimpsest.eval.testing.standin import StandIn
+from palimpsest.relations.classify.lm.ledger import Ledger
+from palimpsest.relations.classify.lm.lm_settings import LmSettings
 from tests.command import run
 from tests.eval.judged import QUESTIONS, write_lines
 from tests.small_corpus import write_chats

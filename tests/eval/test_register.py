@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from palimpsest.errors import PalimpsestError
-from palimpsest.eval.register import Labelled, calibration, compare_register, confusion
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.eval.labels.register import Labelled, calibration, compare_register, confusion
 from tests.eval.home import tables
 
 FRIDAY = {"uri": "news.md", "quote": "The launch moved to Friday"}

@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from palimpsest.eval.gate import combine, decide
-from palimpsest.eval.golden_run import GateRun, Hit
-from palimpsest.eval.judge import judge_build, write_report
-from palimpsest.eval.notes import Note, write_note
+from palimpsest.eval.gate.verdict import combine, decide
+from palimpsest.eval.golden.golden_run import GateRun, Hit
 from palimpsest.eval.report import gather, picture_html, report_html
 from palimpsest.eval.report.charts import histogram, spark
 from palimpsest.eval.report.gather import headlines
+from palimpsest.eval.report.notes import Note, write_note
 from palimpsest.eval.report.render import MAX_BYTES
+from palimpsest.eval.runs.judge_build import judge_build, write_report
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 
@@ -115,8 +115,8 @@ def test_a_build_without_golden_set_has_a_page_too(judged_home, tmp_path):
 def test_the_command_line_writes_the_page_and_names_a_path_that_cannot_be(judged_home, tmp_path):
     from click.testing import CliRunner
 
-    from palimpsest.commands.judge import gate
-    from palimpsest.errors import PalimpsestError, Refused
+    from palimpsest.cli.evaluate import gate
+    from palimpsest.core.errors import PalimpsestError, Refused
 
     page = tmp_path / "r.html"
     done = CliRunner().invoke(gate, ["--home", str(judged_home.path), "--report", str(page), "--json"])
@@ -128,7 +128,7 @@ def test_the_command_line_writes_the_page_and_names_a_path_that_cannot_be(judged
 
 
 def test_a_delete_takes_pages_and_notes_along(judged_home, tmp_path):
-    from palimpsest.delete import delete
+    from palimpsest.build.delete import delete
 
     home = Home(tmp_path / "home", tmp_path / "vectors")
     shutil.copytree(judged_home.path, home.path)

@@ -4,8 +4,8 @@ import shutil
 
 import pytest
 
-from palimpsest.eval.judge import judge_build, write_report
 from palimpsest.eval.report.render import MAX_BYTES
+from palimpsest.eval.runs.judge_build import judge_build, write_report
 from palimpsest.store.builds import published
 
 pytestmark = pytest.mark.browser

@@ -3,10 +3,10 @@ import json
 import pytest
 import yaml
 
-from palimpsest.errors import PalimpsestError
-from palimpsest.eval.by_type import time_kind
-from palimpsest.eval.metrics import MetricError
-from palimpsest.eval.suites import collection_name, corpus_id, load_suite, materialise, run_suite, suite_digest
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.eval.golden.by_type import time_kind
+from palimpsest.eval.metrics.measures import MetricError
+from palimpsest.eval.suites.suite import collection_name, corpus_id, load_suite, materialise, run_suite, suite_digest
 from tests.eval.home import FakeReader, Found, ticking
 
 CORPUS = [
@@ -124,7 +124,7 @@ def test_a_suite_is_laid_out_as_one_collection(folder, tmp_path):
     assert (config["unit"], config["user_id"]) == ("turn", "shared")
     rows = [json.loads(x) for x in (corpus / config["name"] / "corpus.jsonl").read_text().splitlines()]
     assert [r["_id"] for r in rows] == ["a#1", "b", "c", "d"]
-    from palimpsest.config import find_collections
+    from palimpsest.store.collection_config import find_collections
 
     assert list(find_collections([corpus])) == ["bees--small-"]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.eval.superseding import measure
+from palimpsest.eval.studies.superseding import measure
 
 SUITES = Path(os.environ.get("PALIMPSEST_SUITES") or "../shared/suites")
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from palimpsest.corpus.cutting.tokens import keep_tokenizer
-from palimpsest.extras import DISTRIBUTION, extra_of, missing_in
+from palimpsest.core.extras import DISTRIBUTION, extra_of, missing_in
+from palimpsest.text.tokenizer import keep_tokenizer
 from tests.query import made
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,7 +34,7 @@ class BaseOnly:
         if top in allowed or top in sys.stdlib_module_names:
             return self.finder.find_spec(name, path, target)
 sys.meta_path[:] = map(BaseOnly, sys.meta_path)
-from palimpsest.cli import main
+from palimpsest.cli.main import main
 main()
 """
 
@@ -110,7 +110,7 @@ def test_a_query_is_answered_by_the_base_alone_as_by_all_of_it(home):
     done = run(*asked, "--home", home, "--explain")
     assert done.returncode == 0, done.stderr
     assert "The deadline of Heron is now 20 April." in done.stdout
-    whole = [sys.executable, "-m", "palimpsest.cli", *asked, "--home", str(home), "--explain"]
+    whole = [sys.executable, "-m", "palimpsest.cli.main", *asked, "--home", str(home), "--explain"]
     assert done.stdout == subprocess.run(whole, capture_output=True, text=True, timeout=120, check=True).stdout
 
 

@@ -87,7 +87,9 @@ def test_an_empty_folder_gets_the_demo_and_the_package_stays_as_it_was(project, 
     planned = run(programs / "palimpsest", "build", "--dry-run", cwd=tmp_path)
     assert "atlas" in planned.stdout and not (tmp_path / "data/corpora").exists()
     # Only the copy is of interest: building the demo takes minutes.
-    code = "from palimpsest.demo import copy_demo; from palimpsest.store.home import *; copy_demo(Home(DEFAULT_HOME))"
+    code = (
+        "from palimpsest.cli.demo import copy_demo; from palimpsest.store.home import *; copy_demo(Home(DEFAULT_HOME))"
+    )
     told = run(programs / "python", "-c", code, cwd=tmp_path)
     assert "copied the demo corpus" in told.stderr
     for part in ("corpora", "golden", "baselines"):

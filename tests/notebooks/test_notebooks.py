@@ -8,12 +8,12 @@ import nbformat
 import polars as pl
 import pytest
 
-from palimpsest.errors import PalimpsestError
-from palimpsest.eval.golden_run import GateRun
-from palimpsest.eval.notebook import last_two, open_build
-from palimpsest.eval.notebook_table import table
-from palimpsest.eval.notes import read_notes
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.eval.golden.golden_run import GateRun
+from palimpsest.eval.notebook.build_view import last_two, open_build
+from palimpsest.eval.notebook.notebook_table import table
 from palimpsest.eval.report import gather, report_html
+from palimpsest.eval.report.notes import read_notes
 from palimpsest.store.builds import published
 from tests.notebooks.conftest import ROOT, run_notebook
 
@@ -68,7 +68,7 @@ def test_a_table_shows_every_text_in_full_and_escapes_it():
 
 def test_the_report_of_the_next_build_shows_what_was_handed_on(home, ran):
     ran("5_memory_health")
-    from palimpsest.eval.judge import judge_build
+    from palimpsest.eval.runs.judge_build import judge_build
 
     build = published(home)
     summary = judge_build(home, build)

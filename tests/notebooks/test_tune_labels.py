@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from palimpsest.errors import PalimpsestError
-from palimpsest.eval import label_tuning
-from palimpsest.eval.label_gate import judge_home_labels
-from palimpsest.eval.label_tuning import labelled_rows
-from palimpsest.eval.notes import read_notes
-from palimpsest.labels.lm.ledger import Ledger
-from palimpsest.labels.lm.signature import saved_program
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.eval.labels import label_tuning
+from palimpsest.eval.labels.label_gate import judge_home_labels
+from palimpsest.eval.labels.label_tuning import labelled_rows
+from palimpsest.eval.report.notes import read_notes
+from palimpsest.relations.classify.lm.ledger import Ledger
+from palimpsest.relations.classify.lm.signature import saved_program
 from palimpsest.store.home import Home
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from palimpsest.query.embed import count_tokens, query_embedder
-from palimpsest.store.ids import text_hash
-from palimpsest.store.index import IndexStats, write_index
-from palimpsest.store.scopes import SCOPE
+from palimpsest.core.ids import text_hash
+from palimpsest.core.scopes import SCOPE
+from palimpsest.index.write_index import IndexStats, write_index
+from palimpsest.query.embed_query import count_tokens, query_embedder
 from palimpsest.store.tables import SCHEMAS, conform, empty
 
 

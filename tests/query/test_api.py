@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palimpsest.errors import PalimpsestError
+from palimpsest.core.errors import PalimpsestError
 from palimpsest.query import Scope, open_home, open_index
-from palimpsest.query.api import STEPS
 from palimpsest.query.present import results_json
-from palimpsest.query.strategies import STRATEGIES
+from palimpsest.query.reader import STEPS
+from palimpsest.query.request.strategies import STRATEGIES
 from tests.query.made import at, home, memory, tables, write
 
 MADE = [

@@ -1,10 +1,10 @@
 import numpy as np
 
-from palimpsest.query.api import open_index
-from palimpsest.query.beside import ids_beside
-from palimpsest.query.duckdb_backend import DuckDBBackend
-from palimpsest.query.places import Places
-from palimpsest.query.types import Filters, Scope
+from palimpsest.query.backends.duckdb_backend import DuckDBBackend
+from palimpsest.query.context.neighbours import ids_beside
+from palimpsest.query.ranking.places import Places
+from palimpsest.query.reader import open_index
+from palimpsest.query.request.types import Filters, Scope
 from tests.query.made import at, memory, tables, write
 
 ANA, BEN = Scope("notes", "ana"), Scope("notes", "ben")

@@ -1,10 +1,10 @@
 import pytest
 
-from palimpsest.query.api import open_index
-from palimpsest.query.diversity import diverse
-from palimpsest.query.rank import Candidate
-from palimpsest.query.strategies import STRATEGIES
-from palimpsest.query.types import Memory, Scope
+from palimpsest.query.ranking.diversity import diverse
+from palimpsest.query.ranking.rank import Candidate
+from palimpsest.query.reader import open_index
+from palimpsest.query.request.strategies import STRATEGIES
+from palimpsest.query.request.types import Memory, Scope
 from tests.query.made import memory, tables, write
 
 ANA = Scope("notes", "ana")

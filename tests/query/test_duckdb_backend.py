@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palimpsest.errors import PalimpsestError
-from palimpsest.query.duckdb_backend import DuckDBBackend
-from palimpsest.query.duckdb_scope import looked_up
-from palimpsest.query.embed import query_embedder
-from palimpsest.query.types import Filters, Scope
-from palimpsest.query.words import query_terms
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.query.backends.duckdb_backend import DuckDBBackend
+from palimpsest.query.backends.duckdb_scope import looked_up
+from palimpsest.query.embed_query import query_embedder
+from palimpsest.query.request.types import Filters, Scope
+from palimpsest.text.terms import query_terms
 from tests.query.made import at, memory, rows, tables, write
 
 ANA, BEN = Scope("notes", "ana"), Scope("notes", "ben")
@@ -230,7 +230,7 @@ def test_a_scope_read_whole_answers_as_one_read_piece_by_piece(backend, monkeypa
     whole = [ask(backend, q, Filters(history=True)) for q in ("launch honey", "bees", "nothing of the kind")]
     texts, chains = backend.memories(ANA, ["m5", "m1", "m9", "m1"]), backend.history(ANA, ["m3"])
     for module in ("duckdb_backend", "duckdb_scope"):
-        monkeypatch.setattr(f"palimpsest.query.{module}.WHOLE", 0)
+        monkeypatch.setattr(f"palimpsest.query.backends.{module}.WHOLE", 0)
     pieces = DuckDBBackend(backend.path)
     for before, question in zip(whole, ("launch honey", "bees", "nothing of the kind"), strict=True):
         now = ask(pieces, question, Filters(history=True))

@@ -4,9 +4,9 @@ import sys
 import numpy as np
 import pytest
 
-from palimpsest.errors import ComponentFailed
-from palimpsest.query import embed
-from palimpsest.query.embed import count_tokens, query_embedder
+from palimpsest.core.errors import ComponentFailed
+from palimpsest.query import embed_query as embed
+from palimpsest.query.embed_query import count_tokens, query_embedder
 
 HEAVY = ("torch", "sentence_transformers", "dspy", "ragas", "dagster", "spacy", "ranx", "sklearn", "scipy", "pandas")
 

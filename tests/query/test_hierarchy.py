@@ -1,7 +1,7 @@
 import pytest
 
 from palimpsest.query import Scope, open_index
-from palimpsest.query.hierarchy import BELOW
+from palimpsest.query.ranking.hierarchy import BELOW
 from tests.query.made import memory, rows, tables, write
 
 ANA = Scope("notes", "ana")

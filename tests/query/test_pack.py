@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palimpsest.query.embed import count_tokens
-from palimpsest.query.pack import Beside, pack
-from palimpsest.query.types import Memory, RankedMemory
+from palimpsest.query.context.pack import Beside, pack
+from palimpsest.query.embed_query import count_tokens
+from palimpsest.query.request.types import Memory, RankedMemory
 from tests.query.made import at
 
 

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from palimpsest.query.pairs import NOWHERE, best_pairs
-from palimpsest.query.passages import PassageGraph
-from palimpsest.query.scope_cache import Postings
+from palimpsest.query.ranking.pairs import NOWHERE, best_pairs
+from palimpsest.query.ranking.passage_graph import PassageGraph
+from palimpsest.query.ranking.scope_cache import Postings
 
 SIZE = 40
 EVERY = np.ones(SIZE, bool)

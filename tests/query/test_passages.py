@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from palimpsest.query.passages import PassageGraph, keys_in, name_key, softmax, spread
+from palimpsest.query.ranking.passage_graph import PassageGraph, softmax, spread
+from palimpsest.text.name_keys import keys_in, name_key
 
 NAMES = ["Ada", "Bee Town", "Rush (band)", "Everywhere", "Once"]
 

@@ -3,13 +3,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from palimpsest.query.duckdb_backend import DuckDBBackend
-from palimpsest.query.embed import query_embedder
-from palimpsest.query.fusion import moments, reciprocal_ranks, standardise, top
-from palimpsest.query.rank import DECAY, STRATEGIES, Weights, rank
-from palimpsest.query.scope_graph import telling
-from palimpsest.query.types import Filters, Link, Scope, Seeds
-from palimpsest.query.words import query_terms
+from palimpsest.query.backends.duckdb_backend import DuckDBBackend
+from palimpsest.query.embed_query import query_embedder
+from palimpsest.query.ranking.fusion import moments, reciprocal_ranks, standardise, top
+from palimpsest.query.ranking.rank import DECAY, STRATEGIES, Weights, rank
+from palimpsest.query.ranking.scope_graph import telling
+from palimpsest.query.request.types import Filters, Link, Scope, Seeds
+from palimpsest.text.terms import query_terms
 from tests.query.made import memory, tables, write
 
 TALK = ("Owls hunt at night.", "They eat mice.", "What about bees?", "Bees make honey.")

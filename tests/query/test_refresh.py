@@ -7,10 +7,10 @@ import numpy as np
 import polars as pl
 import pytest
 
+from palimpsest.index.write_index import write_index
 from palimpsest.query import Scope, open_home
-from palimpsest.query.embed import query_embedder
-from palimpsest.query.strategies import STRATEGIES
-from palimpsest.store.index import write_index
+from palimpsest.query.embed_query import query_embedder
+from palimpsest.query.request.strategies import STRATEGIES
 from tests.query import titled
 from tests.query.made import rows
 
@@ -57,7 +57,7 @@ def asked(reader):
 def test_a_refreshed_reader_answers_as_one_that_never_saw_the_old_build(tmp_path, monkeypatch, whole):
     if not whole:  # as in scopes too large to be read at once
         for module in ("duckdb_backend", "duckdb_scope"):
-            monkeypatch.setattr(f"palimpsest.query.{module}.WHOLE", 0)
+            monkeypatch.setattr(f"palimpsest.query.backends.{module}.WHOLE", 0)
     texts = dict(titled.TEXTS)
     publish(tmp_path, "000001", texts, monkeypatch, "harbours")
     with open_home(tmp_path) as reader:

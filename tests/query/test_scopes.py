@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from palimpsest.commands.ask import query
-from palimpsest.commands.scopes import scopes
-from palimpsest.errors import ArgumentError
-from palimpsest.eval.answers import check_citations
+from palimpsest.cli.query import query
+from palimpsest.cli.scopes import scopes
+from palimpsest.core.errors import ArgumentError
+from palimpsest.core.scopes import SCOPE
+from palimpsest.eval.golden.answers import check_citations
 from palimpsest.query import Scope, open_home
-from palimpsest.query.fusion import moments
 from palimpsest.query.merge import pooled
 from palimpsest.query.present import results_json, results_text
-from palimpsest.store.scopes import SCOPE
+from palimpsest.query.ranking.fusion import moments
 from tests.query.made import home, memory, tables
 
 MADE = [

@@ -3,11 +3,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from palimpsest.memory.contexts import context_inputs
-from palimpsest.memory.shape import strategy_for
-from palimpsest.query import Scope, open_index, spreading
-from palimpsest.query.embed import query_embedder
-from palimpsest.store.index import write_index
+from palimpsest.entities.collection_shape import strategy_for
+from palimpsest.index.write_index import write_index
+from palimpsest.memories.contexts import context_inputs
+from palimpsest.query import Scope, open_index
+from palimpsest.query.embed_query import query_embedder
+from palimpsest.query.ranking import spreading
 from tests.query.made import memory, tables
 from tests.query.titled import made
 

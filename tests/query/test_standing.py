@@ -4,10 +4,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from palimpsest.query.api import open_index
-from palimpsest.query.standing import Standing, recency, standing_scores
-from palimpsest.query.strategies import NAMED, STRATEGIES, Weights
-from palimpsest.query.types import Scope
+from palimpsest.query.ranking.priors import Standing, recency, standing_scores
+from palimpsest.query.reader import open_index
+from palimpsest.query.request.strategies import NAMED, STRATEGIES, Weights
+from palimpsest.query.request.types import Scope
 from tests.query.made import at, memory, tables, write
 
 DAY = 86_400.0

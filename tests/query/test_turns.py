@@ -2,12 +2,12 @@ import numpy as np
 import pytest
 
 from palimpsest.query import Filters, Scope, open_index
-from palimpsest.query.duckdb_backend import DuckDBBackend
-from palimpsest.query.embed import query_embedder
-from palimpsest.query.rank import STRATEGIES, rank
-from palimpsest.query.scope_cache import Postings
-from palimpsest.query.turns import TurnOrder, said_nearby, smooth
-from palimpsest.query.words import query_terms
+from palimpsest.query.backends.duckdb_backend import DuckDBBackend
+from palimpsest.query.embed_query import query_embedder
+from palimpsest.query.ranking.rank import STRATEGIES, rank
+from palimpsest.query.ranking.scope_cache import Postings
+from palimpsest.query.ranking.turns import TurnOrder, said_nearby, smooth
+from palimpsest.text.terms import query_terms
 from tests.query.made import memory, tables, write
 
 ANA = Scope("notes", "ana")

@@ -4,10 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from palimpsest.query.api import Reader
-from palimpsest.query.duckdb_backend import DuckDBBackend
-from palimpsest.query.types import Filters, Scope
-from palimpsest.query.withheld import Withheld
+from palimpsest.query.backends.duckdb_backend import DuckDBBackend
+from palimpsest.query.reader import Reader
+from palimpsest.query.request.types import Filters, Scope
+from palimpsest.query.request.withheld import Withheld
 from tests.query.made import at, memory, tables, write
 
 TODAY = datetime(2026, 5, 1, tzinfo=UTC)

@@ -1,6 +1,6 @@
 """A small build of titled passages that name each other."""
 
-from palimpsest.memory.contexts import context_inputs
+from palimpsest.memories.contexts import context_inputs
 from tests.query.made import memory, rows, tables
 
 TEXTS = {

@@ -1,7 +1,7 @@
 import polars as pl
 import pytest
 
-from palimpsest.errors import PalimpsestError
+from palimpsest.core.errors import PalimpsestError
 from palimpsest.store.builds import Build, kept, publish, published, staged
 from palimpsest.store.home import Home
 from palimpsest.store.tables import conform, empty
@@ -50,7 +50,8 @@ def test_a_second_writer_is_turned_away_with_one_line(home):
     import sys
 
     code = (
-        "import sys, pathlib; from palimpsest.store.home import Home; from palimpsest.errors import PalimpsestError\n"
+        "import sys, pathlib\n"
+        "from palimpsest.store.home import Home; from palimpsest.core.errors import PalimpsestError\n"
         "try:\n  Home(pathlib.Path(sys.argv[1])).lock().__enter__(); print('got it')\n"
         "except PalimpsestError as e: print(e)"
     )

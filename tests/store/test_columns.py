@@ -1,4 +1,4 @@
-from palimpsest.store.columns import _OWN, description
+from palimpsest.store.column_descriptions import _OWN, description
 from palimpsest.store.tables import SCHEMAS
 
 

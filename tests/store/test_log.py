@@ -1,6 +1,6 @@
 import datetime as dt
 
-from palimpsest.store.log import IngestLog
+from palimpsest.store.ingest_log import IngestLog
 
 DAY = [dt.datetime(2026, 1, d, tzinfo=dt.UTC) for d in range(1, 9)]
 

@@ -1,0 +1,1 @@
+"""Scale runs with made data: latency, load, memory, deletes."""

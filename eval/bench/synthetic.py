@@ -1,0 +1,226 @@
+"""Seeded synthetic builds at any scale: users of Zipf size, Zipf words, clustered vectors, entities and versions.
+
+Each kind is what `auto` takes it for: turns of sessions, or titled passages that name each other's titles.
+"""
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import polars as pl
+
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.ids import content_id
+from palimpsest.eval.bench.synthetic_titled import named_tables, titled_passages
+from palimpsest.store.tables import conform, empty
+
+Kind = Literal["turns", "titled"]
+
+COLLECTION = "bench"
+SEED = 20_251_122
+DIMENSIONS = 384
+_SIZES = 1.5  # Zipf exponent of users: the largest of 50 holds 43 %
+_WORDS, _WORD_EXPONENT = 40_000, 1.05
+_CLUSTERS, _SPREAD = 200, 0.8
+_PER_MEMORY = {"turns": (6, 40), "titled": (60, 140)}  # words
+_MENTIONS = 2
+_DATED = 5  # one question in so many asks about a month
+_EPOCH = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
+
+
+@dataclass(frozen=True)
+class SyntheticBuild:
+    """Tables of a build, its vectors, and questions in the words of its largest user.
+
+    Attributes:
+        tables: as in `store.tables`.
+        vectors: unit vectors by memory number, shape (n, 384) float32.
+        largest: user with most memories.
+        sizes: memories of each user.
+        queries: distinct question texts.
+    """
+
+    tables: dict[str, pl.DataFrame]
+    vectors: np.ndarray
+    largest: str
+    sizes: dict[str, int]
+    queries: list[str]
+
+    def lookup(self, hashes: Sequence[str]) -> np.ndarray:
+        """Returns the vectors of text hashes, shape (n, 384)."""
+        return self.vectors[np.fromiter((int(h, 16) for h in hashes), np.int64, len(hashes))]
+
+
+def synthetic_build(memories: int, users: int, kind: Kind, queries: int) -> SyntheticBuild:
+    """Makes a build of `memories` memories; the same arguments give the same build.
+
+    Raises:
+        PalimpsestError: fewer memories than users, or an unknown kind.
+    """
+    if kind not in _PER_MEMORY:
+        raise PalimpsestError(f"--kind {kind}: not one of {', '.join(_PER_MEMORY)}")
+    if not 1 <= users <= memories:
+        raise PalimpsestError(f"--users {users}: must be 1 to --memories {memories}")
+    rng = np.random.default_rng([SEED, memories, users, kind == "titled"])
+    sizes = _zipf_sizes(memories, users)
+    owner = np.repeat([f"user{u:04d}" for u in range(users)], sizes)
+    cluster = rng.integers(0, _CLUSTERS, memories)
+    vocabulary, said = _words(rng, cluster, kind)
+    ids = [content_id(COLLECTION, kind, i) for i in range(memories)]
+    drawn = rng.integers(0, sizes[0], queries).tolist()
+    if kind == "titled":
+        passages = titled_passages(rng, sizes, cluster, said, vocabulary)
+        frame = _memories(rng, ids, owner, passages.texts, vocabulary, passages.titles)
+        named = named_tables(passages, ids, owner, COLLECTION)
+        asked = [_question(rng, said[i], about) for i, about in zip(drawn, passages.asked(rng, drawn), strict=True)]
+    else:
+        frame = _memories(rng, ids, owner, [" ".join(words) + "." for words in said], vocabulary, None)
+        named = {"context_inputs": empty("context_inputs"), **_entities(rng, ids, owner, cluster, vocabulary)}
+        asked = [_question(rng, said[i], "") for i in drawn]
+    tables = {
+        "memories": conform("memories", frame),
+        "documents": conform("documents", _documents(frame)),
+        "embed_inputs": conform("embed_inputs", _inputs(frame)),
+        **named,
+        **_versions(rng, frame),
+    }
+    return SyntheticBuild(
+        tables=tables, vectors=_vectors(rng, cluster), largest="user0000",
+        sizes={f"user{u:04d}": int(s) for u, s in enumerate(sizes)}, queries=asked,
+    )  # fmt: skip
+
+
+def _zipf_sizes(memories: int, users: int) -> np.ndarray:
+    share = 1 / np.arange(1, users + 1) ** _SIZES
+    sizes = np.maximum(1, np.floor(memories * share / share.sum())).astype(int)
+    sizes[0] += memories - sizes.sum()
+    return sizes
+
+
+def _words(rng: np.random.Generator, cluster: np.ndarray, kind: Kind) -> tuple[np.ndarray, list[list[str]]]:
+    """Returns the vocabulary and the words of each memory; half of them are its cluster's own."""
+    vocabulary = _vocabulary(rng)
+    rank = 1 / np.arange(1, _WORDS + 1) ** _WORD_EXPONENT
+    lengths = rng.integers(*_PER_MEMORY[kind], len(cluster))
+    drawn = rng.choice(_WORDS, int(lengths.sum()), p=rank / rank.sum())
+    shifted = (drawn + 97 * np.repeat(cluster, lengths)) % _WORDS
+    known = vocabulary.tolist()
+    chosen = [known[i] for i in np.where(rng.random(len(drawn)) < 0.5, drawn, shifted).tolist()]
+    ends = np.cumsum(lengths)
+    return vocabulary, [chosen[end - n : end] for end, n in zip(ends.tolist(), lengths.tolist(), strict=True)]
+
+
+def _vocabulary(rng: np.random.Generator) -> np.ndarray:
+    syllables = np.array([c + v + e for c in "bdfgklmnprstvz" for v in "aeiou" for e in ("", "n", "r", "s")])
+    made: dict[str, None] = {}
+    while len(made) < _WORDS:
+        parts = syllables[rng.integers(0, len(syllables), (_WORDS, 3))]
+        made |= dict.fromkeys("".join(p) for p in parts.tolist())
+    return np.array(list(made)[:_WORDS])
+
+
+def _memories(
+    rng: np.random.Generator, ids: list[str], owner: np.ndarray, texts: list[str], words: np.ndarray,
+    titles: list[str] | None,
+) -> pl.DataFrame:  # fmt: skip
+    """Memories are passages where they have titles, else turns."""
+    n = len(ids)
+    turns = titles is None
+    speakers = [f"{words[i]}".capitalize() for i in range(200)]
+    speaker = [speakers[i] for i in rng.integers(0, len(speakers), n)]
+    session = [f"s{i // 40:06d}" for i in range(n)]
+    return pl.DataFrame(
+        {
+            "memory_id": ids, "collection": COLLECTION, "user_id": owner, "session_id": session, "document_id": session,
+            "ordinal": np.arange(n) % 40, "unit": "turn" if turns else "chunk", "text": texts,
+            "type": "episodic" if turns else "document", "char_start": 0,
+            "title": titles, "speaker": pl.Series(speaker) if turns else None,
+            "observed_at": [_EPOCH + dt.timedelta(minutes=i) for i in range(n)],
+            "token_count": [round(1.7 * t.count(" ")) + 2 for t in texts], "confidence": 1.0, "importance": 0.5,
+        }, strict=False
+    ).with_columns(
+        pl.col("document_id") + pl.lit("-") + pl.col("user_id"),
+        pl.col("text").str.len_chars().alias("char_end"),
+        pl.concat_str(
+            pl.coalesce("title", "speaker"), "text", pl.col("observed_at").dt.strftime("%-d %B %Y"), separator=" "
+        ).alias("search_text"),
+    )  # fmt: skip
+
+
+def _documents(memories: pl.DataFrame) -> pl.DataFrame:
+    return memories.group_by("document_id", maintain_order=True).agg(
+        pl.col("collection", "user_id", "session_id").first(),
+        pl.format("sessions/{}.jsonl", pl.col("document_id").first()).alias("uri"),
+        pl.lit("session").alias("title"),
+        pl.lit(True).alias("is_current"),
+    )
+
+
+def _inputs(memories: pl.DataFrame) -> pl.DataFrame:
+    hashes = [f"{i:032x}" for i in range(memories.height)]
+    return memories.select(
+        "memory_id", pl.lit("memory").alias("kind"), pl.lit(0).alias("ordinal"), "text", pl.Series("text_hash", hashes)
+    )
+
+
+def _entities(
+    rng: np.random.Generator, ids: list[str], owner: np.ndarray, cluster: np.ndarray, words: np.ndarray
+) -> dict[str, pl.DataFrame]:
+    """Some entities everyone of a user names, more that few do: Zipf again, a cluster favouring its own."""
+    n = len(ids)
+    number = (rng.zipf(1.3, (n, _MENTIONS)) + 31 * cluster[:, None]) % max(50, n // 20)
+    flat = pl.DataFrame(
+        {
+            "memory_id": np.repeat(ids, _MENTIONS), "user_id": np.repeat(owner, _MENTIONS), "number": number.ravel(),
+            "collection": COLLECTION, "char_start": 0, "char_end": 1,
+        }
+    )  # fmt: skip
+    flat = flat.with_columns(pl.format("{}-{}", "user_id", "number").alias("entity_id")).unique(maintain_order=True)
+    distinct = flat.unique("entity_id", maintain_order=True)
+    entities = distinct.select(
+        "entity_id", "collection", "user_id",
+        pl.Series("name", words[distinct["number"].to_numpy() % _WORDS].tolist()), pl.lit("person").alias("type"),
+    )  # fmt: skip
+    return {"entities": conform("entities", entities), "mentions": conform("mentions", flat.drop("number"))}
+
+
+def _versions(rng: np.random.Generator, memories: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    """One memory in fifty updates the one before it of the same user, and as many extend it."""
+    frame = memories.select("memory_id", "collection", "user_id", "observed_at").with_columns(
+        pl.col("memory_id").shift(1).over("user_id").alias("older_id"),
+        pl.Series("draw", rng.integers(0, 50, memories.height)),
+    )
+    related = frame.filter(pl.col("older_id").is_not_null() & (pl.col("draw") < 2)).select(
+        pl.concat_str("memory_id", "older_id", separator=":").alias("relation_id"), "collection", "user_id",
+        pl.col("memory_id").alias("newer_id"), "older_id", pl.lit(0.9).alias("confidence"),
+        pl.when(pl.col("draw") == 0).then(pl.lit("UPDATE")).otherwise(pl.lit("EXTEND")).alias("label"),
+        pl.col("observed_at").alias("decided_at"),
+    )  # fmt: skip
+    retired = related.filter(pl.col("label") == "UPDATE").select(
+        pl.col("older_id").alias("memory_id"),
+        pl.col("newer_id").alias("superseded_by"),
+        pl.col("decided_at").alias("valid_until"),
+    )
+    versions = frame.join(retired, on="memory_id", how="left", maintain_order="left").select(
+        "memory_id", "collection", "user_id", pl.col("superseded_by").is_null().alias("is_latest"),
+        pl.col("observed_at").alias("valid_from"), "valid_until", "superseded_by",
+    )  # fmt: skip
+    return {"relations": conform("relations", related), "versions": conform("versions", versions)}
+
+
+def _vectors(rng: np.random.Generator, cluster: np.ndarray) -> np.ndarray:
+    centres = rng.standard_normal((_CLUSTERS, DIMENSIONS), dtype=np.float32) / np.sqrt(DIMENSIONS, dtype=np.float32)
+    noise = rng.standard_normal((len(cluster), DIMENSIONS), dtype=np.float32)
+    noise *= np.float32(_SPREAD / np.sqrt(DIMENSIONS))
+    noise += centres[cluster]
+    noise /= np.linalg.norm(noise, axis=1, keepdims=True)
+    return noise
+
+
+def _question(rng: np.random.Generator, words: list[str], about: str) -> str:
+    """Some words of a memory, in order, with the name that is asked about, and now and then the month."""
+    chosen = rng.choice(len(words), size=min(len(words), int(rng.integers(4, 10))), replace=False)
+    told = " ".join(words[i] for i in sorted(chosen)) + (f" of {about}" if about else "")
+    return f"What did we say about {told}{' in February 2024' if rng.integers(_DATED) == 0 else ''}?"

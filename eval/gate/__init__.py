@@ -1,0 +1,1 @@
+"""May a build be published? Invariants, baselines, comparisons and the verdict."""

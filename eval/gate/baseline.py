@@ -1,0 +1,146 @@
+"""The committed baseline of a collection: the run that later builds must not fall behind."""
+
+import getpass
+import subprocess
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.files import read_json, write_json
+from palimpsest.eval.golden.golden_run import DIGITS, GateRun, Hit
+
+FORMAT = 1
+ACCEPT = "`palimpsest baseline accept --why TEXT`"
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """Per-query values of an accepted run, and who accepted it, when and why.
+
+    `build_settings` is what its build was made with; empty in baselines accepted before it was kept.
+    """
+
+    collection: str
+    per_query: Mapping[str, Mapping[str, float]]
+    results: Mapping[str, list[Hit]] = field(default_factory=dict)
+    golden_hash: str = ""
+    model: str = ""
+    commit: str = ""
+    build_id: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    build_settings: Mapping[str, Any] = field(default_factory=dict)
+    latency_ms: Mapping[str, float] = field(default_factory=dict)
+    accepted_by: str = ""
+    accepted_at: str = ""
+    why: str = ""
+
+    @property
+    def question_ids(self) -> set[str]:
+        """Ids of all questions that were asked; those without an answer have results only."""
+        return {*self.per_query, *self.results}
+
+
+def baseline_path(data: Path, collection: str) -> Path:
+    """Returns where a collection's baseline lies below the project's data folder."""
+    return data / "baselines" / f"{collection}.json"
+
+
+def load_baseline(path: Path) -> Baseline | None:
+    """Reads `data/baselines/<collection>.json`; None where there is no such file.
+
+    Raises:
+        PalimpsestError: the file is not a baseline.
+    """
+    fix = f"restore it or run `palimpsest baseline accept --why TEXT` ({path})"
+    try:
+        raw = read_json(path, fix)
+        if raw is None:
+            return None
+        if raw.pop("format") != FORMAT:
+            raise PalimpsestError(f"baseline: format is not {FORMAT}; {fix}")
+        raw["results"] = {q: [_read_hit(line) for line in hits] for q, hits in raw["results"].items()}
+        raw["per_query"] = {q: {m: float(v) for m, v in values.items()} for q, values in raw["per_query"].items()}
+        return Baseline(**raw)
+    except (ValueError, KeyError, TypeError, AttributeError) as e:
+        raise PalimpsestError(f"baseline: not readable ({type(e).__name__}: {str(e)[:80]}); {fix}") from None
+
+
+def accept_baseline(
+    run: GateRun, path: Path, why: str, *, who: str | None = None, when: datetime | None = None
+) -> Baseline:
+    """Writes a run as the new baseline, atomically.
+
+    Args:
+        run: the run to accept.
+        path: `data/baselines/<collection>.json`.
+        why: the reason, for those who read the history.
+        who: else git's user, the environment's user, or "unknown".
+        when: else now, in UTC.
+
+    Raises:
+        PalimpsestError: no reason is given, or the run may not be a baseline: it has errors or leaks, answered
+            nothing, or a value is missing or not a number.
+    """
+    if not why.strip():
+        raise PalimpsestError("baseline accept: --why is empty; say why this run is the new baseline")
+    if wrong := [*run.errors, *run.leaks]:
+        raise PalimpsestError(f"baseline accept: {run.collection} cannot be accepted: {wrong[0]}")
+    if not run.answered:
+        raise PalimpsestError(f"baseline accept: {run.collection}: no judged query was answered; nothing to accept")
+    baseline = Baseline(
+        collection=run.collection,
+        per_query={q: {m: round(v, DIGITS) for m, v in told.items()} for q, told in run.scores.per_query.items()},
+        results={q: list(hits) for q, hits in run.results.items()},
+        golden_hash=run.golden_hash,
+        model=run.model,
+        commit=run.commit,
+        build_id=run.build_id,
+        settings=dict(run.settings),
+        build_settings=dict(run.build_settings),
+        latency_ms={k: round(v, 3) for k, v in run.latency_ms.items()},
+        accepted_by=who or current_user(),
+        accepted_at=(when or datetime.now(UTC)).astimezone(UTC).isoformat(timespec="seconds"),
+        why=why.strip(),
+    )
+    results = {q: [_write_hit(hit) for hit in hits] for q, hits in baseline.results.items()}
+    write_json(path, {"format": FORMAT, **asdict(baseline), "results": results})
+    return baseline
+
+
+def _write_hit(hit: Hit) -> str:
+    """One line a result, so that a change of the baseline can be read in a diff: `id RS source`."""
+    return f"{hit.memory_id} {'R' if hit.relevant else '-'}{'S' if hit.stale else '-'} {hit.source}"
+
+
+def _read_hit(line: str) -> Hit:
+    memory_id, marks, source = line.split(" ", 2)
+    return Hit(memory_id, source, relevant="R" in marks, stale="S" in marks)
+
+
+def current_user() -> str:
+    """Returns git's user.name, else the environment's user, else "unknown"."""
+    if name := _git("config", "user.name"):
+        return name
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        return "unknown"
+
+
+def current_commit() -> str:
+    """Returns the commit that is checked out, with `+` where files differ from it; "unknown" outside git."""
+    commit = _git("rev-parse", "--short=12", "HEAD")
+    if not commit:
+        return "unknown"
+    return commit + ("+" if _git("status", "--porcelain", "--untracked-files=no") else "")
+
+
+def _git(*arguments: str) -> str:
+    try:
+        done = subprocess.run(["git", *arguments], capture_output=True, text=True, timeout=10, check=False)  # noqa: S603, S607
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""

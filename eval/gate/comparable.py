@@ -1,0 +1,68 @@
+"""What differs between a run and its baseline beside the figures: questions, drafts, model and settings."""
+
+from collections.abc import Sequence
+
+from palimpsest.eval.gate.baseline import ACCEPT, Baseline
+from palimpsest.eval.gate.build_settings import SettingChange
+from palimpsest.eval.golden.golden_run import GateRun
+
+_NAMED = 20
+
+
+def questions_gone(run: GateRun, baseline: Baseline) -> list[str]:
+    """Returns a reason for the questions of the baseline that are not judged any more: their loss cannot be seen."""
+    asked = {*run.questions, *run.per_query, *run.unanswerable}
+    gone = sorted(baseline.question_ids - asked)
+    unjudged = sorted((baseline.per_query.keys() & asked) - run.per_query.keys()) if run.per_query else []
+    reasons = []
+    if gone:
+        reasons.append(f"{counted(gone, 'question')} of the baseline not in the golden set: {named(gone)}; {_FIX}")
+    if unjudged:
+        lost = f"{counted(unjudged, 'question')} of the baseline without evidence now: {named(unjudged)}"
+        reasons.append(f"{lost}; {_FIX}")
+    return reasons
+
+
+_FIX = f"restore them, or {ACCEPT}"
+
+
+def differences(run: GateRun, baseline: Baseline, settings: Sequence[SettingChange]) -> list[str]:
+    """Returns a warning for each thing that makes the run hard to compare with the baseline, settings first."""
+    shared = run.per_query.keys() & baseline.per_query.keys()
+    added, removed = len(run.per_query) - len(shared), len(baseline.per_query) - len(shared)
+    found = []
+    if settings:
+        found.append(f"settings changed: {'; '.join(c.text(run.collection) for c in settings)}")
+    if added or removed:
+        found.append(
+            f"golden set differs from the baseline's: {added} new, {removed} gone; compared {len(shared)} in both;"
+            f" {ACCEPT}"
+        )
+    elif baseline.golden_hash != run.golden_hash:
+        found.append(f"golden questions were edited since the baseline under the same ids; {ACCEPT}")
+    if baseline.model != run.model and all(c.name != "embedder" for c in settings):
+        found.append(f"the baseline is of model {baseline.model or 'unknown'}, this run of {run.model or 'unknown'}")
+    if dict(baseline.settings) != dict(run.settings):
+        found.append(
+            f"the questions were asked otherwise: baseline {dict(baseline.settings)}, now {dict(run.settings)}"
+        )
+    return found
+
+
+def drafts_left(run: GateRun) -> list[str]:
+    """Returns a warning for the questions that are as `gate --init` wrote them: they ask in the source's own words."""
+    if not run.drafts:
+        return []
+    left = f"{counted(run.drafts, 'draft')} of `gate --init` not edited: {named(run.drafts)}"
+    return [f'{left}; write each as a user would ask, then remove "draft"']
+
+
+def counted(items: Sequence[str], noun: str) -> str:
+    """Returns `1 noun` or `2 nouns`."""
+    return f"{len(items)} {noun}{'s' if len(items) != 1 else ''}"
+
+
+def named(ids: Sequence[str]) -> str:
+    """Returns the first ids, and how many more there are."""
+    more = len(ids) - _NAMED
+    return ", ".join(ids[:_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,106 @@
+"""Invariant 5: the DuckDB file that readers see holds just what the tables hold."""
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from palimpsest.core.scopes import SCOPE
+from palimpsest.eval.gate.violations import Tables, Violation, report
+from palimpsest.memories.sequence import turn_order
+
+_LINKING = ("UPDATE", "EXTEND", "DERIVE")
+_NAME = "index"
+_FORMAT = "SELECT value FROM meta WHERE key = 'format'"
+
+_MEMORIES = """
+SELECT m.memory_id, s.collection, s.user_id, s.project_id, m.document_id, m.text, m.is_latest, m.superseded_by
+FROM memories m JOIN scopes s ON m.row >= s.first_row AND m.row < s.first_row + s.size"""
+_VECTORS = "SELECT m.memory_id, count(*) FROM vectors v JOIN memories m ON m.row = v.row GROUP BY ALL"
+_LINKS = """
+SELECT l.relation_id, n.memory_id, o.memory_id, l.label
+FROM links l JOIN memories n ON n.row = l.newer_row JOIN memories o ON o.row = l.older_row"""
+_CROSSING = """
+SELECT l.relation_id FROM links l JOIN scopes s ON s.scope = l.scope
+WHERE NOT (l.newer_row BETWEEN s.first_row AND s.first_row + s.size - 1)
+   OR NOT (l.older_row BETWEEN s.first_row AND s.first_row + s.size - 1)"""
+_ENTITIES = """
+SELECT e.entity_id, s.collection, s.user_id, s.project_id
+FROM entities e JOIN scopes s ON s.scope = e.scope"""
+_MENTIONS = """
+SELECT m.memory_id, e.entity_id FROM mentions x
+JOIN memories m ON m.row = x.row JOIN entities e ON e.entity = x.entity"""
+_TOPICS = "SELECT t.topic_id, s.collection, s.user_id, s.project_id FROM topics t JOIN scopes s ON s.scope = t.scope"
+_TOPIC_MEMORIES = "SELECT t.topic_id, m.memory_id FROM topic_memories t JOIN memories m ON m.row = t.row"
+_SENTENCES = """
+SELECT m.memory_id, len(s.counts), coalesce(octet_length(s.vectors), 0) > 0
+FROM sentences s JOIN memories m ON m.row = s.row WHERE len(s.counts) > 0"""
+_FOLLOWING = """
+SELECT m.memory_id, n.memory_id FROM following f
+JOIN memories m ON m.row = f.row JOIN memories n ON n.row = f.next_row"""
+_DOCUMENTS = "SELECT document_id, collection, user_id, project_id, uri FROM documents"
+# The postings of a scope lie together, so one range of them stands for all its terms.
+_POSTINGS = """
+WITH held AS (SELECT scope, min(first) AS low, max(first + df) - 1 AS high FROM terms GROUP BY scope)
+SELECT DISTINCT concat_ws('/', s.collection, s.user_id, nullif(s.project_id, ''))
+FROM postings p JOIN held h ON p.rowid BETWEEN h.low AND h.high JOIN scopes s ON s.scope = h.scope
+WHERE NOT (p.row BETWEEN s.first_row AND s.first_row + s.size - 1)"""
+_UNHELD = "SELECT 'postings' WHERE (SELECT count(*) FROM postings) <> (SELECT coalesce(sum(df), 0) FROM terms)"
+
+
+def check_index(tables: Tables, path: Path) -> list[Violation]:
+    """5: the index opens, and its memories, versions, vectors, relations, entities and topics equal the tables."""
+    import duckdb
+
+    from palimpsest.query.backends.duckdb_backend import FORMAT
+
+    try:
+        with duckdb.connect(str(path), read_only=True) as db:
+            (found,) = db.execute(_FORMAT).fetchall() or [("none",)]
+            if found[0] != str(FORMAT):
+                message = f"format {found[0]}, readers of this version take {FORMAT}: run palimpsest build"
+                return report(5, _NAME, message, [path.name])
+            return _check(tables, lambda sql: db.execute(sql).fetchall())
+    except (duckdb.Error, OSError) as e:
+        return report(5, _NAME, f"{path.name} cannot be read ({str(e).splitlines()[0][:160]})", [path.name])
+
+
+def _check(tables: Tables, read: Any) -> list[Violation]:
+    documents = tables["documents"].select("document_id", *SCOPE, "uri")
+    versions = tables["versions"].select("memory_id", "is_latest", "superseded_by")
+    memories = (
+        tables["memories"].join(versions, on="memory_id", how="left").with_columns(pl.col("is_latest").fill_null(True))
+    )
+    relations = tables["relations"].filter(pl.col("label").is_in(_LINKING))
+    contexts = tables["context_inputs"].filter(pl.col("kind") == "sentence").group_by("memory_id").agg(
+        pl.len(), pl.col("text_hash").is_not_null().any()
+    )  # fmt: skip
+    expected: list[tuple[str, str, Iterable[tuple[Any, ...]]]] = [
+        ("memories", _MEMORIES, memories.select(
+            "memory_id", *SCOPE, "document_id", "text", "is_latest", "superseded_by").iter_rows()),
+        ("vectors", _VECTORS, Counter(tables["embed_inputs"]["memory_id"]).items()),
+        ("relations", _LINKS, relations.select("relation_id", "newer_id", "older_id", "label").iter_rows()),
+        ("entities", _ENTITIES, tables["entities"].select("entity_id", *SCOPE).iter_rows()),
+        ("mentions", _MENTIONS, tables["mentions"].select("memory_id", "entity_id").unique().iter_rows()),
+        ("topics", _TOPICS, tables["topics"].select("topic_id", *SCOPE).iter_rows()),
+        ("topic_memories", _TOPIC_MEMORIES, tables["topic_memories"].select("topic_id", "memory_id").iter_rows()),
+        ("sentences", _SENTENCES, contexts.iter_rows()),
+        ("turns", _FOLLOWING, turn_order(tables["memories"], tables["documents"]).iter_rows()),
+        ("documents", _DOCUMENTS, documents.iter_rows()),
+    ]  # fmt: skip
+    found: list[Violation] = []
+    for name, sql, rows in expected:
+        want, have = Counter(rows), Counter(read(sql))
+        missing, extra = (want - have).elements(), (have - want).elements()
+        found += report(5, _NAME, f"{name}: {{n}} rows are not in the index, or differ there", (r[0] for r in missing))
+        found += report(5, _NAME, f"{name}: {{n}} rows of the index are not in the tables", (r[0] for r in extra))
+    told = (
+        (3, "relations: {n} of the index cross a scope", _CROSSING),
+        (3, "words: the postings of {n} scopes reach into another", _POSTINGS),
+        (5, "words: postings without a term, or terms without postings", _UNHELD),
+    )
+    return found + [
+        v for number, message, sql in told for v in report(number, _NAME, message, (r[0] for r in read(sql)))
+    ]

@@ -1,0 +1,1 @@
+"""Golden questions and their runs."""

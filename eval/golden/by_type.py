@@ -1,0 +1,62 @@
+"""Means of metrics for each type of question."""
+
+import datetime as dt
+import math
+from collections.abc import Collection, Mapping
+
+from palimpsest.text.periods import stated
+from palimpsest.text.time_expressions import asked_time
+
+_SOME_DAY = dt.date(2000, 7, 1)  # relative dates are told from it; which day it is does not matter
+
+PerQuery = Mapping[str, Mapping[str, float]]
+
+
+def by_type(
+    per_query: PerQuery, types: Mapping[str, str | None], measures: Collection[str] | None = None
+) -> dict[str, dict[str, float]]:
+    """Returns `queries` and the mean of each measure by type, in order of the types' names.
+
+    Args:
+        per_query: values of each query, all with the same measures.
+        types: of each query; one that has none is left out.
+        measures: those that are wanted; None means all.
+    """
+    groups: dict[str, list[Mapping[str, float]]] = {}
+    for query_id, values in per_query.items():
+        if (kind := types.get(query_id)) is not None:
+            groups.setdefault(kind, []).append(values)
+    return {
+        kind: {"queries": len(rows)}
+        | {m: round(sum(r[m] for r in rows) / len(rows), 6) for m in (rows[0] if measures is None else measures)}
+        for kind, rows in sorted(groups.items())
+    }
+
+
+def time_kind(question: str) -> str:
+    """Returns what a question says of time: `as of`, `range`, `since`, `until`, `in`, `relative` or `none`.
+
+    `in` is one day, month or year; `relative` what is told from a reference day, as `last week` and `3 March` are.
+    """
+    told = asked_time(question, _SOME_DAY)
+    if told.as_of is not None:
+        return "as of"
+    if told.period is None:
+        return "none"
+    if told.phrase:
+        return "relative"
+    if math.isinf(told.period[1]):
+        return "since"
+    if math.isinf(told.period[0]):
+        return "until"
+    return "range" if any(found.is_range for found in stated(question)) else "in"
+
+
+def types_text(told: Mapping[str, Mapping[str, float]], measures: Collection[str], named: str = "type") -> list[str]:
+    """Returns a line for each type, for people, under a line that names the measures and, by `named`, the types."""
+    width = max([len(kind) for kind in told] + [len(named)]) + 2
+    lines = ["".join([f"{named:{width}}{'queries':>9}", *(f"{m:>15}" for m in measures)])]
+    return lines + [
+        "".join([f"{kind:{width}}{values['queries']:>9.0f}", *(f"{values[m]:15.4f}" for m in measures)])
+        for kind, values in told.items()
+    ]

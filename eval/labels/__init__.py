@@ -1,0 +1,1 @@
+"""Figures of labels: the label gate, the register, aliases, tuning."""

@@ -1,5 +1,0 @@
-"""Public sets as they are handed out, laid out as suites: told apart by shape, converted once by content."""
-
-from palimpsest.eval.loaders.convert import as_suite
-
-__all__ = ["as_suite"]

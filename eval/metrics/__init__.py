@@ -1,0 +1,1 @@
+"""Measures of rankings and their significance."""

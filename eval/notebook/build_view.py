@@ -1,0 +1,180 @@
+"""What the notebooks start from: a build of a home opened for reading, and the notes that they hand on."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from palimpsest.build.plan import INDEXED
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.eval.gate.compare import moved_questions, significance
+from palimpsest.eval.gate.health import memory_health
+from palimpsest.eval.golden.golden_run import GateRun
+from palimpsest.eval.golden.misses import Miss, missed, why_missed
+from palimpsest.eval.golden.questions import golden_path, load_golden
+from palimpsest.eval.notebook.notebook_table import table
+from palimpsest.eval.report.notes import Note, write_note
+from palimpsest.eval.runs.judge_build import accept_home
+from palimpsest.query.reader import Results, open_index
+from palimpsest.query.request.types import Scope
+from palimpsest.store.builds import Build, kept, published
+from palimpsest.store.home import Home, data_folder
+
+_SHOWN = 50
+UNJUDGED = (
+    "No collection of this build has golden questions. Draft some with `palimpsest gate --init`, edit them, and run"
+    " `palimpsest build` (docs/golden.md)."
+)
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A build of a home with its tables; `run` and `misses` need a collection that has golden questions."""
+
+    home: Home
+    build: Build
+
+    @property
+    def build_id(self) -> str:
+        """Number of the build."""
+        return self.build.build_id
+
+    @cached_property
+    def tables(self) -> dict[str, pl.DataFrame]:
+        """The tables of the build over all collections."""
+        return self.build.tables(INDEXED)
+
+    @property
+    def judged(self) -> list[str]:
+        """Names of the collections whose golden questions the build was asked."""
+        return sorted(self.build.manifest.get("golden_runs", {}))
+
+    def run(self, collection: str) -> GateRun:
+        """Returns what the collection's golden questions got from this build.
+
+        Raises:
+            PalimpsestError: the build was not asked any.
+        """
+        runs = self.build.manifest.get("golden_runs", {})
+        if collection not in runs:
+            raise PalimpsestError(
+                f"build {self.build_id}: {collection} was not judged; add data/golden/{collection}.jsonl and build"
+            )
+        return GateRun.from_json(runs[collection])
+
+    def misses(self, collection: str, shown: int = _SHOWN) -> list[Miss]:
+        """Returns why the questions that miss most do, the first `shown` of them."""
+        run = self.run(collection)
+        ids = missed(run)[:shown]
+        questions = {q.id: q for q in load_golden(golden_path(data_folder(), collection)) or ()}
+        user = self.build.manifest["settings"]["collections"][collection].get("user_id") or ""
+        with open_index(self.build.index) as reader:
+            asked = [questions[i] for i in ids if i in questions]
+            return why_missed(reader, asked, self._own(collection), collection, user)
+
+    def explained(self, question: Miss, collection: str) -> Results:
+        """Returns what a missed question gets now, with why each result is there; `explained_figure` draws it."""
+        asked = {q.id: q for q in load_golden(golden_path(data_folder(), collection)) or ()}[question.question_id]
+        user = asked.user or self.build.manifest["settings"]["collections"][collection].get("user_id") or ""
+        with open_index(self.build.index) as reader:
+            return reader.search(asked.question, Scope(collection, user), explain=True, **asked.filters)
+
+    def health(self, now: Any = None) -> dict[str, dict[str, Any]]:
+        """Returns the memory health of each collection."""
+        return {c: memory_health(self._own(c) | {"rejects": self.build.table(c, "rejects")}, now) for c in self.names}
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the build's collections."""
+        return self.build.collections
+
+    def _own(self, collection: str) -> dict[str, pl.DataFrame]:
+        return {
+            n: t.filter(pl.col("collection") == collection) if "collection" in t.columns else t
+            for n, t in self.tables.items()
+        }
+
+
+def open_build(home: str | Path, build_id: str | int | None = None) -> Opened:
+    """Opens a kept build of a home, the published one where none is named.
+
+    Raises:
+        PalimpsestError: the home has no such build.
+    """
+    at = Home(Path(home))
+    if build_id is None:
+        if (current := published(at)) is None:
+            raise PalimpsestError(f"home {home}: nothing is published there; run palimpsest build --home {home}")
+        return Opened(at, current)
+    named = str(build_id).zfill(6)
+    found = next((b for b in kept(at) if b.build_id == named and b.manifest), None)
+    if found is None:
+        raise PalimpsestError(f"home {home}: keeps no build {named}; it has {', '.join(b.build_id for b in kept(at))}")
+    return Opened(at, found)
+
+
+def first_judged(opened: Opened) -> str | None:
+    """Returns the first collection whose golden questions the build was asked; None where it was asked none."""
+    return next((c for c in opened.judged if opened.run(c).questions), None)
+
+
+def last_two(home: str | Path) -> tuple[str, str]:
+    """Returns the numbers of the two newest kept builds, the older first.
+
+    Raises:
+        PalimpsestError: there are not two.
+    """
+    ids = [b.build_id for b in kept(Home(Path(home))) if b.manifest]
+    if len(ids) < 2:
+        raise PalimpsestError(f"home {home}: keeps {len(ids)} builds; comparing needs two: change a source, build")
+    return ids[-2], ids[-1]
+
+
+def explored(opened: Opened) -> pl.DataFrame:
+    """Returns documents, chunks, memories and entities of each collection, and the mean length of a chunk."""
+    rows = []
+    for name in opened.names:
+        counts = {t: opened.build.table(name, t).height for t in ("documents", "chunks", "memories", "entities")}
+        tokens = opened.build.table(name, "chunks")["token_count"].mean()
+        rows.append({"collection": name, **counts, "tokens_a_chunk": round(float(str(tokens or 0.0)), 1)})
+    return pl.DataFrame(rows)
+
+
+def compared(a: Opened, b: Opened, collection: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Returns what `significance` and `moved_questions` say of a collection in two builds."""
+    runs = a.run(collection), b.run(collection)
+    return significance(*runs), moved_questions(*runs)
+
+
+def save_table(
+    opened: Opened, name: str, title: str, rows: Sequence[Mapping[str, Any]], lines: Sequence[str] = (),
+    limits: Mapping[str, float] | None = None,
+) -> Path:  # fmt: skip
+    """Writes rows of equal keys as the notebook's note, the first 200; the next report shows it."""
+    columns = list(rows[0]) if rows else []
+    cells = [tuple(_cell(row[c]) for c in columns) for row in rows[:200]]
+    note = Note(
+        title=title, build_id=opened.build_id, lines=tuple(lines), columns=tuple(columns), rows=tuple(cells),
+        limits=limits or {},
+    )  # fmt: skip
+    return write_note(opened.home, name, note)
+
+
+def accept_baseline_of(opened: Opened, why: str) -> list[Path]:
+    """Accepts the home's build as the new baseline where a reason is given; does nothing without one."""
+    return [a.path for a in accept_home(opened.home, why)] if why.strip() else []
+
+
+def _cell(value: Any) -> str | float | int | None:
+    if value is None or isinstance(value, int | str):
+        return value
+    return round(value, 4) if isinstance(value, float) else str(value)
+
+
+__all__ = [
+    "UNJUDGED", "Opened", "accept_baseline_of", "compared", "explored", "first_judged", "last_two", "open_build",
+    "save_table", "table",
+]  # fmt: skip

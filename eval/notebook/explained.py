@@ -1,0 +1,136 @@
+"""Why each result of an answer is there, as a picture: from the question, over seeds and links, to the results.
+
+The links are those that `query --explain` tells in words.
+"""
+
+import html
+from dataclasses import dataclass, field
+from typing import Any
+
+from palimpsest.query.explain import link_words, names_for, shortened
+from palimpsest.query.reader import Results
+from palimpsest.query.request.types import Link, RankedMemory
+
+_QUESTION, _SEED, _LINK, _RESULT = range(4)
+_COLOURS = {_QUESTION: "#33415c", _SEED: "#2867c7", _LINK: "#0f8a7e", _RESULT: "#2867c7"}
+_BY_ITSELF, _OVER_LINKS = "rgba(40,103,199,0.28)", "rgba(15,138,126,0.38)"
+_WIDE, _NARROW = 44, 28  # characters of a label
+_LEAST = 0.05  # of the widest flow: what is thinner cannot be seen or pointed at
+_KINDS = {"near": "said near it", "UPDATE": "replaced", "EXTEND": "adds to", "DERIVE": "follows from"}
+
+
+@dataclass
+class _Drawn:
+    """Nodes by key, in order, and flows between them."""
+
+    nodes: dict[tuple[int, str], tuple[str, str]] = field(default_factory=dict)
+    flows: list[tuple[tuple[int, str], tuple[int, str], float, str, str]] = field(default_factory=list)
+
+    def node(self, column: int, name: str, label: str, told: str) -> tuple[int, str]:
+        self.nodes.setdefault((column, name), (label, told))
+        return column, name
+
+
+def explained_figure(results: Results, question: str, shown: int = 5) -> Any:
+    """Returns the picture of an answer: how much each of the first results has by itself, and how much over links.
+
+    A flow's width is its share of the result's score; what a node or a flow stands for is shown when it is pointed at.
+
+    Args:
+        results: of a search with `explain`.
+        question: what was asked.
+        shown: how many results.
+    """
+    import plotly.graph_objects as go
+
+    memories = results.memories[:shown]
+    drawn = _drawn(memories, results, question)
+    number = {key: i for i, key in enumerate(drawn.nodes)}
+    figure = go.Figure(
+        go.Sankey(
+            arrangement="snap",
+            node={
+                "label": [html.escape(label) for label, _ in drawn.nodes.values()],
+                "customdata": [html.escape(told) for _, told in drawn.nodes.values()],
+                "hovertemplate": "%{customdata}<extra></extra>",
+                "color": [_COLOURS[column] for column, _ in drawn.nodes],
+                "x": [(0.001, 0.3, 0.6, 0.999)[column] for column, _ in drawn.nodes], "y": _heights(drawn),
+                "pad": 22, "thickness": 14, "line": {"width": 0},
+            },
+            link={
+                "source": [number[a] for a, *_ in drawn.flows], "target": [number[b] for _, b, *_ in drawn.flows],
+                "value": [width for _, _, width, _, _ in drawn.flows],
+                "color": [colour for *_, colour, _ in drawn.flows],
+                "customdata": [html.escape(told) for *_, told in drawn.flows],
+                "hovertemplate": "%{customdata}<extra></extra>",
+            },
+        )
+    )  # fmt: skip
+    about = f"build {results.build_id}, {html.escape(results.strategy)}"
+    legend = "as wide as its part of the score: blue by itself, green over links"
+    title = f"{html.escape(shortened(question, 110))} ({about})<br><sup>{legend}</sup>"
+    height = 150 + 95 * max(1, len(memories))
+    for x, told in ((0.0, "question"), (0.3, "found first"), (0.6, "leads on over"), (1.0, "results")):
+        anchor = {0.0: "left", 1.0: "right"}.get(x, "left")
+        figure.add_annotation(x=x, y=1.06, text=told, showarrow=False, xanchor=anchor, font_color="#667")
+    return figure.update_layout(title=title, template="simple_white", height=height, font_size=12)
+
+
+def _drawn(memories: list[RankedMemory], results: Results, question: str) -> _Drawn:
+    drawn = _Drawn()
+    texts = dict(results.met) | {m.memory_id: m.text for m in memories}
+    named = names_for([m.memory_id for m in results.memories], results.met)
+    start = drawn.node(_QUESTION, "", shortened(question, _NARROW), question)
+    lowest = min((m.score - m.graph_score for m in memories), default=0.0)
+    floor = max(0.0, -lowest) + 1.0  # widths are positive, however far below average a score lies
+    for place, m in enumerate(memories, 1):
+        alone = m.score - m.graph_score
+        scores = f"{alone:.1f}" + (f" {m.graph_score:+.1f}" if m.path or abs(m.graph_score) >= _LEAST else "")
+        label = f"{place}. {shortened(m.text, _WIDE)}  {scores}"
+        end = drawn.node(_RESULT, m.memory_id, label, f"{m.text} \u2014 {m.why}")
+        told = f"{alone:.2f} by itself: meaning {m.vector_score:.2f}, words {m.words_score:.2f}" + (
+            f", time {m.time_score:.2f}" if m.time_score is not None else ""
+        )
+        width = alone + floor
+        drawn.flows.append((start, end, width, _BY_ITSELF, told))
+        if m.path:
+            _add_path(drawn, m, max(m.graph_score, _LEAST * width), texts, named, start, end)
+    return drawn
+
+
+def _add_path(
+    drawn: _Drawn, m: RankedMemory, width: float, texts: dict[str, str], named: dict[str, str],
+    start: tuple[int, str], end: tuple[int, str],
+) -> None:  # fmt: skip
+    """Adds the way to a result: over what was found first, and over the last link to it."""
+    first, last = m.path[0], m.path[-1]
+    words = ", then ".join(link_words(link, named) for link in m.path)
+    told = f"{m.graph_score:+.2f} over links: {words}"
+    over = drawn.node(_LINK, last.via or last.kind, _over(last), told)
+    if first.source not in texts:  # the question itself, or a topic
+        drawn.flows.append((start, over, width, _OVER_LINKS, told))
+    else:
+        text, place = texts[first.source], named.get(first.source, "")
+        label = f"{place}: " if place.startswith("result") else ""
+        seed = drawn.node(_SEED, first.source, label + shortened(text, _NARROW), text)
+        drawn.flows += [(start, seed, width, _OVER_LINKS, told), (seed, over, width, _OVER_LINKS, told)]
+    drawn.flows.append((over, end, width, _OVER_LINKS, told))
+
+
+def _over(link: Link) -> str:
+    if link.via:
+        return shortened(link.via, _NARROW)
+    return _KINDS.get(link.kind, link.kind)
+
+
+def _heights(drawn: _Drawn) -> list[float]:
+    """Nodes of a column one under the other, those of all columns over the whole height."""
+    sizes: dict[int, int] = {}
+    for column, _ in drawn.nodes:
+        sizes[column] = sizes.get(column, 0) + 1
+    seen: dict[int, int] = {}
+    out = []
+    for column, _ in drawn.nodes:
+        seen[column] = seen.get(column, 0) + 1
+        out.append(min(0.999, max(0.001, (seen[column] - 0.5) / sizes[column])))
+    return out

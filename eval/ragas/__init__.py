@@ -1,0 +1,1 @@
+"""Contexts judged by RAGAS, with and without a language model."""

@@ -1,0 +1,1 @@
+"""Whole evaluations: a suite, a build, an ablation."""

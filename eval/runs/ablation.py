@@ -1,0 +1,193 @@
+"""Ablation: the query path built up stage by stage, so that each stage shows what it is worth and what it costs."""
+
+import json
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from palimpsest.build.plan import INDEXED
+from palimpsest.eval.metrics.significance import loss_probability, paired_interval
+from palimpsest.memories.vector_store import embedding_store
+from palimpsest.query.reader import Reader, Results, open_index
+from palimpsest.query.request.strategies import Weights
+from palimpsest.store.builds import Build
+from palimpsest.store.home import Home
+
+MEASURE = "R@5"
+_SAMPLE, _ROUNDS, _SEED = 100, 3, 20240229
+_CHOSEN = ("dated", "turns", "statements", "graph")  # what `auto` may stand for
+_TOLD = (MEASURE, "nDCG@10", "packed_recall")
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stage of the query path: what searches are asked with from it on.
+
+    `dated` says which words were indexed; `over` names the stage that it is compared with, the one before by default.
+    """
+
+    name: str
+    strategy: str
+    asked: Mapping[str, Any]
+    dated: bool = True
+    over: str = ""
+
+
+# Each adds one thing to the one before it, or to the one that `over` names; `words` and `rrf` are for comparison.
+STAGES: tuple[Stage, ...] = (
+    Stage("vector", "flat", {"hops": 0, "history": True}),
+    Stage("+words", "hybrid", {"hops": 0, "history": True}, dated=False),
+    Stage("+date", "hybrid", {"hops": 0, "history": True}),
+    Stage("words", "words", {"hops": 0, "history": True}, over="vector"),
+    Stage("rrf", "rrf", {"hops": 0, "history": True, "strategy": Weights(graph=0.0, fusion="ranks")}, over="+date"),
+    Stage("+graph", "hybrid", {"hops": 1, "history": True}, over="+date"),
+    Stage("+latest filter", "hybrid", {"hops": 1, "history": False}),
+    Stage("hierarchical", "hierarchical", {"hops": 1, "history": False}),
+    *(Stage(name, name, {"hops": 1, "history": False}, over="+latest filter") for name in _CHOSEN),
+    Stage("auto", "auto", {"hops": 1, "history": False}, over="+latest filter"),
+)
+
+
+@dataclass
+class Staged:
+    """A reader whose searches are asked as a stage asks them, and what it was asked."""
+
+    reader: Reader
+    asked: Mapping[str, Any]
+    calls: list[tuple[str, Any, dict[str, Any]]] = field(default_factory=list)
+
+    def search(self, text: str, scope: Any, **filters: Any) -> Results:
+        """Searches as the stage does."""
+        self.calls.append((text, scope, filters))
+        return self.reader.search(text, scope, **(dict(self.asked) | filters | _kept(self.asked, filters)))
+
+
+def _kept(asked: Mapping[str, Any], filters: Mapping[str, Any]) -> dict[str, Any]:
+    """What was current on a day is asked without history: that would offer what held at any time."""
+    kept = {k: v for k, v in asked.items() if k in filters}
+    return kept | {"history": False} if filters.get("as_of") else kept
+
+
+def run_ablation(
+    home: Home, build: Build, measure: Callable[[Staged, str, Path], dict[str, Any]], stages: Sequence[Stage] = STAGES
+) -> list[dict[str, Any]]:
+    """Measures the stages one after the other and returns a row for each.
+
+    A row has the means, `lift` of R@5 over the stage it is compared with, its 95 % interval `low`, `high` and `p` (how
+    often chance alone gives as much), `p50_ms` of searches without embedding, `cost_ms`, the median rise over it
+    for the same question, and `noise_ms`, the spread of that over rounds.
+
+    Args:
+        home: the home of the suite.
+        build: its build.
+        measure: runs the suite with (searcher, strategy, file for one JSON line a query); returns its figures.
+        stages: what is measured.
+    """
+    rows: list[dict[str, Any]] = []
+    arms: list[Staged] = []
+    values: dict[str, dict[str, float]] = {}
+    with ExitStack() as stack:
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="palimpsest-ablation-")))
+        readers = {True: stack.enter_context(open_index(build.index))}
+        if not all(s.dated for s in stages):
+            readers[False] = stack.enter_context(open_index(_undated(home, build, scratch / "undated.duckdb")))
+        for number, stage in enumerate(stages):
+            staged, out = Staged(readers[stage.dated], stage.asked), scratch / f"{number}.jsonl"
+            figures = measure(staged, stage.strategy, out)
+            now = {r["query_id"]: r["metrics"][MEASURE] for r in map(json.loads, out.open(encoding="utf-8"))}
+            base = _base(stages, number)
+            rows.append(_row(stage, figures, now, values[stages[base].name] if base is not None else None))
+            arms.append(staged)
+            values[stage.name] = now
+        bases = [_base(stages, n) for n in range(len(stages))]
+        return [row | cost for row, cost in zip(rows, _costs(arms, bases), strict=True)]
+
+
+def _base(stages: Sequence[Stage], number: int) -> int | None:
+    """Returns the number of the stage that this one is compared with."""
+    names = [s.name for s in stages[:number]]
+    over = stages[number].over
+    return names.index(over) if over in names else number - 1 if number else None
+
+
+def _costs(arms: Sequence[Staged], bases: Sequence[int | None]) -> list[dict[str, float]]:
+    """Asks a sample of the questions of every stage in turn, so that a busy machine is as busy for one as for all."""
+    sample = sorted({(c[0], repr(c[1])): n for n, c in enumerate(arms[0].calls)}.values())
+    sample = sorted(np.random.default_rng(_SEED).permutation(sample)[:_SAMPLE].tolist())
+    rounds = []
+    for _ in range(_ROUNDS):
+        took = np.zeros((len(sample), len(arms)))
+        for i, n in enumerate(sample):
+            for a, arm in enumerate(arms):
+                text, scope, _ = arms[0].calls[n]
+                timings = arm.search(text, scope, **arm.calls[n][2]).timings
+                took[i, a] = timings["total_ms"] - timings["embed_ms"]
+        rounds.append(took)
+    best = np.median(np.stack(rounds), axis=0)
+
+    def rises_of(took: np.ndarray) -> np.ndarray:
+        under = [np.zeros(len(took)) if base is None else took[:, base] for base in bases]
+        return np.median(took - np.stack(under, axis=1), axis=0)
+
+    rises, rise = [rises_of(took) for took in rounds], rises_of(best)
+    return [
+        {
+            "p50_ms": round(float(np.median(best[:, a])), 3),
+            "cost_ms": round(float(rise[a]), 3),
+            "noise_ms": round(float(np.ptp([r[a] for r in rises])), 3),
+        }
+        for a in range(len(arms))
+    ]
+
+
+def _row(
+    stage: Stage, figures: Mapping[str, Any], now: Mapping[str, float], before: Mapping[str, float] | None
+) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "stage": stage.name, **{m: figures["metrics"][m] for m in _TOLD},
+        "lift": None, "low": None, "high": None, "p": None,
+    }  # fmt: skip
+    if before is not None:
+        asked = sorted(now)
+        old, new = [before[q] for q in asked], [now[q] for q in asked]
+        low, high = paired_interval(old, new)
+        change = np.round(np.asarray(new) - np.asarray(old), 6)
+        chance = min(loss_probability(change), loss_probability(-change))
+        row |= {"lift": float(change.mean()), "low": low, "high": high, "p": chance}
+    return row
+
+
+def _undated(home: Home, build: Build, path: Path) -> Path:
+    """Writes the index of a build again, with the dates left out of what words search sees."""
+    from palimpsest.index.write_index import write_index
+
+    tables = build.tables(INDEXED)
+    date = pl.col("observed_at").dt.strftime("\n%-d %B %Y %Y-%m-%d").fill_null("")
+    bare = tables["memories"].with_columns(pl.col("search_text").str.strip_suffix(date))
+    settings = build.manifest["settings"] | {"build_id": build.build_id}
+    write_index(tables | {"memories": bare}, embedding_store(home).vectors, path, settings)
+    return path
+
+
+def ablation_text(suite: str, queries: int, rows: Sequence[Mapping[str, Any]]) -> str:
+    """Returns the rows as a table for people."""
+    lines = [
+        f"{suite}: {queries} queries; lift is of {MEASURE} over the stage before; of words over vector, of rrf and "
+        "+graph over +date, the plain sum of z-scores; from hierarchical on over +latest filter; ms without embedding",
+        f"{'stage':16}{'R@5':>8}{'nDCG@10':>9}{'packed':>8}{'lift':>9}{'95 % interval':>20}{'p50 ms':>8}{'cost ms':>9}"
+        f"{'noise':>7}",
+    ]
+    for r in rows:
+        lift = "" if r["lift"] is None else f"{r['lift']:+.4f}"
+        interval = "" if r["lift"] is None else f"{r['low']:+.4f} to {r['high']:+.4f}"
+        lines.append(
+            f"{r['stage']:16}{r['R@5']:8.4f}{r['nDCG@10']:9.4f}{r['packed_recall']:8.4f}{lift:>9}{interval:>20}"
+            f"{r['p50_ms']:8.2f}{r['cost_ms']:+9.2f}{r['noise_ms']:7.2f}"
+        )
+    return "\n".join(lines)

@@ -1,0 +1,200 @@
+"""`palimpsest suite`: a suite in a throw-away home, made once for each content and code, then measured."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from palimpsest.build.plan import make_plan, run_without_dagster, summary
+from palimpsest.build.stages import STAGES
+from palimpsest.core.code import code_hash
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.files import write_bytes
+from palimpsest.core.ids import content_id
+from palimpsest.eval.bench.bench_neo4j import served
+from palimpsest.eval.bench.machine import machine
+from palimpsest.eval.golden.by_type import types_text
+from palimpsest.eval.golden.golden_run import BUDGET_TOKENS
+from palimpsest.eval.ragas.asked import Asked, asked_of_suite
+from palimpsest.eval.runs.ablation import run_ablation
+from palimpsest.eval.runs.golden_suite import ask_golden, golden_home, is_golden, run_golden_suite
+from palimpsest.eval.suites.loaders import as_suite
+from palimpsest.eval.suites.suite import load_suite, materialise, run_suite, suite_digest
+from palimpsest.query.reader import open_home
+from palimpsest.relations.choose_labeler import labeler_key
+from palimpsest.relations.classify.lm.lm_settings import LmSettings
+from palimpsest.store.builds import published
+from palimpsest.store.home import Home
+
+_KEPT_HOMES = 40
+_BY_TYPE = ("P@5", "R@5", "Hit@5", "nDCG@10", "MRR@10", "packed_recall", "stale@5")
+__all__ = ["BUDGET_TOKENS", "RagasWanted", "ablate", "cache_folder", "measure", "suite_home", "text"]
+
+
+@dataclass(frozen=True)
+class RagasWanted:
+    """How RAGAS is to judge: by ids always, by the model of PALIMPSEST_LM so many questions for at most so much."""
+
+    questions: int
+    max_cost: float | None = None
+
+
+def cache_folder() -> Path:
+    """Returns where suite homes and their shared vectors lie: PALIMPSEST_CACHE, else the user's cache folder."""
+    import platformdirs
+
+    return Path(os.environ.get("PALIMPSEST_CACHE") or platformdirs.user_cache_dir("palimpsest")) / "suites"
+
+
+def suite_home(folder: Path, extra: Path | None = None) -> tuple[Home, dict[str, Any]]:
+    """Returns a home that holds the suite, and its build summary; built where no home has this content and code.
+
+    Raises:
+        PalimpsestError: the suite is malformed; the message names file and line.
+    """
+    modules = sorted({m for s in STAGES.values() for m in s.modules})
+    key = content_id(
+        suite_digest(folder, extra),
+        labeler_key(),
+        code_hash(
+            (
+                *modules,
+                "palimpsest.sources",
+                "palimpsest.chunks",
+                "palimpsest.index.write_index",
+                "palimpsest.text.terms",
+            )
+        ),
+    )
+    cache = cache_folder()
+    home = Home(cache / f"{folder.resolve().name}-{key}", cache / "embeddings")
+    if published(home) is None:
+        shutil.rmtree(home.path, ignore_errors=True)
+        _forget_old(cache)
+        with tempfile.TemporaryDirectory(prefix="palimpsest-suite-") as scratch:
+            corpus = materialise(load_suite(folder, extra), Path(scratch))
+            home.create()
+            with home.lock(600):
+                if published(home) is None:
+                    run_without_dagster(home, make_plan(home, [corpus]))
+    os.utime(home.path)
+    build = published(home)
+    assert build is not None
+    return home, summary(home, build)
+
+
+def _forget_old(cache: Path) -> None:
+    homes = sorted((p for p in cache.glob("*-*") if (p / "builds").is_dir()), key=lambda p: p.stat().st_mtime)
+    for old in homes[:-_KEPT_HOMES]:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def measure(
+    folder: Path, extra: Path | None, strategy: str, budget_tokens: int, per_query: Path | None,
+    backend: str = "duckdb", ragas: RagasWanted | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """Returns the figures of a strategy on a suite, as `suite --json` prints them, with RAGAS's beside them on demand.
+
+    With `backend` neo4j the suite's home is loaded into the server and dropped from it afterwards.
+    """
+    judge = _judge(ragas)
+    prepared, asked = _prepare(folder, extra), []
+    with served(prepared.home, backend), open_home(prepared.home.path, backend) as reader:
+        figures = prepared.run(reader, strategy, budget_tokens, per_query)
+        if ragas is not None:
+            asked = prepared.ask(reader, strategy, budget_tokens)
+    told = {"ragas": _by_ragas(prepared.home, asked, ragas, judge)} if ragas is not None else {}
+    return figures | {"strategy": strategy, "build": prepared.built, "machine": machine()} | told
+
+
+def _judge(wanted: RagasWanted | None) -> LmSettings | None:
+    """Returns the model that is to judge; what is wrong with it is told before anything is measured."""
+    if wanted is None:
+        return None
+    from palimpsest.eval.ragas.ragas_lm import judge_settings
+
+    return judge_settings(wanted.max_cost)
+
+
+def _by_ragas(home: Home, asked: list[Asked], wanted: RagasWanted, judge: LmSettings | None) -> dict[str, Any]:
+    """Returns what RAGAS says: `ids`, and where a model is named `lm`; `text` tells both to people."""
+    from palimpsest.eval.ragas.ragas_check import crosscheck, crosscheck_text
+
+    ids = crosscheck({a.query_id: a.ranked for a in asked}, {a.query_id: a.relevant for a in asked})
+    told: dict[str, Any] = {"ids": asdict(ids), "text": crosscheck_text(ids)}
+    if judge is not None:
+        from palimpsest.eval.ragas.ragas_lm import judge_contexts, judged_text
+        from palimpsest.relations.classify.lm.ledger import Ledger
+
+        ledger = Ledger(home.lm_ledger)
+        try:
+            judged = judge_contexts(asked, judge, ledger, wanted.max_cost, wanted.questions)
+        finally:
+            ledger.close()
+        told |= {"lm": asdict(judged), "text": f"{told['text']}\n{judged_text(judged)}"}
+    return told
+
+
+def ablate(
+    folder: Path, extra: Path | None, budget_tokens: int, per_query: Path | None
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Returns the figures of `auto` on a suite, and a row for each stage of the query path as it is built up."""
+    prepared, last = _prepare(folder, extra), {}
+
+    def stage(searcher: Any, strategy: str, out: Path) -> dict[str, Any]:
+        nonlocal last
+        last = prepared.run(searcher, strategy, budget_tokens, out)
+        if per_query is not None:
+            write_bytes(per_query, out.read_bytes())
+        return last
+
+    build = published(prepared.home)
+    assert build is not None
+    rows = run_ablation(prepared.home, build, stage)
+    return last | {"build": prepared.built}, rows
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    home: Home
+    built: dict[str, Any]
+    run: Callable[[Any, str, int, Path | None], dict[str, Any]]
+    ask: Callable[[Any, str, int], list[Asked]]
+
+
+def _prepare(folder: Path, extra: Path | None) -> _Prepared:
+    """Builds what is named, a golden set or a suite of any known shape, and returns how to measure it."""
+    if is_golden(folder):
+        if extra:
+            raise PalimpsestError(f"--extra {extra}: a golden set is measured on its own collection; leave it out")
+        golden, built = golden_home(folder, cache_folder())
+        return _Prepared(
+            golden, built, lambda reader, s, b, out: run_golden_suite(reader, golden, folder, s, b, out),
+            lambda reader, s, b: ask_golden(reader, golden, folder, s, b),
+        )  # fmt: skip
+    folder = as_suite(folder, cache_folder().parent / "converted")
+    suite = load_suite(folder, extra)
+    home, built = suite_home(folder, extra)
+    return _Prepared(
+        home, built, lambda reader, s, b, out: run_suite(reader, suite, s, b, out),
+        lambda reader, s, b: asked_of_suite(reader, suite, strategy=s, budget_tokens=b),
+    )  # fmt: skip
+
+
+def text(done: dict[str, Any]) -> str:
+    """Returns the figures as a small table."""
+    names = sorted(done["metrics"])
+    head = " ".join(f"{n:>13}" for n in [*names, "p95_ms"])
+    values = [*(done["metrics"][n] for n in names), done["latency_ms"]["p95"]]
+    row = f"{done['strategy']:10}" + " ".join(f"{v:13.4f}" for v in values)
+    shown = [n for n in _BY_TYPE if n in names]
+    types = types_text(done["by_type"], shown) if done["by_type"] else []
+    if len(times := done["by_time"]) > 1:
+        types += types_text(times, shown, "asks by time")
+    if told := done.get("quality"):
+        types.append(", ".join(f"{name} {value:.4f}" for name, value in told.items()))
+    ragas = [done["ragas"]["text"]] if "ragas" in done else []
+    return "\n".join([f"{done['suite']}: {done['queries']} queries", f"{'':10}{head}", row, *types, *ragas])

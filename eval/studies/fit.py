@@ -1,0 +1,163 @@
+"""Fits the weights of a collection's strategy on its golden questions, cross-validated.
+
+Run with `python -m palimpsest.eval.studies.fit`.
+
+From the weights as they stand, the one change of a parameter that gains most is made, again and again while one gains a
+margin; in each fold on the questions of the other folds, and the result is judged on the fold that was held out. What
+is printed is a proposal: a change is worth making where most folds choose it and the held-out questions gain. The
+suites that figures are reported on play no part.
+"""
+
+import argparse
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from palimpsest.core.ids import content_id
+from palimpsest.eval.metrics.significance import paired_interval
+from palimpsest.eval.runs.ablation import Staged
+from palimpsest.eval.runs.golden_suite import golden_home, run_golden_suite
+from palimpsest.query.reader import open_home
+from palimpsest.query.request.strategies import Weights, chosen_weights
+from palimpsest.store.home import data_folder
+
+FOLDS = 5
+MARGIN = 0.002  # of the mean: less is noise
+MEASURES = ("R@5", "nDCG@10")
+GRID: dict[str, tuple[Any, ...]] = {
+    "words": (0.8, 1.0, 1.2, 1.5),
+    "time": (0.0, 0.5, 1.0, 1.5),
+    "graph": (0.0, 0.5, 1.0),
+    "entities": (0, 20),
+    "shares": ((), (0.15, 0.075), (0.3, 0.15), (0.4, 0.2)),
+    "nearby": ((), (0.5, 0.25, 0.13), (0.6, 0.36), (0.6, 0.36, 0.22), (0.7, 0.49, 0.34), (0.7, 0.49, 0.34, 0.24)),
+    "recency": (0.0, 0.25, 0.5, 1.0),
+    "frequency": (0.0, 0.25, 0.5, 1.0),
+    "importance": (0.0, 0.5),
+    "diversity": (0.0, 0.25, 0.5, 1.0),
+    "spreading.own": (1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0),
+    "spreading.pairs": (0.0, 1.0, 2.0, 3.0, 4.0),
+    "spreading.title": (0.0, 1.0, 2.0, 3.0),
+    "spreading.question": (0.0, 0.1, 0.3),
+    "spreading.passages": (0.1, 0.3, 0.6),
+    "spreading.sentences": (0.3, 0.6, 1.0),
+    "spreading.named": (0.4, 0.6, 0.8, 0.9),
+    "spreading.cosine": (5.0, 10.0, 20.0, 40.0),
+    "spreading.follow": (0.2, 0.3, 0.4),
+    "spreading.seeds": (10, 20, 40),
+}
+# What says something only where every memory is scored in this way.
+_ONLY = {"shares": "order", "nearby": "order", "spreading": "passages"}
+
+Score = Callable[[Weights], Mapping[str, float]]
+"""Returns a value for each question, under some weights."""
+
+
+def variations(prior: Weights) -> list[tuple[str, Any]]:
+    """Returns every (parameter, value) of the grid that differs from the prior and says something for its strategy.
+
+    `spreading.own` is a parameter of the walk.
+    """
+    names = [n for n in GRID if _ONLY.get(n.partition(".")[0], prior.whole) == prior.whole]
+    return [(n, value) for n in names for value in GRID[n] if value != _value(prior, n)]
+
+
+def _value(weights: Any, name: str) -> Any:
+    first, _, rest = name.partition(".")
+    return _value(getattr(weights, first), rest) if rest else getattr(weights, first)
+
+
+def fit(prior: Weights, score: Score, folds: int = FOLDS) -> dict[str, Any]:
+    """Returns held-out means of the prior and of what was chosen, the gain's interval, and how often each was chosen.
+
+    Args:
+        prior: the weights to start from.
+        score: values of all questions under some weights.
+        folds: how many; a question's fold is a hash of its id.
+    """
+    base = score(prior)
+    asked = sorted(base)
+    fold = {q: int(content_id("fold", q), 16) % folds for q in asked}
+    alone = {change: score(_changed(prior, change)) for change in variations(prior)}
+    chosen: Counter[tuple[str, Any]] = Counter()
+    held_out: dict[str, float] = {}
+    for number in range(folds):
+        train = [q for q in asked if fold[q] != number]
+        best, picked = _climb(prior, train, score)
+        chosen.update(picked)
+        found = score(best)
+        held_out |= {q: found[q] for q in asked if fold[q] == number}
+    old, new = [base[q] for q in asked], [held_out[q] for q in asked]
+    low, high = paired_interval(old, new)
+    return {
+        "questions": len(asked), "prior": float(np.mean(old)), "held_out": float(np.mean(new)), "low": low,
+        "high": high, "chosen": {f"{name}={value}": n for (name, value), n in sorted(chosen.items(), key=str)},
+        "alone": {f"{name}={value}": float(np.mean([r[q] for q in asked])) for (name, value), r in alone.items()},
+    }  # fmt: skip
+
+
+def _changed(prior: Any, change: tuple[str, Any]) -> Any:
+    """Returns the weights with one of them changed, also one inside another: `spreading.own`."""
+    first, _, rest = change[0].partition(".")
+    return replace(prior, **{first: _changed(getattr(prior, first), (rest, change[1])) if rest else change[1]})
+
+
+def _climb(prior: Weights, train: Sequence[str], score: Score) -> tuple[Weights, list[tuple[str, Any]]]:
+    """Returns the weights reached by the change that gains most, again and again while one gains the margin."""
+    best, picked, reached = prior, {}, _mean(score(prior), train)
+    for _ in GRID:
+        tried = [(_mean(score(_changed(best, change)), train), change) for change in variations(best)]
+        gained, (name, value) = max(tried, key=lambda t: (t[0], str(t[1])))
+        if gained < reached + MARGIN:
+            break
+        best, reached, picked[name] = _changed(best, (name, value)), gained, value
+    return best, sorted(picked.items())
+
+
+def _mean(found: Mapping[str, float], asked: Sequence[str]) -> float:
+    return float(np.mean([found[q] for q in asked]))
+
+
+def golden_score(path: Path, cache: Path, backend: str = "duckdb") -> tuple[Weights, Score]:
+    """Returns the weights of the strategy that `auto` stands for in a golden set's collection, and what scores others.
+
+    A question's value is the mean of R@5 and nDCG@10.
+    """
+    home, _ = golden_home(path, cache)
+    reader = open_home(home.path, backend)
+    _, prior = chosen_weights("auto", reader.backend.collections()[path.stem])
+    known: dict[Weights, dict[str, float]] = {}
+
+    def score(weights: Weights) -> Mapping[str, float]:
+        if weights not in known:
+            out = cache / f"fit-{path.stem}.jsonl"
+            try:
+                run_golden_suite(Staged(reader, {"strategy": weights}), home, path, "weights", 0, out)
+                rows = map(json.loads, out.read_text(encoding="utf-8").splitlines())
+                known[weights] = {r["query_id"]: float(np.mean([r["metrics"][m] for m in MEASURES])) for r in rows}
+            finally:
+                out.unlink(missing_ok=True)
+        return known[weights]
+
+    return prior, score
+
+
+def main() -> None:
+    """Prints a JSON line for each golden set."""
+    from palimpsest.eval.runs.suite_runs import cache_folder
+
+    parser = argparse.ArgumentParser(description="fits a strategy's weights on golden questions")
+    parser.add_argument("collections", nargs="*", default=["atlas", "diary", "lexicon"])
+    for name in parser.parse_args().collections:
+        told = fit(*golden_score(data_folder() / "golden" / f"{name}.jsonl", cache_folder()))
+        sys.stdout.write(json.dumps({"collection": name} | told) + "\n")
+
+
+if __name__ == "__main__":
+    main()

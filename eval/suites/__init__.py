@@ -1,0 +1,1 @@
+"""Suites in BEIR's layout, and loaders of public data."""

@@ -1,0 +1,70 @@
+"""A suite in the making: rows, queries and judgements of a public set, checked as they are added, then written."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.files import write_bytes
+
+
+@dataclass
+class Layout:
+    """What a loader fills. Rows with the same id are the same row; a query without a relevant row is kept, unjudged."""
+
+    source: Path
+    rows: dict[str, dict[str, Any]] = field(default_factory=dict)
+    queries: dict[str, dict[str, Any]] = field(default_factory=dict)
+    qrels: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    def row(self, row_id: str, text: str, title: str = "", scope: str | None = None, **meta: Any) -> str:
+        """Adds a row of the corpus and returns its id."""
+        told = {k: v for k, v in meta.items() if v not in (None, "")}
+        row = {"_id": row_id, "title": title, "text": text} | ({"scope": scope} if scope else {})
+        self.rows.setdefault(row_id, row | ({"meta": told} if told else {}))
+        return row_id
+
+    def query(
+        self, query_id: str, text: str, relevant: Iterable[str] | Mapping[str, int], kind: str = "",
+        scope: str | None = None,
+    ) -> None:  # fmt: skip
+        """Adds a query and what is relevant to it: ids, or grades by id.
+
+        Raises:
+            PalimpsestError: the id was used before.
+        """
+        if query_id in self.queries:
+            raise PalimpsestError(f"{self.source}: question id {query_id!r} is used twice; rename one")
+        told = {"_id": query_id, "text": text} | ({"scope": scope} if scope else {}) | ({"type": kind} if kind else {})
+        self.queries[query_id] = told
+        grades = dict(relevant) if isinstance(relevant, Mapping) else dict.fromkeys(relevant, 1)
+        self.qrels[query_id] = {row_id: grade for row_id, grade in grades.items() if row_id in self.rows}
+
+    def write(self, folder: Path) -> Path:
+        """Writes corpus.jsonl, queries.jsonl and qrels.tsv; returns the folder.
+
+        Raises:
+            PalimpsestError: there is no row, or no query is judged.
+        """
+        if not self.rows or not any(self.qrels.values()):
+            raise PalimpsestError(
+                f"suite {self.source}: holds {len(self.rows)} texts and no judged question; give the whole set"
+            )
+        header = "query-id\tcorpus-id\tscore\n"
+        lines = [f"{q}\t{row_id}\t{grade}\n" for q, grades in self.qrels.items() for row_id, grade in grades.items()]
+        write_bytes(folder / "corpus.jsonl", _jsonl(self.rows.values()))
+        write_bytes(folder / "queries.jsonl", _jsonl(self.queries.values()))
+        write_bytes(folder / "qrels.tsv", (header + "".join(lines)).encode())
+        return folder
+
+
+def row_id(*parts: str) -> str:
+    """Returns 12 hex digits of what a row says: the same passage under two questions is one row."""
+    return hashlib.blake2b("\0".join(parts).encode("utf-8", "replace"), digest_size=6).hexdigest()
+
+
+def _jsonl(rows: Iterable[Mapping[str, Any]]) -> bytes:
+    return "".join(json.dumps(r, ensure_ascii=False) + "\n" for r in rows).encode("utf-8", "replace")

@@ -1,0 +1,61 @@
+"""Deletes before a build what settings say must go: memories past their retention, and users who are denied."""
+
+import datetime as dt
+from collections.abc import Iterator
+
+import polars as pl
+
+from palimpsest.build.delete.target import Target, pending_path
+from palimpsest.store.builds import kept
+from palimpsest.store.collection_config import load_collection
+from palimpsest.store.home import Home
+
+
+def due(home: Home, now: dt.datetime) -> list[Target]:
+    """Returns what kept builds hold of memories past their retention and of users in `users.deny`.
+
+    A delete of this kind that was stopped is due again.
+    """
+    expired = Target(expired_at=now)
+    found = [expired] if _holds_expired(home, now) or pending_path(home, expired).exists() else []
+    for name, folder in sorted(home.sources.items()):
+        if not (folder / "collection.yaml").is_file():
+            continue
+        users = set(_users(home, name))
+        for user in sorted(load_collection(folder).users.deny):
+            target = Target(collection=name, user=user, denied=True)
+            if user in users or pending_path(home, target).exists():
+                found.append(target)
+    return found
+
+
+def _holds_expired(home: Home, now: dt.datetime) -> bool:
+    for build in kept(home):
+        for name in build.collections:
+            path = build.table_path(name, "memories")
+            if path.exists() and "retention_until" in pl.read_parquet_schema(path):
+                until = pl.read_parquet(path, columns=["retention_until"])["retention_until"]
+                if (until <= now).any():
+                    return True
+    return False
+
+
+def _users(home: Home, collection: str) -> Iterator[str]:
+    for build in kept(home):
+        if (path := build.table_path(collection, "documents")).exists():
+            yield from pl.read_parquet(path, columns=["user_id"])["user_id"].unique()
+
+
+def delete_due(home: Home, now: dt.datetime | None = None) -> int:
+    """Deletes what is due from a home whose lock is held, as a delete does; returns how many memories.
+
+    Raises:
+        Refused: some of it was left; the message names the files.
+        PalimpsestError: a collection's settings are wrong, or the home is in Neo4j too, and the server does not answer.
+    """
+    targets = due(home, now or dt.datetime.now(dt.UTC))
+    if not targets:
+        return 0
+    from palimpsest.build.delete import delete_target
+
+    return sum(int(delete_target(home, target)["memories"]) for target in targets)

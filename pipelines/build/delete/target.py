@@ -1,0 +1,173 @@
+"""What a delete names, and the rows of a build that this is."""
+
+import datetime as dt
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import polars as pl
+
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.ids import content_id
+from palimpsest.core.needles import encoded
+from palimpsest.sources.erased import Speakers, place_key
+from palimpsest.store.builds import Build
+from palimpsest.store.decisions import tombstone
+from palimpsest.store.erased_text import ErasedText
+from palimpsest.store.home import Home
+
+
+@dataclass(frozen=True)
+class Target:
+    """Selectors of a delete; what is given must all hold.
+
+    Attributes:
+        collection: name of a collection; None means all of them.
+        document: uri of a source, or `uri#session`.
+        user: user id.
+        session: session id.
+        project: project id.
+        tag: a tag of memories.
+        before: memories observed before this time.
+        memories: memory ids; none means any.
+        expired_at: memories whose retention ended by this time.
+        denied: the user is one of `users.deny`: that setting keeps new texts out, and no tombstone is written.
+    """
+
+    collection: str | None = None
+    document: str | None = None
+    user: str | None = None
+    session: str | None = None
+    project: str | None = None
+    tag: str | None = None
+    before: dt.datetime | None = None
+    memories: frozenset[str] = frozenset()
+    expired_at: dt.datetime | None = None
+    denied: bool = False
+
+    @property
+    def by_memory(self) -> bool:
+        """True where single memories are named: what else their documents hold stays."""
+        return bool(self.memories or self.tag or self.before or self.expired_at)
+
+    @property
+    def whole_collection(self) -> bool:
+        """True where a collection is to go with all it has."""
+        return self == Target(collection=self.collection)
+
+    @property
+    def key(self) -> str:
+        """A hash of the selectors, to know the same delete again."""
+        if self.expired_at:
+            return "retention"  # whenever it is tried again
+        told = (getattr(self, f.name) for f in fields(self))
+        return content_id("delete", *(str(sorted(v)) if isinstance(v, frozenset) else str(v) for v in told))
+
+    def check(self) -> None:
+        """Raises PalimpsestError where nothing is named, or a selector is empty: it would widen the delete."""
+        if self == Target():
+            names = "--memory, --document, --user, --session, --project, --tag, --before or --collection"
+            raise PalimpsestError(f"delete: name what to delete: {names}")
+        for name in ("document", "user", "session", "project", "tag", "collection"):
+            value = getattr(self, name)
+            if value is not None and not value.strip():
+                raise PalimpsestError(f"delete: --{name} is empty; name one, or leave it out")
+
+    def covers(self, collection: str) -> bool:
+        """Tells whether the target reaches into a collection."""
+        return self.collection in (None, collection)
+
+    def documents(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Returns the rows of a documents table whose document, user, session and project are those named."""
+        given = {"user_id": self.user, "session_id": self.session, "project_id": self.project}
+        rows = rows.filter(pl.lit(True), *(pl.col(c) == value for c, value in given.items() if value is not None))
+        if self.document is None:
+            return rows
+        uri = pl.col("uri")
+        session = pl.format("{}#{}", uri, pl.col("session_id").fill_null(""))
+        return rows.filter(
+            (uri == self.document) | uri.str.starts_with(self.document + "#") | (session == self.document)
+        )
+
+    def tombstones(self, rows: pl.DataFrame) -> set[str]:
+        """Returns the hashes that keep the target's documents out of later builds.
+
+        Args:
+            rows: collection, user_id, uri, session_id and project_id of the documents that go.
+        """
+        if self.by_memory or self.whole_collection or self.denied:
+            return set()
+        scope = [self.collection] if self.collection else []
+        if self == Target(collection=self.collection, user=self.user):
+            return {tombstone("user", *scope, str(self.user))}
+        if self == Target(collection=self.collection, document=self.document):
+            return {tombstone("document", str(self.collection), str(self.document))}
+        names = rows.select("collection", "user_id", "uri", "session_id", "project_id").iter_rows()
+        return {tombstone("conversation", *(n or "" for n in row)) for row in names}
+
+
+def pending_path(home: Home, target: Target) -> Path:
+    """Returns the file that remembers, as hashes, what a delete must not leave; it is there until that is proved."""
+    return home.path / f"pending-delete-{target.key}.json"
+
+
+def unfinished_deletes(home: Home) -> list[str]:
+    """Returns the names of the files of deletes that were begun and not proved, sorted."""
+    return sorted(path.name for path in home.path.glob("pending-delete-*.json"))
+
+
+@dataclass(frozen=True)
+class Going:
+    """What goes from one collection of one build.
+
+    Attributes:
+        documents: rows of documents that go whole.
+        memories: rows of memories that go.
+        erased: hashes of the memories that go from documents that stay.
+    """
+
+    documents: pl.DataFrame
+    memories: pl.DataFrame
+    erased: frozenset[ErasedText] = frozenset()
+
+
+def going(build: Build, name: str, target: Target) -> Going:
+    """Returns what a target names in a collection of a build."""
+    documents, memories = build.table(name, "documents"), build.table(name, "memories")
+    if not target.covers(name):
+        return Going(documents.clear(), memories.clear())
+    named = target.documents(documents)
+    if not target.by_memory:
+        return Going(named, memories.join(named, on="document_id", how="semi"))
+    found = memories.join(named, on="document_id", how="semi")
+    if target.memories:
+        found = found.filter(pl.col("memory_id").is_in(list(target.memories)))
+    if target.tag is not None:
+        found = found.filter(pl.col("tags").list.contains(target.tag))
+    if target.before is not None:
+        found = found.filter(pl.col("observed_at") < target.before)
+    if target.expired_at is not None:
+        found = found.filter(pl.col("retention_until") <= target.expired_at)
+    # Only documents of which something goes are looked at; an equal text of the same place goes too.
+    hashed = _hashed(build, name, memories, set(found["document_id"]))
+    wanted = set(found["memory_id"])
+    erased = frozenset(e for memory_id, e in hashed if memory_id in wanted)
+    equal = [memory_id for memory_id, e in hashed if e in erased]
+    return Going(documents.clear(), memories.filter(pl.col("memory_id").is_in(equal)), erased)
+
+
+def _hashed(build: Build, name: str, memories: pl.DataFrame, document_ids: set[str]) -> list[tuple[str, ErasedText]]:
+    rows = memories.filter(pl.col("document_id").is_in(list(document_ids)))
+    texts = build.table(name, "document_texts").join(rows, on="document_id", how="semi")
+    speakers = {d: Speakers(s) for d, s in texts.select("document_id", "segments").iter_rows()}
+    uris = dict(build.table(name, "documents").select("document_id", "uri").iter_rows())
+    columns = ("memory_id", "document_id", "user_id", "session_id", "text", "char_start")
+    return [
+        (
+            memory_id,
+            ErasedText.of(
+                place_key(name, user_id, uris[document_id], session_id), speakers[document_id].said(start), text
+            ),
+        )
+        for memory_id, document_id, user_id, session_id, text, start in rows.select(columns).iter_rows()
+        if encoded(text)
+    ]

@@ -1,0 +1,142 @@
+"""The chunks table: the spans of every document version, the newest version of a document winning a shared span."""
+
+import json
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
+
+import polars as pl
+
+from palimpsest.chunks.cut import Chunk, chunk_documents
+from palimpsest.core.ids import content_id
+from palimpsest.core.progress import progress
+from palimpsest.core.scopes import GENERAL, SCOPE, scope_parts
+from palimpsest.sources.records.extracted import ExtractedDocument
+from palimpsest.sources.records.stated import combined
+from palimpsest.store.collection_config import CollectionConfig
+from palimpsest.store.tables import conform, empty
+from palimpsest.text.tokenizer import CountTokens, count_tokens_batch
+
+_AT_ONCE = 500
+
+
+def chunk_table(
+    documents: pl.DataFrame,
+    texts: pl.DataFrame,
+    config: CollectionConfig,
+    before: tuple[pl.DataFrame, pl.DataFrame] | None = None,
+) -> pl.DataFrame:
+    """Returns one row for each different span text of each document, sorted by (document_id, ordinal).
+
+    chunk_id is content-addressed over (collection, user, uri, session, text, who said it, when, n-th occurrence of all
+    that), so a text that an edit left alone keeps its id; its offsets are those of the newest version that holds it.
+
+    Args:
+        documents: the documents table.
+        texts: the document_texts table.
+        config: the collection.
+        before: (documents, chunks) of an earlier build made by the same code; their spans are carried over.
+    """
+    todo = documents
+    carried = empty("chunks")
+    if before is not None:
+        todo = _to_cut(documents, before[0])
+        carried = before[1].join(documents, on="document_id", how="semi")
+    counts = dict(before[1].select("text", "token_count").iter_rows()) if before is not None else {}
+    fresh = _chunk(todo.join(texts, on="document_id", how="left", maintain_order="left"), config, counts)
+    seq = documents.select("document_id", "seq", "is_current")
+    rows = (
+        pl.concat([carried, fresh])
+        .join(seq, on="document_id", how="left")
+        .sort("chunk_id", "is_current", "seq", "document_id")
+        .unique("chunk_id", keep="last", maintain_order=True)
+    )
+    return conform("chunks", rows.drop("seq", "is_current").sort("document_id", "ordinal", "chunk_id"))
+
+
+def _to_cut(documents: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
+    """Returns the versions that are new, and all of a document whose known versions changed their order.
+
+    The newest version wins a shared span; where an older one came back, spans change hands among the known ones.
+    """
+    line = [*SCOPE, "uri", "session_id"]
+    known = documents.join(before, on="document_id", how="semi")
+
+    def order(frame: pl.DataFrame) -> pl.DataFrame:
+        ordered = frame.join(known, on="document_id", how="semi").sort("is_current", "seq", "document_id")
+        return ordered.group_by(line, maintain_order=True).agg(pl.col("document_id").alias("order"))
+
+    pairs = order(documents).join(order(before), on=line, how="left", suffix="_before", nulls_equal=True)
+    moved = pairs.filter(pl.col("order").list.join(" ") != pl.col("order_before").list.join(" "))
+    again = documents.join(moved, on=line, how="semi", nulls_equal=True)
+    new = documents.join(before, on="document_id", how="anti")
+    return pl.concat([new, again]).unique("document_id", keep="first").sort("document_id")
+
+
+def _chunk(rows: pl.DataFrame, config: CollectionConfig, counts: dict[str, int]) -> pl.DataFrame:
+    """Cuts documents into chunks; `counts` are the token counts of texts that an earlier build counted."""
+
+    def count_tokens(texts: Sequence[str]) -> list[int]:
+        unknown = [t for t in dict.fromkeys(texts) if t not in counts]
+        counts.update(zip(unknown, count_tokens_batch(unknown), strict=True))
+        return [counts[t] for t in texts]
+
+    out: list[dict[str, object]] = []
+    for document_id, document, chunks in _cut(rows, config, count_tokens):
+        occurrences: dict[tuple[object, ...], int] = {}
+        stated = _stated_by(document)
+        owner = (config.name, document.user_id or "", document.project_id or GENERAL)
+        scope = scope_parts(*owner)
+        for chunk in chunks:
+            # Speaker and time are part of it: or an edited "Yes." would hand its id to the next one, by somebody else.
+            said = (chunk.text, chunk.speaker, chunk.said_at.isoformat() if chunk.said_at else None)
+            n = occurrences[said] = occurrences.get(said, 0) + 1
+            out.append(
+                {
+                    "chunk_id": content_id(
+                        "chunk", *scope, document.uri, document.session_id, *said, n
+                    ),
+                    "document_id": document_id, **dict(zip(SCOPE, owner, strict=True)),
+                    "ordinal": chunk.ordinal, "text": chunk.text, "char_start": chunk.char_start,
+                    "char_end": chunk.char_end, "heading": chunk.heading, "page": chunk.page, "speaker": chunk.speaker,
+                    "said_at": chunk.said_at, "token_count": chunk.token_count, "refers_to": chunk.refers_to,
+                    "stated": stated(chunk),
+                }
+            )  # fmt: skip
+    return pl.DataFrame(out, schema=empty("chunks").schema)
+
+
+def _stated_by(document: ExtractedDocument) -> Callable[[Chunk], str | None]:
+    """Returns what tells, of a chunk, what the turns in it state: JSON, or None where they state nothing."""
+    told = [(s.char_start, s.char_end, s.stated) for s in document.segments if s.stated]
+    starts = [start for start, _, _ in told]
+
+    def stated(chunk: Chunk) -> str | None:
+        first = bisect_right(starts, chunk.char_start) - 1
+        last = bisect_left(starts, chunk.char_end)
+        found = [s for _, end, s in told[max(first, 0) : last] if end > chunk.char_start]
+        return json.dumps(combined(found).to_json(), sort_keys=True) if found else None
+
+    return stated
+
+
+def _cut(
+    rows: pl.DataFrame, config: CollectionConfig, count_tokens: CountTokens
+) -> Iterator[tuple[str, ExtractedDocument, list[Chunk]]]:
+    """Yields each document with its chunks; a few hundred at a time, so that tokens are counted in large batches."""
+    with progress("chunk", rows.height, "documents") as advance:
+        for some in rows.iter_slices(_AT_ONCE):
+            documents = [
+                ExtractedDocument.from_json(
+                    {
+                        "uri": r["uri"], "session_id": r["session_id"], "user_id": r["user_id"],
+                        "project_id": r["project_id"], "title": r["title"], "media_type": r["media_type"],
+                        "text": r["text"], "source_time": r["source_time"], "metadata": {}, "relations": [],
+                        "segments": json.loads(r["segments"]),
+                    }
+                )
+                for r in some.to_dicts()
+            ]  # fmt: skip
+            yield from zip(
+                some["document_id"], documents, chunk_documents(documents, config.unit, count_tokens), strict=True
+            )
+            advance(some.height)

@@ -1,0 +1,198 @@
+"""Packs the blocks of a document into chunks of a wanted size along its structure."""
+
+from dataclasses import dataclass, replace
+from itertools import groupby
+from os.path import commonprefix
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from palimpsest.chunks.cohesion import Cohesion
+from palimpsest.sources.records.extracted import Segment
+
+_SEPARATOR = " > "
+_SIZE_WEIGHT = 0.5  # of the squared distance from the target, beside a cohesion of 0 to 1
+_INSIDE_WEIGHT = 0.05  # of a cut that divides a paragraph
+_CHARS_PER_TOKEN = 10  # one unbroken run of letters is one token however long: its length counts then
+
+
+class ChunkSizes(BaseModel):
+    """Sizes of chunks in the embedder's tokens; `overlap` is a share of the target.
+
+    The defaults are those that did best in `eval.studies.chunking`: at the size of fixed chunks of 400 tokens.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    min_tokens: int = Field(default=300, gt=0)
+    target_tokens: int = Field(default=350, gt=0)
+    prose_tokens: int = Field(default=460, gt=0, description="longest chunk of prose, its overlap counted")
+    max_tokens: int = Field(default=800, gt=0, description="longest chunk, of a table or code that stays whole")
+    overlap: float = Field(default=0.1, ge=0, lt=0.5)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The smallest part packing moves: a sentence, a line of a table or code, a heading; `block` is a segment."""
+
+    span: Segment
+    block: int
+    tokens: int
+
+
+@dataclass(slots=True)
+class _Item:
+    """Pieces that stay together; `inside` when a cut before them would divide a paragraph, table or code."""
+
+    pieces: list[Piece]
+    inside: bool = False
+
+    @property
+    def tokens(self) -> int:
+        return sum(p.tokens for p in self.pieces)
+
+
+def weigh(tokens: int, chars: int) -> int:
+    """Returns what a piece counts towards a chunk's size; `chars` is its length with the white space before it."""
+    return max(tokens, chars // _CHARS_PER_TOKEN)
+
+
+def pack(pieces: list[Piece], text: str, sizes: ChunkSizes) -> list[Segment]:
+    """Returns the spans of the chunks of one document.
+
+    Sections below the highest heading that divides the document are packed apart, save that small neighbours share a
+    chunk as long as they fit the target together. Inside a section a chunk ends where the words before and after have
+    least in common, near the target; it may go up to the maximum rather than be left under the minimum or divide a
+    table or code that fits. A heading stays with what follows it. Each chunk but a section's first begins with the last
+    sentences of the one before, unless that would make it too long.
+    Packing runs forward only, so an edit changes no chunk of the sections before it, or of large ones after it; in its
+    own section the cuts soon fall again where they fell before.
+    """
+    return [span for group in _sections(pieces, sizes) for span in pack_group(group, text, sizes)]
+
+
+def pack_group(pieces: list[Piece], text: str, sizes: ChunkSizes) -> list[Segment]:
+    """Returns the spans of the chunks of pieces that may share one."""
+    chunks: list[list[Piece]] = []
+    items = _items(pieces, sizes)
+    cohesion = Cohesion(
+        ["".join(text[p.span.char_start : p.span.char_end] for p in item.pieces) for item in items],
+        [item.tokens for item in items],
+    )
+    at, size = 0, 0
+    while at < len(items):
+        end, size = _cut(items, at, cohesion, sizes)
+        chunks.append([p for item in items[at:end] for p in item.pieces])
+        at = end
+    if len(chunks) > 1 and size < sizes.min_tokens / 2 and size + _sum(chunks[-2]) <= sizes.max_tokens:
+        chunks[-2:] = [chunks[-2] + chunks[-1]]
+    spans = []
+    for i, chunk in enumerate(chunks):
+        first = chunk[0].span
+        start, page = _overlap(chunks[i - 1], chunk, text, sizes) if i else (first.char_start, first.page)
+        spans.append(_span(chunk, start, page))
+    return spans
+
+
+def _cut(items: list[_Item], start: int, cohesion: Cohesion, sizes: ChunkSizes) -> tuple[int, int]:
+    """Returns (end, size) of the chunk that begins at `start`.
+
+    Cuts from the minimum to the longest prose are weighed, and one beyond that only where there is none before it.
+    """
+    size, found = 0, (start + 1, items[start].tokens)
+    least = float("inf")
+    for end in range(start + 1, len(items) + 1):
+        size += items[end - 1].tokens
+        if (size > sizes.max_tokens and end > start + 1) or (size > sizes.prose_tokens and least < float("inf")):
+            break
+        if size < sizes.min_tokens:
+            found = (end, size)
+            continue
+        cost = _SIZE_WEIGHT * (size / sizes.target_tokens - 1) ** 2
+        if end == len(items):
+            cost = cost if size > sizes.target_tokens else 0.0
+        elif items[end].pieces[0].span.kind != "heading":
+            cost += cohesion.before(end) + (_INSIDE_WEIGHT if items[end].inside else 0.0)
+        if (cost := round(cost, 6)) < least:
+            least, found = cost, (end, size)
+    return found
+
+
+def _sections(pieces: list[Piece], sizes: ChunkSizes) -> list[list[Piece]]:
+    tops = {p.span.heading.split(_SEPARATOR)[0] for p in pieces if p.span.heading}
+    depth = 2 if len(tops) == 1 else 1  # one top heading is the document's title and divides nothing
+    groups: list[list[Piece]] = []
+    size = 0
+    for _, members in groupby(pieces, key=lambda p: (p.span.heading or "").split(_SEPARATOR)[:depth]):
+        section = list(members)
+        tokens = _sum(section)
+        title = bool(groups) and size <= sizes.target_tokens and all(p.span.kind == "heading" for p in groups[-1])
+        if groups and (title or size + tokens <= sizes.target_tokens):
+            groups[-1] += section
+            size += tokens
+        else:
+            groups.append(section)
+            size = tokens
+    return groups
+
+
+def _items(pieces: list[Piece], sizes: ChunkSizes) -> list[_Item]:
+    items: list[_Item] = []
+    headings: list[Piece] = []
+    for _, members in groupby(pieces, key=lambda p: p.block):
+        block = list(members)
+        kind = block[0].span.kind
+        if kind == "heading":
+            if _sum(headings) + _sum(block) > sizes.target_tokens:
+                items.append(_Item(headings))
+                headings = []
+            headings = headings + block
+            continue
+        whole = kind in ("table", "code") and _sum(block) + _sum(headings) <= sizes.max_tokens
+        parts = [_Item(block)] if whole else [_Item([p], inside=i > 0) for i, p in enumerate(block)]
+        parts[0].pieces = headings + parts[0].pieces
+        headings = []
+        items += parts
+    return items + ([_Item(headings)] if headings else [])
+
+
+def _overlap(before: list[Piece], chunk: list[Piece], text: str, sizes: ChunkSizes) -> tuple[int, int | None]:
+    """Returns (char_start, page) of a chunk, reaching back over the last sentences of the one before."""
+    start, page = chunk[0].span.char_start, chunk[0].span.page
+    wanted = int(sizes.overlap * sizes.target_tokens)
+    if _sum(chunk) + wanted > sizes.prose_tokens or chunk[0].span.kind not in ("prose", "turn"):
+        return start, page
+    taken = 0
+    for piece in reversed(before):
+        if piece.span.kind not in ("prose", "turn"):
+            break
+        if taken + piece.tokens > wanted:
+            if not taken:  # one long sentence: its last words
+                length = piece.span.char_end - piece.span.char_start
+                at = piece.span.char_end - length * wanted // max(piece.tokens, 1)
+                words = [i for i in range(at, piece.span.char_end) if text[i].isspace()][:1]
+                start, page = (words[0] + 1, piece.span.page) if words else (start, page)
+            break
+        taken += piece.tokens
+        start, page = piece.span.char_start, piece.span.page
+    while start < chunk[0].span.char_start and text[start].isspace():
+        start += 1
+    return start, page
+
+
+def _span(chunk: list[Piece], start: int, page: int | None) -> Segment:
+    body = [p.span for p in chunk if p.span.kind != "heading"] or [p.span for p in chunk]
+    paths = [s.heading.split(_SEPARATOR) if s.heading else [] for s in body]
+    speakers, kinds = {s.speaker for s in body}, {s.kind for s in body}
+    return replace(
+        body[0],
+        char_start=start,
+        char_end=chunk[-1].span.char_end,
+        kind=kinds.pop() if len(kinds) == 1 else "prose",
+        heading=_SEPARATOR.join(commonprefix(paths)) or None,  # type: ignore[type-var]
+        page=page,
+        speaker=speakers.pop() if len(speakers) == 1 else None,
+    )
+
+
+def _sum(pieces: list[Piece]) -> int:
+    return sum(p.tokens for p in pieces)

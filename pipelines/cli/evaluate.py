@@ -1,0 +1,252 @@
+"""Commands that judge: the gate and its baseline, invariants, comparisons, suites, benchmarks, labels."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from palimpsest.cli.shared import FOLDER, STRATEGY, Output, common, why_closed
+from palimpsest.core.errors import PalimpsestError, Refused
+from palimpsest.store.home import Home
+
+
+@click.command(short_help="Judge a build against the committed baseline.")
+@common
+@click.option("--baseline", "baseline_file", type=FOLDER, help="Judge the collection of this baseline by it.")
+@click.option("--markdown", "markdown_file", type=FOLDER, help="Write the verdict for a pull request here.")
+@click.option("--report", "report_file", type=FOLDER, help="Write the report, one HTML page, here.")
+@click.option("--labels", is_flag=True, help="Judge the labeler instead, on the golden pairs kept for it.")
+@click.option("--program", help="With --labels: a saved LM program; it becomes the default where it passes.")
+@click.option("--init", is_flag=True, help="Draft first golden questions from the build, to be edited; judge nothing.")
+@click.option("--collection", help="With --init: only this collection. [default: all without golden questions]")
+@click.option("--questions", type=click.IntRange(1, 1000), default=20, show_default=True, help="With --init: how many.")
+def gate(
+    home_path: Path,
+    as_json: bool,
+    backend: str,
+    baseline_file: Path | None,
+    markdown_file: Path | None,
+    report_file: Path | None,
+    labels: bool,
+    program: str | None,
+    init: bool,
+    collection: str | None,
+    questions: int,
+) -> None:
+    """Judge the staged, else the published build against the committed baseline."""
+    from palimpsest.eval.runs.judge_build import judge_home
+
+    out = Output(as_json)
+    if init:
+        _draft_questions(out, Home(home_path), collection, questions)
+        return
+    if collection:
+        raise PalimpsestError(f"--collection {collection}: goes with --init; the gate judges every collection")
+    if labels or program:
+        _gate_labels(out, Home(home_path), program)
+        return
+    verdict = judge_home(Home(home_path), baseline_file, report_file)
+    if markdown_file:
+        try:
+            markdown_file.write_text(verdict.markdown(), encoding="utf-8")
+        except OSError as e:
+            raise PalimpsestError(f"--markdown {markdown_file}: {e.strerror}; name another") from None
+    out.text(verdict.markdown())
+    out.result(verdict.to_json())
+    if verdict.exit_code:
+        reasons = [r for d in verdict.decisions for r in (*d.reasons, *(d.warnings if d.status == "unjudged" else ()))]
+        raise Refused(f"gate: {verdict.status}: {why_closed(verdict.settings_changed, reasons)}")
+
+
+def _draft_questions(out: Output, home: Home, collection: str | None, count: int) -> None:
+    from palimpsest.eval.runs.drafts import init_golden, next_steps
+
+    written = init_golden(home, collection, count)
+    out.text(
+        "\n".join([*(f"wrote {n} drafts: {path}" for path, n in written.items()), next_steps(home, list(written))])
+    )
+    out.result({"drafts": written})
+
+
+def _gate_labels(out: Output, home: Home, program: str | None) -> None:
+    from palimpsest.eval.labels.label_gate import judge_home_labels
+
+    verdict = judge_home_labels(home, program)
+    out.text(verdict.text())
+    out.result(verdict.to_json())
+    if verdict.reasons:
+        raise Refused(f"gate: labels: {'; '.join(verdict.reasons)}")
+
+
+@click.group(short_help="The accepted run that later builds are judged by.")
+def baseline() -> None:
+    """The committed run that later builds must not fall behind."""
+
+
+@baseline.command(short_help="Make the newest run the baseline that gates judge by.")
+@common
+@click.option("--why", required=True, help="The reason, for those who read the history.")
+@click.option("--labels", is_flag=True, help="Write the labeler's figures instead.")
+def accept(home_path: Path, as_json: bool, backend: str, why: str, labels: bool) -> None:
+    """Write the staged, else the published build's run as the new baseline."""
+    from palimpsest.eval.labels.label_gate import accept_labels
+    from palimpsest.eval.runs.judge_build import Accepted, accept_home, next_steps
+
+    out, home = Output(as_json), Home(home_path)
+    written = [Accepted(accept_labels(home, why), "")] if labels else accept_home(home, why)
+    steps = next_steps(home, written)
+    out.text("\n".join([*(a.text() for a in written), steps]))
+    dropped = {a.path.stem: list(a.dropped) for a in written if a.dropped}
+    out.result({"baselines": [str(a.path) for a in written], "dropped": dropped, "next": steps})
+
+
+@click.command(short_help="Say what changed between two builds.")
+@common
+@click.argument("build_a")
+@click.argument("build_b")
+def compare(home_path: Path, as_json: bool, backend: str, build_a: str, build_b: str) -> None:
+    """Say what changed between two builds: memories, relations, metrics, queries."""
+    from palimpsest.eval.runs.judge_build import compare_builds
+
+    out = Output(as_json)
+    found, text = compare_builds(Home(home_path), build_a, build_b)
+    out.text(text)
+    out.result(found)
+
+
+@click.command(short_help="Check every invariant on this home.")
+@common
+def verify(home_path: Path, as_json: bool, backend: str) -> None:
+    """Check every invariant on this home, and with --backend neo4j what Neo4j shows of it."""
+    from palimpsest.eval.runs.judge_build import verify_home
+
+    out = Output(as_json)
+    done = verify_home(Home(home_path))
+    if backend == "neo4j":
+        from palimpsest.neo4j_graph.serve import check_published
+
+        done["violations"] += check_published(Home(home_path))
+    out.text(
+        "\n".join(
+            [
+                *done["violations"],
+                f"build {done['build_id']}: {len(done['violations'])} violations",
+            ]
+        )
+    )
+    out.result(done)
+    if done["violations"]:
+        raise Refused(f"verify: {len(done['violations'])} violations, the first: {done['violations'][0]}")
+
+
+@click.command(short_help="Measure retrieval on a public or own test set.")
+@common
+@click.argument("folder", type=FOLDER)
+@click.option("--extra", type=FOLDER, help="JSONL of more corpus rows.")
+@click.option("--strategy", type=STRATEGY, default="auto", show_default=True)
+@click.option("--budget", type=click.IntRange(50), default=1200, show_default=True, help="Tokens of packed context.")
+@click.option("--per-query", type=FOLDER, help="Write one JSON line for each query here.")
+@click.option("--ablation", is_flag=True, help="Measure the query path stage by stage.")
+@click.option("--ragas", is_flag=True, help="Cross-check with RAGAS, by ids; with PALIMPSEST_LM by the model too.")
+@click.option(
+    "--lm-questions", type=click.IntRange(1), default=50, show_default=True, help="Questions that the model judges."
+)
+@click.option("--max-cost", type=click.FloatRange(0), help="What the model may cost; questions beyond it are left out.")
+def suite(
+    home_path: Path,
+    as_json: bool,
+    backend: str,
+    folder: Path,
+    extra: Path | None,
+    strategy: str,
+    budget: int,
+    per_query: Path | None,
+    ablation: bool,
+    ragas: bool,
+    lm_questions: int,
+    max_cost: float | None,
+) -> None:
+    """Build a suite in a throw-away home, cached by content and code, and measure retrieval on it.
+
+    FOLDER is a suite, a BEIR folder, a file of LoCoMo, LongMemEval, HotpotQA, 2WikiMultihopQA or MuSiQue, or a golden
+    set, data/golden/NAME.jsonl.
+    """
+    from palimpsest.eval.runs import suite_runs
+
+    out = Output(as_json)
+    if max_cost is not None and not ragas:
+        raise PalimpsestError(f"--max-cost {max_cost}: only --ragas asks a model; add it")
+    if ragas and ablation:
+        raise PalimpsestError("--ragas: judges one strategy, --ablation runs several; leave one of them out")
+    if not ablation:
+        wanted = suite_runs.RagasWanted(lm_questions, max_cost) if ragas else None
+        done = suite_runs.measure(folder, extra, strategy, budget, per_query, backend, wanted)
+        out.text(suite_runs.text(done))
+        out.result(done)
+        return
+    if backend != "duckdb":
+        raise PalimpsestError(f"--ablation --backend {backend}: stages are measured on duckdb; leave --backend out")
+    from palimpsest.eval.runs.ablation import ablation_text
+
+    done, rows = suite_runs.ablate(folder, extra, budget, per_query)
+    out.text(ablation_text(done["suite"], done["queries"], rows))
+    out.result(done | {"ablation": rows})
+
+
+@click.command(short_help="Measure query speed on a generated home.")
+@common
+@click.option("--memories", type=click.IntRange(100), default=100_000, show_default=True)
+@click.option("--strategy", type=STRATEGY, default="auto", show_default=True)
+@click.option("--kind", type=click.Choice(["turns", "titled"]), default="turns", show_default=True)
+@click.option("--users", type=click.IntRange(1), default=50, show_default=True, help="Scopes, of Zipf size.")
+@click.option("--clients", type=click.IntRange(1), default=1, show_default=True, help="Clients at once.")
+@click.option("--hops", type=click.IntRange(0, 2), default=1, show_default=True, help="Links to follow from the best.")
+def bench(
+    home_path: Path, as_json: bool, backend: str, memories: int, strategy: str, kind: Any, users: int, clients: int,
+    hops: int,
+) -> None:  # fmt: skip
+    """Measure the query path on a seeded home of this many memories."""
+    import tempfile
+
+    from palimpsest.eval.bench.scale import bench_text, run_bench
+
+    out = Output(as_json)
+    with tempfile.TemporaryDirectory(prefix="palimpsest-bench-") as folder:
+        done = run_bench(
+            memories, users=users, strategy=strategy, kind=kind, clients=clients, backend=backend,
+            workdir=Path(folder), hops=hops,
+        )  # fmt: skip
+    out.text(bench_text(done))
+    out.result(done)
+
+
+@click.command()
+@common
+@click.option(
+    "--pairs", "pairs_file", type=FOLDER, required=True, help="JSONL: id, older, newer[, older_date, newer_date]."
+)
+@click.option(
+    "--out", "out_file", type=FOLDER, required=True, help="The same lines with predicted, confidence, labeler."
+)
+@click.option("--labeler", type=click.Choice(["offline", "dspy", "cascade"]), default="offline", show_default=True)
+@click.option("--train", "train_file", type=FOLDER, help="Labelled pairs to train the offline labeler on first.")
+@click.option("--max-cost", type=click.FloatRange(0), help="What the LM may cost; pairs beyond it are not labelled.")
+def label(
+    home_path: Path,
+    as_json: bool,
+    backend: str,
+    pairs_file: Path,
+    out_file: Path,
+    labeler: str,
+    train_file: Path | None,
+    max_cost: float | None,
+) -> None:
+    """Label pairs of texts UPDATE, EXTEND, DERIVE or NONE."""
+    from palimpsest.eval.labels.measured_labels import figures_text, label_file
+
+    out = Output(as_json)
+    done = label_file(pairs_file, out_file, labeler, train_file, max_cost, home_path)
+    out.text(f"{done['pairs']} pairs labelled in {sum(done['seconds'].values()):.2f} s: {out_file}")
+    if "figures" in done:
+        out.text(figures_text(done["figures"]))
+    out.result(done)

@@ -1,0 +1,113 @@
+"""The commands that ask a home: for memories, and for what it takes a name for."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from palimpsest.cli.shared import STRATEGY, Output, common
+from palimpsest.store.decisions import Verdict
+from palimpsest.store.home import Home
+
+
+@click.command(short_help="Search memories: ranked results, then the cited context.")
+@common
+@click.argument("text")
+@click.option("--collection", help="Collection to search. [default: the only one, or the one marked default]")
+@click.option("--user", help="Whose memories. [default: the collection's user_id]")
+@click.option("--project", help="Search this project and the general memory. [default: the general memory alone]")
+@click.option("--all-projects", is_flag=True, help="Search all projects of the user and the general memory.")
+@click.option("--all-collections", is_flag=True, help="Search every collection of the user.")
+@click.option("--session", help="Only memories of this session.")
+@click.option("--k", type=click.IntRange(1, 1000), default=5, show_default=True, help="How many memories.")
+@click.option(
+    "--hops", type=click.IntRange(0, 2), default=1, show_default=True, help="Relations followed from the seeds."
+)
+@click.option(
+    "--strategy",
+    type=STRATEGY,
+    default="auto",
+    show_default=True,
+    help="How to rank.",
+)
+@click.option("--as-of", help="What was latest on this date (ISO 8601). A question may ask so in words.")
+@click.option("--history", is_flag=True, help="Also what is no longer latest, with what replaced it and why.")
+@click.option("--type", "type_", help="Only memories of this type.")
+@click.option("--tag", help="Only memories with this tag.")
+@click.option("--since", help="Only memories observed on or after this date.")
+@click.option("--until", help="Only memories observed on or before this date.")
+@click.option("--now", help="When it is asked: last week is told from it; what does not hold then goes.")
+@click.option("--budget", type=click.IntRange(50), default=1200, show_default=True, help="Tokens of packed context.")
+@click.option("--explain", is_flag=True, help="Say why each memory is there.")
+@click.option("--include-hidden", is_flag=True, help="Also what is marked user_visible: false.")
+@click.option("--include-pii", is_flag=True, help="Also what is marked pii: true: personal data.")
+def query(
+    home_path: Path,
+    as_json: bool,
+    backend: str,
+    text: str,
+    collection: str | None,
+    user: str | None,
+    project: str | None,
+    all_projects: bool,
+    all_collections: bool,
+    explain: bool,
+    **filters: Any,
+) -> None:
+    """Search memories by scope: ranked memories, then the packed, cited context."""
+    from palimpsest.query.embed_query import load_in_background
+
+    load_in_background()
+    from palimpsest.query import present
+    from palimpsest.query.reader import open_home
+
+    out = Output(as_json)
+    with open_home(home_path, backend=backend) as reader:
+        scopes = reader.resolve_scopes(
+            collection, user, project, all_projects=all_projects, all_collections=all_collections
+        )
+        filters["type"] = filters.pop("type_")
+        filters["budget_tokens"] = filters.pop("budget")
+        results = reader.search(text, scopes, explain=explain, **filters)
+        out.text(present.results_text(results, explain))
+        out.result(present.results_json(results))
+
+
+@click.command(short_help="Say what a name stands for, or decide it.")
+@common
+@click.argument("name")
+@click.argument("other", required=False)
+@click.option("--same", "verdict", flag_value="same", help="NAME and OTHER are one, from the next build on.")
+@click.option("--apart", "verdict", flag_value="apart", help="NAME and OTHER are two, from the next build on.")
+@click.option("--undecided", "verdict", flag_value="undecided", help="Take such a decision back.")
+@click.option("--collection", help="Collection of the names. [default: the only one, or the one marked default]")
+@click.option("--user", help="Whose names. [default: the collection's user_id]")
+@click.option("--project", default="", help="Project of the names. [default: the general memory]")
+def entity(
+    home_path: Path,
+    as_json: bool,
+    backend: str,
+    name: str,
+    other: str | None,
+    verdict: Verdict | None,
+    collection: str | None,
+    user: str | None,
+    project: str,
+) -> None:
+    """Say what a name stands for and why, or decide that two names are one, or are not."""
+    from palimpsest.entities import entity_decisions
+    from palimpsest.query.reader import open_home
+
+    if (other is None) != (verdict is None):
+        raise click.UsageError("two names need one of --same, --apart and --undecided; to look one up, give it alone")
+    out, home = Output(as_json), Home(home_path)
+    with open_home(home_path, backend=backend) as reader:
+        scope = reader.resolve_scope(collection, user, project)
+    if other is None or verdict is None:
+        found = entity_decisions.explain_entity(home, scope, name)
+        out.text(entity_decisions.entity_text(found))
+        out.result({"entities": found})
+        return
+    done = entity_decisions.decide_names(home, scope, name, other, verdict)
+    out.text(f"{name} and {other}: {verdict}, from the next palimpsest build on")
+    out.result(done)

@@ -1,0 +1,135 @@
+"""Commands by which people look at relations and decide them: review, undo, confirm."""
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from palimpsest.cli.shared import FOLDER, Output, common
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.store.home import Home
+
+LABEL = click.Choice(["UPDATE", "EXTEND", "DERIVE", "NONE"])
+REASONS = ("premise retired", "low confidence", "would have retired", "abstained")
+_SHOWN = 160
+
+
+@click.command(short_help="List relations that a person should look at.")
+@common
+@click.option("--collection", help="Only of this collection.")
+@click.option("--user", help="Only of this user.")
+@click.option("--why", type=click.Choice(REASONS), help="Only what is listed for this reason.")
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True)
+@click.option("--ids", is_flag=True, help="Print every relation's id, one a line, for `palimpsest confirm -`.")
+@click.option("--export", "export_file", type=FOLDER, help="Write what people decided as labelled pairs, to train on.")
+def review(
+    home_path: Path,
+    as_json: bool,
+    backend: str,
+    collection: str | None,
+    user: str | None,
+    why: str | None,
+    limit: int,
+    ids: bool,
+    export_file: Path | None,
+) -> None:
+    """List relations that a person should look at, the gravest first."""
+    import polars as pl
+
+    from palimpsest.relations.relation_review import TABLES, build_of, review_table
+
+    out, home = Output(as_json), Home(home_path)
+    rows = review_table(build_of(home).tables(TABLES))
+    wanted = {"collection": collection, "user_id": user, "why": why}
+    rows = rows.filter(*(pl.col(name) == value for name, value in wanted.items() if value is not None))
+    shown = (rows if ids else rows.head(limit)).to_dicts()
+    if ids:
+        out.text("\n".join(r["relation_id"] for r in shown))
+    else:
+        out.text("\n".join(_lines(shown)) or "nothing to review")
+        if rows.height > limit:
+            out.text(f"… and {rows.height - limit} more; --limit shows them")
+    result: dict[str, Any] = {"relations": shown, "total": rows.height}
+    if export_file is not None:
+        result["exported"] = _export(out, home, export_file)
+    out.result(result)
+
+
+def _export(out: Output, home: Home, path: Path) -> int:
+    from palimpsest.relations.relation_review import labelled_pairs
+
+    pairs = labelled_pairs(home)
+    try:
+        path.write_text("".join(json.dumps(p, ensure_ascii=False) + "\n" for p in pairs), encoding="utf-8")
+    except OSError as e:
+        raise PalimpsestError(f"--export {path}: {e.strerror}; name another") from None
+    out.text(f"wrote {len(pairs)} decided pairs: {path}")
+    return len(pairs)
+
+
+def _lines(rows: list[dict[str, Any]]) -> list[str]:
+    lines = []
+    for r in rows:
+        instead = f" instead of {r['instead_of']}" if r["instead_of"] else ""
+        lines.append(f"{r['relation_id']}  {r['label']}{instead}, {r['why']}, {r['confidence']:.2f} by {r['labeler']}")
+        lines += [f"    {side}: {' '.join((r[side] or '').split())[:_SHOWN]}" for side in ("older", "newer")]
+    return lines
+
+
+def _relations(f: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the relations that a person decides: ids, or two memories with --pair."""
+    f = click.option(
+        "--pair", "pairs", nargs=2, multiple=True, metavar="MEMORY MEMORY",
+        help="Two memories, in either order, instead of a relation's id. May be given again.",
+    )(f)  # fmt: skip
+    return click.argument("relation", nargs=-1)(f)
+
+
+@click.command(short_help="Mark relations as wrong, from the next build on.")
+@common
+@_relations
+@click.option("--as", "label", type=LABEL, help="What they are instead. [default: NONE]")
+def undo(
+    home_path: Path, as_json: bool, backend: str, relation: tuple[str, ...], pairs: tuple[tuple[str, str], ...],
+    label: str | None,
+) -> None:  # fmt: skip
+    """Mark relations as wrong: what they retired comes back. RELATION is an id; - reads ids from stdin."""
+    _decide(home_path, as_json, "undo", relation, pairs, label)
+
+
+@click.command(short_help="Mark relations as right, from the next build on.")
+@common
+@_relations
+@click.option("--as", "label", type=LABEL, help="The right label. [default: the one each has, or was nearly given]")
+def confirm(
+    home_path: Path, as_json: bool, backend: str, relation: tuple[str, ...], pairs: tuple[tuple[str, str], ...],
+    label: str | None,
+) -> None:  # fmt: skip
+    """Mark relations as right, or give the right label. RELATION is an id; - reads ids from stdin."""
+    _decide(home_path, as_json, "confirm", relation, pairs, label)
+
+
+def _decide(
+    home_path: Path, as_json: bool, kind: str, relation: tuple[str, ...], pairs: tuple[tuple[str, str], ...],
+    label: str | None,
+) -> None:  # fmt: skip
+    from palimpsest.relations.relation_review import decide
+
+    ids = [i for name in relation for i in (_read_ids() if name == "-" else [name])]
+    if not ids and not pairs:
+        raise click.UsageError("name relations by id, or two memories with --pair; palimpsest review lists relations")
+    out = Output(as_json)
+    said = decide(Home(home_path), kind, [*((i,) for i in ids), *pairs], label)
+    lines = [f"{s.relation_id}: {s.was} -> {s.label}" for s in said]
+    out.text("\n".join([*lines, f"{len(said)} decided, from the next palimpsest build on"]))
+    told = [asdict(s) for s in said]
+    out.result({"relations": told} | (told[0] if len(told) == 1 else {}))
+
+
+def _read_ids() -> list[str]:
+    """Returns the first word of each line of stdin: what `review --ids` prints."""
+    return [line.split()[0] for line in sys.stdin if line.strip()]

@@ -1,0 +1,1 @@
+"""What every folder uses: errors, ids, files, hashes of code, progress, processes."""

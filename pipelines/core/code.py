@@ -1,0 +1,87 @@
+"""Hashes of the project's own code: a stage whose code changed is run again (decision 16)."""
+
+import ast
+import hashlib
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+
+_PACKAGE = "palimpsest"
+_EVAL = f"{_PACKAGE}.eval"
+# What these change shows in the tables (their schemas are hashed beside the code) or not at all.
+_PLUMBING = ("palimpsest.core", "palimpsest.store")
+
+
+def code_hash(modules: Iterable[str]) -> str:
+    """Returns one hash over the sources of modules, packages and all of the project's code that they import."""
+    h = hashlib.blake2b(digest_size=8)
+    for name in sorted(_reachable(modules)):
+        h.update(name.encode() + b"\0" + (_source(name) or b""))
+    return h.hexdigest()
+
+
+def _reachable(modules: Iterable[str]) -> set[str]:
+    seen: set[str] = set()
+    waiting = [m for name in modules for m in _members(name)]
+    while waiting:
+        name = waiting.pop()
+        if name not in seen:
+            seen.add(name)
+            waiting += [i for i in _imports(name) if not i.startswith(_PLUMBING)]
+    return seen
+
+
+def _members(name: str) -> Iterator[str]:
+    folder = _place(name)
+    if not folder.is_dir():
+        yield name
+        return
+    for path in sorted(folder.rglob("*.py")):
+        yield ".".join((name, *path.relative_to(folder).with_suffix("").parts))
+
+
+@cache
+def _folders() -> dict[str, Path]:
+    """Returns the folders of the package and of its `eval`, beside it in a checkout, inside it elsewhere."""
+    package = Path(__file__).resolve().parents[1]
+    return {_EVAL: next(p for p in (package / "eval", package.parent / "eval") if p.is_dir()), _PACKAGE: package}
+
+
+def _place(name: str) -> Path:
+    root = _EVAL if name == _EVAL or name.startswith(_EVAL + ".") else _PACKAGE
+    return _folders()[root].joinpath(*name.removeprefix(root).split(".")[1:])
+
+
+def _path(name: str) -> Path:
+    path = _place(name)
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+@cache
+def _source(name: str) -> bytes | None:
+    path = _path(name)
+    return path.read_bytes() if path.is_file() else None
+
+
+@cache
+def _imports(name: str) -> frozenset[str]:
+    """Returns the project's modules that a module imports anywhere, lazily too."""
+    source = _source(name)
+    found: set[str] = set()
+    for node in _statements(source) if source else ():
+        if isinstance(node, ast.Import):
+            found |= {a.name for a in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module)
+            found |= {f"{node.module}.{a.name}" for a in node.names}
+    return frozenset(m for m in found if m.split(".")[0] == _PACKAGE and _source(m) is not None)
+
+
+def _statements(source: bytes) -> Iterator[ast.AST]:
+    """Yields the statements of a module at every depth: imports are statements, and most nodes are expressions."""
+    waiting: list[ast.AST] = [ast.parse(source)]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+            waiting += getattr(node, part, ())

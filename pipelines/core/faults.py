@@ -1,0 +1,29 @@
+"""Failures of the machine in one line: a full disk, a home that cannot be written, a run that was stopped."""
+
+from palimpsest.core.errors import ComponentFailed, PalimpsestError
+
+_FULL = ("No space left on device", "disk is full", "Disk quota exceeded", "File too large")
+_READ_ONLY = ("Read-only file system", "readonly database")
+_STOPPED = ("DagsterExecutionInterruptedError", "KeyboardInterrupt")
+
+STOPPED = "stopped; what was finished is kept, and what was published stays; run again to finish"
+
+
+def fault_of(error: BaseException) -> PalimpsestError | None:
+    """Returns a failure of the machine as an error with its fix; None where the failure is another.
+
+    Libraries wrap such failures in errors of their own, so they are known by the words of the system in their message.
+    """
+    return fault_in(f"{type(error).__name__}: {error}")
+
+
+def fault_in(message: str) -> PalimpsestError | None:
+    """Returns the same for the message of a failure: exit code 3 for a full disk and a stop, 2 for a read-only home."""
+    detail = " ".join(message.split())[:160]
+    if any(words in message for words in _FULL):
+        return ComponentFailed(f"the disk is full; free space and run again, what was published stays ({detail})")
+    if any(words in message for words in _READ_ONLY):
+        return PalimpsestError(f"the home cannot be written: read-only; name a writable --home ({detail})")
+    if any(words in message for words in _STOPPED):
+        return ComponentFailed(STOPPED)
+    return None

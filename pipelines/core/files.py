@@ -1,0 +1,77 @@
+"""Files that are whole or absent: written aside, synced, then renamed; readable by their owner only."""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from palimpsest.core.errors import PalimpsestError
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Writes `path` so that a reader or a crash sees the old content or the new, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with aside.open("wb") as f:
+        f.write(data)
+        f.flush()
+        os.fsync(f.fileno())
+    aside.replace(path)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Writes `value` as sorted, indented JSON, atomically."""
+    write_bytes(path, (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode())
+
+
+def read_json(path: Path, fix: str = "remove it and run palimpsest build again") -> Any:
+    """Returns the JSON value in `path`, or None where there is no such file.
+
+    Raises:
+        PalimpsestError: the file is damaged; the message names it and the fix.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError):
+        raise PalimpsestError(f"{path}: damaged; {fix}") from None
+
+
+def file_hash(path: Path) -> str:
+    """Returns 32 hex digits of blake2b over the bytes of `path`, read in blocks."""
+    h = hashlib.blake2b(digest_size=16)
+    with path.open("rb") as f:
+        while block := f.read(1 << 20):
+            h.update(block)
+    return h.hexdigest()
+
+
+def link(source: Path, target: Path) -> None:
+    """Makes `target` the same file as `source`: a hard link, or a copy where the disk has none."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.unlink(missing_ok=True)
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Removes files that an interrupted write left aside."""
+    for path in folder.rglob(".*.tmp"):
+        path.unlink(missing_ok=True)
+
+
+def disk_bytes(paths: Iterable[Path]) -> int:
+    """Returns the bytes held by the files below `paths`, each inode counted once."""
+    seen: dict[tuple[int, int], int] = {}
+    for root in paths:
+        for path in [root] if root.is_file() else root.rglob("*"):
+            if path.is_file():
+                stat = path.stat()
+                seen[stat.st_dev, stat.st_ino] = stat.st_size
+    return sum(seen.values())

@@ -1,1 +1,0 @@
-"""Sources into documents and chunks."""

@@ -1,0 +1,1 @@
+"""Names and topics of memories, resolved inside each scope."""

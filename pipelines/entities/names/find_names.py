@@ -1,0 +1,140 @@
+"""Names in one text: capitalised n-grams, acronyms and code names, each with the word beside it that tells more.
+
+No model runs here (decision 18): all of it is a pure function of the text.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from palimpsest.entities.names.cues import LAST_WORD, cue_of
+from palimpsest.entities.names.lexicon import BODIES, HONORIFICS, ORDINARY, PARTS_OF_NAMES
+from palimpsest.text.words import fold
+
+_UPPER = "A-ZÀ-ÖØ-Þ" + "".join(c for c in map(chr, range(0x100, 0x530)) if c.isupper())
+_INITIAL = rf"(?<![\w.])[{_UPPER}]\.(?=\s+[{_UPPER}])"
+_CAPITAL = rf"(?:{_INITIAL}|[{_UPPER}](?:[\w’'&.\-]*\w)?)"  # noqa: RUF001
+_LINK = r"(?:of|the|de|del|della|di|da|dos|du|des|la|le|van|von|der|den|&|for|y|al|el|ibn|bin)"
+_NAME = re.compile(rf"(?<!\w){_CAPITAL}(?:(?:\s+{_LINK}){{0,2}}\s+{_CAPITAL}|\s+\d(?:[\w.\-]*\w)?)*")
+CODE = re.compile(
+    r"\b(?:[A-Za-z]{1,10}[-#]\d[\w-]*|[A-Z]{1,5}-[A-Z]{1,3}\d[\w-]*|[A-Z]{2,}\d+\w*|[a-z]+(?:_[a-z0-9]+)+|[a-z]+[A-Z]\w+"
+    r"|[\w-]+\.(?:py|md|js|ts|json|yaml|sql|toml))\b"
+)
+_PLACE_AFTER = re.compile(
+    r"\s+(?:(?:(?:meeting|conference|board|class)\s?)?room|building|hall|street|road|avenue|station|bridge|square|house|"
+    r"tower|wing|annex|hut|gate|lane)\b"
+)
+_SENTENCE_START = re.compile(r"(?:^|[.!?:;\n]|[-*•]\s)[\s\"'“‘(\[*#>]*$")  # noqa: RUF001
+_CONTRACTION = re.compile(r"[’'](?:s|m|re|ve|ll|d|t)$")  # noqa: RUF001
+MAX_NAME_CHARS = 80
+_SHORT_LINE = 45  # characters: a longer line may be wrapped inside a name
+_WORDS = re.compile(r"\S+")
+_SEAM = re.compile(r"\s*\n\s*|\s+for(?:\s+the)?\s+")
+
+_HONORIFIC = re.compile(rf"(?<!\w)(?:{'|'.join(sorted(h.capitalize() for h in HONORIFICS))})\.?[ \t]+$")
+_ONE_LETTER = re.compile(r"\b(\w)\.(?=\s)")
+
+
+class Surface(NamedTuple):
+    """What could be a name in a text.
+
+    `kind` is name, acronym, code or role, or `stated`: the text says that `key` and `same_as` are one, `why` tells in
+    which words. `initial` says that it is one word that starts a sentence, which any word may do. `cue` is what stands
+    beside it: `the`, `one`, `many`, `in` (a place), `person` or `acts` (as firms do).
+    """
+
+    surface: str
+    key: str
+    kind: str
+    initial: bool
+    cue: str
+    same_as: str | None
+    why: str | None
+    char_start: int
+    char_end: int
+
+
+def find_names(text: str) -> list[Surface]:
+    """Returns the names and codes of a text, in order of place; spans are offsets in it."""
+    out = []
+    for start, end in _name_spans(text):
+        if (found := _surface(text, start, end)) is not None:
+            out.append(found)
+    for m in CODE.finditer(text):
+        out.append(
+            Surface(m.group(), entity_key(m.group()), "code", False, cue_of(text, *m.span()), None, None, *m.span())
+        )
+    return sorted(out, key=lambda s: (s.char_start, -s.char_end, s.kind))
+
+
+def _surface(text: str, start: int, end: int) -> Surface | None:
+    cue = ""
+    if titled := _HONORIFIC.search(text, max(0, start - 16), start):
+        start, cue = titled.start(), "person"
+    elif after := _PLACE_AFTER.match(text, end):
+        before = LAST_WORD.search(text, max(0, start - 24), start)
+        if before and before.group(1).lower() == "the":
+            end = after.end()
+    surface = text[start:end]
+    key = entity_key(surface)
+    if not key or len(surface) > MAX_NAME_CHARS:
+        return None
+    one_word = not re.search(r"\s", surface)
+    acronym = one_word and len(surface) > 1 and surface.isupper()
+    initial = one_word and not acronym and bool(_SENTENCE_START.search(text[max(0, start - 6) : start]))
+    kind = "acronym" if acronym else "name"
+    return Surface(surface, key, kind, initial, cue or cue_of(text, start, end), None, None, start, end)
+
+
+def _name_spans(text: str) -> Iterator[tuple[int, int]]:
+    """Spans of capitalised n-grams, without the ordinary words that lead or trail them."""
+    for start, end in _lines(text):
+        words = [w.span() for w in _WORDS.finditer(text, start, end)]
+        while words and _ordinary(text[words[-1][0] : words[-1][1]], False) and not text[words[-1][0]].isdigit():
+            words.pop()
+        while words and _leads(text, words):
+            words.pop(0)
+        if words:
+            end = words[-1][1]
+            if text[end - 2 : end] in ("'s", "’s"):  # noqa: RUF001
+                end -= 2
+            yield words[0][0], end
+
+
+def _lines(text: str) -> Iterator[tuple[int, int]]:
+    """Spans of capitalised n-grams, cut where a short line ends, and at a `for` that follows no body's name."""
+    for m in _NAME.finditer(text):
+        start = m.start()
+        for at in _SEAM.finditer(m.group()):
+            end = m.start() + at.start()
+            if at.group().strip():  # `Institute for Rivers`, but the bridge was built by Vale & Co. for Lindow
+                cut = text[start:end].rpartition(" ")[2].lower() not in BODIES
+            else:
+                cut = end - (text.rfind("\n", 0, end) + 1) < _SHORT_LINE or at.group().count("\n") > 1
+            if cut:
+                yield start, end
+                start = m.start() + at.end()
+        yield start, m.end()
+
+
+def _leads(text: str, words: list[tuple[int, int]]) -> bool:
+    """Says whether the first word is no part of the name; an initial is, where a word follows."""
+    word = text[words[0][0] : words[0][1]]
+    if len(words) > 1 and len(word) == 2 and word[1] == "." and word[0].isalpha():
+        return False
+    return _ordinary(word, len(words) == 1)
+
+
+def _ordinary(word: str, alone: bool) -> bool:
+    plain = _CONTRACTION.sub("", word.lower()).strip("’'.,&-")  # noqa: RUF001
+    return plain in ORDINARY or len(plain) < 2 or word[0].isdigit() or (alone and plain in PARTS_OF_NAMES)
+
+
+def entity_key(surface: str) -> str:
+    """Returns what makes two spellings one entity: folded, without possessive, leading article or final point."""
+    key = fold(surface).replace("’", "'").strip("'\".,;:- ")  # noqa: RUF001
+    key = _ONE_LETTER.sub(r"\1", key.removesuffix("'s"))
+    first, space, rest = key.partition(" ")
+    if space and first.endswith(".") and first[:-1] in HONORIFICS:
+        key = f"{first[:-1]} {rest}"
+    return key.removeprefix("the ").strip()

@@ -1,0 +1,164 @@
+"""What a text itself says about names: that two of them are one, or who holds an office.
+
+Each statement is read inside one sentence, between names that are already found; nothing is guessed.
+"""
+
+import itertools
+import re
+from collections.abc import Iterator
+
+from palimpsest.entities.names.acronyms import acronyms
+from palimpsest.entities.names.find_names import CODE, Surface, entity_key
+
+_QUOTE = r"[\"“”'‘’]?"  # noqa: RUF001
+_THE = rf"(?:the\s+|an?\s+)?{_QUOTE}"
+_OFTEN = (
+    r"(?:also|often|sometimes|usually|commonly|better|formerly|previously|originally|once|now|simply|otherwise|generally|"
+    r"internally|currently|locally|affectionately)"
+)
+# What may stand between two names that are one, the whole of it. A name said of a person by others needs `calls`.
+_BETWEEN = tuple(
+    (why, re.compile(pattern, re.IGNORECASE))
+    for why, pattern in (
+        ("short for", rf"{_QUOTE},?\s*\(?(?:is|was|are|being)?\s*(?:an?\s+|the\s+)?(?:short(?:\s+form)?|shorthand|"
+                      rf"abbreviation|acronym|nickname|diminutive)\s+(?:for|of)\s+{_THE}"),
+        ("stands for", rf"{_QUOTE}\s+(?:stands|stood)\s+for\s+{_THE}"),
+        ("also called", rf"{_QUOTE},?\s*\(?\s*(?:who\s+|which\s+)?(?:(?:is|was|are|were)\s+{_OFTEN}?|{_OFTEN})\s*"
+                        rf"(?:called|known\s+as|referred\s+to\s+as|nicknamed|dubbed|code-?named)\s+{_THE}"),
+        ("also called", rf"{_QUOTE},?\s*\(?\s*(?:known\s+as|nicknamed|dubbed|code-?named|alias|aka|a\.k\.a\.)\s+"
+                        rf"{_THE}"),
+        ("formerly", rf"{_QUOTE}(?:,|\s*\()\s*(?:formerly|previously|originally|née|nee|né)\s+"
+                     rf"(?:called\s+|known\s+as\s+|named\s+)?{_THE}"),
+        ("formerly", rf"{_QUOTE}\s*\(\s*(?:now|born|or|today|until\s+\d{{4}}|since\s+\d{{4}})\s+{_THE}"),
+        ("goes by", rf"{_QUOTE},?\s+(?:who\s+)?(?:(?:now|also|usually|still)\s+)?(?:goes|went|go)\s+(?:now\s+)?by\s+"
+                    rf"(?:(?:the|her|his)\s+(?:[\w-]+\s+)?name\s+(?:of\s+)?)?{_THE}"),
+        ("renamed", rf"{_QUOTE},?\s+(?:(?:was|is|has\s+been|will\s+be|gets|got|being)\s+)?(?:renamed|rebranded)"
+                    rf"(?:\s+(?:to|as|into))?\s+{_THE}"),
+        ("renamed", rf"{_QUOTE}\s+(?:has\s+|have\s+)?(?:changed|changes)\s+(?:his|her|its|their|the)\s+(?:[\w-]+\s+)?"
+                    rf"name\s+to\s+{_THE}"),
+        ("renamed", rf"{_QUOTE}(?:'s|’s)?\s+(?:new|old|former|real|full|official|code|maiden|married|nick)[\s-]?name\s+"  # noqa: RUF001
+                    rf"(?:is|was|will\s+be)\s+{_THE}"),
+        ("another name", rf"{_QUOTE},?\s+(?:is\s+)?(?:another|the\s+(?:new|old|former|full|official|other))\s+name\s+"
+                         rf"(?:for|of)\s+{_THE}"),
+    )
+)  # fmt: skip
+_BACKWARD = ("short for", "stands for", "another name")  # the first name stands for the second
+_LOOSE = ("also called", "formerly")
+_PART = re.compile(r"\b(?:of|in|near|at|from|by|on|for)\s+(?:the\s+)?[\"“‘']?$", re.IGNORECASE)  # noqa: RUF001
+_BORN = re.compile(r"\b(?:née|nee|né|born)\b", re.IGNORECASE)
+_HINT = re.compile(
+    r"short|stand|stood|abbrev|acronym|nick|diminutive|call|known|refer|dubbed|code|alias|a\.?k\.?a|former|previous|"
+    r"original|answer|prefer|n[eé]e?\b|now|born|\(|go|went|nam|brand|sign|writes|is\b|bec|has\b|as\b|to\b|into\b",
+    re.IGNORECASE,
+)
+_RENAMING = re.compile(r"\b(?:renam|rebrand)\w+\s+(?:the\s+)?[\"“‘']?$", re.IGNORECASE)  # noqa: RUF001
+_INTO = re.compile(rf"{_QUOTE}\s+(?:to|as|into)\s+{_THE}", re.IGNORECASE)
+_CALLS = re.compile(
+    r"[^.!?\n]{0,90}?\b(?:everyone|everybody|people|we|they|you|friends|colleagues|some|most|(?:his|her|their|our|the|my)"
+    r"\s+[\w-]+)(?:\s+(?:here|all|just|also|simply|still|often|now))*\s+(?:calls?|called)\s+(?:him|her|it|them|this|that)"
+    rf"\s+{_THE}",
+    re.IGNORECASE,
+)
+_MYSELF = re.compile(r"\b(?:calls?|called)\s+me\s+[\"“‘']?$|\bI\s+(?:now\s+|also\s+)?go\s+by\s+[\"“‘']?$")  # noqa: RUF001
+_NUMBER = re.compile(
+    rf"[^.!?\n]{{0,60}}?\b(?:model|type|code|project|working)\s*(?:number|name|no\.?|designation)\s*(?:is|was|of|:)?\s*{_THE}"
+    r"|[^.!?\n]{0,60}?\b(?:sold|marketed|listed|shipped)\s+(?:under|as)\s+(?:the\s+(?:name|number|label|brand)\s+(?:of\s+)?)?"
+    rf"{_QUOTE}",
+    re.IGNORECASE,
+)
+_IS = re.compile(
+    r"(?:\s+(?:has\s+|got\s+|is\s+)?(?:re)?married(?:\s+and|,)?(?:\s+\w+){0,2}?)?\s+(?:now\s+)?(?:is(?:\s+now)?|became|has\s+become|"
+    r"(?:signs|writes|publishes)(?:\s+(?:her|his|their)\s+[a-z-]+)?\s+as)\s+(?:now\s+)?",
+    re.IGNORECASE,
+)
+_ANSWERS = re.compile(r"[^.!?;\n]{0,60}\b(?:answers?\s+to|signs?\s+(?:as|with)|prefers)\s+[\"“‘']?")  # noqa: RUF001
+_BRACKET = re.compile(r"\s+\(\s*")
+
+_OF = r"(?:[A-Z][\w&-]*(?:\s+(?:of\s+|for\s+|the\s+)*[A-Z][\w&-]*)*|[a-z-]{3,}(?!\s+[A-Z]))"
+_ROLE = re.compile(
+    r"\b(?:(?:deputy\s+|vice\s+|acting\s+)?(?:head|director|chief|manager|lead|leader|president|chair(?:man|woman|person)?|"
+    r"mayor|minister|secretary|dean|treasurer|editor)\s+(?:of|for)\s+(?!both|all|any|each|one|his|her|its|their|this)"
+    rf"(?:the\s+)?{_OF}|(?:managing|technical|executive)\s+director)\b"
+)
+_HOLDS = re.compile(
+    r"(?:,\s*(?:who\s+(?:is|was)\s+)?|\s+\(|\s+(?:is|was|became|becomes|has\s+been|as|will\s+be)\s+)(?:now\s+|still\s+)?"
+    r"(?:the\s+|our\s+|their\s+|its\s+|your\s+|my\s+|a\s+)?(?:new\s+|former\s+|old\s+)?",
+    re.IGNORECASE,
+)
+_HELD_BY = re.compile(r"(?:,|:|\s+is(?:\s+now)?|\s+was)\s+", re.IGNORECASE)
+
+
+def find_statements(text: str, names: list[Surface], speaker: str | None = None) -> Iterator[Surface]:
+    """Yields a `stated` surface for each pair of names that the text says are one, and `role` surfaces for offices.
+
+    Args:
+        text: the memory's text.
+        names: what `find_names` found in it.
+        speaker: who says it, for `call me B`.
+    """
+    yield from acronyms(text)
+    if speaker:
+        for b in names:
+            if _MYSELF.search(text, max(0, b.char_start - 24), b.char_start):
+                yield b._replace(kind="stated", initial=False, same_as=entity_key(speaker), why="called")
+    for i, (a, b) in enumerate(itertools.pairwise(names)):
+        gap = text[a.char_end : b.char_start]
+        if b.char_start < a.char_end or not _HINT.search(gap):
+            continue
+        if len(gap) <= 60 and (why := _said(text, a, b, gap)):
+            yield _same(a, b, why) if why in _BACKWARD else _same(b, a, why)
+        elif (first := _subject(text, names, i)) is not None:
+            between = text[first.char_end : b.char_start]
+            if _CALLS.fullmatch(between):
+                yield _same(b, first, "called")
+            elif _NUMBER.fullmatch(between):
+                yield _same(b, first, "sold as")
+    yield from _roles(text, names)
+
+
+def _said(text: str, a: Surface, b: Surface, gap: str) -> str | None:
+    for why, pattern in _BETWEEN:
+        if pattern.fullmatch(gap):
+            # `a book by Vale, also called Tides`: not Vale is called so
+            part = why in _LOOSE and _PART.search(text, max(0, a.char_start - 24), a.char_start)
+            surname = " " in a.key and " " not in b.key and _BORN.search(gap)
+            return None if part or surname else why
+    if _INTO.fullmatch(gap) and _RENAMING.search(text, max(0, a.char_start - 24), a.char_start):
+        return "renamed"
+    if _BRACKET.fullmatch(gap) and b.kind == "code" and text[b.char_end : b.char_end + 1] == ")":
+        return "in brackets"
+    mine, theirs = a.key.split(), b.key.split()
+    if len(theirs) == 1 and len(b.key) > 2 and mine[0].startswith(b.key) and _ANSWERS.fullmatch(gap):
+        return "goes by"
+    if _IS.fullmatch(gap) and len(mine) <= len(theirs) == 2 and mine[0] == theirs[0]:
+        return "renamed"
+    return None
+
+
+def _subject(text: str, names: list[Surface], i: int) -> Surface | None:
+    """Returns the first name of the sentence that name i + 1 stands in, where no other kind of subject precedes it."""
+    b = names[i + 1]
+    start = max((m.end() for m in re.finditer(r"[.!?]\s+|\n", text[: b.char_start])), default=0)
+    return next((n for n in names[: i + 1] if n.char_end > start and n.kind != "code"), None)
+
+
+def _same(b: Surface, a: Surface, why: str) -> Surface:
+    return Surface(b.surface, b.key, "stated", False, b.cue, a.key, why, b.char_start, b.char_end)
+
+
+def _roles(text: str, names: list[Surface]) -> Iterator[Surface]:
+    """Yields each office named in small letters, and who holds it where the words beside it say so."""
+    for m in _ROLE.finditer(text):
+        start, end = m.span()
+        holder = None
+        for n in names:
+            if n.kind != "name" or len(n.surface) < 3 or CODE.fullmatch(n.surface):
+                continue
+            before, after = text[n.char_end : start], text[end : n.char_start]
+            if (n.char_end <= start and len(before) <= 30 and _HOLDS.fullmatch(before)) or (
+                n.char_start >= end and len(after) <= 8 and _HELD_BY.fullmatch(after)
+            ):
+                holder = n
+        key = entity_key(m.group())
+        same_as, why = (holder.key, "office") if holder else (None, None)
+        yield Surface(m.group(), key, "role", False, "", same_as, why, start, end)

@@ -1,0 +1,1 @@
+"""The DuckDB file that queries read: written once by each build."""

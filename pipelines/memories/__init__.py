@@ -1,0 +1,1 @@
+"""Documents and chunks into memories, what is stated of them, and their vectors."""

@@ -1,0 +1,228 @@
+"""Memories from chunks: one memory a chunk, with what is embedded of it and what words search sees."""
+
+import json
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import polars as pl
+
+from palimpsest.core.ids import content_id, text_hash
+from palimpsest.core.scopes import SCOPE
+from palimpsest.memories.described import stated_columns
+from palimpsest.memories.embed import MAX_TOKENS, model_folder
+from palimpsest.store.collection_config import CollectionConfig
+from palimpsest.store.tables import conform, empty
+from palimpsest.text.dates import DateOrder, end_of, parse_when
+
+_TYPES = {"turn": "episodic", "chunk": "document", "statement": "semantic"}
+_SPECIAL_TOKENS = 2  # [CLS] and [SEP]
+_WINDOW_TOKENS = 250 - _SPECIAL_TOKENS
+_OVERLAP_TOKENS = 48
+_PREFIX_TOKENS = 64  # of each window at most: the rest is the memory's own text
+_SHOWN = ("unit", "title", "heading", "speaker", "refers_to")  # with the text: all that the embedded text depends on
+_TIME = pl.Datetime("us", "UTC")
+
+
+def form_memories(
+    documents: pl.DataFrame,
+    chunks: pl.DataFrame,
+    config: CollectionConfig,
+    previous: tuple[pl.DataFrame, pl.DataFrame] | None = None,
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Returns (memories, embed_inputs): one memory for each chunk, sorted by memory_id.
+
+    A chunk that several versions of a document hold is one memory, of the newest of them. What is embedded has speaker,
+    title, heading and what an opening pronoun refers to in it, but no date; what words search sees has the date too. A
+    text over 256 tokens of the embedder is embedded as windows of at most 250 that overlap.
+
+    Args:
+        documents: the documents table, all versions.
+        chunks: the chunks table.
+        config: the collection; its unit decides the memories' type, its retention_days bound their end.
+        previous: (memories, embed_inputs) of an earlier build made by the same code; embedded texts are carried over.
+    """
+    rows = _joined(documents, chunks, config)
+    rows = rows.with_columns(stated_columns(rows, _TYPES[config.unit], config.retention_days))
+    memories = conform(
+        "memories",
+        rows.select(
+            "memory_id", *SCOPE, "session_id", "document_id", "ordinal",
+            pl.lit(config.unit).alias("unit"), "type", "text",
+            _search_text().alias("search_text"), pl.concat_list("chunk_id").alias("chunk_ids"), "title", "heading",
+            "refers_to", "page", "speaker", "char_start", "char_end", "observed_at", "valid_from", "valid_until",
+            "confidence", "importance", "tags", pl.col("uri").alias("provenance"), "retention_until", "token_count",
+            "kind", "pii", "user_visible", "importance_source", "confidence_source",
+        ),
+    )  # fmt: skip
+    return memories, _embed_inputs(memories, previous)
+
+
+def _joined(documents: pl.DataFrame, chunks: pl.DataFrame, config: CollectionConfig) -> pl.DataFrame:
+    stated = [_stated(m, config.dates) for m in documents["metadata"]]
+    about = documents.select(
+        "document_id",
+        "session_id",
+        "uri",
+        "title",
+        "source_time",
+        "seq",
+        "is_current",
+        "kind",
+        "ingested_at",
+        "metadata",
+    ).with_columns(
+        pl.Series("valid_from", [s["valid_from"] for s in stated], _TIME),
+        pl.Series("valid_until", [s["valid_until"] for s in stated], _TIME),
+    )
+    rows = (
+        chunks.join(about, on="document_id", how="inner")
+        .sort("chunk_id", "is_current", "seq", "document_id")
+        .unique("chunk_id", keep="last", maintain_order=True)
+    )
+    ids = [content_id("memory", chunk_id) for chunk_id in rows["chunk_id"]]
+    return rows.with_columns(
+        pl.Series("memory_id", ids, pl.String),
+        pl.coalesce("said_at", "source_time").alias("observed_at"),
+        pl.col("title").fill_null(""),
+        pl.coalesce(_of_turn("valid_from"), "valid_from").alias("valid_from"),
+        pl.coalesce(_of_turn("valid_until"), "valid_until").alias("valid_until"),
+    ).sort("memory_id")
+
+
+def _of_turn(name: str) -> pl.Expr:
+    """The time that a turn or a row of a table states itself."""
+    stated = pl.col("stated").str.json_path_match(f"$.{name}")
+    return stated.str.to_datetime("%Y-%m-%dT%H:%M:%S%.f%:z", time_unit="us", time_zone="UTC")
+
+
+def _stated(metadata: str | None, order: DateOrder | None) -> dict[str, Any]:
+    """Returns the time that a document's metadata state its memories to be valid in."""
+    try:
+        data = json.loads(metadata or "{}")
+    except ValueError:
+        data = {}
+    told = data if isinstance(data, dict) else {}
+    return {
+        "valid_from": parse_when(told.get("valid_from"), order),
+        "valid_until": end_of(told.get("valid_until"), order),
+    }
+
+
+def _head() -> pl.Expr:
+    """`Title > Heading`, the title once: not where the heading path starts with it or the text is headed by it."""
+    title, heading = pl.col("title").fill_null(""), pl.col("heading").fill_null("")
+    opens = pl.col("text").str.strip_chars_start("#* \n").str.starts_with(title + "\n")
+    repeated = (title == "") | heading.str.to_lowercase().str.starts_with(title.str.to_lowercase()) | opens
+    return (
+        pl.when(repeated).then(heading)
+        .when(heading == "").then(title)
+        .otherwise(pl.concat_str(title, pl.lit(" > "), heading))
+    )  # fmt: skip
+
+
+def _search_text() -> pl.Expr:
+    date = pl.col("observed_at").dt.strftime("%-d %B %Y %Y-%m-%d").fill_null("")
+    shown = [pl.col(c).fill_null("") for c in ("speaker", "refers_to")]
+    parts = [_head(), *shown, pl.col("text"), date]
+    return pl.concat_str(parts, separator="\n").str.replace_all(r"\n{2,}", "\n").str.strip_chars("\n")
+
+
+def _prefix() -> pl.Expr:
+    """What precedes a memory's text where it is embedded. A turn says who speaks; a passage says where it stands."""
+    speaker = pl.col("speaker").fill_null("")
+    head = _head()
+    refers_to = pl.col("refers_to") + ": "
+    before = (
+        pl.when(speaker != "").then(speaker + ": ")
+        .when((pl.col("unit") == "turn") | (head == "")).then(pl.lit(""))
+        .when(head.str.contains(r"[.!?:]\s*$")).then(head + " ")
+        .otherwise(head + ". ")
+    )  # fmt: skip
+    return before + refers_to.fill_null("")
+
+
+def _embed_inputs(memories: pl.DataFrame, previous: tuple[pl.DataFrame, pl.DataFrame] | None) -> pl.DataFrame:
+    carried = empty("embed_inputs")
+    todo = memories
+    if previous is not None:
+        same = memories.join(previous[0], on=["memory_id", *_SHOWN], how="semi", nulls_equal=True).select("memory_id")
+        carried = previous[1].join(same, on="memory_id", how="semi")
+        todo = memories.join(carried, on="memory_id", how="anti")
+    rows = todo.select("memory_id", "text", "token_count", prefix=_prefix())
+    # A prefix has no more tokens than bytes: only what could be too long is counted exactly.
+    bound = pl.col("token_count").fill_null(MAX_TOKENS) + pl.col("prefix").str.len_bytes() + _SPECIAL_TOKENS
+    rows = rows.with_columns(maybe_long=bound > MAX_TOKENS)
+    short = rows.filter(~pl.col("maybe_long")).select(
+        "memory_id", kind=pl.lit("memory"), ordinal=pl.lit(0), text=pl.col("prefix") + pl.col("text")
+    )
+    suspects = rows.filter("maybe_long")
+    pieces = window_texts(suspects["prefix"].to_list(), suspects["text"].to_list())
+    long = pl.DataFrame(
+        [
+            (memory_id, "window" if len(texts) > 1 else "memory", i, text)
+            for memory_id, texts in zip(suspects["memory_id"], pieces, strict=True)
+            for i, text in enumerate(texts)
+        ],
+        schema={"memory_id": pl.String, "kind": pl.String, "ordinal": pl.Int32, "text": pl.String},
+        orient="row",
+    )
+    fresh = pl.concat([short, long])
+    fresh = fresh.with_columns(pl.Series("text_hash", [text_hash(t) for t in fresh["text"]], pl.String))
+    return pl.concat([carried, conform("embed_inputs", fresh)]).sort("memory_id", "ordinal")
+
+
+@lru_cache(maxsize=1)
+def _tokenizer() -> Any:
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(model_folder() / "tokenizer.json"))
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return tokenizer
+
+
+def window_texts(prefixes: Sequence[str], texts: Sequence[str]) -> list[list[str]]:
+    """Returns what to embed of each text: prefix + text where that fits 256 tokens, else its windows in order.
+
+    A window is the prefix (cut to 64 tokens) and whole words of the text, at most 250 tokens in all; each starts
+    about 48 tokens before the end of the last.
+    """
+    if not texts:
+        return []
+    encode = _tokenizer().encode_batch
+    out: list[list[str]] = []
+    heads, bodies = encode(list(prefixes), add_special_tokens=False), encode(list(texts), add_special_tokens=False)
+    for prefix, text, head, body in zip(prefixes, texts, heads, bodies, strict=True):
+        if len(head) + len(body) + _SPECIAL_TOKENS <= MAX_TOKENS:
+            out.append([prefix + text])
+            continue
+        if len(head) > _PREFIX_TOKENS:
+            prefix = prefix[: head.offsets[_word_start(head.word_ids, _PREFIX_TOKENS)][0]].rstrip(". ") + ". "
+            room = _WINDOW_TOKENS - _PREFIX_TOKENS - 1
+        else:
+            room = _WINDOW_TOKENS - len(head)
+        out.append([prefix + text[a:b] for a, b in _windows(body.word_ids, body.offsets, len(text), room)])
+    return out
+
+
+def _windows(
+    words: Sequence[int], offsets: Sequence[tuple[int, int]], end_of_text: int, room: int
+) -> list[tuple[int, int]]:
+    spans: list[tuple[int, int]] = []
+    start, count = 0, len(words)
+    while True:
+        end = count if start + room >= count else _word_start(words, start + room)
+        if end <= start:  # one word longer than a window, which the tokenizer does not make
+            end = start + room
+        spans.append((offsets[start][0] if spans else 0, end_of_text if end >= count else offsets[end - 1][1]))
+        if end >= count:
+            return spans
+        start = max(start + 1, _word_start(words, end - _OVERLAP_TOKENS)) if room > 2 * _OVERLAP_TOKENS else end
+
+
+def _word_start(words: Sequence[int], token: int) -> int:
+    """The nearest token at or before `token` that starts a word."""
+    while token > 0 and words[token] == words[token - 1]:
+        token -= 1
+    return token

@@ -1,0 +1,44 @@
+"""Which memory is the newer one (decision 4), once, for candidate pairs and for versions.
+
+A memory is *live* when its document version is current. Documents are followed over their versions by (uri, session),
+here called the line. Newer means: a later `observed_at`; or, where both have none or the same and the line is the same,
+a later version of the document, then a later place in it. Null or equal times of two documents order nothing.
+"""
+
+import polars as pl
+
+from palimpsest.core.scopes import SCOPE
+
+
+def placed(memories: pl.DataFrame, documents: pl.DataFrame) -> pl.DataFrame:
+    """Returns the memories with what their order depends on, in the rows' order.
+
+    Columns: memory_id, the scope columns, `at` (microseconds, null where undated), `line` (a number for each line of
+    the build), `seq` (of the document version), `ordinal`, `live`.
+    """
+    about = documents.select(
+        "document_id", "seq", "is_current", line=pl.struct(*SCOPE, "uri", "session_id").rank("dense").cast(pl.Int64)
+    )
+    return memories.select(
+        "memory_id", *SCOPE, "document_id", "ordinal", at=pl.col("observed_at").dt.epoch("us")
+    ).join(about, on="document_id", how="left", maintain_order="left").select(
+        "memory_id", *SCOPE, "at", "line", pl.col("seq").fill_null(0), pl.col("ordinal").fill_null(0),
+        pl.col("is_current").fill_null(False).alias("live"),
+    )  # fmt: skip
+
+
+def is_newer(newer: str = "_newer", older: str = "_older") -> pl.Expr:
+    """Returns an expression that says whether the memory of columns `*<newer>` is newer than the one of `*<older>`.
+
+    Both sides need the columns of `placed`, with those suffixes.
+    """
+
+    def a(column: str) -> pl.Expr:
+        return pl.col(column + newer)
+
+    def b(column: str) -> pl.Expr:
+        return pl.col(column + older)
+
+    later = (a("at") > b("at")).fill_null(False)
+    tied = a("at").eq_missing(b("at")) & (a("line") == b("line")).fill_null(False)
+    return later | (tied & ((a("seq") > b("seq")) | ((a("seq") == b("seq")) & (a("ordinal") > b("ordinal")))))

@@ -1,1 +1,0 @@
-"""Memories and what is known about them: entities, topics, relations, versions."""

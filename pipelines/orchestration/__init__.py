@@ -1,0 +1,1 @@
+"""Dagster: assets, jobs, schedules, sensors, and the runs of the command line."""

@@ -1,0 +1,84 @@
+"""An alert to a person when the gate closes: one JSON message to a webhook, tried again while it fails.
+
+The webhook's address often holds a token: it is read from PALIMPSEST_ALERT_URL only, and never told.
+"""
+
+import json
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from palimpsest.core.errors import PalimpsestError
+
+URL = "PALIMPSEST_ALERT_URL"
+TRIES, TIMEOUT_S, MAX_WAIT_S = 4, 10.0, 8.0
+_SHOWN = 5
+
+
+class _Again(Exception):
+    """The server may yet take it: 429, 5xx, or no answer."""
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: Any) -> None:
+        """A token is sent nowhere but where it was meant to go."""
+
+
+def closed_message(build_id: str, gate: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what is sent: `text` for people, as chat programs show it, and the same as fields."""
+    reasons = [str(r) for r in gate.get("reasons", [])]
+    more = [f"and {len(reasons) - _SHOWN} more"] if len(reasons) > _SHOWN else []
+    lines = [f"Palimpsest: the gate closed, build {build_id} is not published", *reasons[:_SHOWN], *more]
+    return {
+        "text": "\n- ".join(lines), "event": "gate_closed", "build": build_id,
+        "status": str(gate.get("status", "failed")), "reasons": reasons,
+    }  # fmt: skip
+
+
+def send_alert(message: Mapping[str, Any], url: str | None = None, wait_s: float = 1.0) -> bool:
+    """Posts a message as JSON; returns whether there was anywhere to send it.
+
+    Tried four times with growing, jittered waits while the server answers 429 or 5xx, or not at all.
+
+    Args:
+        message: JSON values.
+        url: http or https; None means PALIMPSEST_ALERT_URL, and nothing is sent where that is not set.
+        wait_s: first wait; tests shorten it.
+
+    Raises:
+        PalimpsestError: the address is no http(s) one, the server refused, or the last try failed too.
+    """
+    import tenacity
+
+    target = url if url is not None else os.environ.get(URL, "")
+    if not target:
+        return False
+    if urlsplit(target).scheme not in ("http", "https"):
+        raise PalimpsestError(f"{URL}: must begin with https:// or http://")
+    data = json.dumps(message, ensure_ascii=False).encode()
+    trying = tenacity.Retrying(
+        retry=tenacity.retry_if_exception_type(_Again), stop=tenacity.stop_after_attempt(TRIES), reraise=True,
+        wait=tenacity.wait_exponential_jitter(wait_s, MAX_WAIT_S, jitter=wait_s),
+    )  # fmt: skip
+    try:
+        trying(_post, target, data)
+    except _Again as e:
+        raise PalimpsestError(f"alert not delivered after {TRIES} tries: {e}; look at {URL}") from None
+    return True
+
+
+def _post(url: str, data: bytes) -> None:
+    request = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method="POST")  # noqa: S310
+    try:
+        with urllib.request.build_opener(_NoRedirects).open(request, timeout=TIMEOUT_S):
+            return
+    except urllib.error.HTTPError as e:
+        if e.code == 429 or e.code >= 500:
+            raise _Again(f"the server answered {e.code}") from None
+        raise PalimpsestError(f"alert refused: the server answered {e.code}; look at {URL}") from None
+    except (OSError, ValueError) as e:
+        # The reason may quote the address.
+        raise _Again(f"no answer ({type(getattr(e, 'reason', e)).__name__})") from None

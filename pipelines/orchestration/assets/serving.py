@@ -1,0 +1,133 @@
+"""Group `serving`: the index of a whole build, its report and gate, and the switch that readers see."""
+
+import base64
+import datetime as dt
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+
+from palimpsest.build.plan import index_build, publish_build, refusal
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.orchestration.assets.glue import LOCK_WAIT_S, OWNERS
+from palimpsest.orchestration.assets.memories import topics
+from palimpsest.orchestration.assets.relations import versions
+from palimpsest.orchestration.assets.resources import HomeResource
+from palimpsest.store.builds import staged
+
+_SHOWN, _REASONS = 50, 10
+_DAY = dt.timedelta(days=1)
+_INVARIANTS = dg.AssetCheckSpec(
+    "invariants",
+    asset="index",
+    blocking=True,
+    description="Nothing crosses a scope, every chain of updates has one latest, every span holds its text.",
+)
+_GATE = dg.AssetCheckSpec(
+    "gate",
+    asset="retrieval_report",
+    blocking=True,
+    description="Retrieval on the golden questions is no worse than the committed baseline.",
+)
+
+
+@dg.asset(group_name="serving", kinds={"duckdb"}, owners=OWNERS, deps=[versions, topics], check_specs=[_INVARIANTS])
+def index(context: dg.AssetExecutionContext, home: HomeResource) -> Iterator[dg.MaterializeResult]:
+    """One DuckDB file over all collections: vectors, words, graph and versions, staged beside the published one."""
+    from palimpsest.eval.runs.judge_build import check_staged
+
+    with home.home().lock(LOCK_WAIT_S):
+        index_build(home.home())
+        violations = check_staged(home.home())
+        manifest = staged(home.home()).manifest
+    context.log.info(f"indexed {manifest['memories']} memories, {len(violations)} violations")
+    told = "\n".join(f"- {v.invariant} {v.name}: {v.message}" for v in violations[:_SHOWN]) or "none"
+    yield dg.MaterializeResult(
+        metadata={
+            "dagster/row_count": manifest["memories"],
+            "documents": manifest["documents"],
+            "retired": manifest["retired"],
+            "rejects": manifest["rejects"],
+            "seconds": manifest["index"]["seconds"],
+            "digest": manifest["digest"],
+            "build": manifest["build_id"],
+            **manifest["relations"],
+        },
+        check_results=[_answer("invariants", manifest["violations"], {"violations": dg.MetadataValue.md(told)})],
+    )
+    _stop_if(manifest["violations"], manifest, {"violations": dg.MetadataValue.md(told)})
+
+
+@dg.asset(group_name="serving", kinds={"python"}, owners=OWNERS, deps=[index], check_specs=[_GATE])
+def retrieval_report(context: dg.AssetExecutionContext, home: HomeResource) -> Iterator[dg.MaterializeResult]:
+    """Golden questions asked of the staged build: R@5, nDCG@10, stale@5 against the baseline, p95 against 400 ms."""
+    from palimpsest.eval.runs.judge_build import PICTURE, REPORT, judge_staged
+
+    with home.home().lock(LOCK_WAIT_S):
+        verdict = judge_staged(home.home())
+        manifest, folder = staged(home.home()).manifest, staged(home.home()).path
+    gate = manifest["gate"]
+    found = {
+        "status": gate["status"],
+        "verdict": dg.MetadataValue.md(verdict.markdown()),
+        "report": dg.MetadataValue.url((folder / REPORT).resolve().as_uri()),
+        "report_file": dg.MetadataValue.path(folder / REPORT),
+    }
+    reasons = dg.MetadataValue.md("\n".join(f"- {r}" for r in gate["reasons"]) or "none")
+    yield dg.MaterializeResult(
+        metadata={
+            **gate["metrics"],
+            **found,
+            "seconds": manifest["tail_seconds"]["retrieval_report"],
+            "picture": dg.MetadataValue.md(_image(folder / PICTURE)),
+        },
+        check_results=[_answer("gate", refusal(manifest), found | {"reasons": reasons})],
+    )
+    _stop_if(refusal(manifest), manifest, found | {"reasons": reasons} | gate["metrics"])
+
+
+@dg.asset(
+    group_name="serving", kinds={"file"}, owners=OWNERS, deps=[retrieval_report],
+    freshness_policy=dg.FreshnessPolicy.time_window(fail_window=3 * _DAY, warn_window=_DAY + dt.timedelta(hours=2)),
+)  # fmt: skip
+def published(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
+    """The build that readers see, switched in one rename; the five newest builds are kept."""
+    with home.home().lock(LOCK_WAIT_S):
+        manifest = staged(home.home()).manifest
+        _stop_if(refusal(manifest), manifest, {})
+        try:
+            build_id = publish_build(home.home())
+        except PalimpsestError as e:
+            raise dg.Failure(str(e), allow_retries=False) from e
+    return dg.MaterializeResult(metadata={"build": build_id, "how": "published"})
+
+
+def _stop_if(reasons: list[str], manifest: dict[str, Any], metadata: dict[str, Any]) -> None:
+    """Ends the run where there are reasons not to publish the staged build; the run's page shows this failure.
+
+    Raises:
+        dagster.Failure: with the reasons as its description.
+    """
+    if reasons:
+        more = f"; and {len(reasons) - _REASONS} more" if len(reasons) > _REASONS else ""
+        raise dg.Failure(
+            f"build {manifest['build_id']} is staged, not published: {'; '.join(reasons[:_REASONS])}{more}",
+            metadata=metadata,
+            allow_retries=False,
+        )
+
+
+def _image(path: Path) -> str:
+    """Returns an SVG as markdown that needs no file: the UI cannot read the home."""
+    return f"![recall by type of question](data:image/svg+xml;base64,{base64.b64encode(path.read_bytes()).decode()})"
+
+
+def _answer(check: str, reasons: list[str], metadata: dict[str, Any]) -> dg.AssetCheckResult:
+    return dg.AssetCheckResult(
+        check_name=check,
+        passed=not reasons,
+        severity=dg.AssetCheckSeverity.ERROR,
+        description="; ".join(reasons[:_REASONS]) or None,
+        metadata=metadata,
+    )

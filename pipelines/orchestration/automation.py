@@ -1,0 +1,237 @@
+"""What starts builds without a person: a nightly schedule, a sensor on folders, and the tail after the collections."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import dagster as dg
+
+from palimpsest.build.plan import make_plan
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.files import file_hash
+from palimpsest.core.ids import content_id
+from palimpsest.neo4j_graph.load_source import is_served
+from palimpsest.orchestration.alerts import closed_message, send_alert
+from palimpsest.orchestration.assets.evaluation import GOLDEN, known_suites, suites
+from palimpsest.orchestration.assets.glue import collections
+from palimpsest.orchestration.assets.resources import HomeResource
+from palimpsest.orchestration.schedule import schedule_from_environment
+from palimpsest.relations.classify.lm.signature import program_folder
+from palimpsest.store.builds import published, staged
+from palimpsest.store.home import DEFAULT_CORPUS, Home
+
+SCHEDULE = schedule_from_environment()
+_LOOK_EVERY_S = 30
+_BATCH = "palimpsest/batch"
+
+build_collection = dg.define_asset_job(
+    "build_collection",
+    dg.AssetSelection.groups("sources", "memories", "relations"),
+    description="Everything of one collection, from its sources to its versions.",
+    partitions_def=collections,
+    executor_def=dg.in_process_executor,
+)
+
+
+@dg.failure_hook(required_resource_keys={"home"})
+def alert_when_closed(context: dg.HookContext) -> None:
+    """Tells the webhook of PALIMPSEST_ALERT_URL that the gate, or an invariant, keeps a build from its readers."""
+    build = staged(context.resources.home.home())
+    manifest = build.manifest
+    gate = dict(manifest.get("gate", {}))
+    if broken := manifest.get("violations"):
+        gate = {"status": "failed", "reasons": broken}
+    if gate.get("status") != "failed":
+        return  # something else went wrong: that is a failed run, not a closed gate
+    try:
+        if not send_alert(closed_message(build.build_id, gate)):
+            context.log.info("no webhook is set, so nobody is alerted; PALIMPSEST_ALERT_URL sets one")
+    except PalimpsestError as e:
+        context.log.error(str(e))
+
+
+publish_build = dg.define_asset_job(
+    "publish_build",
+    dg.AssetSelection.groups("serving"),
+    description="Index of all collections, invariants, gate, and the switch that readers see.",
+    executor_def=dg.in_process_executor,
+    hooks={alert_when_closed},
+)
+
+serve_graph = dg.define_asset_job(
+    "serve_graph",
+    dg.AssetSelection.groups("graph"),
+    description="The published build in Neo4j, for those who query it there.",
+    executor_def=dg.in_process_executor,
+)
+
+evaluate_suite = dg.define_asset_job(
+    "evaluate_suite",
+    dg.AssetSelection.groups("evaluation"),
+    description="One suite or golden set measured in a throw-away home.",
+    partitions_def=suites,
+    executor_def=dg.in_process_executor,
+)
+
+
+def _requests(
+    context: dg.ScheduleEvaluationContext | dg.SensorEvaluationContext, home: Home, batch: str
+) -> Iterator[dg.RunRequest]:
+    """Yields a run for each collection that changed and registers new ones as partitions.
+
+    Where only the tail's code or the golden sets changed, one collection is run all the same: its stages are linked,
+    which costs nothing, and its success starts the tail.
+    """
+    plan = make_plan(home, None)
+    home.remember_sources(plan.collections)
+    context.instance.add_dynamic_partitions(str(collections.name), list(plan.collections))
+    for name in plan.changed or (list(plan.collections)[:1] if plan.tail_only else []):
+        yield dg.RunRequest(run_key=f"{batch}/{name}", partition_key=name, tags={_BATCH: batch})
+
+
+@dg.schedule(
+    cron_schedule=SCHEDULE.nightly,
+    job=build_collection,
+    execution_timezone=SCHEDULE.timezone,
+    default_status=dg.DefaultScheduleStatus.RUNNING if SCHEDULE.on else dg.DefaultScheduleStatus.STOPPED,
+    description="Rebuilds every collection whose sources, settings or code changed; publishes when the gate agrees.",
+)
+def nightly_rebuild(
+    context: dg.ScheduleEvaluationContext, home: HomeResource
+) -> Iterator[dg.RunRequest | dg.SkipReason]:
+    """Rebuilds what changed; says so where nothing did."""
+    at = home.home()
+    if not at.sources and not DEFAULT_CORPUS.is_dir():
+        yield dg.SkipReason(f"home {at.path} knows no sources yet; palimpsest build --corpus FOLDER names them")
+        return
+    requests = list(_requests(context, at, f"nightly-{context.scheduled_execution_time:%Y%m%dT%H%M}"))
+    yield from requests
+    if not requests:
+        _confirm_published(context.instance, at)
+        yield dg.SkipReason("nothing changed since the published build")
+
+
+def _confirm_published(instance: dg.DagsterInstance, home: Home) -> None:
+    """Records that the published build is still what a build would make: freshness counts from then on."""
+    if current := published(home):
+        told = {"build": current.build_id, "how": "nothing changed"}
+        instance.report_runless_asset_event(dg.AssetMaterialization("published", metadata=told))
+
+
+@dg.sensor(
+    job=build_collection,
+    minimum_interval_seconds=_LOOK_EVERY_S,
+    default_status=dg.DefaultSensorStatus.RUNNING if SCHEDULE.on else dg.DefaultSensorStatus.STOPPED,
+    description="Rebuilds a collection when a file of its folder was added, changed or removed.",
+)
+def changed_folders(context: dg.SensorEvaluationContext, home: HomeResource) -> Iterator[dg.RunRequest | dg.SkipReason]:
+    """Looks at names, sizes and times first and reads contents only where one of those moved."""
+    requests = _requests_once(context, home.home(), "folders", _look(home.home()), "no file moved")
+    if isinstance(requests, dg.SkipReason):
+        yield requests
+        return
+    yield from requests
+    if not requests:
+        yield dg.SkipReason("files were touched, contents are the same")
+
+
+@dg.schedule(
+    cron_schedule=SCHEDULE.weekly, job=evaluate_suite, execution_timezone=SCHEDULE.timezone,
+    description="Measures every suite and golden set, so that their metrics have a history.",
+)  # fmt: skip
+def weekly_evaluation(context: dg.ScheduleEvaluationContext) -> Iterator[dg.RunRequest | dg.SkipReason]:
+    """Asks for a run of each suite that is there."""
+    names = _register_suites(context.instance)
+    for name in names:
+        yield dg.RunRequest(run_key=f"weekly-{context.scheduled_execution_time:%Y%m%d}/{name}", partition_key=name)
+    if not names:
+        yield dg.SkipReason("no golden set and no suite; PALIMPSEST_SUITES names a folder of suites")
+
+
+def _register_suites(instance: dg.DagsterInstance, only: str = "") -> list[str]:
+    names = [n for n in known_suites() if n.startswith(only)]
+    instance.add_dynamic_partitions(str(suites.name), names)
+    return names
+
+
+@dg.sensor(
+    jobs=[build_collection, evaluate_suite], minimum_interval_seconds=_LOOK_EVERY_S,
+    description="Runs the gate when a relation program appears or changes in data/programs/relation.",
+)  # fmt: skip
+def new_relation_program(
+    context: dg.SensorEvaluationContext, home: HomeResource
+) -> Iterator[dg.RunRequest | dg.SkipReason]:
+    """Builds the collections that the program changes, which ends in the gate; measures the golden sets else."""
+    programs = sorted(program_folder().glob("*.json"))
+    seen = content_id(*(f"{p.name}\0{file_hash(p)}" for p in programs)) if programs else ""
+    requests = _requests_once(context, home.home(), "program", seen, "no new relation program")
+    if isinstance(requests, dg.SkipReason):
+        yield requests
+        return
+    for request in requests:
+        yield request._replace(job_name="build_collection")
+    for name in [] if requests or not programs else _register_suites(context.instance, GOLDEN):
+        yield dg.RunRequest(run_key=f"program-{seen}/{name}", partition_key=name, job_name="evaluate_suite")
+
+
+def _requests_once(
+    context: dg.SensorEvaluationContext, home: Home, why: str, seen: str, same: str
+) -> list[dg.RunRequest] | dg.SkipReason:
+    """Returns the runs that what was seen asks for, and remembers it; a reason where there are none to ask for."""
+    if seen == (context.cursor or ""):
+        return dg.SkipReason(same)
+    try:
+        requests = list(_requests(context, home, f"{why}-{seen}"))
+    except PalimpsestError as e:
+        return dg.SkipReason(str(e))
+    context.update_cursor(seen)
+    return requests
+
+
+def _look(home: Home) -> str:
+    import hashlib
+
+    h = hashlib.blake2b(digest_size=8)
+    folders = home.sources.values() or [p.parent for p in DEFAULT_CORPUS.glob("*/collection.yaml")]
+    for folder in sorted(map(Path, folders)):
+        for path in sorted(folder.rglob("*")):
+            stat = path.lstat()
+            h.update(f"{path}\0{stat.st_size}\0{stat.st_mtime_ns}\n".encode("utf-8", "surrogateescape"))
+    return h.hexdigest()
+
+
+@dg.run_status_sensor(
+    run_status=dg.DagsterRunStatus.SUCCESS, monitored_jobs=[build_collection], request_job=publish_build,
+    default_status=dg.DefaultSensorStatus.RUNNING, minimum_interval_seconds=5,
+    description="Publishes once the last collection of a batch is built.",
+)  # fmt: skip
+def publish_after_collections(context: dg.RunStatusSensorContext) -> dg.RunRequest | dg.SkipReason:
+    """Waits for the other collections of the same batch; a collection built by hand is a batch of its own."""
+    run = context.dagster_run
+    if run.tags.get("palimpsest/by") == "cli":
+        return dg.SkipReason("the command line publishes its own builds")
+    batch = run.tags.get(_BATCH, run.run_id)
+    unfinished = context.instance.get_runs_count(
+        dg.RunsFilter(
+            job_name="build_collection",
+            tags={_BATCH: batch},
+            statuses=[dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED],
+        )
+    )
+    if unfinished:
+        return dg.SkipReason(f"{unfinished} collections of {batch} are still being built")
+    return dg.RunRequest(run_key=f"{batch}/tail", job_name="publish_build", tags={_BATCH: batch})
+
+
+@dg.run_status_sensor(
+    run_status=dg.DagsterRunStatus.SUCCESS, monitored_jobs=[publish_build], request_job=serve_graph,
+    default_status=dg.DefaultSensorStatus.RUNNING, minimum_interval_seconds=5,
+    description="Loads each published build into Neo4j, for homes that were loaded there before.",
+)  # fmt: skip
+def serve_after_publishing(context: dg.RunStatusSensorContext, home: HomeResource) -> dg.RunRequest | dg.SkipReason:
+    """A home is served once `palimpsest build --graph` was run on it."""
+    run = context.dagster_run
+    if run.tags.get("palimpsest/by") == "cli":
+        return dg.SkipReason("the command line loads its own builds")
+    if not is_served(home.home()):
+        return dg.SkipReason("this home is not served by Neo4j; palimpsest build --graph begins it")
+    return dg.RunRequest(run_key=f"{run.run_id}/graph", job_name="serve_graph")

@@ -1,0 +1,21 @@
+"""All assets, jobs, schedules and sensors, as Dagster loads them."""
+
+import dagster as dg
+
+from palimpsest.orchestration import automation
+from palimpsest.orchestration.assets import evaluation, graph, memories, relations, serving, sources
+from palimpsest.orchestration.assets.resources import HomeResource
+
+defs = dg.Definitions(
+    assets=dg.load_assets_from_modules([sources, memories, relations, serving, graph, evaluation]),
+    jobs=[automation.build_collection, automation.publish_build, automation.serve_graph, automation.evaluate_suite],
+    schedules=[automation.nightly_rebuild, automation.weekly_evaluation],
+    sensors=[
+        automation.changed_folders,
+        automation.new_relation_program,
+        automation.publish_after_collections,
+        automation.serve_after_publishing,
+    ],
+    resources={"home": HomeResource()},
+    executor=dg.in_process_executor,
+)

@@ -1,0 +1,240 @@
+"""`palimpsest build`: the asset graph in this process, one run for each changed collection and one for the tail."""
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from palimpsest.build.delete.due import delete_due
+from palimpsest.build.delete.target import unfinished_deletes
+from palimpsest.build.plan import Plan, drop_unwanted, make_plan, summary
+from palimpsest.build.stages import STAGES
+from palimpsest.core.errors import ComponentFailed, PalimpsestError, Refused
+from palimpsest.core.extras import missing_in
+from palimpsest.core.faults import fault_in
+from palimpsest.core.progress import say
+from palimpsest.orchestration.schedule import AUTOMATION
+from palimpsest.sources.ingest import deleted_sources
+from palimpsest.store.builds import Build, published, staged
+from palimpsest.store.collection_config import load_collection
+from palimpsest.store.decisions import read_decisions
+from palimpsest.store.home import Home
+from palimpsest.text.tokenizer import keep_tokenizer
+
+_LOCK_WAIT_S = 5.0
+_QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+# The second tag is how a job's page finds its runs: the location is named after the module that `dagster dev` loads.
+DEFINITIONS = "palimpsest.definitions"
+_BY = {"palimpsest/by": "cli", ".dagster/repository": f"__repository__@{DEFINITIONS}"}
+_DAGSTER_YAML = """\
+# Everything Dagster keeps lies beside this file. Runs of one home do not overlap: it has one writer.
+telemetry:
+  enabled: false
+nux:
+  enabled: false
+concurrency:
+  runs:
+    max_concurrent_runs: 1
+"""
+
+
+def build(
+    home: Home, corpora: list[Path] | None, only: list[str] | None = None, graph: bool = False,
+    max_cost: float | None = None, allow_removals: bool = False,
+) -> dict[str, Any]:  # fmt: skip
+    """Builds what changed and publishes it if the gate agrees; returns the summary that `build --json` prints.
+
+    With `graph` the published build is loaded into Neo4j as well. `max_cost` bounds what labels by an LM may cost;
+    pairs that were not asked abstain, and the next build asks them. Memories past their
+    retention and those of denied users are deleted first.
+
+    Raises:
+        PalimpsestError: settings are wrong, too much vanished and `allow_removals` is not given, another process is
+            writing the home, or there is no Neo4j to load into.
+        ComponentFailed: a stage failed; what was finished is kept for the next run.
+    """
+    started = time.perf_counter()
+    make_plan(home, corpora, only)  # bad settings are told before anything is made
+    if graph:
+        from palimpsest.neo4j_graph.connect import connect
+
+        connect().close()
+    home.create()
+    with home.lock(_LOCK_WAIT_S):
+        keep_tokenizer(home.path)
+        expired = delete_due(home)
+        if begun := unfinished_deletes(home):
+            say(f"warning: {len(begun)} deletes were begun and not finished; run the same palimpsest delete again")
+        plan = make_plan(home, corpora, only)
+        home.remember_sources(plan.collections)
+        if plan.nothing_to_do:
+            current = published(home)
+            assert current is not None
+            done = _nothing(home, current, started) | {"skipped": _skipped(home, plan), "expired": expired}
+            return _serve_graph(home, done, started) if graph else done
+        drop_unwanted(home, plan)
+        _run_graph(home, plan, max_cost, allow_removals)
+        told = {"changed": list(plan.changed), "skipped": _skipped(home, plan), "expired": expired}
+        done = summary(home, _last(home), told | {"wall_s": round(time.perf_counter() - started, 3)})
+        return _serve_graph(home, done, started) if graph and done["published"] else done
+
+
+def _skipped(home: Home, plan: Plan) -> list[str]:
+    decisions = read_decisions(home.decisions)
+    return [
+        f"{name}/{uri}"
+        for name, folder in plan.collections.items()
+        for uri in deleted_sources(folder, load_collection(folder), decisions)
+    ]
+
+
+def _last(home: Home) -> Build:
+    """The build just made: still staged where the gate closed, else the published one."""
+    made = staged(home)
+    if made.manifest:
+        return made
+    current = published(home)
+    if current is None:
+        raise ComponentFailed(f"home {home.path}: the run ended without a build; run again")
+    return current
+
+
+def _nothing(home: Home, current: Build, started: float) -> dict[str, Any]:
+    done = summary(home, current)
+    done["work"] = dict.fromkeys(done["work"], 0)
+    done["seconds"] = dict.fromkeys([*STAGES, "load_model"], 0.0) | {"plan": round(time.perf_counter() - started, 3)}
+    return done | {"changed": [], "changes": None, "wall_s": round(time.perf_counter() - started, 3)}
+
+
+def write_dagster_yaml(home: Home) -> None:
+    """Makes the home's DAGSTER_HOME: telemetry off, one run at a time."""
+    path = home.dagster / "dagster.yaml"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(_DAGSTER_YAML)
+
+
+def _resource(home: Home, max_cost: float | None, allow_removals: bool) -> Any:
+    from palimpsest.orchestration.assets.resources import HomeResource
+
+    money = -1.0 if max_cost is None else max_cost
+    vectors = str(home.embeddings_path or "")
+    return HomeResource(path=str(home.path), embeddings_path=vectors, max_cost=money, allow_removals=allow_removals)
+
+
+@contextmanager
+def _dagster(
+    home: Home, max_cost: float | None = None, allow_removals: bool = False
+) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """Yields the home's Dagster instance and what every run of it is given."""
+    write_dagster_yaml(home)
+    os.environ["DAGSTER_HOME"] = str(home.dagster.resolve())
+    import dagster as dg
+
+    resources = {"home": _resource(home, max_cost, allow_removals)}
+    with dg.DagsterInstance.get() as instance:
+        yield instance, {"instance": instance, "resources": resources, "run_config": _QUIET, "tags": _BY}
+
+
+def _serve_graph(home: Home, done: dict[str, Any], started: float) -> dict[str, Any]:
+    """Loads the published build into Neo4j; returns the summary with what that did."""
+    from palimpsest.orchestration.code_location import defs
+
+    say("stage neo4j_graph")
+    began = time.perf_counter()
+    with _dagster(home) as (_, common):
+        result = defs.resolve_job_def("serve_graph").execute_in_process(raise_on_error=False, **common)
+    for check in result.get_asset_check_evaluations():
+        if not check.passed:
+            line = f"neo4j: {str(check.metadata['violations'].value).splitlines()[0].removeprefix('- ')}"
+            if check.severity.value != "ERROR":
+                say(f"warning: {line}")
+                continue
+            raise Refused(line)
+    _check(result)
+    if not (materializations := result.asset_materializations_for_node("neo4j_graph")):
+        raise ComponentFailed("neo4j: the server went away before the load; run again")
+    (loaded,) = materializations
+    seconds = done["seconds"] | {"neo4j_graph": round(time.perf_counter() - began, 3)}
+    writes = int(str(loaded.metadata["writes"].value))
+    return done | {
+        "work": done["work"] | {"graph_writes": writes}, "seconds": seconds,
+        "wall_s": round(time.perf_counter() - started, 3),
+    }  # fmt: skip
+
+
+def _run_graph(home: Home, plan: Plan, max_cost: float | None, allow_removals: bool) -> None:
+    from palimpsest.orchestration.assets.glue import collections
+    from palimpsest.orchestration.code_location import defs
+
+    with _dagster(home, max_cost, allow_removals) as (instance, common):
+        instance.add_dynamic_partitions(str(collections.name), list(plan.collections))
+        job = defs.resolve_job_def("build_collection")
+        for name in plan.changed:
+            say(f"collection {name}")
+            _check(job.execute_in_process(partition_key=name, raise_on_error=False, **common))
+        if plan.tail_only or plan.changed:
+            tail = defs.resolve_job_def("publish_build").execute_in_process(raise_on_error=False, **common)
+            waiting = staged(home).manifest
+            if broken := waiting.get("violations"):
+                raise Refused(f"build {waiting['build_id']} is staged, not published: {'; '.join(broken[:3])}")
+            if waiting.get("gate", {}).get("status") != "failed":
+                _check(tail)
+
+
+def _check(result: Any) -> None:
+    """Turns a failed run into the error that caused it."""
+    if result.success:
+        return
+    for event in result.all_events:
+        if event.is_step_failure:
+            error = event.step_failure_data.error
+            while error.cause is not None:
+                error = error.cause
+            if os.environ.get("PALIMPSEST_DEBUG"):
+                say(error.to_string())
+            message = error.message.strip().splitlines()[0]
+            name, _, text = message.partition(": ")
+            if name == ModuleNotFoundError.__name__ and (missing := missing_in(text, "build")):
+                raise missing
+            usage = name.rpartition(".")[2] in _usage_errors(PalimpsestError)
+            if name.rpartition(".")[2] == ComponentFailed.__name__:
+                raise ComponentFailed(text)
+            if not usage and (fault := fault_in(error.message)):
+                raise fault
+            kind = PalimpsestError if usage else ComponentFailed
+            raise kind(text if kind is PalimpsestError else f"stage {event.step_key}: {message}; run again")
+    raise ComponentFailed("the run failed before its first stage; see the Dagster UI")
+
+
+def _usage_errors(kind: type[PalimpsestError]) -> set[str]:
+    """Names of the errors that are told as they are: the family's, and those derived from it."""
+    names = {kind.__name__} if kind.exit_code == PalimpsestError.exit_code else set()
+    return names.union(*(_usage_errors(k) for k in kind.__subclasses__()))
+
+
+def serve_ui(home: Home, port: int) -> int:
+    """Runs `dagster dev` on the home until it is stopped, in any folder; returns its exit code.
+
+    SIGTERM and SIGINT stop all of its processes: web server, daemon, code server and running builds.
+
+    Raises:
+        PalimpsestError: a variable of the schedule holds what cannot be read.
+    """
+    from palimpsest.orchestration.dev_server import run_group
+    from palimpsest.orchestration.schedule import schedule_from_environment
+
+    schedule = schedule_from_environment()
+    home.create()
+    write_dagster_yaml(home)
+    state = "on" if schedule.on else f"off ({AUTOMATION})"
+    say(f"nightly builds at {schedule.nightly} {schedule.timezone} and on changed folders: {state}")
+    environment = os.environ | {
+        "DAGSTER_HOME": str(home.dagster.resolve()),
+        "PALIMPSEST_HOME": str(home.path.resolve()),
+    }
+    command = [sys.executable, "-m", "dagster", "dev", "-m", DEFINITIONS, "-h", "127.0.0.1", "-p", str(port)]
+    return run_group(command, environment)

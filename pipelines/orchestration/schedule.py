@@ -1,0 +1,77 @@
+"""When builds start by themselves: read from the environment, checked before Dagster meets it."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+from palimpsest.core.errors import PalimpsestError
+
+SCHEDULE, WEEKLY, TIMEZONE, AUTOMATION = (
+    "PALIMPSEST_SCHEDULE", "PALIMPSEST_WEEKLY_SCHEDULE", "PALIMPSEST_TIMEZONE", "PALIMPSEST_AUTOMATION",
+)  # fmt: skip
+_NIGHTLY, _WEEKLY = "0 3 * * *", "0 4 * * 0"
+_ON, _OFF = ("", "on", "1", "true", "yes"), ("off", "0", "false", "no")
+_LOCALTIME = Path("/etc/localtime")
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Cron expressions in a time zone (an IANA name); `on` says whether they run unless somebody stops them."""
+
+    nightly: str
+    weekly: str
+    timezone: str
+    on: bool
+
+
+def schedule_from_environment() -> Schedule:
+    """Returns when to build: 03:00 in the machine's time zone each night, unless the environment says otherwise.
+
+    Raises:
+        PalimpsestError: a variable holds what cannot be read; the message names it.
+    """
+    return Schedule(_cron(SCHEDULE, _NIGHTLY), _cron(WEEKLY, _WEEKLY), _timezone(), _is_on())
+
+
+def _cron(variable: str, default: str) -> str:
+    from dagster._utils.schedules import is_valid_cron_string
+
+    found = os.environ.get(variable, "").strip() or default
+    if not is_valid_cron_string(found):
+        raise PalimpsestError(f"{variable}={found}: no cron expression; write five fields, such as '{default}'")
+    return found
+
+
+def _timezone() -> str:
+    if found := os.environ.get(TIMEZONE, "").strip():
+        if not _is_known(found):
+            raise PalimpsestError(f"{TIMEZONE}={found}: no such time zone; write an IANA name, such as Europe/Berlin")
+        return found
+    local = local_timezone()
+    return local if _is_known(local) else "UTC"
+
+
+def local_timezone() -> str:
+    """Returns the machine's time zone: $TZ, else what /etc/localtime links to, else UTC."""
+    if found := os.environ.get("TZ", "").lstrip(":").strip():
+        return found
+    parts = _LOCALTIME.resolve().parts
+    return "/".join(parts[parts.index("zoneinfo") + 1 :]) if "zoneinfo" in parts else "UTC"
+
+
+def _is_known(name: str) -> bool:
+    try:
+        ZoneInfo(name)
+    except (OSError, ValueError):  # ZoneInfoNotFoundError is a KeyError on some systems
+        return False
+    except KeyError:
+        return False
+    return True
+
+
+def _is_on() -> bool:
+    found = os.environ.get(AUTOMATION, "").strip().lower()
+    if found not in _ON + _OFF:
+        raise PalimpsestError(f"{AUTOMATION}={found}: write on or off")
+    return found in _ON

@@ -1,0 +1,1 @@
+"""The DuckDB backend: it reads a scope into arrays."""

@@ -1,0 +1,1 @@
+"""What is packed into a context beside the best memories."""

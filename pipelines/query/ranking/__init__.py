@@ -1,0 +1,1 @@
+"""Scores of a scope's memories, the same for every backend; pure numpy."""

@@ -1,0 +1,1 @@
+"""Relations between memories: candidate pairs, their labels, and the versions that follow."""

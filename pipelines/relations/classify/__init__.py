@@ -1,0 +1,1 @@
+"""Labels of pairs: rules, a small trained model, a language model."""

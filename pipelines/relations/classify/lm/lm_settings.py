@@ -1,0 +1,73 @@
+"""Which language model is asked, and how hard. From the environment alone; the key is never shown or written."""
+
+import os
+from dataclasses import dataclass, field
+
+from palimpsest.core.errors import PalimpsestError
+
+
+@dataclass(frozen=True)
+class LmSettings:
+    """A model behind an OpenAI-compatible server.
+
+    Attributes:
+        model: its name there.
+        url: the server, up to and with `/v1`.
+        key: sent with each request; not in repr, logs, ledger or hashes.
+        price_in, price_out: money for a million tokens read and written.
+        concurrency: requests at once.
+        requests_per_minute: at most; 0 means no limit.
+        timeout_s: of one request.
+        attempts: for one answer, the first included.
+    """
+
+    model: str
+    url: str
+    key: str = field(default="none", repr=False)
+    price_in: float = 0.0
+    price_out: float = 0.0
+    concurrency: int = 8
+    requests_per_minute: int = 0
+    timeout_s: float = 60.0
+    attempts: int = 6
+    longest_wait_s: float = 30.0
+    max_tokens: int = 300
+
+    def cost(self, tokens_in: int, tokens_out: int) -> float:
+        """Returns what an answer costs."""
+        return (tokens_in * self.price_in + tokens_out * self.price_out) / 1e6
+
+
+def lm_settings() -> LmSettings:
+    """Reads PALIMPSEST_LM and its companions.
+
+    `PALIMPSEST_LM` is MODEL@URL. Optional: PALIMPSEST_LM_KEY, _PRICE (`in,out` for a million tokens), _CONCURRENCY,
+    _RPM, _TIMEOUT (seconds), _ATTEMPTS.
+
+    Raises:
+        PalimpsestError: it is not set, or a value cannot be read; the message never holds the key.
+    """
+    named = os.environ.get("PALIMPSEST_LM", "")
+    model, at, url = named.rpartition("@")
+    if not at or not model or not url.startswith(("http://", "https://")):
+        raise PalimpsestError("PALIMPSEST_LM: must be MODEL@URL, such as qwen3@http://127.0.0.1:8000/v1; set it")
+    prices = _numbers("PRICE", "0,0")
+    if len(prices) != 2:
+        raise PalimpsestError("PALIMPSEST_LM_PRICE: must be two numbers, IN,OUT for a million tokens; mend it")
+    return LmSettings(
+        model=model, url=url.rstrip("/"), key=os.environ.get("PALIMPSEST_LM_KEY") or "none",
+        price_in=prices[0], price_out=prices[1], concurrency=max(1, int(_numbers("CONCURRENCY", "8")[0])),
+        requests_per_minute=int(_numbers("RPM", "0")[0]), timeout_s=_numbers("TIMEOUT", "60")[0],
+        attempts=max(1, int(_numbers("ATTEMPTS", "6")[0])),
+    )  # fmt: skip
+
+
+def _numbers(name: str, default: str) -> list[float]:
+    text = os.environ.get(f"PALIMPSEST_LM_{name}") or default
+    try:
+        found = [float(x) for x in text.split(",")]
+    except ValueError:
+        found = [-1.0]
+    if any(not 0 <= x < 1e9 for x in found):
+        raise PalimpsestError(f"PALIMPSEST_LM_{name}: {text[:40]!r} is no number of 0 or more; mend it")
+    return found

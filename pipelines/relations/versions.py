@@ -1,0 +1,150 @@
+"""Versions: which memories hold now, since when, until when and what replaced them. Derived, never stored as state.
+
+A pure function of the memories, the relations, the documents and what people decided (invariant 2, decisions 4-6, 15).
+"""
+
+from collections.abc import Iterable
+
+import polars as pl
+
+from palimpsest.core.scopes import SCOPE
+from palimpsest.memories.order import is_newer, placed
+from palimpsest.store.decisions import Decisions
+from palimpsest.store.tables import conform
+
+UPDATE = "UPDATE"
+
+
+def versions(
+    memories: pl.DataFrame,
+    relations: pl.DataFrame,
+    documents: pl.DataFrame,
+    document_relations: pl.DataFrame,
+    decisions: Decisions | None = None,
+) -> pl.DataFrame:
+    """Returns versions: one row for each memory, sorted by memory_id.
+
+    A memory is latest iff its document version is current, no live memory of its scope that is newer UPDATEs it, and no
+    other current document states that it replaces its document. Live is a memory whose document version is current:
+    what was edited out, deleted or lay in a source that vanished retires nothing. A memory that was itself retired
+    goes on retiring what it had replaced, so A -> B -> A leaves one latest.
+
+    `superseded_by` is the updating memory closest in time (then the smallest id), else the id of its own document's new
+    version or of the document that replaces it, else null. `valid_from` is the stated time or `observed_at`;
+    `valid_until` when the superseding memory was observed or the superseding document dated, else the stated end, and
+    never before `valid_from`.
+
+    Args:
+        memories: the memories table, retired document versions included.
+        relations: the relations table; only UPDATE counts here, and only from a newer to an older memory of one scope.
+        documents: the documents table, all versions.
+        document_relations: relations stated by metadata; UPDATE retires every memory of the older document, whatever
+            the dates. Documents that state to replace each other in a circle retire nothing of each other.
+        decisions: relations that people undid count as not there.
+    """
+    undone = sorted(decisions.undone) if decisions is not None else []
+    state = placed(memories, documents)
+    by_document = _by_document(documents, document_relations)
+    asked = relations.filter(~pl.col("relation_id").is_in(undone))
+    by_memory = _by_memory(state, memories, _not_overruled(asked, memories, by_document))
+    dates = documents.select(replaced_by="document_id", replaced_at="source_time")
+    rows = (
+        memories.select(
+            "memory_id", *SCOPE, "document_id", "observed_at", stated_from="valid_from", stated_until="valid_until"
+        )
+        .join(state.select("memory_id", "live"), on="memory_id", how="left")
+        .join(by_memory, on="memory_id", how="left")
+        .join(by_document, on="document_id", how="left")
+        .join(documents.select("document_id", edited="superseded_by"), on="document_id", how="left")
+        .with_columns(replaced_by=pl.coalesce("edited", "replaced_by"))
+        .join(dates, on="replaced_by", how="left")
+        .with_columns(
+            is_latest=pl.col("live") & pl.col("updated_by").is_null() & pl.col("replaced_by").is_null(),
+            valid_from=pl.coalesce("stated_from", "observed_at"),
+            superseded_by=pl.coalesce("updated_by", "replaced_by"),
+            ended=pl.when(pl.col("updated_by").is_not_null()).then("updated_at").otherwise("replaced_at"),
+        )
+        .with_columns(valid_until=pl.coalesce("ended", "stated_until"))
+        .with_columns(
+            valid_until=pl.when(pl.col("valid_until") < pl.col("valid_from"))
+            .then("valid_from")
+            .otherwise("valid_until")
+        )
+    )
+    return conform(
+        "versions",
+        rows.select("memory_id", *SCOPE, "is_latest", "valid_from", "valid_until", "superseded_by").sort("memory_id"),
+    )
+
+
+def _not_overruled(relations: pl.DataFrame, memories: pl.DataFrame, by_document: pl.DataFrame) -> pl.DataFrame:
+    """Leaves out relations from a document to the one that is stated to replace it: what is stated overrides dates."""
+    place = memories.select("memory_id", "document_id")
+    pairs = relations.join(place, left_on="newer_id", right_on="memory_id", how="left").join(
+        place, left_on="older_id", right_on="memory_id", how="left", suffix="_older"
+    )
+    replacing = by_document.select("document_id", document_id_older="replaced_by")
+    return pairs.join(replacing, on=["document_id", "document_id_older"], how="anti")
+
+
+def _by_memory(state: pl.DataFrame, memories: pl.DataFrame, relations: pl.DataFrame) -> pl.DataFrame:
+    """Returns (memory_id, updated_by, updated_at): the closest live newer memory of its scope."""
+    place = state.join(memories.select("memory_id", "observed_at"), on="memory_id", how="left")
+    pairs = (
+        relations.filter(pl.col("label") == UPDATE)
+        .select(memory_id_newer="newer_id", memory_id_older="older_id")
+        .unique()
+        .join(place.select(pl.all().name.suffix("_newer")), on="memory_id_newer", how="inner")
+        .join(place.select(pl.all().name.suffix("_older")), on="memory_id_older", how="inner")
+        .filter("live_newer")
+        .filter(pl.all_horizontal(pl.col(c + "_newer") == pl.col(c + "_older") for c in SCOPE))
+        .filter(is_newer("_newer", "_older"))
+    )
+    closest = ["memory_id_older", "at_newer", "seq_newer", "ordinal_newer", "memory_id_newer"]
+    return (
+        pairs.sort(closest)
+        .unique("memory_id_older", keep="first", maintain_order=True)
+        .select(memory_id="memory_id_older", updated_by="memory_id_newer", updated_at="observed_at_newer")
+    )
+
+
+def _by_document(documents: pl.DataFrame, document_relations: pl.DataFrame) -> pl.DataFrame:
+    """Returns (document_id, replaced_by): versions of documents that a current document states to replace.
+
+    A uri stands for all its sessions. Of several that replace one, the earliest dated is the closest, then by id.
+    """
+    stated = document_relations.filter((pl.col("label") == UPDATE) & (pl.col("newer_uri") != pl.col("older_uri")))
+    links = stated.select(*SCOPE, "newer_uri", "older_uri").unique().sort(pl.all())
+    current = documents.filter("is_current").select(
+        *SCOPE, newer_uri="uri", replaced_by="document_id", date="source_time"
+    )
+    links = links.join(current.select(*SCOPE, "newer_uri").unique(), on=[*SCOPE, "newer_uri"], how="semi")
+    links = links.filter(pl.Series(_outside_circles(links.rows()), dtype=pl.Boolean))
+    return (
+        links.join(current, on=[*SCOPE, "newer_uri"], how="inner")
+        .sort(*SCOPE, "older_uri", "date", "replaced_by", nulls_last=True)
+        .unique([*SCOPE, "older_uri"], keep="first", maintain_order=True)
+        .join(documents.select(*SCOPE, "document_id", older_uri="uri"), on=[*SCOPE, "older_uri"], how="inner")
+        .select("document_id", "replaced_by")
+    )
+
+
+def _outside_circles(links: Iterable[tuple[str, ...]]) -> list[bool]:
+    """Says of each (*scope, newer, older) that no chain of replacements leads from the older to the newer."""
+    links = list(links)
+    older: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
+    for *scope, new, old in links:
+        older.setdefault((*scope, new), []).append((*scope, old))
+
+    def reaches(start: tuple[str, ...], goal: tuple[str, ...]) -> bool:
+        seen, waiting = {start}, [start]
+        while waiting:
+            here = waiting.pop()
+            if here == goal:
+                return True
+            fresh = [n for n in older.get(here, []) if n not in seen]
+            seen.update(fresh)
+            waiting.extend(fresh)
+        return False
+
+    return [not reaches((*scope, old), (*scope, new)) for *scope, new, old in links]

@@ -1,0 +1,1 @@
+"""Sources into extracted documents, and the log of all that was read."""

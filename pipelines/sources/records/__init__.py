@@ -1,0 +1,1 @@
+"""The records that readers make of a source."""

@@ -1,0 +1,203 @@
+"""Checked settings of a collection, read from its collection.yaml."""
+
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.store.limits import Limits
+from palimpsest.text.dates import DateOrder
+
+Unit = Literal["chunk", "turn", "statement"]
+
+
+_WEIGHT = Field(default=None, ge=0, le=100, allow_inf_nan=False, strict=True)
+
+
+class WeightsConfig(BaseModel):
+    """What the ranking of a collection weighs; what is not given is the strategy's own."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    vector: float | None = _WEIGHT
+    words: float | None = _WEIGHT
+    graph: float | None = _WEIGHT
+    time: float | None = _WEIGHT
+    recency: float | None = _WEIGHT
+    frequency: float | None = _WEIGHT
+    importance: float | None = _WEIGHT
+    diversity: float | None = _WEIGHT
+
+    @model_validator(mode="before")
+    @classmethod
+    def _are_known(cls, told: object) -> object:
+        if not isinstance(told, dict | WeightsConfig):
+            raise ValueError("must be a mapping such as {words: 0.8, recency: 0.2}")
+        if isinstance(told, dict) and (unknown := sorted(str(k) for k in told if k not in cls.model_fields)):
+            raise ValueError(f"has no weight {unknown[0]!r}; use {', '.join(cls.model_fields)}")
+        return told
+
+    @model_validator(mode="after")
+    def _say_something(self) -> "WeightsConfig":
+        if self.vector == 0 and self.words == 0:
+            raise ValueError("gives vector and words 0, which finds nothing; raise one of them")
+        return self
+
+
+class UsersConfig(BaseModel):
+    """Whose memories a collection keeps: all users' but those who are denied."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    deny: tuple[str, ...] = ()
+
+
+class CollectionConfig(BaseModel):
+    """A named folder of sources: the unit of rebuild, one Dagster partition."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")
+    description: str = Field(min_length=1)
+    default: bool = False
+    unit: Unit = "chunk"
+    user_id: str = Field(default="shared", pattern=r"^\S[^\r\n]{0,199}$")
+    project_id: str | None = None
+    metadata_schema: dict[str, Any] | None = None
+    secrets: Literal["redact", "reject", "keep"] = "redact"
+    store_tool_outputs: bool = False
+    users: UsersConfig = UsersConfig()
+    retention_days: int | None = Field(default=None, gt=0, le=36_500)
+    on_removed: Literal["retire", "delete"] = "retire"
+    max_removed: float = Field(default=0.2, ge=0, le=1)
+    max_rejected: float = Field(default=0.1, ge=0, le=1)
+    document_relations: str | None = None
+    profile: Literal["full", "fast"] = "fast"
+    limits: Limits = Limits()
+    dates: DateOrder | None = None
+    weights: WeightsConfig = WeightsConfig()
+    ner: str | None = Field(default=None, pattern=r"^[A-Za-z][A-Za-z0-9_]{0,99}$")
+
+    @field_validator("metadata_schema")
+    @classmethod
+    def _is_a_schema(cls, schema: dict[str, Any] | None) -> dict[str, Any] | None:
+        """Refuses what is no JSON Schema, and references out of it: no build asks the network or other files."""
+        if schema is None:
+            return None
+        for part in schema_parts(schema).values():
+            _check_schema(part)
+        return schema
+
+    @field_validator("document_relations")
+    @classmethod
+    def _is_inside(cls, name: str | None) -> str | None:
+        path = PurePosixPath(name or "relations.jsonl")
+        if path.is_absolute() or ".." in path.parts or not path.name:
+            raise ValueError("must be a file inside the collection, such as relations.jsonl")
+        return name
+
+
+def schema_parts(schema: dict[str, Any]) -> dict[str, Any]:
+    """Returns the schemas of a metadata_schema: `custom` judges stated metadata, `system` the derived fields.
+
+    A mapping with no other key than these two is that form; any other is a JSON Schema of the stated metadata.
+    """
+    return dict(schema) if schema and schema.keys() <= {"custom", "system"} else {"custom": schema}
+
+
+def _check_schema(schema: Any) -> None:
+    """Refuses what is no JSON Schema.
+
+    Raises:
+        ValueError: the schema is not valid, or refers to something outside itself.
+    """
+    from jsonschema import Draft202012Validator, SchemaError
+    from referencing import Registry
+    from referencing.exceptions import Unresolvable
+    from referencing.jsonschema import DRAFT202012
+
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as e:
+        where = ".".join(str(p) for p in e.path)
+        raise ValueError(f"is no JSON Schema (draft 2020-12): {where + ': ' if where else ''}{e.message}") from None
+    resolver = Registry().with_resource("", DRAFT202012.create_resource(schema)).resolver()
+    for reference in _references(schema):
+        try:
+            resolver.lookup(reference)
+        except Unresolvable:
+            raise ValueError(f"refers to {reference!r}, which is not in it; fix the $ref") from None
+
+
+def _references(schema: object) -> Iterator[str]:
+    if isinstance(schema, dict):
+        yield from (v for k, v in schema.items() if k in ("$ref", "$dynamicRef") and isinstance(v, str))
+        yield from (r for v in schema.values() for r in _references(v))
+    elif isinstance(schema, list):
+        yield from (r for v in schema for r in _references(v))
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """YAML in which a key may not be given twice; the plain loader silently keeps the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[object] = set()
+        for key, _ in node.value:
+            name = key.value if isinstance(key, yaml.ScalarNode) else None
+            if name is not None and name in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"{name} is given twice", key.start_mark)
+            seen.add(name)
+        return super().construct_mapping(node, deep)
+
+
+def load_collection(folder: Path) -> CollectionConfig:
+    """Reads `<folder>/collection.yaml`.
+
+    Raises:
+        PalimpsestError: the file is missing or a field is wrong; the message names file, field and fix.
+    """
+    path = folder / "collection.yaml"
+    try:
+        raw = yaml.load(path.read_text(encoding="utf-8"), _StrictLoader)  # noqa: S506 (a safe loader, made stricter)
+    except FileNotFoundError:
+        raise PalimpsestError(f"collection.yaml: missing; add one with name and description ({path})") from None
+    except (yaml.YAMLError, ValueError, RecursionError, OSError) as e:
+        raise PalimpsestError(f"collection.yaml: not valid YAML: {str(e).splitlines()[0]} ({path})") from None
+    if not isinstance(raw, dict) or not all(isinstance(key, str) for key in raw):
+        raise PalimpsestError(f"collection.yaml: must be a mapping with name and description ({path})")
+    try:
+        return CollectionConfig(**raw)
+    except ValidationError as e:
+        first = e.errors()[0]
+        field = ".".join(str(p) for p in first["loc"]) or "collection.yaml"
+        said = first["msg"].removeprefix("Value error, ")
+        message = "is required" if first["type"] == "missing" else said[0].lower() + said[1:]
+        raise PalimpsestError(f"collection.yaml: {field} {message} ({path})") from None
+
+
+def find_collections(corpora: list[Path]) -> dict[str, Path]:
+    """Maps the name of each collection found in `<corpus>/<collection>/collection.yaml` to its folder, sorted by name.
+
+    Raises:
+        PalimpsestError: a corpus folder is missing or holds no collection, or two collections share a name.
+    """
+    found: dict[str, Path] = {}
+    for corpus in corpora:
+        if not corpus.is_dir():
+            raise PalimpsestError(f"corpus {corpus}: no such folder; name one that holds <collection>/collection.yaml")
+        folders = sorted(p.parent for p in corpus.glob("*/collection.yaml"))
+        if not folders:
+            raise PalimpsestError(
+                f"corpus {corpus}: no collection.yaml one level below; add <collection>/collection.yaml"
+            )
+        for folder in folders:
+            name = load_collection(folder).name
+            if name in found:
+                raise PalimpsestError(
+                    f"collection.yaml: name {name!r} is used twice ({found[name]} and {folder}); rename one"
+                )
+            found[name] = folder
+    return dict(sorted(found.items()))

@@ -1,0 +1,217 @@
+"""People's decisions about a home: undo, confirm, names that are one or not, tombstones. Lines in `decisions.jsonl`.
+
+The file is only appended to, but that a delete drops what was said of a memory that goes. Decisions are an input of
+every build, beside the ingest log: a rebuild applies them again. Names are kept as hashes, so that a delete need not
+rewrite them.
+"""
+
+import datetime as dt
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.files import write_bytes
+from palimpsest.core.ids import content_id, entity_id
+from palimpsest.core.needles import Needle, RowSearch
+from palimpsest.core.scopes import ScopeKey
+from palimpsest.store.erased_text import ErasedText
+
+Verdict = Literal["same", "apart", "undecided"]
+NAME_KINDS = get_args(Verdict)
+
+
+@dataclass(frozen=True)
+class Decided:
+    """What a person said of a pair: the label that is right. It stands whatever a labeler says, in every build.
+
+    `at` is when, ISO 8601; the file's own, so that every build tells the same.
+    """
+
+    relation_id: str
+    newer_id: str
+    older_id: str
+    label: str
+    at: str = ""
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """What was decided: relation ids undone or confirmed, hashes of what was deleted, and pairs of names.
+
+    `same` and `apart` hold pairs of ids, as `core.ids.entity_id` gives them to a name in a scope.
+    `relations` holds the last word on each pair of memories, by relation id.
+    """
+
+    undone: frozenset[str] = frozenset()
+    confirmed: frozenset[str] = frozenset()
+    tombstones: frozenset[str] = field(default_factory=frozenset)
+    same: frozenset[tuple[str, str]] = frozenset()
+    apart: frozenset[tuple[str, str]] = frozenset()
+    relations: tuple["Decided", ...] = ()
+    erased: frozenset[ErasedText] = frozenset()
+
+    @property
+    def erased_key(self) -> str:
+        """Returns a hash of what was deleted."""
+        texts = (f"{e.place} {e.said} {e.needle.length} {e.needle.digest}" for e in sorted(self.erased))
+        return content_id(*sorted(self.tombstones), *(("|", *texts) if self.erased else ()))
+
+    @property
+    def key(self) -> str:
+        """Returns a hash of all decisions, part of the cache key of the stages that apply them."""
+        names = ("|", self.names_key) if self.same or self.apart else ()
+        return content_id(self.relations_key, *([self.erased_key] if self.erased or self.tombstones else []), *names)
+
+    @property
+    def names_key(self) -> str:
+        """Returns a hash of the decisions about names: the stage that resolves them depends on no other."""
+        pairs = (*sorted(self.same), ("|", "|"), *sorted(self.apart))
+        return content_id(*(i for pair in pairs for i in pair))
+
+    def names_in(
+        self, scope: ScopeKey, keys: Iterable[str]
+    ) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]:
+        """Returns the pairs of `keys` that were made one in this scope, and those that were set apart."""
+        if not (self.same or self.apart):
+            return (), ()
+        key_of = {entity_id(*scope, k): k for k in keys}
+        same, apart = (
+            tuple(sorted((key_of[a], key_of[b]) for a, b in pairs if a in key_of and b in key_of))
+            for pairs in (self.same, self.apart)
+        )
+        return same, apart
+
+    @property
+    def relations_key(self) -> str:
+        """Returns a hash of what was decided about relations."""
+        told = (f"{d.relation_id} {d.label} {d.at}" for d in self.relations)
+        return content_id(*sorted(self.undone), "|", *sorted(self.confirmed), "|", *told)
+
+    def hides_source(self, collection: str, uri: str, content_hash: str) -> bool:
+        """Tells whether a source was deleted, or whether all that this content of it holds was."""
+        kept_out = {tombstone("document", collection, uri), tombstone("source", collection, uri, content_hash)}
+        return not self.tombstones.isdisjoint(kept_out)
+
+    def hides_document(
+        self, collection: str, user_id: str, uri: str, session_id: str | None, project_id: str | None
+    ) -> bool:
+        """Tells whether a document, its session, its source or its user was deleted."""
+        kept_out = {
+            tombstone("document", collection, uri), tombstone("document", collection, f"{uri}#{session_id}"),
+            tombstone("user", user_id), tombstone("user", collection, user_id),
+            tombstone("conversation", collection, user_id, uri, session_id or "", project_id or ""),
+        }  # fmt: skip
+        return not self.tombstones.isdisjoint(kept_out)
+
+
+def tombstone(*what: str) -> str:
+    """Returns the hash that stands for something deleted, so that its name need not be kept."""
+    return content_id("tombstone", *what)
+
+
+def read_decisions(path: Path) -> Decisions:
+    """Reads the decisions file; later lines win over earlier ones about the same relation or pair of names.
+
+    Raises:
+        PalimpsestError: a line is not a decision; the message names the line.
+    """
+    if not path.exists():
+        return Decisions()
+    relations: dict[str, str] = {}
+    names: dict[tuple[str, str], str] = {}
+    decided: dict[str, Decided] = {}
+    tombstones: set[str] = set()
+    erased: set[ErasedText] = set()
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        try:
+            row = json.loads(line)
+            kind, target = row["kind"], row["target"]
+            pair = _pair(target) if kind in NAME_KINDS else ("", "")
+            if kind == "erased":
+                erased.add(_erased(row))
+            said = {k: str(row[k]) for k in ("newer_id", "older_id", "label")} if row.get("newer_id") else {}
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise PalimpsestError(f"decisions.jsonl: line {number} is not a decision; remove it ({path})") from None
+        if kind == "erased":
+            continue
+        if kind == "tombstone":
+            tombstones.add(target)
+        elif kind in ("undo", "confirm"):
+            relations[target] = kind
+            decided.pop(target, None)
+            if said:
+                decided[target] = Decided(target, **said, at=str(row.get("at") or ""))
+        elif kind in NAME_KINDS:
+            names[pair] = kind
+        else:
+            raise PalimpsestError(f"decisions.jsonl: line {number}: unknown kind {kind!r} ({path})")
+    return Decisions(
+        undone=frozenset(r for r, k in relations.items() if k == "undo"),
+        confirmed=frozenset(r for r, k in relations.items() if k == "confirm"),
+        tombstones=frozenset(tombstones),
+        same=frozenset(p for p, k in names.items() if k == "same"),
+        apart=frozenset(p for p, k in names.items() if k == "apart"),
+        relations=tuple(decided[r] for r in sorted(decided)),
+        erased=frozenset(erased),
+    )
+
+
+def _erased(row: dict[str, Any]) -> ErasedText:
+    needle = Needle(int(row["window"]), int(row["bucket"]), int(row["length"]), str(row["digest"]))
+    return ErasedText(str(row["target"]), str(row["said"]), needle)
+
+
+def _pair(target: str) -> tuple[str, str]:
+    a, b = sorted(target.split("+"))
+    return a, b
+
+
+def names_target(a: str, b: str) -> str:
+    """Returns the target of a decision about two names, given by their ids."""
+    return "+".join(sorted((a, b)))
+
+
+def append_decisions(path: Path, kind: str, targets: Iterable[str]) -> None:
+    """Appends one line for each target and syncs it to disk before returning."""
+    _append(path, [{"kind": kind, "target": target} for target in targets])
+
+
+def append_decided(path: Path, kind: str, *decided: Decided) -> None:
+    """Appends what a person said of relations, a line for each: `undo` or `confirm`, with the label that is right."""
+    rows = [{name: value for name, value in asdict(d).items() if name != "at"} for d in decided]
+    _append(path, [{"kind": kind, "target": row["relation_id"], **row} for row in rows])
+
+
+def append_erased(path: Path, texts: Iterable[ErasedText]) -> None:
+    """Appends one line of hashes for each deleted text, so that no build brings it back."""
+    _append(
+        path, [{"kind": "erased", "target": t.place, "said": t.said, **asdict(t.needle)} for t in sorted(texts)]
+    )  # fmt: skip
+
+
+def forget_decided(path: Path, probes: RowSearch) -> int:
+    """Removes what was said of pairs with a memory that a delete removes; returns how many lines."""
+    if not path.exists():
+        return 0
+    lines = path.read_text(encoding="utf-8").splitlines()
+    gone = {i for i in probes.rows_in(lines) if json.loads(lines[i])["kind"] in ("undo", "confirm")}
+    if gone:
+        kept = [line for i, line in enumerate(lines) if i not in gone]
+        write_bytes(path, "".join(line + "\n" for line in kept).encode())
+        path.chmod(0o600)
+    return len(gone)
+
+
+def _append(path: Path, rows: list[dict[str, Any]]) -> None:
+    now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as f:
+        for row in rows:
+            f.write(json.dumps({"at": now, **row}) + "\n")
+        f.flush()
+        os.fsync(f.fileno())
+    path.chmod(0o600)

@@ -1,0 +1,156 @@
+"""The ingest log of a collection: every version of every source that was read and not deleted (decision 6).
+
+`<home>/log/<collection>/versions.parquet` is the one point of commit: a row for each version, in the order they were
+seen. `<home>/log/<collection>/texts/<key>.parquet` holds what a reader extracted from one version. A build is a pure
+function of these, so that nothing depends on when or how often a run was interrupted.
+"""
+
+import datetime as dt
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from palimpsest.core.files import remove_leftovers
+from palimpsest.core.ids import content_id
+from palimpsest.store.tables import Schema
+
+_T = pl.Datetime("us", "UTC")
+VERSIONS: Schema = {
+    "uri": pl.String, "content_hash": pl.String, "ordinal": pl.Int64, "text_key": pl.String,
+    "seen_at": _T, "gone_at": _T, "reason": pl.String, "problems": pl.List(pl.String),
+    "not_stored": pl.String,
+    # Hash of a source's bytes while they cannot be read and an earlier version stays; turns past their retention.
+    "unread_hash": pl.String, "left_out": pl.Int64,
+}  # fmt: skip
+EXTRACTION: Schema = {
+    "user_id": pl.String, "project_id": pl.String, "session_id": pl.String, "uri": pl.String, "title": pl.String,
+    "media_type": pl.String, "text": pl.String, "source_time": _T, "metadata": pl.String, "relations": pl.String,
+    "segments": pl.String, "kind": pl.String, "redactions": pl.String,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class IngestLog:
+    """The log of one collection."""
+
+    folder: Path
+
+    @property
+    def _versions(self) -> Path:
+        return self.folder / "versions.parquet"
+
+    def versions(self) -> pl.DataFrame:
+        """Returns all versions, by uri and ordinal. The last of a uri is current unless `gone_at` is set."""
+        if not self._versions.exists():
+            return pl.DataFrame(schema=VERSIONS)
+        return conformed(pl.read_parquet(self._versions), VERSIONS)
+
+    def on_disk(self) -> pl.DataFrame:
+        """Returns (uri, content_hash) of each source that is there now, of the bytes that were last looked at."""
+        return self.current().select("uri", pl.coalesce("unread_hash", "content_hash").alias("content_hash"))
+
+    def current(self) -> pl.DataFrame:
+        """Returns the version of each source that is there now."""
+        return self.versions().group_by("uri").last().filter(pl.col("gone_at").is_null()).sort("uri")
+
+    def text_path(self, key: str) -> Path:
+        """Where the extraction with this key lies."""
+        return self.folder / "texts" / f"{key}.parquet"
+
+    def write_text(self, key: str, rows: list[dict[str, object]]) -> None:
+        """Writes what was extracted from one version of a source."""
+        path = self.text_path(key)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        aside = path.with_name(f".{path.name}.tmp")
+        pl.DataFrame(rows, schema=EXTRACTION).write_parquet(aside, compression="zstd", compression_level=1)
+        aside.replace(path)
+
+    def text(self, key: str) -> pl.DataFrame:
+        """Returns the documents extracted from one version of a source."""
+        return conformed(pl.read_parquet(self.text_path(key)), EXTRACTION)
+
+    def record(self, seen: dict[str, dict[str, object]], now: dt.datetime) -> pl.DataFrame:
+        """Commits what is in the folder now: `seen` maps uri to content_hash, text_key, reason and problems.
+
+        A source with a new hash gets a version; one that is not there any more gets `gone_at`; one that is back or was
+        read anew by other code is updated in place. Returns all versions.
+        """
+        rows = {(r["uri"], r["ordinal"]): r for r in self.versions().to_dicts()}
+        last = {uri: max(o for u, o in rows if u == uri) for uri in {u for u, _ in rows}} if rows else {}
+        for uri, told in seen.items():
+            info = {"unread_hash": None, "left_out": None, **told}
+            old = rows.get((uri, last.get(uri, 0)))
+            if old and old["content_hash"] == info["content_hash"] and old["gone_at"] is None:
+                old |= info
+            else:
+                ordinal = last.get(uri, 0) + 1
+                rows[uri, ordinal] = {"uri": uri, "ordinal": ordinal, "seen_at": now, "gone_at": None, **info}
+        for uri, ordinal in last.items():
+            if uri not in seen and rows[uri, ordinal]["gone_at"] is None:
+                rows[uri, ordinal]["gone_at"] = now
+        frame = pl.DataFrame([rows[k] for k in sorted(rows)], schema=VERSIONS)
+        self._commit(frame)
+        return frame
+
+    def rewrite(self, change: Callable[[dict[str, object]], dict[str, object] | None]) -> tuple[int, set[str]]:
+        """Changes or drops extracted documents in place, in every version.
+
+        Args:
+            change: returns a document as it shall be, the same object where nothing changes, or None to drop it.
+
+        Returns:
+            How many documents were changed or dropped, and the uris of sources that hold none any more but did.
+        """
+        versions, changed = self.versions(), 0
+        dropped: set[str] = set()
+        left: dict[str, int] = {}
+        for key in versions["text_key"].drop_nulls().unique().sort():
+            rows = self.text(key).to_dicts()
+            after = [change(row) for row in rows]
+            differing = sum(a is not b for a, b in zip(after, rows, strict=True))
+            kept = [row for row in after if row is not None]
+            if differing:
+                self.write_text(key, kept)
+                changed += differing
+            for uri in versions.filter(pl.col("text_key") == key)["uri"]:
+                left[uri] = left.get(uri, 0) + len(kept)
+                if len(kept) < len(rows):
+                    dropped.add(uri)
+        return changed, {uri for uri in dropped if not left[uri]}
+
+    def _commit(self, versions: pl.DataFrame) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        aside = self._versions.with_name(".versions.parquet.tmp")
+        versions.select(list(VERSIONS)).write_parquet(aside)
+        aside.replace(self._versions)
+
+    def forget(self, uris: set[str]) -> int:
+        """Removes every version of these sources and their texts; returns how many versions went."""
+        before = self.versions()
+        after = before.filter(~pl.col("uri").is_in(list(uris)))
+        if after.height < before.height:
+            self._commit(after)
+        self.sweep()
+        return before.height - after.height
+
+    def sweep(self) -> None:
+        """Removes texts that no version names, and what interrupted writes left."""
+        used = set(self.versions()["text_key"].drop_nulls())
+        for path in (self.folder / "texts").glob("*.parquet"):
+            if path.stem not in used:
+                path.unlink()
+        remove_leftovers(self.folder)
+
+
+def conformed(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
+    """Returns a frame that an earlier version may have written with the columns of `schema`; new ones are null."""
+    return frame.with_columns(pl.lit(None, t).alias(n) for n, t in schema.items() if n not in frame.columns).select(
+        pl.col(n).cast(t) for n, t in schema.items()
+    )
+
+
+def text_key(uri: str, content_hash: str, reader_hash: str) -> str:
+    """Returns the key of an extraction: other bytes, another name or other readers give another key."""
+    return content_id("text", uri, content_hash, reader_hash)

@@ -1,0 +1,1 @@
+"""Text analysis that all other folders share: words, sentences, tokens, dates and time expressions."""

@@ -1,0 +1,68 @@
+"""The numbers under which names are looked up, in memories and in queries: of their words, without case and accents."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+
+from palimpsest.text.terms import PLAIN, STOPWORDS, fold
+
+_LONGEST = 8  # words of a name that is looked for in a query
+_LEAST_LETTERS = 4  # of one word in small letters that may be a name
+
+
+def name_key(name: str) -> int:
+    """Returns the number under which a name is looked up: of its words, without case, accents and marks."""
+    return _key(" ".join(w for w, _ in _words(name)))
+
+
+def keys_in(text: str) -> list[list[tuple[int, int]]]:
+    """Returns, for each word of a text, (end, key) of the names that may start there, longest first.
+
+    A name of one word must be capitalised or a number; one of several must start or end so: in small letters most
+    words are no names. Where no word but the first is capitalised, whoever wrote the text does not capitalise names:
+    then any words may be one, but stop words at its ends and one short word alone.
+    """
+    words = _words(text)
+    small = not any(capital and word[0].isalpha() for word, capital in words[1:])
+    return [
+        [
+            (end, _key(" ".join(w for w, _ in words[start:end])))
+            for end in range(min(len(words), start + _LONGEST), start, -1)
+            if words[start][1] or words[end - 1][1] or (small and _may_name([w for w, _ in words[start:end]]))
+        ]
+        for start in range(len(words))
+    ]
+
+
+def _may_name(words: Sequence[str]) -> bool:
+    if words[0] in STOPWORDS or words[-1] in STOPWORDS:
+        return False
+    return len(words) > 1 or len(words[0]) >= _LEAST_LETTERS
+
+
+def named_in(text: str, of_key: Callable[[int], Sequence[int]]) -> list[int]:
+    """Returns the entities that a text names, ascending: at each place the longest known name.
+
+    Args:
+        text: the text.
+        of_key: tells the entities that a `name_key` stands for, none where nothing is called so.
+    """
+    found: set[int] = set()
+    skip = 0
+    for start, options in enumerate(keys_in(text)):
+        if start < skip:
+            continue
+        for end, key in options:
+            if entities := of_key(key):
+                found.update(entities)
+                skip = end
+                break
+    return sorted(found)
+
+
+def _words(text: str) -> list[tuple[str, bool]]:
+    """Returns the words of a text in small letters, and whether each is capitalised or starts with a digit."""
+    return [(w.lower(), w[0].isupper() or w[0].isdigit()) for w in PLAIN.findall(fold(text))]
+
+
+def _key(words: str) -> int:
+    return int.from_bytes(hashlib.blake2b(words.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big") >> 1

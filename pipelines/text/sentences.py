@@ -1,0 +1,116 @@
+"""Sentences with exact offsets. Rules, not a model: end marks, line structure, and the abbreviations that fool them."""
+
+# ruff: noqa: RUF001 (the marks of other scripts are meant)
+
+import re
+from functools import cache
+
+from semantic_text_splitter import TextSplitter
+
+MAX_SENTENCE_CHARS = 1_500
+_WINDOW_CHARS = 20_000
+
+# Every alternative can begin only where a run of its characters begins, so that no text takes quadratic time.
+_BREAK = re.compile(
+    r"""
+      (?<!\n)\n(?:[^\S\n]*+\n)++                                          # blank lines
+    | \n(?=[^\S\n]*+(?:[-*+•‣◦|]|\d{1,3}[.)]|[A-Za-z][.)])[^\S\n])        # a list item or a table's row
+    | (?<![.!?…])[.!?…]++["'”’»)\]*_`]*+(?=\s)                            # end marks
+    | (?<![。！？])[。！？]++[」』”’）]*+
+    """,
+    re.VERBOSE,
+)
+_LAST_WORD = re.compile(r"[^\s(\[\"'“‘/]+\Z")
+_NEXT = re.compile(r"\s*+[\"'“‘«(\[*_`]*+(\S)?")
+_DOTTED = re.compile(r"(?:[A-Za-z]\.)+[A-Za-z]")
+_MARKER = re.compile(r"\s*+(?:(?:[-*+•‣◦]|\d{1,3}[.)]|[A-Za-z][.)]|>)[^\S\n]++)*+")
+_WORD = re.compile(r"\w")
+_SPACE = re.compile(r"\s")
+_TITLES = "mr mrs ms mx dr prof st mt gen col lt sgt capt cmdr rev hon sen rep gov pres messrs mme mlle"
+_PHRASES = "e.g i.e cf vs viz al approx ca resp incl esp misc ph.d m.d b.a m.a ing dipl"
+_PLACES = "no nos nr fig figs eq eqs sec sect ch chap vol p pp art par ref refs tab ver v"
+_MONTHS = "jan feb mar apr jun jul aug sep sept oct nov dec"
+_NEVER_LAST = frozenset([*_TITLES.split(), *_PHRASES.split()])
+_BEFORE_NUMBER = frozenset([*_PLACES.split(), *_MONTHS.split()])
+
+
+def sentence_spans(text: str, start: int, end: int) -> list[tuple[int, int]]:
+    """Returns the spans of the sentences in `text[start:end]`, white space trimmed, none longer than the maximum.
+
+    A span without any letter or digit joins the one before it.
+    """
+    spans: list[tuple[int, int]] = []
+    at = start
+    for m in _BREAK.finditer(text, start, end):
+        mark = m.group()
+        if mark[0] == "\n" or mark[0] in "。！？" or _ends_sentence(text, at, m, end):
+            _append(text, at, m.end(), spans)
+            at = m.end()
+    _append(text, at, end, spans)
+    return [piece for s, e in spans for piece in (_cut(text, s, e) if e - s > MAX_SENTENCE_CHARS else ((s, e),))]
+
+
+def without_marker(text: str, start: int, end: int) -> int:
+    """Returns where the words of a sentence begin: after the bullet, number or quote mark of its list item.
+
+    A mark with a letter (`X)`) is one only where a word follows it.
+    """
+    m = _MARKER.match(text, start, end)
+    at = m.end() if m else start
+    while at < end and text[at].isspace():
+        at += 1
+    words_follow = any(c.isalnum() for c in text[at:end])
+    return at if at < end and (words_follow or not any(c.isalpha() for c in text[start:at])) else start
+
+
+def _append(text: str, start: int, end: int, spans: list[tuple[int, int]]) -> None:
+    part = text[start:end]
+    stripped = part.strip()
+    if not stripped:
+        return
+    start += len(part) - len(part.lstrip())
+    if spans and not _WORD.search(stripped):
+        spans[-1] = (spans[-1][0], start + len(stripped))
+    else:
+        spans.append((start, start + len(stripped)))
+
+
+def _ends_sentence(text: str, at: int, m: re.Match[str], end: int) -> bool:
+    after = _NEXT.match(text, m.end(), end)
+    follows = (after and after[1]) or ""
+    if follows.islower():
+        return False
+    if text[m.start()] != "." or text[m.start() : m.start() + 2] == "..":
+        return True
+    found = _LAST_WORD.search(text, max(at, m.start() - 24), m.start())
+    if not found:
+        return True
+    word = found.group()
+    low = word.lower()
+    if low in _NEVER_LAST or (low in _BEFORE_NUMBER and follows.isdigit()):
+        return False
+    if len(word) == 1 and word.isalpha() and word.isupper() and word != "I":
+        return False  # an initial
+    if _DOTTED.fullmatch(word) and word.isupper():
+        return False  # U.S. Army
+    # The number of a list item stands at the start of its line.
+    line_start = text.rfind("\n", max(at - 1, 0), found.start()) + 1 or at
+    return not (word.isdigit() and len(word) <= 3 and not text[line_start : found.start()].strip())
+
+
+def _cut(text: str, start: int, end: int) -> list[tuple[int, int]]:
+    """Cuts what is too long for one sentence at the best places: lines, words, at last characters."""
+    pieces = []
+    while start < end:
+        stop = min(start + _WINDOW_CHARS, end)
+        if stop < end:  # the splitter takes quadratic time: it sees windows that end at a space where there is one
+            spaces = [m.start() for m in _SPACE.finditer(text, stop - MAX_SENTENCE_CHARS, stop)]
+            stop = spaces[-1] if spaces else stop
+        pieces += [(start + at, start + at + len(piece)) for at, piece in _splitter().chunk_indices(text[start:stop])]
+        start = stop
+    return pieces
+
+
+@cache
+def _splitter() -> TextSplitter:
+    return TextSplitter(MAX_SENTENCE_CHARS)

@@ -1,0 +1,140 @@
+"""Builds of small corpora through the same functions as the assets, without Dagster."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from palimpsest.build.plan import INDEXED, digest, make_plan, partition, run_without_dagster
+from palimpsest.build.stages import STAGES, run_stage
+from palimpsest.query.reader import open_home
+from palimpsest.store.builds import Build, kept, published
+from palimpsest.store.home import Home
+from tests.small_corpus import TURNS, write_chats, write_notes
+
+
+@pytest.fixture
+def build(tmp_path, shared_vectors):
+    def run(corpus: Path, name: str = "home") -> tuple[Home, Build]:
+        home = Home(tmp_path / name, shared_vectors)
+        plan = make_plan(home, [corpus])
+        return home, published(home) if plan.nothing_to_do else run_without_dagster(home, plan)
+
+    return run
+
+
+def how(b: Build) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for stages in b.manifest["markers"].values():
+        for stage, marker in stages.items():
+            found.setdefault(marker["how"], set()).add(stage)
+    return found
+
+
+def test_an_unchanged_corpus_is_nothing_to_do(tmp_path, build):
+    corpus = write_chats(tmp_path / "corpus")
+    home, _ = build(corpus)
+    assert make_plan(home, [corpus]).nothing_to_do
+    assert make_plan(home, None).nothing_to_do
+    (corpus / "chats/turns.jsonl").touch()
+    assert make_plan(home, [corpus]).nothing_to_do
+
+
+def test_only_the_collection_that_changed_is_made_again(tmp_path, build):
+    corpus = write_notes(write_chats(tmp_path / "corpus"), {"a.md": "# Heron\n\nHeron is a project.\n"})
+    build(corpus)
+    (corpus / "notes/a.md").write_text("# Heron\n\nHeron is a large project.\n")
+    home, second = build(corpus)
+    assert second.build_id == "000002"
+    assert {m["how"] for m in second.manifest["markers"]["chats"].values()} == {"linked"}
+    assert second.table_path("chats", "memories").samefile(kept(home)[0].table_path("chats", "memories"))
+
+
+def test_other_weights_are_written_to_the_index_and_manifest_and_nothing_is_made_again(tmp_path, build):
+    corpus = write_chats(tmp_path / "corpus")
+    _, first = build(corpus)
+    settings = corpus / "chats/collection.yaml"
+    settings.write_text(settings.read_text() + "weights: {recency: 0.5}\n")
+    home, second = build(corpus)
+    assert second.build_id == "000002" and how(second)["linked"] == set(STAGES) - {"documents"}
+    assert second.manifest["digest"] == first.manifest["digest"]
+    assert (first.manifest["settings"]["weights"], second.manifest["settings"]["weights"]) == (
+        {"chats": {}}, {"chats": {"recency": 0.5}},
+    )  # fmt: skip
+    with open_home(home.path) as reader:
+        assert reader.backend.collections()["chats"].weights == {"recency": 0.5}
+
+
+@pytest.mark.parametrize("change", ["edit", "add", "remove", "reorder"])
+def test_an_incremental_build_equals_one_from_scratch(tmp_path, build, change):
+    corpus = write_chats(tmp_path / "corpus")
+    home, _ = build(corpus, "grown")
+    turns = list(TURNS)
+    if change == "edit":
+        turns[0] = (*turns[0][:3], "The deadline of project Heron is 13 March.", turns[0][4])
+    elif change == "add":
+        turns.append(("s4", "ann", "Ann", "The deadline of project Heron is now 2 May.", "2026-04-01T09:00:00Z"))
+    elif change == "remove":
+        del turns[2]
+    else:
+        turns = turns[3:] + turns[:3]
+    write_chats(corpus, turns)
+    _, grown = build(corpus, "grown")
+    # From scratch means from the log (decision 6): the same log in an empty home.
+    fresh = Home(tmp_path / "fresh", home.embeddings_path)
+    fresh.create()
+    shutil.copytree(home.log, fresh.log, dirs_exist_ok=True)
+    scratch = run_without_dagster(fresh, make_plan(fresh, [corpus]))
+    assert digest(grown.tables(INDEXED)) == digest(scratch.tables(INDEXED))
+
+
+def test_a_text_that_an_edit_left_alone_keeps_its_id_and_the_old_one_is_history(tmp_path, build):
+    corpus = write_notes(tmp_path / "corpus", {"a.md": "The gate opens at eight.\n"}, unit="statement")
+    _, first = build(corpus)
+    (corpus / "notes/a.md").write_text("The gate opens at nine.\n\nDogs stay outside.\n")
+    _, second = build(corpus)
+    rows = second.tables(["memories", "versions"])
+    latest = rows["memories"].join(rows["versions"], on="memory_id").select("text", "is_latest")
+    assert dict(latest.iter_rows()) == {
+        "The gate opens at eight.": False, "The gate opens at nine.": True, "Dogs stay outside.": True,
+    }  # fmt: skip
+    (corpus / "notes/a.md").write_text("The gate opens at eight.\n")
+    _, third = build(corpus)
+    rows = third.tables(["memories", "versions"])
+    latest = dict(rows["memories"].join(rows["versions"], on="memory_id").select("text", "is_latest").iter_rows())
+    assert latest["The gate opens at eight."] and not latest["The gate opens at nine."]
+    old = first.table("notes", "memories")["memory_id"][0]
+    assert old in set(third.table("notes", "memories")["memory_id"])
+
+
+def test_a_vanished_source_retires_its_memories_or_takes_them_along(tmp_path, build):
+    for on_removed, left in (("retire", {"Cats sleep.": False, "Dogs bark.": True}), ("delete", {"Dogs bark.": True})):
+        corpus = tmp_path / on_removed
+        write_notes(corpus, {"a.txt": "Cats sleep.", "b.txt": "Dogs bark."}, unit="statement", on_removed=on_removed)
+        build(corpus, f"home-{on_removed}")
+        (corpus / "notes/a.txt").unlink()
+        _, b = build(corpus, f"home-{on_removed}")
+        rows = b.tables(["memories", "versions"])
+        joined = rows["memories"].join(rows["versions"], on="memory_id").select("text", "is_latest")
+        assert dict(joined.iter_rows()) == left
+
+
+EARLY_AND_LATE = ("documents", "relations")
+
+
+@pytest.mark.parametrize(
+    "stop", [pytest.param(s, marks=() if s in EARLY_AND_LATE else pytest.mark.slow) for s in STAGES]
+)
+def test_a_build_stopped_after_a_stage_ends_as_one_that_was_not(tmp_path, build, stop):
+    corpus = write_chats(tmp_path / "corpus")
+    first, whole = build(corpus, "whole")
+    home = Home(tmp_path / "stopped", first.embeddings_path)
+    home.create()
+    plan = make_plan(home, [corpus])
+    home.remember_sources(plan.collections)
+    for stage in STAGES:
+        run_stage(partition(home, "chats", plan.collections["chats"]), stage)
+        if stage == stop:
+            break
+    again = run_without_dagster(home, make_plan(home, [corpus]))
+    assert again.manifest["digest"] == whole.manifest["digest"]

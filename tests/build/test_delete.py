@@ -1,0 +1,252 @@
+"""Deletes by every selector: what goes, what stays, and what the next build makes of it."""
+
+import datetime as dt
+import json
+import shutil
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from palimpsest.build.delete import delete
+from palimpsest.build.delete.due import delete_due
+from palimpsest.build.plan import INDEXED, digest, make_plan, run_without_dagster
+from palimpsest.build.stages import run_stage
+from palimpsest.core.errors import PalimpsestError, Refused
+from palimpsest.eval.runs.judge_build import verify_home
+from palimpsest.sources.erased import ErasedTexts, place_key, said_key
+from palimpsest.store.builds import published
+from palimpsest.store.erased_text import ErasedText
+from palimpsest.store.home import Home
+from tests.small_corpus import TURNS, write_chats, write_notes
+
+NOTES = {"gate.md": "The gate is green zqgate. The roof is red zqroof.\n"}
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a home and its corpus. It is copied: a delete drops the vectors that its own home does not need."""
+    base = tmp_path_factory.mktemp("built")
+    corpus = write_notes(write_chats(base / "corpus"), NOTES, unit="statement")
+    home = Home(base / "home")
+    run_without_dagster(home, make_plan(home, [corpus]))
+    return base
+
+
+@pytest.fixture
+def made(built: Path, tmp_path: Path) -> tuple[Home, Path]:
+    for name in ("home", "corpus"):
+        shutil.copytree(built / name, tmp_path / name)
+    home, corpus = Home(tmp_path / "home"), tmp_path / "corpus"
+    home.remember_sources(make_plan(home, [corpus]).collections)
+    return home, corpus
+
+
+def texts(home: Home) -> set[str]:
+    return set(published(home).tables(["memories"])["memories"]["text"])
+
+
+def holding(home: Home, needle: str) -> list[str]:
+    """Files of a home that hold a string, in bytes or in a Parquet table."""
+    found = [p for p in home.path.rglob("*") if p.is_file() and needle.encode() in p.read_bytes()]
+    for path in home.path.rglob("*.parquet"):
+        strings = pl.read_parquet(path).select(pl.col(pl.String))
+        if any(strings[c].str.contains(needle, literal=True).any() for c in strings.columns):
+            found.append(path)
+    return [p.name for p in found]
+
+
+def test_one_memory_goes_from_log_and_builds_and_the_rest_of_its_document_keeps_its_spans(made):
+    home, corpus = made
+    memories = published(home).tables(["memories"])["memories"]
+    (gate,) = memories.filter(pl.col("text").str.contains("zqgate"))["memory_id"]
+    done = delete(home, memories=[gate])
+    assert (done["memories"], done["residue"]) == (1, []) and holding(home, "zqgate") == []
+    run_without_dagster(home, make_plan(home, [corpus]))
+    assert holding(home, "zqgate") == [] and "The roof is red zqroof." in texts(home)
+    tables = published(home).tables(["memories", "document_texts"])
+    rows = tables["memories"].join(tables["document_texts"], on="document_id", suffix="_document")
+    for row in rows.to_dicts():
+        assert row["text_document"][row["char_start"] : row["char_end"]] == row["text"]
+
+
+@pytest.mark.parametrize(
+    ("text", "gone", "left"),
+    [
+        ("我住在北京。我喜欢喝茶。", "我喜欢喝茶。", "我住在北京。"),
+        ("أنا هنا؟ أحب الشاي.", "أحب الشاي.", "أنا هنا؟ "),
+        ("• Buy milk\n☐ Feed cat\n", "Feed cat", "• Buy milk\n☐ \n"),
+        ("She moved, Rome.", "Rome.", "She moved, Rome."),
+    ],
+)
+def test_a_short_text_goes_where_it_opens_a_sentence_in_any_script_and_nowhere_else(text, gone, left):
+    place = place_key("c", "ann", "a.txt", None)
+    erased = ErasedTexts(frozenset({ErasedText.of(place, said_key(None, None), gone)}))
+    row = {"user_id": "ann", "uri": "a.txt", "session_id": None, "text": text, "segments": "[]"}
+    assert erased.applied("c", row).row["text"] == left
+
+
+def test_what_stands_beside_a_deleted_memory_is_cut_anew_by_the_next_build(tmp_path, shared_vectors):
+    sentences = [f"Sentence {i} says that object {i * 7} stands near wall {i + 3}." for i in range(120)]
+    long = "\n\n".join(" ".join(sentences[i : i + 10]) for i in range(0, 120, 10))
+    corpus = write_notes(tmp_path / "corpus", {"long.md": long + "\n"}, unit="chunk")
+    home = Home(tmp_path / "home", shared_vectors)
+    run_without_dagster(home, make_plan(home, [corpus]))
+    second = published(home).tables(["memories"])["memories"].sort("char_start")["memory_id"][1]
+    delete(home, memories=[second])
+    run_without_dagster(home, make_plan(home, [corpus]))
+    (text,) = published(home).tables(["document_texts"])["document_texts"]["text"]
+    left = [s for s in sentences if s in text]
+    assert 0 < len(left) < len(sentences) and all(any(s in t for t in texts(home)) for s in left)
+
+
+def test_what_a_pronoun_stands_for_goes_with_the_memory_that_said_it(tmp_path, shared_vectors):
+    notes = {"gate.md": "The boathouse Zqboat is red. It was sold last week.\n"}
+    corpus = write_notes(tmp_path / "corpus", notes, unit="statement")
+    home = Home(tmp_path / "home", shared_vectors)
+    run_without_dagster(home, make_plan(home, [corpus]))
+    memories = published(home).tables(["memories"])["memories"]
+    assert memories["refers_to"].drop_nulls().to_list() == ["The boathouse Zqboat"]
+    (boat,) = memories.filter(pl.col("text").str.contains("Zqboat"))["memory_id"]
+    delete(home, memories=[boat])
+    assert holding(home, "Zqboat") == []
+    run_without_dagster(home, make_plan(home, [corpus]))
+    assert holding(home, "Zqboat") == [] and "It was sold last week." in texts(home)
+
+
+def test_what_is_left_after_a_delete_equals_a_build_that_never_had_it(made, tmp_path):
+    home, corpus = made
+    delete(home, user="bob")
+    assert make_plan(home, [corpus]).changed
+    run_without_dagster(home, make_plan(home, [corpus]))
+    without = tmp_path / "without"
+    turns = [t for t in TURNS if t[1] != "bob"]
+    write_notes(write_chats(without, turns), NOTES, unit="statement")
+    never = Home(tmp_path / "never", home.embeddings_path)
+    build = run_without_dagster(never, make_plan(never, [without]))
+    assert digest(published(home).tables(INDEXED)) == digest(build.tables(INDEXED))
+
+
+def test_memories_before_a_day_go_and_a_session_is_deleted_for_one_user_only(made):
+    home, _ = made
+    march = dt.datetime(2026, 2, 15, tzinfo=dt.UTC)
+    planned = delete(home, user="ann", before=march, dry_run=True)
+    assert planned["memories"] == 2 and "I prefer tea in the morning." in texts(home)
+    assert delete(home, user="ann", before=march)["memories"] == 2
+    left = texts(home)
+    assert "I prefer tea in the morning." not in left and "My locker code is quixotic-77." in left
+    with pytest.raises(PalimpsestError, match="no session 's9'"):
+        delete(home, session="s9", user="bob")
+    assert delete(home, session="s3", user="bob")["documents"] == 1
+    assert holding(home, "quixotic-77") == []
+
+
+@pytest.mark.parametrize("stage", ["embeddings", "relations"])
+@pytest.mark.parametrize("again", ["delete", "build"])
+def test_a_delete_killed_while_it_rewrites_a_build_is_finished_by_the_next(made, monkeypatch, stage, again):
+    home, corpus = made
+    with monkeypatch.context() as patch:
+
+        def killed(part: object, name: str) -> None:
+            if name == stage:
+                raise KeyboardInterrupt
+            run_stage(part, name)
+
+        patch.setattr("palimpsest.build.delete.rewrite_builds.run_stage", killed)
+        with pytest.raises(KeyboardInterrupt):
+            delete(home, user="bob")
+    if again == "build":
+        run_without_dagster(home, make_plan(home, [corpus]))
+    assert delete(home, user="bob")["residue"] == []
+    assert holding(home, "quixotic-77") == []
+    run_without_dagster(home, make_plan(home, [corpus]))
+    assert holding(home, "quixotic-77") == [] and "My locker code is quixotic-77." not in texts(home)
+
+
+@pytest.mark.parametrize("name", ["document", "user", "session", "project", "tag", "collection"])
+def test_an_empty_selector_is_refused_and_does_not_widen_the_delete(tmp_path, name):
+    with pytest.raises(PalimpsestError, match=f"--{name} is empty"):
+        delete(Home(tmp_path), **{name: ""})
+    with pytest.raises(PalimpsestError, match=f"--{name} is empty"):
+        delete(Home(tmp_path), **{"memories": ["00"], name: " "})
+
+
+def test_a_delete_that_was_stopped_keeps_no_text_and_is_finished_and_proved_by_the_same_delete(made):
+    home, _ = made
+    stray = home.path / "stray.txt"
+    stray.write_text("My locker code is quixotic-77.")
+    with pytest.raises(Refused, match=r"still found in stray\.txt"):
+        delete(home, user="bob")
+    (pending,) = home.path.glob("pending-delete-*.json")
+    (unfinished,) = [v for v in verify_home(home)["details"] if v["name"] == "finished_deletes"]
+    assert unfinished["examples"] == (pending.name,)
+    assert "quixotic" not in pending.read_text() and pending.stat().st_mode & 0o077 == 0
+    with pytest.raises(Refused, match=r"still found in stray\.txt"):
+        delete(home, user="bob")
+    stray.unlink()
+    assert delete(home, user="bob")["memories"] == 2 and not pending.exists()
+
+
+def test_what_is_past_its_retention_enters_no_log_and_goes_before_the_next_build(tmp_path, shared_vectors):
+    today = dt.datetime.now(dt.UTC)
+    notes = {
+        "old.md": "---\ndate: 2020-01-01\n---\nThe door code is zqexpired.\n",
+        "new.md": f"---\ndate: {today.date()}\n---\nThe door is blue zqkept.\n",
+    }
+    corpus = write_notes(tmp_path / "corpus", notes, unit="statement", retention_days="30")
+    home = Home(tmp_path / "home", shared_vectors)
+    run_without_dagster(home, make_plan(home, [corpus]))
+    assert texts(home) == {"The door is blue zqkept."} and holding(home, "zqexpired") == []
+    assert delete_due(home, today + dt.timedelta(days=20)) == 0
+    assert delete_due(home, today + dt.timedelta(days=40)) == 1
+    assert holding(home, "zqkept") == []
+
+
+def test_a_user_who_is_denied_goes_from_kept_builds_and_may_come_back(tmp_path, shared_vectors):
+    turns = [("bob", "My boat is called zqboat."), ("ines", "My cat is called zqcat.")]
+    lines = [json.dumps({"session_id": f"s-{u}", "user_id": u, "speaker": u, "text": text}) for u, text in turns]
+    corpus = write_notes(tmp_path / "corpus", {"chat.jsonl": "\n".join(lines)}, unit="turn")
+    settings = corpus / "notes" / "collection.yaml"
+    allowed = settings.read_text()
+    home = Home(tmp_path / "home", shared_vectors)
+    run_without_dagster(home, make_plan(home, [corpus]))
+    assert delete_due(home) == 0
+    settings.write_text(allowed + "users: {deny: [bob]}\n")
+    assert delete_due(home) == 1 and delete_due(home) == 0
+    assert holding(home, "zqboat") == [] and texts(home) == {"My cat is called zqcat."}
+    run_without_dagster(home, make_plan(home, [corpus]))
+    assert holding(home, "zqboat") == []
+    settings.write_text(allowed)
+    run_without_dagster(home, make_plan(home, [corpus]))
+    assert texts(home) == {"My boat is called zqboat.", "My cat is called zqcat."}
+
+
+def test_a_source_that_cannot_be_read_keeps_its_memories_and_an_emptied_folder_stops_the_build(
+    tmp_path, shared_vectors
+):
+    corpus = write_notes(tmp_path / "corpus", {f"{i}.md": f"Tower {i} is tall zq{i}." for i in range(8)})
+    home = Home(tmp_path / "home", shared_vectors)
+    run_without_dagster(home, make_plan(home, [corpus]))
+    before = texts(home)
+    (corpus / "notes/3.md").write_bytes(bytes(range(256)) * 8)
+    run_without_dagster(home, make_plan(home, [corpus]))
+    rejects = published(home).tables(["rejects"])["rejects"]
+    assert texts(home) == before and rejects["uri"].to_list() == ["3.md"]
+    assert make_plan(home, [corpus]).nothing_to_do
+    (corpus / "notes/3.md").write_text("Tower 3 is tall zq3.")
+    run_without_dagster(home, make_plan(home, [corpus]))
+    assert texts(home) == before and published(home).tables(["rejects"])["rejects"].is_empty()
+    for path in (corpus / "notes").glob("*.md"):
+        path.unlink()
+    with pytest.raises(PalimpsestError, match=r"8 of 8 sources .* --allow-removals"):
+        run_without_dagster(home, make_plan(home, [corpus]))
+    assert texts(home) == before
+
+
+def test_a_first_build_in_which_nothing_can_be_read_publishes_nothing(tmp_path, shared_vectors):
+    corpus = write_notes(tmp_path / "corpus", {})
+    (corpus / "notes/a.md").write_bytes(bytes(range(256)) * 8)
+    home = Home(tmp_path / "home", shared_vectors)
+    with pytest.raises(PalimpsestError, match=r"none of the sources could be read.*a\.md"):
+        run_without_dagster(home, make_plan(home, [corpus]))
+    assert published(home) is None

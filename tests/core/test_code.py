@@ -1,0 +1,34 @@
+import ast
+
+from palimpsest.core.code import _reachable, _statements, code_hash
+
+
+def test_a_stage_depends_on_the_code_that_its_module_imports():
+    reached = _reachable(["palimpsest.entities.entity_tables"])
+    assert {"palimpsest.entities.entity_tables", "palimpsest.text.words"} <= reached
+    assert not any(m.startswith("palimpsest.store") for m in reached)
+
+
+def test_the_hash_tells_modules_apart_and_is_the_same_twice():
+    assert code_hash(["palimpsest.memories.form"]) == code_hash(["palimpsest.memories.form"])
+    assert code_hash(["palimpsest.memories.form"]) != code_hash(["palimpsest.entities.topics"])
+
+
+def test_imports_at_every_depth_of_a_module_are_found():
+    source = b"""
+import a
+class C:
+    def f(self):
+        try:
+            if x:
+                import b
+        except E:
+            from c import d
+        finally:
+            with e:
+                import f
+    match x:
+        case 1:
+            import g
+"""
+    assert sum(isinstance(s, ast.Import | ast.ImportFrom) for s in _statements(source)) == 5

@@ -1,0 +1,92 @@
+"""Relations between documents and checks of their metadata, through real builds of small corpora."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from palimpsest.build.plan import make_plan, run_without_dagster
+from palimpsest.store.builds import Build
+from palimpsest.store.home import Home
+from tests.small_corpus import write_notes
+
+
+def built(base: Path, notes: dict[str, str], **settings: str) -> Build:
+    home = Home(base / "home")
+    return run_without_dagster(home, make_plan(home, [write_notes(base / "corpus", notes, **settings)]))
+
+
+def relations(build: Build) -> list[tuple[str, str, str]]:
+    columns = ["newer_uri", "older_uri", "label"]
+    return build.tables(["document_relations"])["document_relations"].select(columns).rows()
+
+
+@pytest.mark.parametrize("name", ["rules/0003-leave.md", "0003-leave", "3", "./0003-leave.md"])
+def test_a_document_is_named_by_uri_name_or_number(tmp_path, name):
+    notes = {"rules/0003-leave.md": "Leave is 20 days.\n", "other/3.md": "Elsewhere.\n"}
+    notes["rules/0007-leave.md"] = f"---\nsupersedes: {name}\n---\nLeave is 25 days.\n"
+    assert relations(built(tmp_path, notes)) == [("rules/0007-leave.md", "rules/0003-leave.md", "UPDATE")]
+
+
+def test_a_number_means_the_document_beside_this_one(tmp_path):
+    notes = {"a/pep-12.rst": "Twelve.\n", "b/pep-12.rst": "Another twelve.\n"}
+    notes["b/pep-20.rst"] = "---\nrequires: 12\n---\nTwenty.\n"
+    assert relations(built(tmp_path, notes)) == [("b/pep-20.rst", "b/pep-12.rst", "EXTEND")]
+
+
+def test_a_name_that_several_documents_bear_means_none_and_is_told(tmp_path, capsys):
+    notes = {"a/plan.md": "One.\n", "b/plan.md": "Two.\n", "c.md": "---\nreplaces: plan\n---\nThree.\n"}
+    assert relations(built(tmp_path, notes)) == []
+    assert "c.md UPDATEs plan" in capsys.readouterr().err
+
+
+def test_the_file_of_relations_names_documents_in_the_same_ways(tmp_path):
+    notes = {"eip-1.md": "One.\n", "eip-2.md": "Two.\n"}
+    write_notes(
+        tmp_path / "corpus", {"relations.jsonl": json.dumps({"newer": "eip-2", "older": "eip-1", "label": "UPDATE"})}
+    )
+    build = built(tmp_path, notes, document_relations="relations.jsonl")
+    assert relations(build) == [("eip-2.md", "eip-1.md", "UPDATE")]
+    latest = build.tables(["memories", "versions"])
+    retired = latest["versions"].filter(~latest["versions"]["is_latest"])["memory_id"]
+    assert latest["memories"].filter(latest["memories"]["memory_id"].is_in(retired))["text"].to_list() == ["One."]
+
+
+def test_metadata_that_breaks_the_schema_is_a_reject_by_file_and_field(tmp_path):
+    schema = "{properties: {owner: {type: string}, review: {type: integer}}, required: [owner]}"
+    notes = {"a.md": "---\nowner: ops\n---\nFine.\n", "b.md": "---\nreview: soon\n---\nNot fine.\n"}
+    build = built(tmp_path, notes, metadata_schema=schema)
+    rows = build.tables(["rejects"])["rejects"].select("uri", "stage", "reason").rows()
+    assert rows == [
+        ("b.md", "metadata", "metadata: 'owner' is a required property"),
+        ("b.md", "metadata", "review: 'soon' is not of type 'integer'"),
+    ]
+    assert build.tables(["memories"])["memories"]["text"].to_list() == ["Fine."]
+
+
+def test_a_document_that_comes_to_break_the_schema_keeps_its_last_version_that_did_not(tmp_path):
+    schema = "{properties: {status: {enum: [draft, final]}}}"
+    first = {"a.md": "---\nstatus: draft\n---\nThe plan is blue.\n", "b.md": "Always fine.\n"}
+    built(tmp_path, first, metadata_schema=schema)
+    second = first | {"a.md": "---\nstatus: maybe\n---\nThe plan is red.\n"}
+    build = built(tmp_path, second, metadata_schema=schema)
+    tables = build.tables(["memories", "versions", "rejects"])
+    assert sorted(tables["memories"]["text"]) == ["Always fine.", "The plan is blue."]
+    assert tables["versions"]["is_latest"].all()
+    assert tables["rejects"]["uri"].to_list() == ["a.md"]
+
+
+def test_a_schema_can_judge_the_stated_and_the_derived_fields_apart(tmp_path):
+    schema = "{custom: {required: [owner]}, system: {properties: {title: {pattern: '^Plan'}}}}"
+    notes = {
+        "a.md": "---\nowner: ops\ntitle: Plan of May\n---\nFine.\n",
+        "b.md": "---\nowner: ops\ntitle: Diary\n---\nNot fine.\n",
+        "c.md": "---\ntitle: Plan of June\n---\nNobody owns it.\n",
+    }
+    build = built(tmp_path, notes, metadata_schema=schema)
+    tables = build.tables(["memories", "rejects"])
+    assert tables["memories"]["text"].to_list() == ["Fine."]
+    assert tables["rejects"].select("uri", "reason").rows() == [
+        ("b.md", "title: 'Diary' does not match '^Plan'"),
+        ("c.md", "metadata: 'owner' is a required property"),
+    ]

@@ -1,0 +1,28 @@
+import polars as pl
+
+from palimpsest.memories.quotes import without_repeated_quotes
+
+
+def kept(*rows: tuple[str, str, bool, str]) -> list[str]:
+    """Each row: document_id, project_id, whether it is a quote, text."""
+    frame = pl.DataFrame(
+        [
+            {"document_id": i, "user_id": "u", "project_id": p, "is_current": True, "text": text,
+             "metadata": '{"quoted_in": "a.eml"}' if quote else "{}"}
+            for i, p, quote, text in rows
+        ]
+    )  # fmt: skip
+    return without_repeated_quotes(frame)["document_id"].to_list()
+
+
+def test_a_quote_of_a_mail_that_is_a_source_itself_is_left_out():
+    mail = ("mail", "", False, "Hello,\nthe tank holds 40 litres\nas of today.")
+    assert kept(mail, ("q1", "", True, "The tank holds  40 litres"), ("q2", "", True, "It holds 30.")) == ["mail", "q2"]
+
+
+def test_of_equal_quotes_one_stays():
+    assert kept(("a", "", True, "The tank leaks."), ("b", "", True, "the tank\nleaks.")) == ["a"]
+
+
+def test_a_mail_of_another_project_does_not_take_a_quote_away():
+    assert kept(("mail", "alpha", False, "The tank leaks."), ("q", "beta", True, "The tank leaks.")) == ["mail", "q"]

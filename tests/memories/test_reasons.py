@@ -1,0 +1,86 @@
+"""Why a memory is not latest: what `versions` decided, with the evidence that it decided by."""
+
+import json
+
+import polars as pl
+
+from palimpsest.memories.reasons import reasons
+from palimpsest.relations.classify.label_types import Labelled
+from palimpsest.relations.classify.relate import label_pairs, relation_id
+from palimpsest.relations.versions import versions
+from palimpsest.store.decisions import Decided, Decisions
+from palimpsest.store.tables import conform, empty
+from tests.memories.frames import by_text, chunk, day, document, formed
+
+SPANS = {"newer": [0, 5], "older": [3, 9]}
+
+
+class Says:
+    """A labeler of the test's own."""
+
+    name, program_hash = "says", "p"
+
+    def label(self, pairs):
+        evidence = {"rule": "slot:day", "from": "Monday", "to": "Friday", "p": {"UPDATE": 0.9}, **SPANS}
+        return [Labelled("UPDATE", 0.9, evidence) for _ in pairs]
+
+
+def told(inputs, relations, stated=None, decisions=None):
+    links = empty("document_relations") if stated is None else conform("document_relations", pl.DataFrame(stated))
+    state = versions(inputs.memories, relations, inputs.documents, links, decisions)
+    tables = {"memories": inputs.memories, "documents": inputs.documents, "relations": relations, "versions": state}
+    found = reasons(tables)
+    assert found.equals(reasons({name: table.reverse() for name, table in tables.items()}))
+    return {m: json.loads(line) for m, line in found.iter_rows()}
+
+
+def two():
+    a, b = document("a.md", source_time=day(1)), document("b.md", source_time=day(9))
+    inputs = formed([a, b], [chunk(a, "The launch is on Monday."), chunk(b, "The launch is on Friday.")])
+    ids = by_text(inputs.memories)
+    older, newer = ids["The launch is on Monday."], ids["The launch is on Friday."]
+    scope = {"collection": ["c"], "user_id": ["u"], "project_id": [""], "newer_id": [newer], "older_id": [older]}
+    return inputs, pl.DataFrame(scope), newer, older
+
+
+def test_an_update_tells_its_relation_and_its_evidence():
+    inputs, pairs, newer, older = two()
+    relations, _ = label_pairs(pairs, inputs.memories, Says())
+    assert told(inputs, relations) == {
+        older: {
+            "kind": "updated", "by": newer, "relation_id": relation_id(newer, older), "label": "UPDATE",
+            "confidence": 0.9, "labeler": "says", "rule": "slot:day", "from": "Monday", "to": "Friday", **SPANS,
+        }
+    }  # fmt: skip
+
+
+def test_what_a_person_said_is_told_with_its_day_whether_it_retires_or_keeps():
+    inputs, pairs, newer, older = two()
+    for label, kind in (("UPDATE", "updated"), ("NONE", "kept")):
+        said = Decided(relation_id(newer, older), newer, older, label, "2026-02-03T10:00:00+00:00")
+        decisions = Decisions(relations=(said,))
+        relations, _ = label_pairs(pairs, inputs.memories, Says(), None, decisions)
+        found = told(inputs, relations, decisions=decisions)[older]
+        assert (found["kind"], found["labeler"], found["decided_at"]) == (kind, "person", said.at)
+
+
+def test_an_edit_a_replaced_document_and_a_source_that_vanished_are_told_apart():
+    first = document("a.md", seq=1, current=False, source_time=day(1))
+    second = document("a.md", seq=2, source_time=day(5))
+    first["superseded_by"] = second["document_id"]
+    old, new = document("rules-1.md", source_time=day(2)), document("rules-2.md", source_time=day(7), title="Rules")
+    gone = document("gone.md", current=False, source_time=day(3))
+    texts = {"edited out": first, "still here": second, "old rule": old, "new rule": new, "lost": gone}
+    inputs = formed([first, second, old, new, gone], [chunk(d, f"It is {t}.") for t, d in texts.items()])
+    stated = {
+        "collection": ["c"], "user_id": ["u"], "newer_uri": ["rules-2.md"], "older_uri": ["rules-1.md"],
+        "label": ["UPDATE"],
+    }  # fmt: skip
+    ids = by_text(inputs.memories)
+    edited = {"kind": "edited", "by": second["document_id"], "uri": "a.md", "at": day(5).isoformat()}
+    replaced = {"kind": "replaced", "by": new["document_id"], "uri": "rules-2.md", "title": "Rules"}
+    assert told(inputs, empty("relations"), stated) == {
+        ids["It is edited out."]: edited,
+        ids["It is old rule."]: replaced | {"at": day(7).isoformat()},
+        ids["It is lost."]: {"kind": "vanished"},
+    }

@@ -1,0 +1,52 @@
+"""One real server for the whole folder; where it does not start, its tests fail: they are never skipped."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from palimpsest.neo4j_graph import connect as connecting
+from palimpsest.neo4j_graph import server as serving
+from palimpsest.neo4j_graph.connect import Connection, connect
+from palimpsest.neo4j_graph.fetch import jar_folder
+from palimpsest.neo4j_graph.server import ServerInfo, remove_server, start_server
+from tests.neo4j_graph.made import empty_homes
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents and {"server", "graph"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.neo4j)
+
+
+@pytest.fixture(scope="session")
+def server_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder of this test run's own server, apart from the user's; the jars are the user's."""
+    folder = tmp_path_factory.mktemp("neo4j")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PALIMPSEST_NEO4J_JARS", str(jar_folder()))
+        # A server that lives for a minute has no use for the slow, thorough compiler.
+        patch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
+        # Tests fill and empty the database all the time: the server would plan every statement anew after 10 s.
+        patch.setattr(serving, "_CONF", serving._CONF + "dbms.cypher.min_replan_interval=1h\n")
+        patch.setattr(connecting, "RETRY_S", 1.0)
+        yield folder
+        remove_server(folder)
+
+
+@pytest.fixture(scope="session")
+def server(server_folder: Path) -> ServerInfo:
+    """A server that answers."""
+    return start_server(server_folder, heap="600m")
+
+
+@pytest.fixture
+def graph(server: ServerInfo, server_folder: Path) -> Iterator[Connection]:
+    """A connection to it; a test that stopped it finds it started again."""
+    info = start_server(server_folder, heap="600m")
+    with connect(info.uri, info.user, info.password) as connection:
+        yield connection
+    info = start_server(server_folder, heap="600m")
+    with connect(info.uri, info.user, info.password) as again:
+        empty_homes(again)

@@ -1,0 +1,19 @@
+import numpy as np
+
+from palimpsest.neo4j_graph.arrays import blocks_of, pack_arrays, unpack_arrays
+
+
+def test_arrays_and_texts_come_back_as_they_were_packed():
+    told = {
+        "rows": np.array([3, 1], "<i4"), "years": np.array([-np.inf, 1990.5]), "none": np.zeros((0, 384), "<f2"),
+        "names": ["Ada", "", "a\nb", "\ud800", "Żółw"],
+    }  # fmt: skip
+    data = pack_arrays(told)
+    found = unpack_arrays(data)
+    assert found["names"] == told["names"] and found["none"].shape == (0, 384)
+    assert all(np.array_equal(found[n], told[n]) and found[n].dtype == told[n].dtype for n in ("rows", "years"))
+    assert pack_arrays(dict(reversed(told.items()))) == data
+
+
+def test_blocks_are_a_power_of_two_so_that_growth_seldom_moves_memories():
+    assert [blocks_of(n) for n in (0, 1, 16, 17, 32, 33, 125)] == [1, 1, 1, 2, 2, 4, 8]

@@ -1,0 +1,218 @@
+import datetime as dt
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.index.write_index import write_index
+from palimpsest.neo4j_graph import neo4j_backend
+from palimpsest.neo4j_graph import node_rows as rows
+from palimpsest.neo4j_graph.connect import Connection
+from palimpsest.neo4j_graph.neo4j_backend import Neo4jBackend, open_neo4j
+from palimpsest.query.backends.duckdb_backend import DuckDBBackend
+from palimpsest.query.context.history import histories
+from palimpsest.query.context.neighbours import ids_beside
+from palimpsest.query.ranking.rank import STRATEGIES, Weights, rank
+from palimpsest.query.request.types import Filters, Scope
+from palimpsest.text.time_expressions import asked_period
+from tests.neo4j_graph.made import Made, fresh_home, make, memory_id, vectors
+from tests.query import titled
+from tests.query.made import at, memory, tables
+from tests.query.made import tables as made_tables
+from tests.query.test_valid_times import MADE as STATED
+
+SCOPE = Scope("made", "ann")
+DAY = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
+FILTERS = {
+    "latest": Filters(),
+    "history": Filters(history=True),
+    "as of": Filters(as_of=DAY),
+    "between": Filters(since=DAY, until=DAY + dt.timedelta(days=20), now=DAY + dt.timedelta(days=400)),
+    "session and type": Filters(session="s1", type="episodic", tag="t"),
+    "nothing fits": Filters(session="none"),
+}
+SEEN = dt.datetime(2026, 1, 5, tzinfo=dt.UTC)  # when memory 4 was observed, and has been valid from, to the moment
+LAST = SEEN + dt.timedelta(days=216)  # when memory 20 was corrected
+AT_THE_MOMENT = [Filters(since=SEEN), Filters(until=SEEN), Filters(as_of=SEEN), Filters(now=SEEN)]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    return make(tmp_path_factory.mktemp("made"), "000001", count=90, edited=(4, 10, 20), windows=6)
+
+
+def loaded(made: Made, graph: Connection) -> Neo4jBackend:
+    home = fresh_home()
+    made.load(home, graph)
+    return Neo4jBackend(home, graph)
+
+
+def both(made: Made, graph: Connection) -> tuple[DuckDBBackend, Neo4jBackend]:
+    return DuckDBBackend(made.index), loaded(made, graph)
+
+
+def query(seed: int = 1) -> np.ndarray:
+    return vectors([f"{seed:032x}"])[0]
+
+
+def test_both_backends_rank_the_same_memories_by_the_same_scores(made: Made, graph: Connection) -> None:
+    duck, neo = both(made, graph)
+    assert duck.scopes() == neo.scopes() and duck.collections() == neo.collections()
+    assert duck.build_id == neo.build_id
+    standing = {"standing": Weights(recency=0.7, frequency=0.4, importance=0.3)}
+    for name, filters in FILTERS.items():
+        for strategy, weights in (STRATEGIES | standing).items():
+            for hops in (0, 1, 2):
+                told = (SCOPE, filters, query(), ("note", "topic", "4", "correct"), weights, hops)
+                a, b = rank(duck, *told), rank(neo, *told)
+                assert [c.memory_id for c in a] == [c.memory_id for c in b], (name, strategy, hops)
+                assert np.allclose([c.score for c in a], [c.score for c in b], atol=1e-5)
+                assert [c.path for c in a] == [c.path for c in b]
+    assert rank(neo, SCOPE, FILTERS["nothing fits"], query(), (), STRATEGIES["flat"], 1) == []
+
+
+def test_both_backends_know_the_standing_of_memories_and_the_weights_of_collections(
+    tmp_path: Path, graph: Connection
+) -> None:
+    told = {"build_id": "000001", "collections": {"notes": {}}, "weights": {"notes": {"recency": 0.5}}}
+    tables = titled.made("full", updates=[("m6", "m7")])
+    write_index(tables, vectors, tmp_path / "i.duckdb", told)
+    duck, neo = both(Made(tables, tmp_path / "i.duckdb", "000001"), graph)
+    assert duck.collections() == neo.collections() and neo.collections()["notes"].weights == {"recency": 0.5}
+    a, b = (backend.view(Scope("notes", "ana")).standing() for backend in (duck, neo))
+    assert np.array_equal(a.observed, b.observed, equal_nan=True) and a.support.tolist() == b.support.tolist()
+    assert np.array_equal(a.importance, b.importance, equal_nan=True) and a.support.max() > 0
+
+
+def test_both_backends_tell_what_stands_beside_a_memory(tmp_path: Path, graph: Connection) -> None:
+    talk = [memory(f"t{i}", f"turn {i}", unit="turn", session_id="s", document_id="d-t", ordinal=i) for i in range(5)]
+    page = [memory(f"p{i}", f"part {i}", document_id="d-p", ordinal=i) for i in range(5)]
+    tables_ = tables([*talk, *page], updates=[("p4", "p1")])
+    write_index(tables_, vectors, tmp_path / "i.duckdb", {"build_id": "000001", "collections": {"notes": {}}})
+    duck, neo = both(Made(tables_, tmp_path / "i.duckdb", "000001"), graph)
+    for filters in (Filters(), Filters(history=True), Filters(session="s")):
+        asked = (Scope("notes", "ana"), filters, ["t2", "p0", "p4"])
+        assert ids_beside(duck, *asked) == ids_beside(neo, *asked)
+    assert ids_beside(neo, Scope("notes", "ana"), Filters(), ["p0"]) == {"p0": [(2, "p2")]}
+
+
+def test_a_moment_that_a_filter_names_is_included_on_both_backends(tmp_path: Path, graph: Connection) -> None:
+    duck, neo = both(make(tmp_path, "000001", count=10), graph)
+    for filters in AT_THE_MOMENT:
+        found = duck.seeds(SCOPE, filters, query(), (), 0, 50).ids
+        assert memory_id(4) in found and neo.seeds(SCOPE, filters, query(), (), 0, 50).ids == found
+
+
+@pytest.mark.parametrize("profile", ["full", "fast"])
+def test_both_backends_spread_over_the_same_passages(tmp_path: Path, graph: Connection, profile: str) -> None:
+    tables = titled.made(profile, updates=[("m6", "m7")])
+    told = {"build_id": "000001", "strategies": {"notes": "graph"}, "collections": {"notes": {}}}
+    write_index(tables, vectors, tmp_path / "i.duckdb", told)
+    duck, neo = both(Made(tables, tmp_path / "i.duckdb", "000001"), graph)
+    text = "Where was the founder of Port Elm born, in 1990?"
+    for filters in (Filters(), Filters(history=True)):
+        asked = (Scope("notes", "ana"), filters, query(), ("born", "elm", "founder"), STRATEGIES["graph"], 1, 100)
+        a, b = (rank(store, *asked, text=text, period=asked_period(text)) for store in (duck, neo))
+        assert [c.memory_id for c in a] == [c.memory_id for c in b]
+        assert np.allclose([c.score for c in a], [c.score for c in b], atol=1e-6)
+        assert [c.path for c in a] == [c.path for c in b] and any(link.via for c in a for link in c.path)
+
+
+def test_both_backends_give_the_same_memories_links_and_history(made: Made, graph: Connection) -> None:
+    duck, neo = both(made, graph)
+    ids = [memory_id(i) for i in range(0, 90, 2)] + [memory_id(4, " corrected")]
+    assert duck.memories(SCOPE, ids) == neo.memories(SCOPE, ids)
+    assert len(neo.memories(SCOPE, ids)) == 46
+    links = duck.neighbours(SCOPE, Filters(), ids[:6], 20)
+    assert links == neo.neighbours(SCOPE, Filters(), ids[:6], 20) and links
+    newer = [memory_id(4, " corrected"), memory_id(6)]
+    assert duck.history(SCOPE, newer) == neo.history(SCOPE, newer)
+    assert [m.memory_id for m in neo.history(SCOPE, newer)[newer[0]]] == [memory_id(4)]
+    told = duck.reasons(SCOPE, ids)
+    assert told == neo.reasons(SCOPE, ids) and list(told) == [memory_id(4), memory_id(10), memory_id(20)]
+    assert histories(duck, SCOPE, ids) == histories(neo, SCOPE, ids)
+    assert neo.reasons(Scope("made", "nobody"), ids) == {}
+
+
+def test_both_backends_hold_memories_from_their_beginning_until_before_their_end(
+    tmp_path: Path, graph: Connection
+) -> None:
+    tables = made_tables(STATED)
+    write_index(tables, vectors, tmp_path / "i.duckdb", {"build_id": "000001", "collections": {"notes": {}}})
+    duck, neo = both(Made(tables, tmp_path / "i.duckdb", "000001"), graph)
+    scope, found = Scope("notes", "ana"), []
+    for moment in (at("2024-01-31"), at("2024-02-01"), at("2024-02-15"), at("2024-03-01"), at("2024-06-01")):
+        for edge in (
+            moment - dt.timedelta(microseconds=1),
+            moment,
+            moment.astimezone(dt.timezone(dt.timedelta(hours=9))),
+        ):
+            for filters in (Filters(as_of=edge), Filters(now=edge)):
+                held = [np.flatnonzero(store.view(scope).allowed(filters)).tolist() for store in (duck, neo)]
+                assert held[0] == held[1], (filters, held)
+                found.append(len(held[0]))
+    assert set(found) == {2, 3}
+
+
+def test_both_backends_know_when_the_oldest_and_the_newest_memory_were_observed(made: Made, graph: Connection) -> None:
+    duck, neo = both(made, graph)
+    assert duck.observed(SCOPE) == neo.observed(SCOPE) == (dt.datetime(2026, 1, 1, tzinfo=dt.UTC), LAST)
+    assert duck.observed(Scope("made", "nobody")) is None and neo.observed(Scope("made", "nobody")) is None
+
+
+def test_the_vector_index_proposes_and_exact_cosines_decide(
+    made: Made, graph: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A scope too large for its reader to hold takes the other path; here 45 memories are too many."""
+    duck = DuckDBBackend(made.index)
+    monkeypatch.setattr(rows, "HELD_VECTORS", 8)
+    monkeypatch.setattr(neo4j_backend, "HELD_VECTORS", 8)
+    neo = loaded(made, graph)
+    for seed in range(5):
+        for filters in (Filters(), Filters(history=True), Filters(session="s1")):
+            a = duck.seeds(SCOPE, filters, query(seed), ("topic", "3"), 0.0, 5)
+            b = neo.seeds(SCOPE, filters, query(seed), ("topic", "3"), 0.0, 5)
+            assert a.ids == b.ids and a.candidates == b.candidates
+            assert np.allclose(a.vector, b.vector, atol=1e-6) and np.allclose(a.words, b.words)
+            assert np.allclose(a.words_moments, b.words_moments)
+
+
+def test_stored_moments_are_those_of_all_cosines(
+    tmp_path: Path, graph: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    single = make(tmp_path, "000001", count=90, edited=(4,))
+    monkeypatch.setattr(rows, "HELD_VECTORS", 8)
+    monkeypatch.setattr(neo4j_backend, "HELD_VECTORS", 8)
+    duck, neo = both(single, graph)
+    a, b = (d.seeds(SCOPE, Filters(), query(), ("topic", "3"), 1.2, 5) for d in (duck, neo))
+    assert a.ids == b.ids
+    assert np.allclose(a.vector_moments, b.vector_moments, atol=1e-6)
+
+
+def test_one_user_never_reaches_anothers_memory(made: Made, graph: Connection) -> None:
+    neo = loaded(made, graph)
+    theirs = [memory_id(i) for i in range(1, 90, 2)]
+    bob = Scope("made", "bob")
+    assert neo.memories(SCOPE, theirs) == {} and len(neo.memories(bob, theirs)) == 45
+    assert neo.history(SCOPE, theirs) == {} and neo.neighbours(SCOPE, Filters(), theirs[:5], 20) == []
+    mine = rank(neo, SCOPE, Filters(), query(), ("note",), STRATEGIES["hybrid"], 2, 200)
+    assert not {c.memory_id for c in mine} & set(theirs)
+    assert neo.seeds(Scope("made", "nobody"), Filters(), query(), (), 0, 5).ids == []
+
+
+def test_names_of_users_are_values_whatever_they_hold(tmp_path: Path, graph: Connection) -> None:
+    users = ("ann", "a\x1fb", "x`}) DETACH DELETE n //", "nul\0")
+    duck, neo = both(make(tmp_path, "000001", count=12, users=users), graph)
+    assert duck.scopes() == neo.scopes() == sorted(Scope("made", u) for u in users)
+    for scope in neo.scopes():
+        found = neo.seeds(scope, Filters(), query(), ("note",), 1.0, 50).ids
+        assert len(found) == 3 and found == duck.seeds(scope, Filters(), query(), ("note",), 1.0, 50).ids
+        assert neo.memories(scope, found) == duck.memories(scope, found)
+
+
+def test_a_home_that_was_never_loaded_says_what_to_run(graph: Connection, tmp_path: Path) -> None:
+    with pytest.raises(PalimpsestError, match="build --graph"):
+        open_neo4j(tmp_path, graph)
+    with pytest.raises(PalimpsestError, match="build --graph"):
+        Neo4jBackend(fresh_home(), graph)

@@ -1,0 +1,101 @@
+"""Whole answers of both backends over one build with projects, withheld and undated memories, and history."""
+
+import datetime as dt
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from palimpsest.index.write_index import write_index
+from palimpsest.neo4j_graph.connect import Connection
+from palimpsest.neo4j_graph.neo4j_backend import Neo4jBackend
+from palimpsest.query.backends.duckdb_backend import DuckDBBackend
+from palimpsest.query.reader import Reader, Results
+from palimpsest.query.request.types import Filters, Scope
+from tests.neo4j_graph.made import Made, fresh_home, vectors
+from tests.query.made import at, memory, tables
+
+GENERAL, ALPHA, BETA = Scope("notes", "ana"), Scope("notes", "ana", "alpha"), Scope("notes", "ana", "beta")
+TODAY = dt.datetime(2026, 5, 1, tzinfo=dt.UTC)
+WAYS = [
+    {}, {"strategy": "flat"}, {"strategy": "graph"}, {"history": True}, {"explain": True, "hops": 2},
+    {"as_of": "2026-02-15"}, {"as_of": "1900-01-01"}, {"now": "2030-01-01"}, {"since": "2026-02-01"},
+    {"until": "2026-02-01"}, {"include_hidden": True}, {"include_pii": True}, {"session": "s1"}, {"tag": "code"},
+    {"type": "summary"}, {"history": True, "include_hidden": True, "include_pii": True},
+]  # fmt: skip
+CANARIES = {"general": GENERAL, "alpha": ALPHA, "beta": BETA}
+
+
+def _memories() -> list[dict[str, object]]:
+    out = []
+    for project, day in (("", 1), ("alpha", 2), ("beta", 3)):
+        canary, about = f"zq{project or 'general'}", {"project_id": project}
+        told = (
+            ("old", f"The door code is 111{day} {canary}.", {"observed_at": at("2026-01-01"), "session_id": "s1"}),
+            ("new", f"The door code is 222{day} {canary}.", {"observed_at": at("2026-02-01"), "tags": ["code"]}),
+            ("expired", f"The alarm code is 333{day} {canary} zqexpired.",
+             {"observed_at": at("2026-01-01"), "retention_until": at("2026-04-01")}),
+            ("hidden", f"The safe code is 444{day} {canary} zqhidden.",
+             {"observed_at": at("2026-01-01"), "user_visible": False}),
+            ("person", f"The pass code of Mia is 555{day} {canary} zqpii.",
+             {"observed_at": at("2026-01-01"), "pii": True}),
+            ("undated", f"The bike code is 666{day} {canary}.", {"type": "summary"}),
+        )  # fmt: skip
+        out += [memory(f"{project}-{name}", text, **about, **more) for name, text, more in told]
+    return out
+
+
+def _pair(folder: Path, graph: Connection, made: list[dict[str, object]], **told: object) -> tuple[Reader, Reader]:
+    frames = tables(made, **told)
+    known = pl.lit(at("2026-03-01")).cast(frames["documents"].schema["ingested_at"])
+    frames["documents"] = frames["documents"].with_columns(ingested_at=known)
+    write_index(frames, vectors, folder / "i.duckdb", {"build_id": "000001", "collections": {"notes": {}}})
+    home = fresh_home()
+    Made(frames, folder / "i.duckdb", "000001").load(home, graph)
+    stores = DuckDBBackend(folder / "i.duckdb"), Neo4jBackend(home, graph)
+    return Reader(stores[0], clock=lambda: TODAY), Reader(stores[1], clock=lambda: TODAY)
+
+
+@pytest.fixture
+def both(graph: Connection, tmp_path: Path) -> Iterator[tuple[Reader, Reader]]:
+    updates = [(f"{p}-new", f"{p}-old") for p in ("", "alpha", "beta")]
+    mentions = [(f"{p}-{n}", f"code{p}") for p in ("", "alpha", "beta") for n in ("old", "new", "hidden", "undated")]
+    yield _pair(tmp_path, graph, _memories(), updates=updates, mentions=mentions)
+
+
+def _told(results: Results) -> tuple[object, ...]:
+    found = [(m.memory_id, round(m.score, 4), m.is_latest, m.project_id) for m in results.memories]
+    return found, results.context, results.versions, [m.may_be_outdated for m in results.memories]
+
+
+def test_both_backends_give_the_same_answers_whatever_is_asked_for(both: tuple[Reader, Reader]) -> None:
+    duck, neo = both
+    for way in WAYS:
+        for scope in (GENERAL, ALPHA, [ALPHA, GENERAL]):
+            for text in ("What is the door code?", "Which code is there of old?"):
+                a, b = (r.search(text, scope, k=10, **way) for r in (duck, neo))
+                assert _told(a) == _told(b), (way, scope)
+    for scope in CANARIES.values():
+        ids = [f"{scope.project_id}-{n}" for n in ("old", "new", "expired", "hidden", "person", "undated")]
+        for told in ({}, {"include_hidden": True, "include_pii": True}):
+            assert [duck.history_of(scope, i, **told) for i in ids] == [neo.history_of(scope, i, **told) for i in ids]
+
+
+def test_neo4j_shows_nothing_of_another_project_and_nothing_withheld(both: tuple[Reader, Reader]) -> None:
+    _, neo = both
+    for name, scope in CANARIES.items():
+        others = [f"zq{n}" for n in CANARIES if n != name]
+        for way in WAYS:
+            answer = repr(neo.search("What is the door code, and which are the other codes?", scope, k=10, **way))
+            assert not [canary for canary in (*others, "zqexpired") if canary in answer], (name, way)
+            assert "zqhidden" not in answer or way.get("include_hidden")
+            assert "zqpii" not in answer or way.get("include_pii")
+
+
+def test_ids_of_another_project_are_answered_like_ids_that_do_not_exist(both: tuple[Reader, Reader]) -> None:
+    backend = both[1]._backend
+    theirs = ["beta-old", "beta-new", "-new"]
+    assert backend.memories(ALPHA, theirs) == {} and backend.history(ALPHA, theirs) == {}
+    assert backend.neighbours(ALPHA, Filters(history=True), theirs, 20) == []
+    assert backend.passing(ALPHA, Filters(history=True), theirs) == set() and backend.reasons(ALPHA, theirs) == {}

@@ -1,0 +1,211 @@
+"""The served graph through the command line and the asset: build, query, verify, delete, refuse."""
+
+import shutil
+import subprocess
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from palimpsest.build.delete import delete
+from palimpsest.build.plan import make_plan, run_without_dagster
+from palimpsest.core.errors import ComponentFailed
+from palimpsest.neo4j_graph import cypher
+from palimpsest.neo4j_graph.connect import Connection
+from palimpsest.neo4j_graph.erase import drop_home, residue
+from palimpsest.neo4j_graph.load_source import home_id
+from palimpsest.neo4j_graph.serve import CHECKS, WARNINGS, check_published, load_published
+from palimpsest.neo4j_graph.server import server_status
+from palimpsest.orchestration.assets.resources import HomeResource
+from palimpsest.query import open_home
+from palimpsest.store.home import Home
+from tests import command
+from tests.small_corpus import write_chats
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def last_json(done: subprocess.CompletedProcess[str]) -> dict:
+    assert done.returncode == 0, done.stderr
+    return command.last_json(done)
+
+
+@pytest.fixture
+def run(graph: Connection, server_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs a command in this process, which is told of the server as any other would be told of its own."""
+    server = server_status(server_folder)
+    told = {"NEO4J_URI": server.uri, "NEO4J_USER": server.user, "NEO4J_PASSWORD": server.password}
+    for name, value in told.items():
+        monkeypatch.setenv(name, value)
+
+    return command.run
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_chats(tmp_path_factory.mktemp("served") / "corpus")
+
+
+@pytest.fixture(scope="module")
+def published_once(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = Home(tmp_path_factory.mktemp("once") / "home")
+    run_without_dagster(home, make_plan(home, [corpus]))
+    return home.path
+
+
+@pytest.fixture
+def home(graph: Connection, published_once: Path, tmp_path: Path) -> Iterator[Home]:
+    """A home with a published build that was not loaded yet."""
+    made = Home(shutil.copytree(published_once, tmp_path / "home"))
+    yield made
+    drop_home(graph, home_id(made))
+
+
+def test_a_build_with_graph_serves_what_the_file_serves_and_a_second_writes_nothing(
+    run: Run, home: Home, graph: Connection
+) -> None:
+    first = last_json(command.process("build", "--graph", "--home", home.path, "--json"))
+    assert first["published"] and first["work"]["graph_writes"] > 20 and first["seconds"]["neo4j_graph"] > 0
+    again = last_json(run("build", "--graph", "--home", home.path, "--json"))
+    assert again["work"] == {"embeddings": 0, "lm_calls": 0, "graph_writes": 0}
+    question = ("query", "When is the deadline of Heron?", "--home", home.path, "--user", "ann", "--json", "--backend")
+    duck, neo = (last_json(run(*question, backend)) for backend in ("duckdb", "neo4j"))
+    assert [m["memory_id"] for m in duck["memories"]] == [m["memory_id"] for m in neo["memories"]]
+    assert duck["context"] == neo["context"] and "20 April" in neo["context"]
+    assert command.process("verify", "--home", home.path, "--backend", "neo4j").returncode == 0
+    graph.write("MATCH (m:PalimpsestMemoryRow {home_id: $home}) DETACH DELETE m", home=home_id(home))
+    done = run("verify", "--home", home.path, "--backend", "neo4j")
+    assert done.returncode == 1 and "counts: 0 of Memory" in done.stderr
+
+
+def test_a_deleted_user_is_gone_from_the_server_at_once(run: Run, home: Home, graph: Connection) -> None:
+    load_published(home)
+    with open_home(home.path, "neo4j") as reader:
+        assert reader.search("locker code", ("chats", "bob")).memories
+        done = delete(home, document=None, user="bob", collection=None)
+        assert done["graph_writes"] > 0 and "or in Neo4j" in done["text"]
+        assert residue(graph, home_id(home), ["quixotic-77", "canteen"]) == []
+        with pytest.raises(ComponentFailed, match="open the reader again"):
+            reader.search("canteen", ("chats", "bob"))
+        reader.refresh()
+        assert reader.search("canteen", ("chats", "bob")).memories == []
+        assert len(reader.search("deadline", ("chats", "ann")).memories) == 2
+    assert check_published(home) == []
+    delete(home, document=None, user=None, collection="chats")
+    assert (
+        graph.read("MATCH (m:PalimpsestMemoryRow {home_id: $home}) RETURN count(m) AS n", home=home_id(home))[0]["n"]
+        == 0
+    )
+
+
+def test_a_delete_that_was_stopped_before_the_server_is_seen_by_verify_and_finished_by_the_same_delete(
+    run: Run, home: Home, graph: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load_published(home)
+    assert check_published(home) == []
+
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("palimpsest.neo4j_graph.erase.forget", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            delete(home, document=None, user="bob", collection=None)
+    assert "finish the delete" in "".join(check_published(home))
+    assert delete(home, document=None, user="bob", collection=None)["graph_writes"] > 0
+    assert check_published(home) == [] and residue(graph, home_id(home), ["quixotic-77"]) == []
+
+
+def test_the_asset_reports_counts_and_each_check_and_blocks_on_a_violation(
+    run: Run, home: Home, graph: Connection
+) -> None:
+    from palimpsest.definitions import defs
+
+    job = defs.resolve_job_def("serve_graph")
+    common = {"resources": {"home": HomeResource(path=str(home.path))}, "raise_on_error": False}
+    with dg.instance_for_test() as instance:
+        result = job.execute_in_process(instance=instance, **common)
+        assert result.success
+        passed = {c.check_name: c.passed for c in result.get_asset_check_evaluations()}
+        assert passed.keys() == CHECKS.keys() and all(passed[name] for name in CHECKS.keys() - WARNINGS)
+        (loaded,) = result.asset_materializations_for_node("neo4j_graph")
+        assert loaded.metadata["nodes/Memory"].value == 5 and loaded.metadata["writes"].value > 20
+        try:
+            graph.ddl("DROP INDEX palimpsest_memory_text")
+            result = job.execute_in_process(instance=instance, **common)
+        finally:
+            graph.ddl(cypher.CREATE_FULL_TEXT[0])
+        failed = {c.check_name for c in result.get_asset_check_evaluations() if not c.passed}
+        assert failed - WARNINGS == {"index"}
+
+
+def test_rows_that_somebody_else_changed_are_written_again(run: Run, home: Home, graph: Connection) -> None:
+    load_published(home)
+    sound = graph.read(
+        "MATCH (m:PalimpsestMemoryRow {home_id: $home}) WHERE m.is_latest RETURN count(*) AS n", home=home_id(home)
+    )
+    graph.write("MATCH (m:PalimpsestMemoryRow {home_id: $home}) SET m.is_latest = true", home=home_id(home))
+    assert any("superseded, and latest" in line for line in check_published(home))
+    stats, violations = load_published(home)
+    assert violations.keys() <= WARNINGS and stats.writes > 20 and check_published(home) == []
+    number = graph.read("MATCH (h:PalimpsestHome {home_id: $home}) RETURN h.published AS n", home=home_id(home))[0]["n"]
+    shown = graph.read(
+        "MATCH (m:PalimpsestMemoryRow {home_id: $home}) WHERE m.is_latest AND m.since <= $n AND m.until > $n "
+        "RETURN count(*) AS n",
+        home=home_id(home), n=number,
+    )  # fmt: skip
+    assert [dict(r) for r in shown] == [dict(r) for r in sound]
+
+
+def test_a_home_that_is_served_is_loaded_after_each_publishing(home: Home) -> None:
+    from palimpsest.orchestration.automation import serve_after_publishing
+
+    def asked() -> object:
+        with dg.instance_for_test() as instance:
+            run = dg.DagsterRun("publish_build", run_id=str(uuid.uuid4()))
+            event = dg.DagsterEvent(dg.DagsterEventType.RUN_SUCCESS.value, "publish_build")
+            context = dg.build_run_status_sensor_context(
+                sensor_name="serve_after_publishing", dagster_event=event, dagster_instance=instance, dagster_run=run,
+                resources={"home": HomeResource(path=str(home.path))},
+            )  # fmt: skip
+            return serve_after_publishing(context)
+
+    assert isinstance(asked(), dg.SkipReason)
+    home_id(home)
+    assert asked().job_name == "serve_graph"
+
+
+def test_without_a_server_each_command_is_one_line_that_says_what_to_do(tmp_path: Path, corpus: Path) -> None:
+    for args, code in (
+        (("build", "--graph", "--home", tmp_path / "h", "--corpus", corpus), 2),
+        (("neo4j", "status"), 2), (("neo4j", "url"), 2), (("neo4j", "stop"), 0),
+    ):  # fmt: skip
+        done = command.process(*args, PALIMPSEST_NEO4J_HOME=str(tmp_path / "none"))
+        assert done.returncode == code, done.stderr
+        assert code == 0 or "palimpsest neo4j start" in done.stderr.strip().splitlines()[-1]
+    assert not (tmp_path / "h" / "builds").exists()
+
+
+def test_a_delete_refuses_before_it_begins_where_the_server_cannot_be_asked(
+    run: Run, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load_published(home)
+    done = run("delete", "--user", "bob", "--home", home.path, NEO4J_URI="bolt://127.0.0.1:9")
+    assert done.returncode == 3 and "is in Neo4j too" in done.stderr
+    with open_home(home.path) as reader:
+        assert reader.search("locker code", ("chats", "bob")).memories
+    monkeypatch.setenv("NEO4J_URI", "bolt://127.0.0.1:9")
+    with pytest.raises(ComponentFailed):
+        load_published(home)
+
+
+def test_start_and_status_tell_where_the_server_answers(run: Run, server_folder: Path) -> None:
+    server = server_status(server_folder)
+    started = last_json(run("neo4j", "start", "--json", PALIMPSEST_NEO4J_HOME=str(server_folder)))
+    assert (started["uri"], started["pid"]) == (server.uri, server.pid)
+    assert last_json(run("neo4j", "status", "--json"))["edition"] == "community"
+    assert run("neo4j", "url").stdout.strip() == server.uri
+    found = last_json(run("doctor", "--json"))["findings"]
+    assert "filtered vector search" in next(f for f in found if f["what"] == "neo4j")["found"]

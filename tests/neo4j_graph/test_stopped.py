@@ -1,0 +1,42 @@
+"""A server that is stopped. The last file of its folder: a server that was started again is slow for half a minute."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from palimpsest.core.errors import ComponentFailed
+from palimpsest.neo4j_graph import write
+from palimpsest.neo4j_graph.checks import check_graph
+from palimpsest.neo4j_graph.connect import Connection, connect
+from palimpsest.neo4j_graph.server import server_status, start_server, stop_server
+from tests.neo4j_graph.made import fresh_home, make
+
+
+def test_a_server_stopped_in_the_middle_of_a_load_starts_again_with_its_data_and_the_next_load_finishes(
+    graph: Connection, server_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, made = fresh_home(), make(tmp_path, "000001", count=200)
+    real: Callable[..., Any] = write.Writer.once
+    stopped = []
+
+    def once(self: Any, statement: str, **values: Any) -> Any:
+        if self._batch == 6:
+            stopped.append(stop_server(server_folder, 15))
+        return real(self, statement, **values)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(write.Writer, "once", once)
+        with pytest.raises(ComponentFailed, match=r"no answer|run again"):
+            made.load(home, graph)
+    assert stopped[0] and not server_status(server_folder).running
+    assert not stop_server(server_folder)
+    with pytest.raises(ComponentFailed, match="palimpsest neo4j start"):
+        graph.read("RETURN 1")
+    info = start_server(server_folder, heap="600m")
+    with connect(info.uri, info.user, info.password) as again:
+        written = again.read("MATCH (n {home_id: $home}) RETURN count(n) AS n", home=home)[0]["n"]
+        stats = made.load(home, again)
+        assert 0 < stats.created < sum(stats.nodes.values()) and written > 0
+        assert check_graph(again, home) == []

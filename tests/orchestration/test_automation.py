@@ -1,0 +1,59 @@
+"""Sensors and schedule evaluated in this process, on a small home."""
+
+import datetime as dt
+
+import dagster as dg
+import pytest
+
+from palimpsest.build.plan import make_plan, run_without_dagster
+from palimpsest.orchestration.assets.resources import HomeResource
+from palimpsest.store.home import Home
+from tests.small_corpus import TURNS, write_chats
+
+
+@pytest.fixture
+def built(tmp_path, shared_vectors):
+    home = Home(tmp_path / "home", shared_vectors)
+    corpus = write_chats(tmp_path / "corpus")
+    run_without_dagster(home, make_plan(home, [corpus]))
+    return HomeResource(path=str(home.path), embeddings_path=str(shared_vectors)), corpus
+
+
+def look(resource, cursor, instance):
+    from palimpsest.orchestration.automation import changed_folders
+
+    with dg.build_sensor_context(instance=instance, cursor=cursor, resources={"home": resource}) as context:
+        found = list(changed_folders(context))
+        return [r.partition_key for r in found if isinstance(r, dg.RunRequest)], context.cursor
+
+
+def test_the_sensor_asks_for_a_collection_whose_contents_changed_and_only_then(built):
+    resource, corpus = built
+    with dg.instance_for_test() as instance:
+        wanted, cursor = look(resource, None, instance)
+        assert wanted == []
+        (corpus / "chats/turns.jsonl").touch()
+        wanted, touched = look(resource, cursor, instance)
+        assert wanted == [] and touched != cursor
+        write_chats(corpus, [*TURNS, ("s9", "ann", "Ann", "The tea is out.", "2026-05-01T09:00:00Z")])
+        wanted, later = look(resource, touched, instance)
+        assert wanted == ["chats"]
+        assert look(resource, later, instance) == ([], later)
+
+
+def test_the_nightly_schedule_skips_when_nothing_changed_and_rebuilds_what_did(built):
+    from palimpsest.orchestration.automation import nightly_rebuild
+
+    resource, corpus = built
+    night = dt.datetime(2026, 7, 1, 2, tzinfo=dt.UTC)
+    with dg.instance_for_test() as instance:
+
+        def tick():
+            resources = {"home": resource}
+            with dg.build_schedule_context(instance, night, resources) as context:
+                return list(nightly_rebuild(context))
+
+        assert [type(r) for r in tick()] == [dg.SkipReason]
+        write_chats(corpus, TURNS[:-1])
+        assert [r.partition_key for r in tick()] == ["chats"]
+        assert instance.get_dynamic_partitions("collections") == ["chats"]

@@ -1,0 +1,72 @@
+import dagster as dg
+import pytest
+
+from palimpsest.build.stages import STAGES
+from palimpsest.neo4j_graph.serve import CHECKS, WARNINGS
+
+EDGES = {
+    "documents": set(),
+    "chunks": {"documents"},
+    "memories": {"documents", "chunks"},
+    "embeddings": {"memories"},
+    "entities": {"documents", "memories"},
+    "topics": {"documents", "memories", "embeddings", "entities"},
+    "candidate_pairs": {"memories", "embeddings", "entities"},
+    "offline_labeler": set(),
+    "relations": {"memories", "candidate_pairs", "offline_labeler"},
+    "versions": {"documents", "memories", "relations"},
+    "index": {"topics", "versions"},
+    "retrieval_report": {"index"},
+    "published": {"retrieval_report"},
+    "neo4j_graph": {"published"},
+    "suite_metrics": set(),
+}
+GROUPS = {
+    "sources": {"documents", "chunks"},
+    "memories": {"memories", "embeddings", "entities", "topics"},
+    "relations": {"candidate_pairs", "relations", "versions"},
+    "labels": {"offline_labeler"},
+    "serving": {"index", "retrieval_report", "published"},
+    "graph": {"neo4j_graph"},
+    "evaluation": {"suite_metrics"},
+}
+
+
+@pytest.fixture(scope="module")
+def specs() -> dict[str, dg.AssetSpec]:
+    from palimpsest.definitions import defs
+
+    dg.Definitions.validate_loadable(defs)
+    return {s.key.to_user_string(): s for s in defs.resolve_all_asset_specs()}
+
+
+def test_the_graph_is_the_one_of_the_design(specs):
+    assert {name: {d.asset_key.to_user_string() for d in s.deps} for name, s in specs.items()} == EDGES
+
+
+def test_every_asset_has_group_kinds_owner_and_a_description_for_the_ui(specs):
+    assert {g: {n for n, s in specs.items() if s.group_name == g} for g in GROUPS} == GROUPS
+    for name, spec in specs.items():
+        assert spec.kinds and spec.owners and spec.description, name
+        assert len(spec.description) > 40, name
+
+
+def test_assets_are_partitioned_by_collection_up_to_versions_and_not_after(specs):
+    parted = {n: s.partitions_def.name for n, s in specs.items() if s.partitions_def is not None}
+    assert parted == dict.fromkeys(STAGES, "collections") | {"suite_metrics": "suites"}
+
+
+def test_invariants_and_gate_block_what_comes_after_them():
+    from palimpsest.definitions import defs
+
+    checks = {k.name: k.asset_key.to_user_string() for k in defs.resolve_asset_graph().asset_check_keys}
+    own = {"rejects": "documents", "invariants": "index", "gate": "retrieval_report"}
+    assert checks == own | dict.fromkeys(CHECKS, "neo4j_graph")
+    graph = defs.resolve_asset_graph()
+    assert {k.name for k in graph.asset_check_keys if not graph.get_check_spec(k).blocking} == {*WARNINGS, "rejects"}
+
+
+def test_what_a_stage_reads_is_written_by_a_stage_that_its_asset_depends_on():
+    writer = {t: s.name for s in STAGES.values() for t in s.writes}
+    for stage in STAGES.values():
+        assert {writer[t] for t in stage.reads} <= EDGES[stage.name] | {"documents"}, stage.name

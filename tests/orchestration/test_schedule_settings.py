@@ -1,0 +1,53 @@
+"""When builds start by themselves, as the environment says."""
+
+from pathlib import Path
+
+import pytest
+
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.orchestration import schedule
+from palimpsest.orchestration.schedule import schedule_from_environment
+
+
+@pytest.fixture(autouse=True)
+def bare(monkeypatch):
+    for name in (schedule.SCHEDULE, schedule.WEEKLY, schedule.TIMEZONE, schedule.AUTOMATION, "TZ"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_it_is_three_at_night_where_the_machine_stands(monkeypatch):
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    found = schedule_from_environment()
+    assert (found.nightly, found.timezone, found.on) == ("0 3 * * *", "Asia/Tokyo", True)
+
+
+def test_without_tz_the_zone_is_what_localtime_links_to(monkeypatch, tmp_path):
+    zone = tmp_path / "zoneinfo/America/New_York"
+    zone.parent.mkdir(parents=True)
+    zone.touch()
+    (tmp_path / "localtime").symlink_to(zone)
+    monkeypatch.setattr(schedule, "_LOCALTIME", tmp_path / "localtime")
+    assert schedule_from_environment().timezone == "America/New_York"
+    monkeypatch.setattr(schedule, "_LOCALTIME", Path("/nowhere"))
+    assert schedule_from_environment().timezone == "UTC"
+
+
+def test_a_local_zone_that_has_no_iana_name_becomes_utc(monkeypatch):
+    monkeypatch.setenv("TZ", "CET-1CEST,M3.5.0")
+    assert schedule_from_environment().timezone == "UTC"
+
+
+def test_the_environment_sets_time_zone_and_switch(monkeypatch):
+    for name, value in (("SCHEDULE", "30 22 * * 1-5"), ("TIMEZONE", "Europe/Berlin"), ("AUTOMATION", "off")):
+        monkeypatch.setenv(f"PALIMPSEST_{name}", value)
+    found = schedule_from_environment()
+    assert (found.nightly, found.timezone, found.on) == ("30 22 * * 1-5", "Europe/Berlin", False)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("SCHEDULE", "at night"), ("TIMEZONE", "Mars/Olympus"), ("AUTOMATION", "maybe")]
+)
+def test_what_cannot_be_read_is_named(monkeypatch, name, value):
+    monkeypatch.setenv(f"PALIMPSEST_{name}", value)
+    with pytest.raises(PalimpsestError, match=f"PALIMPSEST_{name}={value}: "):
+        schedule_from_environment()

@@ -1,0 +1,179 @@
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from palimpsest.relations.candidates import FLOOR, Previous, candidate_pairs
+from tests.memories.frames import by_text, chunk, day, document, formed, word_vectors
+
+
+def pairs_of(inputs, previous=None):
+    return candidate_pairs(inputs, word_vectors(inputs.memories), previous)
+
+
+def texts_of(inputs, pairs):
+    text = dict(inputs.memories.select("memory_id", "text").iter_rows())
+    return {(text[n], text[o]) for n, o in pairs.select("newer_id", "older_id").iter_rows()}
+
+
+def dated(n, uri, **more):
+    return document(uri, source_time=day(n), **more)
+
+
+def test_the_later_observation_is_the_newer_one_whatever_the_order_of_arrival():
+    late, early = dated(9, "late.md"), dated(1, "early.md")
+    inputs = formed(
+        [late, early], [chunk(late, "The Falcon deadline is May."), chunk(early, "The Falcon deadline is June.")]
+    )
+    assert texts_of(inputs, pairs_of(inputs)) == {("The Falcon deadline is May.", "The Falcon deadline is June.")}
+
+
+def test_equal_or_missing_times_of_two_documents_never_pair():
+    a, b, c = dated(1, "a.md"), dated(1, "b.md"), document("c.md")
+    rows = [chunk(d, f"The Falcon deadline is {t}.") for d, t in ((a, "May"), (b, "June"), (c, "July"))]
+    inputs = formed([a, b, c], rows)
+    assert pairs_of(inputs).is_empty()
+
+
+def test_in_one_document_the_later_place_is_the_newer_one():
+    for doc in (document("a.md"), dated(1, "a.md")):
+        inputs = formed([doc], [chunk(doc, "Falcon deadline: June.", 0), chunk(doc, "Falcon deadline: May.", 1)])
+        assert texts_of(inputs, pairs_of(inputs)) == {("Falcon deadline: May.", "Falcon deadline: June.")}
+
+
+def test_nothing_pairs_across_users():
+    a, b = dated(1, "a.md", user="u1"), dated(9, "b.md", user="u2")
+    inputs = formed([a, b], [chunk(a, "The Falcon deadline is June."), chunk(b, "The Falcon deadline is May.")])
+    assert pairs_of(inputs).is_empty()
+
+
+def test_equal_texts_and_texts_without_a_common_word_never_pair():
+    a, b, c = dated(1, "a.md"), dated(2, "b.md"), dated(3, "c.md")
+    rows = [chunk(a, "Falcon is late."), chunk(b, "FALCON is late."), chunk(c, "Heron has landed.")]
+    inputs = formed([a, b, c], rows)
+    vectors = np.tile(np.eye(1, 8, dtype=np.float32), (3, 1))
+    assert candidate_pairs(inputs, vectors).is_empty()
+
+
+def test_only_pairs_over_the_floor_and_at_most_three_live_ones_the_best():
+    docs = [dated(i, f"{i}.md") for i in range(6)]
+    inputs = formed(docs, [chunk(d, f"falcon number{i}") for i, d in enumerate(docs)])
+    order = by_text(inputs.memories)
+    angles = {5: 0.0, 0: 0.9, 1: 0.8, 2: 0.7, 3: 0.6, 4: FLOOR - 0.01}
+    vectors = np.zeros((6, 2), np.float32)
+    for i, cosine in angles.items():
+        row = inputs.memories["memory_id"].to_list().index(order[f"falcon number{i}"])
+        vectors[row] = (1, 0) if i == 5 else (cosine, (1 - cosine**2) ** 0.5)
+    pairs = candidate_pairs(inputs, vectors).filter(newer_id=order["falcon number5"])
+    scores = dict(pairs.select("older_id", "score").iter_rows())
+    assert scores == {order[f"falcon number{i}"]: angles[i] for i in (0, 1, 2)}
+    assert set(pairs["why"]) == {"vector+word:falcon"}
+
+
+def test_a_shared_entity_is_named_as_the_reason():
+    a, b = dated(1, "a.md"), dated(2, "b.md")
+    inputs = formed([a, b], [chunk(a, "We asked Ana Silva twice."), chunk(b, "We asked Ana Silva again.")])
+    (why,) = pairs_of(inputs)["why"]
+    entity = inputs.mentions["entity_id"][0]
+    assert why == f"vector+entity:{entity}"
+
+
+def test_what_was_edited_out_is_older_only_and_takes_no_place_of_a_live_one():
+    old, new = dated(5, "a.md", seq=1, current=False), dated(5, "a.md", seq=2)
+    others = [dated(i, f"{i}.md") for i in range(3)]
+    rows = [chunk(d, f"falcon deadline number{i}") for i, d in enumerate(others)]
+    rows += [chunk(old, "falcon deadline june"), chunk(new, "falcon deadline may")]
+    inputs = formed([old, new, *others], rows)
+    vectors = np.ones((inputs.memories.height, 1), np.float32)
+    found = texts_of(inputs, candidate_pairs(inputs, vectors))
+    newest = {o for n, o in found if n == "falcon deadline may"}
+    assert newest == {"falcon deadline june", *(f"falcon deadline number{i}" for i in range(3))}
+    assert not any(n == "falcon deadline june" for n, _ in found)
+
+
+WORDS = ["falcon", "heron", "deadline", "budget", "Ana Silva", "Rome"]
+
+
+@st.composite
+def corpora(draw):
+    """A small corpus twice: before and after texts were added, removed, edited, moved or redated."""
+    texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=3).map(" ".join)
+    before, after = [], []
+    for n in range(draw(st.integers(1, 4))):
+        user = draw(st.sampled_from(["u1", "u2"]))
+        old = draw(st.lists(texts, min_size=1, max_size=5, unique=True))
+        new = draw(st.permutations(old))[: draw(st.integers(0, len(old)))] + draw(st.lists(texts, max_size=2))
+        times = st.one_of(st.none(), st.integers(1, 3).map(day))
+        doc = document(f"{n}.md", user=user, source_time=draw(times), title=draw(st.sampled_from(["", "Rome"])))
+        before.append((doc, old))
+        fate = draw(st.sampled_from(["same", "edited", "redated", "gone", "absent"]))
+        if fate == "same":
+            after.append((doc, old))
+        elif fate == "edited":
+            after += [(doc | {"is_current": False}, old)]
+            again = document(f"{n}.md", seq=2, user=user, source_time=doc["source_time"], title=doc["title"])
+            after.append((again, list(dict.fromkeys(new))))
+        elif fate == "redated":
+            after.append((doc | {"source_time": draw(times)}, old))
+        elif fate == "gone":
+            after.append((doc | {"is_current": False}, old))
+    fresh = draw(st.lists(texts, min_size=1, max_size=4, unique=True))
+    after.append((document("new.md", user="u1", source_time=day(2), title=""), fresh))
+    return before, after
+
+
+def build(corpus):
+    docs = [d for d, _ in corpus]
+    rows = [chunk(d, t, i) for d, texts in corpus for i, t in enumerate(texts)]
+    return formed(docs, rows)
+
+
+def incremental_equals_scratch(corpus):
+    before, after = build(corpus[0]), build(corpus[1])
+    earlier = Previous(before, pairs_of(before))
+    assert pairs_of(after, earlier).equals(pairs_of(after))
+
+
+@settings(max_examples=12, deadline=None)
+@given(corpora())
+def test_an_incremental_build_equals_one_from_scratch(corpus):
+    incremental_equals_scratch(corpus)
+
+
+@pytest.mark.slow
+@settings(max_examples=200, deadline=None)
+@given(corpora())
+def test_many_incremental_builds_equal_those_from_scratch(corpus):
+    incremental_equals_scratch(corpus)
+
+
+@settings(max_examples=10, deadline=None)
+@given(corpora(), st.randoms(use_true_random=False))
+def test_pairs_do_not_depend_on_the_order_of_rows(corpus, random):
+    inputs = build(corpus[1])
+    rows = list(range(inputs.memories.height))
+    random.shuffle(rows)
+    shuffled = type(inputs)(inputs.memories[rows], inputs.embed_inputs, inputs.mentions, inputs.documents.reverse())
+    assert pairs_of(shuffled).equals(pairs_of(inputs))
+
+
+@settings(max_examples=10, deadline=None)
+@given(corpora())
+def test_a_pair_stays_in_its_scope_and_its_newer_memory_is_live(corpus):
+    inputs = build(corpus[1])
+    user = dict(inputs.memories.select("memory_id", "user_id").iter_rows())
+    live = inputs.documents.filter("is_current")["document_id"].to_list()
+    held = dict(inputs.memories.select("memory_id", "document_id").iter_rows())
+    for newer, older, scope in pairs_of(inputs).select("newer_id", "older_id", "user_id").iter_rows():
+        assert user[newer] == user[older] == scope and held[newer] in live and newer != older
+
+
+def test_no_memories_have_no_pairs():
+    inputs = formed([document("a.md")], [chunk(document("a.md"), "x")])
+    nothing = type(inputs)(
+        *(t.clear() for t in (inputs.memories, inputs.embed_inputs, inputs.mentions, inputs.documents))
+    )
+    assert candidate_pairs(nothing, np.zeros((0, 4), np.float32)).is_empty()
+    gone = Previous(inputs, pl.DataFrame(schema=candidate_pairs(nothing, np.zeros((0, 4), np.float32)).schema))
+    assert candidate_pairs(nothing, np.zeros((0, 4), np.float32), gone).is_empty()

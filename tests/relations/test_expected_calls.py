@@ -1,0 +1,38 @@
+"""What a dry run says that an LM will be asked."""
+
+import polars as pl
+import pytest
+
+from palimpsest.relations import choose_labeler as choose
+from palimpsest.store.home import Home
+
+
+@pytest.fixture
+def asked(monkeypatch, tmp_path):
+    """Expects calls with the program `now`, at 1 for a million tokens in and 2 out."""
+
+    class Labeler:
+        program_hash = "now"
+
+    monkeypatch.setattr(choose, "build_labeler", lambda home: Labeler())
+    monkeypatch.setenv("PALIMPSEST_LM", "m@http://127.0.0.1:1/v1")
+    monkeypatch.setenv("PALIMPSEST_LM_PRICE", "1,2")
+
+    def expect(name, new, programs=()):
+        monkeypatch.setenv("PALIMPSEST_LABELER", name)
+        return choose.expected_calls(Home(tmp_path), new, pl.DataFrame({"program_hash": list(programs)}))
+
+    return expect
+
+
+def test_the_offline_labeler_asks_nobody(asked):
+    assert asked("offline", 100, ["old"] * 10) == (0, 0.0)
+
+
+def test_new_pairs_are_asked_and_those_of_another_program_again(asked):
+    calls, money = asked("dspy", 5, ["now", "old", "old", "person"])
+    assert calls == 7 and money == pytest.approx(7 * (1000 * 1 + 120 * 2) / 1e6)
+
+
+def test_a_cascade_asks_for_most_of_them(asked):
+    assert asked("cascade", 10, ["old"] * 10)[0] == 16

@@ -1,0 +1,91 @@
+import json
+
+import polars as pl
+
+from palimpsest.relations.candidates import candidate_pairs
+from palimpsest.relations.classify.label_types import Labelled
+from palimpsest.relations.classify.offline import OfflineLabeler
+from palimpsest.relations.classify.relate import label_pairs
+from palimpsest.store.tables import SCHEMAS
+from tests.memories.frames import by_text, chunk, day, document, formed, word_vectors
+
+
+class Counting:
+    """A labeler of the test's own: says EXTEND, remembers what it was asked, costs something."""
+
+    name = "counting"
+
+    def __init__(self, program="p1"):
+        self.program_hash = program
+        self.asked = []
+
+    def label(self, pairs):
+        self.asked += [(p.newer, p.older) for p in pairs]
+        return [Labelled("EXTEND", 0.5, {"newer": p.newer_context}, lm_calls=1, tokens=7, cost=0.25) for p in pairs]
+
+
+def corpus(**title):
+    docs = [document(f"{i}.md", source_time=day(i), **title) for i in range(3)]
+    rows = [chunk(d, f"The Falcon deadline is {t}.") for d, t in zip(docs, ("3 May", "9 May", "12 May"), strict=True)]
+    return formed(docs, rows)
+
+
+def pairs_of(inputs):
+    return candidate_pairs(inputs, word_vectors(inputs.memories))
+
+
+def test_each_candidate_pair_becomes_one_relation_and_costs_are_counted():
+    inputs = corpus()
+    pairs, labeler = pairs_of(inputs), Counting()
+    relations, usage = label_pairs(pairs, inputs.memories, labeler)
+    assert relations.height == pairs.height == len(labeler.asked) == 3
+    assert relations.schema == pl.Schema(SCHEMAS["relations"])
+    assert (usage["asked"], usage["lm_calls"], usage["tokens"], usage["cost"], usage["EXTEND"]) == (3, 3, 21, 0.75, 3)
+    assert set(relations["decided_at"]) == {None} and set(relations["labeler"]) == {"counting"}
+
+
+def test_the_shipped_labeler_finds_the_chain_and_keeps_its_evidence():
+    inputs = corpus()
+    relations, usage = label_pairs(pairs_of(inputs), inputs.memories, OfflineLabeler())
+    ids = by_text(inputs.memories)
+    found = set(relations.filter(label="UPDATE").select("newer_id", "older_id").iter_rows())
+    t = [ids[f"The Falcon deadline is {d}."] for d in ("3 May", "9 May", "12 May")]
+    assert found == {(t[1], t[0]), (t[2], t[0]), (t[2], t[1])}
+    assert usage["UPDATE"] == 3 and usage["lm_calls"] == 0
+    assert json.loads(relations["evidence"][0])["rule"] == "slot:deadline"
+
+
+def test_a_decided_pair_is_not_asked_again_and_none_is_a_decision():
+    inputs = corpus()
+    pairs = pairs_of(inputs)
+    first, _ = label_pairs(pairs, inputs.memories, OfflineLabeler())
+    again, usage = label_pairs(pairs, inputs.memories, OfflineLabeler(), first)
+    assert again.equals(first) and (usage["asked"], usage["carried"]) == (0, 3)
+
+
+def test_another_program_or_another_input_is_asked_again():
+    inputs = corpus()
+    pairs = pairs_of(inputs)
+    first, _ = label_pairs(pairs, inputs.memories, Counting())
+    _, other = label_pairs(pairs, inputs.memories, Counting("p2"), first)
+    assert other["asked"] == 3
+    renamed = corpus(title="Renamed")
+    assert by_text(renamed.memories) == by_text(inputs.memories)
+    again, usage = label_pairs(pairs, renamed.memories, Counting(), first)
+    assert usage["asked"] == 3 and "Renamed" in again["evidence"][0]
+
+
+def test_only_new_pairs_are_asked_and_lost_ones_are_dropped():
+    inputs = corpus()
+    pairs = pairs_of(inputs)
+    first, _ = label_pairs(pairs[:2], inputs.memories, Counting())
+    labeler = Counting()
+    second, usage = label_pairs(pairs[1:], inputs.memories, labeler, first)
+    assert len(labeler.asked) == 1 and usage["carried"] == 1
+    assert second.equals(label_pairs(pairs[1:], inputs.memories, Counting())[0])
+
+
+def test_no_pairs_have_no_relations():
+    inputs = corpus()
+    relations, usage = label_pairs(pairs_of(inputs).clear(), inputs.memories, OfflineLabeler())
+    assert relations.is_empty() and relations.schema == pl.Schema(SCHEMAS["relations"]) and usage["asked"] == 0

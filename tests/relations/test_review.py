@@ -1,0 +1,127 @@
+"""What people decide of relations: it is the label in every build, from scratch or not, until they say otherwise."""
+
+import json
+
+import polars as pl
+import pytest
+
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.needles import Needles
+from palimpsest.relations.candidates import candidate_pairs
+from palimpsest.relations.classify.label_types import Labelled
+from palimpsest.relations.classify.relate import label_pairs, relation_id
+from palimpsest.relations.relation_review import find_relation, review_table
+from palimpsest.relations.versions import versions
+from palimpsest.store.decisions import Decided, append_decided, forget_decided, read_decisions
+from palimpsest.store.tables import empty
+from tests.memories.frames import by_text, chunk, day, document, formed, word_vectors
+
+
+class Says:
+    """A labeler of the test's own."""
+
+    name, program_hash = "says", "p"
+
+    def __init__(self, label, confidence=0.9, **evidence):
+        self.answer = Labelled(label, confidence, evidence or {"rule": "x"})
+
+    def label(self, pairs):
+        return [self.answer for _ in pairs]
+
+
+def made():
+    docs = [document(f"{i}.md", source_time=day(i)) for i in range(3)]
+    rows = [chunk(d, f"The Falcon deadline is {t}.") for d, t in zip(docs, ("3 May", "9 May", "12 May"), strict=True)]
+    inputs = formed(docs, rows)
+    ids = [by_text(inputs.memories)[f"The Falcon deadline is {t}."] for t in ("3 May", "9 May", "12 May")]
+    return inputs, candidate_pairs(inputs, word_vectors(inputs.memories)), ids
+
+
+def decided(tmp_path, *lines):
+    path = tmp_path / "decisions.jsonl"
+    for kind, newer, older, label in lines:
+        append_decided(path, kind, Decided(relation_id(newer, older), newer, older, label))
+    return read_decisions(path)
+
+
+def all_tables(inputs, relations, decisions=None):
+    state = versions(inputs.memories, relations, inputs.documents, empty("document_relations"), decisions)
+    return {"memories": inputs.memories, "documents": inputs.documents, "relations": relations, "versions": state}
+
+
+def latest(tables):
+    return set(tables["versions"].filter("is_latest")["memory_id"])
+
+
+def test_an_undone_update_retires_nothing_and_a_later_word_wins(tmp_path):
+    inputs, pairs, (a, b, c) = made()
+    every, _ = label_pairs(pairs, inputs.memories, Says("UPDATE"))
+    assert latest(all_tables(inputs, every)) == {c}
+    told = decided(tmp_path, ("undo", c, a, "NONE"), ("undo", c, b, "EXTEND"))
+    relations, usage = label_pairs(pairs, inputs.memories, Says("UPDATE"), every, told)
+    assert latest(all_tables(inputs, relations, told)) == {b, c} and usage["decided_by_people"] == 2
+    told = decided(tmp_path, ("confirm", c, b, "UPDATE"))
+    relations, _ = label_pairs(pairs, inputs.memories, Says("NONE"), None, told)
+    assert latest(all_tables(inputs, relations, told)) == {a, c}
+
+
+def test_what_was_decided_is_the_same_from_scratch_and_by_difference(tmp_path):
+    inputs, pairs, (a, b, _) = made()
+    before, _ = label_pairs(pairs, inputs.memories, Says("UPDATE"))
+    told = decided(tmp_path, ("undo", b, a, "NONE"))
+    scratch, _ = label_pairs(pairs, inputs.memories, Says("UPDATE"), None, told)
+    by_difference, usage = label_pairs(pairs, inputs.memories, Says("UPDATE"), before, told)
+    assert scratch.equals(by_difference) and usage["asked"] == 0
+    row = scratch.filter(relation_id=relation_id(b, a)).row(0, named=True)
+    assert (row["label"], row["labeler"], row["confidence"]) == ("NONE", "person", 1.0)
+
+
+def test_a_confirmed_pair_stays_although_it_is_no_candidate(tmp_path):
+    inputs, pairs, (a, b, c) = made()
+    told = decided(tmp_path, ("confirm", b, a, "UPDATE"))
+    relations, _ = label_pairs(pairs.clear(), inputs.memories, Says("NONE"), None, told)
+    assert relations["label"].to_list() == ["UPDATE"] and latest(all_tables(inputs, relations, told)) == {b, c}
+    gone = inputs.memories.filter(pl.col("memory_id") != a)
+    assert label_pairs(pairs.clear(), gone, Says("NONE"), None, told)[0].is_empty()
+
+
+def test_a_delete_takes_what_was_said_with_it(tmp_path):
+    _, _, (a, b, c) = made()
+    decided(tmp_path, ("confirm", b, a, "UPDATE"), ("undo", c, b, "NONE"))
+    assert forget_decided(tmp_path / "decisions.jsonl", Needles.of([a])) == 1
+    assert [d.newer_id for d in read_decisions(tmp_path / "decisions.jsonl").relations] == [c]
+    assert a not in (tmp_path / "decisions.jsonl").read_text()
+
+
+def test_the_table_names_abstentions_from_update_doubt_and_lost_premises(tmp_path):
+    inputs, pairs, (a, b, c) = made()
+    doubt, _ = label_pairs(pairs, inputs.memories, Says("DERIVE", 0.6))
+    assert set(review_table(all_tables(inputs, doubt))["why"]) == {"low confidence"}
+    told = decided(tmp_path, ("confirm", b, a, "UPDATE"))
+    lost, _ = label_pairs(pairs, inputs.memories, Says("DERIVE", 0.95), None, told)
+    table = review_table(all_tables(inputs, lost, told))
+    assert table.select("why", "older_id", "newer_id").rows() == [("premise retired", a, c)]
+    held, _ = label_pairs(pairs, inputs.memories, Says("NONE", 0.5, rule="abstain", instead_of="UPDATE"))
+    table = review_table(all_tables(inputs, held))
+    assert set(table["why"]) == {"would have retired"} and set(table["instead_of"]) == {"UPDATE"}
+
+
+def test_a_relation_is_found_by_its_id_or_by_its_memories_in_any_order():
+    inputs, pairs, (a, b, _) = made()
+    relations, _ = label_pairs(pairs, inputs.memories, Says("UPDATE"))
+    tables = all_tables(inputs, relations)
+    for named in ((relation_id(b, a),), (a, b), (b, a)):
+        assert find_relation(tables, named)["relation_id"] == relation_id(b, a)
+    unasked = tables | {"relations": relations.clear()}
+    assert find_relation(unasked, (a, b))["newer_id"] == b
+    for wrong in (("nonesuch",), (a, "nonesuch"), (a, a)):
+        with pytest.raises(PalimpsestError):
+            find_relation(tables, wrong)
+
+
+def test_a_pair_that_was_not_paid_is_asked_again():
+    inputs, pairs, _ = made()
+    first, usage = label_pairs(pairs, inputs.memories, Says("NONE", 0.0, rule="unpaid", why="budget"))
+    assert usage["unpaid"] == 3 and json.loads(first["evidence"][0])["why"] == "budget"
+    _, again = label_pairs(pairs, inputs.memories, Says("NONE"), first)
+    assert again["asked"] == 3

@@ -1,0 +1,156 @@
+"""A folder on disk becomes a log: names, bad files and limits."""
+
+import datetime as dt
+import json
+import os
+import re
+from pathlib import Path
+
+import dagster as dg
+import polars as pl
+import pytest
+import yaml
+
+from palimpsest.build.plan import make_plan, partition
+from palimpsest.build.stages import run_stage
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.sources.ingest import source_files
+from palimpsest.store.collection_config import load_collection
+from palimpsest.store.home import Home
+from tests.small_corpus import write_notes
+from tests.sources.hostile import deflated_pdf, hostile_files, hostile_names, small_docx
+
+NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+
+
+def documents_stage(home: Home, corpus: Path) -> dict[str, pl.DataFrame]:
+    """Runs the first stage of a build of one collection and returns its tables."""
+    home.create()
+    plan = make_plan(home, [corpus])
+    (name, folder), *_ = plan.collections.items()
+    part = partition(home, name, folder)
+    run_stage(part, "documents", NOW)
+    return {t: part.table(t) for t in ("documents", "document_texts", "rejects")}
+
+
+def test_names_cannot_leave_the_folder_clear_the_terminal_or_stand_for_each_other(tmp_path) -> None:
+    corpus = write_notes(tmp_path / "corpus", {})
+    for number, name in enumerate(hostile_names()):
+        (corpus / "notes" / os.fsdecode(name)).write_text(f"Words of file {number}.")
+    before = sorted(p for p in tmp_path.rglob("*") if "home" not in p.parts)
+    tables = documents_stage(Home(tmp_path / "home"), corpus)
+    uris = tables["documents"]["uri"].to_list()
+    assert tables["rejects"].height == 0 and len(set(uris)) == len(hostile_names()) == tables["documents"].height
+    assert all(uri.isprintable() for uri in uris)
+    assert {r"caf\xe9.txt", r"caf\\xe9.txt", "café.txt", r"two\x0alines.txt", r"\u202etxt.fdp.txt"} < set(uris)
+    assert sorted(p for p in tmp_path.rglob("*") if "home" not in p.parts) == before
+
+
+def test_a_reason_shows_no_control_characters(tmp_path) -> None:
+    corpus = write_notes(tmp_path / "corpus", {"a.\x1b[2J": "Words.", "b.md": "Words."})
+    rejects = documents_stage(Home(tmp_path / "home"), corpus)["rejects"]
+    assert rejects.height == 1 and rejects["reason"][0].startswith(r"unknown type .\x1b[2j; readable are")
+
+
+def test_hostile_files_leave_the_rest_of_the_build_as_it_is_and_the_ui_lists_each_with_its_reason(tmp_path) -> None:
+    from palimpsest.orchestration.assets.glue import collections
+    from palimpsest.orchestration.assets.resources import HomeResource
+    from palimpsest.orchestration.assets.sources import documents
+
+    good = {f"good-{i}.md": f"# Note {i}\n\nWords of note {i}.\n" for i in range(10)}
+    alone = documents_stage(Home(tmp_path / "alone"), write_notes(tmp_path / "a", good))
+    corpus = write_notes(tmp_path / "b", good)
+    hostile = hostile_files()
+    for name, (data, _) in hostile.items():
+        (corpus / "notes" / name).write_bytes(data)
+    limits = {"max_expanded_bytes": 20_000_000, "max_seconds": 30, "max_memory_bytes": 500_000_000}
+    with (corpus / "notes/collection.yaml").open("a") as settings:
+        yaml.safe_dump({"limits": limits}, settings)
+    home = Home(tmp_path / "home")
+    home.create()
+    home.remember_sources(make_plan(home, [corpus]).collections)
+    with dg.instance_for_test() as instance:
+        instance.add_dynamic_partitions(str(collections.name), ["notes"])
+        done = dg.materialize(
+            [documents], partition_key="notes", instance=instance, resources={"home": HomeResource(path=str(home.path))}
+        )
+        assert done.success
+        metadata = done.asset_materializations_for_node("documents")[0].metadata
+    shown = {str(r.data["uri"]): str(r.data["reason"]) for r in metadata["rejects"].value.records}
+    part = partition(home, "notes", corpus / "notes")
+    rejects = dict(part.table("rejects").select("uri", "reason").iter_rows())
+    assert shown == rejects and len(hostile) >= 20
+    read = set(part.table("documents")["uri"].str.split("#").list.first())
+    assert read | set(rejects) == {*good, *hostile} and not set(rejects) & set(good)
+    wrong = {}
+    for name, (_, expected) in hostile.items():
+        reason = rejects.get(name, "")
+        clear = not reason or re.search(r"[;:,]| named ", reason)  # it says what to do
+        ended = re.search("timed out|ended the reader", reason) and expected == "any"
+        right = name in read if expected == "read" else expected == "any" or re.search(expected, reason)
+        if ended or not right or not clear:
+            wrong[name] = reason
+    assert wrong == {}
+    assert part.table("document_texts")["text"].str.len_chars().max() <= 20_000_000
+    assert [u for u in part.table("documents")["uri"].sort() if u.startswith("paths.eml")] == [
+        "paths.eml",
+        "paths.eml#ab.txt",
+        "paths.eml#evil.txt",
+        "paths.eml#olute.md",
+        "paths.eml#part-4.txt",
+        "paths.eml#passwd.txt",
+        "paths.eml#x_y.txt",
+    ]
+    beside = part.table("documents").filter(pl.col("uri").is_in(list(good)))
+    same = ["document_id", "uri", "title", "content_hash", "metadata"]
+    assert beside.select(same).equals(alone["documents"].select(same))
+
+
+def test_a_source_that_takes_too_long_is_a_reject_and_the_rest_is_read(tmp_path) -> None:
+    corpus = write_notes(tmp_path / "corpus", {"good.txt": "Words."})
+    (corpus / "notes/slow.pdf").write_bytes(deflated_pdf(100_000, pages=2_000))
+    with (corpus / "notes/collection.yaml").open("a") as settings:
+        yaml.safe_dump({"limits": {"max_seconds": 1}}, settings)
+    tables = documents_stage(Home(tmp_path / "home"), corpus)
+    assert tables["documents"]["uri"].to_list() == ["good.txt"] and tables["rejects"]["uri"].to_list() == ["slow.pdf"]
+    assert "timed out: reading took longer than 1 seconds" in tables["rejects"]["reason"][0]
+
+
+def test_limits_of_a_collection_are_settings_and_a_change_of_them_reads_again(tmp_path) -> None:
+    home, corpus = Home(tmp_path / "home"), write_notes(tmp_path / "corpus", {"a.txt": "Words. " * 100, "b.txt": "B."})
+    settings = corpus / "notes/collection.yaml"
+    plain = settings.read_text()
+    settings.write_text(plain + "limits:\n  max_chars: 100\n")
+    assert documents_stage(home, corpus)["rejects"]["reason"].to_list() == [
+        "too large: 700 characters of text, the limit is 100; split the source"
+    ]
+    settings.write_text(plain)
+    assert documents_stage(home, corpus)["rejects"].height == 0
+    settings.write_text(plain + "limits:\n  max_chars: 0\n")
+    with pytest.raises(PalimpsestError, match=r"collection\.yaml: limits\.max_chars input should be greater than 0"):
+        load_collection(corpus / "notes")
+
+
+def test_a_user_whose_name_no_index_takes_is_left_out_and_said_to_be(tmp_path) -> None:
+    def turns(*users: str) -> str:
+        return "".join(json.dumps({"session_id": "s", "user_id": u, "text": "Words."}) + "\n" for u in users)
+
+    long = "user_id '" + "u" * 40 + "'... has 9,000 bytes, the limit is 800; left out: give it a shorter one"
+    notes = {"some.jsonl": turns("ann", "u" * 9000), "none.jsonl": turns("u" * 9000)}
+    tables = documents_stage(Home(tmp_path / "home"), write_notes(tmp_path / "corpus", notes))
+    assert tables["documents"]["user_id"].to_list() == ["ann"]
+    assert tables["rejects"].sort("uri").select("uri", "reason").rows() == [("none.jsonl", long), ("some.jsonl", long)]
+
+
+def test_a_home_inside_a_collection_is_refused(tmp_path) -> None:
+    corpus = write_notes(tmp_path / "corpus", {"a.txt": "Words."})
+    with pytest.raises(PalimpsestError, match=r"lies inside collection notes .*; choose another --home"):
+        make_plan(Home(corpus / "notes/sub/home"), [corpus])
+    assert make_plan(Home(corpus / "home"), [corpus]).changed == ("notes",)
+
+
+def test_sources_are_sorted_by_uri_and_hidden_files_and_settings_are_none(tmp_path) -> None:
+    corpus = write_notes(tmp_path / "corpus", {"b/z.txt": "Z.", "b.txt": "B.", ".hidden/x.txt": "X.", "a.txt": "A."})
+    (corpus / "notes/c.docx").write_bytes(small_docx())
+    config = load_collection(corpus / "notes")
+    assert [uri for uri, _ in source_files(corpus / "notes", config)] == ["a.txt", "b.txt", "b/z.txt", "c.docx"]

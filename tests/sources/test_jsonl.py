@@ -1,0 +1,149 @@
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from palimpsest.core.errors import Rejected
+from palimpsest.sources.records.extracted import SUITE_ROW
+
+
+def lines(*rows: object) -> str:
+    return "".join(f"{r if isinstance(r, str) else json.dumps(r)}\n" for r in rows)
+
+
+def turn(session: str, user: str, speaker: str, text: str, timestamp: object = None) -> dict:
+    return {"session_id": session, "user_id": user, "speaker": speaker, "text": text, "timestamp": timestamp}
+
+
+def test_each_user_and_session_is_a_document_in_order_of_first_turns(read) -> None:
+    extraction = read(
+        "chat.jsonl",
+        lines(
+            turn("s2", "ana", "Ana", "Hello.", "2024-05-01T10:00:00Z"),
+            turn("s1", "bo", "Bo", "Morning."),
+            turn("s2", "bo", "Bo", "Same session name, other user."),
+            turn("s2", "ana", "Bot", "Line one\r\nline two", "2024-05-01T10:01:00+02:00"),
+        ),
+    )
+    assert extraction.problems == ()
+    assert [(d.user_id, d.session_id) for d in extraction.documents] == [("ana", "s2"), ("bo", "s1"), ("bo", "s2")]
+    first = extraction.documents[0]
+    assert first.text == "Ana: Hello.\nBot: Line one\nline two"
+    assert [(first.text[s.char_start : s.char_end], s.speaker) for s in first.segments] == [
+        ("Hello.", "Ana"),
+        ("Line one\nline two", "Bot"),
+    ]
+    assert first.segments[1].said_at == datetime(2024, 5, 1, 8, 1, tzinfo=UTC)
+    assert first.source_time == datetime(2024, 5, 1, 8, 1, tzinfo=UTC)
+
+
+def test_bad_lines_are_named_and_the_rest_is_read(read) -> None:
+    extraction = read(
+        "chat.jsonl",
+        lines(
+            turn("s", "u", "A", "Good."),
+            '{"session_id": "s", "text": "cut o',
+            "[1, 2]",
+            turn("s", "u", "A", "   "),
+            {"session_id": "s", "speaker": "A", "text": 5},
+            "",
+            turn("s", "u", "A", "Undated.", "around noon"),
+            "[" * 100_000,
+        ),
+    )
+    assert [s.char_end - s.char_start for s in extraction.documents[0].segments] == [5, 8]
+    assert [p.split(":")[0] for p in extraction.problems] == [
+        "line 2",
+        "line 3",
+        "line 8",
+        "line 4",
+        "line 5",
+        "line 7",
+    ]
+
+
+def test_many_bad_lines_are_counted_not_listed(read) -> None:
+    extraction = read("chat.jsonl", lines(turn("s", "u", "A", "Good."), *["{"] * 250), max_problems=100)
+    assert len(extraction.problems) == 101
+    assert extraction.problems[-1] == "and 150 more such problems"
+
+
+def test_a_turn_without_speaker_or_session_is_still_a_turn(read) -> None:
+    (document,) = read("chat.jsonl", lines({"timestamp": "2024-01-01", "text": "Alone."})).documents
+    assert (document.user_id, document.session_id, document.text) == (None, None, "Alone.")
+    assert document.segments[0].kind == "turn" and document.segments[0].speaker is None
+
+
+def test_lone_surrogates_and_nuls_in_json_do_not_reach_the_text(read) -> None:
+    (document,) = read(
+        "c.jsonl", '{"speaker": "A\\u0000", "text": "bad \\ud800 end\\u0000", "session_id": 7}\n'
+    ).documents
+    assert document.text == "A: bad \ufffd end"
+    assert document.session_id == "7"
+
+
+def test_a_suite_row_is_a_document_with_its_scope_as_user(read) -> None:
+    extraction = read(
+        "corpus.jsonl",
+        lines(
+            {
+                "_id": "c:1",
+                "title": "",
+                "text": "Look at this.",
+                "scope": "conv-1",
+                "meta": {
+                    "speaker": "Mel",
+                    "session": "session_1",
+                    "date_time": "1:56 pm on 8 May, 2023",
+                    "image_caption": "a photo of a dog",
+                },
+            },
+            {"_id": "c:2", "title": "Port  Blair", "text": "A capital.", "meta": {"date": "1998"}},
+        ),
+    )
+    one, two = extraction.documents
+    assert (one.uri, one.user_id, one.session_id, one.media_type) == (
+        "corpus.jsonl#c:1",
+        "conv-1",
+        "session_1",
+        SUITE_ROW,
+    )
+    assert one.text == "Look at this. [image: a photo of a dog]"
+    assert one.metadata["image_caption"] == "a photo of a dog" and one.metadata["_id"] == "c:1"
+    (segment,) = one.segments
+    assert (segment.kind, segment.speaker, segment.char_end) == ("turn", "Mel", len(one.text))
+    assert segment.said_at == one.source_time == datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
+    assert (two.title, two.user_id, two.segments[0].kind) == ("Port Blair", None, "prose")
+    assert two.source_time == datetime(1998, 1, 1, tzinfo=UTC)
+
+
+def test_suite_rows_without_id_or_text_or_with_a_used_id_are_problems(read) -> None:
+    extraction = read(
+        "corpus.jsonl",
+        lines(
+            {"_id": "1", "title": "t", "text": "x"},
+            {"_id": "1", "title": "t", "text": "y"},
+            {"title": "t", "text": "z"},
+            {"_id": "2", "title": "", "text": ""},
+            {"_id": "3", "title": "Only a title", "text": ""},
+        ),
+    )
+    assert [(d.uri, d.text) for d in extraction.documents] == [
+        ("corpus.jsonl#1", "x"),
+        ("corpus.jsonl#3", "Only a title"),
+    ]
+    assert [p.split(":")[0] for p in extraction.problems] == ["line 2", "line 3", "line 4"]
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("not json\nat all\n", "no line is a JSON object"),
+        ('{"a": 1}\n', "unknown layout"),
+        ('{"session_id": "s", "text": ""}\n', "no readable turn; line 1"),
+        ('{"_id": "", "text": "x"}\n', "no readable row; line 1"),
+    ],
+)
+def test_a_file_without_one_good_line_is_rejected(read, content: str, reason: str) -> None:
+    with pytest.raises(Rejected, match=reason):
+        read("x.jsonl", content)

@@ -1,0 +1,81 @@
+"""Sidecars: what front matter would say, beside sources that have none."""
+
+import datetime as dt
+from pathlib import Path
+
+import pytest
+
+from palimpsest.core.errors import Rejected
+from palimpsest.sources.ingest import source_state
+from palimpsest.sources.read import read_source
+from palimpsest.sources.records.extracted import ExtractedDocument
+from palimpsest.store.collection_config import load_collection
+from palimpsest.store.decisions import Decisions
+from tests.small_corpus import write_notes
+
+
+def read(folder: Path, name: str, text: str, sidecar: str) -> ExtractedDocument:
+    (folder / name).write_text(text)
+    (folder / f"{name}.meta.yaml").write_text(sidecar)
+    return read_source(folder / name, name).documents[0]
+
+
+def test_a_sidecar_says_what_front_matter_would_and_wins_over_what_the_source_says(tmp_path) -> None:
+    sidecar = (
+        "title: Dip readings\ndate: 2026-03-02\nuser_id: ines\nproject_id: wells\ntags: [water]\nsupersedes: old.csv\n"
+    )
+    found = read(tmp_path, "2020-01-01.csv", "well,depth\nW5,4.1\n", sidecar)
+    assert (found.title, found.user_id, found.project_id) == ("Dip readings", "ines", "wells")
+    assert found.source_time == dt.datetime(2026, 3, 2, tzinfo=dt.UTC)
+    assert found.metadata["tags"] == ["water"] and found.metadata["columns"] == 2
+    assert [(r.older_uri, r.label) for r in found.relations] == [("old.csv", "UPDATE")]
+    found = read(tmp_path, "a.md", "---\ndate: 2020-01-01\n---\nWords.", "last_updated: 2026-03-02")
+    assert found.source_time == dt.datetime(2026, 3, 2, tzinfo=dt.UTC)
+
+
+def test_turns_keep_their_own_user_and_mails_pass_the_project_on_to_their_attachments(tmp_path) -> None:
+    turn = '{"session_id": "s", "user_id": "ann", "speaker": "Ann", "text": "Hello there."}\n'
+    found = read(tmp_path, "a.jsonl", turn, "user_id: ines\nproject_id: wells\n")
+    assert (found.user_id, found.project_id) == ("ann", "wells")
+
+
+@pytest.mark.parametrize(
+    ("sidecar", "reason"),
+    [
+        ("date: [", "sidecar a.txt.meta.yaml: not valid YAML: line 1"),
+        ("- a list", "sidecar a.txt.meta.yaml: must be a mapping"),
+        ("&a [*a]", "not valid YAML|must be a mapping"),
+        ("x: " + "y" * 70_000, "longer than 64,000 bytes"),
+        ("a: !!python/object/apply:os.system [id]", "not valid YAML"),
+    ],
+)
+def test_a_source_is_not_read_without_the_sidecar_it_has(tmp_path, sidecar: str, reason: str) -> None:
+    with pytest.raises(Rejected, match=reason):
+        read(tmp_path, "a.txt", "Words.", sidecar)
+
+
+def test_a_sidecar_that_leads_elsewhere_is_not_followed(tmp_path) -> None:
+    (tmp_path / "a.txt").write_text("Words.")
+    (tmp_path / "secret.yaml").write_text("title: secret")
+    (tmp_path / "a.txt.meta.yaml").symlink_to(tmp_path / "secret.yaml")
+    with pytest.raises(Rejected, match="a link"):
+        read_source(tmp_path / "a.txt", "a.txt")
+
+
+def test_a_sidecar_is_no_source_its_change_is_one_of_its_source_and_one_alone_is_rejected(tmp_path) -> None:
+    corpus = write_notes(tmp_path, {"a.txt": "Words.", "b.txt": "Words.", "c.txt.meta.yaml": "date: 2026-03-02"})
+    folder = corpus / "notes"
+    config = load_collection(folder)
+
+    def state() -> dict[str, str]:
+        return {uri: key for uri, (_, key) in source_state(folder, config, Decisions()).items()}
+
+    before = state()
+    (folder / "a.txt.meta.yaml").write_text("date: 2026-03-02")
+    with_one = state()
+    (folder / "a.txt.meta.yaml").write_text("date: 2026-03-03")
+    after = state()
+    assert set(before) == set(with_one) == set(after) == {"a.txt", "b.txt", "c.txt.meta.yaml"}
+    assert len({before["a.txt"], with_one["a.txt"], after["a.txt"]}) == 3 and before["b.txt"] == after["b.txt"]
+    with pytest.raises(Rejected, match=r"no file 'c\.txt' lies beside it"):
+        read_source(folder / "c.txt.meta.yaml", "c.txt.meta.yaml")

@@ -1,0 +1,157 @@
+"""What turns and front matter state of their memories: fields, bad values, combination."""
+
+import json
+
+import polars as pl
+import pytest
+
+from palimpsest.memories.described import stated_columns
+from palimpsest.sources.read import read_bytes
+from palimpsest.sources.records.extracted import ExtractedDocument, Extraction
+from palimpsest.sources.records.source import Source
+from palimpsest.sources.records.stated import Stated, combined, read_stated
+from palimpsest.store.limits import Limits
+
+
+def read(name: str, text: str) -> Extraction:
+    suffix = "." + name.rpartition(".")[2]
+    return read_bytes(Source(uri=name, suffix=suffix, data=text.encode()), Limits())
+
+
+def turn(text: str, **fields: object) -> str:
+    return json.dumps({"session_id": "s", "speaker": "ana", "text": text, **fields}) + "\n"
+
+
+def test_a_turn_states_its_type_tags_importance_and_privacy():
+    privacy = {"pii": True, "user_visible": False, "retention_days": 30}
+    one = turn("I like tea.", type="preference", tags=["b", "a"], importance=0.9, privacy=privacy, memory="off")
+    (document,) = read("chat.jsonl", one + turn("Fine.")).documents
+    first, second = document.segments
+    assert first.stated == Stated("preference", ("a", "b"), 0.9, None, None, True, False, 30, "off")
+    assert second.stated is None
+    assert ExtractedDocument.from_json(json.loads(json.dumps(document.to_json()))) == document
+
+
+def test_privacy_holds_however_it_is_spelt():
+    stated, problems = read_stated(
+        {"memory": "OFF", "kind": "Tool", "privacy": {"pii": "yes", "user_visible": "False", "retention_days": "30"}}
+    )
+    assert problems == []
+    assert stated == Stated(memory="off", kind="tool", pii=True, user_visible=False, retention_days=30)
+    assert read_stated({"memory": " Off "}, free_words=True)[0] == Stated(memory="off")
+
+
+def test_a_problem_shows_no_piece_of_a_secret():
+    token = "gh" + "p_" + "A1b2C3d4" * 4 + "e5F6"
+    _, problems = read_stated({"importance": token, "privacy": {token: 1, "retention_days": f"x {token}"}})
+    assert len(problems) == 3 and not any("A1b2C3d4" in p for p in problems)
+
+
+def test_a_turn_that_states_nothing_is_written_as_before():
+    (document,) = read("chat.jsonl", turn("Fine.")).documents
+    assert document.to_json()["segments"] == [[5, 10, "turn", None, None, "ana", None]]
+
+
+@pytest.mark.parametrize(
+    ("field", "problem"),
+    [
+        ({"importance": "high"}, "importance 'high' must be a number from 0 to 1"),
+        ({"importance": True}, "importance True must be a number"),
+        ({"type": "story"}, "type 'story' must be episodic, semantic"),
+        ({"privacy": [1]}, "privacy (a list) must be a mapping such as {pii: true"),
+        ({"privacy": {"pii": "perhaps"}}, "privacy.pii 'perhaps' must be true or false"),
+        ({"privacy": {"retention_days": 0}}, "privacy.retention_days 0 must be a whole number of days from 1"),
+        ({"privacy": {"visible": False}}, "privacy.visible is no field; use pii, user_visible or retention_days"),
+        ({"memory": "never"}, "memory 'never' must be save or off"),
+    ],
+)
+def test_a_value_that_cannot_be_used_is_a_problem_by_line_and_field_and_the_turn_is_kept(field, problem):
+    extraction = read("chat.jsonl", turn("One.") + turn("Two.", **field))
+    (told,) = extraction.problems
+    assert told.startswith("line 2: ") and problem in told
+    assert extraction.documents[0].text == "ana: One.\nana: Two."
+
+
+@pytest.mark.parametrize(
+    ("field", "stated", "says"),
+    [
+        ({"privacy": {"pii": "perhaps"}}, Stated(pii=True), "true is used"),
+        ({"privacy": {"user_visible": "who knows"}}, Stated(user_visible=False), "false is used"),
+        ({"privacy": "high"}, Stated(pii=True, user_visible=False), "{pii: true, user_visible: false} is used"),
+        ({"memory": "never"}, Stated(memory="off"), "off is used"),
+        ({"privacy": {"retention_days": "soon"}}, None, "the default is used"),
+    ],
+)
+def test_what_cannot_be_read_of_privacy_counts_as_the_stricter_value(field, stated, says):
+    found, (problem,) = read_stated(field)
+    assert found == stated and problem.endswith(says)
+
+
+def test_front_matter_tells_bad_privacy_but_types_of_its_own_are_no_problem():
+    extraction = read("eip.md", "---\ntype: Meta\nkind: blog\nprivacy: none\n---\nText.\n")
+    (told,) = extraction.problems
+    assert told.startswith("front matter: privacy 'none' must be a mapping")
+    assert read("a.md", "---\nmemory: off\n---\nText.\n").problems == ()
+
+
+def test_role_stands_for_speaker_and_tells_a_tool():
+    rows = [{"role": "user", "text": "Hi."}, {"role": "tool", "speaker": "search", "text": "3 results"}]
+    (document,) = read("c.jsonl", "".join(json.dumps({"session_id": "s", **r}) + "\n" for r in rows)).documents
+    assert [(s.speaker, s.stated.kind if s.stated else None) for s in document.segments] == [
+        ("user", None), ("search", "tool"),
+    ]  # fmt: skip
+
+
+def test_the_openai_message_format_is_a_message_and_a_chat_export_an_import():
+    messages = [
+        {"role": "user", "content": "Hi.", "privacy": {"pii": True}},
+        {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]},
+        {"role": "tool", "content": [{"type": "text", "text": "42"}]},
+    ]
+    extraction = read("a.json", json.dumps({"messages": messages}))
+    (document,) = extraction.documents
+    assert extraction.problems == () and document.kind == "message"
+    assert document.text == "user: Hi.\ntool: 42"
+    assert document.segments[0].stated == Stated(pii=True)
+    lines = "".join(json.dumps({**m, "session_id": "s"}) + "\n" for m in messages)
+    (by_line,) = read("a.jsonl", lines).documents
+    assert (by_line.text, by_line.session_id, by_line.kind) == (document.text, "s", "message")
+    export = [{"sender": "Ana", "message": "Hi.", "type": "message", "date": "2026-01-01"}]
+    (imported,) = read("b.json", json.dumps({"messages": export})).documents
+    assert imported.kind == "import" and imported.segments[0].stated is None
+
+
+def test_what_turns_share_is_as_private_as_the_most_private_of_them():
+    parts = [Stated(user_visible=True, retention_days=90, type="task"), Stated(pii=True, retention_days=7)]
+    assert combined(parts) == Stated(type="task", pii=True, user_visible=True, retention_days=7)
+    assert combined([Stated(user_visible=True), Stated(user_visible=False)]).user_visible is False
+
+
+def test_turn_wins_over_document_over_default_and_the_shortest_retention_over_all():
+    day = pl.Series([0], dtype=pl.Int64).cast(pl.Datetime("us", "UTC"))
+    document = {"importance": 0.2, "type": "summary", "privacy": {"retention_days": 36_000}, "tags": ["x"]}
+    rows = pl.DataFrame(
+        {
+            "stated": [json.dumps({"importance": 0.8, "tags": ["y"]}), None, None],
+            "metadata": [json.dumps(document), json.dumps(document), "{}"],
+            "kind": ["message", "file", "import"],
+            "observed_at": [day[0], day[0], None],
+            "ingested_at": [None, None, day[0]],
+        },
+        schema_overrides={"observed_at": day.dtype, "ingested_at": day.dtype},
+    )
+    out = pl.DataFrame(stated_columns(rows, "episodic", 30))
+    assert out.select("type", "tags", "importance", "importance_source").rows() == [
+        ("summary", ["x", "y"], 0.8, "turn"), ("summary", ["x"], 0.2, "document"), ("episodic", [], 0.5, "default"),
+    ]  # fmt: skip
+    assert out.select("confidence", "confidence_source", "kind").rows()[2] == (0.8, "kind", "import")
+    assert [(t - day[0]).days for t in out["retention_until"]] == [30, 30, 30]
+
+
+def test_days_beyond_the_calendar_are_kept_for_ever():
+    assert read_stated({"privacy": {"retention_days": 36_501}})[0] is None
+    late = pl.Series([253_370_764_800_000_000], dtype=pl.Int64).cast(pl.Datetime("us", "UTC"))
+    rows = pl.DataFrame(
+        {"stated": [None], "metadata": ["{}"], "kind": ["file"], "observed_at": late, "ingested_at": late}
+    )
+    assert pl.DataFrame(stated_columns(rows, "document", 36_500))["retention_until"].to_list() == [None]
