@@ -1,11 +1,10 @@
 """How well chunks serve retrieval: token recall, precision and IoU of what is retrieved against annotated spans.
 
 `python -m palimpsest.eval.studies.chunking FOLDER` measures our chunker, fixed-size chunks and two libraries on texts
-with
-questions whose answers are marked as spans (`questions_df.csv`: question, references, corpus_id; `<corpus_id>.md`). All
-chunks of all texts are one pool; a chunk's score is the cosine of the question and its best window, as in the product;
-the first five count. Measures: Smith and Troynikov, Evaluating Chunking Strategies for Retrieval (Chroma, 2024); a
-token that two retrieved chunks share counts twice as retrieved and once as found.
+with questions whose answers are marked as spans (`questions_df.csv`: question, references, corpus_id;
+`<corpus_id>.md`). All chunks of all texts are one pool; a chunk's score is the cosine of the question and its best
+window, as in the product; the first five count. Measures: Smith and Troynikov, Evaluating Chunking Strategies for
+Retrieval (Chroma, 2024); a token that two retrieved chunks share counts twice as retrieved and once as found.
 """
 
 import argparse

@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -266,8 +266,7 @@ def _backend(name: str, made: MadeHome) -> Iterator[Backend]:
         if name == "duckdb":
             from palimpsest.query.backends.duckdb_backend import DuckDBBackend
 
-            yield (backend := DuckDBBackend(index))
-            backend.close()
+            yield stack.enter_context(closing(DuckDBBackend(index)))
             return
         from palimpsest.neo4j_graph.connect import connect
         from palimpsest.neo4j_graph.erase import drop_home

@@ -55,9 +55,6 @@ def query(
     **filters: Any,
 ) -> None:
     """Search memories by scope: ranked memories, then the packed, cited context."""
-    from palimpsest.query.embed_query import load_in_background
-
-    load_in_background()
     from palimpsest.query import present
     from palimpsest.query.reader import open_home
 

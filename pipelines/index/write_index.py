@@ -22,7 +22,7 @@ import polars.selectors as cs
 from palimpsest.core.scopes import SCOPE
 from palimpsest.index.passage_tables import passage_tables
 from palimpsest.index.support import support_of
-from palimpsest.memories.known import known_from, recorded
+from palimpsest.memories.known import recorded
 from palimpsest.memories.reasons import reasons
 from palimpsest.memories.sequence import document_order, turn_order
 from palimpsest.store.tables import empty
@@ -148,7 +148,6 @@ def _memory_rows(t: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
         .sort(*SCOPE, "memory_id")
         .join(documents, on="document_id", how="left", maintain_order="left")
         .join(versions, on="memory_id", how="left", maintain_order="left")
-        .join(known_from(t["memories"], t["documents"]), on="memory_id", how="left", maintain_order="left")
         .join(recorded(t["memories"], t["documents"], t["versions"]), on="memory_id", how="left", maintain_order="left")
         .with_row_index("row")
         .with_columns(

@@ -18,7 +18,7 @@ from palimpsest.core.errors import ComponentFailed
 from palimpsest.core.ids import content_id
 from palimpsest.core.scopes import GENERAL, SCOPE, ScopeKey, by_scope, scope_parts
 from palimpsest.index.write_index import VectorLookup
-from palimpsest.memories.known import known_from, recorded
+from palimpsest.memories.known import recorded
 from palimpsest.neo4j_graph.arrays import scope_arrays
 from palimpsest.neo4j_graph.graph_model import EDGES, HELD_VECTORS, KEYS
 from palimpsest.neo4j_graph.packed import (
@@ -130,7 +130,6 @@ def _memories(t: Mapping[str, pl.DataFrame]) -> tuple[pl.DataFrame, pl.DataFrame
         .join(versions, on="memory_id", how="left")
         .join(inputs.filter(pl.col("number") == 0).drop("number"), on="memory_id", how="left")
         .join(count, on="memory_id", how="left")
-        .join(known_from(t["memories"], t["documents"]), on="memory_id", how="left")
         .join(recorded(t["memories"], t["documents"], t["versions"]), on="memory_id", how="left")
         .with_columns(
             pl.col("is_latest").fill_null(True),

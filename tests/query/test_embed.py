@@ -43,7 +43,6 @@ def test_a_damaged_model_is_refused(tmp_path, monkeypatch):
     (package / "__init__.py").write_text(f'SHA256 = "{"0" * 64}"\n')
     (package / "model.onnx").write_bytes(b"no model")
     monkeypatch.setattr(embed, "_package", lambda name: package)
-    monkeypatch.setattr(embed, "_shared", {})
     with pytest.raises(ComponentFailed, match="damaged"):
         embed.QueryEmbedder()
 

@@ -21,8 +21,9 @@ def due(home: Home, now: dt.datetime) -> list[Target]:
     for name, folder in sorted(home.sources.items()):
         if not (folder / "collection.yaml").is_file():
             continue
-        users = set(_users(home, name))
-        for user in sorted(load_collection(folder).users.deny):
+        denied = sorted(load_collection(folder).users.deny)
+        users = set(_users(home, name)) if denied else set()
+        for user in denied:
             target = Target(collection=name, user=user, denied=True)
             if user in users or pending_path(home, target).exists():
                 found.append(target)
