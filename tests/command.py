@@ -43,9 +43,13 @@ def run(*args: object, cwd: Path | None = None, **env: str) -> CompletedProcess[
     out, err = _Text(), _Text()
     argv = ["palimpsest", *map(str, args)]
     with (
-        patch("sys.argv", argv), patch.dict(os.environ, env), _in_folder(cwd),
-        patch("palimpsest.orchestration.run._run_graph", _run_stages), redirect_stdout(out), redirect_stderr(err),
-    ):  # fmt: skip
+        patch("sys.argv", argv),
+        patch.dict(os.environ, env),
+        _in_folder(cwd),
+        patch("palimpsest.orchestration.run._run_graph", _run_stages),
+        redirect_stdout(out),
+        redirect_stderr(err),
+    ):
         code = _exit_code()
     assert "Traceback" not in err.text, err.text
     return CompletedProcess(argv, code, out.text, err.text)

@@ -61,16 +61,19 @@ def served_synthetic(home: Path, build: SyntheticBuild, backend: str) -> Iterato
             tables = Build(home / "builds" / _BUILD)
             for name, frame in build.tables.items():
                 tables.write_table("bench", name, frame)
-            load = partial(load_source, home_id(Home(home)), vectors=build.lookup, model="synthetic",
-                           connection=connection)  # fmt: skip
+            load = partial(
+                load_source, home_id(Home(home)), vectors=build.lookup, model="synthetic", connection=connection
+            )
             stats = load(source=Source.of(tables))
             again = load(source=Source.of(tables))
             del build, load
             yield {
-                "nodes_per_s": stats.nodes_per_s, "graph_index_s": stats.seconds["vector index"],
-                "writes": stats.writes, "graph_parts_s": stats.seconds,
+                "nodes_per_s": stats.nodes_per_s,
+                "graph_index_s": stats.seconds["vector index"],
+                "writes": stats.writes,
+                "graph_parts_s": stats.seconds,
                 "reload": {"writes": again.writes, "seconds": again.seconds["total"]},
-            }  # fmt: skip
+            }
         finally:
             _drop(Home(home), connection)
 

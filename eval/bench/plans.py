@@ -39,9 +39,10 @@ def from_indexes(
             clean, statements, scanning = clean + (not found), statements + len(told), scanning | found
     count = len(texts) - warm_up
     return {
-        "share": clean / count, "statements": statements / count,
+        "share": clean / count,
+        "statements": statements / count,
         "scans": sorted(" ".join(s.split())[:200] for s in scanning),
-    }  # fmt: skip
+    }
 
 
 @contextmanager

@@ -76,9 +76,15 @@ def run_bench(
     if workdir is not None:
         workdir.mkdir(parents=True, exist_ok=True)
     report: dict[str, Any] = {
-        "memories": memories, "users": users, "kind": kind, "strategy": strategy, "clients": clients, "hops": hops,
-        "backend": backend, "machine": machine(),
-    }  # fmt: skip
+        "memories": memories,
+        "users": users,
+        "kind": kind,
+        "strategy": strategy,
+        "clients": clients,
+        "hops": hops,
+        "backend": backend,
+        "machine": machine(),
+    }
     homes, ask = {}, Asking(strategy, clients, backend, hops)
     with tempfile.TemporaryDirectory(prefix="palimpsest-bench-", dir=workdir) as folder:
         for name, owners in (("scoped", users), ("unscoped", 1)):
@@ -127,9 +133,10 @@ def bench_text(report: dict[str, Any]) -> str:
         for count, at in home["clients"].items():
             low, high = at["spread_ms"]["p95"]
             lines.append(
-                f"{name:8}{count:>10}" + "".join(f"{at['steps_ms'][s]['p95']:8.1f}" for s in _steps(report))
+                f"{name:8}{count:>10}"
+                + "".join(f"{at['steps_ms'][s]['p95']:8.1f}" for s in _steps(report))
                 + f"  rounds {low:.1f} to {high:.1f}, cpu {at['cpu_ms']:.1f}, first {home['cold_ms'][count]:.0f}"
-            )  # fmt: skip
+            )
     lines += budgets_text(report["budgets"])
     return "\n".join([*lines, f"peak memory of the querying process {report['rss_mib']:.0f} MiB"])
 
@@ -144,9 +151,11 @@ def _load(home: Path, build: SyntheticBuild, kind: Kind) -> dict[str, Any]:
 
     index = home / "builds" / _BUILD / "index.duckdb"
     meta = {
-        "build_id": _BUILD, "model_id": "synthetic", "strategies": {COLLECTION: STRATEGY[kind]},
+        "build_id": _BUILD,
+        "model_id": "synthetic",
+        "strategies": {COLLECTION: STRATEGY[kind]},
         "collections": {COLLECTION: {"default": True, "user_id": build.largest}},
-    }  # fmt: skip
+    }
     started = time.perf_counter()
     stats = write_index(build.tables, build.lookup, index, meta)
     seconds = time.perf_counter() - started
@@ -217,8 +226,12 @@ def measure(home: Path, ask: Asking, first_only: bool = False) -> dict[str, Any]
         home, ask.backend, scope, queries[: WARM_UP + PLANNED], WARM_UP, strategy=ask.strategy, hops=ask.hops
     )
     return told[str(ask.clients)] | {
-        "open_ms": opened_ms, "first_query_ms": first_ms, "clients": told, "rss_mib": peak_mib, "from_indexes": scanned,
-    }  # fmt: skip
+        "open_ms": opened_ms,
+        "first_query_ms": first_ms,
+        "clients": told,
+        "rss_mib": peak_mib,
+        "from_indexes": scanned,
+    }
 
 
 def _rounds(reader: Reader, scope: Scope, ask: Asking, texts: Sequence[str], clients: int) -> dict[str, Any]:

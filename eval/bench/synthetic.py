@@ -87,9 +87,12 @@ def synthetic_build(memories: int, users: int, kind: Kind, queries: int) -> Synt
         **_versions(rng, frame),
     }
     return SyntheticBuild(
-        tables=tables, vectors=_vectors(rng, cluster), largest="user0000",
-        sizes={f"user{u:04d}": int(s) for u, s in enumerate(sizes)}, queries=asked,
-    )  # fmt: skip
+        tables=tables,
+        vectors=_vectors(rng, cluster),
+        largest="user0000",
+        sizes={f"user{u:04d}": int(s) for u, s in enumerate(sizes)},
+        queries=asked,
+    )
 
 
 def _zipf_sizes(memories: int, users: int) -> np.ndarray:
@@ -122,9 +125,13 @@ def _vocabulary(rng: np.random.Generator) -> np.ndarray:
 
 
 def _memories(
-    rng: np.random.Generator, ids: list[str], owner: np.ndarray, texts: list[str], words: np.ndarray,
+    rng: np.random.Generator,
+    ids: list[str],
+    owner: np.ndarray,
+    texts: list[str],
+    words: np.ndarray,
     titles: list[str] | None,
-) -> pl.DataFrame:  # fmt: skip
+) -> pl.DataFrame:
     """Memories are passages where they have titles, else turns."""
     n = len(ids)
     turns = titles is None
@@ -133,20 +140,31 @@ def _memories(
     session = [f"s{i // 40:06d}" for i in range(n)]
     return pl.DataFrame(
         {
-            "memory_id": ids, "collection": COLLECTION, "user_id": owner, "session_id": session, "document_id": session,
-            "ordinal": np.arange(n) % 40, "unit": "turn" if turns else "chunk", "text": texts,
-            "type": "episodic" if turns else "document", "char_start": 0,
-            "title": titles, "speaker": pl.Series(speaker) if turns else None,
+            "memory_id": ids,
+            "collection": COLLECTION,
+            "user_id": owner,
+            "session_id": session,
+            "document_id": session,
+            "ordinal": np.arange(n) % 40,
+            "unit": "turn" if turns else "chunk",
+            "text": texts,
+            "type": "episodic" if turns else "document",
+            "char_start": 0,
+            "title": titles,
+            "speaker": pl.Series(speaker) if turns else None,
             "observed_at": [_EPOCH + dt.timedelta(minutes=i) for i in range(n)],
-            "token_count": [round(1.7 * t.count(" ")) + 2 for t in texts], "confidence": 1.0, "importance": 0.5,
-        }, strict=False
+            "token_count": [round(1.7 * t.count(" ")) + 2 for t in texts],
+            "confidence": 1.0,
+            "importance": 0.5,
+        },
+        strict=False,
     ).with_columns(
         pl.col("document_id") + pl.lit("-") + pl.col("user_id"),
         pl.col("text").str.len_chars().alias("char_end"),
         pl.concat_str(
             pl.coalesce("title", "speaker"), "text", pl.col("observed_at").dt.strftime("%-d %B %Y"), separator=" "
         ).alias("search_text"),
-    )  # fmt: skip
+    )
 
 
 def _documents(memories: pl.DataFrame) -> pl.DataFrame:
@@ -173,16 +191,23 @@ def _entities(
     number = (rng.zipf(1.3, (n, _MENTIONS)) + 31 * cluster[:, None]) % max(50, n // 20)
     flat = pl.DataFrame(
         {
-            "memory_id": np.repeat(ids, _MENTIONS), "user_id": np.repeat(owner, _MENTIONS), "number": number.ravel(),
-            "collection": COLLECTION, "char_start": 0, "char_end": 1,
+            "memory_id": np.repeat(ids, _MENTIONS),
+            "user_id": np.repeat(owner, _MENTIONS),
+            "number": number.ravel(),
+            "collection": COLLECTION,
+            "char_start": 0,
+            "char_end": 1,
         }
-    )  # fmt: skip
+    )
     flat = flat.with_columns(pl.format("{}-{}", "user_id", "number").alias("entity_id")).unique(maintain_order=True)
     distinct = flat.unique("entity_id", maintain_order=True)
     entities = distinct.select(
-        "entity_id", "collection", "user_id",
-        pl.Series("name", words[distinct["number"].to_numpy() % _WORDS].tolist()), pl.lit("person").alias("type"),
-    )  # fmt: skip
+        "entity_id",
+        "collection",
+        "user_id",
+        pl.Series("name", words[distinct["number"].to_numpy() % _WORDS].tolist()),
+        pl.lit("person").alias("type"),
+    )
     return {"entities": conform("entities", entities), "mentions": conform("mentions", flat.drop("number"))}
 
 
@@ -193,20 +218,29 @@ def _versions(rng: np.random.Generator, memories: pl.DataFrame) -> dict[str, pl.
         pl.Series("draw", rng.integers(0, 50, memories.height)),
     )
     related = frame.filter(pl.col("older_id").is_not_null() & (pl.col("draw") < 2)).select(
-        pl.concat_str("memory_id", "older_id", separator=":").alias("relation_id"), "collection", "user_id",
-        pl.col("memory_id").alias("newer_id"), "older_id", pl.lit(0.9).alias("confidence"),
+        pl.concat_str("memory_id", "older_id", separator=":").alias("relation_id"),
+        "collection",
+        "user_id",
+        pl.col("memory_id").alias("newer_id"),
+        "older_id",
+        pl.lit(0.9).alias("confidence"),
         pl.when(pl.col("draw") == 0).then(pl.lit("UPDATE")).otherwise(pl.lit("EXTEND")).alias("label"),
         pl.col("observed_at").alias("decided_at"),
-    )  # fmt: skip
+    )
     retired = related.filter(pl.col("label") == "UPDATE").select(
         pl.col("older_id").alias("memory_id"),
         pl.col("newer_id").alias("superseded_by"),
         pl.col("decided_at").alias("valid_until"),
     )
     versions = frame.join(retired, on="memory_id", how="left", maintain_order="left").select(
-        "memory_id", "collection", "user_id", pl.col("superseded_by").is_null().alias("is_latest"),
-        pl.col("observed_at").alias("valid_from"), "valid_until", "superseded_by",
-    )  # fmt: skip
+        "memory_id",
+        "collection",
+        "user_id",
+        pl.col("superseded_by").is_null().alias("is_latest"),
+        pl.col("observed_at").alias("valid_from"),
+        "valid_until",
+        "superseded_by",
+    )
     return {"relations": conform("relations", related), "versions": conform("versions", versions)}
 
 

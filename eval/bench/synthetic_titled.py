@@ -46,9 +46,12 @@ class Passages:
 
 
 def titled_passages(
-    rng: np.random.Generator, sizes: np.ndarray, cluster: np.ndarray, words: Sequence[Sequence[str]],
+    rng: np.random.Generator,
+    sizes: np.ndarray,
+    cluster: np.ndarray,
+    words: Sequence[Sequence[str]],
     vocabulary: np.ndarray,
-) -> Passages:  # fmt: skip
+) -> Passages:
     """Makes passages of given words; what a passage names is its own user's, a cluster favouring its own.
 
     Args:
@@ -78,10 +81,13 @@ def titled_passages(
         at.append(starts)
     mentions = pl.DataFrame(
         {
-            "passage": np.repeat(np.arange(n), len(kinds)), "kind": kinds * n, "number": numbers.ravel(),
-            "char_start": np.array(at)[:, :, 0].ravel(), "char_end": np.array(at)[:, :, 1].ravel(),
+            "passage": np.repeat(np.arange(n), len(kinds)),
+            "kind": kinds * n,
+            "number": numbers.ravel(),
+            "char_start": np.array(at)[:, :, 0].ravel(),
+            "char_end": np.array(at)[:, :, 1].ravel(),
         }
-    )  # fmt: skip
+    )
     return Passages(names["title"], texts, np.array(spans), others, mentions, names)
 
 
@@ -141,11 +147,14 @@ def named_tables(
     vectors = (np.arange(n)[:, None] + _SPREAD * np.arange(k)) % n
     inputs = pl.DataFrame(
         {
-            "memory_id": np.repeat(ids, k), "ordinal": np.tile(np.arange(k), n), "char_start": spans[:, 0],
-            "char_end": spans[:, 1], "text_hash": [f"{i:032x}" for i in vectors.ravel().tolist()],
+            "memory_id": np.repeat(ids, k),
+            "ordinal": np.tile(np.arange(k), n),
+            "char_start": spans[:, 0],
+            "char_end": spans[:, 1],
+            "text_hash": [f"{i:032x}" for i in vectors.ravel().tolist()],
             "text": [text[a:b] for text, s in zip(passages.texts, passages.spans.tolist(), strict=True) for a, b in s],
         }
-    ).with_columns(kind=pl.lit("sentence"))  # fmt: skip
+    ).with_columns(kind=pl.lit("sentence"))
     if not embedded:
         inputs = inputs.with_columns(text_hash=pl.lit(None, pl.String))
     return {

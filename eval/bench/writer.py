@@ -47,8 +47,13 @@ def race(memories: int, rounds: int, theirs: str) -> dict[str, Any]:
                     index = folder / "index.duckdb"
                     stats = load_tables(home, build.tables, build.lookup, index, "synthetic", connection)
                     drop_home(connection, home)
-                    command = [theirs, str(Path(__file__).with_name("graphrag_writer.py")), str(folder), server.uri,
-                               server.user]  # fmt: skip
+                    command = [
+                        theirs,
+                        str(Path(__file__).with_name("graphrag_writer.py")),
+                        str(folder),
+                        server.uri,
+                        server.user,
+                    ]
                     ran = subprocess.run(  # noqa: S603
                         command, input=server.password, capture_output=True, text=True, check=True
                     )

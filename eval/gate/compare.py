@@ -24,9 +24,14 @@ Settings = Mapping[str, Mapping[str, Any]]
 
 
 def compare(
-    tables_a: Tables, tables_b: Tables, gate_a: Runs | None = None, gate_b: Runs | None = None, shown: int = SHOWN,
-    settings_a: Settings | None = None, settings_b: Settings | None = None,
-) -> dict[str, Any]:  # fmt: skip
+    tables_a: Tables,
+    tables_b: Tables,
+    gate_a: Runs | None = None,
+    gate_b: Runs | None = None,
+    shown: int = SHOWN,
+    settings_a: Settings | None = None,
+    settings_b: Settings | None = None,
+) -> dict[str, Any]:
     """Tells what build B has that A had not, and the reverse; counts are whole, examples are the first `shown` by id.
 
     Args:
@@ -80,11 +85,17 @@ def significance(a: GateRun, b: GateRun, measures: Sequence[str] = _MOVED) -> li
         low, high = paired_interval(old, new)
         rows.append(
             {
-                "measure": m, "queries": len(shared), "a": float(np.mean(old)), "b": float(np.mean(new)),
-                "change": float(change.mean()), "low": low, "high": high,
-                "p_loss": loss_probability(change), "p_gain": loss_probability(-change),
+                "measure": m,
+                "queries": len(shared),
+                "a": float(np.mean(old)),
+                "b": float(np.mean(new)),
+                "change": float(change.mean()),
+                "low": low,
+                "high": high,
+                "p_loss": loss_probability(change),
+                "p_gain": loss_probability(-change),
             }
-        )  # fmt: skip
+        )
     return rows
 
 
@@ -94,12 +105,16 @@ def moved_questions(a: GateRun, b: GateRun, measure: str = "R@5") -> list[dict[s
     moved = [(b.per_query[q][measure] - a.per_query[q][measure], q) for q in shared]
     return [
         {
-            "id": q, "question": b.questions.get(q, ""), "a": a.per_query[q][measure], "b": b.per_query[q][measure],
-            "before": [h.source for h in a.results.get(q, ())], "now": [h.source for h in b.results.get(q, ())],
+            "id": q,
+            "question": b.questions.get(q, ""),
+            "a": a.per_query[q][measure],
+            "b": b.per_query[q][measure],
+            "before": [h.source for h in a.results.get(q, ())],
+            "now": [h.source for h in b.results.get(q, ())],
         }
         for change, q in sorted(moved)
         if abs(change) > _EPSILON
-    ]  # fmt: skip
+    ]
 
 
 def compare_text(difference: Mapping[str, Any]) -> str:
@@ -172,11 +187,14 @@ def _told(t: Tables) -> pl.DataFrame:
         .join(source, on="document_id", how="left")
         .join(versions, on="memory_id", how="left")
         .select(
-            "memory_id", *SCOPE, "uri",
+            "memory_id",
+            *SCOPE,
+            "uri",
             pl.col("text").str.replace_all(r"\s+", " ").str.slice(0, _TEXT_CHARS).alias("text"),
-            pl.col("is_latest").fill_null(True), "superseded_by",
+            pl.col("is_latest").fill_null(True),
+            "superseded_by",
         )
-    )  # fmt: skip
+    )
 
 
 def _relations(a: Tables, b: Tables, shown: int) -> dict[str, Any]:

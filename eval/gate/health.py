@@ -99,9 +99,12 @@ def _chains(updates: pl.DataFrame) -> dict[int, int]:
 def _largest(t: Mapping[str, pl.DataFrame]) -> list[dict[str, Any]]:
     held = t["topic_memories"].group_by("topic_id").len("memories")
     named = t["topics"].join(held, on="topic_id", how="left").with_columns(pl.col("memories").fill_null(0))
-    return named.sort(["memories", "topic_id"], descending=[True, False]).head(10).select(
-        *SCOPE, "label", "memories"
-    ).to_dicts()  # fmt: skip
+    return (
+        named.sort(["memories", "topic_id"], descending=[True, False])
+        .head(10)
+        .select(*SCOPE, "label", "memories")
+        .to_dicts()
+    )
 
 
 def over_limits(health: Mapping[str, Any], limits: Mapping[str, float]) -> list[str]:

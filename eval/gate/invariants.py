@@ -15,27 +15,40 @@ from palimpsest.store.tables import SCHEMAS, empty
 
 # What must be unique in each table.
 _KEYS = {
-    "documents": ["document_id"], "document_texts": ["document_id"], "chunks": ["chunk_id"],
-    "memories": ["memory_id"], "embed_inputs": ["memory_id", "kind", "ordinal"], "entities": ["entity_id"],
-    "topics": ["topic_id"], "topic_memories": ["topic_id", "memory_id"], "relations": ["relation_id"],
-    "versions": ["memory_id"], "context_inputs": ["memory_id", "kind", "ordinal"],
-}  # fmt: skip
+    "documents": ["document_id"],
+    "document_texts": ["document_id"],
+    "chunks": ["chunk_id"],
+    "memories": ["memory_id"],
+    "embed_inputs": ["memory_id", "kind", "ordinal"],
+    "entities": ["entity_id"],
+    "topics": ["topic_id"],
+    "topic_memories": ["topic_id", "memory_id"],
+    "relations": ["relation_id"],
+    "versions": ["memory_id"],
+    "context_inputs": ["memory_id", "kind", "ordinal"],
+}
 
 # Every column that names a row of another table: table, column, what it names, the id there.
 _REFERENCES = (
     ("document_texts", "document_id", "documents", "document_id"),
     ("chunks", "document_id", "documents", "document_id"),
-    ("memories", "document_id", "documents", "document_id"), ("embed_inputs", "memory_id", "memories", "memory_id"),
+    ("memories", "document_id", "documents", "document_id"),
+    ("embed_inputs", "memory_id", "memories", "memory_id"),
     ("context_inputs", "memory_id", "memories", "memory_id"),
-    ("mentions", "memory_id", "memories", "memory_id"), ("mentions", "entity_id", "entities", "entity_id"),
-    ("topic_memories", "memory_id", "memories", "memory_id"), ("topic_memories", "topic_id", "topics", "topic_id"),
-    ("candidate_pairs", "newer_id", "memories", "memory_id"), ("candidate_pairs", "older_id", "memories", "memory_id"),
-    ("relations", "newer_id", "memories", "memory_id"), ("relations", "older_id", "memories", "memory_id"),
+    ("mentions", "memory_id", "memories", "memory_id"),
+    ("mentions", "entity_id", "entities", "entity_id"),
+    ("topic_memories", "memory_id", "memories", "memory_id"),
+    ("topic_memories", "topic_id", "topics", "topic_id"),
+    ("candidate_pairs", "newer_id", "memories", "memory_id"),
+    ("candidate_pairs", "older_id", "memories", "memory_id"),
+    ("relations", "newer_id", "memories", "memory_id"),
+    ("relations", "older_id", "memories", "memory_id"),
     ("versions", "memory_id", "memories", "memory_id"),
     ("surfaces", "memory_id", "memories", "memory_id"),
-    ("merges", "entity_id", "entities", "entity_id"), ("merges", "memory_id", "memories", "memory_id"),
+    ("merges", "entity_id", "entities", "entity_id"),
+    ("merges", "memory_id", "memories", "memory_id"),
     ("merges", "document_id", "documents", "document_id"),
-)  # fmt: skip
+)
 
 
 def check_invariants(
@@ -116,9 +129,15 @@ def check_references(tables: Tables) -> list[Violation]:
 
 def check_scopes(tables: Tables) -> list[Violation]:
     """3: nothing crosses a scope: every row lies in the scope of every row that it names."""
-    owners = [tables[t].select(pl.col(key).alias("id"), *SCOPE) for t, key in (
-        ("documents", "document_id"), ("memories", "memory_id"), ("entities", "entity_id"), ("topics", "topic_id"),
-    )]  # fmt: skip
+    owners = [
+        tables[t].select(pl.col(key).alias("id"), *SCOPE)
+        for t, key in (
+            ("documents", "document_id"),
+            ("memories", "memory_id"),
+            ("entities", "entity_id"),
+            ("topics", "topic_id"),
+        )
+    ]
     owner = pl.concat(owners).unique("id", keep="first").rename({c: f"of_{c}" for c in SCOPE})
     named = [(t, c) for t, c, _, _ in _REFERENCES] + [("topic_edges", "source_id"), ("topic_edges", "target_id")]
     found = []
@@ -181,17 +200,21 @@ def check_vectors(tables: Tables, known: Collection[str]) -> list[Violation]:
 
 def check_deleted(tables: Tables, decisions: Decisions) -> list[Violation]:
     """4: nothing that people deleted is in the build; told by id, for its name is not kept."""
-    rows = tables["documents"].select(
-        "document_id", "collection", "user_id", "uri", "session_id", "project_id"
-    ).iter_rows()  # fmt: skip
+    rows = (
+        tables["documents"]
+        .select("document_id", "collection", "user_id", "uri", "session_id", "project_id")
+        .iter_rows()
+    )
     back = {document_id for document_id, collection, *names in rows if decisions.hides_document(collection, *names)}
     found = report(4, "deleted", "{n} documents were deleted and are in the build", back)
     if not decisions.erased:
         return found
     erased, columns = ErasedTexts(decisions.erased), ("user_id", "uri", "session_id", "text", "segments")
-    texts = tables["documents"].join(tables["document_texts"], on="document_id").select(
-        "document_id", "collection", *columns
-    )  # fmt: skip
+    texts = (
+        tables["documents"]
+        .join(tables["document_texts"], on="document_id")
+        .select("document_id", "collection", *columns)
+    )
     held = set()
     for document_id, collection, *values in texts.iter_rows():
         row = dict(zip(columns, values, strict=True))
@@ -210,5 +233,10 @@ def check_rejects(tables: Tables) -> list[Violation]:
 
 
 CHECKS: tuple[Callable[[Tables], list[Violation]], ...] = (
-    check_unique_ids, check_references, check_scopes, check_spans, check_embed_inputs, check_rejects,
-)  # fmt: skip
+    check_unique_ids,
+    check_references,
+    check_scopes,
+    check_spans,
+    check_embed_inputs,
+    check_rejects,
+)

@@ -74,12 +74,18 @@ def _check(tables: Tables, read: Any) -> list[Violation]:
         tables["memories"].join(versions, on="memory_id", how="left").with_columns(pl.col("is_latest").fill_null(True))
     )
     relations = tables["relations"].filter(pl.col("label").is_in(_LINKING))
-    contexts = tables["context_inputs"].filter(pl.col("kind") == "sentence").group_by("memory_id").agg(
-        pl.len(), pl.col("text_hash").is_not_null().any()
-    )  # fmt: skip
+    contexts = (
+        tables["context_inputs"]
+        .filter(pl.col("kind") == "sentence")
+        .group_by("memory_id")
+        .agg(pl.len(), pl.col("text_hash").is_not_null().any())
+    )
     expected: list[tuple[str, str, Iterable[tuple[Any, ...]]]] = [
-        ("memories", _MEMORIES, memories.select(
-            "memory_id", *SCOPE, "document_id", "text", "is_latest", "superseded_by").iter_rows()),
+        (
+            "memories",
+            _MEMORIES,
+            memories.select("memory_id", *SCOPE, "document_id", "text", "is_latest", "superseded_by").iter_rows(),
+        ),
         ("vectors", _VECTORS, Counter(tables["embed_inputs"]["memory_id"]).items()),
         ("relations", _LINKS, relations.select("relation_id", "newer_id", "older_id", "label").iter_rows()),
         ("entities", _ENTITIES, tables["entities"].select("entity_id", *SCOPE).iter_rows()),
@@ -89,7 +95,7 @@ def _check(tables: Tables, read: Any) -> list[Violation]:
         ("sentences", _SENTENCES, contexts.iter_rows()),
         ("turns", _FOLLOWING, turn_order(tables["memories"], tables["documents"]).iter_rows()),
         ("documents", _DOCUMENTS, documents.iter_rows()),
-    ]  # fmt: skip
+    ]
     found: list[Violation] = []
     for name, sql, rows in expected:
         want, have = Counter(rows), Counter(read(sql))

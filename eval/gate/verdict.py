@@ -86,17 +86,26 @@ class Decision:
     def to_json(self) -> dict[str, Any]:
         """Returns the decision as JSON values."""
         return {
-            "collection": self.collection, "status": self.status, "reasons": list(self.reasons),
-            "warnings": list(self.warnings), "queries": self.queries, "smallest_loss": self.smallest_loss,
-            "metrics": {m: asdict(c) for m, c in self.metrics.items()}, "means": dict(self.means),
+            "collection": self.collection,
+            "status": self.status,
+            "reasons": list(self.reasons),
+            "warnings": list(self.warnings),
+            "queries": self.queries,
+            "smallest_loss": self.smallest_loss,
+            "metrics": {m: asdict(c) for m, c in self.metrics.items()},
+            "means": dict(self.means),
             STALE: None if self.stale is None else {"old": self.stale[0], "new": self.stale[1]},
-            "quality": dict(self.quality), "latency_ms": dict(self.latency_ms),
+            "quality": dict(self.quality),
+            "latency_ms": dict(self.latency_ms),
             "steps_ms": {step: dict(told) for step, told in self.steps_ms.items()},
-            "broken": [asdict(b) for b in self.broken], "baseline": dict(self.against), "texts": dict(self.texts),
-            "settings_changed": [asdict(c) for c in self.settings_changed], "code_changed": list(self.code_changed),
+            "broken": [asdict(b) for b in self.broken],
+            "baseline": dict(self.against),
+            "texts": dict(self.texts),
+            "settings_changed": [asdict(c) for c in self.settings_changed],
+            "code_changed": list(self.code_changed),
             "by_type": {k: {"new": dict(v), "old": dict(self.types_before.get(k, {}))} for k, v in self.types.items()},
             "unanswerable": {"questions": len(self.unanswerable), "answered": sum(self.unanswerable.values())},
-        }  # fmt: skip
+        }
 
     def markdown(self) -> str:
         """Returns the decision for a pull request: reasons, metrics, and the questions that broke."""
@@ -275,9 +284,12 @@ def _compare(
     types_before = by_type({q: baseline.per_query[q] for q in shared}, run.types, (*GATED, STALE))
     against = {name: getattr(baseline, name) for name in ("build_id", "commit", "accepted_by", "accepted_at", "why")}
     return told | {
-        "metrics": metrics, "stale": (old, new), "broken": _broken(run, baseline, shared), "types_before": types_before,
+        "metrics": metrics,
+        "stale": (old, new),
+        "broken": _broken(run, baseline, shared),
+        "types_before": types_before,
         "against": against,
-    }  # fmt: skip
+    }
 
 
 def _broken(run: GateRun, baseline: Baseline, shared: Sequence[str]) -> tuple[Broken, ...]:

@@ -169,11 +169,17 @@ def run_golden(
     """
     settings = {"strategy": strategy, "budget_tokens": budget_tokens, "depth": depth}
     told: dict[str, Any] = {
-        "collection": collection, "build_id": build_id, "golden_hash": golden_hash(questions), "model": model,
-        "commit": commit, "settings": settings, "questions": {q.id: q.question for q in questions},
-        "types": {q.id: q.type for q in questions}, "build_settings": dict(build_settings or {}),
+        "collection": collection,
+        "build_id": build_id,
+        "golden_hash": golden_hash(questions),
+        "model": model,
+        "commit": commit,
+        "settings": settings,
+        "questions": {q.id: q.question for q in questions},
+        "types": {q.id: q.type for q in questions},
+        "build_settings": dict(build_settings or {}),
         "drafts": tuple(q.id for q in questions if q.draft),
-    }  # fmt: skip
+    }
     try:
         judged = resolve(questions, tables, collection, default_user)
     except GoldenError as e:

@@ -109,11 +109,15 @@ def _lost(
         whole = bool(ids & packed) or all(q in words for q in quotes)
         told.append(
             Miss(
-                question.id, question.question, " / ".join(sorted(quotes)),
+                question.id,
+                question.question,
+                " / ".join(sorted(quotes)),
                 _cause(ids, retired if question.as_of is None else frozenset(), rank, vector_rank, whole),
-                rank, vector_rank, strategy,
+                rank,
+                vector_rank,
+                strategy,
             )
-        )  # fmt: skip
+        )
     return told
 
 

@@ -130,8 +130,11 @@ def _places(
         for m in pattern.finditer(text):
             votes, seen = found[m.group()]
             found[m.group()] = (votes, seen + 1)
-            over = [(min(e, m.end()) - max(s, m.start()), -abs(e - m.end()), entity)
-                    for s, e, entity in spans.get(memory_id, ()) if s < m.end() and e > m.start()]  # fmt: skip
+            over = [
+                (min(e, m.end()) - max(s, m.start()), -abs(e - m.end()), entity)
+                for s, e, entity in spans.get(memory_id, ())
+                if s < m.end() and e > m.start()
+            ]
             if over:
                 votes[max(over)[2]] += 1
     return found
@@ -154,10 +157,15 @@ def figures(resolved: Sequence[Resolved]) -> Figures:
             missed.append(told)
     precision, recall = right / found if found else 1.0, right / wanted if wanted else 1.0
     return Figures(
-        names=len(said), unseen=tuple(f"{'/'.join(r.scope)}: {r.name}" for r in resolved if not r.places),
-        precision=precision, recall=recall, f1=_f1(precision, recall), b_cubed_f1=_b_cubed(said),
-        homonyms_merged=tuple(merged), missed=tuple(missed),
-    )  # fmt: skip
+        names=len(said),
+        unseen=tuple(f"{'/'.join(r.scope)}: {r.name}" for r in resolved if not r.places),
+        precision=precision,
+        recall=recall,
+        f1=_f1(precision, recall),
+        b_cubed_f1=_b_cubed(said),
+        homonyms_merged=tuple(merged),
+        missed=tuple(missed),
+    )
 
 
 def _f1(precision: float, recall: float) -> float:
@@ -174,8 +182,10 @@ def _b_cubed(said: Sequence[Resolved]) -> float:
         key[i] = (r.scope, r.entity) if r.entity else (r.scope, f"none {i}")
         gold[r.scope, r.gold].add(i)
         made[key[i]].add(i)
-    both = [(len(gold[r.scope, r.gold] & made[key[i]]), len(made[key[i]]), len(gold[r.scope, r.gold]))
-            for i, r in enumerate(said)]  # fmt: skip
+    both = [
+        (len(gold[r.scope, r.gold] & made[key[i]]), len(made[key[i]]), len(gold[r.scope, r.gold]))
+        for i, r in enumerate(said)
+    ]
     return _f1(sum(b / m for b, m, _ in both) / len(both), sum(b / g for b, _, g in both) / len(both))
 
 

@@ -11,9 +11,11 @@ THRESHOLDS = (0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.01)
 
 
 def cascade_table(
-    rows: Sequence[dict[str, Any]], offline: Sequence[Labelled], lm: Sequence[Labelled],
+    rows: Sequence[dict[str, Any]],
+    offline: Sequence[Labelled],
+    lm: Sequence[Labelled],
     thresholds: Sequence[float] = THRESHOLDS,
-) -> list[dict[str, float]]:  # fmt: skip
+) -> list[dict[str, float]]:
     """Returns for each threshold: share of pairs asked, macro-F1, points lost against the LM alone, false retirements.
 
     Args:
@@ -26,9 +28,13 @@ def cascade_table(
     out = []
     for threshold, asked, answers in trade(offline, lm, thresholds):
         found = figures(judged(rows, answers))
-        out.append({
-            "threshold": threshold, "asked": round(asked, 4), "macro_f1": found["macro_f1"],
-            "points_lost": round(100 * (alone - found["macro_f1"]), 2),
-            "falsely_retired": found["false_retirement"]["pairs"],
-        })  # fmt: skip
+        out.append(
+            {
+                "threshold": threshold,
+                "asked": round(asked, 4),
+                "macro_f1": found["macro_f1"],
+                "points_lost": round(100 * (alone - found["macro_f1"]), 2),
+                "falsely_retired": found["false_retirement"]["pairs"],
+            }
+        )
     return out

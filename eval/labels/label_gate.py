@@ -39,9 +39,12 @@ class LabelVerdict:
     def to_json(self) -> dict[str, Any]:
         """Returns the verdict for machines."""
         return {
-            "status": self.status, "labeler": self.labeler, "program": self.program, "reasons": list(self.reasons),
+            "status": self.status,
+            "labeler": self.labeler,
+            "program": self.program,
+            "reasons": list(self.reasons),
             "figures": self.figures,
-        }  # fmt: skip
+        }
 
     def text(self) -> str:
         """Returns the verdict for people."""
@@ -60,9 +63,7 @@ def judge_labeler(labeler: Any, rows: list[dict[str, Any]] | None = None, path: 
     found = figures(judged(rows, answers))
     broken = sum(1 for a in answers if "failed" in a.evidence or a.evidence.get("rule") == "unpaid")
     found["unanswered"] = broken
-    return LabelVerdict(
-        labeler.name, labeler.program_hash, decide_labels(found, load_label_baseline(path)), found
-    )  # fmt: skip
+    return LabelVerdict(labeler.name, labeler.program_hash, decide_labels(found, load_label_baseline(path)), found)
 
 
 def decide_labels(found: dict[str, Any], baseline: dict[str, Any] | None) -> tuple[str, ...]:

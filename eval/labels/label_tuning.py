@@ -46,17 +46,26 @@ class Tried:
     def usage(self) -> dict[str, float]:
         """Calls, tokens and money that this trial added to the ledger."""
         return {
-            "lm_calls": sum(a.lm_calls for a in self.answers), "tokens": sum(a.tokens for a in self.answers),
+            "lm_calls": sum(a.lm_calls for a in self.answers),
+            "tokens": sum(a.tokens for a in self.answers),
             "cost": sum(a.cost for a in self.answers),
-        }  # fmt: skip
+        }
 
     def misses(self) -> pl.DataFrame:
         """Returns the pairs that were answered wrongly, false retirements first."""
         wrong = [
-            {"id": r["id"], "source": str(r.get("source", "")), "label": r["label"], "said": a.label,
-             "confidence": a.confidence, "older": r["older"], "newer": r["newer"]}
-            for r, a in zip(self.rows, self.answers, strict=True) if a.label != r["label"]
-        ]  # fmt: skip
+            {
+                "id": r["id"],
+                "source": str(r.get("source", "")),
+                "label": r["label"],
+                "said": a.label,
+                "confidence": a.confidence,
+                "older": r["older"],
+                "newer": r["newer"],
+            }
+            for r, a in zip(self.rows, self.answers, strict=True)
+            if a.label != r["label"]
+        ]
         schema = dict.fromkeys(("id", "source", "label", "said"), pl.String) | {"confidence": pl.Float64}
         frame = pl.DataFrame(wrong, schema=schema | {"older": pl.String, "newer": pl.String})
         return frame.sort(pl.col("said") != "UPDATE", "label", "said", "id")
@@ -76,9 +85,13 @@ class Tried:
 
 
 def try_program(
-    rows: Sequence[dict[str, Any]], settings: LmSettings, ledger: Ledger, instructions: str = INSTRUCTIONS,
-    state: dict[str, Any] | None = None, max_cost: float | None = None,
-) -> Tried:  # fmt: skip
+    rows: Sequence[dict[str, Any]],
+    settings: LmSettings,
+    ledger: Ledger,
+    instructions: str = INSTRUCTIONS,
+    state: dict[str, Any] | None = None,
+    max_cost: float | None = None,
+) -> Tried:
     """Asks a program about labelled pairs; pairs that this program was asked before come from the ledger."""
     labeler = LmLabeler(settings, ledger, max_cost, state, instructions)
     answers = labeler.label([label_pair(r) for r in rows])
@@ -109,21 +122,27 @@ def labelled_rows(home: Home, source: str) -> list[dict[str, Any]]:
 
 def misses_by(tried: Tried, column: str) -> pl.DataFrame:
     """Returns pairs and misses for each label or source, the worst first."""
-    rows = pl.DataFrame({
-        column: [str(r.get(column, "")) for r in tried.rows],
-        "missed": [a.label != r["label"] for r, a in zip(tried.rows, tried.answers, strict=True)],
-        "falsely_retired": [
-            a.label == "UPDATE" != r["label"] for r, a in zip(tried.rows, tried.answers, strict=True)
-        ],
-    })  # fmt: skip
+    rows = pl.DataFrame(
+        {
+            column: [str(r.get(column, "")) for r in tried.rows],
+            "missed": [a.label != r["label"] for r, a in zip(tried.rows, tried.answers, strict=True)],
+            "falsely_retired": [
+                a.label == "UPDATE" != r["label"] for r, a in zip(tried.rows, tried.answers, strict=True)
+            ],
+        }
+    )
     told = rows.group_by(column).agg(pl.len().alias("pairs"), pl.col("missed").sum(), pl.col("falsely_retired").sum())
     return told.sort((pl.col("missed") / pl.col("pairs")), column, descending=[True, False])
 
 
 def compile_program(
-    rows: Sequence[dict[str, Any]], settings: LmSettings, instructions: str = INSTRUCTIONS, demonstrations: int = 4,
-    reflection: LmSettings | None = None, rounds: int = 20,
-) -> dict[str, Any]:  # fmt: skip
+    rows: Sequence[dict[str, Any]],
+    settings: LmSettings,
+    instructions: str = INSTRUCTIONS,
+    demonstrations: int = 4,
+    reflection: LmSettings | None = None,
+    rounds: int = 20,
+) -> dict[str, Any]:
     """Returns a compiled program: demonstrations by BootstrapFewShot, instructions by GEPA with a reflection LM.
 
     Args:
@@ -137,17 +156,20 @@ def compile_program(
     import dspy
 
     examples = [
-        dspy.Example(**inputs(label_pair(r)), label=r["label"]).with_inputs(*inputs(label_pair(r)))
-        for r in rows
-    ]  # fmt: skip
+        dspy.Example(**inputs(label_pair(r)), label=r["label"]).with_inputs(*inputs(label_pair(r))) for r in rows
+    ]
     made = program(None, instructions)
     lm = _lm(settings)
     with dspy.context(lm=lm, adapter=dspy.ChatAdapter(use_json_adapter_fallback=False)):
         if reflection is not None:
             gepa = dspy.GEPA(
-                metric=_told, max_metric_calls=rounds * 100, reflection_lm=_lm(reflection), seed=0, track_stats=False,
+                metric=_told,
+                max_metric_calls=rounds * 100,
+                reflection_lm=_lm(reflection),
+                seed=0,
+                track_stats=False,
                 num_threads=settings.concurrency,
-            )  # fmt: skip
+            )
             made = gepa.compile(made, trainset=examples[::2], valset=examples[1::2])
         optimizer = dspy.BootstrapFewShot(
             metric=_right, max_bootstrapped_demos=demonstrations, max_labeled_demos=0, max_rounds=1
@@ -160,9 +182,15 @@ def _lm(settings: LmSettings) -> Any:
     import dspy
 
     return dspy.LM(
-        f"openai/{settings.model}", api_base=settings.url, api_key=settings.key, cache=False, temperature=0.0,
-        max_tokens=settings.max_tokens, timeout=settings.timeout_s, num_retries=settings.attempts,
-    )  # fmt: skip
+        f"openai/{settings.model}",
+        api_base=settings.url,
+        api_key=settings.key,
+        cache=False,
+        temperature=0.0,
+        max_tokens=settings.max_tokens,
+        timeout=settings.timeout_s,
+        num_retries=settings.attempts,
+    )
 
 
 def _right(example: Any, said: Any, trace: Any = None) -> bool:
@@ -192,9 +220,13 @@ def save_program(
     found = tried.figures
     wrong = found["false_retirement"]
     card = {
-        "why": why, "pairs": found["pairs"], "macro_f1": found["macro_f1"], "interval": tried.interval(),
-        "false_retirement": wrong | {"interval": wilson(wrong["pairs"], wrong["of"])}, "labels": found["labels"],
-    }  # fmt: skip
+        "why": why,
+        "pairs": found["pairs"],
+        "macro_f1": found["macro_f1"],
+        "interval": tried.interval(),
+        "false_retirement": wrong | {"interval": wilson(wrong["pairs"], wrong["of"])},
+        "labels": found["labels"],
+    }
     path = (folder or program_folder()) / f"{program_hash(state)}.json"
     write_json(path, {"state": state, "card": card, "made_with": made_with})
     return path

@@ -65,9 +65,11 @@ def figures(pairs: Sequence[Judged]) -> dict[str, Any]:
         true = sum(p.label == label for p in pairs)
         both = sum(p.label == label == p.predicted for p in pairs)
         labels[label] = {
-            "precision": _ratio(both, said), "recall": _ratio(both, true), "f1": round(f1(pairs, label), 4),
+            "precision": _ratio(both, said),
+            "recall": _ratio(both, true),
+            "f1": round(f1(pairs, label), 4),
             "pairs": true,
-        }  # fmt: skip
+        }
     other = [p for p in pairs if p.label != "UPDATE"]
     wrong = sum(p.predicted == "UPDATE" for p in other)
     decided = [p for p in pairs if p.decided]
@@ -78,13 +80,15 @@ def figures(pairs: Sequence[Judged]) -> dict[str, Any]:
         "accuracy": _ratio(sum(p.label == p.predicted for p in pairs), len(pairs)),
         "labels": labels,
         "false_retirement": {
-            "pairs": wrong, "of": len(other), "rate": _ratio(wrong, len(other)),
+            "pairs": wrong,
+            "of": len(other),
+            "rate": _ratio(wrong, len(other)),
             "interval": [round(x, 4) for x in wilson(wrong, len(other))],
         },
         "ece": round(sum(abs(b["confidence"] - b["accuracy"]) * b["pairs"] for b in bins) / max(1, len(decided)), 4),
         "reliability": bins,
         "coverage": _ratio(len(decided), len(pairs)),
-    }  # fmt: skip
+    }
 
 
 def reliability(pairs: Iterable[Judged]) -> list[dict[str, float]]:
@@ -95,10 +99,11 @@ def reliability(pairs: Iterable[Judged]) -> list[dict[str, float]]:
     return [
         {
             "confidence": round(sum(p.confidence for p in b) / len(b), 4),
-            "accuracy": _ratio(sum(p.label == p.predicted for p in b), len(b)), "pairs": len(b),
+            "accuracy": _ratio(sum(p.label == p.predicted for p in b), len(b)),
+            "pairs": len(b),
         }
         for _, b in sorted(bins.items())
-    ]  # fmt: skip
+    ]
 
 
 def by_source(pairs: Sequence[Judged]) -> dict[str, dict[str, Any]]:
@@ -110,9 +115,11 @@ def by_source(pairs: Sequence[Judged]) -> dict[str, dict[str, Any]]:
         common = min(counts, key=lambda label: (-counts[label], label), default="NONE")
         told = figures(own)
         out[source or "all"] = {
-            "pairs": len(own), "accuracy": told["accuracy"], "false_retirement": told["false_retirement"],
+            "pairs": len(own),
+            "accuracy": told["accuracy"],
+            "false_retirement": told["false_retirement"],
             "two_class": {common: round(two_class(own, common), 4)},
-        }  # fmt: skip
+        }
     return out
 
 
@@ -129,9 +136,13 @@ def judged(rows: Sequence[dict[str, Any]], answers: Sequence[Labelled]) -> list[
 
 
 def label_file(
-    pairs_file: Path, out_file: Path, labeler_name: str = "offline", train_file: Path | None = None,
-    max_cost: float | None = None, home_path: Path | None = None,
-) -> dict[str, Any]:  # fmt: skip
+    pairs_file: Path,
+    out_file: Path,
+    labeler_name: str = "offline",
+    train_file: Path | None = None,
+    max_cost: float | None = None,
+    home_path: Path | None = None,
+) -> dict[str, Any]:
     """Labels a pairs file and writes each line with predicted, confidence, labeler, and `abstained` where it is so.
 
     Args:
@@ -164,10 +175,11 @@ def label_file(
         labelled = labeler.label(pairs)
     done = time.perf_counter()
     out = [
-        r | {"predicted": x.label, "confidence": round(x.confidence, 4), "labeler": x.labeler or labeler.name}
+        r
+        | {"predicted": x.label, "confidence": round(x.confidence, 4), "labeler": x.labeler or labeler.name}
         | ({} if x.decided else {"abstained": True})
         for r, x in zip(rows, labelled, strict=True)
-    ]  # fmt: skip
+    ]
     try:
         write_bytes(out_file, "".join(json.dumps(r, ensure_ascii=False) + "\n" for r in out).encode())
     except OSError as e:
@@ -178,11 +190,13 @@ def label_file(
         "pairs": len(rows),
         "seconds": {"load": loaded - started, "features": prepared - loaded, "predict": done - prepared},
         "usage": {
-            "lm_calls": sum(x.lm_calls for x in labelled), "tokens": sum(x.tokens for x in labelled),
-            "cost": round(sum(x.cost for x in labelled), 6), "abstained": sum(not x.decided for x in labelled),
+            "lm_calls": sum(x.lm_calls for x in labelled),
+            "tokens": sum(x.tokens for x in labelled),
+            "cost": round(sum(x.cost for x in labelled), 6),
+            "abstained": sum(not x.decided for x in labelled),
         },
         **({"figures": figures(measured), "by_source": by_source(measured)} if measured else {}),
-    }  # fmt: skip
+    }
 
 
 def _labeler(name: str, train_file: Path | None, max_cost: float | None, home_path: Path | None) -> Any:

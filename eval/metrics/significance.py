@@ -72,9 +72,16 @@ def _as_low(changes: bytes) -> float:
 
     moved = np.frombuffer(changes)
     result = permutation_test(
-        (moved,), np.sum, permutation_type="samples", alternative="less", vectorized=True, axis=0,
-        n_resamples=_RESAMPLES, batch=1000, rng=np.random.default_rng(_SEED),
-    )  # fmt: skip
+        (moved,),
+        np.sum,
+        permutation_type="samples",
+        alternative="less",
+        vectorized=True,
+        axis=0,
+        n_resamples=_RESAMPLES,
+        batch=1000,
+        rng=np.random.default_rng(_SEED),
+    )
     return float(result.pvalue)
 
 

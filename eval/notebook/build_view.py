@@ -150,16 +150,24 @@ def compared(a: Opened, b: Opened, collection: str) -> tuple[list[dict[str, Any]
 
 
 def save_table(
-    opened: Opened, name: str, title: str, rows: Sequence[Mapping[str, Any]], lines: Sequence[str] = (),
+    opened: Opened,
+    name: str,
+    title: str,
+    rows: Sequence[Mapping[str, Any]],
+    lines: Sequence[str] = (),
     limits: Mapping[str, float] | None = None,
-) -> Path:  # fmt: skip
+) -> Path:
     """Writes rows of equal keys as the notebook's note, the first 200; the next report shows it."""
     columns = list(rows[0]) if rows else []
     cells = [tuple(_cell(row[c]) for c in columns) for row in rows[:200]]
     note = Note(
-        title=title, build_id=opened.build_id, lines=tuple(lines), columns=tuple(columns), rows=tuple(cells),
+        title=title,
+        build_id=opened.build_id,
+        lines=tuple(lines),
+        columns=tuple(columns),
+        rows=tuple(cells),
         limits=limits or {},
-    )  # fmt: skip
+    )
     return write_note(opened.home, name, note)
 
 
@@ -175,6 +183,14 @@ def _cell(value: Any) -> str | float | int | None:
 
 
 __all__ = [
-    "UNJUDGED", "Opened", "accept_baseline_of", "compared", "explored", "first_judged", "last_two", "open_build",
-    "save_table", "table",
-]  # fmt: skip
+    "UNJUDGED",
+    "Opened",
+    "accept_baseline_of",
+    "compared",
+    "explored",
+    "first_judged",
+    "last_two",
+    "open_build",
+    "save_table",
+    "table",
+]

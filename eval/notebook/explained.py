@@ -54,18 +54,22 @@ def explained_figure(results: Results, question: str, shown: int = 5) -> Any:
                 "customdata": [html.escape(told) for _, told in drawn.nodes.values()],
                 "hovertemplate": "%{customdata}<extra></extra>",
                 "color": [_COLOURS[column] for column, _ in drawn.nodes],
-                "x": [(0.001, 0.3, 0.6, 0.999)[column] for column, _ in drawn.nodes], "y": _heights(drawn),
-                "pad": 22, "thickness": 14, "line": {"width": 0},
+                "x": [(0.001, 0.3, 0.6, 0.999)[column] for column, _ in drawn.nodes],
+                "y": _heights(drawn),
+                "pad": 22,
+                "thickness": 14,
+                "line": {"width": 0},
             },
             link={
-                "source": [number[a] for a, *_ in drawn.flows], "target": [number[b] for _, b, *_ in drawn.flows],
+                "source": [number[a] for a, *_ in drawn.flows],
+                "target": [number[b] for _, b, *_ in drawn.flows],
                 "value": [width for _, _, width, _, _ in drawn.flows],
                 "color": [colour for *_, colour, _ in drawn.flows],
                 "customdata": [html.escape(told) for *_, told in drawn.flows],
                 "hovertemplate": "%{customdata}<extra></extra>",
             },
         )
-    )  # fmt: skip
+    )
     about = f"build {results.build_id}, {html.escape(results.strategy)}"
     legend = "as wide as its part of the score: blue by itself, green over links"
     title = f"{html.escape(shortened(question, 110))} ({about})<br><sup>{legend}</sup>"
@@ -99,9 +103,14 @@ def _drawn(memories: list[RankedMemory], results: Results, question: str) -> _Dr
 
 
 def _add_path(
-    drawn: _Drawn, m: RankedMemory, width: float, texts: dict[str, str], named: dict[str, str],
-    start: tuple[int, str], end: tuple[int, str],
-) -> None:  # fmt: skip
+    drawn: _Drawn,
+    m: RankedMemory,
+    width: float,
+    texts: dict[str, str],
+    named: dict[str, str],
+    start: tuple[int, str],
+    end: tuple[int, str],
+) -> None:
     """Adds the way to a result: over what was found first, and over the last link to it."""
     first, last = m.path[0], m.path[-1]
     words = ", then ".join(link_words(link, named) for link in m.path)

@@ -32,9 +32,10 @@ class Picture:
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         """Returns plotly's JSON and the SVG, and the page where it is wanted."""
         told: dict[str, Any] = {
-            "application/vnd.plotly.v1+json": json.loads(self.figure.to_json()), "image/svg+xml": svg_of(self.figure),
+            "application/vnd.plotly.v1+json": json.loads(self.figure.to_json()),
+            "image/svg+xml": svg_of(self.figure),
             "text/plain": str(self.figure.layout.title.text),
-        }  # fmt: skip
+        }
         if self.inline:
             told["text/html"] = self.figure.to_html(full_html=False, include_plotlyjs=True)
         return told
@@ -83,10 +84,14 @@ def neighbourhood_figure(found: Neighbourhood, build_id: str) -> Any:
     for kind, colour in _COLOURS.items():
         nodes = [n for n in found.nodes if n.kind == kind]
         figure.add_scatter(
-            x=[at[n.node_id][0] for n in nodes], y=[at[n.node_id][1] for n in nodes], mode="markers", name=kind,
-            text=[html.escape(n.label) for n in nodes], hoverinfo="text",
+            x=[at[n.node_id][0] for n in nodes],
+            y=[at[n.node_id][1] for n in nodes],
+            mode="markers",
+            name=kind,
+            text=[html.escape(n.label) for n in nodes],
+            hoverinfo="text",
             marker={"size": [18 if n.ring == 0 else 11 for n in nodes], "color": colour},
-        )  # fmt: skip
+        )
     plain = {"visible": False}
     return _titled(figure, "Around one memory", build_id, xaxis=plain, yaxis=plain | {"scaleanchor": "x"}, height=600)
 
@@ -108,9 +113,11 @@ def change_figure(rows: Sequence[Mapping[str, Any]], title: str, build_ids: Sequ
 
     x = [r["change"] for r in rows]
     error = {
-        "type": "data", "symmetric": False, "array": [r["high"] - r["change"] for r in rows],
+        "type": "data",
+        "symmetric": False,
+        "array": [r["high"] - r["change"] for r in rows],
         "arrayminus": [r["change"] - r["low"] for r in rows],
-    }  # fmt: skip
+    }
     figure = go.Figure(go.Scatter(x=x, y=[r["measure"] for r in rows], error_x=error, mode="markers", marker_size=10))
     figure.add_vline(x=0, line_dash="dot")
     return _titled(figure, title, " against ".join(build_ids), xaxis_title="change, 95 % interval")

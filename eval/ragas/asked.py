@@ -37,9 +37,16 @@ class Asked:
 
 
 def asked_of_golden(
-    reader: Searcher, questions: Sequence[Question], tables: Mapping[str, pl.DataFrame], collection: str,
-    default_user: str, *, strategy: str = "auto", budget_tokens: int = BUDGET_TOKENS, depth: int = DEPTH,
-) -> list[Asked]:  # fmt: skip
+    reader: Searcher,
+    questions: Sequence[Question],
+    tables: Mapping[str, pl.DataFrame],
+    collection: str,
+    default_user: str,
+    *,
+    strategy: str = "auto",
+    budget_tokens: int = BUDGET_TOKENS,
+    depth: int = DEPTH,
+) -> list[Asked]:
     """Asks the answerable golden questions; rankings and needs both by name of the need."""
     judged = resolve(questions, {"versions": empty("versions"), **tables}, collection, default_user)
     told = []
@@ -51,11 +58,15 @@ def asked_of_golden(
         found = reader.search(q.question, Scope(collection, item.user_id), **filters)
         told.append(
             Asked(
-                q.id, q.question, "\n".join(e.quote for e in q.evidence), tuple(sorted(item.qrels())),
+                q.id,
+                q.question,
+                "\n".join(e.quote for e in q.evidence),
+                tuple(sorted(item.qrels())),
                 tuple(item.collapse(str(m.memory_id) for m in found.memories)),
-                tuple(m.text for m in found.memories[:TOP]), found.context,
+                tuple(m.text for m in found.memories[:TOP]),
+                found.context,
             )
-        )  # fmt: skip
+        )
     return told
 
 
@@ -75,9 +86,13 @@ def asked_of_suite(
         ids = needed[q.query_id]
         told.append(
             Asked(
-                q.query_id, q.text, "\n".join(texts[c] for c in ids), tuple(ids),
+                q.query_id,
+                q.text,
+                "\n".join(texts[c] for c in ids),
+                tuple(ids),
                 tuple(dict.fromkeys(corpus_id(m.uri) for m in found.memories)),
-                tuple(m.text for m in found.memories[:TOP]), found.context,
+                tuple(m.text for m in found.memories[:TOP]),
+                found.context,
             )
-        )  # fmt: skip
+        )
     return told

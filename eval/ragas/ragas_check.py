@@ -61,9 +61,13 @@ def crosscheck(
         for q, v in scores.items()
     }
     return CrossCheck(
-        depth, len(cut), sum(not ids for ids in cut.values()), _means(theirs), _means(own),
+        depth,
+        len(cut),
+        sum(not ids for ids in cut.values()),
+        _means(theirs),
+        _means(own),
         max(abs(theirs[q][m] - own[q][m]) for q in cut for m in both),
-    )  # fmt: skip
+    )
 
 
 def crosscheck_text(check: CrossCheck) -> str:

@@ -89,9 +89,12 @@ def judge_settings(max_cost: float | None) -> LmSettings | None:
 
 
 def judge_contexts(
-    asked: Sequence[Asked], settings: LmSettings, ledger: Ledger, max_cost: float | None = None,
+    asked: Sequence[Asked],
+    settings: LmSettings,
+    ledger: Ledger,
+    max_cost: float | None = None,
     questions: int = QUESTIONS,
-) -> Judged:  # fmt: skip
+) -> Judged:
     """Lets the model judge a seeded sample of the questions.
 
     - `context_precision`: how high the top five memories that help to give the reference stand among them.
@@ -130,10 +133,19 @@ def judge_contexts(
             future.result()
     values = {m: [told[q][m] for q in sorted(told) if m in told[q]] for m in METRICS}
     return Judged(
-        settings.model, len(chosen), {m: math.fsum(v) / len(v) for m, v in values.items() if v},
-        {m: len(v) for m, v in values.items()}, paid.unreadable, paid.unasked, paid.unanswered, paid.calls, paid.known,
-        paid.tokens_in, paid.tokens_out, round(paid.cost, 6),
-    )  # fmt: skip
+        settings.model,
+        len(chosen),
+        {m: math.fsum(v) / len(v) for m, v in values.items() if v},
+        {m: len(v) for m, v in values.items()},
+        paid.unreadable,
+        paid.unasked,
+        paid.unanswered,
+        paid.calls,
+        paid.known,
+        paid.tokens_in,
+        paid.tokens_out,
+        round(paid.cost, 6),
+    )
 
 
 class _Paid:
@@ -262,10 +274,15 @@ def _verdicts(told: Any) -> Iterator[Any]:
 def judged_text(judged: Judged) -> str:
     """Returns the figures for people, what they cost included."""
     told = ", ".join(f"{m} {v:.3f} ({judged.read[m]})" for m, v in judged.means.items()) or "nothing could be read"
-    left = [f"{n} {what}" for n, what in (
-        (judged.unreadable, "answers unreadable"), (judged.unasked, "questions over the budget"),
-        (judged.unanswered, "questions not answered"),
-    ) if n]  # fmt: skip
+    left = [
+        f"{n} {what}"
+        for n, what in (
+            (judged.unreadable, "answers unreadable"),
+            (judged.unasked, "questions over the budget"),
+            (judged.unanswered, "questions not answered"),
+        )
+        if n
+    ]
     return (
         f"RAGAS by {judged.model}, {judged.questions} questions: {told}{'; ' if left else ''}{', '.join(left)}\n"
         f"{judged.calls} calls, {judged.tokens_in} + {judged.tokens_out} tokens, cost {judged.cost:.4f}; "

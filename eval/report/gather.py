@@ -34,9 +34,16 @@ HEADLINES = (
 _WORST = 20
 _TEXT_CHARS = 320
 _TABLES = (
-    "documents", "document_texts", "memories", "versions", "relations", "topics", "topic_memories", "entities",
+    "documents",
+    "document_texts",
+    "memories",
+    "versions",
+    "relations",
+    "topics",
+    "topic_memories",
+    "entities",
     "rejects",
-)  # fmt: skip
+)
 
 
 def gather(home: Home, build: Build, summary: GateSummary) -> dict[str, Any]:
@@ -70,9 +77,13 @@ def gather(home: Home, build: Build, summary: GateSummary) -> dict[str, Any]:
 
 
 def _collection(
-    reader: Reader, build: Build, name: str, decision: Decision, tables: Mapping[str, pl.DataFrame],
+    reader: Reader,
+    build: Build,
+    name: str,
+    decision: Decision,
+    tables: Mapping[str, pl.DataFrame],
     history: Sequence[tuple[str, Mapping[str, float]]],
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     own = {n: t.filter(pl.col("collection") == name) if "collection" in t.columns else t for n, t in tables.items()} | {
         "rejects": build.table(name, "rejects")
     }
@@ -112,9 +123,17 @@ def headlines(
         change = None if last is None else now[key] - last
         worse = change is not None and abs(change) > 1e-9 and (change < 0) == more
         cards.append(
-            {"key": key, "title": title, "says": says, "value": now[key], "change": change, "worse": worse,
-             "spark": line, "ms": key.endswith("_ms")}
-        )  # fmt: skip
+            {
+                "key": key,
+                "title": title,
+                "says": says,
+                "value": now[key],
+                "change": change,
+                "worse": worse,
+                "spark": line,
+                "ms": key.endswith("_ms"),
+            }
+        )
     return cards
 
 
@@ -144,9 +163,14 @@ def worst(
     causes: dict[str, list[Any]] = {}
     settings = run.settings
     for miss in why_missed(
-        reader, asked, tables, collection, user, strategy=settings.get("strategy", "auto"),
+        reader,
+        asked,
+        tables,
+        collection,
+        user,
+        strategy=settings.get("strategy", "auto"),
         budget_tokens=settings.get("budget_tokens", 1200),
-    ):  # fmt: skip
+    ):
         causes.setdefault(miss.question_id, []).append(miss)
     wanted = {h.memory_id for q in asked for h in run.results.get(q.id, ())}
     rows = tables["memories"].filter(pl.col("memory_id").is_in(sorted(wanted)))

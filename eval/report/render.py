@@ -15,9 +15,12 @@ def _environment() -> Any:
 
     # Escaping is not left to file names: documents and questions are anybody's words.
     made = Environment(
-        loader=PackageLoader("palimpsest.eval.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        loader=PackageLoader("palimpsest.eval.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
         lstrip_blocks=True,
-    )  # fmt: skip
+    )
     made.globals |= {"spark_width": WIDTH, "spark_height": HEIGHT}
     made.filters["number"] = _number
     return made

@@ -150,9 +150,13 @@ def _row(
     stage: Stage, figures: Mapping[str, Any], now: Mapping[str, float], before: Mapping[str, float] | None
 ) -> dict[str, Any]:
     row: dict[str, Any] = {
-        "stage": stage.name, **{m: figures["metrics"][m] for m in _TOLD},
-        "lift": None, "low": None, "high": None, "p": None,
-    }  # fmt: skip
+        "stage": stage.name,
+        **{m: figures["metrics"][m] for m in _TOLD},
+        "lift": None,
+        "low": None,
+        "high": None,
+        "p": None,
+    }
     if before is not None:
         asked = sorted(now)
         old, new = [before[q] for q in asked], [now[q] for q in asked]

@@ -54,10 +54,14 @@ def draft_questions(
     drafts: list[Question] = []
     for place in _spread(_places(tables, collection), count):
         question = Question(
-            id=f"{collection}-{len(drafts) + 1:03}", question=_asked(place), type="single",
-            user=None if place.user_id == default_user else place.user_id, project=place.project_id or None,
-            evidence=(Quote(uri=place.uri, quote=place.quote),), draft=True,
-        )  # fmt: skip
+            id=f"{collection}-{len(drafts) + 1:03}",
+            question=_asked(place),
+            type="single",
+            user=None if place.user_id == default_user else place.user_id,
+            project=place.project_id or None,
+            evidence=(Quote(uri=place.uri, quote=place.quote),),
+            draft=True,
+        )
         try:
             resolve([question], tables, collection, default_user)
         except GoldenError:

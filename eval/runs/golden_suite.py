@@ -58,8 +58,14 @@ def run_golden_suite(
     build, name, user = _asked_of(home, path)
     questions = load_golden(path) or []
     run = run_golden(
-        reader, questions, build.tables(JUDGED), name, user, strategy=strategy, budget_tokens=budget_tokens,
-    )  # fmt: skip
+        reader,
+        questions,
+        build.tables(JUDGED),
+        name,
+        user,
+        strategy=strategy,
+        budget_tokens=budget_tokens,
+    )
     if run.errors or run.leaks:
         raise PalimpsestError(f"suite {path}: {[*run.errors, *run.leaks][0]}")
     if per_query_path is not None:
@@ -86,9 +92,14 @@ def ask_golden(reader: Searcher, home: Home, path: Path, strategy: str, budget_t
     """Asks the answerable questions again and returns what a judge of contexts needs of each."""
     build, name, user = _asked_of(home, path)
     return asked_of_golden(
-        reader, load_golden(path) or [], build.tables(JUDGED), name, user, strategy=strategy,
+        reader,
+        load_golden(path) or [],
+        build.tables(JUDGED),
+        name,
+        user,
+        strategy=strategy,
         budget_tokens=budget_tokens,
-    )  # fmt: skip
+    )
 
 
 def _asked_of(home: Home, path: Path) -> tuple[Build, str, str]:

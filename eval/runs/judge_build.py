@@ -73,10 +73,16 @@ def run_build(build: Build, collection: str, tables: dict[str, pl.DataFrame]) ->
     }
     with open_index(build.index) as reader:
         run = run_golden(
-            reader, questions, own, collection, settings["collections"][collection]["user_id"],
-            build_id=build.build_id, model=settings["model_id"], commit=current_commit(),
+            reader,
+            questions,
+            own,
+            collection,
+            settings["collections"][collection]["user_id"],
+            build_id=build.build_id,
+            model=settings["model_id"],
+            commit=current_commit(),
             build_settings=build_settings(build.manifest, collection),
-        )  # fmt: skip
+        )
     return run, True
 
 
@@ -173,9 +179,12 @@ def judge_staged(home: Home) -> GateSummary:
     numbers |= {f"{d.collection}/{m}": v for d in summary.decisions for m, v in d.quality.items()}
     numbers |= {f"{d.collection}/{p}_ms": v for d in summary.decisions for p, v in d.latency_ms.items()}
     gate = {
-        "status": summary.status, "reasons": reasons, "warnings": warnings, "metrics": numbers,
+        "status": summary.status,
+        "reasons": reasons,
+        "warnings": warnings,
+        "metrics": numbers,
         "settings_changed": summary.settings_changed,
-    }  # fmt: skip
+    }
     runs = {d.collection: d.run.to_json() for d in summary.decisions if d.run is not None}
     record(staged(home), "retrieval_report", time.perf_counter() - started, gate=gate, golden_runs=runs)
     write_report(home, staged(home), summary)
@@ -279,6 +288,8 @@ def verify_home(home: Home) -> dict[str, Any]:
     violations = [*find_violations(home, build), *report(4, "finished_deletes", _UNFINISHED, unfinished_deletes(home))]
     lines = [f"invariant {v.invariant} ({v.name}): {v.message}: {', '.join(v.examples)}" for v in violations]
     return {
-        "build_id": build.build_id, "digest": build.manifest["digest"], "violations": lines,
+        "build_id": build.build_id,
+        "digest": build.manifest["digest"],
+        "violations": lines,
         "details": [asdict(v) for v in violations],
-    }  # fmt: skip
+    }

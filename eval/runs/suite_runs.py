@@ -93,9 +93,14 @@ def _forget_old(cache: Path) -> None:
 
 
 def measure(
-    folder: Path, extra: Path | None, strategy: str, budget_tokens: int, per_query: Path | None,
-    backend: str = "duckdb", ragas: RagasWanted | None = None,
-) -> dict[str, Any]:  # fmt: skip
+    folder: Path,
+    extra: Path | None,
+    strategy: str,
+    budget_tokens: int,
+    per_query: Path | None,
+    backend: str = "duckdb",
+    ragas: RagasWanted | None = None,
+) -> dict[str, Any]:
     """Returns the figures of a strategy on a suite, as `suite --json` prints them, with RAGAS's beside them on demand.
 
     With `backend` neo4j the suite's home is loaded into the server and dropped from it afterwards.
@@ -172,16 +177,20 @@ def _prepare(folder: Path, extra: Path | None) -> _Prepared:
             raise PalimpsestError(f"--extra {extra}: a golden set is measured on its own collection; leave it out")
         golden, built = golden_home(folder, cache_folder())
         return _Prepared(
-            golden, built, lambda reader, s, b, out: run_golden_suite(reader, golden, folder, s, b, out),
+            golden,
+            built,
+            lambda reader, s, b, out: run_golden_suite(reader, golden, folder, s, b, out),
             lambda reader, s, b: ask_golden(reader, golden, folder, s, b),
-        )  # fmt: skip
+        )
     folder = as_suite(folder, cache_folder().parent / "converted")
     suite = load_suite(folder, extra)
     home, built = suite_home(folder, extra)
     return _Prepared(
-        home, built, lambda reader, s, b, out: run_suite(reader, suite, s, b, out),
+        home,
+        built,
+        lambda reader, s, b, out: run_suite(reader, suite, s, b, out),
         lambda reader, s, b: asked_of_suite(reader, suite, strategy=s, budget_tokens=b),
-    )  # fmt: skip
+    )
 
 
 def text(done: dict[str, Any]) -> str:

@@ -96,10 +96,14 @@ def fit(prior: Weights, score: Score, folds: int = FOLDS) -> dict[str, Any]:
     old, new = [base[q] for q in asked], [held_out[q] for q in asked]
     low, high = paired_interval(old, new)
     return {
-        "questions": len(asked), "prior": float(np.mean(old)), "held_out": float(np.mean(new)), "low": low,
-        "high": high, "chosen": {f"{name}={value}": n for (name, value), n in sorted(chosen.items(), key=str)},
+        "questions": len(asked),
+        "prior": float(np.mean(old)),
+        "held_out": float(np.mean(new)),
+        "low": low,
+        "high": high,
+        "chosen": {f"{name}={value}": n for (name, value), n in sorted(chosen.items(), key=str)},
         "alone": {f"{name}={value}": float(np.mean([r[q] for q in asked])) for (name, value), r in alone.items()},
-    }  # fmt: skip
+    }
 
 
 def _changed(prior: Any, change: tuple[str, Any]) -> Any:

@@ -137,16 +137,21 @@ def _report(suite: Suite, took: dict[str, list[Took]], scores: dict[str, float])
     }
     gain = scores["full"] - scores["hybrid"]
     return {
-        "suite": suite.name, "seconds": middle, "times_flat": ratios, MEASURE: scores,
+        "suite": suite.name,
+        "seconds": middle,
+        "times_flat": ratios,
+        MEASURE: scores,
         "gain_kept": (scores["fast"] - scores["hybrid"]) / gain if gain > 0 else None,
-    }  # fmt: skip
+    }
 
 
 def index_time_text(report: dict[str, Any]) -> str:
     """Returns the figures for people."""
-    lines = [f"{report['suite']}: {report['memories']} memories, median of {report['rounds']}, load "
-             f"{report['machine']['load_1min']:.1f}",
-             f"{'':8}{'wall s':>9}{'cpu s':>9}{'times flat':>12}{'in cpu':>9}{'limit':>7}{MEASURE:>8}"]  # fmt: skip
+    lines = [
+        f"{report['suite']}: {report['memories']} memories, median of {report['rounds']}, load "
+        f"{report['machine']['load_1min']:.1f}",
+        f"{'':8}{'wall s':>9}{'cpu s':>9}{'times flat':>12}{'in cpu':>9}{'limit':>7}{MEASURE:>8}",
+    ]
     for name, at in report["seconds"].items():
         line = f"{name:8}{at['wall_s']:9.2f}{at['cpu_s']:9.2f}"
         if name != "flat":

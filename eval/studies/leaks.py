@@ -79,9 +79,12 @@ class LeakReport:
     def to_json(self) -> dict[str, Any]:
         """Returns the report as JSON values; examples are the first ten."""
         return {
-            "searches": self.searches, "texts": self.texts, "leaks": len(self.leaks), "examples": self.leaks[:_SHOWN],
+            "searches": self.searches,
+            "texts": self.texts,
+            "leaks": len(self.leaks),
+            "examples": self.leaks[:_SHOWN],
             "seconds": round(self.seconds, 1),
-        }  # fmt: skip
+        }
 
 
 def vectors(hashes: Sequence[str]) -> np.ndarray:
@@ -96,8 +99,9 @@ def made_home(users: int = USERS, memories: int = MEMORIES, seed: int = 1) -> Ma
     rng = random.Random(seed)  # noqa: S311
     scopes = [Scope(COLLECTION, f"user{u:02d}", p) for u in range(users) for p in ("", *PROJECTS)]
     rows: list[dict[str, Any]] = []
-    out: dict[str, list[dict[str, Any]]] = {name: [] for name in ("relations", "versions", "entities", "mentions",
-        "topics", "topic_memories", "documents")}  # fmt: skip
+    out: dict[str, list[dict[str, Any]]] = {
+        name: [] for name in ("relations", "versions", "entities", "mentions", "topics", "topic_memories", "documents")
+    }
     canaries: dict[str, Planted] = {}
     for scope in scopes:
         own = [_memory(rng, scope, n, len(canaries) + n) for n in range(memories)]
@@ -108,9 +112,16 @@ def made_home(users: int = USERS, memories: int = MEMORIES, seed: int = 1) -> Ma
     frame = pl.DataFrame(rows)
     tables = {name: conform(name, pl.DataFrame(told, infer_schema_length=None)) for name, told in out.items()}
     tables["memories"] = conform("memories", frame.drop("canary"))
-    tables["embed_inputs"] = conform("embed_inputs", frame.select(
-        "memory_id", "text", kind=pl.lit("memory"), ordinal=pl.lit(0),
-        text_hash=pl.Series([text_hash(t) for t in frame["text"]])))  # fmt: skip
+    tables["embed_inputs"] = conform(
+        "embed_inputs",
+        frame.select(
+            "memory_id",
+            "text",
+            kind=pl.lit("memory"),
+            ordinal=pl.lit(0),
+            text_hash=pl.Series([text_hash(t) for t in frame["text"]]),
+        ),
+    )
     return MadeHome({"document_relations": empty("document_relations"), **tables}, canaries)
 
 
@@ -119,13 +130,27 @@ def _memory(rng: random.Random, scope: Scope, n: int, number: int) -> dict[str, 
     text = f"The {rng.choice(_NOUNS)} and the {rng.choice(_NOUNS)} of Zq{number}x Ltd are {canary}."
     turn = n % 2 == 0
     return {
-        "memory_id": content_id("leak", *scope, n), **scope._asdict(), "canary": canary, "text": text,
-        "search_text": text, "title": f"About {canary}", "session_id": f"s{n % 3}", "ordinal": n,
-        "document_id": content_id("d", *scope, n), "unit": "turn" if turn else "chunk", "type": rng.choice(_TYPES),
-        "tags": [rng.choice(_TAGS)], "observed_at": seen, "valid_from": seen, "char_start": 0, "char_end": len(text),
-        "token_count": 20, "pii": n % 5 == 1, "user_visible": n % 6 != 5,
+        "memory_id": content_id("leak", *scope, n),
+        **scope._asdict(),
+        "canary": canary,
+        "text": text,
+        "search_text": text,
+        "title": f"About {canary}",
+        "session_id": f"s{n % 3}",
+        "ordinal": n,
+        "document_id": content_id("d", *scope, n),
+        "unit": "turn" if turn else "chunk",
+        "type": rng.choice(_TYPES),
+        "tags": [rng.choice(_TAGS)],
+        "observed_at": seen,
+        "valid_from": seen,
+        "char_start": 0,
+        "char_end": len(text),
+        "token_count": 20,
+        "pii": n % 5 == 1,
+        "user_visible": n % 6 != 5,
         "retention_until": _ENDED if n % 7 == 3 else None,
-    }  # fmt: skip
+    }
 
 
 def _add_scope(out: dict[str, list[dict[str, Any]]], scope: Scope, own: list[dict[str, Any]], word: str) -> None:
@@ -138,35 +163,62 @@ def _add_scope(out: dict[str, list[dict[str, Any]]], scope: Scope, own: list[dic
         for near in (row, own[(i + 1) % len(own)], own[(i + 5) % len(own)]):
             out["mentions"].append({"memory_id": near["memory_id"], "entity_id": name, **at})
         by = newer.get(row["memory_id"])
-        out["versions"].append({
-            "memory_id": row["memory_id"], **at, "is_latest": by is None, "valid_from": row["observed_at"],
-            "superseded_by": by and by["memory_id"], "valid_until": by and by["observed_at"],
-        })  # fmt: skip
-        out["topic_memories"].append({"topic_id": (t := content_id("t", *scope)), "memory_id": row["memory_id"], **at,
-                                      "relevance": 0.9})  # fmt: skip
+        out["versions"].append(
+            {
+                "memory_id": row["memory_id"],
+                **at,
+                "is_latest": by is None,
+                "valid_from": row["observed_at"],
+                "superseded_by": by and by["memory_id"],
+                "valid_until": by and by["observed_at"],
+            }
+        )
+        out["topic_memories"].append(
+            {"topic_id": (t := content_id("t", *scope)), "memory_id": row["memory_id"], **at, "relevance": 0.9}
+        )
         for label, other in (("UPDATE", by), ("EXTEND", own[i + 1] if i + 1 < len(own) else None)):
             if other is not None:
                 evidence = {"rule": "slot", "from": row["canary"], "to": other["canary"], "newer": [0, 99]}
-                out["relations"].append({
-                    "relation_id": content_id(label, row["memory_id"]), **at, "newer_id": other["memory_id"],
-                    "older_id": row["memory_id"], "label": label, "confidence": 0.9, "labeler": "made",
-                    "evidence": json.dumps(evidence),
-                })  # fmt: skip
+                out["relations"].append(
+                    {
+                        "relation_id": content_id(label, row["memory_id"]),
+                        **at,
+                        "newer_id": other["memory_id"],
+                        "older_id": row["memory_id"],
+                        "label": label,
+                        "confidence": 0.9,
+                        "labeler": "made",
+                        "evidence": json.dumps(evidence),
+                    }
+                )
     out["topics"].append({"topic_id": t, **at, "label": f"database {word}", "size": len(own)})
     out["documents"] += [
-        {"document_id": row["document_id"], **at, "uri": f"{row['canary']}.md", "title": f"Page {row['canary']}",
-         "is_current": True, "seq": 1} for row in own
-    ]  # fmt: skip
+        {
+            "document_id": row["document_id"],
+            **at,
+            "uri": f"{row['canary']}.md",
+            "title": f"Page {row['canary']}",
+            "is_current": True,
+            "seq": 1,
+        }
+        for row in own
+    ]
 
 
 def write_home(made: MadeHome, folder: Path) -> Path:
     """Writes the index of a made home as its published build; returns the index."""
     path = folder / "builds" / "000001" / "index.duckdb"
     users = sorted({s.user_id for s in made.scopes})
-    write_index(made.tables, vectors, path, {
-        "build_id": "000001", "collections": {COLLECTION: {"default": True, "user_id": users[0]}},
-        "strategies": {COLLECTION: "dated"},
-    })  # fmt: skip
+    write_index(
+        made.tables,
+        vectors,
+        path,
+        {
+            "build_id": "000001",
+            "collections": {COLLECTION: {"default": True, "user_id": users[0]}},
+            "strategies": {COLLECTION: "dated"},
+        },
+    )
     (folder / "published.json").write_text(json.dumps({"build": "000001"}), encoding="utf-8")
     return path
 
@@ -211,9 +263,7 @@ def _filters(rng: random.Random) -> dict[str, Any]:
     return {name: known[name] for name in rng.sample(sorted(known), rng.choice((0, 0, 1, 1, 2)))}
 
 
-def _answer(
-    reader: Reader, text: str, read: list[Scope], own: Scope, asked: dict[str, Any], rng: random.Random
-) -> str:  # fmt: skip
+def _answer(reader: Reader, text: str, read: list[Scope], own: Scope, asked: dict[str, Any], rng: random.Random) -> str:
     """Returns all that one search gives back, errors included; a twentieth names somebody else's project."""
     strategy = rng.choice(["auto", *STRATEGIES])
     more: dict[str, Any] = {
@@ -246,14 +296,17 @@ def _wrong(planted: Planted | None, read: Sequence[Scope], asked: dict[str, Any]
     broken = {
         "session": row["session_id"] != asked.get("session", row["session_id"]),
         "type": row["type"] != asked.get("type", row["type"]),
-        "tag": asked.get("tag", row["tags"][0]) not in row["tags"], "since": day < asked.get("since", ""),
-        "until": day > asked.get("until", "9"), "as_of": day > asked.get("as_of", "9"),
+        "tag": asked.get("tag", row["tags"][0]) not in row["tags"],
+        "since": day < asked.get("since", ""),
+        "until": day > asked.get("until", "9"),
+        "as_of": day > asked.get("as_of", "9"),
         "now": day > asked.get("now", "9"),
-    }  # fmt: skip
+    }
     broken |= {
         "hidden": not (row["user_visible"] or asked.get("include_hidden")),
-        "pii": row["pii"] and not asked.get("include_pii"), "retention": row["retention_until"] is not None,
-    }  # fmt: skip
+        "pii": row["pii"] and not asked.get("include_pii"),
+        "retention": row["retention_until"] is not None,
+    }
     left_out = [name for name in broken if broken[name]]
     return f"left out by {', '.join(left_out)}" if left_out else None
 

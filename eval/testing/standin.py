@@ -46,10 +46,15 @@ class StandIn:
     """
 
     def __init__(
-        self, truth: Mapping[tuple[str, str], str], accuracy: float = 1.0, fault_share: float = 0.0,
-        faults: tuple[str, ...] = FAULTS, slow_s: float = 2.0, delay_s: float = 0.0,
+        self,
+        truth: Mapping[tuple[str, str], str],
+        accuracy: float = 1.0,
+        fault_share: float = 0.0,
+        faults: tuple[str, ...] = FAULTS,
+        slow_s: float = 2.0,
+        delay_s: float = 0.0,
         reply: Callable[[str], str] | None = None,
-    ):  # fmt: skip
+    ):
         self.truth, self.accuracy, self.fault_share, self.faults = dict(truth), accuracy, fault_share, faults
         self.slow_s, self.delay_s, self.reply = slow_s, delay_s, reply
         self.seen = Seen()
@@ -119,10 +124,13 @@ class StandIn:
             said = self.reply(prompt) if self.reply else _said(self.label(older, newer), older, newer)
         tokens = sum(len(m["content"].split()) for m in messages), len(said.split())
         told = {
-            "id": "x", "object": "chat.completion", "created": 0, "model": "stand-in",
+            "id": "x",
+            "object": "chat.completion",
+            "created": 0,
+            "model": "stand-in",
             "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": said}}],
             "usage": {"prompt_tokens": tokens[0], "completion_tokens": tokens[1], "total_tokens": sum(tokens)},
-        }  # fmt: skip
+        }
         if fault == "cut":
             _send(handler, 200, told, cut=True)
             return

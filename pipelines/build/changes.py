@@ -28,11 +28,14 @@ def changes_by_document(before: Tables, after: Tables) -> pl.DataFrame:
     moved = _latest(after).join(_latest(before), on="memory_id", how="anti").group_by(_DOCUMENT).len("gained")
     gone = _latest(before).join(_latest(after), on="memory_id", how="anti").group_by(_DOCUMENT).len("lost")
     change = (
-        pl.when(pl.col("versions_new").is_null()).then(pl.lit("removed"))
-        .when(pl.col("versions").is_null()).then(pl.lit("added"))
-        .when(pl.col("versions") != pl.col("versions_new")).then(pl.lit("edited"))
+        pl.when(pl.col("versions_new").is_null())
+        .then(pl.lit("removed"))
+        .when(pl.col("versions").is_null())
+        .then(pl.lit("added"))
+        .when(pl.col("versions") != pl.col("versions_new"))
+        .then(pl.lit("edited"))
         .otherwise(pl.lit("related"))
-    )  # fmt: skip
+    )
     return (
         told.join(moved, on=_DOCUMENT, how="full", coalesce=True)
         .join(gone, on=_DOCUMENT, how="full", coalesce=True)
@@ -52,9 +55,11 @@ def changes_record(before: Tables, after: Tables) -> dict[str, Any]:
 def _current(tables: Tables) -> pl.DataFrame:
     """The versions of each document that hold now, as one text that differs when any of its sessions does."""
     return (
-        tables["documents"].filter("is_current").group_by(_DOCUMENT)
+        tables["documents"]
+        .filter("is_current")
+        .group_by(_DOCUMENT)
         .agg(versions=pl.col("document_id").sort().str.join(" "))
-    )  # fmt: skip
+    )
 
 
 def _latest(tables: Tables) -> pl.DataFrame:

@@ -45,9 +45,12 @@ class Partition:
         """Returns one unit vector for each memory, shape (n, 384): of its text, or the mean of its windows."""
         inputs = self.table("embed_inputs")
         vectors = embedding_store(self.home).vectors(inputs["text_hash"].to_list())
-        rows = inputs.select("memory_id", "ordinal").with_row_index("at").join(
-            memories.select("memory_id").with_row_index("row"), on="memory_id", how="inner"
-        ).sort("row", "ordinal")  # fmt: skip
+        rows = (
+            inputs.select("memory_id", "ordinal")
+            .with_row_index("at")
+            .join(memories.select("memory_id").with_row_index("row"), on="memory_id", how="inner")
+            .sort("row", "ordinal")
+        )
         row, at = rows["row"].to_numpy(), rows["at"].to_numpy()
         starts = np.flatnonzero(np.diff(row, prepend=-1))
         if len(starts) != memories.height:

@@ -35,10 +35,24 @@ from palimpsest.store.ingest_log import IngestLog
 from palimpsest.text.tokenizer import keep_tokenizer
 
 INDEXED = (
-    "documents", "document_texts", "document_relations", "chunks", "memories", "embed_inputs", "context_inputs",
-    "entities", "mentions", "topics", "topic_edges", "topic_memories", "candidate_pairs", "relations", "versions",
-    "rejects", "redactions",
-)  # fmt: skip
+    "documents",
+    "document_texts",
+    "document_relations",
+    "chunks",
+    "memories",
+    "embed_inputs",
+    "context_inputs",
+    "entities",
+    "mentions",
+    "topics",
+    "topic_edges",
+    "topic_memories",
+    "candidate_pairs",
+    "relations",
+    "versions",
+    "rejects",
+    "redactions",
+)
 _COMPARED = ("documents", "memories", "versions")
 _DIGESTED = ("documents", "chunks", "memories", "entities", "mentions", "topics", "relations", "versions")
 _NOT_DIGESTED = {"seq", "evidence", "provenance", "kind", "stated", "importance_source", "confidence_source"}
@@ -242,7 +256,7 @@ def finish_build(
         "gate": {"status": "unjudged"},
         "tail_seconds": {},
         "changes": changes_record(base.tables(_COMPARED), tables) if base else None,
-    }  # fmt: skip
+    }
     build.write_manifest(manifest)
     return manifest
 
@@ -307,9 +321,10 @@ def digest(tables: dict[str, pl.DataFrame]) -> str:
     for name in _DIGESTED:
         frame = tables[name]
         columns = [
-            c for c, t in frame.schema.items()
+            c
+            for c, t in frame.schema.items()
             if not (t.is_float() or t.is_temporal() or c in _NOT_DIGESTED or _is_default(frame[c]))
-        ]  # fmt: skip
+        ]
         if name == "relations":
             columns = ["relation_id", "label"]
         if name not in _WITH_PROJECT:
@@ -413,9 +428,19 @@ def summary(home: Home, build: Build, extra: dict[str, Any] | None = None) -> di
     seconds["index"] = m["index"]["seconds"]
     seconds.update(m.get("tail_seconds", {}))
     fields = (
-        "digest", "changes", "documents", "chunks", "memories", "undated", "relations", "retired", "rejects", "gate",
-        "redactions", "not_stored",
-    )  # fmt: skip
+        "digest",
+        "changes",
+        "documents",
+        "chunks",
+        "memories",
+        "undated",
+        "relations",
+        "retired",
+        "rejects",
+        "gate",
+        "redactions",
+        "not_stored",
+    )
     return {
         "build_id": build.build_id,
         "published": bool(current and current.build_id == build.build_id),

@@ -211,47 +211,79 @@ STAGES: dict[str, Stage] = {
     s.name: s
     for s in (
         Stage(
-            "documents", (), ("documents", "document_texts", "document_relations", "redactions", "rejects"),
-            ("palimpsest.memories.documents",), _documents, lambda p: _log_key(p),
+            "documents",
+            (),
+            ("documents", "document_texts", "document_relations", "redactions", "rejects"),
+            ("palimpsest.memories.documents",),
+            _documents,
+            lambda p: _log_key(p),
         ),
         Stage(
-            "chunks", ("documents", "document_texts"), ("chunks",),
-            ("palimpsest.chunks.chunk_table",), _chunks,
+            "chunks",
+            ("documents", "document_texts"),
+            ("chunks",),
+            ("palimpsest.chunks.chunk_table",),
+            _chunks,
             lambda p: p.config.unit,
         ),
         Stage(
-            "memories", ("documents", "chunks"), ("memories", "embed_inputs", "context_inputs"),
+            "memories",
+            ("documents", "chunks"),
+            ("memories", "embed_inputs", "context_inputs"),
             ("palimpsest.memories.form", "palimpsest.memories.contexts", "palimpsest.entities.collection_shape"),
             _memories,
             lambda p: (p.config.unit, p.config.retention_days, p.config.profile),
         ),
         Stage(
-            "embeddings", ("embed_inputs", "context_inputs"), (), ("palimpsest.memories.embed",), _embeddings,
+            "embeddings",
+            ("embed_inputs", "context_inputs"),
+            (),
+            ("palimpsest.memories.embed",),
+            _embeddings,
             lambda p: vector_space(),
         ),
         Stage(
-            "entities", ("memories", "documents"), ("entities", "mentions", "merges", "surfaces"),
-            ("palimpsest.entities.entity_tables",), _entities, _entity_settings,
+            "entities",
+            ("memories", "documents"),
+            ("entities", "mentions", "merges", "surfaces"),
+            ("palimpsest.entities.entity_tables",),
+            _entities,
+            _entity_settings,
         ),
         Stage(
-            "candidate_pairs", ("memories", "embed_inputs", "mentions", "documents"), ("candidate_pairs",),
-            ("palimpsest.relations.candidates",), _candidate_pairs, lambda p: vector_space(),
+            "candidate_pairs",
+            ("memories", "embed_inputs", "mentions", "documents"),
+            ("candidate_pairs",),
+            ("palimpsest.relations.candidates",),
+            _candidate_pairs,
+            lambda p: vector_space(),
         ),
         Stage(
-            "topics", ("memories", "documents", "embed_inputs", "entities"),
+            "topics",
+            ("memories", "documents", "embed_inputs", "entities"),
             ("topics", "topic_edges", "topic_memories"),
-            ("palimpsest.entities.topics",), _topics, lambda p: vector_space(),
+            ("palimpsest.entities.topics",),
+            _topics,
+            lambda p: vector_space(),
         ),
         Stage(
-            "relations", ("memories", "candidate_pairs"), ("relations",),
-            ("palimpsest.relations.classify.relate", "palimpsest.relations.classify.offline"), _relations, _labeler_key,
+            "relations",
+            ("memories", "candidate_pairs"),
+            ("relations",),
+            ("palimpsest.relations.classify.relate", "palimpsest.relations.classify.offline"),
+            _relations,
+            _labeler_key,
         ),
         Stage(
-            "versions", ("memories", "relations", "documents", "document_relations"), ("versions",),
-            ("palimpsest.relations.versions",), _versions, lambda p: p.decisions.key,
+            "versions",
+            ("memories", "relations", "documents", "document_relations"),
+            ("versions",),
+            ("palimpsest.relations.versions",),
+            _versions,
+            lambda p: p.decisions.key,
         ),
     )
-}  # fmt: skip
+}
 
 
 def _log_key(p: Partition) -> object:
@@ -346,17 +378,25 @@ def _compute(p: Partition, stage: Stage, key: str, logic: str, started: float) -
     outputs = {t: p.build.write_table(p.name, t, outcome.tables[t]) for t in stage.writes}
     rows = {f"{t}_rows": float(outcome.tables[t].height) for t in stage.writes}
     marker = {
-        "key": key, "logic": logic, "outputs": outputs, "work": outcome.work.__dict__,
-        "numbers": rows | outcome.numbers, "seconds": time.perf_counter() - started, "how": "done",
-    }  # fmt: skip
+        "key": key,
+        "logic": logic,
+        "outputs": outputs,
+        "work": outcome.work.__dict__,
+        "numbers": rows | outcome.numbers,
+        "seconds": time.perf_counter() - started,
+        "how": "done",
+    }
     p.build.write_marker(p.name, stage.name, marker)
     return marker
 
 
 def _matches(marker: dict[str, Any] | None, key: str, build: Build, collection: str) -> bool:
-    return marker is not None and marker["key"] == key and not has_unpaid(marker) and all(
-        build.table_path(collection, t).exists() for t in marker["outputs"]
-    )  # fmt: skip
+    return (
+        marker is not None
+        and marker["key"] == key
+        and not has_unpaid(marker)
+        and all(build.table_path(collection, t).exists() for t in marker["outputs"])
+    )
 
 
 def has_unpaid(marker: dict[str, Any] | None) -> bool:

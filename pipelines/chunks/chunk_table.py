@@ -92,16 +92,22 @@ def _chunk(rows: pl.DataFrame, config: CollectionConfig, counts: dict[str, int])
             n = occurrences[said] = occurrences.get(said, 0) + 1
             out.append(
                 {
-                    "chunk_id": content_id(
-                        "chunk", *scope, document.uri, document.session_id, *said, n
-                    ),
-                    "document_id": document_id, **dict(zip(SCOPE, owner, strict=True)),
-                    "ordinal": chunk.ordinal, "text": chunk.text, "char_start": chunk.char_start,
-                    "char_end": chunk.char_end, "heading": chunk.heading, "page": chunk.page, "speaker": chunk.speaker,
-                    "said_at": chunk.said_at, "token_count": chunk.token_count, "refers_to": chunk.refers_to,
+                    "chunk_id": content_id("chunk", *scope, document.uri, document.session_id, *said, n),
+                    "document_id": document_id,
+                    **dict(zip(SCOPE, owner, strict=True)),
+                    "ordinal": chunk.ordinal,
+                    "text": chunk.text,
+                    "char_start": chunk.char_start,
+                    "char_end": chunk.char_end,
+                    "heading": chunk.heading,
+                    "page": chunk.page,
+                    "speaker": chunk.speaker,
+                    "said_at": chunk.said_at,
+                    "token_count": chunk.token_count,
+                    "refers_to": chunk.refers_to,
                     "stated": stated(chunk),
                 }
-            )  # fmt: skip
+            )
     return pl.DataFrame(out, schema=empty("chunks").schema)
 
 
@@ -128,14 +134,21 @@ def _cut(
             documents = [
                 ExtractedDocument.from_json(
                     {
-                        "uri": r["uri"], "session_id": r["session_id"], "user_id": r["user_id"],
-                        "project_id": r["project_id"], "title": r["title"], "media_type": r["media_type"],
-                        "text": r["text"], "source_time": r["source_time"], "metadata": {}, "relations": [],
+                        "uri": r["uri"],
+                        "session_id": r["session_id"],
+                        "user_id": r["user_id"],
+                        "project_id": r["project_id"],
+                        "title": r["title"],
+                        "media_type": r["media_type"],
+                        "text": r["text"],
+                        "source_time": r["source_time"],
+                        "metadata": {},
+                        "relations": [],
                         "segments": json.loads(r["segments"]),
                     }
                 )
                 for r in some.to_dicts()
-            ]  # fmt: skip
+            ]
             yield from zip(
                 some["document_id"], documents, chunk_documents(documents, config.unit, count_tokens), strict=True
             )

@@ -75,9 +75,11 @@ def build(
 @click.option("--project", help="What belongs to this project.")
 @click.option("--tag", help="Memories with this tag.")
 @click.option(
-    "--before", type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"]), metavar="DATE",
+    "--before",
+    type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"]),
+    metavar="DATE",
     help="Memories observed before this date (UTC), such as 2026-03-01.",
-)  # fmt: skip
+)
 @click.option("--collection", help="Only in this collection. Alone: the whole collection.")
 @click.option("--dry-run", is_flag=True, help="List what would be deleted, and delete nothing.")
 def delete(
@@ -99,9 +101,17 @@ def delete(
 
     out = Output(as_json)
     done = delete_from(
-        Home(home_path), memories=memories, document=document, user=user, session=session, project=project, tag=tag,
-        before=before.replace(tzinfo=dt.UTC) if before else None, collection=collection, dry_run=dry_run,
-    )  # fmt: skip
+        Home(home_path),
+        memories=memories,
+        document=document,
+        user=user,
+        session=session,
+        project=project,
+        tag=tag,
+        before=before.replace(tzinfo=dt.UTC) if before else None,
+        collection=collection,
+        dry_run=dry_run,
+    )
     out.text(done["text"])
     out.result(done)
 

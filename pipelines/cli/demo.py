@@ -29,9 +29,12 @@ def copy_demo(home: Home) -> None:
     data = DEFAULT_CORPUS.parent
     for part in _PARTS:
         shutil.copytree(
-            SHIPPED / part, data / part, dirs_exist_ok=True, copy_function=_copy_new,
+            SHIPPED / part,
+            data / part,
+            dirs_exist_ok=True,
+            copy_function=_copy_new,
             ignore=shutil.ignore_patterns("__pycache__"),
-        )  # fmt: skip
+        )
     say(f"no {DEFAULT_CORPUS} here: copied the demo corpus, its golden questions and baselines to {data}/")
 
 

@@ -35,9 +35,18 @@ class Finding:
 def examine(home: Home) -> list[Finding]:
     """Returns one finding for each check; a check that raises is a failure with the error as what was found."""
     checks: tuple[Callable[[Home], Finding], ...] = (
-        _python, _packages, _extras, _embedding_model, _query_model, _threads, _disk, _home, _published_build, _neo4j,
+        _python,
+        _packages,
+        _extras,
+        _embedding_model,
+        _query_model,
+        _threads,
+        _disk,
+        _home,
+        _published_build,
+        _neo4j,
         _language_model,
-    )  # fmt: skip
+    )
     findings = []
     for check in checks:
         name = check.__name__.strip("_").replace("_", " ")

@@ -202,9 +202,16 @@ def suite(
 @click.option("--clients", type=click.IntRange(1), default=1, show_default=True, help="Clients at once.")
 @click.option("--hops", type=click.IntRange(0, 2), default=1, show_default=True, help="Links to follow from the best.")
 def bench(
-    home_path: Path, as_json: bool, backend: str, memories: int, strategy: str, kind: Any, users: int, clients: int,
+    home_path: Path,
+    as_json: bool,
+    backend: str,
+    memories: int,
+    strategy: str,
+    kind: Any,
+    users: int,
+    clients: int,
     hops: int,
-) -> None:  # fmt: skip
+) -> None:
     """Measure the query path on a seeded home of this many memories."""
     import tempfile
 
@@ -213,9 +220,15 @@ def bench(
     out = Output(as_json)
     with tempfile.TemporaryDirectory(prefix="palimpsest-bench-") as folder:
         done = run_bench(
-            memories, users=users, strategy=strategy, kind=kind, clients=clients, backend=backend,
-            workdir=Path(folder), hops=hops,
-        )  # fmt: skip
+            memories,
+            users=users,
+            strategy=strategy,
+            kind=kind,
+            clients=clients,
+            backend=backend,
+            workdir=Path(folder),
+            hops=hops,
+        )
     out.text(bench_text(done))
     out.result(done)
 

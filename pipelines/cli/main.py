@@ -26,12 +26,26 @@ _OPTIONS = {"budget_tokens": "--budget", "text": "TEXT"}  # of arguments whose o
 @click.group(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     commands=[
-        make.build, ask.query, ask.entity, scopes.scopes, judge.gate, judge.baseline, judge.compare, judge.verify,
+        make.build,
+        ask.query,
+        ask.entity,
+        scopes.scopes,
+        judge.gate,
+        judge.baseline,
+        judge.compare,
+        judge.verify,
         judge.suite,
-        judge.bench, judge.label, make.delete, review.review, review.undo, review.confirm, serve.neo4j,
-        make.doctor, make.dev,
+        judge.bench,
+        judge.label,
+        make.delete,
+        review.review,
+        review.undo,
+        review.confirm,
+        serve.neo4j,
+        make.doctor,
+        make.dev,
     ],
-)  # fmt: skip
+)
 @click.version_option(package_name="palimpsest-memory")
 def cli() -> None:
     """Builds and evaluates a versioned knowledge graph of memories."""

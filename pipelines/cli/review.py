@@ -83,9 +83,13 @@ def _lines(rows: list[dict[str, Any]]) -> list[str]:
 def _relations(f: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the relations that a person decides: ids, or two memories with --pair."""
     f = click.option(
-        "--pair", "pairs", nargs=2, multiple=True, metavar="MEMORY MEMORY",
+        "--pair",
+        "pairs",
+        nargs=2,
+        multiple=True,
+        metavar="MEMORY MEMORY",
         help="Two memories, in either order, instead of a relation's id. May be given again.",
-    )(f)  # fmt: skip
+    )(f)
     return click.argument("relation", nargs=-1)(f)
 
 
@@ -94,9 +98,13 @@ def _relations(f: Callable[..., Any]) -> Callable[..., Any]:
 @_relations
 @click.option("--as", "label", type=LABEL, help="What they are instead. [default: NONE]")
 def undo(
-    home_path: Path, as_json: bool, backend: str, relation: tuple[str, ...], pairs: tuple[tuple[str, str], ...],
+    home_path: Path,
+    as_json: bool,
+    backend: str,
+    relation: tuple[str, ...],
+    pairs: tuple[tuple[str, str], ...],
     label: str | None,
-) -> None:  # fmt: skip
+) -> None:
     """Mark relations as wrong: what they retired comes back. RELATION is an id; - reads ids from stdin."""
     _decide(home_path, as_json, "undo", relation, pairs, label)
 
@@ -106,17 +114,25 @@ def undo(
 @_relations
 @click.option("--as", "label", type=LABEL, help="The right label. [default: the one each has, or was nearly given]")
 def confirm(
-    home_path: Path, as_json: bool, backend: str, relation: tuple[str, ...], pairs: tuple[tuple[str, str], ...],
+    home_path: Path,
+    as_json: bool,
+    backend: str,
+    relation: tuple[str, ...],
+    pairs: tuple[tuple[str, str], ...],
     label: str | None,
-) -> None:  # fmt: skip
+) -> None:
     """Mark relations as right, or give the right label. RELATION is an id; - reads ids from stdin."""
     _decide(home_path, as_json, "confirm", relation, pairs, label)
 
 
 def _decide(
-    home_path: Path, as_json: bool, kind: str, relation: tuple[str, ...], pairs: tuple[tuple[str, str], ...],
+    home_path: Path,
+    as_json: bool,
+    kind: str,
+    relation: tuple[str, ...],
+    pairs: tuple[tuple[str, str], ...],
     label: str | None,
-) -> None:  # fmt: skip
+) -> None:
     from palimpsest.relations.relation_review import decide
 
     ids = [i for name in relation for i in (_read_ids() if name == "-" else [name])]

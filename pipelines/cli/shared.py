@@ -45,6 +45,9 @@ def common(f: Callable[..., Any]) -> Callable[..., Any]:
     )(f)
     f = click.option("--json", "as_json", is_flag=True, help="Print one JSON object as the last line of stdout.")(f)
     return click.option(
-        "--home", "home_path", type=FOLDER, default=lambda: os.environ.get("PALIMPSEST_HOME") or DEFAULT_HOME,
+        "--home",
+        "home_path",
+        type=FOLDER,
+        default=lambda: os.environ.get("PALIMPSEST_HOME") or DEFAULT_HOME,
         help="Folder that holds everything a build writes. [default: $PALIMPSEST_HOME, else data/home]",
-    )(f)  # fmt: skip
+    )(f)

@@ -131,7 +131,7 @@ def dry_run(home: Home, corpora: list[Path] | None, only: list[str] | None) -> d
     standing = [last.table(n, "relations") for n in plan.changed if n in last.collections] if last else []
     counts["lm_calls"], cost = expected_calls(
         home, counts["candidate_pairs"], pl.concat(standing) if standing else None
-    )  # fmt: skip
+    )
     embedding = counts["embeddings"] / rates.texts_per_s + (rates.load_s if counts["embeddings"] else 0.0)
     rest = rates.fixed_s + counts["memories"] * rates.rest_s_a_memory
     seconds = round(reading + embedding + rest, 1) if plan.changed else 0.0

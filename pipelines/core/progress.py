@@ -27,9 +27,13 @@ def progress(what: str, total: int, unit: str) -> Iterator[Callable[[int], None]
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
-        TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn(unit),
-        TextColumn("{task.speed:.0f}/s", justify="right"), TimeRemainingColumn(),
-    )  # fmt: skip
+        TextColumn(what),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn(unit),
+        TextColumn("{task.speed:.0f}/s", justify="right"),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=total)
         bar.tasks[0].fields["speed"] = 0

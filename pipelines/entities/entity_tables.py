@@ -130,9 +130,10 @@ def resolve_entities(
     unsure = unsure.join(found.filter(~pl.col("own")).select(*SCOPE, said="key"), on=[*SCOPE, "said"], how="anti")
     found = found.join(unsure, on=unsure.columns, how="anti")
     hints = found.group_by(_KEY).agg(
-        person=(pl.col("cue") == "person").any(), place=pl.col("cue").is_in(["in", "place"]).any(),
+        person=(pl.col("cue") == "person").any(),
+        place=pl.col("cue").is_in(["in", "place"]).any(),
         organisation=(pl.col("cue") == "organisation").any(),
-    )  # fmt: skip
+    )
     found = longest(found)
     entities = _entities(found, titles, people, hints)
     mentions = found.join(entities.select(*_KEY, "entity_id"), on=_KEY, how="inner").sort(
@@ -176,15 +177,22 @@ def _entities(found: pl.DataFrame, titles: pl.DataFrame, people: pl.DataFrame, h
         | pl.col("key").str.split(" ").list.eval(pl.element().is_in(sorted(ORGANISATION))).list.any()
     )
     kind = (
-        pl.when(pl.col("spoken")).then(pl.lit("person"))
-        .when(organisation).then(pl.lit("organisation"))
-        .when(pl.col("person")).then(pl.lit("person"))
-        .when(pl.col("titled")).then(pl.lit("title"))
-        .when(pl.col("code")).then(pl.lit("code"))
-        .when(pl.col("acronym")).then(pl.lit("acronym"))
-        .when(pl.col("place")).then(pl.lit("place"))
+        pl.when(pl.col("spoken"))
+        .then(pl.lit("person"))
+        .when(organisation)
+        .then(pl.lit("organisation"))
+        .when(pl.col("person"))
+        .then(pl.lit("person"))
+        .when(pl.col("titled"))
+        .then(pl.lit("title"))
+        .when(pl.col("code"))
+        .then(pl.lit("code"))
+        .when(pl.col("acronym"))
+        .then(pl.lit("acronym"))
+        .when(pl.col("place"))
+        .then(pl.lit("place"))
         .otherwise(pl.lit("name"))
-    )  # fmt: skip
+    )
     ids = [entity_id(*r) for r in rows.select(_KEY).iter_rows()]
     return rows.select(pl.Series("entity_id", ids, pl.String), *_KEY, "name", "aliases", type=kind).sort("entity_id")
 
@@ -205,9 +213,11 @@ def _merges(done: dict[ScopeKey, Resolution], found: pl.DataFrame, entities: pl.
         shown = spelled.select(*_KEY, pl.col("said").alias(column), pl.col("shown").alias(f"{column}_shown"))
         frame = frame.join(shown, on=[*_KEY, column], how="left")
     # A bare name that nobody says may join two that are said: it is shown as the entity is.
-    frame = frame.filter(pl.col("alias_shown").is_not_null()).with_columns(
-        alias=pl.col("alias_shown"), name=pl.coalesce("name_shown", "called")
-    ).filter(pl.col("alias") != pl.col("name"))  # fmt: skip
+    frame = (
+        frame.filter(pl.col("alias_shown").is_not_null())
+        .with_columns(alias=pl.col("alias_shown"), name=pl.coalesce("name_shown", "called"))
+        .filter(pl.col("alias") != pl.col("name"))
+    )
     return conform("merges", frame.drop("key", "called", "alias_shown", "name_shown")).sort(
         "entity_id", "alias", "name", "why", "document_id", "memory_id", nulls_last=True
     )

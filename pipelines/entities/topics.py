@@ -96,11 +96,12 @@ def _candidates(
     blocks = live["block"].n_unique()
     least, most = (1, blocks) if blocks < _FEW_BLOCKS else (2, max(2, math.floor(_WIDEST * blocks)))
     rows = (
-        said.group_by("phrase").agg(blocks=pl.col("block").unique().sort() - live["block"].min(), n=pl.col("n").sum())
+        said.group_by("phrase")
+        .agg(blocks=pl.col("block").unique().sort() - live["block"].min(), n=pl.col("n").sum())
         .with_columns(df=pl.col("blocks").list.len().cast(pl.Int64))
         .filter(pl.col("df").is_between(least, most))
         .join(spelled.select("phrase", "label", "capitals", "nouns"), on="phrase", how="left")
-    )  # fmt: skip
+    )
     words = pl.col("phrase").str.split(" ")
     if people is not None:
         always = stems(w for name in people.filter("speaks")["name"] for w in name.split())
@@ -216,8 +217,10 @@ def _held(memories: pl.DataFrame, vectors: np.ndarray, middles: np.ndarray, topi
     order = by_id[np.argsort(-relevance[:, by_id], axis=1, kind="stable")[:, :_TOPICS_PER_MEMORY]]
     best = np.take_along_axis(relevance, order, axis=1)
     row, place = np.nonzero(best >= _RELEVANT)
-    return pl.DataFrame({
-        "topic_id": pl.Series(topic_ids, dtype=pl.String)[order[row, place]],
-        "memory_id": memories["memory_id"][row],
-        "relevance": best[row, place],
-    })  # fmt: skip
+    return pl.DataFrame(
+        {
+            "topic_id": pl.Series(topic_ids, dtype=pl.String)[order[row, place]],
+            "memory_id": memories["memory_id"][row],
+            "relevance": best[row, place],
+        }
+    )

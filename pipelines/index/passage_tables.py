@@ -14,15 +14,20 @@ _AFTER_TITLE = re.compile(r"\s*\([^()]*\)\s*$")  # `Rush (band)` is called Rush
 _NAMES: Schema = {"scope": pl.Int32, "key": pl.Int64, "entity": pl.Int32}
 _TITLES: Schema = {"row": pl.Int32, "entity": pl.Int32}
 _SENTENCES: Schema = {
-    "row": pl.Int32, "spans": pl.List(pl.Int32), "counts": pl.List(pl.Int32), "entities": pl.List(pl.Int32),
+    "row": pl.Int32,
+    "spans": pl.List(pl.Int32),
+    "counts": pl.List(pl.Int32),
+    "entities": pl.List(pl.Int32),
     "vectors": pl.Binary,
-}  # fmt: skip
+}
 
 
 def passage_tables(
-    t: Mapping[str, pl.DataFrame], rows: pl.DataFrame, entities: pl.DataFrame,
+    t: Mapping[str, pl.DataFrame],
+    rows: pl.DataFrame,
+    entities: pl.DataFrame,
     lookup: Callable[[Sequence[str]], np.ndarray],
-) -> dict[str, pl.DataFrame]:  # fmt: skip
+) -> dict[str, pl.DataFrame]:
     """Returns `names` (scope, key, entity), `titles` (row, entity) and `sentences`, of scopes that have sentences.
 
     A row of sentences holds all of a memory's: `spans` in its text, start and end in turn, how many `entities` each
@@ -75,9 +80,12 @@ def _called_by(title: str) -> str:
 
 
 def _sentences(
-    mentions: pl.DataFrame, held: pl.DataFrame, rows: pl.DataFrame, entities: pl.DataFrame,
+    mentions: pl.DataFrame,
+    held: pl.DataFrame,
+    rows: pl.DataFrame,
+    entities: pl.DataFrame,
     lookup: Callable[[Sequence[str]], np.ndarray],
-) -> pl.DataFrame:  # fmt: skip
+) -> pl.DataFrame:
     """A row's number is its place in the table, as in memories: memories without sentences have empty lists."""
     if held.is_empty():
         return pl.DataFrame(schema=_SENTENCES)
@@ -106,9 +114,12 @@ def _sentences(
     counts, entity = np.diff(names_at).astype(np.int32), named["entity"].to_numpy()
     made = [
         (
-            row, spans[a:b].ravel().tolist(), counts[a:b].tolist(), entity[names_at[a] : names_at[b]].tolist(),
+            row,
+            spans[a:b].ravel().tolist(),
+            counts[a:b].tolist(),
+            entity[names_at[a] : names_at[b]].tolist(),
             vectors[a:b].tobytes() if embedded[row] else None,
         )
         for row, (a, b) in enumerate(pairwise(at))
-    ]  # fmt: skip
+    ]
     return pl.DataFrame(made, schema=_SENTENCES, orient="row")

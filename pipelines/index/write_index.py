@@ -40,12 +40,42 @@ TITLE_WEIGHT = 3  # a title's words count as if they stood there so often: what 
 
 _LINKING = ("UPDATE", "EXTEND", "DERIVE")
 _MEMORY_COLUMNS = (
-    "row", "memory_id", "session_id", "document_id", "ordinal", "unit", "type", "text", "title",
-    "heading", "page", "speaker", "char_start", "char_end", "observed_at", "valid_from", "valid_until", "known_from",
-    "is_latest", "superseded_by", "confidence", "importance", "kind", "confidence_source", "importance_source", "tags",
-    "token_count", "uri", "document_title", "support", "retention_until", "pii", "user_visible", "created_at",
+    "row",
+    "memory_id",
+    "session_id",
+    "document_id",
+    "ordinal",
+    "unit",
+    "type",
+    "text",
+    "title",
+    "heading",
+    "page",
+    "speaker",
+    "char_start",
+    "char_end",
+    "observed_at",
+    "valid_from",
+    "valid_until",
+    "known_from",
+    "is_latest",
+    "superseded_by",
+    "confidence",
+    "importance",
+    "kind",
+    "confidence_source",
+    "importance_source",
+    "tags",
+    "token_count",
+    "uri",
+    "document_title",
+    "support",
+    "retention_until",
+    "pii",
+    "user_visible",
+    "created_at",
     "updated_at",
-)  # fmt: skip
+)
 
 # For people: what each word scores in each memory.
 _WORD_SCORES = """
@@ -113,16 +143,32 @@ def write_index(
     size = _write_file(path, out, {**meta, "format": FORMAT, "written_with": duckdb.__version__})
     clock.lap("file")
     return IndexStats(
-        scopes=out["scopes"].height, memories=memories.height, vectors=out["vectors"].height,
-        terms=out["terms"].height, postings=out["postings"].height, links=out["links"].height,
-        mentions=out["mentions"].height, bytes=size, parts_s=clock.seconds,
-    )  # fmt: skip
+        scopes=out["scopes"].height,
+        memories=memories.height,
+        vectors=out["vectors"].height,
+        terms=out["terms"].height,
+        postings=out["postings"].height,
+        links=out["links"].height,
+        mentions=out["mentions"].height,
+        bytes=size,
+        parts_s=clock.seconds,
+    )
 
 
 _READ = (
-    "documents", "memories", "embed_inputs", "versions", "relations", "entities", "mentions", "topics",
-    "topic_edges", "topic_memories", "document_relations", "context_inputs",
-)  # fmt: skip
+    "documents",
+    "memories",
+    "embed_inputs",
+    "versions",
+    "relations",
+    "entities",
+    "mentions",
+    "topics",
+    "topic_edges",
+    "topic_memories",
+    "document_relations",
+    "context_inputs",
+)
 
 
 class _Clock:
@@ -139,9 +185,13 @@ def _memory_rows(t: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     """Returns memories sorted by (scope, id), numbered, with version and source; `scope` numbers the scopes."""
     documents = t["documents"].select("document_id", "uri", pl.col("title").alias("document_title"))
     versions = t["versions"].select(
-        "memory_id", "is_latest", pl.col("valid_from").alias("_from"), pl.col("valid_until").alias("_until"),
-        "superseded_by", pl.lit(True).alias("_versioned"),
-    )  # fmt: skip
+        "memory_id",
+        "is_latest",
+        pl.col("valid_from").alias("_from"),
+        pl.col("valid_until").alias("_until"),
+        "superseded_by",
+        pl.lit(True).alias("_versioned"),
+    )
     versioned = pl.col("_versioned").fill_null(False)
     return (
         t["memories"]
@@ -210,9 +260,11 @@ def _vector_rows(inputs: pl.DataFrame, rows: pl.DataFrame, lookup: VectorLookup)
         raise ValueError(
             f"vectors of shape {found.shape} for {wanted.height} texts, not ({wanted.height}, {DIMENSIONS})"
         )
-    vector = pl.Series("vector", found, dtype=pl.Array(pl.Float32, DIMENSIONS)) if wanted.height else pl.Series(
-        "vector", [], dtype=pl.Array(pl.Float32, DIMENSIONS)
-    )  # fmt: skip
+    vector = (
+        pl.Series("vector", found, dtype=pl.Array(pl.Float32, DIMENSIONS))
+        if wanted.height
+        else pl.Series("vector", [], dtype=pl.Array(pl.Float32, DIMENSIONS))
+    )
     return pl.DataFrame({"row": wanted["row"], "vector": vector})
 
 

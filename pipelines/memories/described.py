@@ -34,27 +34,28 @@ def stated_columns(rows: pl.DataFrame, default_type: str, retention_days: int | 
         _described(stated, metadata, kind, default_type, retention_days)
         for stated, metadata, kind in rows.select("stated", "metadata", "kind").iter_rows()
     ]
-    columns = [
-        pl.Series(name, [d[i] for d in described], dtype)
-        for i, (name, dtype) in enumerate(_COLUMNS.items())
-    ]  # fmt: skip
+    columns = [pl.Series(name, [d[i] for d in described], dtype) for i, (name, dtype) in enumerate(_COLUMNS.items())]
     days = pl.Series("days", [d[-1] for d in described], pl.Int64)
-    until = rows.select(
-        pl.coalesce("observed_at", "ingested_at").cast(_TIME).alias("since"), days
-    ).select(pl.col("since") + pl.duration(days=pl.col("days")))  # fmt: skip
+    until = rows.select(pl.coalesce("observed_at", "ingested_at").cast(_TIME).alias("since"), days).select(
+        pl.col("since") + pl.duration(days=pl.col("days"))
+    )
     ends = until.to_series().alias("retention_until")
     return [*columns, ends.set(ends > _END_OF_TIME, None)]
 
 
 _COLUMNS: dict[str, pl.DataType | type[pl.DataType]] = {
-    "type": pl.String, "tags": pl.List(pl.String), "importance": pl.Float64, "importance_source": pl.String,
-    "confidence": pl.Float64, "confidence_source": pl.String, "kind": pl.String, "pii": pl.Boolean,
+    "type": pl.String,
+    "tags": pl.List(pl.String),
+    "importance": pl.Float64,
+    "importance_source": pl.String,
+    "confidence": pl.Float64,
+    "confidence_source": pl.String,
+    "kind": pl.String,
+    "pii": pl.Boolean,
     "user_visible": pl.Boolean,
-}  # fmt: skip
+}
 
-_Described = tuple[
-    str, tuple[str, ...], float, str, float, str, str, bool, bool, int | None
-]  # fmt: skip
+_Described = tuple[str, tuple[str, ...], float, str, float, str, str, bool, bool, int | None]
 
 
 @lru_cache(maxsize=4096)
@@ -77,9 +78,17 @@ def _described(
     )
     days = min((d for d in (both.retention_days, retention_days) if d), default=None)
     return (
-        type_ or default_type, both.tags, importance, importance_source, confidence, confidence_source, kind,
-        bool(both.pii), both.user_visible is not False, days,
-    )  # fmt: skip
+        type_ or default_type,
+        both.tags,
+        importance,
+        importance_source,
+        confidence,
+        confidence_source,
+        kind,
+        bool(both.pii),
+        both.user_visible is not False,
+        days,
+    )
 
 
 @lru_cache(maxsize=256)

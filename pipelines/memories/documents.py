@@ -37,11 +37,13 @@ def document_tables(
     last = versions.group_by("uri").agg(pl.col("ordinal").max().alias("last"), pl.col("gone_at").last())
     frames = [
         log.text(v["text_key"]).with_columns(
-            source=pl.lit(v["uri"]), seq=pl.lit(v["ordinal"], pl.Int64), ingested_at=pl.lit(v["seen_at"]),
+            source=pl.lit(v["uri"]),
+            seq=pl.lit(v["ordinal"], pl.Int64),
+            ingested_at=pl.lit(v["seen_at"]),
         )
         for v in versions.to_dicts()
         if v["text_key"]
-    ]  # fmt: skip
+    ]
     extra: Schema = {"source": pl.String, "seq": pl.Int64, "ingested_at": pl.Datetime("us", "UTC")}
     seen = pl.concat([pl.DataFrame(schema=EXTRACTION | extra), *frames], how="vertical_relaxed")
     seen = seen.with_columns(pl.col("project_id").fill_null(GENERAL))

@@ -47,14 +47,39 @@ def form_memories(
     memories = conform(
         "memories",
         rows.select(
-            "memory_id", *SCOPE, "session_id", "document_id", "ordinal",
-            pl.lit(config.unit).alias("unit"), "type", "text",
-            _search_text().alias("search_text"), pl.concat_list("chunk_id").alias("chunk_ids"), "title", "heading",
-            "refers_to", "page", "speaker", "char_start", "char_end", "observed_at", "valid_from", "valid_until",
-            "confidence", "importance", "tags", pl.col("uri").alias("provenance"), "retention_until", "token_count",
-            "kind", "pii", "user_visible", "importance_source", "confidence_source",
+            "memory_id",
+            *SCOPE,
+            "session_id",
+            "document_id",
+            "ordinal",
+            pl.lit(config.unit).alias("unit"),
+            "type",
+            "text",
+            _search_text().alias("search_text"),
+            pl.concat_list("chunk_id").alias("chunk_ids"),
+            "title",
+            "heading",
+            "refers_to",
+            "page",
+            "speaker",
+            "char_start",
+            "char_end",
+            "observed_at",
+            "valid_from",
+            "valid_until",
+            "confidence",
+            "importance",
+            "tags",
+            pl.col("uri").alias("provenance"),
+            "retention_until",
+            "token_count",
+            "kind",
+            "pii",
+            "user_visible",
+            "importance_source",
+            "confidence_source",
         ),
-    )  # fmt: skip
+    )
     return memories, _embed_inputs(memories, previous)
 
 
@@ -115,10 +140,12 @@ def _head() -> pl.Expr:
     opens = pl.col("text").str.strip_chars_start("#* \n").str.starts_with(title + "\n")
     repeated = (title == "") | heading.str.to_lowercase().str.starts_with(title.str.to_lowercase()) | opens
     return (
-        pl.when(repeated).then(heading)
-        .when(heading == "").then(title)
+        pl.when(repeated)
+        .then(heading)
+        .when(heading == "")
+        .then(title)
         .otherwise(pl.concat_str(title, pl.lit(" > "), heading))
-    )  # fmt: skip
+    )
 
 
 def _search_text() -> pl.Expr:
@@ -134,11 +161,14 @@ def _prefix() -> pl.Expr:
     head = _head()
     refers_to = pl.col("refers_to") + ": "
     before = (
-        pl.when(speaker != "").then(speaker + ": ")
-        .when((pl.col("unit") == "turn") | (head == "")).then(pl.lit(""))
-        .when(head.str.contains(r"[.!?:]\s*$")).then(head + " ")
+        pl.when(speaker != "")
+        .then(speaker + ": ")
+        .when((pl.col("unit") == "turn") | (head == ""))
+        .then(pl.lit(""))
+        .when(head.str.contains(r"[.!?:]\s*$"))
+        .then(head + " ")
         .otherwise(head + ". ")
-    )  # fmt: skip
+    )
     return before + refers_to.fill_null("")
 
 

@@ -9,8 +9,15 @@ import polars as pl
 from palimpsest.store.collection_config import schema_parts
 
 SYSTEM_FIELDS = (
-    "uri", "title", "media_type", "user_id", "project_id", "session_id", "kind", "source_time",
-)  # fmt: skip
+    "uri",
+    "title",
+    "media_type",
+    "user_id",
+    "project_id",
+    "session_id",
+    "kind",
+    "source_time",
+)
 
 
 def without_broken_metadata(

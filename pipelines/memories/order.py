@@ -19,12 +19,19 @@ def placed(memories: pl.DataFrame, documents: pl.DataFrame) -> pl.DataFrame:
     about = documents.select(
         "document_id", "seq", "is_current", line=pl.struct(*SCOPE, "uri", "session_id").rank("dense").cast(pl.Int64)
     )
-    return memories.select(
-        "memory_id", *SCOPE, "document_id", "ordinal", at=pl.col("observed_at").dt.epoch("us")
-    ).join(about, on="document_id", how="left", maintain_order="left").select(
-        "memory_id", *SCOPE, "at", "line", pl.col("seq").fill_null(0), pl.col("ordinal").fill_null(0),
-        pl.col("is_current").fill_null(False).alias("live"),
-    )  # fmt: skip
+    return (
+        memories.select("memory_id", *SCOPE, "document_id", "ordinal", at=pl.col("observed_at").dt.epoch("us"))
+        .join(about, on="document_id", how="left", maintain_order="left")
+        .select(
+            "memory_id",
+            *SCOPE,
+            "at",
+            "line",
+            pl.col("seq").fill_null(0),
+            pl.col("ordinal").fill_null(0),
+            pl.col("is_current").fill_null(False).alias("live"),
+        )
+    )
 
 
 def is_newer(newer: str = "_newer", older: str = "_older") -> pl.Expr:

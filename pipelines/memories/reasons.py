@@ -37,9 +37,7 @@ def reasons(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     Args:
         tables: documents, memories, versions and relations as in `store.tables`.
     """
-    documents = tables["documents"].select(
-        by="document_id", uri="uri", title="title", at="source_time"
-    ).unique("by")  # fmt: skip
+    documents = tables["documents"].select(by="document_id", uri="uri", title="title", at="source_time").unique("by")
     edited = tables["documents"].select("document_id", edited="superseded_by").unique("document_id")
     retired = (
         tables["versions"]

@@ -135,10 +135,12 @@ def scope_arrays(db: duckdb.DuckDBPyConnection, scope: int, first: int, size: in
         return
     ids = [str(i) for i in entities["entity_id"]]
     told: dict[str, np.ndarray | list[str]] = {
-        "names": [str(n) for n in entities["name"]], "hashes": np.array([name_key(i) for i in ids], "<i8"),
-        "key": np.asarray(names["key"], "<i8"), "key_entity": _local(names["entity"], least),
+        "names": [str(n) for n in entities["name"]],
+        "hashes": np.array([name_key(i) for i in ids], "<i8"),
+        "key": np.asarray(names["key"], "<i8"),
+        "key_entity": _local(names["entity"], least),
         "blocks": np.array([blocks_of(size)], "<i4"),
-    }  # fmt: skip
+    }
     for name, sql in (("mention", _MENTIONS), ("title", TITLES)):
         found = read(sql, **rows)
         told |= {f"{name}_row": _local(found["row"], first), f"{name}_entity": _local(found["entity"], least)}
@@ -157,10 +159,11 @@ def _named(
     if len(useful):
         kept = weight[entity] > 0
         told: dict[str, np.ndarray | list[str]] = {
-            "names": [str(entities["name"][i]) for i in useful], "weight": weight[useful].astype("<f8"),
+            "names": [str(entities["name"][i]) for i in useful],
+            "weight": weight[useful].astype("<f8"),
             "row": _local(mentions["row"], first)[kept],
             "entity": np.searchsorted(useful, entity[kept]).astype("<i4"),
-        }  # fmt: skip
+        }
         yield "named", pack_arrays(told)
 
 

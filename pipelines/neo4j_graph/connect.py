@@ -117,9 +117,14 @@ def connect(uri: str | None = None, user: str | None = None, password: str | Non
     password = password or os.environ.get("NEO4J_PASSWORD") or _local_password(uri)
     try:
         driver = neo4j.GraphDatabase.driver(
-            uri, auth=(user, password), notifications_min_severity="OFF", max_connection_pool_size=_POOL,
-            connection_timeout=10, max_transaction_retry_time=RETRY_S, user_agent="palimpsest",
-        )  # fmt: skip
+            uri,
+            auth=(user, password),
+            notifications_min_severity="OFF",
+            max_connection_pool_size=_POOL,
+            connection_timeout=10,
+            max_transaction_retry_time=RETRY_S,
+            user_agent="palimpsest",
+        )
     except (ConfigurationError, ValueError) as e:
         raise PalimpsestError(f"neo4j: NEO4J_URI {uri}: {e}") from None
     try:

@@ -46,22 +46,23 @@ CREATE_KEYS = tuple(
     f"CREATE CONSTRAINT palimpsest_{kind.lower()}_key IF NOT EXISTS FOR (n:{label}) REQUIRE ({keys}) IS UNIQUE"
     for kind, label, keys in (
         *((kind, row_label(kind), f"n.home_id, n.{key}, n.since") for kind, key in KEYS.items()),
-        ("Home", "PalimpsestHome", "n.home_id"), ("Build", "PalimpsestBuild", "n.home_id, n.number"),
-        ("Load", "PalimpsestLoad", "n.home_id"), ("LoadLock", "PalimpsestLoadLock", "n.home_id"),
+        ("Home", "PalimpsestHome", "n.home_id"),
+        ("Build", "PalimpsestBuild", "n.home_id, n.number"),
+        ("Load", "PalimpsestLoad", "n.home_id"),
+        ("LoadLock", "PalimpsestLoadLock", "n.home_id"),
     )
-)  # fmt: skip
+)
 CREATE_RANGES = tuple(
     f"CREATE INDEX palimpsest_{name} IF NOT EXISTS FOR {what}"
     for name, what in (
-        ("memory_scope",
-         "(n:PalimpsestMemoryRow) ON (n.home_id, n.collection, n.user_id, n.project_id, n.is_latest)"),
+        ("memory_scope", "(n:PalimpsestMemoryRow) ON (n.home_id, n.collection, n.user_id, n.project_id, n.is_latest)"),
         ("window_memory", "(n:PalimpsestWindowRow) ON (n.home_id, n.memory_id)"),
         ("memory_id", "(n:PalimpsestMemory) ON (n.memory_id)"),
         ("entity_name", "(n:PalimpsestEntity) ON (n.name)"),
         ("document_uri", "(n:PalimpsestDocument) ON (n.uri)"),
         *((f"{t.lower()}_closed", f"()-[r:{t}]-() ON (r.home_id, r.until)") for t in (*TYPES, CLOSED)),
     )
-)  # fmt: skip
+)
 CREATE_FULL_TEXT = (
     "CREATE FULLTEXT INDEX palimpsest_memory_text IF NOT EXISTS FOR (n:PalimpsestMemory) ON EACH [n.text, n.title] "
     "OPTIONS {indexConfig: {`fulltext.eventually_consistent`: true}}",
@@ -122,10 +123,14 @@ RETURN n.{key} AS id, n.key AS key, n.since AS since, n.until AS until"""
     for label, key in KEYS.items()
 }
 
-IS_EMPTY = "RETURN NOT (" + " OR ".join(
-    f"EXISTS {{ MATCH (n:{row_label(kind)} {{home_id: $home}}) WHERE n.{key} IS NOT NULL AND n.since IS NOT NULL }}"
-    for kind, key in KEYS.items()
-) + ") AS empty"  # fmt: skip
+IS_EMPTY = (
+    "RETURN NOT ("
+    + " OR ".join(
+        f"EXISTS {{ MATCH (n:{row_label(kind)} {{home_id: $home}}) WHERE n.{key} IS NOT NULL AND n.since IS NOT NULL }}"
+        for kind, key in KEYS.items()
+    )
+    + ") AS empty"
+)
 
 
 def create_nodes(kind: str, current: bool) -> str:

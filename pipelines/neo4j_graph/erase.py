@@ -93,9 +93,11 @@ def erase(home: Home, build: Build | None, connection: Connection, probes: Probe
     if not is_served(home):
         return None
     name = home_id(home)
-    stats = LoadStats(writes=drop_home(connection, name)) if build is None else load_graph(
-        home, build, connection, keep_previous=False
-    )  # fmt: skip
+    stats = (
+        LoadStats(writes=drop_home(connection, name))
+        if build is None
+        else load_graph(home, build, connection, keep_previous=False)
+    )
     if left := residue(connection, name, probes):
         raise Refused(f"delete: Neo4j still holds some of it in {', '.join(left)}; run the same delete again")
     return stats

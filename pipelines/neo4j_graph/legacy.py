@@ -5,9 +5,20 @@ from palimpsest.neo4j_graph.graph_model import TYPES
 
 _PACKED = ("ScopeArrays", "VectorBlock", "Postings", "ScopeStats", "Revision")
 LABELS = (
-    "Home", "Build", *_PACKED, "Window", "Memory", "Topic", "Entity", "Chunk", "Document", "User", "Collection",
-    "Load", "LoadLock",
-)  # fmt: skip
+    "Home",
+    "Build",
+    *_PACKED,
+    "Window",
+    "Memory",
+    "Topic",
+    "Entity",
+    "Chunk",
+    "Document",
+    "User",
+    "Collection",
+    "Load",
+    "LoadLock",
+)
 """Labels of earlier versions, in the order in which their nodes go: readers are told first, hubs go last."""
 
 _BATCH = 5000

@@ -73,9 +73,13 @@ class LoadStats:
 
 
 def load_graph(
-    home: Home, build: Build, connection: Connection, keep_previous: bool = True, tell: Tell = untold,
+    home: Home,
+    build: Build,
+    connection: Connection,
+    keep_previous: bool = True,
+    tell: Tell = untold,
     afresh: bool = False,
-) -> LoadStats:  # fmt: skip
+) -> LoadStats:
     """Loads a published build; see `load_tables`. `afresh` writes every row again, whatever is there."""
     from palimpsest.memories.embed import vector_space
     from palimpsest.memories.vector_store import embedding_store
@@ -83,22 +87,34 @@ def load_graph(
     vectors = embedding_store(home).vectors
     return load_source(
         home_id(home), Source.of(build), vectors, vector_space(), connection, keep_previous, tell, afresh
-    )  # fmt: skip
+    )
 
 
 def load_source(
-    home: str, source: Source, vectors: VectorLookup, model: str, connection: Connection, keep_previous: bool = True,
-    tell: Tell = untold, afresh: bool = False,
-) -> LoadStats:  # fmt: skip
+    home: str,
+    source: Source,
+    vectors: VectorLookup,
+    model: str,
+    connection: Connection,
+    keep_previous: bool = True,
+    tell: Tell = untold,
+    afresh: bool = False,
+) -> LoadStats:
     """Loads what a source says; see `load_tables`."""
     load = _Load(home, connection, keep_previous, tell, afresh)
     return told_plainly(lambda: load.run(source, vectors, model), connection.uri)
 
 
 def load_tables(
-    home: str, tables: Mapping[str, pl.DataFrame], vectors: VectorLookup, index: Path, model: str,
-    connection: Connection, keep_previous: bool = True, tell: Tell = untold,
-) -> LoadStats:  # fmt: skip
+    home: str,
+    tables: Mapping[str, pl.DataFrame],
+    vectors: VectorLookup,
+    index: Path,
+    model: str,
+    connection: Connection,
+    keep_previous: bool = True,
+    tell: Tell = untold,
+) -> LoadStats:
     """Makes the server show a build to all who read this home.
 
     Args:
@@ -145,8 +161,11 @@ class _Load:
                 self._begin()
                 if not self._timed("compare", lambda: self._same(told)):
                     rows = self._timed("rows", lambda: graph_rows(source.tables(), vectors, source.index, model))
-                    told |= {"digest": rows.digest, "counts": count_lines(rows.counts),
-                             "scopes": [json.dumps(s) for s in rows.scopes]}  # fmt: skip
+                    told |= {
+                        "digest": rows.digest,
+                        "counts": count_lines(rows.counts),
+                        "scopes": [json.dumps(s) for s in rows.scopes],
+                    }
                     self._count(rows.counts)
                     if not self._timed("compare", lambda: self._unchanged(told)):
                         self._write(rows, vectors, told)
@@ -292,9 +311,10 @@ class _Load:
     def _edges(self, name: str, frame: pl.DataFrame | None, advance: Callable[[int], None]) -> None:
         todo = self._difference(cypher.LIST_EDGES[name], frame)
         for statement, found in (
-            (cypher.DELETE_EDGES[name], todo.delete), (cypher.CLOSE_EDGES[name], todo.close),
+            (cypher.DELETE_EDGES[name], todo.delete),
+            (cypher.CLOSE_EDGES[name], todo.close),
             (cypher.REOPEN_EDGES[name], todo.reopen),
-        ):  # fmt: skip
+        ):
             self._writer.apply(statement, found, _BATCH_EDGES)
         if todo.close:
             self._types.add(EDGES[name].type)

@@ -75,11 +75,14 @@ class Neo4jBackend:
         told, strategies, weights = self._told["collections"], self._told["strategies"], self._told.get("weights", {})
         return {
             n: CollectionInfo(
-                name=n, default=bool(told.get(n, {}).get("default", False)), user_id=told.get(n, {}).get("user_id"),
-                strategy=strategies.get(n, "hybrid"), weights=weights.get(n, {}),
+                name=n,
+                default=bool(told.get(n, {}).get("default", False)),
+                user_id=told.get(n, {}).get("user_id"),
+                strategy=strategies.get(n, "hybrid"),
+                weights=weights.get(n, {}),
             )
             for n in sorted({s.collection for s in self._scopes} | set(told))
-        }  # fmt: skip
+        }
 
     def scopes(self) -> list[Scope]:
         """See Backend."""
@@ -100,11 +103,15 @@ class Neo4jBackend:
             return {name: part.value for name, part in held.items() if part is not None} | read
 
         return Neo4jScope(
-            stats, lambda filters: self._rows(scope, filters, stats),
+            stats,
+            lambda filters: self._rows(scope, filters, stats),
             lambda vector: self._cosines(scope, vector, stats, np.arange(len(stats.ids))),
-            lambda terms: self._postings(scope, terms), parts, lambda n, load: self._cache.get((scope, n), load),
-            lambda ids: {i: m.text for i, m in self.memories(scope, ids).items()}, lambda: self._withheld(scope),
-        )  # fmt: skip
+            lambda terms: self._postings(scope, terms),
+            parts,
+            lambda n, load: self._cache.get((scope, n), load),
+            lambda ids: {i: m.text for i, m in self.memories(scope, ids).items()},
+            lambda: self._withheld(scope),
+        )
 
     def seeds(
         self, scope: Scope, filters: Filters, vector: np.ndarray, terms: Sequence[str], weight: float, n: int
@@ -130,9 +137,15 @@ class Neo4jBackend:
         return Seeds(stats.ids[chosen].tolist(), cosines[best], words[asked[best]], len(rows), of_vector, of_words)
 
     def _proposed(
-        self, scope: Scope, filters: Filters, vector: np.ndarray, stats: ScopeStats, rows: np.ndarray,
-        words: np.ndarray, n: int,
-    ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+        self,
+        scope: Scope,
+        filters: Filters,
+        vector: np.ndarray,
+        stats: ScopeStats,
+        rows: np.ndarray,
+        words: np.ndarray,
+        n: int,
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Returns places in `rows`, ascending, and exact cosines: what the index proposes and the best by words."""
         wordy = top(words, _WORDY)
         ids = stats.ids[rows[wordy[words[wordy] > 0]]].tolist()

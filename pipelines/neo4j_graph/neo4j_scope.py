@@ -43,11 +43,16 @@ class Neo4jScope(HeldParts):
     """
 
     def __init__(
-        self, stats: ScopeStats, rows: Callable[[Filters], np.ndarray], cosines: Callable[[np.ndarray], np.ndarray],
-        postings: Callable[[Sequence[str]], dict[str, Postings]], parts: Parts,
-        held: Callable[[Hashable, Callable[[], Any]], Any], texts: Callable[[list[str]], dict[str, str]],
+        self,
+        stats: ScopeStats,
+        rows: Callable[[Filters], np.ndarray],
+        cosines: Callable[[np.ndarray], np.ndarray],
+        postings: Callable[[Sequence[str]], dict[str, Postings]],
+        parts: Parts,
+        held: Callable[[Hashable, Callable[[], Any]], Any],
+        texts: Callable[[list[str]], dict[str, str]],
         withheld: Callable[[], Withheld],
-    ):  # fmt: skip
+    ):
         self._stats, self._rows, self._cosines, self._postings = stats, rows, cosines, postings
         self._parts, self._hold, self._texts, self._withheld = parts, held, texts, withheld
 
@@ -150,9 +155,12 @@ class Neo4jScope(HeldParts):
             return _Named(None, {}, 1)
         wide = {name: value.astype(np.int64) for name, value in a.items() if name not in ("names", "key", "hashes")}
         graph = PassageGraph.build(
-            len(self.ids), (wide["mention_row"], wide["mention_entity"]), (wide["title_row"], wide["title_entity"]),
-            np.array(a["names"], dtype=object), (a["key"], wide["key_entity"]),
-        )  # fmt: skip
+            len(self.ids),
+            (wide["mention_row"], wide["mention_entity"]),
+            (wide["title_row"], wide["title_entity"]),
+            np.array(a["names"], dtype=object),
+            (a["key"], wide["key_entity"]),
+        )
         return _Named(graph, {h: i for i, h in enumerate(a["hashes"].tolist())}, int(_told(a, "blocks")[0]))
 
     def _arrays(self, part: str) -> dict[str, Any]:

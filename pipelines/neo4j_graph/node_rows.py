@@ -28,24 +28,61 @@ from palimpsest.neo4j_graph.packed import (
     buckets_for,
     pack_postings,
     vector_moments,
-)  # fmt: skip
+)
 from palimpsest.store.tables import empty
 
 READ = (
-    "documents", "chunks", "memories", "embed_inputs", "versions", "relations", "entities", "mentions", "topics",
-    "topic_edges", "topic_memories", "document_relations",
-)  # fmt: skip
+    "documents",
+    "chunks",
+    "memories",
+    "embed_inputs",
+    "versions",
+    "relations",
+    "entities",
+    "mentions",
+    "topics",
+    "topic_edges",
+    "topic_memories",
+    "document_relations",
+)
 _RELATIONS = {"UPDATE": "UPDATES", "EXTEND": "EXTENDS", "DERIVE": "DERIVES"}
 _MEMORY = (
-    "memory_id", *SCOPE, "session_id", "text", "type", "unit", "title", "heading", "speaker",
-    "observed_at", "valid_from", "valid_until", "known_from", "is_latest", "superseded_by", "confidence", "importance",
-    "kind", "confidence_source", "importance_source", "retention_until", "pii", "user_visible", "tags", "token_count",
-    "created_at", "updated_at", "windows",
-)  # fmt: skip
+    "memory_id",
+    *SCOPE,
+    "session_id",
+    "text",
+    "type",
+    "unit",
+    "title",
+    "heading",
+    "speaker",
+    "observed_at",
+    "valid_from",
+    "valid_until",
+    "known_from",
+    "is_latest",
+    "superseded_by",
+    "confidence",
+    "importance",
+    "kind",
+    "confidence_source",
+    "importance_source",
+    "retention_until",
+    "pii",
+    "user_visible",
+    "tags",
+    "token_count",
+    "created_at",
+    "updated_at",
+    "windows",
+)
 _BLOCK: dict[str, Any] = {
-    **dict.fromkeys(SCOPE, pl.String), "scope_id": pl.String, "block_id": pl.String,
-    "counts": pl.List(pl.Int64), "hashes": pl.List(pl.String),
-}  # fmt: skip
+    **dict.fromkeys(SCOPE, pl.String),
+    "scope_id": pl.String,
+    "block_id": pl.String,
+    "counts": pl.List(pl.Int64),
+    "hashes": pl.List(pl.String),
+}
 _WINDOW = ("window_id", "memory_id", *SCOPE, "is_latest")
 _SEPARATOR = "\x1f"
 
@@ -118,9 +155,13 @@ def graph_rows(tables: Mapping[str, pl.DataFrame], vectors: VectorLookup, index:
 def _memories(t: Mapping[str, pl.DataFrame]) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Returns memories with their version and first vector, by (scope, id), and the windows beyond the first."""
     versions = t["versions"].select(
-        "memory_id", "is_latest", pl.col("valid_from").alias("_from"), pl.col("valid_until").alias("_until"),
-        "superseded_by", pl.lit(True).alias("_versioned"),
-    )  # fmt: skip
+        "memory_id",
+        "is_latest",
+        pl.col("valid_from").alias("_from"),
+        pl.col("valid_until").alias("_until"),
+        "superseded_by",
+        pl.lit(True).alias("_versioned"),
+    )
     inputs = t["embed_inputs"].sort("memory_id", "kind", "ordinal", "text_hash").select("memory_id", "text_hash")
     inputs = inputs.with_columns(pl.int_range(pl.len()).over("memory_id").alias("number"))
     count = inputs.group_by("memory_id").agg((pl.len() - 1).cast(pl.Int64).alias("windows"))
@@ -153,11 +194,17 @@ def _memories(t: Mapping[str, pl.DataFrame]) -> tuple[pl.DataFrame, pl.DataFrame
 
 def _revisions(documents: pl.DataFrame, memories: pl.DataFrame) -> pl.DataFrame:
     """One row a document version, with where each of its memories lies; lists in the order of memory ids."""
-    lies = memories.sort("memory_id").group_by("document_id", maintain_order=True).agg(
-        pl.col("memory_id").alias("memory_ids"),
-        *(pl.col(c).fill_null(-1).alias(n) for c, n in (
-            ("ordinal", "ordinals"), ("page", "pages"), ("char_start", "starts"), ("char_end", "ends"))),
-    )  # fmt: skip
+    lies = (
+        memories.sort("memory_id")
+        .group_by("document_id", maintain_order=True)
+        .agg(
+            pl.col("memory_id").alias("memory_ids"),
+            *(
+                pl.col(c).fill_null(-1).alias(n)
+                for c, n in (("ordinal", "ordinals"), ("page", "pages"), ("char_start", "starts"), ("char_end", "ends"))
+            ),
+        )
+    )
     return (
         documents.select("document_id", *SCOPE, "title", "media_type", "content_hash", "source_time", "is_current")
         .unique("document_id")
@@ -168,9 +215,11 @@ def _revisions(documents: pl.DataFrame, memories: pl.DataFrame) -> pl.DataFrame:
 
 def _chunks(chunks: pl.DataFrame) -> pl.DataFrame:
     about = ("heading", "page", "speaker", "said_at", "token_count")
-    return chunks.sort("chunk_id", "document_id").unique("chunk_id", keep="first", maintain_order=True).select(
-        "chunk_id", *SCOPE, "text", *about
-    )  # fmt: skip
+    return (
+        chunks.sort("chunk_id", "document_id")
+        .unique("chunk_id", keep="first", maintain_order=True)
+        .select("chunk_id", *SCOPE, "text", *about)
+    )
 
 
 def _edges(
@@ -189,7 +238,10 @@ def _edges(
         "Window-WINDOW_OF-Memory": _pairs(windows, "window_id", "memory_id"),
         "Memory-MENTIONS-Entity": _pairs(
             t["mentions"].sort("memory_id", "entity_id", "char_start", nulls_last=True),
-            "memory_id", "entity_id", "char_start", "char_end",
+            "memory_id",
+            "entity_id",
+            "char_start",
+            "char_end",
         ),
         # In tenths: hundredths shift with every edit in the scope, and each shift would be two writes.
         "Memory-ABOUT-Topic": _pairs(
@@ -198,7 +250,7 @@ def _edges(
         "Memory-SUPERSEDES-Memory": _pairs(
             memories.filter(pl.col("superseded_by").is_not_null()), "superseded_by", "memory_id"
         ),
-    }  # fmt: skip
+    }
     related = (
         t["relations"]
         .drop(SCOPE)
@@ -244,8 +296,9 @@ def _scope_rows(
         postings = db.execute("SELECT row, score FROM postings ORDER BY rowid").fetchnumpy()
         arrays = [
             {**_scope_of(scope), "arrays_id": f"{scope_id_of(*scope)}:{part}", "data": data}
-            for scope, at in sorted(ranges.items()) for part, data in scope_arrays(db, *at)
-        ]  # fmt: skip
+            for scope, at in sorted(ranges.items())
+            for part, data in scope_arrays(db, *at)
+        ]
     at = np.asarray(words["scope"])
     stats, packed, blocks = [], [], []
     for scope, mine in by_scope(memories).items():
@@ -333,8 +386,10 @@ def _keyed_edges(edges: Mapping[str, pl.DataFrame], nodes: Mapping[str, pl.DataF
     out = {}
     for name, frame in edges.items():
         spec = EDGES[name]
-        ends = [nodes[spec.source].select(pl.col("id").alias("a"), pl.col("key").alias("_a")),
-                nodes[spec.target].select(pl.col("id").alias("b"), pl.col("key").alias("_b"))]  # fmt: skip
+        ends = [
+            nodes[spec.source].select(pl.col("id").alias("a"), pl.col("key").alias("_a")),
+            nodes[spec.target].select(pl.col("id").alias("b"), pl.col("key").alias("_b")),
+        ]
         joined = frame.join(ends[0], on="a").join(ends[1], on="b").sort(frame.columns)
         joined = joined.with_columns(_hashes(joined, name).alias("key")).drop("_a", "_b")
         out[name] = joined.with_columns(pl.col("a" if spec.anchor == "source" else "b").alias("id"))

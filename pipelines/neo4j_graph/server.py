@@ -225,8 +225,13 @@ def _launch(home: Path, java: Path, jars: list[Path], heap: str) -> int:
     command = [*_command(java, jars, heap), _MAIN, f"--home-dir={home}", f"--config-dir={home / 'conf'}"]
     with (home / "logs" / "console.log").open("wb") as log:
         started = subprocess.Popen(  # noqa: S603
-            command, cwd=home, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
-        )  # fmt: skip
+            command,
+            cwd=home,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
     return started.pid
 
 

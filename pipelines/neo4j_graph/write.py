@@ -51,9 +51,12 @@ class Writer:
         return None if state[0]["done"] else 0
 
     def flip(
-        self, told: Mapping[str, Any], oldest: int, made: Sequence[tuple[str, list[dict[str, Any]]]],
+        self,
+        told: Mapping[str, Any],
+        oldest: int,
+        made: Sequence[tuple[str, list[dict[str, Any]]]],
         moved: Iterable[str],
-    ) -> bool:  # fmt: skip
+    ) -> bool:
         """Moves the published number in one transaction, with what must be seen together.
 
         Args:

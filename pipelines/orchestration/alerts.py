@@ -33,9 +33,12 @@ def closed_message(build_id: str, gate: Mapping[str, Any]) -> dict[str, Any]:
     more = [f"and {len(reasons) - _SHOWN} more"] if len(reasons) > _SHOWN else []
     lines = [f"Palimpsest: the gate closed, build {build_id} is not published", *reasons[:_SHOWN], *more]
     return {
-        "text": "\n- ".join(lines), "event": "gate_closed", "build": build_id,
-        "status": str(gate.get("status", "failed")), "reasons": reasons,
-    }  # fmt: skip
+        "text": "\n- ".join(lines),
+        "event": "gate_closed",
+        "build": build_id,
+        "status": str(gate.get("status", "failed")),
+        "reasons": reasons,
+    }
 
 
 def send_alert(message: Mapping[str, Any], url: str | None = None, wait_s: float = 1.0) -> bool:
@@ -60,9 +63,11 @@ def send_alert(message: Mapping[str, Any], url: str | None = None, wait_s: float
         raise PalimpsestError(f"{URL}: must begin with https:// or http://")
     data = json.dumps(message, ensure_ascii=False).encode()
     trying = tenacity.Retrying(
-        retry=tenacity.retry_if_exception_type(_Again), stop=tenacity.stop_after_attempt(TRIES), reraise=True,
+        retry=tenacity.retry_if_exception_type(_Again),
+        stop=tenacity.stop_after_attempt(TRIES),
+        reraise=True,
         wait=tenacity.wait_exponential_jitter(wait_s, MAX_WAIT_S, jitter=wait_s),
-    )  # fmt: skip
+    )
     try:
         trying(_post, target, data)
     except _Again as e:

@@ -135,9 +135,11 @@ def changed_folders(context: dg.SensorEvaluationContext, home: HomeResource) -> 
 
 
 @dg.schedule(
-    cron_schedule=SCHEDULE.weekly, job=evaluate_suite, execution_timezone=SCHEDULE.timezone,
+    cron_schedule=SCHEDULE.weekly,
+    job=evaluate_suite,
+    execution_timezone=SCHEDULE.timezone,
     description="Measures every suite and golden set, so that their metrics have a history.",
-)  # fmt: skip
+)
 def weekly_evaluation(context: dg.ScheduleEvaluationContext) -> Iterator[dg.RunRequest | dg.SkipReason]:
     """Asks for a run of each suite that is there."""
     names = _register_suites(context.instance)
@@ -154,9 +156,10 @@ def _register_suites(instance: dg.DagsterInstance, only: str = "") -> list[str]:
 
 
 @dg.sensor(
-    jobs=[build_collection, evaluate_suite], minimum_interval_seconds=_LOOK_EVERY_S,
+    jobs=[build_collection, evaluate_suite],
+    minimum_interval_seconds=_LOOK_EVERY_S,
     description="Runs the gate when a relation program appears or changes in data/programs/relation.",
-)  # fmt: skip
+)
 def new_relation_program(
     context: dg.SensorEvaluationContext, home: HomeResource
 ) -> Iterator[dg.RunRequest | dg.SkipReason]:
@@ -200,10 +203,13 @@ def _look(home: Home) -> str:
 
 
 @dg.run_status_sensor(
-    run_status=dg.DagsterRunStatus.SUCCESS, monitored_jobs=[build_collection], request_job=publish_build,
-    default_status=dg.DefaultSensorStatus.RUNNING, minimum_interval_seconds=5,
+    run_status=dg.DagsterRunStatus.SUCCESS,
+    monitored_jobs=[build_collection],
+    request_job=publish_build,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    minimum_interval_seconds=5,
     description="Publishes once the last collection of a batch is built.",
-)  # fmt: skip
+)
 def publish_after_collections(context: dg.RunStatusSensorContext) -> dg.RunRequest | dg.SkipReason:
     """Waits for the other collections of the same batch; a collection built by hand is a batch of its own."""
     run = context.dagster_run
@@ -223,10 +229,13 @@ def publish_after_collections(context: dg.RunStatusSensorContext) -> dg.RunReque
 
 
 @dg.run_status_sensor(
-    run_status=dg.DagsterRunStatus.SUCCESS, monitored_jobs=[publish_build], request_job=serve_graph,
-    default_status=dg.DefaultSensorStatus.RUNNING, minimum_interval_seconds=5,
+    run_status=dg.DagsterRunStatus.SUCCESS,
+    monitored_jobs=[publish_build],
+    request_job=serve_graph,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    minimum_interval_seconds=5,
     description="Loads each published build into Neo4j, for homes that were loaded there before.",
-)  # fmt: skip
+)
 def serve_after_publishing(context: dg.RunStatusSensorContext, home: HomeResource) -> dg.RunRequest | dg.SkipReason:
     """A home is served once `palimpsest build --graph` was run on it."""
     run = context.dagster_run

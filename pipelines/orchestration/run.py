@@ -42,9 +42,13 @@ concurrency:
 
 
 def build(
-    home: Home, corpora: list[Path] | None, only: list[str] | None = None, graph: bool = False,
-    max_cost: float | None = None, allow_removals: bool = False,
-) -> dict[str, Any]:  # fmt: skip
+    home: Home,
+    corpora: list[Path] | None,
+    only: list[str] | None = None,
+    graph: bool = False,
+    max_cost: float | None = None,
+    allow_removals: bool = False,
+) -> dict[str, Any]:
     """Builds what changed and publishes it if the gate agrees; returns the summary that `build --json` prints.
 
     With `graph` the published build is loaded into Neo4j as well. `max_cost` bounds what labels by an LM may cost;
@@ -161,9 +165,10 @@ def _serve_graph(home: Home, done: dict[str, Any], started: float) -> dict[str, 
     seconds = done["seconds"] | {"neo4j_graph": round(time.perf_counter() - began, 3)}
     writes = int(str(loaded.metadata["writes"].value))
     return done | {
-        "work": done["work"] | {"graph_writes": writes}, "seconds": seconds,
+        "work": done["work"] | {"graph_writes": writes},
+        "seconds": seconds,
         "wall_s": round(time.perf_counter() - started, 3),
-    }  # fmt: skip
+    }
 
 
 def _run_graph(home: Home, plan: Plan, max_cost: float | None, allow_removals: bool) -> None:

@@ -8,8 +8,11 @@ from zoneinfo import ZoneInfo
 from palimpsest.core.errors import PalimpsestError
 
 SCHEDULE, WEEKLY, TIMEZONE, AUTOMATION = (
-    "PALIMPSEST_SCHEDULE", "PALIMPSEST_WEEKLY_SCHEDULE", "PALIMPSEST_TIMEZONE", "PALIMPSEST_AUTOMATION",
-)  # fmt: skip
+    "PALIMPSEST_SCHEDULE",
+    "PALIMPSEST_WEEKLY_SCHEDULE",
+    "PALIMPSEST_TIMEZONE",
+    "PALIMPSEST_AUTOMATION",
+)
 _NIGHTLY, _WEEKLY = "0 3 * * *", "0 4 * * 0"
 _ON, _OFF = ("", "on", "1", "true", "yes"), ("off", "0", "false", "no")
 _LOCALTIME = Path("/etc/localtime")

@@ -34,9 +34,12 @@ _IN_WORDS = {
 
 
 def explained(
-    backend: Backend, memories: Sequence[RankedMemory], best: Sequence[tuple[Scope, Candidate]],
-    asked: Mapping[Scope, tuple[Filters, TimeRead]], weights: Mapping[Scope, Weights],
-) -> tuple[list[RankedMemory], dict[str, str]]:  # fmt: skip
+    backend: Backend,
+    memories: Sequence[RankedMemory],
+    best: Sequence[tuple[Scope, Candidate]],
+    asked: Mapping[Scope, tuple[Filters, TimeRead]],
+    weights: Mapping[Scope, Weights],
+) -> tuple[list[RankedMemory], dict[str, str]]:
     """Returns results with why they are there, and the texts of the memories that links came from, by id.
 
     Args:
@@ -85,9 +88,12 @@ def link_words(link: Link, named: Mapping[str, str]) -> str:
 
 
 def _why(
-    candidate: Candidate, path: Sequence[Link], named: Mapping[str, str], time_score: float | None,
+    candidate: Candidate,
+    path: Sequence[Link],
+    named: Mapping[str, str],
+    time_score: float | None,
     stood: Mapping[str, str],
-) -> str:  # fmt: skip
+) -> str:
     """Returns one line on why a memory stands where it does.
 
     Args:
@@ -152,7 +158,7 @@ def _time_scores(backend: Backend, scope: Scope, period: Period | None, ids: Seq
 
 def _standing_words(
     backend: Backend, scope: Scope, weights: Weights, filters: Filters, ids: Sequence[str]
-) -> dict[str, str]:  # fmt: skip
+) -> dict[str, str]:
     """Returns, by id, each of how new, supported and important memories are that is weighed."""
     view = backend.view(scope) if ids else None
     if view is None:

@@ -21,9 +21,12 @@ HALF_TRUSTED = 30
 
 
 def merged(
-    backend: Backend, filters: Mapping[Scope, Filters], vector: np.ndarray, weights: Mapping[Scope, Weights],
+    backend: Backend,
+    filters: Mapping[Scope, Filters],
+    vector: np.ndarray,
+    weights: Mapping[Scope, Weights],
     found: Mapping[Scope, Sequence[Candidate]],
-) -> list[tuple[Scope, Candidate]]:  # fmt: skip
+) -> list[tuple[Scope, Candidate]]:
     """Returns the candidates of all scopes, best first, ties by id and scope; those of a single scope as they are.
 
     The order inside a scope follows mostly from its own ranking; links keep what they added.

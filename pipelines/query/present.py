@@ -13,11 +13,35 @@ from palimpsest.query.request.types import Link, Memory, RankedMemory, Scope
 
 _SHOWN_CHARS = 160
 _FIELDS = (
-    "memory_id", "collection", "user_id", "project_id", "text", "score",
-    "is_latest", "observed_at", "valid_from", "valid_until", "superseded_by", "type",
-    "created_at", "updated_at", "uri", "page", "speaker", "heading", "session_id", "char_start", "char_end",
-    "document_title", "hops", "vector_score", "words_score", "graph_score", "tags", "why",
-)  # fmt: skip
+    "memory_id",
+    "collection",
+    "user_id",
+    "project_id",
+    "text",
+    "score",
+    "is_latest",
+    "observed_at",
+    "valid_from",
+    "valid_until",
+    "superseded_by",
+    "type",
+    "created_at",
+    "updated_at",
+    "uri",
+    "page",
+    "speaker",
+    "heading",
+    "session_id",
+    "char_start",
+    "char_end",
+    "document_title",
+    "hops",
+    "vector_score",
+    "words_score",
+    "graph_score",
+    "tags",
+    "why",
+)
 _OF_VERSION = ("memory_id", "text", "is_latest", "observed_at", "valid_from", "valid_until", "superseded_by", "uri")
 
 

@@ -62,9 +62,14 @@ def read_time(backend: Backend, scope: Scope, text: str, filters: Filters) -> tu
             named = "now" if filters.now else "as_of" if filters.as_of else "newest memory"
     asked = asked_time(text, reference, exact=named != "newest memory")
     told = TimeRead(
-        phrase=asked.phrase, first=asked.first, last=asked.last, reference=reference, reference_is=named,
-        period=asked.period, untold=asked.untold,
-    )  # fmt: skip
+        phrase=asked.phrase,
+        first=asked.first,
+        last=asked.last,
+        reference=reference,
+        reference_is=named,
+        period=asked.period,
+        untold=asked.untold,
+    )
     if filters.as_of is not None:
         return replace(filters, now=None), told
     if asked.as_of is None or filters.history:

@@ -139,9 +139,14 @@ class Reader:
         return self.resolve_scopes(collection, user, project)[0]
 
     def resolve_scopes(
-        self, collection: str | None = None, user: str | None = None, project: str | None = None, *,
-        all_projects: bool = False, all_collections: bool = False,
-    ) -> list[Scope]:  # fmt: skip
+        self,
+        collection: str | None = None,
+        user: str | None = None,
+        project: str | None = None,
+        *,
+        all_projects: bool = False,
+        all_collections: bool = False,
+    ) -> list[Scope]:
         """Returns the scopes that a search reads: `search` takes them as they are.
 
         Args:
@@ -156,9 +161,14 @@ class Reader:
         """
         backend = self._backend
         return searched_scopes(
-            backend.collections(), backend.scopes(), collection=collection, user=user, project=project,
-            all_projects=all_projects, all_collections=all_collections,
-        )  # fmt: skip
+            backend.collections(),
+            backend.scopes(),
+            collection=collection,
+            user=user,
+            project=project,
+            all_projects=all_projects,
+            all_collections=all_collections,
+        )
 
     def search(
         self,
@@ -215,10 +225,18 @@ class Reader:
         text = clean(text)
         check(k, hops, budget_tokens)
         filters = Filters(
-            session=session, type=type, tag=tag, since=moment("since", since, False),
-            until=moment("until", until, True), as_of=moment("as_of", as_of, True), now=moment("now", now, True),
-            history=history, clock=self._clock(), include_hidden=include_hidden, include_pii=include_pii,
-        )  # fmt: skip
+            session=session,
+            type=type,
+            tag=tag,
+            since=moment("since", since, False),
+            until=moment("until", until, True),
+            as_of=moment("as_of", as_of, True),
+            now=moment("now", now, True),
+            history=history,
+            clock=self._clock(),
+            include_hidden=include_hidden,
+            include_pii=include_pii,
+        )
         backend = served(self._backend, filters)
         scopes = _scopes(scope)
         if project:
@@ -263,10 +281,19 @@ class Reader:
         packed = pack(memories, shown, budget_tokens, count_tokens, near)
         clock.lap("pack_ms")
         return Results(
-            memories=memories, context=packed.text, packed_ids=packed.packed_ids, beside=packed.beside,
-            context_tokens=packed.tokens, folded=dict(packed.folded), timings=clock.timings,
-            strategy=chosen[scopes[0]][0], build_id=backend.build_id, versions=told, times=times, met=met,
-        )  # fmt: skip
+            memories=memories,
+            context=packed.text,
+            packed_ids=packed.packed_ids,
+            beside=packed.beside,
+            context_tokens=packed.tokens,
+            folded=dict(packed.folded),
+            timings=clock.timings,
+            strategy=chosen[scopes[0]][0],
+            build_id=backend.build_id,
+            versions=told,
+            times=times,
+            met=met,
+        )
 
     def history_of(
         self,
@@ -379,6 +406,10 @@ def _last(replaced: dict[str, list[Memory]]) -> dict[str, list[Memory]]:
 def _ranked(memory: Memory, candidate: Candidate) -> RankedMemory:
     told = {name: getattr(memory, name) for name in memory.__dataclass_fields__}
     return RankedMemory(
-        **told, score=candidate.score, vector_score=candidate.vector, words_score=candidate.words,
-        graph_score=candidate.score - candidate.own, hops=len(candidate.path),
-    )  # fmt: skip
+        **told,
+        score=candidate.score,
+        vector_score=candidate.vector,
+        words_score=candidate.words,
+        graph_score=candidate.score - candidate.own,
+        hops=len(candidate.path),
+    )

@@ -66,9 +66,15 @@ def project_scopes(scopes: Sequence[Scope], collection: str, user: str, project:
 
 
 def searched_scopes(
-    collections: Mapping[str, CollectionInfo], scopes: Sequence[Scope], *, collection: str | None = None,
-    user: str | None = None, project: str | None = None, all_projects: bool = False, all_collections: bool = False,
-) -> list[Scope]:  # fmt: skip
+    collections: Mapping[str, CollectionInfo],
+    scopes: Sequence[Scope],
+    *,
+    collection: str | None = None,
+    user: str | None = None,
+    project: str | None = None,
+    all_projects: bool = False,
+    all_collections: bool = False,
+) -> list[Scope]:
     """Returns the scopes that a search reads, by the names that people give.
 
     Args:

@@ -25,9 +25,18 @@ SURE = {"UPDATE": 0.85, "EXTEND": 0.7, "DERIVE": 0.7}
 """A relation under this confidence goes to review."""
 REASONS = ("premise retired", "low confidence", "would have retired", "abstained")
 _COLUMNS = (
-    "relation_id", *SCOPE, "label", "why", "instead_of", "confidence", "labeler", "newer_id", "newer",
-    "older_id", "older",
-)  # fmt: skip
+    "relation_id",
+    *SCOPE,
+    "label",
+    "why",
+    "instead_of",
+    "confidence",
+    "labeler",
+    "newer_id",
+    "newer",
+    "older_id",
+    "older",
+)
 
 
 def review_table(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
@@ -89,9 +98,13 @@ def find_relation(tables: Mapping[str, pl.DataFrame], named: tuple[str, ...]) ->
     newer, older = _in_order(tables, named)
     scope = memories.filter(pl.col("memory_id") == newer).row(0, named=True)
     return {
-        "relation_id": relation_id(newer, older), "newer_id": newer, "older_id": older, "label": "NONE",
-        **{c: scope[c] for c in SCOPE}, "evidence": "{}",
-    }  # fmt: skip
+        "relation_id": relation_id(newer, older),
+        "newer_id": newer,
+        "older_id": older,
+        "label": "NONE",
+        **{c: scope[c] for c in SCOPE},
+        "evidence": "{}",
+    }
 
 
 def _in_order(tables: Mapping[str, pl.DataFrame], named: tuple[str, ...]) -> tuple[str, str]:

@@ -281,9 +281,10 @@ def _keep(log: IngestLog, version: dict[str, object], outcome: Outcome, rules: R
 def _too_long(document: ExtractedDocument) -> str:
     """Says which name of a document no index of a server takes; empty where each fits."""
     told = (
-        ("user_id", document.user_id, _MAX_USER_BYTES), ("project_id", document.project_id, _MAX_USER_BYTES),
+        ("user_id", document.user_id, _MAX_USER_BYTES),
+        ("project_id", document.project_id, _MAX_USER_BYTES),
         ("uri", document.uri, _MAX_URI_BYTES),
-    )  # fmt: skip
+    )
     for name, value, limit in told:
         if (size := len((value or "").encode())) > limit:
             shown = (value or "")[:40]

@@ -91,10 +91,13 @@ def redacted(document: ExtractedDocument) -> tuple[ExtractedDocument, tuple[Reda
         key = clean(name, "metadata")
         metadata[key] = _plain(value, name, f"metadata.{key}", clean)
     changed = replace(
-        document, text=out.text, title=clean(document.title, "title"), segments=_segments(out.segments, clean),
+        document,
+        text=out.text,
+        title=clean(document.title, "title"),
+        segments=_segments(out.segments, clean),
         metadata=metadata,
         relations=tuple(replace(r, older_uri=clean(r.older_uri, "relations")) for r in document.relations),
-    )  # fmt: skip
+    )
     return changed, tuple(told)
 
 
@@ -128,11 +131,13 @@ def _segments(segments: Sequence[Segment], clean: _Clean) -> tuple[Segment, ...]
         return tuple(segments)
     return tuple(
         replace(
-            s, speaker=other.get(s.speaker, s.speaker), heading=heads.get(s.heading, s.heading),
+            s,
+            speaker=other.get(s.speaker, s.speaker),
+            heading=heads.get(s.heading, s.heading),
             stated=s.stated and replace(s.stated, tags=tuple(tags.get(t, t) for t in s.stated.tags)),
         )
         for s in segments
-    )  # fmt: skip
+    )
 
 
 def _replaced(text: str, secrets: Sequence[Secret]) -> str:
@@ -190,9 +195,12 @@ def _told_by(document: ExtractedDocument) -> ExtractedDocument:
     start = len(document.text) - len(document.text.lstrip("\n"))  # a first turn that went left its line end
     moved = tuple(replace(s, char_start=s.char_start - start, char_end=s.char_end - start) for s in document.segments)
     return replace(
-        document, text=document.text[start:], segments=moved, metadata=metadata,
+        document,
+        text=document.text[start:],
+        segments=moved,
+        metadata=metadata,
         source_time=min(times) if times else document.source_time,
-    )  # fmt: skip
+    )
 
 
 def redactions_json(redactions: Sequence[Redaction]) -> str:

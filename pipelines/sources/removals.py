@@ -48,9 +48,13 @@ def count_removals(
 
 
 def check_removals(
-    config: CollectionConfig, known: Mapping[str, Mapping[str, Any]], vanished: set[str],
-    shrunk: Mapping[str, float], memories: Mapping[str, int], allow: bool,
-) -> None:  # fmt: skip
+    config: CollectionConfig,
+    known: Mapping[str, Mapping[str, Any]],
+    vanished: set[str],
+    shrunk: Mapping[str, float],
+    memories: Mapping[str, int],
+    allow: bool,
+) -> None:
     """Raises PalimpsestError where too much vanished and that is not allowed; `known` maps uri to version."""
     readable = [uri for uri, version in known.items() if version["reason"] is None]
     found = count_removals(readable, vanished, shrunk, memories)

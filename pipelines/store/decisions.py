@@ -101,10 +101,12 @@ class Decisions:
     ) -> bool:
         """Tells whether a document, its session, its source or its user was deleted."""
         kept_out = {
-            tombstone("document", collection, uri), tombstone("document", collection, f"{uri}#{session_id}"),
-            tombstone("user", user_id), tombstone("user", collection, user_id),
+            tombstone("document", collection, uri),
+            tombstone("document", collection, f"{uri}#{session_id}"),
+            tombstone("user", user_id),
+            tombstone("user", collection, user_id),
             tombstone("conversation", collection, user_id, uri, session_id or "", project_id or ""),
-        }  # fmt: skip
+        }
         return not self.tombstones.isdisjoint(kept_out)
 
 
@@ -188,9 +190,7 @@ def append_decided(path: Path, kind: str, *decided: Decided) -> None:
 
 def append_erased(path: Path, texts: Iterable[ErasedText]) -> None:
     """Appends one line of hashes for each deleted text, so that no build brings it back."""
-    _append(
-        path, [{"kind": "erased", "target": t.place, "said": t.said, **asdict(t.needle)} for t in sorted(texts)]
-    )  # fmt: skip
+    _append(path, [{"kind": "erased", "target": t.place, "said": t.said, **asdict(t.needle)} for t in sorted(texts)])
 
 
 def forget_decided(path: Path, probes: RowSearch) -> int:

@@ -18,17 +18,34 @@ from palimpsest.store.tables import Schema
 
 _T = pl.Datetime("us", "UTC")
 VERSIONS: Schema = {
-    "uri": pl.String, "content_hash": pl.String, "ordinal": pl.Int64, "text_key": pl.String,
-    "seen_at": _T, "gone_at": _T, "reason": pl.String, "problems": pl.List(pl.String),
+    "uri": pl.String,
+    "content_hash": pl.String,
+    "ordinal": pl.Int64,
+    "text_key": pl.String,
+    "seen_at": _T,
+    "gone_at": _T,
+    "reason": pl.String,
+    "problems": pl.List(pl.String),
     "not_stored": pl.String,
     # Hash of a source's bytes while they cannot be read and an earlier version stays; turns past their retention.
-    "unread_hash": pl.String, "left_out": pl.Int64,
-}  # fmt: skip
+    "unread_hash": pl.String,
+    "left_out": pl.Int64,
+}
 EXTRACTION: Schema = {
-    "user_id": pl.String, "project_id": pl.String, "session_id": pl.String, "uri": pl.String, "title": pl.String,
-    "media_type": pl.String, "text": pl.String, "source_time": _T, "metadata": pl.String, "relations": pl.String,
-    "segments": pl.String, "kind": pl.String, "redactions": pl.String,
-}  # fmt: skip
+    "user_id": pl.String,
+    "project_id": pl.String,
+    "session_id": pl.String,
+    "uri": pl.String,
+    "title": pl.String,
+    "media_type": pl.String,
+    "text": pl.String,
+    "source_time": _T,
+    "metadata": pl.String,
+    "relations": pl.String,
+    "segments": pl.String,
+    "kind": pl.String,
+    "redactions": pl.String,
+}
 
 
 @dataclass(frozen=True)

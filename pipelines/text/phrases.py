@@ -48,29 +48,39 @@ def phrases(texts: pl.DataFrame) -> pl.DataFrame:
         .drop_nulls("word")
         .with_columns(
             low=pl.col("word").str.to_lowercase().str.replace(r"['’]s$", ""),  # noqa: RUF001
-            big=pl.col("word").str.contains(r"^\p{Lu}"), first=pl.col("row") != pl.col("row").shift(1, fill_value=-1),
+            big=pl.col("word").str.contains(r"^\p{Lu}"),
+            first=pl.col("row") != pl.col("row").shift(1, fill_value=-1),
         )
         .with_columns(stem=pl.col("low").str.replace(_ENDING, "${1}"))
         .with_columns(
-            good=pl.col("low").str.contains(r"^\p{L}[\p{L}\p{N}\-]+$") & pl.col("low").str.len_chars().is_between(3, 24)
+            good=pl.col("low").str.contains(r"^\p{L}[\p{L}\p{N}\-]+$")
+            & pl.col("low").str.len_chars().is_between(3, 24)
             & ~pl.col("stem").is_in(_STOP),
             led=~pl.col("first") & pl.col("low").shift(1).is_in(_BEFORE_NOUNS.split()),
             within=~pl.col("first") & pl.col("low").shift(1).str.contains(r"^\p{L}"),
         )
         .with_columns(
             pair=pl.col("good") & pl.col("good").shift(-1) & ~pl.col("first").shift(-1, fill_value=True),
-            next_stem=pl.col("stem").shift(-1), next_word=pl.col("word").shift(-1), next_big=pl.col("big").shift(-1),
+            next_stem=pl.col("stem").shift(-1),
+            next_word=pl.col("word").shift(-1),
+            next_big=pl.col("big").shift(-1),
         )
         .filter("good")
-    )  # fmt: skip
+    )
     one = tokens.select(
-        *SCOPE, "block", phrase="stem", label=pl.col("word").str.replace(r"['’]s$", ""),  # noqa: RUF001
+        *SCOPE,
+        "block",
+        phrase="stem",
+        label=pl.col("word").str.replace(r"['’]s$", ""),  # noqa: RUF001
         noun=pl.col("led") | (pl.col("big") & pl.col("within")),
-    )  # fmt: skip
+    )
     two = tokens.filter("pair").select(
-        *SCOPE, "block", phrase=pl.format("{} {}", "stem", "next_stem"), label=pl.format("{} {}", "word", "next_word"),
+        *SCOPE,
+        "block",
+        phrase=pl.format("{} {}", "stem", "next_stem"),
+        label=pl.format("{} {}", "word", "next_word"),
         noun=pl.col("led") | (pl.col("big") & pl.col("next_big")),
-    )  # fmt: skip
+    )
     found = pl.concat([one, two]).group_by(*SCOPE, "block", "phrase", "label")
     return found.agg(n=pl.len(), noun=pl.col("noun").sum()).collect()
 

@@ -21,16 +21,37 @@ _SOME_DAY = dt.date(2000, 7, 1)
 _EARLIEST, _LATEST = 1002, 9996  # years of a reference day: 999 before it and two after it must have days too
 
 _COUNT = {
-    "a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9,
-    "ten": 10, "few": 3, "couple of": 2, "several": 3,
-}  # fmt: skip
+    "a": 1,
+    "an": 1,
+    "one": 1,
+    "two": 2,
+    "three": 3,
+    "four": 4,
+    "five": 5,
+    "six": 6,
+    "seven": 7,
+    "eight": 8,
+    "nine": 9,
+    "ten": 10,
+    "few": 3,
+    "couple of": 2,
+    "several": 3,
+}
 _N = rf"(?P<n>\d{{1,3}}|{'|'.join(_COUNT)})"
 _UNITS = r"(?P<unit>day|week|month|quarter|year)"
 _DAYS = {"day": 1, "week": 7, "month": 30, "quarter": 91, "year": 365}
 _NAMED = {
-    "today": 0, "tonight": 0, "this morning": 0, "this afternoon": 0, "this evening": 0, "yesterday": -1,
-    "last night": -1, "the day before yesterday": -2, "tomorrow": 1, "the day after tomorrow": 2,
-}  # fmt: skip
+    "today": 0,
+    "tonight": 0,
+    "this morning": 0,
+    "this afternoon": 0,
+    "this evening": 0,
+    "yesterday": -1,
+    "last night": -1,
+    "the day before yesterday": -2,
+    "tomorrow": 1,
+    "the day after tomorrow": 2,
+}
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 """The month that each begins with, in the northern half of the world."""
@@ -57,8 +78,20 @@ _MONTH_DAY = re.compile(
     r"(?P<after>\d{1,2})(?:st|nd|rd|th)?\b(?!\s*,?\s*(?:of\s+)?\d{4})"
 )
 _YEARLESS = re.compile(rf"\d|{'|'.join(m.capitalize() for m in MONTHS)}")
-_FULL = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
-         "december")  # fmt: skip
+_FULL = (
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+)
 _SEASON = re.compile(
     rf"\b(?:(?P<which>last|this|in the|in)\s+)?(?P<season>{'|'.join(_SEASONS)})"
     r"(?:\s+(?:of\s+)?(?P<year>1\d{3}|20\d\d))?\b",
@@ -179,10 +212,12 @@ def _known_at(text: str, fixed: list[Stated], found: list[Stated]) -> Stated | N
         return None
     before = [d for d in dates if d.end <= belief.start()]
     after = [
-        d for d in dates
-        if d.start >= belief.end() and not _CLAUSE.search(text[belief.end() : d.start])
+        d
+        for d in dates
+        if d.start >= belief.end()
+        and not _CLAUSE.search(text[belief.end() : d.start])
         and not _ABOUT.search(text[max(0, d.start - _NEAR) : d.start])
-    ]  # fmt: skip
+    ]
     return next(iter([*after, *before]), None)
 
 
@@ -326,7 +361,12 @@ _WHICH = ("last", "past", "this", "next", "previous", "current")
 # Each form, and what a text must hold, in small letters, to have it: most have none, and a look is cheap. Months need
 # their capital.
 _FORMS: tuple[tuple[Callable[[str, dt.date], Iterator[Stated]], tuple[str, ...]], ...] = (
-    (_days, ("today", "yesterday", "tomorrow", "night", "morning", "noon", "evening")), (_ago, ("ago",)),
-    (_trailing, ("last", "past")), (_calendar, _WHICH), (_weekdays, _WEEKDAYS),
-    (_seasons, tuple(_SEASONS)), (_months, _CAPITALS), (_month_days, _CAPITALS),
-)  # fmt: skip
+    (_days, ("today", "yesterday", "tomorrow", "night", "morning", "noon", "evening")),
+    (_ago, ("ago",)),
+    (_trailing, ("last", "past")),
+    (_calendar, _WHICH),
+    (_weekdays, _WEEKDAYS),
+    (_seasons, tuple(_SEASONS)),
+    (_months, _CAPITALS),
+    (_month_days, _CAPITALS),
+)

@@ -59,8 +59,9 @@ def test_other_weights_are_written_to_the_index_and_manifest_and_nothing_is_made
     assert second.build_id == "000002" and how(second)["linked"] == set(STAGES) - {"documents"}
     assert second.manifest["digest"] == first.manifest["digest"]
     assert (first.manifest["settings"]["weights"], second.manifest["settings"]["weights"]) == (
-        {"chats": {}}, {"chats": {"recency": 0.5}},
-    )  # fmt: skip
+        {"chats": {}},
+        {"chats": {"recency": 0.5}},
+    )
     with open_home(home.path) as reader:
         assert reader.backend.collections()["chats"].weights == {"recency": 0.5}
 
@@ -96,8 +97,10 @@ def test_a_text_that_an_edit_left_alone_keeps_its_id_and_the_old_one_is_history(
     rows = second.tables(["memories", "versions"])
     latest = rows["memories"].join(rows["versions"], on="memory_id").select("text", "is_latest")
     assert dict(latest.iter_rows()) == {
-        "The gate opens at eight.": False, "The gate opens at nine.": True, "Dogs stay outside.": True,
-    }  # fmt: skip
+        "The gate opens at eight.": False,
+        "The gate opens at nine.": True,
+        "Dogs stay outside.": True,
+    }
     (corpus / "notes/a.md").write_text("The gate opens at eight.\n")
     _, third = build(corpus)
     rows = third.tables(["memories", "versions"])

@@ -19,9 +19,11 @@ def test_each_document_is_told_with_what_became_of_its_memories(tmp_path):
     changes = build(home, write_chats(corpus, TURNS[:3]))
     told = {d["uri"]: (d["change"], d["gained"], d["lost"]) for d in changes["documents"]}
     assert told == {
-        "edited.md": ("edited", 1, 1), "gone.md": ("removed", 0, 1), "new.md": ("added", 1, 0),
+        "edited.md": ("edited", 1, 1),
+        "gone.md": ("removed", 0, 1),
+        "new.md": ("added", 1, 0),
         "turns.jsonl": ("edited", 1, 1),
-    }  # fmt: skip
+    }
     assert changes["counts"] == {"added": 1, "edited": 2, "removed": 1}
     assert changes_lines(changes)[1] == "    edited   chats/turns.jsonl: latest memories +1 -1"
 
@@ -33,5 +35,6 @@ def test_a_document_that_another_one_retires_is_told_as_related(tmp_path):
     write_notes(corpus, {"new.md": "---\nsupersedes: old.md\n---\nLeave is 25 days.\n"})
     changes = build(home, corpus)
     assert {d["uri"]: (d["change"], d["gained"], d["lost"]) for d in changes["documents"]} == {
-        "new.md": ("added", 1, 0), "old.md": ("related", 0, 1),
-    }  # fmt: skip
+        "new.md": ("added", 1, 0),
+        "old.md": ("related", 0, 1),
+    }

@@ -32,8 +32,12 @@ def run(step: str, project: Path) -> subprocess.CompletedProcess[str]:
     env = os.environ | {"PATH": path, "GITHUB_STEP_SUMMARY": str(project / "summary.md")}
     return subprocess.run(
         ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step],
-        cwd=project, env=env, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
+        cwd=project,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
 
 
 @pytest.fixture(scope="module")

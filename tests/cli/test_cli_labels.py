@@ -49,9 +49,11 @@ def test_a_build_by_an_lm_is_paid_once_stops_at_its_budget_and_leaves_nothing_af
     home, corpus = tmp_path / "h", write_chats(tmp_path / "c")
     with StandIn({(OLD, NEW): "UPDATE"}) as server:
         env = {
-            "PALIMPSEST_LABELER": "dspy", "PALIMPSEST_LM": f"stand-in@{server.url}", "PALIMPSEST_LM_PRICE": "1,1",
+            "PALIMPSEST_LABELER": "dspy",
+            "PALIMPSEST_LM": f"stand-in@{server.url}",
+            "PALIMPSEST_LM_PRICE": "1,1",
             "PALIMPSEST_LM_KEY": "sk-canary-key",
-        }  # fmt: skip
+        }
         first = run("build", "--home", home, "--corpus", corpus, "--max-cost", 0, "--json", **env)
         assert first.returncode == 0, first.stderr
         assert last_json(first)["work"]["lm_calls"] == 0 and last_json(first)["relations"]["UPDATE"] == 0

@@ -162,8 +162,9 @@ def test_a_title_with_brackets_names_one_of_several_in_its_own_document():
     planet, metal = document("p.md", title="Quill (planet)"), document("m.md", title="Quill (metal)")
     found = named(docs=[(planet, ["We see that Quill is far."]), (metal, ["We see that Quill is soft."])])
     assert found == {
-        "We see that Quill is far.": {"Quill (planet)"}, "We see that Quill is soft.": {"Quill (metal)"},
-    }  # fmt: skip
+        "We see that Quill is far.": {"Quill (planet)"},
+        "We see that Quill is soft.": {"Quill (metal)"},
+    }
 
 
 def test_an_office_is_its_holder_where_the_document_says_so():
@@ -195,8 +196,9 @@ def test_a_speakers_name_after_a_greeting_is_no_surname():
 
 def test_names_do_not_run_over_a_short_line_or_a_for():
     assert named("Regards\nAnsel Moreau\nRill River Trust")["Regards\nAnsel Moreau\nRill River Trust"] == {
-        "Ansel Moreau", "Rill River Trust",
-    }  # fmt: skip
+        "Ansel Moreau",
+        "Rill River Trust",
+    }
     assert named("It was made by Kestrel Works for the Rill River Trust.") == {
         "It was made by Kestrel Works for the Rill River Trust.": {"Kestrel Works", "Rill River Trust"}
     }

@@ -16,9 +16,13 @@ DOCUMENTS = {
 }
 # id -> document, start, end
 SPANS = {
-    "m1": ("d1", 0, 24), "m2": ("d1", 25, 58), "m3": ("d2", 0, 30), "m4": ("d2", 31, 42), "m5": ("d3", 0, 12),
+    "m1": ("d1", 0, 24),
+    "m2": ("d1", 25, 58),
+    "m3": ("d2", 0, 30),
+    "m4": ("d2", 31, 42),
+    "m5": ("d3", 0, 12),
     "m6": ("d3", 13, 37),
-}  # fmt: skip
+}
 UPDATED = {"m1": "m3"}
 
 
@@ -90,7 +94,7 @@ def tables():
             {"relation_id": "r1", **ana, **pair, "label": "UPDATE", **labelled},
             {"relation_id": "r2", **ana, "newer_id": "m4", "older_id": "m2", "label": "EXTEND", **labelled},
         ),
-    }  # fmt: skip
+    }
 
 
 @dataclass

@@ -32,15 +32,22 @@ class Mutation:
 def searching(patch: Patch, change: Callable[..., Any]) -> None:
     """Wraps Reader.search: `change(search, text, scope, filters)` gives the answer."""
     search = api.Reader.search
-    patch.setattr(api.Reader, "search", lambda self, text, scope, **f: change(
-        lambda text, scope, f: search(self, text, scope, **f), text, scope, f, self
-    ))  # fmt: skip
+    patch.setattr(
+        api.Reader,
+        "search",
+        lambda self, text, scope, **f: change(
+            lambda text, scope, f: search(self, text, scope, **f), text, scope, f, self
+        ),
+    )
 
 
 def ignore_scope(patch: Patch) -> None:
-    searching(patch, lambda search, text, scope, f, reader: search(
-        text, [s for s in reader.scopes() if s.collection == scope[0]], f
-    ))  # fmt: skip
+    searching(
+        patch,
+        lambda search, text, scope, f, reader: search(
+            text, [s for s in reader.scopes() if s.collection == scope[0]], f
+        ),
+    )
 
 
 def swap_two_users(patch: Patch) -> None:

@@ -31,24 +31,38 @@ def tables(*said):
         for i, (t, _) in enumerate(said)
     ]
     mentions = [
-        {"memory_id": f"m{i}", "entity_id": e, "collection": "c", "user_id": "u", "char_start": t.index(n),
-         "char_end": t.index(n) + len(n)}
-        for i, (t, names) in enumerate(said) for n, e in names.items()
-    ]  # fmt: skip
+        {
+            "memory_id": f"m{i}",
+            "entity_id": e,
+            "collection": "c",
+            "user_id": "u",
+            "char_start": t.index(n),
+            "char_end": t.index(n) + len(n),
+        }
+        for i, (t, names) in enumerate(said)
+        for n, e in names.items()
+    ]
     entities = conform("entities", pl.DataFrame([{"entity_id": "e9", "collection": "c", "user_id": "u", "name": "x"}]))
     return {
         "memories": conform("memories", pl.DataFrame(memories)),
         "mentions": conform("mentions", pl.DataFrame(mentions)),
         "entities": entities,
-    }  # fmt: skip
+    }
 
 
 def test_pairs_and_clusters_are_counted_by_hand():
-    done = figures(resolve_names(GOLDEN, tables(
-        ("Ansel Moreau and Ansel Feldt", {"Ansel Moreau": "e1", "Ansel Feldt": "e3"}),
-        ("Ansel rests", {"Ansel": "e1"}), ("Tip rests", {"Tip": "e2"}), ("Kestrel", {"Kestrel": "e4"}),
-        ("KT-20", {"KT-20": "e4"}),
-    )))  # fmt: skip
+    done = figures(
+        resolve_names(
+            GOLDEN,
+            tables(
+                ("Ansel Moreau and Ansel Feldt", {"Ansel Moreau": "e1", "Ansel Feldt": "e3"}),
+                ("Ansel rests", {"Ansel": "e1"}),
+                ("Tip rests", {"Tip": "e2"}),
+                ("Kestrel", {"Kestrel": "e4"}),
+                ("KT-20", {"KT-20": "e4"}),
+            ),
+        )
+    )
     # wanted: 3 pairs of Moreau and 1 of the boat; found: Ansel Moreau = Ansel and Kestrel = KT-20, both right
     assert (done.names, done.precision, done.recall) == (6, 1.0, 0.5)
     assert done.f1 == pytest.approx(2 / 3)

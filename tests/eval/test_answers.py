@@ -67,18 +67,23 @@ def test_the_run_tells_current_facts_false_retirements_repeats_and_citations():
     ]
     reader = FakeReader(
         {
-            "launch": [Found("m3", text="x"), Found("m4", text="X")], "launch missed": ["m1", "m2"], "cake": ["m4"],
+            "launch": [Found("m3", text="x"), Found("m4", text="X")],
+            "launch missed": ["m1", "m2"],
+            "cake": ["m4"],
             "none": ["m2"],
         },
-    )  # fmt: skip
+    )
     run = run_golden(reader, asked, tables(), "notes", "ana")
     assert run.current == {"launch": 1.0, "launch missed": 0.0}
     assert run.retired == {"launch": 0.0, "launch missed": 0.0, "cake": 0.0, "monday": 1.0}
     assert run.per_query["launch"]["duplicates@5"] == 0.5
     assert run.quality == {
-        "current_fact_recall": 0.5, "false_retirement": 0.25, "duplicate_share": pytest.approx(0.2),
-        "unanswerable_answered": 1.0, "leaks": 0.0,
-    }  # fmt: skip
+        "current_fact_recall": 0.5,
+        "false_retirement": 0.25,
+        "duplicate_share": pytest.approx(0.2),
+        "unanswerable_answered": 1.0,
+        "leaks": 0.0,
+    }
 
 
 def test_one_citation_that_does_not_hold_closes_the_gate():

@@ -98,9 +98,11 @@ def test_a_budget_is_kept_or_missed_by_its_figure():
     home = {"steps_ms": steps, "from_indexes": {"share": 0.9}, "scope_memories": 10}
     rows = budgets({"scoped": home}, home)
     assert [(b["part"], b["figure"], b["kept"]) for b in rows] == [
-        ("node search", 20.0, True), ("whole", 151.0, False), ("from indexes", 0.9, False),
+        ("node search", 20.0, True),
+        ("whole", 151.0, False),
+        ("from indexes", 0.9, False),
         ("walk and hops", 60.0, True),
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize(

@@ -62,8 +62,10 @@ def in_project(tables, document_id, project):
     mine = pl.col("document_id") == document_id
     return {
         n: f.with_columns(project_id=pl.when(mine).then(pl.lit(project)).otherwise("project_id"))
-        if n in ("documents", "memories") else f for n, f in tables.items()
-    }  # fmt: skip
+        if n in ("documents", "memories")
+        else f
+        for n, f in tables.items()
+    }
 
 
 def test_a_question_of_a_project_is_judged_by_the_project_and_the_general_memory():

@@ -23,9 +23,16 @@ def with_sentences(*texts):
     t["document_texts"] = rows("document_texts", {"document_id": "d1", "text": whole})
     t["memories"] = rows("memories", *memories)
     t["versions"] = rows(
-        "versions", *({"memory_id": m["memory_id"], "is_latest": m["memory_id"] != "n0", **{k: scope[k] for k in
-        ("collection", "user_id")}} for m in memories)
-    )  # fmt: skip
+        "versions",
+        *(
+            {
+                "memory_id": m["memory_id"],
+                "is_latest": m["memory_id"] != "n0",
+                **{k: scope[k] for k in ("collection", "user_id")},
+            }
+            for m in memories
+        ),
+    )
     return t
 
 
@@ -56,9 +63,7 @@ def test_no_draft_is_made_of_what_a_search_leaves_out_and_a_draft_names_its_proj
         "The ferry to the mainland needs a passport and two photographs.",
     )
     mine = pl.col("memory_id")
-    t["memories"] = t["memories"].with_columns(
-        user_visible=mine != "n1", pii=mine == "n2", project_id=pl.lit("alpha")
-    )  # fmt: skip
+    t["memories"] = t["memories"].with_columns(user_visible=mine != "n1", pii=mine == "n2", project_id=pl.lit("alpha"))
     t["documents"] = t["documents"].with_columns(project_id=pl.lit("alpha"))
     [draft] = draft_questions(t, COLLECTION, "ana", 5)
     assert (draft.evidence[0].quote[:23], draft.project) == ("The ferry to the mainla", "alpha")

@@ -29,8 +29,10 @@ def test_each_question_is_asked_in_its_own_scope_and_scored():
     reader = FakeReader({"when?": ["m4", "m3"], "how much?": ["m2"], "hobby?": ["m5"]}, packed={"when?": ["m4"]})
     got = run(reader, LAUNCH, MONEY, BEES)
     assert {(text, scope) for text, scope, _ in reader.asked} == {
-        ("when?", (COLLECTION, "ana", "")), ("how much?", (COLLECTION, "ana", "")), ("hobby?", (COLLECTION, "ben", "")),
-    }  # fmt: skip
+        ("when?", (COLLECTION, "ana", "")),
+        ("how much?", (COLLECTION, "ana", "")),
+        ("hobby?", (COLLECTION, "ben", "")),
+    }
     assert got.per_query["q1"]["MRR@10"] == 0.5
     assert got.per_query["q1"]["R@5"] == 1.0
     assert got.per_query["q1"]["packed_recall"] == 0.0

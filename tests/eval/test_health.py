@@ -9,8 +9,12 @@ from tests.eval.home import rows, tables
 def test_health_counts_what_the_hand_made_build_holds():
     got = memory_health(tables())
     assert {k: got[k] for k in ("documents", "memories", "latest", "retired", "retired_by_update")} == {
-        "documents": 3, "memories": 6, "latest": 5, "retired": 1, "retired_by_update": 1,
-    }  # fmt: skip
+        "documents": 3,
+        "memories": 6,
+        "latest": 5,
+        "retired": 1,
+        "retired_by_update": 1,
+    }
     assert got["retired_with_their_source"] == 0 and got["chains"] == {2: 1} and got["rejects"] == 0
     assert (got["without_topic"], got["without_topic_share"], got["undated"]) == (4, 0.8, 0)
     scope = {"collection": "notes", "user_id": "ana", "project_id": ""}

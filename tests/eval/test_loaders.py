@@ -11,7 +11,9 @@ LOCOMO = [
     {
         "sample_id": "conv-1",
         "conversation": {
-            "speaker_a": "Ana", "speaker_b": "Ben", "session_1_date_time": "1:56 pm on 8 May, 2023",
+            "speaker_a": "Ana",
+            "speaker_b": "Ben",
+            "session_1_date_time": "1:56 pm on 8 May, 2023",
             "session_1": [
                 {"speaker": "Ana", "dia_id": "D1:1", "text": "I got a dog."},
                 {"speaker": "Ben", "dia_id": "D1:2", "text": "", "blip_caption": "a photo of a dog"},
@@ -24,11 +26,15 @@ LOCOMO = [
             {"question": "No evidence?", "evidence": [], "category": 5},
         ],
     }
-]  # fmt: skip
+]
 LONGMEMEVAL = [
     {
-        "question_id": "q1", "question_type": "single-session-user", "question": "Which bread?", "answer": "rye",
-        "haystack_session_ids": ["s1", "s2"], "haystack_dates": ["2023/05/30 (Tue) 21:48", "2023/06/01 (Thu) 08:00"],
+        "question_id": "q1",
+        "question_type": "single-session-user",
+        "question": "Which bread?",
+        "answer": "rye",
+        "haystack_session_ids": ["s1", "s2"],
+        "haystack_dates": ["2023/05/30 (Tue) 21:48", "2023/06/01 (Thu) 08:00"],
         "haystack_sessions": [
             [{"role": "user", "content": "Hello."}],
             [{"role": "user", "content": "I bake rye.", "has_answer": True}, {"role": "assistant", "content": "Nice."}],
@@ -36,52 +42,76 @@ LONGMEMEVAL = [
         "answer_session_ids": ["s2"],
     },
     {
-        "question_id": "q2", "question": "Which tea?", "haystack_session_ids": ["s1", "s2"],
+        "question_id": "q2",
+        "question": "Which tea?",
+        "haystack_session_ids": ["s1", "s2"],
         "haystack_sessions": [[{"role": "user", "content": "Green."}], [{"role": "user", "content": "Bye."}]],
         "answer_session_ids": ["s1"],
     },
     {
-        "question_id": "q3_abs", "question": "Which car?", "haystack_session_ids": ["s1"],
-        "haystack_sessions": [[{"role": "user", "content": "A bike."}]], "answer_session_ids": ["s1"],
+        "question_id": "q3_abs",
+        "question": "Which car?",
+        "haystack_session_ids": ["s1"],
+        "haystack_sessions": [[{"role": "user", "content": "A bike."}]],
+        "answer_session_ids": ["s1"],
     },
-]  # fmt: skip
+]
 FLAT = {
     "data": [
         {
-            "id": "t", "question_type": "temporal-reasoning",
-            "conversation": [{"role": "user", "content": "I wake up at 6:45 AM now.", "date": "2023/05/30 (Tue) 21:48"},
-                             {"role": "assistant", "content": "16:45 AMPLE"}],
+            "id": "t",
+            "question_type": "temporal-reasoning",
+            "conversation": [
+                {"role": "user", "content": "I wake up at 6:45 AM now.", "date": "2023/05/30 (Tue) 21:48"},
+                {"role": "assistant", "content": "16:45 AMPLE"},
+            ],
             "questions": [{"id": "q1", "question": "When do I wake up?", "answer": "6:45 AM"}],
         }
     ]
-}  # fmt: skip
+}
 HOTPOT = [
     {
-        "_id": "h1", "question": "Who?", "answer": "x", "type": "bridge", "supporting_facts": [["A", 0], ["B", 1]],
+        "_id": "h1",
+        "question": "Who?",
+        "answer": "x",
+        "type": "bridge",
+        "supporting_facts": [["A", 0], ["B", 1]],
         "context": [["A", ["One. ", "Two."]], ["B", ["Three."]], ["C", ["Four."]]],
     },
     {
-        "_id": "h2", "question": "What?", "type": "comparison", "supporting_facts": [["A", 0]],
+        "_id": "h2",
+        "question": "What?",
+        "type": "comparison",
+        "supporting_facts": [["A", 0]],
         "context": [["A", ["One. ", "Two."]], ["A", ["Another A."]]],
     },
-]  # fmt: skip
+]
 HUB = [
     {
-        "id": "w1", "question": "Who?", "type": "compositional", "supporting_facts": {"title": ["B"], "sent_id": [0]},
+        "id": "w1",
+        "question": "Who?",
+        "type": "compositional",
+        "supporting_facts": {"title": ["B"], "sent_id": [0]},
         "context": {"title": ["A", "B"], "sentences": [["One."], ["Two."]]},
     }
-]  # fmt: skip
+]
 MUSIQUE = [
     {
-        "id": "2hop__1_2", "question": "Who?", "answerable": True,
-        "paragraphs": [{"idx": 0, "title": "A", "paragraph_text": "One.", "is_supporting": True},
-                       {"idx": 1, "title": "B", "paragraph_text": "Two.", "is_supporting": False}],
+        "id": "2hop__1_2",
+        "question": "Who?",
+        "answerable": True,
+        "paragraphs": [
+            {"idx": 0, "title": "A", "paragraph_text": "One.", "is_supporting": True},
+            {"idx": 1, "title": "B", "paragraph_text": "Two.", "is_supporting": False},
+        ],
     },
     {
-        "id": "3hop1__4", "question": "Which?", "answerable": False,
+        "id": "3hop1__4",
+        "question": "Which?",
+        "answerable": False,
         "paragraphs": [{"idx": 0, "title": "A", "paragraph_text": "One.", "is_supporting": True}],
     },
-]  # fmt: skip
+]
 
 
 def loaded(tmp_path: Path, name: str, value, jsonl: bool = False):

@@ -20,9 +20,27 @@ from palimpsest.store.tables import SCHEMAS, empty
 from tests.eval.home import at, rows, ticking
 
 THINGS = (
-    "lamp", "kettle", "bicycle", "violin", "compass", "anchor", "lantern", "mirror", "saddle", "anvil", "ladder",
-    "hammock", "barrel", "telescope", "trumpet", "blanket", "chisel", "candle", "basket", "helmet",
-)  # fmt: skip
+    "lamp",
+    "kettle",
+    "bicycle",
+    "violin",
+    "compass",
+    "anchor",
+    "lantern",
+    "mirror",
+    "saddle",
+    "anvil",
+    "ladder",
+    "hammock",
+    "barrel",
+    "telescope",
+    "trumpet",
+    "blanket",
+    "chisel",
+    "candle",
+    "basket",
+    "helmet",
+)
 PLACES = ("harbour", "attic", "cellar", "orchard", "workshop", "chapel", "library", "stable", "kitchen", "garden")
 
 
@@ -76,12 +94,16 @@ def asked():
 
     return [
         Question(
-            id=f"{user}-{thing}", question=f"Where is the {thing} kept?", type="updated", user=user,
-            evidence=[quote(user, 1, i, thing)], stale=[quote(user, 0, i, thing)],
+            id=f"{user}-{thing}",
+            question=f"Where is the {thing} kept?",
+            type="updated",
+            user=user,
+            evidence=[quote(user, 1, i, thing)],
+            stale=[quote(user, 0, i, thing)],
         )
         for user in ("ana", "ben")
         for i, thing in enumerate(THINGS)
-    ]  # fmt: skip
+    ]
 
 
 TABLES = build()

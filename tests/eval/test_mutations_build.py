@@ -36,8 +36,10 @@ class Judge:
     baseline: Baseline | None = None
 
     def run(self, index: Path | None = None, few: int | None = None, clock=None) -> GateRun:
-        own = {n: t.filter(pl.col("collection") == self.name) if "collection" in t.columns else t
-               for n, t in self.tables.items()}  # fmt: skip
+        own = {
+            n: t.filter(pl.col("collection") == self.name) if "collection" in t.columns else t
+            for n, t in self.tables.items()
+        }
         user = self.build.manifest["settings"]["collections"][self.name].get("user_id") or ""
         with open_index(index or self.build.index) as reader:
             return run_golden(reader, self.questions[:few], own, self.name, user, clock=clock or ticking(0.001))
@@ -94,9 +96,16 @@ def test_at_least_ten_faults_are_tried():
 
 # One of each kind; tests/eval/test_mutations.py and the slow tests have the others.
 DEFAULT = (
-    "embed the wrong text", "drop is_latest in the index", "ignore scope", "halve k", "cut BM25",
-    "ignore the day that is asked about", "quarter the budget", "move every citation by a character", "sleep 500 ms",
-)  # fmt: skip
+    "embed the wrong text",
+    "drop is_latest in the index",
+    "ignore scope",
+    "halve k",
+    "cut BM25",
+    "ignore the day that is asked about",
+    "quarter the budget",
+    "move every citation by a character",
+    "sleep 500 ms",
+)
 
 
 @pytest.mark.parametrize(
@@ -136,9 +145,12 @@ def test_a_fault_on_the_demos_other_collection_closes_the_gate(atlas, mutation, 
 
 # Nothing in the lexicon changes: nothing is outdated there. Its pages are found by names and words without a vector.
 NOT_ON_PAGES = (
-    *ONE_USER, "drop is_latest in the query", "drop is_latest in the index", "ignore the day that is asked about",
+    *ONE_USER,
+    "drop is_latest in the query",
+    "drop is_latest in the index",
+    "ignore the day that is asked about",
     "embed another question",
-)  # fmt: skip
+)
 
 
 @pytest.mark.slow

@@ -30,8 +30,10 @@ def test_a_build_is_compared_with_the_relations_that_people_found(tmp_path):
     )
     got = compare_register(path, tables(), "notes")
     assert [(x.gold, x.predicted, x.confidence) for x in got] == [
-        ("UPDATE", "UPDATE", 0.9), ("UPDATE", "EXTEND", 0.9), ("NONE", "NONE", None),
-    ]  # fmt: skip
+        ("UPDATE", "UPDATE", 0.9),
+        ("UPDATE", "EXTEND", 0.9),
+        ("NONE", "NONE", None),
+    ]
     counts = confusion(got)
     assert counts["UPDATE"] == {"UPDATE": 1, "EXTEND": 1, "DERIVE": 0, "NONE": 0} and counts["NONE"]["NONE"] == 1
     assert compare_register(tmp_path / "none.jsonl", tables(), "notes") == []

@@ -51,9 +51,16 @@ def page(judged_home):
 def test_the_page_tells_headlines_types_latency_labels_misses_and_health(page):
     (chats,) = page["collections"]
     assert [h["key"] for h in chats["headlines"]] == [
-        "R@5", "nDCG@10", "packed_recall", "current_fact_recall", "stale@5", "duplicate_share", "false_retirement",
-        "citation_validity", "p95_ms",
-    ]  # fmt: skip
+        "R@5",
+        "nDCG@10",
+        "packed_recall",
+        "current_fact_recall",
+        "stale@5",
+        "duplicate_share",
+        "false_retirement",
+        "citation_validity",
+        "p95_ms",
+    ]
     assert [(t["type"], t["queries"]) for t in chats["types"]] == [("single", 2), ("temporal", 1), ("updated", 1)]
     assert [x["step"] for x in chats["latency"]] == ["total", "embed", "seeds", "expand", "rank", "read", "pack"]
     assert chats["confusion"]["UPDATE"]["UPDATE"] == 1 == chats["labelled"]
@@ -71,10 +78,16 @@ def test_the_page_needs_nothing_from_outside_and_runs_no_script(page):
 
 def nasty_page(page):
     worst = {
-        "id": NASTY, "question": NASTY, "type": NASTY, "user": NASTY, "as_of": None, "metrics": {"R@5": 0.0},
-        "wanted": [{"uri": NASTY, "quote": NASTY}], "misses": [],
+        "id": NASTY,
+        "question": NASTY,
+        "type": NASTY,
+        "user": NASTY,
+        "as_of": None,
+        "metrics": {"R@5": 0.0},
+        "wanted": [{"uri": NASTY, "quote": NASTY}],
+        "misses": [],
         "got": [{"source": NASTY, "relevant": False, "stale": True, "text": NASTY}],
-    }  # fmt: skip
+    }
     (chats,) = page["collections"]
     chats = chats | {"name": NASTY, "worst": [worst]}
     return page | {"collections": [chats], "reasons": [(NASTY, NASTY)], "warnings": [(NASTY, NASTY)]}

@@ -204,10 +204,15 @@ def test_line_separators_inside_texts_and_windows_line_ends_are_read(folder):
 @pytest.mark.parametrize(
     ("question", "kind"),
     [
-        ("Who led the club from 2001 to 2004?", "range"), ("Who led it in the 1990s?", "range"),
-        ("Who led it in May 2003?", "in"), ("Who has led it since 2001?", "since"), ("Who led it until 1999?", "until"),
-        ("Who led it last year?", "relative"), ("As of 2004, who leads?", "as of"), ("Who led it?", "none"),
+        ("Who led the club from 2001 to 2004?", "range"),
+        ("Who led it in the 1990s?", "range"),
+        ("Who led it in May 2003?", "in"),
+        ("Who has led it since 2001?", "since"),
+        ("Who led it until 1999?", "until"),
+        ("Who led it last year?", "relative"),
+        ("As of 2004, who leads?", "as of"),
+        ("Who led it?", "none"),
     ],
-)  # fmt: skip
+)
 def test_questions_are_told_apart_by_what_they_say_of_time(question, kind):
     assert time_kind(question) == kind

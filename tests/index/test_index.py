@@ -34,8 +34,12 @@ def scores(path):
 def test_rows_are_dense_and_lie_together_by_scope_in_the_order_of_ids(tmp_path):
     stats = write(tables(MADE), tmp_path / "index.duckdb")
     assert read(tmp_path / "index.duckdb", "SELECT row, memory_id FROM memories ORDER BY rowid") == [
-        (0, "m1"), (1, "m2"), (2, "m3"), (3, "b1"), (4, "b2"),
-    ]  # fmt: skip
+        (0, "m1"),
+        (1, "m2"),
+        (2, "m3"),
+        (3, "b1"),
+        (4, "b2"),
+    ]
     scopes = read(tmp_path / "index.duckdb", "SELECT collection, user_id, first_row, size FROM scopes")
     assert scopes == [("notes", "ana", 0, 3), ("notes", "ben", 3, 2)]
     assert (stats.memories, stats.vectors, stats.scopes) == (5, 5, 2)
@@ -114,12 +118,17 @@ def test_no_link_mention_or_topic_crosses_a_scope_even_if_a_table_says_so(tmp_pa
 def test_a_memory_is_supported_by_what_extends_it_says_the_same_elsewhere_or_names_its_title(tmp_path):
     made = tables(
         [
-            memory("m1", "The lamp is in the attic."), memory("m2", "the lamp is in the ATTIC"),
-            memory("m3", "The lamp is in the attic.", document_id="d-m1"), memory("m4", "The lamp is in the attic."),
-            memory("m5", "It is brass."), memory("m6", "It was brass."), memory("b1", "It is brass.", user_id="ben"),
+            memory("m1", "The lamp is in the attic."),
+            memory("m2", "the lamp is in the ATTIC"),
+            memory("m3", "The lamp is in the attic.", document_id="d-m1"),
+            memory("m4", "The lamp is in the attic."),
+            memory("m5", "It is brass."),
+            memory("m6", "It was brass."),
+            memory("b1", "It is brass.", user_id="ben"),
         ],
-        updates=[("m5", "m4")], links=[("m5", "m1", "EXTEND"), ("m6", "m1", "DERIVE"), ("m6", "m5", "NONE")],
-    )  # fmt: skip
+        updates=[("m5", "m4")],
+        links=[("m5", "m1", "EXTEND"), ("m6", "m1", "DERIVE"), ("m6", "m5", "NONE")],
+    )
     write(made, tmp_path / "i.duckdb")
     found = read(tmp_path / "i.duckdb", "SELECT memory_id, support FROM memories WHERE support > 0 ORDER BY memory_id")
     # m4 is retired: it supports nothing; m1 and m3 stand in one document

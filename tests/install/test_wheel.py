@@ -43,9 +43,17 @@ def install(wheel: Path, folder: Path, extra: str = "") -> Path:
     python = folder / "bin/python"
     run(UV, "venv", "--python", sys.executable, folder, cwd=folder.parent)
     run(
-        UV, "pip", "install", "--python", python, "-c", ROOT / "constraints.txt", *links, f"{wheel}{extra}",
+        UV,
+        "pip",
+        "install",
+        "--python",
+        python,
+        "-c",
+        ROOT / "constraints.txt",
+        *links,
+        f"{wheel}{extra}",
         cwd=folder.parent,
-    )  # fmt: skip
+    )
     return folder / "bin"
 
 

@@ -24,10 +24,16 @@ def config(unit: str = "statement", **more) -> CollectionConfig:
 
 def document(uri: str, seq: int = 1, current: bool = True, user: str = "u", **more) -> dict:
     return {
-        "document_id": content_id(user, uri, more.get("session_id"), seq), "collection": "c", "user_id": user,
-        "uri": uri, "title": more.pop("title", uri), "seq": seq, "is_current": current,
-        "metadata": more.pop("metadata", "{}"), **more,
-    }  # fmt: skip
+        "document_id": content_id(user, uri, more.get("session_id"), seq),
+        "collection": "c",
+        "user_id": user,
+        "uri": uri,
+        "title": more.pop("title", uri),
+        "seq": seq,
+        "is_current": current,
+        "metadata": more.pop("metadata", "{}"),
+        **more,
+    }
 
 
 def documents(*rows: dict) -> pl.DataFrame:
@@ -37,9 +43,16 @@ def documents(*rows: dict) -> pl.DataFrame:
 def chunk(doc: dict, text: str, ordinal: int = 0, nth: int = 1, **more) -> dict:
     return {
         "chunk_id": content_id("chunk", "c", doc["user_id"], doc["uri"], doc.get("session_id"), text, nth),
-        "document_id": doc["document_id"], "collection": "c", "user_id": doc["user_id"], "ordinal": ordinal,
-        "text": text, "char_start": 0, "char_end": len(text), "token_count": len(text.split()), **more,
-    }  # fmt: skip
+        "document_id": doc["document_id"],
+        "collection": "c",
+        "user_id": doc["user_id"],
+        "ordinal": ordinal,
+        "text": text,
+        "char_start": 0,
+        "char_end": len(text),
+        "token_count": len(text.split()),
+        **more,
+    }
 
 
 def chunks(*rows: dict) -> pl.DataFrame:

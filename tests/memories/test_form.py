@@ -29,9 +29,11 @@ def test_a_turn_is_embedded_with_its_speaker_and_searched_with_its_date():
 def test_a_passage_is_embedded_under_title_and_heading_the_title_once():
     doc = document("guide.md", title="Guide", source_time=day(3))
     rows = [
-        chunk(doc, "Lock it.", 0, heading="Doors"), chunk(doc, "Two tons.", 1, heading="Guide > Lift"),
-        chunk(doc, "# Guide\nWelcome.", 2), chunk(doc, "No heading here.", 3),
-    ]  # fmt: skip
+        chunk(doc, "Lock it.", 0, heading="Doors"),
+        chunk(doc, "Two tons.", 1, heading="Guide > Lift"),
+        chunk(doc, "# Guide\nWelcome.", 2),
+        chunk(doc, "No heading here.", 3),
+    ]
     memories, inputs = form([doc], rows)
     shown = dict(zip(memories["text"], inputs["text"], strict=True))
     assert shown["Lock it."] == "Guide > Doors. Lock it."
@@ -70,13 +72,22 @@ def test_metadata_gives_tags_and_valid_times_and_retention_counts_from_the_obser
 @pytest.mark.parametrize(
     ("stated", "end"),
     [
-        ("2026-02-28", "2026-03-01T00:00Z"), ("28 February 2026", "2026-03-01T00:00Z"),
-        ("2026-02", "2026-03-01T00:00Z"), ("February 2026", "2026-03-01T00:00Z"),
-        (2026, "2027-01-01T00:00Z"), ("2026", "2027-01-01T00:00Z"),
-        ("2026-02-28T00:00:00", "2026-02-28T00:00Z"), ("2026-02-28T23:30:00-02:00", "2026-03-01T01:30Z"),
-        ("03/04/2026", None), ("5", None), ("soon", None), (None, None), (True, None), (["2026"], None),
+        ("2026-02-28", "2026-03-01T00:00Z"),
+        ("28 February 2026", "2026-03-01T00:00Z"),
+        ("2026-02", "2026-03-01T00:00Z"),
+        ("February 2026", "2026-03-01T00:00Z"),
+        (2026, "2027-01-01T00:00Z"),
+        ("2026", "2027-01-01T00:00Z"),
+        ("2026-02-28T00:00:00", "2026-02-28T00:00Z"),
+        ("2026-02-28T23:30:00-02:00", "2026-03-01T01:30Z"),
+        ("03/04/2026", None),
+        ("5", None),
+        ("soon", None),
+        (None, None),
+        (True, None),
+        (["2026"], None),
     ],
-)  # fmt: skip
+)
 def test_a_stated_end_is_included_whole_and_what_could_mean_two_days_is_none(stated, end):
     doc = document("a.md", source_time=day(0), metadata=json.dumps({"valid_until": stated}))
     found = form([doc], [chunk(doc, "Text.")])[0]["valid_until"].to_list()

@@ -21,5 +21,7 @@ def test_a_memory_is_created_when_its_document_is_first_read_and_updated_when_th
     tables = {"memories": memories, "documents": documents, "versions": versions}
     frames = (conform(name, pl.DataFrame(rows, infer_schema_length=None)) for name, rows in tables.items())
     assert recorded(*frames).rows() == [
-        ("new", day(7), day(7), day(7)), ("old", day(1), day(1), day(7)), ("x", None, None, None)
-    ]  # fmt: skip
+        ("new", day(7), day(7), day(7)),
+        ("old", day(1), day(1), day(7)),
+        ("x", None, None, None),
+    ]

@@ -7,11 +7,17 @@ def kept(*rows: tuple[str, str, bool, str]) -> list[str]:
     """Each row: document_id, project_id, whether it is a quote, text."""
     frame = pl.DataFrame(
         [
-            {"document_id": i, "user_id": "u", "project_id": p, "is_current": True, "text": text,
-             "metadata": '{"quoted_in": "a.eml"}' if quote else "{}"}
+            {
+                "document_id": i,
+                "user_id": "u",
+                "project_id": p,
+                "is_current": True,
+                "text": text,
+                "metadata": '{"quoted_in": "a.eml"}' if quote else "{}",
+            }
             for i, p, quote, text in rows
         ]
-    )  # fmt: skip
+    )
     return without_repeated_quotes(frame)["document_id"].to_list()
 
 

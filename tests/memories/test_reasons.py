@@ -48,10 +48,18 @@ def test_an_update_tells_its_relation_and_its_evidence():
     relations, _ = label_pairs(pairs, inputs.memories, Says())
     assert told(inputs, relations) == {
         older: {
-            "kind": "updated", "by": newer, "relation_id": relation_id(newer, older), "label": "UPDATE",
-            "confidence": 0.9, "labeler": "says", "rule": "slot:day", "from": "Monday", "to": "Friday", **SPANS,
+            "kind": "updated",
+            "by": newer,
+            "relation_id": relation_id(newer, older),
+            "label": "UPDATE",
+            "confidence": 0.9,
+            "labeler": "says",
+            "rule": "slot:day",
+            "from": "Monday",
+            "to": "Friday",
+            **SPANS,
         }
-    }  # fmt: skip
+    }
 
 
 def test_what_a_person_said_is_told_with_its_day_whether_it_retires_or_keeps():
@@ -73,9 +81,12 @@ def test_an_edit_a_replaced_document_and_a_source_that_vanished_are_told_apart()
     texts = {"edited out": first, "still here": second, "old rule": old, "new rule": new, "lost": gone}
     inputs = formed([first, second, old, new, gone], [chunk(d, f"It is {t}.") for t, d in texts.items()])
     stated = {
-        "collection": ["c"], "user_id": ["u"], "newer_uri": ["rules-2.md"], "older_uri": ["rules-1.md"],
+        "collection": ["c"],
+        "user_id": ["u"],
+        "newer_uri": ["rules-2.md"],
+        "older_uri": ["rules-1.md"],
         "label": ["UPDATE"],
-    }  # fmt: skip
+    }
     ids = by_text(inputs.memories)
     edited = {"kind": "edited", "by": second["document_id"], "uri": "a.md", "at": day(5).isoformat()}
     replaced = {"kind": "replaced", "by": new["document_id"], "uri": "rules-2.md", "title": "Rules"}

@@ -8,8 +8,10 @@ def order(*turns, shuffled=False):
         memory(i, i, user, unit="turn", document_id=f"{user}:{uri}", ordinal=n, session_id=session)
         for i, user, uri, n, session in turns
     ]
-    documents = {f"{user}:{uri}": {"document_id": f"{user}:{uri}", "uri": uri, "is_current": True}
-                 for _, user, uri, _, _ in turns}  # fmt: skip
+    documents = {
+        f"{user}:{uri}": {"document_id": f"{user}:{uri}", "uri": uri, "is_current": True}
+        for _, user, uri, _, _ in turns
+    }
     frames = rows("memories", *memories), rows("documents", *documents.values())
     if shuffled:
         frames = frames[0].reverse(), frames[1].reverse()
@@ -18,9 +20,11 @@ def order(*turns, shuffled=False):
 
 def test_turns_follow_each_other_in_their_session_and_nowhere_else():
     turns = [
-        ("b", "ana", "talk.jsonl", 0, "s1"), ("a", "ana", "talk.jsonl", 1, "s1"),
-        ("c", "ana", "other.jsonl", 0, "s2"), ("d", "ben", "talk.jsonl", 2, "s1"),
-    ]  # fmt: skip
+        ("b", "ana", "talk.jsonl", 0, "s1"),
+        ("a", "ana", "talk.jsonl", 1, "s1"),
+        ("c", "ana", "other.jsonl", 0, "s2"),
+        ("d", "ben", "talk.jsonl", 2, "s1"),
+    ]
     assert order(*turns) == order(*turns, shuffled=True) == [("b", "a")]
 
 
@@ -35,10 +39,18 @@ def test_without_a_session_a_file_is_one():
 
 
 def test_old_versions_of_a_document_have_no_place_in_the_order():
-    memories = rows("memories", *(memory(i, i, unit="turn", document_id=d, ordinal=n) for i, d, n in
-                    [("a", "new", 0), ("b", "old", 1), ("c", "new", 2)]))  # fmt: skip
-    documents = rows("documents", {"document_id": "new", "uri": "x", "is_current": True},
-                     {"document_id": "old", "uri": "x", "is_current": False})  # fmt: skip
+    memories = rows(
+        "memories",
+        *(
+            memory(i, i, unit="turn", document_id=d, ordinal=n)
+            for i, d, n in [("a", "new", 0), ("b", "old", 1), ("c", "new", 2)]
+        ),
+    )
+    documents = rows(
+        "documents",
+        {"document_id": "new", "uri": "x", "is_current": True},
+        {"document_id": "old", "uri": "x", "is_current": False},
+    )
     assert turn_order(memories, documents).rows() == [("a", "c")]
 
 
@@ -54,10 +66,13 @@ def test_a_collection_of_turns_is_searched_as_conversations():
 
 def test_memories_of_a_document_follow_each_other_in_its_order_and_turns_do_not():
     memories = [
-        memory("b", "b", document_id="d1", ordinal=0), memory("a", "a", document_id="d1", ordinal=10),
-        memory("c", "c", document_id="d1", ordinal=9), memory("d", "d", document_id="d2", ordinal=1),
-        memory("e", "e", "ben", document_id="d1"), memory("t", "t", unit="turn", document_id="d1", ordinal=2),
+        memory("b", "b", document_id="d1", ordinal=0),
+        memory("a", "a", document_id="d1", ordinal=10),
+        memory("c", "c", document_id="d1", ordinal=9),
+        memory("d", "d", document_id="d2", ordinal=1),
+        memory("e", "e", "ben", document_id="d1"),
+        memory("t", "t", unit="turn", document_id="d1", ordinal=2),
         memory("n", "n", document_id=None),
-    ]  # fmt: skip
+    ]
     frame = rows("memories", *memories)
     assert document_order(frame).rows() == document_order(frame.reverse()).rows() == [("b", "c"), ("c", "a")]

@@ -67,9 +67,14 @@ def memory_id(number: int, text: str = "") -> str:
 
 
 def make(
-    folder: Path, build_id: str, count: int = 40, users: Sequence[str] = ("ann", "bob"),
-    edited: Sequence[int] = (), mark: str = "", windows: int = 0,
-) -> Made:  # fmt: skip
+    folder: Path,
+    build_id: str,
+    count: int = 40,
+    users: Sequence[str] = ("ann", "bob"),
+    edited: Sequence[int] = (),
+    mark: str = "",
+    windows: int = 0,
+) -> Made:
     """Makes a build of `count` memories, dealt to users; each edited one is replaced by a corrected memory.
 
     `mark` is a word in every text: what a reader sees says which build it reads.
@@ -80,49 +85,117 @@ def make(
         versions = [("", None)] + ([(" corrected", 1)] if i in edited else [])
         for said, later in versions:
             text = f"Note {i} on topic {i % 7} {mark}{said}."
-            rows.append({
-                "memory_id": memory_id(i, mark + said), "collection": "made", "user_id": users[i % len(users)],
-                "session_id": f"s{i % 3}", "document_id": content_id("d", i % 3, users[i % len(users)]), "ordinal": i,
-                "unit": "turn", "type": "episodic", "text": text, "search_text": text, "char_start": 0,
-                "char_end": len(text), "observed_at": seen + dt.timedelta(days=i + 200 * (later or 0)),
-                "token_count": 9, "confidence": 1.0, "importance": 0.5, "number": i, "said": said, "tags": ["t"],
-            })  # fmt: skip
+            rows.append(
+                {
+                    "memory_id": memory_id(i, mark + said),
+                    "collection": "made",
+                    "user_id": users[i % len(users)],
+                    "session_id": f"s{i % 3}",
+                    "document_id": content_id("d", i % 3, users[i % len(users)]),
+                    "ordinal": i,
+                    "unit": "turn",
+                    "type": "episodic",
+                    "text": text,
+                    "search_text": text,
+                    "char_start": 0,
+                    "char_end": len(text),
+                    "observed_at": seen + dt.timedelta(days=i + 200 * (later or 0)),
+                    "token_count": 9,
+                    "confidence": 1.0,
+                    "importance": 0.5,
+                    "number": i,
+                    "said": said,
+                    "tags": ["t"],
+                }
+            )
     frame = pl.DataFrame(rows)
     inputs = frame.select(
-        "memory_id", pl.lit("memory").alias("kind"), pl.lit(0).alias("ordinal"), "text",
+        "memory_id",
+        pl.lit("memory").alias("kind"),
+        pl.lit(0).alias("ordinal"),
+        "text",
         pl.col("text").map_elements(lambda t: content_id(t) * 2, return_dtype=pl.String).alias("text_hash"),
-    )  # fmt: skip
+    )
     if windows:
-        more = [inputs.head(windows).with_columns(
-            kind=pl.lit("window"), ordinal=pl.lit(1), text_hash=pl.col("text_hash").str.reverse())]  # fmt: skip
+        more = [
+            inputs.head(windows).with_columns(
+                kind=pl.lit("window"), ordinal=pl.lit(1), text_hash=pl.col("text_hash").str.reverse()
+            )
+        ]
         inputs = pl.concat([inputs, *more], how="vertical_relaxed")
     newer = {r["number"]: r for r in rows if r["said"]}
     pairs = [(newer[r["number"]], r) for r in rows if r["number"] in newer and not r["said"]]
     scope = ["collection", "user_id"]
     tables = {
         "memories": conform("memories", frame.drop("number", "said")),
-        "documents": conform("documents", frame.unique("document_id").select(
-            "document_id", *scope, "session_id", pl.lit("turns.jsonl").alias("uri"), pl.lit("turns").alias("title"),
-            pl.lit(True).alias("is_current"))),
+        "documents": conform(
+            "documents",
+            frame.unique("document_id").select(
+                "document_id",
+                *scope,
+                "session_id",
+                pl.lit("turns.jsonl").alias("uri"),
+                pl.lit("turns").alias("title"),
+                pl.lit(True).alias("is_current"),
+            ),
+        ),
         "embed_inputs": conform("embed_inputs", inputs),
-        "entities": conform("entities", frame.select(
-            pl.concat_str("user_id", pl.col("number") % 5).alias("entity_id"), *scope,
-            pl.format("Entity {}", pl.col("number") % 5).alias("name"), pl.lit("name").alias("type")).unique()),
-        "mentions": conform("mentions", frame.select(
-            "memory_id", pl.concat_str("user_id", pl.col("number") % 5).alias("entity_id"), *scope)),
-        "relations": conform("relations", pl.DataFrame(
-            [{"relation_id": content_id("r", n["memory_id"]), "collection": "made", "user_id": n["user_id"],
-              "newer_id": n["memory_id"], "older_id": o["memory_id"], "label": "UPDATE", "confidence": 0.9}
-             for n, o in pairs], schema={"relation_id": pl.String, "collection": pl.String, "user_id": pl.String,
-              "newer_id": pl.String, "older_id": pl.String, "label": pl.String, "confidence": pl.Float64})),
-        "versions": conform("versions", frame.select(
-            "memory_id", *scope, (~(pl.col("number").is_in(list(newer)) & (pl.col("said") == ""))).alias("is_latest"),
-            pl.col("observed_at").alias("valid_from"),
-            pl.when((pl.col("said") == "") & pl.col("number").is_in(list(newer))).then(
-                pl.col("number").map_elements(
-                    lambda i: newer[i]["memory_id"] if i in newer else None, return_dtype=pl.String)
-            ).alias("superseded_by"))),
-    }  # fmt: skip
+        "entities": conform(
+            "entities",
+            frame.select(
+                pl.concat_str("user_id", pl.col("number") % 5).alias("entity_id"),
+                *scope,
+                pl.format("Entity {}", pl.col("number") % 5).alias("name"),
+                pl.lit("name").alias("type"),
+            ).unique(),
+        ),
+        "mentions": conform(
+            "mentions",
+            frame.select("memory_id", pl.concat_str("user_id", pl.col("number") % 5).alias("entity_id"), *scope),
+        ),
+        "relations": conform(
+            "relations",
+            pl.DataFrame(
+                [
+                    {
+                        "relation_id": content_id("r", n["memory_id"]),
+                        "collection": "made",
+                        "user_id": n["user_id"],
+                        "newer_id": n["memory_id"],
+                        "older_id": o["memory_id"],
+                        "label": "UPDATE",
+                        "confidence": 0.9,
+                    }
+                    for n, o in pairs
+                ],
+                schema={
+                    "relation_id": pl.String,
+                    "collection": pl.String,
+                    "user_id": pl.String,
+                    "newer_id": pl.String,
+                    "older_id": pl.String,
+                    "label": pl.String,
+                    "confidence": pl.Float64,
+                },
+            ),
+        ),
+        "versions": conform(
+            "versions",
+            frame.select(
+                "memory_id",
+                *scope,
+                (~(pl.col("number").is_in(list(newer)) & (pl.col("said") == ""))).alias("is_latest"),
+                pl.col("observed_at").alias("valid_from"),
+                pl.when((pl.col("said") == "") & pl.col("number").is_in(list(newer)))
+                .then(
+                    pl.col("number").map_elements(
+                        lambda i: newer[i]["memory_id"] if i in newer else None, return_dtype=pl.String
+                    )
+                )
+                .alias("superseded_by"),
+            ),
+        ),
+    }
     folder.mkdir(parents=True, exist_ok=True)
     index = folder / f"{build_id}.duckdb"
     meta = {

@@ -5,9 +5,11 @@ from palimpsest.neo4j_graph.arrays import blocks_of, pack_arrays, unpack_arrays
 
 def test_arrays_and_texts_come_back_as_they_were_packed():
     told = {
-        "rows": np.array([3, 1], "<i4"), "years": np.array([-np.inf, 1990.5]), "none": np.zeros((0, 384), "<f2"),
+        "rows": np.array([3, 1], "<i4"),
+        "years": np.array([-np.inf, 1990.5]),
+        "none": np.zeros((0, 384), "<f2"),
         "names": ["Ada", "", "a\nb", "\ud800", "Żółw"],
-    }  # fmt: skip
+    }
     data = pack_arrays(told)
     found = unpack_arrays(data)
     assert found["names"] == told["names"] and found["none"].shape == (0, 384)

@@ -25,9 +25,11 @@ def with_topics(folder: Path) -> Made:
     mentions = made.tables["mentions"]
     second = mentions.filter(memory_id=memory_id(0)).with_columns(entity_id=pl.lit("ann1"))
     tables = made.tables | {
-        "topics": conform("topics", topics), "topic_memories": conform("topic_memories", held),
-        "topic_edges": conform("topic_edges", edges), "mentions": pl.concat([mentions, second]),
-    }  # fmt: skip
+        "topics": conform("topics", topics),
+        "topic_memories": conform("topic_memories", held),
+        "topic_edges": conform("topic_edges", edges),
+        "mentions": pl.concat([mentions, second]),
+    }
     index = folder / "topics.duckdb"
     write_index(tables, vectors, index, {"build_id": "000001", "collections": {"made": {}}})
     return Made(tables, index, "000001")
@@ -38,10 +40,19 @@ def test_every_recipe_runs_and_finds_rows_where_it_says_so(graph: Connection, tm
     made.load(home, graph)
     graph.read("CALL db.index.fulltext.awaitEventuallyConsistentIndexRefresh()")
     told = {
-        "user": "ann", "memory": memory_id(0), "superseded": memory_id(4), "name": "Entity 0", "topic": "topic 0",
-        "uri": "turns.jsonl", "words": "note", "day": dt.datetime(2026, 2, 1, tzinfo=dt.UTC), "home": home,
-        "collection": "made", "project": "", "vector": vectors(["1" * 32])[0].tolist(),
-    }  # fmt: skip
+        "user": "ann",
+        "memory": memory_id(0),
+        "superseded": memory_id(4),
+        "name": "Entity 0",
+        "topic": "topic 0",
+        "uri": "turns.jsonl",
+        "words": "note",
+        "day": dt.datetime(2026, 2, 1, tzinfo=dt.UTC),
+        "home": home,
+        "collection": "made",
+        "project": "",
+        "vector": vectors(["1" * 32])[0].tolist(),
+    }
     blocks = BLOCK.findall(PAGE.read_text(encoding="utf-8"))
     assert len(blocks) >= 12
     for none, recipe in blocks:

@@ -41,9 +41,11 @@ def test_labels_without_numbers_show_the_published_build_after_each_load(
     monkeypatch.setattr(current, "AT_ONCE", at_once)
     home = fresh_home()
     builds = [
-        make(tmp_path, "000001", edited=(3,)), make(tmp_path, "000002", edited=(3, 4, 5)),
-        make(tmp_path, "000003", mark="all of them"), make(tmp_path, "000004", edited=(3,)),
-    ]  # fmt: skip
+        make(tmp_path, "000001", edited=(3,)),
+        make(tmp_path, "000002", edited=(3, 4, 5)),
+        make(tmp_path, "000003", mark="all of them"),
+        make(tmp_path, "000004", edited=(3,)),
+    ]
     for made in builds:
         made.load(home, graph)
         assert seen(graph, home) == expected(made)

@@ -19,11 +19,23 @@ from tests.query.made import at, memory, tables
 GENERAL, ALPHA, BETA = Scope("notes", "ana"), Scope("notes", "ana", "alpha"), Scope("notes", "ana", "beta")
 TODAY = dt.datetime(2026, 5, 1, tzinfo=dt.UTC)
 WAYS = [
-    {}, {"strategy": "flat"}, {"strategy": "graph"}, {"history": True}, {"explain": True, "hops": 2},
-    {"as_of": "2026-02-15"}, {"as_of": "1900-01-01"}, {"now": "2030-01-01"}, {"since": "2026-02-01"},
-    {"until": "2026-02-01"}, {"include_hidden": True}, {"include_pii": True}, {"session": "s1"}, {"tag": "code"},
-    {"type": "summary"}, {"history": True, "include_hidden": True, "include_pii": True},
-]  # fmt: skip
+    {},
+    {"strategy": "flat"},
+    {"strategy": "graph"},
+    {"history": True},
+    {"explain": True, "hops": 2},
+    {"as_of": "2026-02-15"},
+    {"as_of": "1900-01-01"},
+    {"now": "2030-01-01"},
+    {"since": "2026-02-01"},
+    {"until": "2026-02-01"},
+    {"include_hidden": True},
+    {"include_pii": True},
+    {"session": "s1"},
+    {"tag": "code"},
+    {"type": "summary"},
+    {"history": True, "include_hidden": True, "include_pii": True},
+]
 CANARIES = {"general": GENERAL, "alpha": ALPHA, "beta": BETA}
 
 
@@ -34,14 +46,23 @@ def _memories() -> list[dict[str, object]]:
         told = (
             ("old", f"The door code is 111{day} {canary}.", {"observed_at": at("2026-01-01"), "session_id": "s1"}),
             ("new", f"The door code is 222{day} {canary}.", {"observed_at": at("2026-02-01"), "tags": ["code"]}),
-            ("expired", f"The alarm code is 333{day} {canary} zqexpired.",
-             {"observed_at": at("2026-01-01"), "retention_until": at("2026-04-01")}),
-            ("hidden", f"The safe code is 444{day} {canary} zqhidden.",
-             {"observed_at": at("2026-01-01"), "user_visible": False}),
-            ("person", f"The pass code of Mia is 555{day} {canary} zqpii.",
-             {"observed_at": at("2026-01-01"), "pii": True}),
+            (
+                "expired",
+                f"The alarm code is 333{day} {canary} zqexpired.",
+                {"observed_at": at("2026-01-01"), "retention_until": at("2026-04-01")},
+            ),
+            (
+                "hidden",
+                f"The safe code is 444{day} {canary} zqhidden.",
+                {"observed_at": at("2026-01-01"), "user_visible": False},
+            ),
+            (
+                "person",
+                f"The pass code of Mia is 555{day} {canary} zqpii.",
+                {"observed_at": at("2026-01-01"), "pii": True},
+            ),
             ("undated", f"The bike code is 666{day} {canary}.", {"type": "summary"}),
-        )  # fmt: skip
+        )
         out += [memory(f"{project}-{name}", text, **about, **more) for name, text, more in told]
     return out
 

@@ -154,8 +154,9 @@ def test_rows_that_somebody_else_changed_are_written_again(run: Run, home: Home,
     shown = graph.read(
         "MATCH (m:PalimpsestMemoryRow {home_id: $home}) WHERE m.is_latest AND m.since <= $n AND m.until > $n "
         "RETURN count(*) AS n",
-        home=home_id(home), n=number,
-    )  # fmt: skip
+        home=home_id(home),
+        n=number,
+    )
     assert [dict(r) for r in shown] == [dict(r) for r in sound]
 
 
@@ -167,9 +168,12 @@ def test_a_home_that_is_served_is_loaded_after_each_publishing(home: Home) -> No
             run = dg.DagsterRun("publish_build", run_id=str(uuid.uuid4()))
             event = dg.DagsterEvent(dg.DagsterEventType.RUN_SUCCESS.value, "publish_build")
             context = dg.build_run_status_sensor_context(
-                sensor_name="serve_after_publishing", dagster_event=event, dagster_instance=instance, dagster_run=run,
+                sensor_name="serve_after_publishing",
+                dagster_event=event,
+                dagster_instance=instance,
+                dagster_run=run,
                 resources={"home": HomeResource(path=str(home.path))},
-            )  # fmt: skip
+            )
             return serve_after_publishing(context)
 
     assert isinstance(asked(), dg.SkipReason)
@@ -180,8 +184,10 @@ def test_a_home_that_is_served_is_loaded_after_each_publishing(home: Home) -> No
 def test_without_a_server_each_command_is_one_line_that_says_what_to_do(tmp_path: Path, corpus: Path) -> None:
     for args, code in (
         (("build", "--graph", "--home", tmp_path / "h", "--corpus", corpus), 2),
-        (("neo4j", "status"), 2), (("neo4j", "url"), 2), (("neo4j", "stop"), 0),
-    ):  # fmt: skip
+        (("neo4j", "status"), 2),
+        (("neo4j", "url"), 2),
+        (("neo4j", "stop"), 0),
+    ):
         done = command.process(*args, PALIMPSEST_NEO4J_HOME=str(tmp_path / "none"))
         assert done.returncode == code, done.stderr
         assert code == 0 or "palimpsest neo4j start" in done.stderr.strip().splitlines()[-1]

@@ -28,9 +28,11 @@ BUILDS = (
 def loading(folder: Path, which: int, home: str, info: ServerInfo) -> subprocess.Popen[bytes]:
     told = [folder, f"00000{which}", home, info.uri, info.password, json.dumps(BUILDS[which])]
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.neo4j_graph.loader", *map(str, told)], cwd=ROOT, stderr=subprocess.DEVNULL,
+        [sys.executable, "-m", "tests.neo4j_graph.loader", *map(str, told)],
+        cwd=ROOT,
+        stderr=subprocess.DEVNULL,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.slow

@@ -16,9 +16,12 @@ from tests.small_corpus import TURNS, write_chats
 
 ROOT = Path(__file__).resolve().parents[2]
 TURN = {
-    "session_id": "mira-2026-07-01", "user_id": "mira", "speaker": "Mira", "timestamp": "2026-07-01T09:00:00Z",
+    "session_id": "mira-2026-07-01",
+    "user_id": "mira",
+    "speaker": "Mira",
+    "timestamp": "2026-07-01T09:00:00Z",
     "text": "The bakery opens at seven in July.",
-}  # fmt: skip
+}
 # What a person would set in the cell of parameters.
 PARAMETERS: dict[str, dict[str, object]] = {
     "1_explore_build": {"NODES": 12},

@@ -76,8 +76,11 @@ def ui(tmp_path: Path) -> Iterator[tuple[Ui, Home]]:
     log = (tmp_path / "dev.log").open("w")
     server = subprocess.Popen(
         [palimpsest, "dev", "--home", home.path, "--port", str(port)],
-        env=environment, stdout=log, stderr=subprocess.STDOUT, cwd=tmp_path,
-    )  # fmt: skip
+        env=environment,
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        cwd=tmp_path,
+    )
     try:
         yield Ui(port, server), home
     except BaseException:

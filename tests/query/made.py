@@ -29,10 +29,20 @@ def rows(table: str, *items: dict[str, Any]) -> pl.DataFrame:
 
 def memory(memory_id: str, text: str, user_id: str = "ana", **told: Any) -> dict[str, Any]:
     return {
-        "memory_id": memory_id, "collection": "notes", "user_id": user_id, "document_id": f"d-{memory_id}",
-        "ordinal": 0, "unit": "chunk", "type": "document", "text": text, "search_text": text, "char_start": 0,
-        "char_end": len(text), "token_count": count_tokens(text), "tags": [],
-    } | told  # fmt: skip
+        "memory_id": memory_id,
+        "collection": "notes",
+        "user_id": user_id,
+        "document_id": f"d-{memory_id}",
+        "ordinal": 0,
+        "unit": "chunk",
+        "type": "document",
+        "text": text,
+        "search_text": text,
+        "char_start": 0,
+        "char_end": len(text),
+        "token_count": count_tokens(text),
+        "tags": [],
+    } | told
 
 
 def tables(
@@ -49,33 +59,81 @@ def tables(
     entities = {(by_id[m]["user_id"], name): by_id[m] for m, name in mentions}
     return {
         "memories": rows("memories", *memories),
-        "documents": rows("documents", *(
-            {"document_id": m["document_id"], **scope(m), "uri": f"{m['memory_id']}.md", "title": m.get("title"),
-             "is_current": True} for m in {m["document_id"]: m for m in memories}.values()
-        )),
-        "embed_inputs": rows("embed_inputs", *(
-            {"memory_id": m["memory_id"], "kind": "memory", "ordinal": 0, "text": m["text"],
-             "text_hash": text_hash(m["text"])} for m in memories
-        )),
-        "versions": rows("versions", *(
-            {"memory_id": i, **scope(m), "is_latest": i not in newer_of,
-             "valid_from": m.get("valid_from") or m.get("observed_at"), "superseded_by": newer_of.get(i),
-             "valid_until": by_id[newer_of[i]].get("observed_at") if i in newer_of else m.get("valid_until")}
-            for i, m in by_id.items()
-        )),
-        "relations": rows("relations", *(
-            {"relation_id": f"{n}>{o}", **scope(by_id[n]), "newer_id": n, "older_id": o, "label": label,
-             "confidence": 0.9} for n, o, label in related
-        )),
-        "entities": rows("entities", *(
-            {"entity_id": f"{user}:{name}", **scope(m), "name": name, "type": "x", "aliases": []}
-            for (user, name), m in entities.items()
-        )),
-        "mentions": rows("mentions", *(
-            {"memory_id": m, "entity_id": f"{by_id[m]['user_id']}:{name}", **scope(by_id[m]), "char_start": 0,
-             "char_end": 1} for m, name in mentions
-        )),
-    }  # fmt: skip
+        "documents": rows(
+            "documents",
+            *(
+                {
+                    "document_id": m["document_id"],
+                    **scope(m),
+                    "uri": f"{m['memory_id']}.md",
+                    "title": m.get("title"),
+                    "is_current": True,
+                }
+                for m in {m["document_id"]: m for m in memories}.values()
+            ),
+        ),
+        "embed_inputs": rows(
+            "embed_inputs",
+            *(
+                {
+                    "memory_id": m["memory_id"],
+                    "kind": "memory",
+                    "ordinal": 0,
+                    "text": m["text"],
+                    "text_hash": text_hash(m["text"]),
+                }
+                for m in memories
+            ),
+        ),
+        "versions": rows(
+            "versions",
+            *(
+                {
+                    "memory_id": i,
+                    **scope(m),
+                    "is_latest": i not in newer_of,
+                    "valid_from": m.get("valid_from") or m.get("observed_at"),
+                    "superseded_by": newer_of.get(i),
+                    "valid_until": by_id[newer_of[i]].get("observed_at") if i in newer_of else m.get("valid_until"),
+                }
+                for i, m in by_id.items()
+            ),
+        ),
+        "relations": rows(
+            "relations",
+            *(
+                {
+                    "relation_id": f"{n}>{o}",
+                    **scope(by_id[n]),
+                    "newer_id": n,
+                    "older_id": o,
+                    "label": label,
+                    "confidence": 0.9,
+                }
+                for n, o, label in related
+            ),
+        ),
+        "entities": rows(
+            "entities",
+            *(
+                {"entity_id": f"{user}:{name}", **scope(m), "name": name, "type": "x", "aliases": []}
+                for (user, name), m in entities.items()
+            ),
+        ),
+        "mentions": rows(
+            "mentions",
+            *(
+                {
+                    "memory_id": m,
+                    "entity_id": f"{by_id[m]['user_id']}:{name}",
+                    **scope(by_id[m]),
+                    "char_start": 0,
+                    "char_end": 1,
+                }
+                for m, name in mentions
+            ),
+        ),
+    }
 
 
 def write(made: dict[str, pl.DataFrame], path: Path, **meta: Any) -> IndexStats:

@@ -121,8 +121,13 @@ def test_explain_in_json_holds_the_links_that_the_words_tell(reader):
     told = results_json(reader.search("bees", ANA, explain=True, k=10))["memories"]
     (link,) = next(m for m in told if m["memory_id"] == "m4")["path"]
     assert link | {"weight": 0.9} == {
-        "source": "m3", "target": "m4", "kind": "EXTEND", "weight": 0.9, "via": "", "text": MADE[2]["text"],
-    }  # fmt: skip
+        "source": "m3",
+        "target": "m4",
+        "kind": "EXTEND",
+        "weight": 0.9,
+        "via": "",
+        "text": MADE[2]["text"],
+    }
     assert "path" not in results_json(reader.search("bees", ANA))["memories"][0]
 
 

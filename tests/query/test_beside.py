@@ -12,9 +12,17 @@ ANA, BEN = Scope("notes", "ana"), Scope("notes", "ben")
 
 def turn(memory_id, text, ordinal, user_id="ana", **told):
     return memory(
-        memory_id, text, user_id, unit="turn", session_id="s1", document_id=f"d-{user_id}", ordinal=ordinal,
-        uri="talk.jsonl", speaker="Ana", **told,
-    )  # fmt: skip
+        memory_id,
+        text,
+        user_id,
+        unit="turn",
+        session_id="s1",
+        document_id=f"d-{user_id}",
+        ordinal=ordinal,
+        uri="talk.jsonl",
+        speaker="Ana",
+        **told,
+    )
 
 
 TALK = [
@@ -56,10 +64,13 @@ def test_what_is_no_candidate_stands_beside_nothing(tmp_path):
     near = {
         name: [i for _, i in ids_beside(backend, ANA, filters, ["m3"], 1)["m3"]]
         for name, filters in {
-            "now": Filters(), "history": Filters(history=True), "as of": Filters(as_of=at("2024-05-03")),
-            "since": Filters(since=at("2024-05-04")), "elsewhere": Filters(session="s2"),
+            "now": Filters(),
+            "history": Filters(history=True),
+            "as of": Filters(as_of=at("2024-05-03")),
+            "since": Filters(since=at("2024-05-04")),
+            "elsewhere": Filters(session="s2"),
         }.items()
-    }  # fmt: skip
+    }
     assert near == {"now": ["m2"], "history": ["m4", "m2"], "as of": ["m4"], "since": ["m2"], "elsewhere": []}
 
 

@@ -110,10 +110,16 @@ def test_links_follow_extend_both_ways_update_only_to_the_newer_and_telling_enti
         for link in backend.neighbours(ANA, Filters(history=True), ["m1", "m4", "m5"], 10)
     }
     assert found == {
-        ("m1", "m2", "UPDATE", ""), ("m5", "m4", "EXTEND", ""), ("m4", "m5", "EXTEND", ""),
-        ("m4", "m5", "entity", "Honey"), ("m5", "m4", "entity", "Honey"), ("m1", "m3", "entity", "Launch"),
-        ("m1", "m5", "entity", "Launch"), ("m5", "m1", "entity", "Launch"), ("m5", "m3", "entity", "Launch"),
-    }  # fmt: skip
+        ("m1", "m2", "UPDATE", ""),
+        ("m5", "m4", "EXTEND", ""),
+        ("m4", "m5", "EXTEND", ""),
+        ("m4", "m5", "entity", "Honey"),
+        ("m5", "m4", "entity", "Honey"),
+        ("m1", "m3", "entity", "Launch"),
+        ("m1", "m5", "entity", "Launch"),
+        ("m5", "m1", "entity", "Launch"),
+        ("m5", "m3", "entity", "Launch"),
+    }
 
 
 def test_links_reach_only_what_the_filters_allow(backend):
@@ -159,10 +165,13 @@ def test_given_memories_score_as_they_do_as_seeds(backend):
 
 def test_a_memory_of_several_windows_scores_by_its_best(tmp_path):
     made = tables([memory("m1", "bees"), memory("m2", "launch"), memory("m3", "rain")])
-    made["embed_inputs"] = rows("embed_inputs", *(
-        {"memory_id": m, "kind": "window", "ordinal": i, "text": t, "text_hash": t}
-        for i, (m, t) in enumerate([("m1", "I keep bees"), ("m1", "the launch date"), ("m2", "snow"), ("m3", "x")])
-    ))  # fmt: skip
+    made["embed_inputs"] = rows(
+        "embed_inputs",
+        *(
+            {"memory_id": m, "kind": "window", "ordinal": i, "text": t, "text_hash": t}
+            for i, (m, t) in enumerate([("m1", "I keep bees"), ("m1", "the launch date"), ("m2", "snow"), ("m3", "x")])
+        ),
+    )
     write(made, tmp_path / "i.duckdb")
     backend, e = DuckDBBackend(tmp_path / "i.duckdb"), query_embedder().embed
     vector = e("the launch date")

@@ -6,9 +6,13 @@ from tests.query.made import memory, rows, tables, write
 
 ANA = Scope("notes", "ana")
 TEXTS = {
-    "m1": "The bees swarm in May.", "m2": "The bees need sugar in winter.", "m3": "Stings are treated with vinegar.",
-    "m4": "The rent is due on Friday.", "m5": "The landlord lives upstairs.", "m6": "The lift is out of order.",
-}  # fmt: skip
+    "m1": "The bees swarm in May.",
+    "m2": "The bees need sugar in winter.",
+    "m3": "Stings are treated with vinegar.",
+    "m4": "The rent is due on Friday.",
+    "m5": "The landlord lives upstairs.",
+    "m6": "The lift is out of order.",
+}
 
 
 def made(relevance=1.0, below=(), **told):
@@ -17,13 +21,16 @@ def made(relevance=1.0, below=(), **told):
     labels = {"t1": "bees", "t2": "house", "t3": "order"}
     held = [("t1", i) for i in ("m1", "m2", "m3")] + [("t2", i) for i in ("m4", "m5", "m6")] + [("t3", "m6")]
     out["topics"] = rows("topics", *({"topic_id": i, **scope, "label": n, "size": 3} for i, n in labels.items()))
-    out["topic_edges"] = rows("topic_edges", *(
-        {"source_id": child, "target_id": parent, **scope, "kind": "subtopic_of", "weight": 1.0}
-        for child, parent in below
-    ))  # fmt: skip
-    out["topic_memories"] = rows("topic_memories", *(
-        {"topic_id": t, "memory_id": m, **scope, "relevance": relevance} for t, m in held
-    ))  # fmt: skip
+    out["topic_edges"] = rows(
+        "topic_edges",
+        *(
+            {"source_id": child, "target_id": parent, **scope, "kind": "subtopic_of", "weight": 1.0}
+            for child, parent in below
+        ),
+    )
+    out["topic_memories"] = rows(
+        "topic_memories", *({"topic_id": t, "memory_id": m, **scope, "relevance": relevance} for t, m in held)
+    )
     return out
 
 

@@ -57,8 +57,11 @@ def test_json_text_and_context_mark_it(index):
     _, found = marks(index)
     as_json = {m["memory_id"]: m["may_be_outdated"] for m in results_json(found)["memories"]}
     assert as_json["m1"] == {
-        "memory_id": "m2", "text": NEW, "observed_at": "2024-06-01T00:00:00+00:00", "relation_id": "m2?m1",
-    }  # fmt: skip
+        "memory_id": "m2",
+        "text": NEW,
+        "observed_at": "2024-06-01T00:00:00+00:00",
+        "relation_id": "m2?m1",
+    }
     assert as_json["m2"] is None
     assert f"     may be outdated: {NEW}  (2024-06-01, m2)" in results_text(found)
     assert f"- (2024-01-01, may be outdated) {OLD} [memory:m1]" in found.context

@@ -13,9 +13,12 @@ def graph():
     """Ada in 0, 1 and 2; Bee in 0 and 3, the title of 3; Cor in 4 and 5."""
     nothing = np.zeros(0, np.int64)
     return PassageGraph.build(
-        SIZE, (np.array([0, 1, 2, 0, 3, 4, 5]), np.array([0, 0, 0, 1, 1, 2, 2])), (np.array([3]), np.array([1])),
-        np.array(["Ada", "Bee", "Cor"], object), (nothing, nothing),
-    )  # fmt: skip
+        SIZE,
+        (np.array([0, 1, 2, 0, 3, 4, 5]), np.array([0, 0, 0, 1, 1, 2, 2])),
+        (np.array([3]), np.array([1])),
+        np.array(["Ada", "Bee", "Cor"], object),
+        (nothing, nothing),
+    )
 
 
 def postings(**terms):

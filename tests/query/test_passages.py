@@ -13,9 +13,12 @@ def graph(size=40):
     entities = [0, 0, 1, 1, *[3] * 7, 4]
     keys = sorted((name_key(n), i) for i, n in enumerate(["Ada", "Bee Town", "Rush", "Everywhere", "Once"]))
     return PassageGraph.build(
-        size, (np.array(rows), np.array(entities)), (np.array([2]), np.array([1])), np.array(NAMES, object),
+        size,
+        (np.array(rows), np.array(entities)),
+        (np.array([2]), np.array([1])),
+        np.array(NAMES, object),
         (np.array([k for k, _ in keys]), np.array([e for _, e in keys])),
-    )  # fmt: skip
+    )
 
 
 def test_edges_weigh_by_rarity_and_more_over_titles():
@@ -71,9 +74,12 @@ def test_a_name_may_stand_for_several():
     keys = np.array([name_key("Rush"), name_key("Rush")])
     nothing = np.zeros(0, np.int64)
     g = PassageGraph.build(
-        9, (nothing, nothing), (nothing, nothing), np.array(["Rush (band)", "Rush (film)"], object),
+        9,
+        (nothing, nothing),
+        (nothing, nothing),
+        np.array(["Rush (band)", "Rush (film)"], object),
         (keys, np.array([0, 1])),
-    )  # fmt: skip
+    )
     assert g.named_in("Who directed Rush?") == [0, 1]
 
 

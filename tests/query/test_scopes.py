@@ -90,8 +90,11 @@ def test_the_command_line_searches_and_lists_scopes(folder):
 
     told = json.loads(run(scopes).stdout.splitlines()[-1])["scopes"]
     assert [(s["collection"], s["project_id"], s["memories"]) for s in told] == [
-        ("notes", "", 2), ("notes", "alpha", 1), ("notes", "beta", 1), ("wiki", "", 1),
-    ]  # fmt: skip
+        ("notes", "", 2),
+        ("notes", "alpha", 1),
+        ("notes", "beta", 1),
+        ("wiki", "", 1),
+    ]
     answer = json.loads(run(query, "which database?", "--project", "alpha").stdout.splitlines()[-1])
     assert {m["project_id"] for m in answer["memories"]} == {"alpha", ""}
     assert run(query, "database", "--project", "gamma").exit_code != 0

@@ -18,9 +18,10 @@ SAID = ("The lamp stands in the attic.", "The lamp stands in the cellar.", "Bees
 def standing(observed, importance=None, support=None):
     size = len(observed)
     return Standing(
-        np.array(observed, float), np.array([np.nan] * size if importance is None else importance, float),
+        np.array(observed, float),
+        np.array([np.nan] * size if importance is None else importance, float),
         np.array([0] * size if support is None else support),
-    )  # fmt: skip
+    )
 
 
 def test_what_is_as_old_as_most_is_half_as_new_as_the_newest_and_undated_is_neither():

@@ -24,8 +24,12 @@ def turn(memory_id, text, ordinal, session="s1", **told):
 def test_a_turn_takes_a_share_of_its_neighbours_and_nothing_of_another_session():
     scores = np.array([1.0, 10.0, 4.0, 2.0, 0.0])
     assert smooth(scores, ORDER, (0.5, 0.25)).tolist() == [
-        1 + 0.5 * (4 + 2), 10, 4 + 0.5 * 1 + 0.25 * 2, 2 + 0.5 * 1 + 0.25 * 4, 0.5 * 10,
-    ]  # fmt: skip
+        1 + 0.5 * (4 + 2),
+        10,
+        4 + 0.5 * 1 + 0.25 * 2,
+        2 + 0.5 * 1 + 0.25 * 4,
+        0.5 * 10,
+    ]
 
 
 def test_a_short_turn_takes_on_as_much_less():
@@ -41,8 +45,12 @@ def test_each_word_counts_once_where_a_turn_or_one_near_it_says_it_best():
     spring = Postings(np.array([2, 3, 4], np.int32), np.array([4.0, 1.0, 3.0], np.float32))
     everyone = np.ones(5, bool)
     assert said_nearby([city, spring], ORDER, (0.75, 0.25), everyone).tolist() == [
-        0.75 * 2 + 0.75 * 4, 0.75 * 3, 2 + 4, 0.75 * 1 + 1, 3,
-    ]  # fmt: skip
+        0.75 * 2 + 0.75 * 4,
+        0.75 * 3,
+        2 + 4,
+        0.75 * 1 + 1,
+        3,
+    ]
     assert said_nearby([city, spring], ORDER, (), everyone).tolist() == [1, 0, 6, 1, 3]
 
 

@@ -13,9 +13,16 @@ from tests.query.made import at, memory, tables, write
 TODAY = datetime(2026, 5, 1, tzinfo=UTC)
 SCOPE = Scope("notes", "ana")
 WAYS = [
-    {}, {"strategy": "flat"}, {"strategy": "graph"}, {"history": True}, {"explain": True, "hops": 2},
-    {"as_of": "2026-02-15"}, {"now": "2030-01-01"}, {"now": "2020-01-01"}, {"since": "2026-01-01"},
-]  # fmt: skip
+    {},
+    {"strategy": "flat"},
+    {"strategy": "graph"},
+    {"history": True},
+    {"explain": True, "hops": 2},
+    {"as_of": "2026-02-15"},
+    {"now": "2030-01-01"},
+    {"now": "2020-01-01"},
+    {"since": "2026-01-01"},
+]
 
 
 @pytest.fixture(scope="module")
@@ -23,8 +30,12 @@ def index(tmp_path_factory):
     """Each of three facts has an open version that replaced, or was replaced by, one that is withheld."""
     made = tables(
         [
-            memory("old", "The door code is 1111 zqexpired.", observed_at=at("2026-01-01"),
-                   retention_until=at("2026-04-01")),
+            memory(
+                "old",
+                "The door code is 1111 zqexpired.",
+                observed_at=at("2026-01-01"),
+                retention_until=at("2026-04-01"),
+            ),
             memory("new", "The door code is 2222.", observed_at=at("2026-02-01"), retention_until=at("2026-06-01")),
             memory("shown", "Mia lives in Leiden.", observed_at=at("2026-01-01")),
             memory("hidden", "Mia lives in Utrecht zqhidden.", observed_at=at("2026-02-01"), user_visible=False),
@@ -33,7 +44,7 @@ def index(tmp_path_factory):
         ],
         updates=[("new", "old"), ("hidden", "shown"), ("passport", "person")],
         mentions=[("person", "mia"), ("passport", "mia"), ("shown", "mia"), ("hidden", "mia")],
-    )  # fmt: skip
+    )
     path = tmp_path_factory.mktemp("withheld") / "index.duckdb"
     write(made, path)
     return path

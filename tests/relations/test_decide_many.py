@@ -52,8 +52,10 @@ def test_many_relations_are_confirmed_at_once_each_as_what_it_is_or_was_nearly_g
     assert len(home.decisions.read_text().splitlines()) == 3
     told = json.loads(done.stdout.splitlines()[-1])["relations"]
     assert [(r["relation_id"], r["was"], r["label"]) for r in told] == [
-        ("r1", "UPDATE", "UPDATE"), ("r2", "EXTEND", "EXTEND"), ("r3", "NONE", "UPDATE"),
-    ]  # fmt: skip
+        ("r1", "UPDATE", "UPDATE"),
+        ("r2", "EXTEND", "EXTEND"),
+        ("r3", "NONE", "UPDATE"),
+    ]
 
 
 def test_many_relations_are_undone_at_once(home):

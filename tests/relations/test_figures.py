@@ -88,10 +88,15 @@ def test_a_cascade_asks_less_with_a_lower_threshold():
 def test_a_file_is_labelled_line_by_line_and_measured_where_it_has_labels(tmp_path):
     pairs, out = tmp_path / "p", tmp_path / "o"
     lines = [
-        {"id": "1", "older": "The deadline of Falcon is 3 May.", "newer": "The deadline of Falcon is now 9 May.",
-         "label": "UPDATE", "extra": "kept"},
+        {
+            "id": "1",
+            "older": "The deadline of Falcon is 3 May.",
+            "newer": "The deadline of Falcon is now 9 May.",
+            "label": "UPDATE",
+            "extra": "kept",
+        },
         {"id": "2", "older": "Ana likes tea.", "newer": "Ana likes coffee."},
-    ]  # fmt: skip
+    ]
     pairs.write_text("".join(json.dumps(x) + "\n" for x in lines))
     done = label_file(pairs, out)
     got = [json.loads(x) for x in out.read_text().splitlines()]

@@ -30,7 +30,7 @@ UPDATES = [
     ("Ada Lund is the night nurse.", "Bo Krag has been the night nurse since 4 May, replacing Ada Lund.", "named"),
     ("Fees are paid out on the 25th.", "Fees are paid out each Friday, not on the 25th.", "named"),
     ("The stock is counted once a year.", "The stock is counted monthly, no longer once a year.", "no longer"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("older", "newer", "rule"), UPDATES)

@@ -23,8 +23,15 @@ LABELS = ("UPDATE", "EXTEND", "DERIVE", "NONE")
 
 
 def pair(i, **more):
-    return LabelPair(f"n{i}", f"o{i}", f"The Falcon {i} deadline is 9 May.", f"The Falcon {i} deadline is 3 May.",
-                     newer_at=day(2), older_at=day(1), **more)  # fmt: skip
+    return LabelPair(
+        f"n{i}",
+        f"o{i}",
+        f"The Falcon {i} deadline is 9 May.",
+        f"The Falcon {i} deadline is 3 May.",
+        newer_at=day(2),
+        older_at=day(1),
+        **more,
+    )
 
 
 def truth(pairs):
@@ -124,8 +131,9 @@ def test_an_update_needs_quotes_words_in_common_and_the_later_date(tmp_path):
     with StandIn(both) as server:
         got = labeler(server, tmp_path).label([earlier, stranger])
     assert [(a.label, a.decided, a.evidence["why"]) for a in got] == [
-        ("NONE", False, "earlier"), ("NONE", False, "nothing shared"),
-    ]  # fmt: skip
+        ("NONE", False, "earlier"),
+        ("NONE", False, "nothing shared"),
+    ]
 
 
 @pytest.mark.lm

@@ -188,10 +188,11 @@ def test_the_program_hash_names_model_and_odds(model):
 def test_a_bad_line_of_pairs_is_named(tmp_path):
     path = tmp_path / "p.jsonl"
     for line, said in [
-        ("{", "not JSON"), ('{"id": "1", "older": "a"}', "newer is required"),
+        ("{", "not JSON"),
+        ('{"id": "1", "older": "a"}', "newer is required"),
         ('{"id": "1", "older": "a", "newer": "b", "label": "NONE", "newer_date": "soon"}', "no ISO 8601 date"),
         ('{"id": "1", "older": "a", "newer": "b", "label": "MAYBE"}', "label must be one of"),
-    ]:  # fmt: skip
+    ]:
         path.write_text(line + "\n")
         with pytest.raises(PalimpsestError, match=said):
             read_pairs(path, labelled=True)

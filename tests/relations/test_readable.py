@@ -21,10 +21,16 @@ def relations(*evidence, labeler="dspy"):
     return rows(
         "relations",
         *(
-            {"relation_id": f"r{i}", "newer_id": f"n{i}", "older_id": f"o{i}", "labeler": labeler,
-             "evidence": json.dumps(e)} for i, e in enumerate(evidence)
+            {
+                "relation_id": f"r{i}",
+                "newer_id": f"n{i}",
+                "older_id": f"o{i}",
+                "labeler": labeler,
+                "evidence": json.dumps(e),
+            }
+            for i, e in enumerate(evidence)
         ),
-    )  # fmt: skip
+    )
 
 
 def test_more_unreadable_answers_than_readable_ones_stop_the_build_and_only_those_are_asked_again(tmp_path):

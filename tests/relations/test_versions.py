@@ -13,16 +13,26 @@ from tests.memories.frames import day, document, documents
 
 def memory(doc, name, at=None, ordinal=0, **more):
     return {
-        "memory_id": name, "collection": "c", "user_id": doc["user_id"], "document_id": doc["document_id"],
-        "ordinal": ordinal, "text": name, "observed_at": at if at is not None else doc.get("source_time"), **more,
-    }  # fmt: skip
+        "memory_id": name,
+        "collection": "c",
+        "user_id": doc["user_id"],
+        "document_id": doc["document_id"],
+        "ordinal": ordinal,
+        "text": name,
+        "observed_at": at if at is not None else doc.get("source_time"),
+        **more,
+    }
 
 
 def update(newer, older, label="UPDATE"):
     return {
-        "relation_id": content_id(newer, older), "collection": "c", "user_id": "u", "newer_id": newer,
-        "older_id": older, "label": label,
-    }  # fmt: skip
+        "relation_id": content_id(newer, older),
+        "collection": "c",
+        "user_id": "u",
+        "newer_id": newer,
+        "older_id": older,
+        "label": label,
+    }
 
 
 def frame(table, rows):
@@ -35,9 +45,12 @@ def computed(docs, memories, updates=(), stated=(), decisions=None):
         for s in stated
     ]
     return versions(
-        frame("memories", memories), frame("relations", list(updates)), documents(*docs),
-        frame("document_relations", stated), decisions,
-    )  # fmt: skip
+        frame("memories", memories),
+        frame("relations", list(updates)),
+        documents(*docs),
+        frame("document_relations", stated),
+        decisions,
+    )
 
 
 def latest(*args, **kwargs):

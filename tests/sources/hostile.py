@@ -226,9 +226,7 @@ def hostile_files() -> dict[str, tuple[bytes, str]]:
         "paths.epub": (path_tricks_epub(), "read"),
         "anchors.md": (
             b"---\na: &a [x,x,x,x,x,x,x,x,x]\n"
-            + b"".join(
-                b"%c: &%c [%s]\n" % (98 + i, 98 + i, b",".join([b"*%c" % (97 + i)] * 9)) for i in range(8)
-            )
+            + b"".join(b"%c: &%c [%s]\n" % (98 + i, 98 + i, b",".join([b"*%c" % (97 + i)] * 9)) for i in range(8))
             + b"---\nWords.\n",
             "read",
         ),
@@ -236,4 +234,4 @@ def hostile_files() -> dict[str, tuple[bytes, str]]:
         "tags.vtt": (b"WEBVTT\n\n00:00.000 --> 00:01.000\n" + b"<v " * 1_000_000, "any"),
         "attributes.html": (b"<p " + b"a=1 " * 500_000 + b">Words.</p>", "any"),
         "tables.html": (b"<table><tr><td>" * 3_000 + b"words", "any"),
-    }  # fmt: skip
+    }

@@ -127,8 +127,9 @@ def samples() -> dict[str, bytes]:
     markdown = "\n\n".join(f"## {h}\n\n" + "\n\n".join(ps) for h, ps in outline("Markdown"))
     text = "\r\n\r\n".join(f"{h}\r\n\r\n" + "\r\n\r\n".join(ps) for h, ps in outline("text"))
     rows = "\n".join(f'{n},"{p}"' for _, ps in outline("CSV") for n, p in enumerate(ps))
-    suite = "\n".join(json.dumps({"_id": f"{h}{i}", "title": h, "text": p}) for h, ps in outline("suite")
-                      for i, p in enumerate(ps))  # fmt: skip
+    suite = "\n".join(
+        json.dumps({"_id": f"{h}{i}", "title": h, "text": p}) for h, ps in outline("suite") for i, p in enumerate(ps)
+    )
     found: dict[str, bytes | str] = {
         "a.md": f"---\ntitle: Zoë\n---\n{markdown}\n\n```\ncode = 1\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n",
         "a.txt": text,

@@ -103,8 +103,12 @@ def test_a_workbook_gives_stored_values_by_sheet(read) -> None:
     (document,) = read("budget.xlsx", saved(book)).documents
     assert document.title == "Budget"
     assert [(k, h) for k, h, _ in spans(document)] == [
-        ("heading", "Q1"), ("table", "Q1"), ("prose", "Q1"), ("heading", "Notes"), ("prose", "Notes"),
-    ]  # fmt: skip
+        ("heading", "Q1"),
+        ("table", "Q1"),
+        ("prose", "Q1"),
+        ("heading", "Notes"),
+        ("prose", "Notes"),
+    ]
     assert document.text == (
         "Q1\n\n| month | euro |\n| 2024-01-01 | 40000 |\n| 2024-02-01 12:00:00 | 0.5 |\n\nA remark\n\nNotes\n\nTRUE"
     )
@@ -183,8 +187,10 @@ def test_captions_are_turns_with_their_speakers(read) -> None:
     ).documents
     assert document.text == "Roger Bingham: We are in New York City & here\nNeil: Hi\nRoger: Hello"
     assert [(s.speaker, s.kind) for s in document.segments] == [
-        ("Roger Bingham", "turn"), ("Neil", "turn"), ("Roger", "turn"),
-    ]  # fmt: skip
+        ("Roger Bingham", "turn"),
+        ("Neil", "turn"),
+        ("Roger", "turn"),
+    ]
     assert document.metadata["starts"] == [11.0, 3616.25, 3616.25]
     assert document.metadata["duration_seconds"] == 3618.0
 
@@ -207,8 +213,10 @@ def test_a_book_is_read_in_its_reading_order(read) -> None:
     assert (document.title, document.metadata["author"]) == ("Poems", "Ana")
     assert document.source_time == datetime(1999, 1, 2, tzinfo=UTC)
     assert [(s.page, t) for s, (_, _, t) in zip(document.segments, spans(document), strict=True)] == [
-        (1, "One"), (1, "First."), (2, "Second."),
-    ]  # fmt: skip
+        (1, "One"),
+        (1, "First."),
+        (2, "Second."),
+    ]
 
 
 def test_locomo_sessions_are_documents_of_a_user_for_each_sample(read) -> None:
@@ -230,9 +238,11 @@ def test_longmemeval_sessions_have_their_dates_and_ids(read) -> None:
         "question_id": "q1",
         "haystack_dates": ["2023/05/30 (Tue) 21:48", "2023/06/01 (Thu) 09:00"],
         "haystack_session_ids": ["s1", "s2"],
-        "haystack_sessions": [[{"role": "user", "content": "A."}, {"role": "assistant", "content": "B."}],
-                              [{"role": "user", "content": "C."}]],
-    }  # fmt: skip
+        "haystack_sessions": [
+            [{"role": "user", "content": "A."}, {"role": "assistant", "content": "B."}],
+            [{"role": "user", "content": "C."}],
+        ],
+    }
     one, two = read("l.json", json.dumps([item])).documents
     assert (one.user_id, one.session_id, one.text) == ("q1", "s1", "user: A.\nassistant: B.")
     assert (two.session_id, two.source_time) == ("s2", datetime(2023, 6, 1, 9, tzinfo=UTC))

@@ -96,8 +96,9 @@ def test_what_follows_the_head_of_another_mail_is_that_mails(read, head: str) ->
     found = said(read("a.eml", mail(f"See below.\n\n{head}\nThe price is 4.10.\n\nIt holds.\n")).documents)
     assert found[0] == ("Ann Lee", "2026-05-04", "See below.")
     assert [(day, words) for _, day, words in found[1:]] == [
-        ("2026-05-03", "The price is 4.10."), ("2026-05-03", "It holds."),
-    ]  # fmt: skip
+        ("2026-05-03", "The price is 4.10."),
+        ("2026-05-03", "It holds."),
+    ]
     assert all("Bob Stone" in (speaker or "") for speaker, *_ in found[1:])
 
 

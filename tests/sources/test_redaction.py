@@ -70,14 +70,20 @@ def test_a_secret_is_redacted_before_the_log_and_spans_still_hold_their_words(tm
     chat = next(t for t in texts.values() if "call me" in t)
     segments = json.loads(tables["document_texts"].filter(text=chat)["segments"][0])
     assert [chat[a:b] for a, b, *_ in segments] == [
-        "Deploy with [redacted: aws access key] now.", "And call me.", "My card is [redacted: card number].",
-    ]  # fmt: skip
+        "Deploy with [redacted: aws access key] now.",
+        "And call me.",
+        "My card is [redacted: card number].",
+    ]
     told = tables["redactions"].select("document_id", "kind", "field", "char_start", "line").rows()
     assert {(k, f) for _, k, f, _, _ in told} == {
-        ("aws access key", "text"), ("aws access key", "title"), ("password", "metadata.password"),
-        ("card number", "text"), ("aws access key", "speaker"), ("aws access key", "metadata.title"),
+        ("aws access key", "text"),
+        ("aws access key", "title"),
+        ("password", "metadata.password"),
+        ("card number", "text"),
+        ("aws access key", "speaker"),
+        ("aws access key", "metadata.title"),
         ("aws access key", "metadata.speakers"),
-    }  # fmt: skip
+    }
     for document_id, kind, field, start, line in told:
         if field == "text":
             text = texts[document_id]
@@ -114,8 +120,10 @@ def test_reasons_of_rejects_hold_no_secret(tmp_path):
 def test_reject_leaves_the_document_out_and_names_kind_and_line(tmp_path):
     log = read(tmp_path, {"a.md": f"Hello.\n\nThe password = {WORD}\n", "b.md": "Fine.\n"}, secrets="reject")
     reasons = dict(log.current().select("uri", "reason").iter_rows())
-    assert reasons == {"a.md": "holds secrets (password in text line 3); take them out, or set secrets: redact",
-                       "b.md": None}  # fmt: skip
+    assert reasons == {
+        "a.md": "holds secrets (password in text line 3); take them out, or set secrets: redact",
+        "b.md": None,
+    }
     assert WORD.encode() not in everything(tmp_path / "log")
 
 
@@ -183,10 +191,14 @@ def test_what_a_password_is_for_may_stand_before_it(text, secret):
 @pytest.mark.parametrize(
     "text",
     [
-        "the password is on the board", "password: str", "token count: 42", "4539 1488 0343 6468",
-        "Password for the portal: ask Jonas", "The password for the portal is changed on 2026-05-01.",
+        "the password is on the board",
+        "password: str",
+        "token count: 42",
+        "4539 1488 0343 6468",
+        "Password for the portal: ask Jonas",
+        "The password for the portal is changed on 2026-05-01.",
     ],
-)  # fmt: skip
+)
 def test_what_only_looks_like_a_secret_stays(text):
     assert find_secrets(text) == []
 

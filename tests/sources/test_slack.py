@@ -14,14 +14,29 @@ from tests.small_corpus import write_notes
 
 USERS = [{"id": "U012AB3CD", "name": "ann", "profile": {"real_name": "Ann Lee"}}, {"id": "W9", "real_name": "Bob"}]
 MESSAGES = [
-    {"type": "message", "subtype": "channel_join", "user": "W9", "ts": "1772438400.000100",
-     "text": "<@W9> has joined the channel"},
-    {"type": "message", "user": "U012AB3CD", "ts": "1772438460.000200",
-     "text": "<@W9> the price is 4 &amp; rising, see <https://x.example/p|the list> :tada:"},
+    {
+        "type": "message",
+        "subtype": "channel_join",
+        "user": "W9",
+        "ts": "1772438400.000100",
+        "text": "<@W9> has joined the channel",
+    },
+    {
+        "type": "message",
+        "user": "U012AB3CD",
+        "ts": "1772438460.000200",
+        "text": "<@W9> the price is 4 &amp; rising, see <https://x.example/p|the list> :tada:",
+    },
     {"type": "message", "user": "W9", "ts": "1772438520.000300", "text": ":+1::skin-tone-2:"},
-    {"type": "message", "subtype": "bot_message", "username": "deploys", "bot_id": "B1", "ts": "1772438580.000400",
-     "text": "Release 4.2 is out in <#C1|general>"},
-]  # fmt: skip
+    {
+        "type": "message",
+        "subtype": "bot_message",
+        "username": "deploys",
+        "bot_id": "B1",
+        "ts": "1772438580.000400",
+        "text": "Release 4.2 is out in <#C1|general>",
+    },
+]
 
 
 def export(folder: Path) -> Path:

@@ -98,8 +98,9 @@ def test_role_stands_for_speaker_and_tells_a_tool():
     rows = [{"role": "user", "text": "Hi."}, {"role": "tool", "speaker": "search", "text": "3 results"}]
     (document,) = read("c.jsonl", "".join(json.dumps({"session_id": "s", **r}) + "\n" for r in rows)).documents
     assert [(s.speaker, s.stated.kind if s.stated else None) for s in document.segments] == [
-        ("user", None), ("search", "tool"),
-    ]  # fmt: skip
+        ("user", None),
+        ("search", "tool"),
+    ]
 
 
 def test_the_openai_message_format_is_a_message_and_a_chat_export_an_import():
@@ -142,8 +143,10 @@ def test_turn_wins_over_document_over_default_and_the_shortest_retention_over_al
     )
     out = pl.DataFrame(stated_columns(rows, "episodic", 30))
     assert out.select("type", "tags", "importance", "importance_source").rows() == [
-        ("summary", ["x", "y"], 0.8, "turn"), ("summary", ["x"], 0.2, "document"), ("episodic", [], 0.5, "default"),
-    ]  # fmt: skip
+        ("summary", ["x", "y"], 0.8, "turn"),
+        ("summary", ["x"], 0.2, "document"),
+        ("episodic", [], 0.5, "default"),
+    ]
     assert out.select("confidence", "confidence_source", "kind").rows()[2] == (0.8, "kind", "import")
     assert [(t - day[0]).days for t in out["retention_until"]] == [30, 30, 30]
 

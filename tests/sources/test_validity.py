@@ -41,8 +41,10 @@ def test_rows_that_hold_at_other_times_are_chunks_of_their_own_under_their_heade
     assert [t for t, s in zip(told, document.segments, strict=True) if s.kind == "table"] == dates
     chunks = [c.text.split("\n") for c in chunk_document(document, "chunk")]
     assert [[line.split(" | ")[0] for line in lines if line.startswith("|")] for lines in chunks] == [
-        ["| item", "| otter", "| heron"], ["| item", "| otter"], ["| item", "| pike"],
-    ]  # fmt: skip
+        ["| item", "| otter", "| heron"],
+        ["| item", "| otter"],
+        ["| item", "| pike"],
+    ]
 
 
 def test_a_cell_that_should_be_a_date_is_told(tmp_path) -> None:
@@ -65,6 +67,8 @@ def test_memories_of_rows_and_turns_hold_from_the_day_that_they_state(tmp_path: 
     memories, _ = form_memories(tables["documents"], chunks, config)
     held = memories.sort("provenance", "ordinal").select(pl.col("valid_from", "valid_until").dt.date()).rows()
     assert held == [
-        (dt.date(2026, 3, 2), None), (dt.date(2026, 5, 1), dt.date(2027, 1, 1)), (None, None),
+        (dt.date(2026, 3, 2), None),
+        (dt.date(2026, 5, 1), dt.date(2027, 1, 1)),
+        (None, None),
         (dt.date(2026, 4, 1), None),
-    ]  # fmt: skip
+    ]

@@ -69,10 +69,15 @@ def test_relative_dates_are_told_from_the_reference_day(text, first, last):
 @pytest.mark.parametrize(
     "text",
     [
-        "Does the release go out on Fridays?", "Does the release go out on Friday?", "May I march in the fall?",
-        "What comes last?", "When is the marathon?", "Who may decide this?", "What is the second act?",
+        "Does the release go out on Fridays?",
+        "Does the release go out on Friday?",
+        "May I march in the fall?",
+        "What comes last?",
+        "When is the marathon?",
+        "Who may decide this?",
+        "What is the second act?",
     ],
-)  # fmt: skip
+)
 def test_words_that_only_look_like_dates_say_nothing(text):
     assert asked_time(text, WEDNESDAY).period is None and not needs_reference(text)
 
@@ -148,12 +153,19 @@ def test_a_question_that_asks_what_was_believed_names_the_moment(text, as_of, ph
 @pytest.mark.parametrize(
     "text",
     [
-        "Who led in 2022?", "What happened last week?", "I thought we moved in May 2024, where do I live?",
-        "What did we know that happened in 2022?", "When did I know Ada in 2022?", "Did we think about it in 2022?",
-        "What did Ada think in 2022?", "What do we know about 2022?", "As of which version did it change in 2022?",
-        "What do I believe?", "What did we believe about Solvang?",
+        "Who led in 2022?",
+        "What happened last week?",
+        "I thought we moved in May 2024, where do I live?",
+        "What did we know that happened in 2022?",
+        "When did I know Ada in 2022?",
+        "Did we think about it in 2022?",
+        "What did Ada think in 2022?",
+        "What do we know about 2022?",
+        "As of which version did it change in 2022?",
+        "What do I believe?",
+        "What did we believe about Solvang?",
     ],
-)  # fmt: skip
+)
 def test_no_other_question_asks_for_a_moments_knowledge(text):
     assert asked_time(text, WEDNESDAY).as_of is None
 
@@ -161,12 +173,14 @@ def test_no_other_question_asks_for_a_moments_knowledge(text):
 @pytest.mark.parametrize(
     ("text", "told", "untold"),
     [
-        ("What did I say on 3 March?", "3 March", ""), ("What did we do in July?", "July", ""),
-        ("What did we do last week?", "", "last week"), ("What did we do last March?", "", "last March"),
+        ("What did I say on 3 March?", "3 March", ""),
+        ("What did we do in July?", "July", ""),
+        ("What did we do last week?", "", "last week"),
+        ("What did we do last March?", "", "last March"),
         ("What did we know three months ago?", "", "three months ago"),
         ("Where did we go last summer, in July?", "July", "last summer"),
     ],
-)  # fmt: skip
+)
 def test_only_dates_without_a_year_are_told_from_a_day_that_is_not_the_questions(text, told, untold):
     found = asked_time(text, WEDNESDAY, exact=False)
     assert (found.phrase, found.untold, found.as_of) == (told, untold, None)
@@ -210,10 +224,26 @@ def test_last_this_and_next_follow_each_other_without_a_gap(unit, reference):
 
 
 FORMS = [
-    "999 years ago", "in the last 999 years", "the last 999 quarters", "yesterday", "tomorrow", "this Friday",
-    "the day after tomorrow", "next year", "next quarter", "next month", "next week", "this winter", "last winter",
-    "last March", "in May", "3 December", "December 31", "on Monday did", "as of last week",
-]  # fmt: skip
+    "999 years ago",
+    "in the last 999 years",
+    "the last 999 quarters",
+    "yesterday",
+    "tomorrow",
+    "this Friday",
+    "the day after tomorrow",
+    "next year",
+    "next quarter",
+    "next month",
+    "next week",
+    "this winter",
+    "last winter",
+    "last March",
+    "in May",
+    "3 December",
+    "December 31",
+    "on Monday did",
+    "as of last week",
+]
 
 
 @pytest.mark.parametrize("text", FORMS)

@@ -52,5 +52,7 @@ def test_a_statement_keeps_its_text_and_carries_what_it_refers_to():
     document = ExtractedDocument(uri="a.md", media_type="text/markdown", text=text, segments=segments)
     chunks = chunk_document(document, "statement")
     assert [(c.text, c.refers_to) for c in chunks] == [
-        ("We saw the Pike.", None), ("The Pike lists at 90 euros.", None), ("It has a sapphire window.", "Pike"),
-    ]  # fmt: skip
+        ("We saw the Pike.", None),
+        ("The Pike lists at 90 euros.", None),
+        ("It has a sapphire window.", "Pike"),
+    ]

@@ -17,11 +17,31 @@ ALNUM, UPPER, LOWER = LETTERS + DIGITS, string.ascii_uppercase + DIGITS, string.
 URLSAFE, BASE64 = ALNUM + "_-", ALNUM + "+/"
 Draw = random.Random
 _WORDS = (
-    "amber", "river", "stone", "falcon", "maple", "winter", "copper", "lantern", "harbor", "velvet", "thunder",
-    "saffron", "meadow", "cobalt",
-)  # fmt: skip
-_BBAN = {"DE": "9" * 18, "GB": "AAAA" + "9" * 14, "FR": "9" * 23, "NL": "AAAA" + "9" * 10, "ES": "9" * 20,
-         "CH": "9" * 17, "AT": "9" * 16, "IT": "A" + "9" * 22}  # fmt: skip
+    "amber",
+    "river",
+    "stone",
+    "falcon",
+    "maple",
+    "winter",
+    "copper",
+    "lantern",
+    "harbor",
+    "velvet",
+    "thunder",
+    "saffron",
+    "meadow",
+    "cobalt",
+)
+_BBAN = {
+    "DE": "9" * 18,
+    "GB": "AAAA" + "9" * 14,
+    "FR": "9" * 23,
+    "NL": "AAAA" + "9" * 10,
+    "ES": "9" * 20,
+    "CH": "9" * 17,
+    "AT": "9" * 16,
+    "IT": "A" + "9" * 22,
+}
 
 
 def chars(draw: Draw, alphabet: str, n: int) -> str:
@@ -80,9 +100,11 @@ def password(draw: Draw) -> str:
     word = draw.choice(_WORDS)
     swapped = word.replace("a", "4").replace("e", "3")
     styles = (
-        f"{word.title()}{draw.randint(10, 9999)}!", f"{word}{draw.choice('#$%&')}{draw.randint(10, 99)}",
-        chars(draw, ALNUM + "!#$%&*?", draw.randint(8, 20)), f"{swapped}_{draw.randint(1, 99)}",
-    )  # fmt: skip
+        f"{word.title()}{draw.randint(10, 9999)}!",
+        f"{word}{draw.choice('#$%&')}{draw.randint(10, 99)}",
+        chars(draw, ALNUM + "!#$%&*?", draw.randint(8, 20)),
+        f"{swapped}_{draw.randint(1, 99)}",
+    )
     return draw.choice(styles)
 
 

@@ -21,9 +21,14 @@ def locomo(items: list[dict[str, Any]], out: Layout) -> None:
         for key in sorted((k for k in talk if _SESSION.fullmatch(k)), key=lambda k: int(k.split("_")[1])):
             for turn in talk[key]:
                 out.row(
-                    f"{scope}:{turn['dia_id']}", str(turn.get("text") or ""), scope=scope, speaker=turn.get("speaker"),
-                    session=key, date_time=talk.get(f"{key}_date_time"), image_caption=turn.get("blip_caption"),
-                )  # fmt: skip
+                    f"{scope}:{turn['dia_id']}",
+                    str(turn.get("text") or ""),
+                    scope=scope,
+                    speaker=turn.get("speaker"),
+                    session=key,
+                    date_time=talk.get(f"{key}_date_time"),
+                    image_caption=turn.get("blip_caption"),
+                )
         for i, qa in enumerate(item["qa"]):
             turns = [f"{scope}:D{int(a)}:{int(b)}" for e in qa.get("evidence") or () for a, b in _TURN.findall(str(e))]
             kind = _LOCOMO_TYPES.get(qa.get("category"), str(qa.get("category") or ""))

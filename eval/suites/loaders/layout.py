@@ -28,9 +28,13 @@ class Layout:
         return row_id
 
     def query(
-        self, query_id: str, text: str, relevant: Iterable[str] | Mapping[str, int], kind: str = "",
+        self,
+        query_id: str,
+        text: str,
+        relevant: Iterable[str] | Mapping[str, int],
+        kind: str = "",
         scope: str | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Adds a query and what is relevant to it: ids, or grades by id.
 
         Raises:

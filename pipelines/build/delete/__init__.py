@@ -42,10 +42,18 @@ __all__ = ["Target", "delete", "delete_target"]
 
 
 def delete(
-    home: Home, *, document: str | None = None, user: str | None = None, collection: str | None = None,
-    session: str | None = None, project: str | None = None, tag: str | None = None, before: dt.datetime | None = None,
-    memories: Iterable[str] = (), dry_run: bool = False,
-) -> dict[str, Any]:  # fmt: skip
+    home: Home,
+    *,
+    document: str | None = None,
+    user: str | None = None,
+    collection: str | None = None,
+    session: str | None = None,
+    project: str | None = None,
+    tag: str | None = None,
+    before: dt.datetime | None = None,
+    memories: Iterable[str] = (),
+    dry_run: bool = False,
+) -> dict[str, Any]:
     """Deletes what the selectors name, all of them together, and proves that nothing of it is left.
 
     Args:
@@ -128,9 +136,10 @@ class _Erased:
 def _keep_out(home: Home, target: Target, found: Collected) -> None:
     """Writes the tombstones that keep what goes out of later builds."""
     places = pl.DataFrame(
-        sorted(found.documents, key=str), orient="row",
+        sorted(found.documents, key=str),
+        orient="row",
         schema=dict.fromkeys(("collection", "user_id", "uri", "session_id", "project_id"), pl.String()),
-    )  # fmt: skip
+    )
     append_erased(home.decisions, found.erased)
     append_decisions(home.decisions, "tombstone", sorted(target.tombstones(places)))
 
@@ -196,15 +205,24 @@ def _proved(home: Home, target: Target, probes: Probes, counts: dict[str, int], 
         raise Refused(f"delete: still found in {shown}; run the same delete again")
     pending_path(home, target).unlink(missing_ok=True)
     return {
-        **counts, "vectors": done.vectors, "ledger": done.ledger, "runs": done.runs,
-        "graph_writes": done.graph_writes, "residue": [],
+        **counts,
+        "vectors": done.vectors,
+        "ledger": done.ledger,
+        "runs": done.runs,
+        "graph_writes": done.graph_writes,
+        "residue": [],
         "proof": {
-            "strings": len(probes), "files": proof.files, "bytes": proof.bytes,
-            "graph_bytes": done.graph_bytes, "too_short": probes.too_short,
-            "elsewhere": probes.elsewhere, "unsearched": list(proof.unsearched), "cannot": _CANNOT,
+            "strings": len(probes),
+            "files": proof.files,
+            "bytes": proof.bytes,
+            "graph_bytes": done.graph_bytes,
+            "too_short": probes.too_short,
+            "elsewhere": probes.elsewhere,
+            "unsearched": list(proof.unsearched),
+            "cannot": _CANNOT,
         },
         "text": _told(counts, done, probes, proof),
-    }  # fmt: skip
+    }
 
 
 def _told(counts: dict[str, int], done: _Erased, probes: Probes, proof: Proof) -> str:
@@ -225,16 +243,19 @@ def _would_go(found: Collected) -> dict[str, Any]:
     documents = [
         {"collection": c, "user_id": u, "uri": uri, "session_id": s}
         for c, u, uri, s, _ in sorted(found.documents, key=str)
-    ]  # fmt: skip
+    ]
     texts = [found.first_texts[m] for m in sorted(found.first_texts)[:_SHOWN]]
     shown = [f"  {d['collection']}/{d['uri']}{'#' + d['session_id'] if d['session_id'] else ''}" for d in documents]
     more = [f"  … and {len(shown) - 4 * _SHOWN} more"] if len(shown) > 4 * _SHOWN else []
     head = f"would delete {len(documents)} documents, {len(found.memories)} memories"
     return {
-        "dry_run": True, "documents": len(documents), "memories": len(found.memories), "residue": [],
+        "dry_run": True,
+        "documents": len(documents),
+        "memories": len(found.memories),
+        "residue": [],
         "would_delete": {"documents": documents, "memories": sorted(found.memories), "texts": texts},
         "text": "\n".join([head, *shown[: 4 * _SHOWN], *more, *(f"  {t.splitlines()[0][:100]}" for t in texts if t)]),
-    }  # fmt: skip
+    }
 
 
 def _check_found(home: Home, target: Target, found: Collected, builds: list[Build]) -> None:

@@ -132,7 +132,7 @@ def _add_log(found: Collected, log: IngestLog, name: str, target: Target) -> Non
 def _places(rows: pl.DataFrame) -> Iterator[tuple[str, str, str, str | None, str | None]]:
     yield from rows.select(
         "collection", "user_id", "uri", "session_id", pl.col("project_id").fill_null(GENERAL)
-    ).iter_rows()  # fmt: skip
+    ).iter_rows()
 
 
 def _lines(texts: pl.Series) -> Iterator[str]:

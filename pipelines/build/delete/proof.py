@@ -116,5 +116,8 @@ def _sqlite(path: Path) -> Iterator[str]:
 
 
 _DECODERS: dict[str, Callable[[Path], Iterator[str]]] = {
-    ".parquet": _parquet, ".duckdb": _duckdb, ".db": _sqlite, ".sqlite": _sqlite,
-}  # fmt: skip
+    ".parquet": _parquet,
+    ".duckdb": _duckdb,
+    ".db": _sqlite,
+    ".sqlite": _sqlite,
+}

@@ -133,9 +133,13 @@ def _blanked(name: str, frames: Frames, erased: ErasedTexts) -> tuple[Frames, pl
         out[table] = _with(frames[table], spans, ("char_start", "char_end"), key)
     renamed = ids | dict.fromkeys(gone)
     for table, column in (
-        ("document_texts", "document_id"), ("documents", "document_id"), ("documents", "superseded_by"),
-        ("chunks", "document_id"), ("memories", "document_id"), ("redactions", "document_id"),
-    ):  # fmt: skip
+        ("document_texts", "document_id"),
+        ("documents", "document_id"),
+        ("documents", "superseded_by"),
+        ("chunks", "document_id"),
+        ("memories", "document_id"),
+        ("redactions", "document_id"),
+    ):
         if renamed:
             out[table] = out[table].with_columns(pl.col(column).replace(renamed))
     out["redactions"] = _redactions(out["redactions"], frames["redactions"], changed)

@@ -13,9 +13,19 @@ from palimpsest.entities.names.find_names import MAX_NAME_CHARS, Surface, entity
 
 _BATCH = 256
 _CUES = {
-    "PERSON": "person", "PER": "person", "ORG": "organisation", "NORP": "", "GPE": "place", "LOC": "place", "FAC": "",
-    "PRODUCT": "", "EVENT": "", "WORK_OF_ART": "", "LAW": "", "MISC": "",
-}  # fmt: skip
+    "PERSON": "person",
+    "PER": "person",
+    "ORG": "organisation",
+    "NORP": "",
+    "GPE": "place",
+    "LOC": "place",
+    "FAC": "",
+    "PRODUCT": "",
+    "EVENT": "",
+    "WORK_OF_ART": "",
+    "LAW": "",
+    "MISC": "",
+}
 
 
 @lru_cache(maxsize=1)

@@ -37,9 +37,11 @@ def stand_for(found: pl.DataFrame, done: dict[ScopeKey, Resolution]) -> pl.DataF
         wide=pl.when(pl.col("capitals").is_null() | (letters == letters.str.to_uppercase())).then("wide")
     )
     to = pl.coalesce("wide", "narrow")
-    return joined.filter((pl.col("kind") != "role") | to.is_not_null()).with_columns(
-        own=to.is_null(), said="key", key=pl.coalesce(to, "key")
-    ).drop("wide", "narrow", "article", "capitals")  # fmt: skip
+    return (
+        joined.filter((pl.col("kind") != "role") | to.is_not_null())
+        .with_columns(own=to.is_null(), said="key", key=pl.coalesce(to, "key"))
+        .drop("wide", "narrow", "article", "capitals")
+    )
 
 
 def longest(found: pl.DataFrame) -> pl.DataFrame:

@@ -16,9 +16,13 @@ _LONGEST = 2**32  # characters of a memory: places are its ordinal times this, p
 
 
 def resolutions(
-    found: pl.DataFrame, stated: pl.DataFrame, titles: pl.DataFrame, people: pl.DataFrame, memories: pl.DataFrame,
+    found: pl.DataFrame,
+    stated: pl.DataFrame,
+    titles: pl.DataFrame,
+    people: pl.DataFrame,
+    memories: pl.DataFrame,
     decisions: Decisions,
-) -> dict[ScopeKey, Resolution]:  # fmt: skip
+) -> dict[ScopeKey, Resolution]:
     """Resolves each scope that has names, by itself.
 
     Args:
@@ -44,12 +48,17 @@ def _statistics(found: pl.DataFrame, titles: pl.DataFrame) -> pl.DataFrame:
     """How often each key is mentioned, and beside what; the columns are the fields of `Name`."""
     cue, kind = pl.col("cue"), pl.col("kind")
     counts = found.group_by(_KEY).agg(
-        n=(kind != "title").sum(), person=(cue == "person").sum(), definite=(cue == "the").sum(),
-        one=(cue == "one").sum(), many=(cue == "many").sum(), inside=cue.is_in(["in", "place"]).sum(),
+        n=(kind != "title").sum(),
+        person=(cue == "person").sum(),
+        definite=(cue == "the").sum(),
+        one=(cue == "one").sum(),
+        many=(cue == "many").sum(),
+        inside=cue.is_in(["in", "place"]).sum(),
         acts=cue.is_in(["acts", "organisation"]).sum(),
         code=(kind == "code").any() & (kind != "name").all(),
-        acronym=(kind == "acronym").any() & (kind != "name").all(), memory_id=pl.col("memory_id").min(),
-    )  # fmt: skip
+        acronym=(kind == "acronym").any() & (kind != "name").all(),
+        memory_id=pl.col("memory_id").min(),
+    )
     titled = titles.select(*_KEY, titled=pl.lit(True)).unique()
     return counts.join(titled, on=_KEY, how="left").with_columns(pl.col("titled").fill_null(False))
 
@@ -65,16 +74,23 @@ def _places(found: pl.DataFrame, people: pl.DataFrame, memories: pl.DataFrame) -
     keys = found.filter(needed).select(_KEY).unique()
     named = found.join(keys, on=_KEY, how="semi").join(order, on="memory_id", how="left")
     at = (pl.col("ordinal") + pl.col("char_start")).fill_null(-1).alias("at")
-    first = pl.concat([named.select(*_KEY, "document_id", "memory_id", at), told]).group_by(*_KEY, "document_id").agg(
-        pl.col("at").min(), pl.col("memory_id").drop_nulls().unique()
-    )  # fmt: skip
+    first = (
+        pl.concat([named.select(*_KEY, "document_id", "memory_id", at), told])
+        .group_by(*_KEY, "document_id")
+        .agg(pl.col("at").min(), pl.col("memory_id").drop_nulls().unique())
+    )
     return first.group_by(_KEY).agg("document_id", "at", pl.col("memory_id").explode())
 
 
 def _scope(
-    at: ScopeKey, names: pl.DataFrame, stated: pl.DataFrame | None, people: pl.DataFrame | None,
-    places: pl.DataFrame | None, titled: pl.DataFrame | None, decisions: Decisions,
-) -> Scope:  # fmt: skip
+    at: ScopeKey,
+    names: pl.DataFrame,
+    stated: pl.DataFrame | None,
+    people: pl.DataFrame | None,
+    places: pl.DataFrame | None,
+    titled: pl.DataFrame | None,
+    decisions: Decisions,
+) -> Scope:
     documents, texts = {}, {}
     for key, there, first, inside in _rows(places, "key", "document_id", "at", "memory_id"):
         documents[key] = dict(zip(there, first, strict=True))

@@ -13,8 +13,11 @@ from palimpsest.entities.names.lexicon import words
 from palimpsest.store.tables import Schema
 
 _PEOPLE: Schema = {
-    **dict.fromkeys(SCOPE, pl.String), "document_id": pl.String, "surface": pl.String, "key": pl.String,
-}  # fmt: skip
+    **dict.fromkeys(SCOPE, pl.String),
+    "document_id": pl.String,
+    "surface": pl.String,
+    "key": pl.String,
+}
 _FIELDS = words(
     """
     author authors attendee attendees participant participants present from to cc sender recipient recipients owner

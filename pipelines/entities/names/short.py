@@ -17,9 +17,10 @@ class ShortForms:
     def __init__(self, scope: Scope, names: dict[str, Name], clusters: Clusters):
         self.scope, self.names, self.clusters = scope, names, clusters
         self.long = sorted(
-            k for k, n in names.items()
+            k
+            for k, n in names.items()
             if len(n.tokens) > 1 and not n.code and not any(c.isdigit() for c in k) and k.split()[0] not in HONORIFICS
-        )  # fmt: skip
+        )
         self.renamed = {e.alias for e in clusters.edges if e.why == "renamed"}
         self.at_start, self.at_end = defaultdict(list), defaultdict(list)
         for key in self.long:

@@ -20,28 +20,55 @@ _OFTEN = (
 _BETWEEN = tuple(
     (why, re.compile(pattern, re.IGNORECASE))
     for why, pattern in (
-        ("short for", rf"{_QUOTE},?\s*\(?(?:is|was|are|being)?\s*(?:an?\s+|the\s+)?(?:short(?:\s+form)?|shorthand|"
-                      rf"abbreviation|acronym|nickname|diminutive)\s+(?:for|of)\s+{_THE}"),
+        (
+            "short for",
+            rf"{_QUOTE},?\s*\(?(?:is|was|are|being)?\s*(?:an?\s+|the\s+)?(?:short(?:\s+form)?|shorthand|"
+            rf"abbreviation|acronym|nickname|diminutive)\s+(?:for|of)\s+{_THE}",
+        ),
         ("stands for", rf"{_QUOTE}\s+(?:stands|stood)\s+for\s+{_THE}"),
-        ("also called", rf"{_QUOTE},?\s*\(?\s*(?:who\s+|which\s+)?(?:(?:is|was|are|were)\s+{_OFTEN}?|{_OFTEN})\s*"
-                        rf"(?:called|known\s+as|referred\s+to\s+as|nicknamed|dubbed|code-?named)\s+{_THE}"),
-        ("also called", rf"{_QUOTE},?\s*\(?\s*(?:known\s+as|nicknamed|dubbed|code-?named|alias|aka|a\.k\.a\.)\s+"
-                        rf"{_THE}"),
-        ("formerly", rf"{_QUOTE}(?:,|\s*\()\s*(?:formerly|previously|originally|née|nee|né)\s+"
-                     rf"(?:called\s+|known\s+as\s+|named\s+)?{_THE}"),
+        (
+            "also called",
+            rf"{_QUOTE},?\s*\(?\s*(?:who\s+|which\s+)?(?:(?:is|was|are|were)\s+{_OFTEN}?|{_OFTEN})\s*"
+            rf"(?:called|known\s+as|referred\s+to\s+as|nicknamed|dubbed|code-?named)\s+{_THE}",
+        ),
+        (
+            "also called",
+            rf"{_QUOTE},?\s*\(?\s*(?:known\s+as|nicknamed|dubbed|code-?named|alias|aka|a\.k\.a\.)\s+"
+            rf"{_THE}",
+        ),
+        (
+            "formerly",
+            rf"{_QUOTE}(?:,|\s*\()\s*(?:formerly|previously|originally|née|nee|né)\s+"
+            rf"(?:called\s+|known\s+as\s+|named\s+)?{_THE}",
+        ),
         ("formerly", rf"{_QUOTE}\s*\(\s*(?:now|born|or|today|until\s+\d{{4}}|since\s+\d{{4}})\s+{_THE}"),
-        ("goes by", rf"{_QUOTE},?\s+(?:who\s+)?(?:(?:now|also|usually|still)\s+)?(?:goes|went|go)\s+(?:now\s+)?by\s+"
-                    rf"(?:(?:the|her|his)\s+(?:[\w-]+\s+)?name\s+(?:of\s+)?)?{_THE}"),
-        ("renamed", rf"{_QUOTE},?\s+(?:(?:was|is|has\s+been|will\s+be|gets|got|being)\s+)?(?:renamed|rebranded)"
-                    rf"(?:\s+(?:to|as|into))?\s+{_THE}"),
-        ("renamed", rf"{_QUOTE}\s+(?:has\s+|have\s+)?(?:changed|changes)\s+(?:his|her|its|their|the)\s+(?:[\w-]+\s+)?"
-                    rf"name\s+to\s+{_THE}"),
-        ("renamed", rf"{_QUOTE}(?:'s|’s)?\s+(?:new|old|former|real|full|official|code|maiden|married|nick)[\s-]?name\s+"  # noqa: RUF001
-                    rf"(?:is|was|will\s+be)\s+{_THE}"),
-        ("another name", rf"{_QUOTE},?\s+(?:is\s+)?(?:another|the\s+(?:new|old|former|full|official|other))\s+name\s+"
-                         rf"(?:for|of)\s+{_THE}"),
+        (
+            "goes by",
+            rf"{_QUOTE},?\s+(?:who\s+)?(?:(?:now|also|usually|still)\s+)?(?:goes|went|go)\s+(?:now\s+)?by\s+"
+            rf"(?:(?:the|her|his)\s+(?:[\w-]+\s+)?name\s+(?:of\s+)?)?{_THE}",
+        ),
+        (
+            "renamed",
+            rf"{_QUOTE},?\s+(?:(?:was|is|has\s+been|will\s+be|gets|got|being)\s+)?(?:renamed|rebranded)"
+            rf"(?:\s+(?:to|as|into))?\s+{_THE}",
+        ),
+        (
+            "renamed",
+            rf"{_QUOTE}\s+(?:has\s+|have\s+)?(?:changed|changes)\s+(?:his|her|its|their|the)\s+(?:[\w-]+\s+)?"
+            rf"name\s+to\s+{_THE}",
+        ),
+        (
+            "renamed",
+            rf"{_QUOTE}(?:'s|’s)?\s+(?:new|old|former|real|full|official|code|maiden|married|nick)[\s-]?name\s+"  # noqa: RUF001
+            rf"(?:is|was|will\s+be)\s+{_THE}",
+        ),
+        (
+            "another name",
+            rf"{_QUOTE},?\s+(?:is\s+)?(?:another|the\s+(?:new|old|former|full|official|other))\s+name\s+"
+            rf"(?:for|of)\s+{_THE}",
+        ),
     )
-)  # fmt: skip
+)
 _BACKWARD = ("short for", "stands for", "another name")  # the first name stands for the second
 _LOOSE = ("also called", "formerly")
 _PART = re.compile(r"\b(?:of|in|near|at|from|by|on|for)\s+(?:the\s+)?[\"“‘']?$", re.IGNORECASE)  # noqa: RUF001

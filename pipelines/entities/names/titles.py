@@ -9,9 +9,15 @@ from palimpsest.store.tables import Schema
 from palimpsest.text.words import is_content
 
 FOUND: Schema = {
-    "memory_id": pl.String, **dict.fromkeys(SCOPE, pl.String), "surface": pl.String, "key": pl.String,
-    "kind": pl.String, "cue": pl.String, "char_start": pl.Int64, "char_end": pl.Int64,
-}  # fmt: skip
+    "memory_id": pl.String,
+    **dict.fromkeys(SCOPE, pl.String),
+    "surface": pl.String,
+    "key": pl.String,
+    "kind": pl.String,
+    "cue": pl.String,
+    "char_start": pl.Int64,
+    "char_end": pl.Int64,
+}
 
 
 def with_key(frame: pl.DataFrame) -> pl.DataFrame:
@@ -65,10 +71,16 @@ def _own_titles(memories: pl.DataFrame, titles: pl.DataFrame) -> pl.DataFrame:
         memories.select("memory_id", *SCOPE, surface=pl.col("title").str.strip_chars())
         .join(titles, on=[*SCOPE, "surface"], how="inner")
         .select(
-            "memory_id", *SCOPE, "surface", "key", kind=pl.lit("title"), cue=pl.lit(""), char_start=nowhere,
+            "memory_id",
+            *SCOPE,
+            "surface",
+            "key",
+            kind=pl.lit("title"),
+            cue=pl.lit(""),
+            char_start=nowhere,
             char_end=nowhere,
         )
-    )  # fmt: skip
+    )
 
 
 def _find(rows: pl.DataFrame, patterns: list[str], any_case: bool) -> pl.DataFrame:

@@ -28,10 +28,13 @@ def known_suites() -> dict[str, Path]:
 
 
 @dg.asset(
-    group_name="evaluation", kinds={"python"}, owners=OWNERS, partitions_def=suites,
+    group_name="evaluation",
+    kinds={"python"},
+    owners=OWNERS,
+    partitions_def=suites,
     code_version=code_hash(("palimpsest.eval.runs.suite_runs",)),
     freshness_policy=dg.FreshnessPolicy.time_window(fail_window=2 * _WEEK, warn_window=_WEEK + dt.timedelta(days=1)),
-)  # fmt: skip
+)
 def suite_metrics(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
     """R@5, nDCG@10, recall after packing and latency on one suite or golden set, built apart and cached by content."""
     from palimpsest.eval.runs.suite_runs import BUDGET_TOKENS, measure

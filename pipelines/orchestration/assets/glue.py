@@ -58,9 +58,12 @@ def materialize_stage(context: dg.AssetExecutionContext, resource: HomeResource)
         marker = run_stage(part, name)
     context.log.info(f"{name}: {marker['how']} in {marker['seconds']:.2f} s")
     metadata: dict[str, Any] = {
-        **marker["numbers"], **marker["work"], "seconds": marker["seconds"], "how": marker["how"],
+        **marker["numbers"],
+        **marker["work"],
+        "seconds": marker["seconds"],
+        "how": marker["how"],
         "build": part.build.build_id,
-    }  # fmt: skip
+    }
     if writes := STAGES[name].writes:
         metadata["dagster/row_count"] = int(marker["numbers"][f"{writes[0]}_rows"])
         metadata["dagster/column_schema"] = table_schema(writes[0])
@@ -75,9 +78,11 @@ def rejects_check(rejects: pl.DataFrame, sources: int, limit: float) -> dg.Asset
     """Returns the check that at most a share of `limit` of the sources has a reject."""
     rejected = rejects["uri"].n_unique()
     return dg.AssetCheckResult(
-        check_name="rejects", passed=rejected <= limit * max(sources, rejected), severity=dg.AssetCheckSeverity.WARN,
+        check_name="rejects",
+        passed=rejected <= limit * max(sources, rejected),
+        severity=dg.AssetCheckSeverity.WARN,
         metadata={"rejected": rejected, "sources": sources, "max_rejected": limit},
-    )  # fmt: skip
+    )
 
 
 def rejects_table(rejects: pl.DataFrame) -> dg.TableMetadataValue:

@@ -18,16 +18,24 @@ _SPECS = [
 
 
 @dg.multi_asset(
-    name="neo4j_graph", check_specs=_SPECS, pool="neo4j", can_subset=True,  # so that it may be skipped
+    name="neo4j_graph",
+    check_specs=_SPECS,
+    pool="neo4j",
+    can_subset=True,  # so that it may be skipped
     specs=[
         dg.AssetSpec(
-            "neo4j_graph", group_name="graph", kinds={"neo4j"}, owners=OWNERS, deps=[published], skippable=True,
+            "neo4j_graph",
+            group_name="graph",
+            kinds={"neo4j"},
+            owners=OWNERS,
+            deps=[published],
+            skippable=True,
             description="The published build in Neo4j: only the difference is written, and readers move to it in one "
             "step. Skipped where no server is set or running, unless the home was loaded before.",
         )
     ],
     retry_policy=dg.RetryPolicy(max_retries=2, delay=5, backoff=dg.Backoff.EXPONENTIAL),
-)  # fmt: skip
+)
 def neo4j_graph(context: dg.AssetExecutionContext, home: HomeResource) -> Iterator[dg.MaterializeResult]:
     """Loads the published build; see the description of the asset."""
     from palimpsest.neo4j_graph.serve import load_published

@@ -88,9 +88,12 @@ def retrieval_report(context: dg.AssetExecutionContext, home: HomeResource) -> I
 
 
 @dg.asset(
-    group_name="serving", kinds={"file"}, owners=OWNERS, deps=[retrieval_report],
+    group_name="serving",
+    kinds={"file"},
+    owners=OWNERS,
+    deps=[retrieval_report],
     freshness_policy=dg.FreshnessPolicy.time_window(fail_window=3 * _DAY, warn_window=_DAY + dt.timedelta(hours=2)),
-)  # fmt: skip
+)
 def published(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
     """The build that readers see, switched in one rename; the five newest builds are kept."""
     with home.home().lock(LOCK_WAIT_S):

@@ -26,11 +26,36 @@ CACHE_BYTES = 512 * 2**20
 _META = "SELECT key, value FROM meta"
 _SCOPES = "SELECT collection, user_id, project_id, first_row, size, scope FROM scopes ORDER BY scope"
 _COLUMNS = (
-    "memory_id", "text", "type", "unit", "session_id", "document_id", "ordinal", "title", "heading",
-    "page", "speaker", "char_start", "char_end", "observed_at", "valid_from", "valid_until", "is_latest",
-    "superseded_by", "confidence", "importance", "kind", "confidence_source", "importance_source", "tags",
-    "token_count", "uri", "document_title", "created_at", "updated_at",
-)  # fmt: skip
+    "memory_id",
+    "text",
+    "type",
+    "unit",
+    "session_id",
+    "document_id",
+    "ordinal",
+    "title",
+    "heading",
+    "page",
+    "speaker",
+    "char_start",
+    "char_end",
+    "observed_at",
+    "valid_from",
+    "valid_until",
+    "is_latest",
+    "superseded_by",
+    "confidence",
+    "importance",
+    "kind",
+    "confidence_source",
+    "importance_source",
+    "tags",
+    "token_count",
+    "uri",
+    "document_title",
+    "created_at",
+    "updated_at",
+)
 _TIMES = ("observed_at", "valid_from", "valid_until", "created_at", "updated_at")
 _MEMORIES = f"SELECT {', '.join(_COLUMNS)} FROM memories"  # a row's number is its place in the table
 _ALL_MEMORIES = f"{_MEMORIES} WHERE row BETWEEN $first AND $last ORDER BY row"

@@ -285,9 +285,13 @@ class DuckDBScope(HeldParts):
             return np.asarray(found["row"], np.int64) - self.at.first, np.asarray(found["entity"], np.int64) - first
 
         return PassageGraph.build(
-            self.at.size, local(mentions), local(titles), np.asarray(entities["name"], dtype=object),
-            (np.asarray(names["key"], np.int64), np.asarray(names["entity"], np.int64) - first), first,
-        )  # fmt: skip
+            self.at.size,
+            local(mentions),
+            local(titles),
+            np.asarray(entities["name"], dtype=object),
+            (np.asarray(names["key"], np.int64), np.asarray(names["entity"], np.int64) - first),
+            first,
+        )
 
     def _load_terms(self) -> Terms:
         found = self._run(_TERMS, {"scope": self.at.number}).fetchnumpy()

@@ -53,9 +53,12 @@ class Packed:
 
 
 def pack(
-    ranked: Sequence[RankedMemory], replaced: Mapping[str, Sequence[Memory]], budget_tokens: int, count: CountTokens,
+    ranked: Sequence[RankedMemory],
+    replaced: Mapping[str, Sequence[Memory]],
+    budget_tokens: int,
+    count: CountTokens,
     beside: Mapping[str, Sequence[Beside]] = _NOTHING,
-) -> Packed:  # fmt: skip
+) -> Packed:
     """Packs memories in order of rank, each where it still fits, then what they replaced in the room that is left.
 
     What then still has room is context, the nearest of the best first: no fact makes way for it. An older version that
@@ -98,9 +101,14 @@ def pack(
 
 
 def _context(
-    groups: Sequence[Sequence[Memory]], kept: Mapping[str, "_Entry"], folded: Mapping[str, Sequence[str]],
-    beside: Mapping[str, Sequence[Beside]], left: int, count: CountTokens, several: bool,
-) -> tuple[dict[str, list[tuple[int, "_Entry"]]], int]:  # fmt: skip
+    groups: Sequence[Sequence[Memory]],
+    kept: Mapping[str, "_Entry"],
+    folded: Mapping[str, Sequence[str]],
+    beside: Mapping[str, Sequence[Beside]],
+    left: int,
+    count: CountTokens,
+    several: bool,
+) -> tuple[dict[str, list[tuple[int, "_Entry"]]], int]:
     """Returns (place, entry) of what is added beside each newest version that is in, and the tokens that are left."""
     known = {m.memory_id for versions in groups for m in versions} | {i for ids in folded.values() for i in ids}
     said = [_told(m) for versions in groups for m in versions if m.memory_id in kept]

@@ -33,9 +33,14 @@ class Pairs:
 
 
 def best_pairs(
-    graph: PassageGraph, leading: np.ndarray, own: np.ndarray, postings: Sequence[Postings], word: float, title: float,
+    graph: PassageGraph,
+    leading: np.ndarray,
+    own: np.ndarray,
+    postings: Sequence[Postings],
+    word: float,
+    title: float,
     allowed: np.ndarray,
-) -> Pairs:  # fmt: skip
+) -> Pairs:
     """Pairs each leading memory with all that share a name with it and add something.
 
     Args:

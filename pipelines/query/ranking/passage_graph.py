@@ -69,9 +69,14 @@ class PassageGraph:
 
     @classmethod
     def build(
-        cls, size: int, mentions: tuple[np.ndarray, np.ndarray], titles: tuple[np.ndarray, np.ndarray],
-        names: np.ndarray, keys: tuple[np.ndarray, np.ndarray], first_entity: int = 0,
-    ) -> "PassageGraph":  # fmt: skip
+        cls,
+        size: int,
+        mentions: tuple[np.ndarray, np.ndarray],
+        titles: tuple[np.ndarray, np.ndarray],
+        names: np.ndarray,
+        keys: tuple[np.ndarray, np.ndarray],
+        first_entity: int = 0,
+    ) -> "PassageGraph":
         """Makes the graph of a scope of `size` memories.
 
         An edge weighs ln(N / df), more over titles. A name in one memory links nothing, one in over 5 % of the scope (5
@@ -102,10 +107,20 @@ class PassageGraph:
         linked[entity] = True
         to_entity, to_row = weight / _sum(rows, weight, size)[rows], weight / _sum(entity, weight, count)[entity]
         return cls(
-            rows, entity, to_entity, to_row, names, df,
-            Adjacency.of(titles[1], titles[0], count), keys[0], keys[1], size, linked,
-            Adjacency.of(entity, np.arange(len(entity)), count), first_entity,
-        )  # fmt: skip
+            rows,
+            entity,
+            to_entity,
+            to_row,
+            names,
+            df,
+            Adjacency.of(titles[1], titles[0], count),
+            keys[0],
+            keys[1],
+            size,
+            linked,
+            Adjacency.of(entity, np.arange(len(entity)), count),
+            first_entity,
+        )
 
     @property
     def nbytes(self) -> int:

@@ -139,9 +139,15 @@ class _Seeded:
     """The store finds the best; what links reach is scored when it is reached."""
 
     def __init__(
-        self, backend: Backend, scope: Scope, filters: Filters, vector: np.ndarray, terms: Sequence[str],
-        weights: Weights, n: int,
-    ):  # fmt: skip
+        self,
+        backend: Backend,
+        scope: Scope,
+        filters: Filters,
+        vector: np.ndarray,
+        terms: Sequence[str],
+        weights: Weights,
+        n: int,
+    ):
         self._asked = (backend, scope, vector, terms)
         self._weights = weights
         self._seeds = backend.seeds(scope, filters, vector, terms, weights.words / max(weights.vector, _LEAST), n)

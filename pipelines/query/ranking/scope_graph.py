@@ -98,9 +98,12 @@ class ScopeGraph:
 
     @classmethod
     def build(
-        cls, size: int, mentions: tuple[np.ndarray, np.ndarray], entities: tuple[np.ndarray, np.ndarray],
+        cls,
+        size: int,
+        mentions: tuple[np.ndarray, np.ndarray],
+        entities: tuple[np.ndarray, np.ndarray],
         relations: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray],
-    ) -> "ScopeGraph":  # fmt: skip
+    ) -> "ScopeGraph":
         """Makes the graph of a scope of `size` memories.
 
         Args:
@@ -117,10 +120,17 @@ class ScopeGraph:
         newer, older, label, confidence = relations
         number = np.arange(len(newer))
         return cls(
-            entities=Adjacency.of(row, entity, size), rows=Adjacency.of(entity, row, len(names)), names=names,
-            weight=weight, newer=newer, older=older, label=label, confidence=confidence,
-            from_newer=Adjacency.of(newer, number, size), from_older=Adjacency.of(older, number, size),
-        )  # fmt: skip
+            entities=Adjacency.of(row, entity, size),
+            rows=Adjacency.of(entity, row, len(names)),
+            names=names,
+            weight=weight,
+            newer=newer,
+            older=older,
+            label=label,
+            confidence=confidence,
+            from_newer=Adjacency.of(newer, number, size),
+            from_older=Adjacency.of(older, number, size),
+        )
 
     def related(self, row: int) -> list[tuple[int, float, str]]:
         """Returns (row, confidence, label): EXTEND and DERIVE both ways, UPDATE to the newer memory only."""

@@ -22,9 +22,7 @@ TRACE = 1e-5  # of the walk: a name that brought less is no reason why a memory 
 TOLD = 0.1  # a lift of less is no reason why a memory is there
 
 
-def score_passages(
-    view: ScopeView, filters: Filters, question: Question, weights: Weights
-) -> Scored:  # fmt: skip
+def score_passages(view: ScopeView, filters: Filters, question: Question, weights: Weights) -> Scored:
     """Scores every candidate of a scope; nothing is reached over what is no candidate.
 
     Args:
@@ -83,9 +81,13 @@ def score_passages(
 
 
 def _named_in_sentences(
-    graph: PassageGraph, found: Sentences, weight: dict[int, float], vector: np.ndarray, rarity: dict[str, float],
+    graph: PassageGraph,
+    found: Sentences,
+    weight: dict[int, float],
+    vector: np.ndarray,
+    rarity: dict[str, float],
     use: Spreading,
-) -> np.ndarray:  # fmt: skip
+) -> np.ndarray:
     """Returns where to start among entities, summing to 1: those in sentences that fit the question."""
     if found.vectors is not None:
         fit = use.cosine * (np.vecdot(found.vectors, vector).astype(np.float64) - 1)

@@ -112,11 +112,13 @@ def _difference(f: dict[str, float], o: Parse, n: Parse) -> None:
     f["replaced_name"] = float(any(_named(o, b[1], b[2]) and _named(n, b[3], b[4]) for b in replaced))
     f["replaced_common"] = float(
         any(
-            not _named(o, b[1], b[2]) and not _numeric(o, b[1], b[2])
-            and any(o.says(i) for i in range(b[1], b[2])) and any(n.says(i) for i in range(b[3], b[4]))
+            not _named(o, b[1], b[2])
+            and not _numeric(o, b[1], b[2])
+            and any(o.says(i) for i in range(b[1], b[2]))
+            and any(n.says(i) for i in range(b[3], b[4]))
             for b in replaced
         )
-    )  # fmt: skip
+    )
     f["replaced_subject"] = float(any(_holds_subject(o, b[1], b[2]) for b in replaced))
     f["replaced_same_pos"] = float(
         sum(_kinds(o, b[1], b[2]) == _kinds(n, b[3], b[4]) for b in replaced) / max(1, len(replaced))

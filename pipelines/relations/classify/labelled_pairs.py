@@ -53,9 +53,13 @@ def label_pair(row: dict[str, Any]) -> LabelPair:
         PalimpsestError: a date is none.
     """
     return LabelPair(
-        f"{row['id']}/newer", f"{row['id']}/older", row["newer"], row["older"],
-        newer_at=_time(row, "newer_date"), older_at=_time(row, "older_date"),
-    )  # fmt: skip
+        f"{row['id']}/newer",
+        f"{row['id']}/older",
+        row["newer"],
+        row["older"],
+        newer_at=_time(row, "newer_date"),
+        older_at=_time(row, "older_date"),
+    )
 
 
 def _time(row: dict[str, Any], field: str) -> dt.datetime | None:

@@ -24,9 +24,12 @@ def relation_id(newer_id: str, older_id: str) -> str:
 
 
 def label_pairs(
-    pairs: pl.DataFrame, memories: pl.DataFrame, labeler: RelationLabeler, previous: pl.DataFrame | None = None,
+    pairs: pl.DataFrame,
+    memories: pl.DataFrame,
+    labeler: RelationLabeler,
+    previous: pl.DataFrame | None = None,
     decisions: Decisions | None = None,
-) -> tuple[pl.DataFrame, dict[str, float]]:  # fmt: skip
+) -> tuple[pl.DataFrame, dict[str, float]]:
     """Returns (relations, usage): one row for each candidate pair, NONE included, sorted by relation_id.
 
     A pair is asked once: a relation of `previous` made by the same program from the same inputs (`input_hash`: text,
@@ -55,10 +58,12 @@ def label_pairs(
     by_person = conform(
         "relations",
         wanted.join(decided, on=["newer_id", "older_id"]).with_columns(
-            confidence=pl.lit(1.0), labeler=pl.lit("person"), program_hash=pl.lit("person"),
+            confidence=pl.lit(1.0),
+            labeler=pl.lit("person"),
+            program_hash=pl.lit("person"),
             evidence=pl.lit(_json({"rule": "person"})),
         ),
-    )  # fmt: skip
+    )
     open_pairs = wanted.join(by_person, on="relation_id", how="anti")
     known = empty("relations") if previous is None else previous
     answers = known.filter(~pl.col("evidence").str.contains(f'"rule": "{UNPAID}"', literal=True))
@@ -75,13 +80,16 @@ def label_pairs(
     parts = [by_person, conform("relations", carried), conform("relations", fresh)]
     relations = pl.concat(parts).sort("relation_id")
     usage = {
-        "asked": float(todo.height), "carried": float(carried.height), "decided_by_people": float(by_person.height),
-        "lm_calls": float(sum(a.lm_calls for a in labelled)), "tokens": float(sum(a.tokens for a in labelled)),
+        "asked": float(todo.height),
+        "carried": float(carried.height),
+        "decided_by_people": float(by_person.height),
+        "lm_calls": float(sum(a.lm_calls for a in labelled)),
+        "tokens": float(sum(a.tokens for a in labelled)),
         "cost": float(sum(a.cost for a in labelled)),
         "abstained": float(sum(not a.decided for a in labelled)),
         "unpaid": float(sum(a.evidence.get("rule") == UNPAID for a in labelled)),
         "lm_failures": float(sum("failed" in a.evidence for a in labelled)),
-    }  # fmt: skip
+    }
     counts = dict(relations["label"].value_counts().iter_rows())
     return relations, usage | {label: float(counts.get(label, 0)) for label in LABELS}
 
@@ -91,9 +99,13 @@ def _said(decisions: Decisions, memories: pl.DataFrame) -> pl.DataFrame:
     frame = pl.DataFrame(
         [(d.newer_id, d.older_id, d.label, _moment(d.at)) for d in decisions.relations],
         schema={
-            "newer_id": pl.String, "older_id": pl.String, "label": pl.String, "decided_at": pl.Datetime("us", "UTC"),
-        }, orient="row",
-    )  # fmt: skip
+            "newer_id": pl.String,
+            "older_id": pl.String,
+            "label": pl.String,
+            "decided_at": pl.Datetime("us", "UTC"),
+        },
+        orient="row",
+    )
     place = memories.select("memory_id", *SCOPE)
     return frame.join(place, left_on="newer_id", right_on="memory_id", how="inner").join(
         place.rename({"memory_id": "older_id"}), on=["older_id", *SCOPE], how="inner"
@@ -127,9 +139,18 @@ def pair_of(newer: Sequence, older: Sequence) -> LabelPair:
     newer_id, newer_text, newer_at, newer_speaker, newer_title, newer_heading = newer
     older_id, older_text, older_at, older_speaker, older_title, older_heading = older
     return LabelPair(
-        newer_id, older_id, newer_text, older_text, newer_at, older_at, _context(newer_title, newer_heading),
-        _context(older_title, older_heading), newer_speaker, older_speaker, newer_at == older_at,
-    )  # fmt: skip
+        newer_id,
+        older_id,
+        newer_text,
+        older_text,
+        newer_at,
+        older_at,
+        _context(newer_title, newer_heading),
+        _context(older_title, older_heading),
+        newer_speaker,
+        older_speaker,
+        newer_at == older_at,
+    )
 
 
 def _context(title: str | None, heading: str | None) -> str:

@@ -101,15 +101,26 @@ class Model:
     def save(self, path: Path) -> None:
         """Writes the model."""
         told = {
-            "key": self.key, "features": self.features, "usual": self.usual, "temperature": self.temperature,
-            "least_update": self.least_update, "least_undated": self.least_undated, "card": self.card,
+            "key": self.key,
+            "features": self.features,
+            "usual": self.usual,
+            "temperature": self.temperature,
+            "least_update": self.least_update,
+            "least_undated": self.least_undated,
+            "card": self.card,
             "vocabulary": sorted(self.words.vocabulary, key=self.words.vocabulary.__getitem__),
-        }  # fmt: skip
+        }
         arrays: dict[str, Any] = {
-            "weights": self.words.weights, "intercept": self.words.intercept, "start": self.start, "mean": self.mean,
-            "scale": self.scale, "known": self.known, "told": np.frombuffer(json.dumps(told).encode(), np.uint8),
-            **self.boosting.arrays("boosting_"), **self.forest.arrays("forest_"),
-        }  # fmt: skip
+            "weights": self.words.weights,
+            "intercept": self.words.intercept,
+            "start": self.start,
+            "mean": self.mean,
+            "scale": self.scale,
+            "known": self.known,
+            "told": np.frombuffer(json.dumps(told).encode(), np.uint8),
+            **self.boosting.arrays("boosting_"),
+            **self.forest.arrays("forest_"),
+        }
         out = io.BytesIO()
         np.savez_compressed(out, **arrays)
         write_bytes(path, out.getvalue())
@@ -130,10 +141,15 @@ class Model:
             )
             told["features"] = tuple(told["features"])
             return cls(
-                **told, words=words, boosting=Trees.load(arrays, "boosting_"), start=arrays["start"],
-                forest=Trees.load(arrays, "forest_"), mean=arrays["mean"], scale=arrays["scale"],
+                **told,
+                words=words,
+                boosting=Trees.load(arrays, "boosting_"),
+                start=arrays["start"],
+                forest=Trees.load(arrays, "forest_"),
+                mean=arrays["mean"],
+                scale=arrays["scale"],
                 known=arrays["known"],
-            )  # fmt: skip
+            )
         except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as e:
             raise PalimpsestError(f"{path}: not a trained labeler ({type(e).__name__}); remove it") from None
 

@@ -31,16 +31,28 @@ MOST_WRONG_UNDATED = 0.022
 The whole model knows a fifth more pairs than those that judge the pairs held out, so of new pairs fewer are wrong.
 """
 _BOOSTING = {
-    "max_iter": 120, "learning_rate": 0.08, "max_leaf_nodes": 8, "min_samples_leaf": 8, "l2_regularization": 5.0,
-    "max_features": 0.2, "random_state": 0, "early_stopping": False,
-}  # fmt: skip
+    "max_iter": 120,
+    "learning_rate": 0.08,
+    "max_leaf_nodes": 8,
+    "min_samples_leaf": 8,
+    "l2_regularization": 5.0,
+    "max_features": 0.2,
+    "random_state": 0,
+    "early_stopping": False,
+}
 _FOREST = {"n_estimators": 200, "min_samples_leaf": 2, "max_features": 0.3, "random_state": 0, "n_jobs": 2}
 
 
 def train(
-    features: tuple[str, ...], rows: np.ndarray, words: list[frozenset[str]], labels: Sequence[str],
-    groups: Sequence[str], key: str, vetoed: Sequence[bool] | None = None, dated: Sequence[bool] | None = None,
-) -> Model:  # fmt: skip
+    features: tuple[str, ...],
+    rows: np.ndarray,
+    words: list[frozenset[str]],
+    labels: Sequence[str],
+    groups: Sequence[str],
+    key: str,
+    vetoed: Sequence[bool] | None = None,
+    dated: Sequence[bool] | None = None,
+) -> Model:
     """Returns a model.
 
     Everything that decides about labels (temperature, threshold) is fitted on predictions for pairs whose group was
@@ -64,9 +76,15 @@ def train(
 
 
 def _train(
-    features: tuple[str, ...], rows: np.ndarray, words: list[frozenset[str]], labels: Sequence[str],
-    groups: Sequence[str], key: str, vetoed: Sequence[bool] | None, dated: Sequence[bool] | None,
-) -> Model:  # fmt: skip
+    features: tuple[str, ...],
+    rows: np.ndarray,
+    words: list[frozenset[str]],
+    labels: Sequence[str],
+    groups: Sequence[str],
+    key: str,
+    vetoed: Sequence[bool] | None,
+    dated: Sequence[bool] | None,
+) -> Model:
     y = np.array([CLASSES.index(label) for label in labels])
     fold = np.array([int(content_id("fold", g), 16) % FOLDS for g in groups])
     by_words = _held_out(y, fold, lambda a, b: _fit_words([words[i] for i in a], y[a]).predict([words[i] for i in b]))
@@ -90,12 +108,21 @@ def _train(
     mean, scale = rows.mean(axis=0), np.maximum(rows.std(axis=0), 1e-3)
     known = points(rows, mean, scale)
     return Model(
-        key=key, features=features, words=by_word, boosting=trees, start=start,
-        forest=from_forest(_forest(broad, y, whole=True)), mean=mean, scale=scale, known=known,
-        usual=float(np.quantile(_held_out_distances(known, fold), 0.99)), temperature=float(temperature),
-        least_update=least, least_undated=least_undated,
+        key=key,
+        features=features,
+        words=by_word,
+        boosting=trees,
+        start=start,
+        forest=from_forest(_forest(broad, y, whole=True)),
+        mean=mean,
+        scale=scale,
+        known=known,
+        usual=float(np.quantile(_held_out_distances(known, fold), 0.99)),
+        temperature=float(temperature),
+        least_update=least,
+        least_undated=least_undated,
         card=_card(told, y, np.where(known_order, least, least_undated)),
-    )  # fmt: skip
+    )
 
 
 def text_groups(pairs: Sequence[tuple[str, str]]) -> list[str]:
@@ -211,9 +238,12 @@ def _card(told: np.ndarray, y: np.ndarray, least_update: np.ndarray) -> dict[str
     said = choose(told, least_update)
     wrong = int(((said == UPDATE) & (y != UPDATE)).sum())
     return {
-        "pairs": len(y), "accuracy": round(float((said == y).mean()), 4), "wrong_updates": wrong,
-        "updates": int((y == UPDATE).sum()), "found_updates": int(((said == UPDATE) & (y == UPDATE)).sum()),
-    }  # fmt: skip
+        "pairs": len(y),
+        "accuracy": round(float((said == y).mean()), 4),
+        "wrong_updates": wrong,
+        "updates": int((y == UPDATE).sum()),
+        "found_updates": int(((said == UPDATE) & (y == UPDATE)).sum()),
+    }
 
 
 def choose(probabilities: np.ndarray, least_update: float | np.ndarray) -> np.ndarray:

@@ -22,9 +22,18 @@ _EPOCH = re.compile(r"\d{9,13}(?:\.\d+)?")
 _SPEAKER = ("speaker", "role", "author", "from", "sender", "sender_name", "user", "username", "name")
 _TEXT = ("text", "content", "message", "body", "parts")
 _TIME = (
-    "timestamp", "date", "time", "created_at", "create_time", "createdAt", "date_time", "datetime", "sent_at", "ts",
+    "timestamp",
+    "date",
+    "time",
+    "created_at",
+    "create_time",
+    "createdAt",
+    "date_time",
+    "datetime",
+    "sent_at",
+    "ts",
     "timestamp_ms",
-)  # fmt: skip
+)
 _TURNS = ("messages", "turns", "conversation", "chat", "dialogue", "history")
 _ID = ("session_id", "conversation_id", "id", "uuid", "name", "title")
 # `type` and `kind` count only as words of ours: exports use them for other things.

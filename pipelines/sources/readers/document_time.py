@@ -16,9 +16,20 @@ from palimpsest.text.dates import NO_DATE, SETTING, DateOrder, is_ambiguous, par
 from palimpsest.text.written_dates import written_dates
 
 DATE_FIELDS = (
-    "updated", "updatedat", "lastupdated", "lastmodified", "lastmod", "modified", "date", "published", "publishedat",
-    "publishdate", "pubdate", "created", "createdat",
-)  # fmt: skip
+    "updated",
+    "updatedat",
+    "lastupdated",
+    "lastmodified",
+    "lastmod",
+    "modified",
+    "date",
+    "published",
+    "publishedat",
+    "publishdate",
+    "pubdate",
+    "created",
+    "createdat",
+)
 """Fields of front matter and sidecars that date a document, the strongest first; see `_key`."""
 
 QUOTED_IN = "quoted_in"

@@ -26,9 +26,15 @@ ReadAny = Callable[[Source, Limits], Extraction]
 
 _MAX_HEADER_CHARS, _MAX_PARTS = 2_000, 5_000
 _HEADERS = {
-    "from": "From", "to": "To", "cc": "Cc", "subject": "Subject", "date": "Date", "message_id": "Message-ID",
-    "in_reply_to": "In-Reply-To", "list_id": "List-Id",
-}  # fmt: skip
+    "from": "From",
+    "to": "To",
+    "cc": "Cc",
+    "subject": "Subject",
+    "date": "Date",
+    "message_id": "Message-ID",
+    "in_reply_to": "In-Reply-To",
+    "list_id": "List-Id",
+}
 
 
 def read_mail(source: Source, limits: Limits, read_any: ReadAny) -> Extraction:
@@ -111,9 +117,13 @@ def _body_documents(
         if add_quote(builder, quote, segments, path):
             author = {"from": quote.author} if quote.author else {}
             document = replace(
-                whole, uri=f"{source.uri}#quoted-{number}", text=builder.text, source_time=quote.when,
-                metadata={QUOTED_IN: source.uri, **author}, segments=tuple(builder.segments),
-            )  # fmt: skip
+                whole,
+                uri=f"{source.uri}#quoted-{number}",
+                text=builder.text,
+                source_time=quote.when,
+                metadata={QUOTED_IN: source.uri, **author},
+                segments=tuple(builder.segments),
+            )
             documents.append(document)
     return documents
 
@@ -176,9 +186,14 @@ def _attached(message: EmailMessage) -> Iterator[EmailMessage]:
 
 
 def _attachments(
-    source: Source, message: EmailMessage, subject: str | None, when: Any, limits: Limits, read_any: ReadAny,
+    source: Source,
+    message: EmailMessage,
+    subject: str | None,
+    when: Any,
+    limits: Limits,
+    read_any: ReadAny,
     problems: list[str],
-) -> Iterator[ExtractedDocument]:  # fmt: skip
+) -> Iterator[ExtractedDocument]:
     used: dict[str, int] = {}
     number = 0
     for part in _attached(message):

@@ -109,9 +109,13 @@ def _cells(words: list[Cell]) -> Line:
             cells.append(word)
         else:
             cells[-1] = Cell(
-                f"{last.text} {word.text}", last.x0, max(last.x1, word.x1), min(last.y0, word.y0),
-                max(last.y1, word.y1), last.words + 1,
-            )  # fmt: skip
+                f"{last.text} {word.text}",
+                last.x0,
+                max(last.x1, word.x1),
+                min(last.y0, word.y0),
+                max(last.y1, word.y1),
+                last.words + 1,
+            )
     return cells
 
 

@@ -10,12 +10,29 @@ from typing import Any
 
 USERS = "users.json"
 _LISTS = (USERS, "channels.json", "groups.json", "dms.json", "mpims.json", "integration_logs.json")
-_NOTICES = frozenset((
-    "channel_join", "channel_leave", "channel_archive", "channel_unarchive", "channel_name", "group_join",
-    "group_leave", "group_archive", "group_unarchive", "group_name", "bot_add", "bot_remove", "pinned_item",
-    "unpinned_item", "tombstone", "reminder_add", "huddle_thread", "channel_convert_to_private",
-    "app_conversation_join",
-))  # fmt: skip
+_NOTICES = frozenset(
+    (
+        "channel_join",
+        "channel_leave",
+        "channel_archive",
+        "channel_unarchive",
+        "channel_name",
+        "group_join",
+        "group_leave",
+        "group_archive",
+        "group_unarchive",
+        "group_name",
+        "bot_add",
+        "bot_remove",
+        "pinned_item",
+        "unpinned_item",
+        "tombstone",
+        "reminder_add",
+        "huddle_thread",
+        "channel_convert_to_private",
+        "app_conversation_join",
+    )
+)
 _STAMP = re.compile(r"\d{9,11}\.\d{1,6}")
 _ID = re.compile(r"[UWBCDG][A-Z0-9]+")
 _MARK = re.compile(r"<([^<>\s][^<>]*)>")

@@ -24,9 +24,18 @@ _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w-]+)", re.I
 _MAX_META_CHARS, _MAX_SCRIPT_CHARS = 1_000, 200_000
 _CHANGED = ("article:modified_time", "og:updated_time", "last-modified", "dcterms.modified", "datemodified")
 _PUBLISHED = (
-    "article:published_time", "date", "dc.date", "dc.date.issued", "dcterms.created", "dcterms.issued", "pubdate",
-    "publish_date", "publication_date", "citation_publication_date", "datepublished",
-)  # fmt: skip
+    "article:published_time",
+    "date",
+    "dc.date",
+    "dc.date.issued",
+    "dcterms.created",
+    "dcterms.issued",
+    "pubdate",
+    "publish_date",
+    "publication_date",
+    "citation_publication_date",
+    "datepublished",
+)
 _KEPT = {"description": ("description", "og:description"), "author": ("author", "article:author", "dc.creator")}
 
 

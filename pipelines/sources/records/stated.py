@@ -10,9 +10,17 @@ from palimpsest.sources.redaction.find_secrets import shown
 TYPES = ("episodic", "semantic", "document", "summary", "preference", "inference", "task")
 KINDS = ("message", "file", "tool", "import")
 _FLAGS = {
-    "true": True, "yes": True, "on": True, "1": True, "1.0": True,
-    "false": False, "no": False, "off": False, "0": False, "0.0": False,
-}  # fmt: skip
+    "true": True,
+    "yes": True,
+    "on": True,
+    "1": True,
+    "1.0": True,
+    "false": False,
+    "no": False,
+    "off": False,
+    "0": False,
+    "0.0": False,
+}
 TOOL_ROLES = frozenset({"tool", "function"})
 KEYS = frozenset({"type", "tags", "importance", "confidence", "kind", "privacy", "memory"})
 MAX_RETENTION_DAYS = 36_500

@@ -58,7 +58,7 @@ _OWN = (
         r"PuTTY-User-Key-File-[23]:(?:[^P]|P(?!uTTY-User-Key)){0,20000}?Private-MAC: [0-9a-f]{40,64}",
         ("PuTTY-User-Key-",),
     ),
-)  # fmt: skip
+)
 _ANYWHERE = ("private key", "azure storage key")  # what may stand beside letters
 _INSIDE = re.compile(r"[A-Za-z0-9]")
 

@@ -57,14 +57,20 @@ class Client:
         import tenacity
 
         passing = (
-            openai.APIConnectionError, openai.APITimeoutError, openai.RateLimitError, openai.InternalServerError,
-            openai.ConflictError, openai.APIResponseValidationError, _Cut,
-        )  # fmt: skip
+            openai.APIConnectionError,
+            openai.APITimeoutError,
+            openai.RateLimitError,
+            openai.InternalServerError,
+            openai.ConflictError,
+            openai.APIResponseValidationError,
+            _Cut,
+        )
         attempts = tenacity.Retrying(
-            retry=tenacity.retry_if_exception_type(passing), reraise=True,
+            retry=tenacity.retry_if_exception_type(passing),
+            reraise=True,
             stop=tenacity.stop_after_attempt(self.settings.attempts),
             wait=tenacity.wait_exponential_jitter(initial=0.5, max=self.settings.longest_wait_s),
-        )  # fmt: skip
+        )
         try:
             return attempts(self._once, messages)
         except (openai.OpenAIError, _Cut) as e:
@@ -76,9 +82,12 @@ class Client:
             self.requests += 1
         try:
             got = self._client.chat.completions.create(
-                model=self.settings.model, messages=messages, temperature=0.0,  # type: ignore[arg-type]
-                max_tokens=self.settings.max_tokens, seed=0,
-            )  # fmt: skip
+                model=self.settings.model,
+                messages=messages,
+                temperature=0.0,  # type: ignore[arg-type]
+                max_tokens=self.settings.max_tokens,
+                seed=0,
+            )
             text = got.choices[0].message.content or ""
             used = got.usage
         except Exception as e:
@@ -119,9 +128,12 @@ class PairEngine:
             self.paid = True
         self.answer = answer
         return lm15.Response(
-            id=None, model=request.model, message=lm15.Message.assistant(answer.text or " "), finish_reason="stop",
+            id=None,
+            model=request.model,
+            message=lm15.Message.assistant(answer.text or " "),
+            finish_reason="stop",
             usage=lm15.Usage(input_tokens=answer.tokens_in, output_tokens=answer.tokens_out),
-        )  # fmt: skip
+        )
 
 
 def _messages(request: Any) -> list[dict[str, str]]:

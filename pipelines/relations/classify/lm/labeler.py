@@ -27,9 +27,13 @@ class LmLabeler:
     name = "dspy"
 
     def __init__(
-        self, settings: LmSettings, ledger: Ledger, max_cost: float | None = None,
-        state: dict[str, Any] | None = None, instructions: str = INSTRUCTIONS,
-    ):  # fmt: skip
+        self,
+        settings: LmSettings,
+        ledger: Ledger,
+        max_cost: float | None = None,
+        state: dict[str, Any] | None = None,
+        instructions: str = INSTRUCTIONS,
+    ):
         """Makes a labeler.
 
         Args:
@@ -122,9 +126,13 @@ class LmLabeler:
             if not known and self._down >= _BROKEN:
                 return _open("no answer", error="server down")
             lm = dspy.LM(
-                f"openai/{self._settings.model}", engine=engine, cache=False, num_retries=0,
-                temperature=0.0, max_tokens=self._settings.max_tokens,
-            )  # fmt: skip
+                f"openai/{self._settings.model}",
+                engine=engine,
+                cache=False,
+                num_retries=0,
+                temperature=0.0,
+                max_tokens=self._settings.max_tokens,
+            )
             with dspy.context(lm=lm, adapter=adapter, disable_history=True, track_usage=False):
                 told = read_answer(pair, predict(**told_inputs))
         except Exception as e:
@@ -145,9 +153,15 @@ class LmLabeler:
             return told
         answer = engine.answer
         return Labelled(
-            told.label, told.confidence, told.evidence, lm_calls=1, tokens=answer.tokens_in + answer.tokens_out,
-            cost=answer.cost, labeler=self.name, decided=told.decided,
-        )  # fmt: skip
+            told.label,
+            told.confidence,
+            told.evidence,
+            lm_calls=1,
+            tokens=answer.tokens_in + answer.tokens_out,
+            cost=answer.cost,
+            labeler=self.name,
+            decided=told.decided,
+        )
 
     def estimate(self, pairs: list[LabelPair]) -> tuple[int, float]:
         """Returns (calls, money): how many of the pairs are not in the ledger, and the most that they can cost."""

@@ -55,11 +55,16 @@ def lm_settings() -> LmSettings:
     if len(prices) != 2:
         raise PalimpsestError("PALIMPSEST_LM_PRICE: must be two numbers, IN,OUT for a million tokens; mend it")
     return LmSettings(
-        model=model, url=url.rstrip("/"), key=os.environ.get("PALIMPSEST_LM_KEY") or "none",
-        price_in=prices[0], price_out=prices[1], concurrency=max(1, int(_numbers("CONCURRENCY", "8")[0])),
-        requests_per_minute=int(_numbers("RPM", "0")[0]), timeout_s=_numbers("TIMEOUT", "60")[0],
+        model=model,
+        url=url.rstrip("/"),
+        key=os.environ.get("PALIMPSEST_LM_KEY") or "none",
+        price_in=prices[0],
+        price_out=prices[1],
+        concurrency=max(1, int(_numbers("CONCURRENCY", "8")[0])),
+        requests_per_minute=int(_numbers("RPM", "0")[0]),
+        timeout_s=_numbers("TIMEOUT", "60")[0],
         attempts=max(1, int(_numbers("ATTEMPTS", "6")[0])),
-    )  # fmt: skip
+    )
 
 
 def _numbers(name: str, default: str) -> list[float]:

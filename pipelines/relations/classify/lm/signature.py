@@ -114,10 +114,13 @@ def program_hash(state: dict[str, Any] | None = None, instructions: str = INSTRU
 def inputs(pair: LabelPair) -> dict[str, str]:
     """Returns a pair as the program sees it."""
     return {
-        "older": pair.older[:_MOST_CHARACTERS], "older_place": _place(pair.older_context, pair.older_speaker),
-        "older_date": _date(pair.older_at), "newer": pair.newer[:_MOST_CHARACTERS],
-        "newer_place": _place(pair.newer_context, pair.newer_speaker), "newer_date": _date(pair.newer_at),
-    }  # fmt: skip
+        "older": pair.older[:_MOST_CHARACTERS],
+        "older_place": _place(pair.older_context, pair.older_speaker),
+        "older_date": _date(pair.older_at),
+        "newer": pair.newer[:_MOST_CHARACTERS],
+        "newer_place": _place(pair.newer_context, pair.newer_speaker),
+        "newer_date": _date(pair.newer_at),
+    }
 
 
 def _place(context: str, speaker: str | None) -> str:

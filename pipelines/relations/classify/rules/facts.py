@@ -172,10 +172,20 @@ def _sentence(text: str, start: int, end: int, speaker: str | None) -> Sentence:
         past = False
     first = len(body.split(maxsplit=1)[0])
     return Sentence(
-        start, end, body, content_words(body), uncertain, question, past, bool(_SCOPED.search(outside)),
-        bool(_NOW_CUE.search(body)), bool(_MANY_AT_A_TIME.search(body, first)), fact, _names(body),
+        start,
+        end,
+        body,
+        content_words(body),
+        uncertain,
+        question,
+        past,
+        bool(_SCOPED.search(outside)),
+        bool(_NOW_CUE.search(body)),
+        bool(_MANY_AT_A_TIME.search(body, first)),
+        fact,
+        _names(body),
         _lead(" ".join(plain.split()[:6])),
-    )  # fmt: skip
+    )
 
 
 def _names(text: str) -> frozenset[str]:

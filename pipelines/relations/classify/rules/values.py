@@ -41,8 +41,9 @@ _NUMBER = re.compile(r"[-+]?\d[\d,.]*\d|\d")
 APPROXIMATE = re.compile(
     r"\b(?:about|around|roughly|approximately|approx|circa|under|over|below|above|at least|at most|up to|"
     r"more than|less than|"
-    r"several|few|some|between|nearly|almost|dozens?|hundreds|soon|tbd|tba|unknown|undecided)\b|~", re.IGNORECASE,
-)  # fmt: skip
+    r"several|few|some|between|nearly|almost|dozens?|hundreds|soon|tbd|tba|unknown|undecided)\b|~",
+    re.IGNORECASE,
+)
 _COUNTRY_WORDS = """
 africa america argentina asia australia austria belgium brazil britain bulgaria canada chile china colombia croatia
 cuba denmark egypt england estonia europe finland france germany greece hungary iceland india indonesia iran iraq
