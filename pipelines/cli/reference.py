@@ -1,0 +1,53 @@
+"""Markdown of the command line and of settings, for docs/reference."""
+
+from collections.abc import Iterator
+
+import click
+from pydantic import BaseModel
+
+
+def commands_markdown() -> str:
+    """Returns a section with the help text of each command, groups before their subcommands, in the order of --help."""
+    from palimpsest.cli.main import cli
+
+    sections = [f"## {path}\n\n```text\n{help_text}\n```\n" for path, help_text in _help_texts(cli)]
+    return "\n" + "\n".join(sections)
+
+
+def _help_texts(root: click.Group) -> Iterator[tuple[str, str]]:
+    pending: list[tuple[str, click.Command, click.Context | None]] = [("palimpsest", root, None)]
+    while pending:
+        path, command, parent = pending.pop(0)
+        # A fixed width, so that the text does not depend on the terminal.
+        name = path.rpartition(" ")[2]
+        context = click.Context(
+            command,
+            info_name=name,
+            parent=parent,
+            terminal_width=100,
+            max_content_width=100,
+            help_option_names=["-h", "--help"],
+        )
+        if path != "palimpsest":
+            yield path, command.get_help(context).rstrip()
+        if isinstance(command, click.Group):
+            children = [(f"{path} {name}", child, context) for name, child in command.commands.items()]
+            pending = children + pending
+
+
+def settings_markdown(model: type[BaseModel]) -> str:
+    """Returns a table of the fields of a settings model: name, default, meaning."""
+    lines = ["", "| field | default | meaning |", "|---|---|---|"]
+    for name, field in model.model_fields.items():
+        lines.append(f"| `{name}` | {_default(field.get_default(), field.is_required())} | {field.description or ''} |")
+    return "\n".join([*lines, ""])
+
+
+def _default(value: object, is_required: bool) -> str:
+    if is_required:
+        return "required"
+    if value is None or isinstance(value, BaseModel):
+        return "none"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    return f"{value:,}" if isinstance(value, int | float) else f"`{value}`"

@@ -1,0 +1,54 @@
+"""The documentation is true: generated pages are current, links resolve, every environment variable is listed."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "tests/README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+REFERENCE = sorted((ROOT / "docs/reference").glob("*.md"))
+CODE = [*(ROOT / "pipelines").rglob("*.py"), *(ROOT / "eval").rglob("*.py")]
+NOT_VARIABLES = {"PALIMPSEST_CLOSED"}  # a relationship type
+
+
+def test_generated_pages_are_what_make_docs_writes() -> None:
+    command = [sys.executable, "-m", "cogapp", "--check", "--diff", *map(str, REFERENCE)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, f"run make docs\n{done.stdout}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_links_lead_to_files_and_headings(page: Path) -> None:
+    broken = []
+    for target in re.findall(r"\]\((?!https?:)([^)\s]+)\)", page.read_text()):
+        path, _, anchor = unquote(target).partition("#")
+        linked = (page.parent / path).resolve() if path else page
+        if not linked.exists() or (anchor and anchor not in _anchors(linked)):
+            broken.append(target)
+    assert not broken
+
+
+def _anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.M)
+    return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
+
+
+def test_every_environment_variable_is_listed_once() -> None:
+    page = (ROOT / "docs/reference/environment.md").read_text()
+    names = [n for row in re.findall(r"^\|([^|]+)\|", page, re.M) for n in re.findall(r"`([A-Z][A-Z0-9_]+)`", row)]
+    assert len(names) == len(set(names))
+    read = {n for file in CODE for n in _variables(file.read_text())}
+    listed = {n for n in names if "_" in n}
+    # The companions of PALIMPSEST_LM are read by suffix.
+    suffixed = {n for n in listed if n.startswith("PALIMPSEST_LM_")}
+    assert listed - suffixed == read - suffixed
+
+
+def _variables(code: str) -> set[str]:
+    """Returns the names of environment variables that a module reads or sets."""
+    names = re.findall(r"""["']((?:PALIMPSEST|NEO4J|DAGSTER|RAGAS|OMP|OPENBLAS|HF|TOKENIZERS)_[A-Z0-9_]+)["']""", code)
+    return {n for n in names if n not in NOT_VARIABLES}
