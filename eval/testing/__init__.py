@@ -1,1 +1,1 @@
-"""Stand-ins for what a test cannot have."""
+"""Fakes for what a test cannot have."""

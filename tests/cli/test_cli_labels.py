@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.eval.testing.standin import StandIn
+from palimpsest.eval.testing.fake_lm_server import FakeLMServer
 from tests.command import last_json, run
 from tests.small_corpus import write_chats
 
@@ -47,7 +47,7 @@ def test_an_undone_update_comes_back_after_a_rebuild_and_becomes_a_labelled_pair
 @pytest.mark.lm
 def test_a_build_by_an_lm_is_paid_once_stops_at_its_budget_and_leaves_nothing_after_a_delete(tmp_path):
     home, corpus = tmp_path / "h", write_chats(tmp_path / "c")
-    with StandIn({(OLD, NEW): "UPDATE"}) as server:
+    with FakeLMServer({(OLD, NEW): "UPDATE"}) as server:
         env = {
             "PALIMPSEST_LABELER": "dspy",
             "PALIMPSEST_LM": f"stand-in@{server.url}",
@@ -59,14 +59,14 @@ def test_a_build_by_an_lm_is_paid_once_stops_at_its_budget_and_leaves_nothing_af
         assert last_json(first)["work"]["lm_calls"] == 0 and last_json(first)["relations"]["UPDATE"] == 0
         second = last_json(run("build", "--home", home, "--json", **env))
         calls = second["work"]["lm_calls"]
-        assert calls == server.seen.answered > 0 and second["relations"]["UPDATE"] == 1
+        assert calls == server.counts.answered > 0 and second["relations"]["UPDATE"] == 1
         third = last_json(run("build", "--home", home, "--json", **env))
-        assert third["changed"] == [] and server.seen.answered == calls
+        assert third["changed"] == [] and server.counts.answered == calls
         offline = last_json(run("build", "--home", home, "--json"))
         back = last_json(run("build", "--home", home, "--json", **env))
-        assert offline["work"]["lm_calls"] == back["work"]["lm_calls"] == 0 and server.seen.answered == calls
+        assert offline["work"]["lm_calls"] == back["work"]["lm_calls"] == 0 and server.counts.answered == calls
         assert back["digest"] == second["digest"]
-        assert server.seen.keys == {"Bearer sk-canary-key"}
+        assert server.counts.keys == {"Bearer sk-canary-key"}
     assert not any(b"sk-canary-key" in p.read_bytes() for p in home.rglob("*") if p.is_file())
     (corpus / "chats/turns.jsonl").write_text("")
     assert run("delete", "--user", "ann", "--home", home).returncode == 0

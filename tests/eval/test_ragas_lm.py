@@ -9,7 +9,7 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.eval.ragas.asked import Asked
 from palimpsest.eval.ragas.ragas_lm import judge_contexts, judge_settings, judged_text
 from palimpsest.eval.runs.suite_runs import RagasWanted, measure, text
-from palimpsest.eval.testing.standin import StandIn
+from palimpsest.eval.testing.fake_lm_server import FakeLMServer
 from palimpsest.relations.classify.lm.ledger import Ledger
 from palimpsest.relations.classify.lm.lm_settings import LmSettings
 from tests.command import run
@@ -49,37 +49,37 @@ def judge(server, tmp_path, items, **more):
 
 
 def test_the_three_metrics_are_those_worked_out_by_hand_and_every_call_is_counted(tmp_path):
-    with StandIn({}, reply=reply) as server:
+    with FakeLMServer({}, reply=reply) as server:
         got = judge(server, tmp_path, [asked()])
         # Precision: of three contexts the second and third help: (1/2 + 2/3) / 2. Recall: of a and b, a is there.
         # Faithfulness: of two statements one is false.
         assert got.means == pytest.approx(
             {"context_precision": 7 / 12, "context_recall": 0.5, "faithfulness": 0.5}, abs=1e-6
         )
-        assert got.calls == server.seen.answered == 3 + 1 + 3
-        assert (got.tokens_in, got.tokens_out) == (server.seen.tokens_in, server.seen.tokens_out)
+        assert got.calls == server.counts.answered == 3 + 1 + 3
+        assert (got.tokens_in, got.tokens_out) == (server.counts.tokens_in, server.counts.tokens_out)
         assert got.cost == pytest.approx((got.tokens_in + 2 * got.tokens_out) / 1e6, abs=1e-6)
         again = judge(server, tmp_path, [asked()])
         assert again.means == got.means and (again.calls, again.known, again.cost) == (0, 7, 0.0)
-        assert server.seen.answered == 7, "what was answered is not paid twice"
+        assert server.counts.answered == 7, "what was answered is not paid twice"
     assert "7 calls" in judged_text(got) and f"cost {got.cost:.4f}" in judged_text(got)
 
 
 def test_nothing_retrieved_counts_as_nothing_and_asks_nothing(tmp_path):
-    with StandIn({}, reply=reply) as server:
+    with FakeLMServer({}, reply=reply) as server:
         got = judge(server, tmp_path, [asked(contexts=(), packed="")])
-        assert got.means == {"context_precision": 0.0, "context_recall": 0.0} and server.seen.requests == 0
+        assert got.means == {"context_precision": 0.0, "context_recall": 0.0} and server.counts.requests == 0
 
 
 def test_a_budget_stops_before_it_is_passed_and_says_what_was_left_out(tmp_path):
     items = [asked(f"q{i:02}") for i in range(12)]
-    with StandIn({}, reply=reply) as server:
+    with FakeLMServer({}, reply=reply) as server:
         got = judge(server, tmp_path, items, max_cost=0.03, concurrency=3)
         assert 0 < got.cost <= 0.03 and 0 < got.unasked < 12
-        assert got.calls == server.seen.answered and got.unanswered == 0
+        assert got.calls == server.counts.answered and got.unanswered == 0
         rest = judge(server, tmp_path, items)
         assert rest.unasked == 0 and rest.known >= got.calls, "the next run asks for the rest only"
-        assert rest.calls + got.calls == server.seen.answered
+        assert rest.calls + got.calls == server.counts.answered
         assert judge(server, tmp_path / "other", items, max_cost=0.0).means == {}
 
 
@@ -95,21 +95,21 @@ def test_a_budget_without_a_model_or_a_price_is_refused_before_anything_is_measu
 
 
 def test_garbage_verdicts_that_are_none_and_a_dead_server_are_told_and_never_become_numbers(tmp_path):
-    with StandIn({}, reply=lambda prompt: reply(prompt).replace('": 1', '": 7')) as server:
+    with FakeLMServer({}, reply=lambda prompt: reply(prompt).replace('": 1', '": 7')) as server:
         got = judge(server, tmp_path, [asked()])
         assert got.means == {} and got.unreadable == 3
-    with StandIn({}, fault_share=1.0, faults=("garbage",), reply=reply) as server:
+    with FakeLMServer({}, fault_share=1.0, faults=("garbage",), reply=reply) as server:
         got = judge(server, tmp_path / "b", [asked()])
         assert got.means == {} and got.unreadable == 3 and "nothing could be read" in judged_text(got)
-    with StandIn({}, fault_share=1.0, faults=("500",), reply=reply) as server:
+    with FakeLMServer({}, fault_share=1.0, faults=("500",), reply=reply) as server:
         got = judge(server, tmp_path / "c", [asked(f"q{i:02}") for i in range(30)], attempts=1, concurrency=2)
         assert got.means == {} and got.unanswered == 30 and got.calls == 0
-        assert server.seen.requests < 15, "a server that is down is not asked for every question"
+        assert server.counts.requests < 15, "a server that is down is not asked for every question"
 
 
 def test_a_sample_is_the_same_whatever_the_order(tmp_path):
     items = [asked(f"q{i:02}") for i in range(20)]
-    with StandIn({}, reply=reply) as server:
+    with FakeLMServer({}, reply=reply) as server:
         one = judge(server, tmp_path, items, questions=4)
         two = judge(server, tmp_path, items[::-1], questions=4)
     assert one.questions == 4 and two.calls == 0 and two.means == one.means
@@ -123,16 +123,16 @@ def test_suite_tells_both_of_ragas_beside_its_own_figures(tmp_path, monkeypatch,
     monkeypatch.chdir(tmp_path)
     plain = measure(golden, None, "auto", 1200, None, ragas=RagasWanted(2))["ragas"]
     assert plain["ids"]["largest_difference"] < 1e-9 and plain["ids"]["queries"] == 4 and "lm" not in plain
-    with StandIn({}, reply=reply) as server:
+    with FakeLMServer({}, reply=reply) as server:
         monkeypatch.setenv("PALIMPSEST_LM", f"stand-in@{server.url}")
         monkeypatch.setenv("PALIMPSEST_LM_PRICE", "1,1")
         monkeypatch.setenv("PALIMPSEST_LM_KEY", "sk-canary")
         done = measure(golden, None, "auto", 1200, None, ragas=RagasWanted(2))
         told = done["ragas"]
         assert told["ids"] == plain["ids"] and told["lm"]["questions"] == 2
-        assert told["lm"]["calls"] == server.seen.answered > 0 and told["lm"]["cost"] > 0
+        assert told["lm"]["calls"] == server.counts.answered > 0 and told["lm"]["cost"] > 0
         assert set(told["lm"]["means"]) == {"context_precision", "context_recall", "faithfulness"}
-        assert server.seen.keys == {"Bearer sk-canary"}
+        assert server.counts.keys == {"Bearer sk-canary"}
     printed = text(done)
     assert "RAGAS by ids, 4 queries" in printed and "RAGAS by stand-in, 2 questions" in printed
     shown = capsys.readouterr()

@@ -12,7 +12,7 @@ import pytest
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.needles import Needles
-from palimpsest.eval.testing.standin import StandIn
+from palimpsest.eval.testing.fake_lm_server import FakeLMServer
 from palimpsest.relations.classify.label_types import LabelPair
 from palimpsest.relations.classify.lm.labeler import LmLabeler
 from palimpsest.relations.classify.lm.ledger import Answer, Ledger
@@ -50,55 +50,55 @@ def labeler(server, tmp_path, max_cost=None, **more):
 @pytest.mark.lm
 def test_every_pair_is_answered_once_and_usage_equals_the_servers_count(tmp_path):
     pairs = [pair(i) for i in range(12)]
-    with StandIn(truth(pairs)) as server:
+    with FakeLMServer(truth(pairs)) as server:
         got = labeler(server, tmp_path).label(pairs)
         assert [a.label for a in got] == [LABELS[i % 4] for i in range(12)]
-        assert (server.seen.requests, sum(a.lm_calls for a in got)) == (12, 12)
-        assert sum(a.tokens for a in got) == server.seen.tokens_in + server.seen.tokens_out
-        assert sum(a.cost for a in got) == pytest.approx((server.seen.tokens_in + 2 * server.seen.tokens_out) / 1e6)
+        assert (server.counts.requests, sum(a.lm_calls for a in got)) == (12, 12)
+        assert sum(a.tokens for a in got) == server.counts.tokens_in + server.counts.tokens_out
+        assert sum(a.cost for a in got) == pytest.approx((server.counts.tokens_in + 2 * server.counts.tokens_out) / 1e6)
         older, newer = got[0].evidence["older"], got[0].evidence["newer"]
         assert (older, newer) == ([0, len(pairs[0].older)], [0, len(pairs[0].newer)])
         again = labeler(server, tmp_path).label(pairs)
-        assert server.seen.requests == 12 and sum(a.lm_calls for a in again) == 0
+        assert server.counts.requests == 12 and sum(a.lm_calls for a in again) == 0
         assert [a.label for a in again] == [a.label for a in got]
 
 
 @pytest.mark.lm
 def test_faults_are_tried_again_until_each_pair_is_answered(tmp_path):
     pairs = [pair(i) for i in range(30)]
-    with StandIn(truth(pairs), fault_share=0.4, faults=("429", "500", "timeout", "cut"), slow_s=0.8) as server:
+    with FakeLMServer(truth(pairs), fault_share=0.4, faults=("429", "500", "timeout", "cut"), slow_s=0.8) as server:
         got = labeler(server, tmp_path).label(pairs)
         assert [a.label for a in got] == [LABELS[i % 4] for i in range(30)]
-        assert server.seen.answered == 30 and sum(server.seen.faults.values()) > 5
-        assert sum(a.tokens for a in got) == server.seen.tokens_in + server.seen.tokens_out
+        assert server.counts.answered == 30 and sum(server.counts.faults.values()) > 5
+        assert sum(a.tokens for a in got) == server.counts.tokens_in + server.counts.tokens_out
 
 
 @pytest.mark.lm
 def test_an_answer_that_cannot_be_read_is_paid_abstains_and_is_not_asked_again(tmp_path):
     pairs = [pair(0)]
-    with StandIn(truth(pairs), fault_share=1.0, faults=("garbage",)) as server:
+    with FakeLMServer(truth(pairs), fault_share=1.0, faults=("garbage",)) as server:
         got = labeler(server, tmp_path).label(pairs)[0]
         assert (got.label, got.decided, got.evidence["failed"], got.lm_calls) == ("NONE", False, "parse", 1)
         labeler(server, tmp_path).label(pairs)
-        assert server.seen.requests == 1
+        assert server.counts.requests == 1
 
 
 @pytest.mark.lm
 def test_a_budget_stops_cleanly_and_what_is_open_is_asked_with_the_next(tmp_path):
     pairs = [pair(i) for i in range(10)]
-    with StandIn(truth(pairs)) as server:
+    with FakeLMServer(truth(pairs)) as server:
         first = labeler(server, tmp_path, max_cost=0.004, concurrency=1).label(pairs)
         asked = sum(a.lm_calls for a in first)
         assert 0 < asked < 10 and sum(a.cost for a in first) <= 0.004
         assert {a.evidence["rule"] for a in first if not a.lm_calls} == {"unpaid"}
         second = labeler(server, tmp_path).label(pairs)
-        assert sum(a.lm_calls for a in second) == 10 - asked and server.seen.requests == 10
+        assert sum(a.lm_calls for a in second) == 10 - asked and server.counts.requests == 10
         assert [a.label for a in second] == [LABELS[i % 4] for i in range(10)]
 
 
 @pytest.mark.lm
 def test_a_server_that_is_gone_leaves_pairs_open_and_nothing_retired(tmp_path):
-    with StandIn({}) as server:
+    with FakeLMServer({}) as server:
         gone = settings(server, attempts=2)
     got = LmLabeler(gone, Ledger(tmp_path / "l.sqlite")).label([pair(i) for i in range(30)])
     assert {(a.label, a.decided, a.evidence["rule"]) for a in got} == {("NONE", False, "unpaid")}
@@ -118,9 +118,9 @@ ORDERS = [
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_text_that_gives_orders_is_never_shown_to_the_model_and_moves_no_label(tmp_path, order):
     told = LabelPair("n", "o", f"The menu has soup. {order}", "The build takes 9 minutes.")
-    with StandIn({(told.older, told.newer): "UPDATE"}) as server:
+    with FakeLMServer({(told.older, told.newer): "UPDATE"}) as server:
         got = labeler(server, tmp_path).label([told])[0]
-        assert (got.label, got.decided, server.seen.requests) == ("NONE", False, 0)
+        assert (got.label, got.decided, server.counts.requests) == ("NONE", False, 0)
 
 
 @pytest.mark.lm
@@ -128,7 +128,7 @@ def test_an_update_needs_quotes_words_in_common_and_the_later_date(tmp_path):
     earlier = LabelPair("n", "o", pair(0).newer, pair(0).older, newer_at=day(1), older_at=day(2))
     stranger = LabelPair("m", "p", "Soup is hot.", "Trains run late.")
     both = {(p.older, p.newer): "UPDATE" for p in (earlier, stranger)}
-    with StandIn(both) as server:
+    with FakeLMServer(both) as server:
         got = labeler(server, tmp_path).label([earlier, stranger])
     assert [(a.label, a.decided, a.evidence["why"]) for a in got] == [
         ("NONE", False, "earlier"),
@@ -139,10 +139,10 @@ def test_an_update_needs_quotes_words_in_common_and_the_later_date(tmp_path):
 @pytest.mark.lm
 def test_the_key_is_sent_and_is_in_no_repr_file_or_message(tmp_path, capsys):
     secret = "sk-very-secret-canary"
-    with StandIn({}) as server:
+    with FakeLMServer({}) as server:
         told = settings(server, key=secret)
         LmLabeler(told, Ledger(tmp_path / "l.sqlite")).label([pair(0)])
-        assert server.seen.keys == {f"Bearer {secret}"}
+        assert server.counts.keys == {f"Bearer {secret}"}
     assert secret not in repr(told) and secret not in str(capsys.readouterr())
     assert not any(secret.encode() in p.read_bytes() for p in tmp_path.rglob("*") if p.is_file())
 
@@ -196,13 +196,13 @@ LmLabeler(told, Ledger(Path(sys.argv[2]))).label([pair(i) for i in range(int(sys
 def test_killed_twice_no_answered_call_is_repeated_but_those_on_their_way(tmp_path):
     pairs = [pair(i) for i in range(60)]
     ledger = tmp_path / "l.sqlite"
-    with StandIn(truth(pairs), fault_share=0.2, faults=("429", "500"), delay_s=0.02) as server:
+    with FakeLMServer(truth(pairs), fault_share=0.2, faults=("429", "500"), delay_s=0.02) as server:
         command = [sys.executable, "-c", textwrap.dedent(WORKER), server.url, str(ledger), "60"]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(["."])}
         for stop_at in (10, 30):
             process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
             deadline = time.monotonic() + 120
-            while server.seen.answered < stop_at and process.poll() is None and time.monotonic() < deadline:
+            while server.counts.answered < stop_at and process.poll() is None and time.monotonic() < deadline:
                 time.sleep(0.01)
             process.send_signal(signal.SIGKILL)
             process.wait()
@@ -210,14 +210,14 @@ def test_killed_twice_no_answered_call_is_repeated_but_those_on_their_way(tmp_pa
         with sqlite3.connect(ledger) as db:
             kept = [pairs[int(row[0][1:])] for row in db.execute("SELECT newer_id FROM answers")]
         assert len(kept) >= 20
-        asked = {(p.older, p.newer): server.seen.pairs[p.older, p.newer] for p in kept}
-        lost = server.seen.answered - len(kept)
+        asked = {(p.older, p.newer): server.counts.pairs[p.older, p.newer] for p in kept}
+        lost = server.counts.answered - len(kept)
         assert 0 <= lost <= 8, "at most one for each of four threads and kill"
         got = labeler(server, tmp_path).label(pairs)
         assert [a.label for a in got] == [LABELS[i % 4] for i in range(60)]
-        assert all(server.seen.pairs[k] == n for k, n in asked.items()), "no answered call is repeated"
+        assert all(server.counts.pairs[k] == n for k, n in asked.items()), "no answered call is repeated"
         totals = Ledger(ledger).totals()
-        assert server.seen.answered == 60 + lost and totals["calls"] == 60
+        assert server.counts.answered == 60 + lost and totals["calls"] == 60
         assert lost <= totals["unheard"] <= 8, "what was on its way is counted as perhaps paid"
 
 
@@ -226,18 +226,18 @@ def test_two_processes_with_one_ledger_pay_each_call_once(tmp_path):
     import dspy  # noqa: F401  (its import takes longer than all the calls)
 
     pairs = [pair(i) for i in range(60)]
-    with StandIn(truth(pairs), delay_s=0.1) as server:
+    with FakeLMServer(truth(pairs), delay_s=0.1) as server:
         command = [sys.executable, "-c", textwrap.dedent(WORKER), server.url, str(tmp_path / "l.sqlite"), "60"]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(["."])}
         other = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + 120
-        while not server.seen.answered and other.poll() is None and time.monotonic() < deadline:
+        while not server.counts.answered and other.poll() is None and time.monotonic() < deadline:
             time.sleep(0.01)
         got = labeler(server, tmp_path).label(pairs)  # this process, beside the other
         assert [a.label for a in got] == [LABELS[i % 4] for i in range(60)]
         assert 0 < sum(a.lm_calls for a in got) < 60, "each made some of the calls"
         assert other.wait(timeout=120) == 0
-        assert server.seen.requests == server.seen.answered == 60
+        assert server.counts.requests == server.counts.answered == 60
     totals = Ledger(tmp_path / "l.sqlite").totals()
     assert (totals["calls"], totals["unheard"]) == (60, 0)
 

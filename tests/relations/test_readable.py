@@ -3,7 +3,7 @@ import json
 import pytest
 
 from palimpsest.core.errors import ComponentFailed
-from palimpsest.eval.testing.standin import StandIn
+from palimpsest.eval.testing.fake_lm_server import FakeLMServer
 from palimpsest.relations.classify.lm.ledger import Answer, Ledger
 from palimpsest.relations.classify.lm.readable import check_readable
 from palimpsest.store.home import Home
@@ -63,12 +63,12 @@ def test_a_build_goes_on_where_most_answers_are_readable_or_nothing_was_answered
 @pytest.mark.lm
 def test_a_server_that_answers_nonsense_ends_with_exit_3_and_what_was_published_stays(tmp_path):
     home, corpus = tmp_path / "h", write_chats(tmp_path / "c")
-    with StandIn({}, fault_share=1.0, faults=("garbage",)) as server:
+    with FakeLMServer({}, fault_share=1.0, faults=("garbage",)) as server:
         env = {"PALIMPSEST_LABELER": "dspy", "PALIMPSEST_LM": f"stand-in@{server.url}"}
         done = run("build", "--home", home, "--corpus", corpus, **env)
         assert done.returncode == 3 and "cannot be read" in done.stderr.splitlines()[-1]
         assert not (home / "published.json").exists()
-        asked = server.seen.answered
+        asked = server.counts.answered
         server.fault_share = 0.0
         again = last_json(run("build", "--home", home, "--json", **env))
-        assert again["published"] and server.seen.answered == 2 * asked, "all are asked again"
+        assert again["published"] and server.counts.answered == 2 * asked, "all are asked again"

@@ -1,0 +1,213 @@
+"""A fake language model: an OpenAI-compatible HTTP server of known accuracy, with faults on demand.
+
+It proves transport, ledger, budget and cascade over real HTTP. Its labels are looked up, so it proves nothing of
+quality.
+"""
+
+import http.server
+import json
+import re
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Literal
+
+from palimpsest.core.ids import content_id
+from palimpsest.core.json_types import JsonObject, JsonValue
+from palimpsest.relations.classify.label_types import LABELS
+
+Fault = Literal["429", "500", "timeout", "cut", "garbage"]
+"""An HTTP status, no answer, half an answer, or an answer that is no label."""
+
+FAULTS: tuple[Fault, ...] = ("429", "500", "timeout", "cut", "garbage")
+MODEL = "stand-in"
+_FIELD = r"\[\[ ## {0} ## \]\]\s*\n(.*?)(?=\n\s*\[\[ ## |\n+Respond with|\Z)"
+_GARBAGE = "I would rather talk about soup."
+
+
+@dataclass
+class RequestCounts:
+    """What the server counted.
+
+    Attributes:
+        requests: all requests, those that met a fault included.
+        answered: requests with a complete answer, garbage included.
+        tokens_in: words of the prompts that were answered.
+        tokens_out: words of the answers.
+        faults: requests by fault.
+        pairs: requests by (older, newer) text.
+        keys: values of the Authorization header.
+    """
+
+    requests: int = 0
+    answered: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
+    pairs: Counter[tuple[str, str]] = field(default_factory=Counter)
+    keys: set[str] = field(default_factory=set)
+
+
+class FakeLMServer:
+    """A context manager that serves on a free port of 127.0.0.1.
+
+    Attributes:
+        truth: (older, newer) -> label; a pair that is not in it is answered NONE.
+        accuracy: the share of pairs, drawn by their text, whose answer is the one in `truth`.
+        fault_share: the share of requests that meet a fault, drawn by pair and attempt.
+        faults: the faults to draw from.
+        slow_s: seconds before a `timeout` hangs up.
+        delay_s: seconds before every answer.
+        reply: returns the answer to a prompt that is no pair's; its prompts are counted as (prompt, "").
+        counts: what the server counted.
+        url: base URL, `http://127.0.0.1:<port>/v1`.
+    """
+
+    def __init__(
+        self,
+        truth: Mapping[tuple[str, str], str],
+        accuracy: float = 1.0,
+        fault_share: float = 0.0,
+        faults: tuple[Fault, ...] = FAULTS,
+        slow_s: float = 2.0,
+        delay_s: float = 0.0,
+        reply: Callable[[str], str] | None = None,
+    ):
+        self.truth, self.accuracy, self.fault_share, self.faults = dict(truth), accuracy, fault_share, faults
+        self.slow_s, self.delay_s, self.reply = slow_s, delay_s, reply
+        self.counts = RequestCounts()
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+        answer = self._answer
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                answer(self)
+
+            def log_message(self, format: str, *args: object) -> None:
+                return
+
+        self._server = _QuietServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+
+    def __enter__(self) -> "FakeLMServer":
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None) -> None:
+        self._closing.set()
+        self._server.shutdown()
+        self._server.server_close()
+
+    def label(self, older: str, newer: str) -> str:
+        """Returns the server's label of a pair."""
+        right = self.truth.get((older, newer), "NONE")
+        if _draw("accuracy", older, newer) < self.accuracy:
+            return right
+        wrong = [x for x in sorted(LABELS) if x != right]
+        return wrong[int(_draw("wrong", older, newer) * len(wrong))]
+
+    def _answer(self, handler: http.server.BaseHTTPRequestHandler) -> None:
+        """Answers one request, or meets it with a fault."""
+        body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
+        messages = json.loads(body)["messages"]
+        prompt = messages[-1]["content"]
+        pair = (prompt, "") if self.reply else (_prompt_field(prompt, "older"), _prompt_field(prompt, "newer"))
+        fault = self._count_request(pair, handler.headers.get("Authorization", ""))
+        if fault in ("429", "500"):
+            _send(handler, int(fault), {"error": {"message": "try again", "type": "server_error"}})
+            return
+        if fault == "timeout":
+            self._closing.wait(self.slow_s)
+            handler.close_connection = True
+            return
+        if fault == "garbage":
+            answer = _GARBAGE
+        else:
+            answer = self.reply(prompt) if self.reply else _label_answer(self.label(*pair), *pair)
+        tokens_in, tokens_out = sum(len(m["content"].split()) for m in messages), len(answer.split())
+        if fault != "cut":
+            with self._lock:  # counted before it is sent: what the caller has, the server has counted
+                self.counts.answered += 1
+                self.counts.tokens_in += tokens_in
+                self.counts.tokens_out += tokens_out
+        _send(handler, 200, _completion(answer, tokens_in, tokens_out), cut=fault == "cut")
+
+    def _count_request(self, pair: tuple[str, str], key: str) -> Fault | None:
+        """Counts a request, waits, and draws its fault."""
+        with self._lock:
+            self.counts.requests += 1
+            self.counts.pairs[pair] += 1
+            attempt = str(self.counts.pairs[pair])
+            self.counts.keys.add(key)
+        if self.delay_s:
+            time.sleep(self.delay_s)
+        if _draw("fault", *pair, attempt) >= self.fault_share:
+            return None
+        fault = self.faults[int(_draw("which", *pair, attempt) * len(self.faults))]
+        with self._lock:
+            self.counts.faults[fault] += 1
+        return fault
+
+
+class _QuietServer(http.server.ThreadingHTTPServer):
+    """A server that does not log callers who hang up."""
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        return
+
+
+def _label_answer(label: str, older: str, newer: str) -> str:
+    """Returns an answer in the fields of the relation program."""
+    fields = {"older_quote": older, "newer_quote": newer, "label": label, "confidence": "0.9"}
+    return "".join(f"[[ ## {k} ## ]]\n{v}\n\n" for k, v in fields.items()) + "[[ ## completed ## ]]"
+
+
+def _completion(answer: str, tokens_in: int, tokens_out: int) -> JsonObject:
+    """Returns the body of an OpenAI chat completion."""
+    return {
+        "id": "x",
+        "object": "chat.completion",
+        "created": 0,
+        "model": MODEL,
+        "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": answer}}],
+        "usage": {
+            "prompt_tokens": tokens_in,
+            "completion_tokens": tokens_out,
+            "total_tokens": tokens_in + tokens_out,
+        },
+    }
+
+
+def _prompt_field(prompt: str, name: str) -> str:
+    """Returns the last value of a field in a prompt of dspy's ChatAdapter, empty where it has none."""
+    found = re.findall(_FIELD.format(name), prompt, re.DOTALL)
+    return found[-1].strip() if found else ""
+
+
+def _draw(*parts: str) -> float:
+    """Returns a number in [0, 1), always the same for the same parts."""
+    return int(content_id("stand-in", *parts), 16) / 16**16
+
+
+def _send(handler: http.server.BaseHTTPRequestHandler, status: int, value: JsonValue, cut: bool = False) -> None:
+    """Sends a JSON body, with `cut` the first half of it, and then hangs up."""
+    body = json.dumps(value).encode()
+    try:
+        handler.send_response(status)
+        handler.send_header("Content-Type", "application/json")
+        handler.send_header("Content-Length", str(len(body)))
+        handler.end_headers()
+        handler.wfile.write(body[: len(body) // 2] if cut else body)
+        handler.wfile.flush()
+    except OSError:
+        handler.close_connection = True
+    if cut:
+        handler.close_connection = True
