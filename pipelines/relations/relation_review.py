@@ -17,7 +17,7 @@ from palimpsest.memories.order import is_newer, placed
 from palimpsest.relations.classify.label_types import LABELS
 from palimpsest.relations.classify.relate import UNPAID, relation_id
 from palimpsest.store.builds import Build, published, staged
-from palimpsest.store.decisions import Decided, append_decided, read_decisions
+from palimpsest.store.decisions import RelationOverride, append_overrides, read_decisions
 from palimpsest.store.home import Home
 
 TABLES = ("memories", "documents", "relations", "versions")
@@ -147,7 +147,9 @@ def decide(home: Home, kind: str, named: Iterable[tuple[str, ...]], label: str |
         tables = build_of(home).tables(TABLES)
         found = {row["relation_id"]: row for row in (find_relation(tables, names) for names in named)}
         said = [_said(row, kind, label) for row in found.values()]
-        append_decided(home.decisions, kind, *(Decided(s.relation_id, s.newer_id, s.older_id, s.label) for s in said))
+        append_overrides(
+            home.decisions, kind, *(RelationOverride(s.relation_id, s.newer_id, s.older_id, s.label) for s in said)
+        )
     return said
 
 

@@ -25,7 +25,7 @@ NAME_KINDS = get_args(Verdict)
 
 
 @dataclass(frozen=True)
-class Decided:
+class RelationOverride:
     """What a person said of a pair: the label that is right. It stands whatever a labeler says, in every build.
 
     `at` is when, ISO 8601; the file's own, so that every build tells the same.
@@ -51,7 +51,7 @@ class Decisions:
     tombstones: frozenset[str] = field(default_factory=frozenset)
     same: frozenset[tuple[str, str]] = frozenset()
     apart: frozenset[tuple[str, str]] = frozenset()
-    relations: tuple["Decided", ...] = ()
+    relations: tuple["RelationOverride", ...] = ()
     erased: frozenset[ErasedText] = frozenset()
 
     @property
@@ -125,7 +125,7 @@ def read_decisions(path: Path) -> Decisions:
         return Decisions()
     relations: dict[str, str] = {}
     names: dict[tuple[str, str], str] = {}
-    decided: dict[str, Decided] = {}
+    decided: dict[str, RelationOverride] = {}
     tombstones: set[str] = set()
     erased: set[ErasedText] = set()
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
@@ -146,7 +146,7 @@ def read_decisions(path: Path) -> Decisions:
             relations[target] = kind
             decided.pop(target, None)
             if said:
-                decided[target] = Decided(target, **said, at=str(row.get("at") or ""))
+                decided[target] = RelationOverride(target, **said, at=str(row.get("at") or ""))
         elif kind in NAME_KINDS:
             names[pair] = kind
         else:
@@ -182,7 +182,7 @@ def append_decisions(path: Path, kind: str, targets: Iterable[str]) -> None:
     _append(path, [{"kind": kind, "target": target} for target in targets])
 
 
-def append_decided(path: Path, kind: str, *decided: Decided) -> None:
+def append_overrides(path: Path, kind: str, *decided: RelationOverride) -> None:
     """Appends what a person said of relations, a line for each: `undo` or `confirm`, with the label that is right."""
     rows = [{name: value for name, value in asdict(d).items() if name != "at"} for d in decided]
     _append(path, [{"kind": kind, "target": row["relation_id"], **row} for row in rows])
@@ -193,7 +193,7 @@ def append_erased(path: Path, texts: Iterable[ErasedText]) -> None:
     _append(path, [{"kind": "erased", "target": t.place, "said": t.said, **asdict(t.needle)} for t in sorted(texts)])
 
 
-def forget_decided(path: Path, probes: RowSearch) -> int:
+def forget_overrides(path: Path, probes: RowSearch) -> int:
     """Removes what was said of pairs with a memory that a delete removes; returns how many lines."""
     if not path.exists():
         return 0

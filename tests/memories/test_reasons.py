@@ -8,7 +8,7 @@ from palimpsest.memories.reasons import reasons
 from palimpsest.relations.classify.label_types import Labelled
 from palimpsest.relations.classify.relate import label_pairs, relation_id
 from palimpsest.relations.versions import versions
-from palimpsest.store.decisions import Decided, Decisions
+from palimpsest.store.decisions import Decisions, RelationOverride
 from palimpsest.store.tables import conform, empty
 from tests.memories.frames import by_text, chunk, day, document, formed
 
@@ -65,7 +65,7 @@ def test_an_update_tells_its_relation_and_its_evidence():
 def test_what_a_person_said_is_told_with_its_day_whether_it_retires_or_keeps():
     inputs, pairs, newer, older = two()
     for label, kind in (("UPDATE", "updated"), ("NONE", "kept")):
-        said = Decided(relation_id(newer, older), newer, older, label, "2026-02-03T10:00:00+00:00")
+        said = RelationOverride(relation_id(newer, older), newer, older, label, "2026-02-03T10:00:00+00:00")
         decisions = Decisions(relations=(said,))
         relations, _ = label_pairs(pairs, inputs.memories, Says(), None, decisions)
         found = told(inputs, relations, decisions=decisions)[older]

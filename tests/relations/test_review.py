@@ -12,7 +12,7 @@ from palimpsest.relations.classify.label_types import Labelled
 from palimpsest.relations.classify.relate import label_pairs, relation_id
 from palimpsest.relations.relation_review import find_relation, review_table
 from palimpsest.relations.versions import versions
-from palimpsest.store.decisions import Decided, append_decided, forget_decided, read_decisions
+from palimpsest.store.decisions import RelationOverride, append_overrides, forget_overrides, read_decisions
 from palimpsest.store.tables import empty
 from tests.memories.frames import by_text, chunk, day, document, formed, word_vectors
 
@@ -40,7 +40,7 @@ def made():
 def decided(tmp_path, *lines):
     path = tmp_path / "decisions.jsonl"
     for kind, newer, older, label in lines:
-        append_decided(path, kind, Decided(relation_id(newer, older), newer, older, label))
+        append_overrides(path, kind, RelationOverride(relation_id(newer, older), newer, older, label))
     return read_decisions(path)
 
 
@@ -88,7 +88,7 @@ def test_a_confirmed_pair_stays_although_it_is_no_candidate(tmp_path):
 def test_a_delete_takes_what_was_said_with_it(tmp_path):
     _, _, (a, b, c) = made()
     decided(tmp_path, ("confirm", b, a, "UPDATE"), ("undo", c, b, "NONE"))
-    assert forget_decided(tmp_path / "decisions.jsonl", Needles.of([a])) == 1
+    assert forget_overrides(tmp_path / "decisions.jsonl", Needles.of([a])) == 1
     assert [d.newer_id for d in read_decisions(tmp_path / "decisions.jsonl").relations] == [c]
     assert a not in (tmp_path / "decisions.jsonl").read_text()
 

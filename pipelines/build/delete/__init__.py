@@ -28,7 +28,7 @@ from palimpsest.sources.ingest import Rules, apply_deletions
 from palimpsest.sources.storing import clean_log
 from palimpsest.store.builds import Build, kept, staged, sweep
 from palimpsest.store.collection_config import CollectionConfig, load_collection
-from palimpsest.store.decisions import append_decisions, append_erased, forget_decided, read_decisions, tombstone
+from palimpsest.store.decisions import append_decisions, append_erased, forget_overrides, read_decisions, tombstone
 from palimpsest.store.home import Home
 from palimpsest.store.ingest_log import IngestLog
 
@@ -151,7 +151,7 @@ def _erase(home: Home, target: Target, found: Collected, probes: Probes) -> _Era
     for pattern in ("builds/*/report.*", "notes/*"):  # they quote texts and questions; the next build writes its own
         for path in home.path.glob(pattern):
             path.unlink()
-    forget_decided(home.decisions, probes)
+    forget_overrides(home.decisions, probes)
     ledger = 0
     if home.lm_ledger.exists():
         answers = Ledger(home.lm_ledger)
