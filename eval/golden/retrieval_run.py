@@ -1,0 +1,158 @@
+"""Queries searched once, with all that came back: metrics, gate, RAGAS and the analysis of misses read one run."""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import date
+from typing import Protocol
+
+from palimpsest.core.json_types import JsonObject
+from palimpsest.query.reader import Results
+from palimpsest.query.request.types import Memory, RankedMemory, Scope
+
+DEPTH = 10
+BUDGET_TOKENS = 1200
+
+
+class Searcher(Protocol):
+    """The part of `palimpsest.query`'s Reader that evaluation uses."""
+
+    @property
+    def search(self) -> Callable[..., Results]:
+        """Takes (text, scope, **filters)."""
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """How the queries of a run are searched; two runs are comparable when these are equal.
+
+    Attributes:
+        strategy: name of a strategy; `auto` is resolved for each collection by its build.
+        budget_tokens: budget of the packed context.
+        depth: results of a query; at least 10 for nDCG@10.
+    """
+
+    strategy: str = "auto"
+    budget_tokens: int = BUDGET_TOKENS
+    depth: int = DEPTH
+
+    def to_json(self) -> JsonObject:
+        """Returns the settings as JSON values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class RetrievalQuery:
+    """One query, which is searched inside its own scope only.
+
+    `filters` are further arguments of `Reader.search`, such as `as_of` and `project`.
+    """
+
+    query_id: str
+    text: str
+    scope: Scope
+    filters: Mapping[str, date | str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class QueryResult:
+    """What one query returned.
+
+    Attributes:
+        query: the query.
+        memories: best first, at most the run's depth.
+        packed_ids: the memories whose whole text the context contains.
+        neighbors: memories in the context that were not ranked, but surround those that were.
+        folded: ids left out of the context, by the id of the memory that has the same text.
+        context: the packed context.
+        ms: milliseconds of the whole search.
+        steps_ms: milliseconds of each step of the query path.
+    """
+
+    query: RetrievalQuery
+    memories: tuple[RankedMemory, ...]
+    packed_ids: tuple[str, ...]
+    neighbors: tuple[Memory, ...]
+    folded: Mapping[str, tuple[str, ...]]
+    context: str
+    ms: float
+    steps_ms: Mapping[str, float]
+
+    @property
+    def memory_ids(self) -> list[str]:
+        """Ids of the ranked memories, best first."""
+        return [m.memory_id for m in self.memories]
+
+    @property
+    def ranks(self) -> dict[str, int]:
+        """The rank of each ranked memory, from 1."""
+        return {memory_id: rank for rank, memory_id in enumerate(self.memory_ids, 1)}
+
+
+@dataclass(frozen=True)
+class RetrievalRun:
+    """The results of all queries of one evaluation, by query id, and how they were searched."""
+
+    settings: SearchSettings
+    results: Mapping[str, QueryResult]
+
+    @property
+    def took_ms(self) -> list[float]:
+        """Milliseconds of each whole search, in the order of the searches."""
+        return [result.ms for result in self.results.values()]
+
+    @property
+    def steps_ms(self) -> dict[str, list[float]]:
+        """Milliseconds of each step of the query path, one value for each query."""
+        steps: dict[str, list[float]] = {}
+        for result in self.results.values():
+            for step, ms in result.steps_ms.items():
+                steps.setdefault(step, []).append(round(ms, 3))
+        return steps
+
+
+def search_queries(
+    reader: Searcher,
+    queries: Iterable[RetrievalQuery],
+    settings: SearchSettings | None = None,
+    *,
+    hops: int | None = None,
+    warm_up: bool = True,
+    clock: Callable[[], float] = time.perf_counter,
+) -> RetrievalRun:
+    """Searches each query once.
+
+    Args:
+        reader: reader of the build.
+        queries: the queries; an iterator that reports progress is fine.
+        settings: strategy, budget and depth; None means the defaults.
+        hops: links to follow; None means the strategy's.
+        warm_up: whether the first query of a scope is searched once more before it is timed.
+        clock: seconds; tests replace it.
+    """
+    settings = settings or SearchSettings()
+    base = {"k": settings.depth, "strategy": settings.strategy, "budget_tokens": settings.budget_tokens}
+    if hops is not None:
+        base["hops"] = hops
+    warm: set[tuple[Scope, date | str | None]] = set()
+    results: dict[str, QueryResult] = {}
+    for query in queries:
+        filters = {**base, **query.filters}
+        place = query.scope, query.filters.get("project")
+        if warm_up and place not in warm:
+            reader.search(query.text, query.scope, **filters)
+            warm.add(place)
+        start = clock()
+        found = reader.search(query.text, query.scope, **filters)
+        ms = (clock() - start) * 1000
+        results[query.query_id] = QueryResult(
+            query,
+            tuple(found.memories),
+            tuple(found.packed_ids),
+            tuple(found.beside),
+            found.folded,
+            found.context,
+            ms,
+            found.timings,
+        )
+    return RetrievalRun(settings, results)
