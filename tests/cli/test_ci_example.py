@@ -22,8 +22,8 @@ def steps() -> dict[str, str]:
     return {s["name"]: s["run"] for s in job["steps"] if "name" in s}
 
 
-def test_the_readme_shows_the_example() -> None:
-    assert EXAMPLE.read_text().split("\n", 1)[1].strip() in (ROOT / "README.md").read_text()
+def test_the_guide_shows_the_example() -> None:
+    assert EXAMPLE.read_text().split("\n", 1)[1].strip() in (ROOT / "docs/guides/ci.md").read_text()
 
 
 def run(step: str, project: Path) -> subprocess.CompletedProcess[str]:
