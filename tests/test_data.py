@@ -17,7 +17,7 @@ import frontmatter
 import pytest
 
 from palimpsest.sources.ingest import source_files
-from palimpsest.sources.read import media_types, read_source
+from palimpsest.sources.readers.read_source import media_types, read_source
 from palimpsest.sources.records.extracted import CONVERSATION, ExtractedDocument
 from palimpsest.store.collection_config import find_collections, load_collection
 

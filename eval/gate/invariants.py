@@ -9,7 +9,7 @@ from palimpsest.core.ids import text_hash
 from palimpsest.core.scopes import SCOPE
 from palimpsest.eval.gate.invariants_versions import check_versions
 from palimpsest.eval.gate.violations import Tables, Violation, report
-from palimpsest.sources.erased import ErasedTexts
+from palimpsest.sources.filters.erased_texts import ErasedTexts
 from palimpsest.store.decisions import Decisions
 from palimpsest.store.tables import SCHEMAS, empty
 

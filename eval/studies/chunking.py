@@ -22,7 +22,7 @@ from palimpsest.chunks.cut import chunk_documents
 from palimpsest.chunks.packing import ChunkSizes
 from palimpsest.memories.embed import load_embedder
 from palimpsest.memories.form import window_texts
-from palimpsest.sources.read import read_source
+from palimpsest.sources.readers.read_source import read_source
 from palimpsest.sources.records.extracted import ExtractedDocument
 from palimpsest.store.limits import Limits
 from palimpsest.text.tokenizer import tokenizer

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from palimpsest.core.errors import Rejected
-from palimpsest.sources.isolate import read_sources
+from palimpsest.sources.workers.pool import read_sources
 from palimpsest.store.limits import Limits
 
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)

@@ -16,21 +16,21 @@ from palimpsest.core.errors import PalimpsestError, Rejected
 from palimpsest.core.files import file_hash, read_json, write_json
 from palimpsest.core.ids import content_id
 from palimpsest.core.progress import progress
-from palimpsest.sources.erased import ErasedTexts, Row, expired_spans, without_spans
-from palimpsest.sources.isolate import Outcome, read_sources
-from palimpsest.sources.readers.builder import uri_of, visible
-from palimpsest.sources.readers.sidecar import SUFFIX as SIDECAR
-from palimpsest.sources.readers.sidecar import sidecar_of
-from palimpsest.sources.readers.slack import users_beside
+from palimpsest.sources.filters.erased_texts import ErasedTexts, Row, expired_spans, without_spans
+from palimpsest.sources.filters.storage_policy import clean_log, row_of, storable
+from palimpsest.sources.readers.common.clean_text import uri_of, visible
+from palimpsest.sources.readers.common.sidecar import SUFFIX as SIDECAR
+from palimpsest.sources.readers.common.sidecar import sidecar_of
+from palimpsest.sources.readers.conversations.slack import users_beside
 from palimpsest.sources.records.extracted import ExtractedDocument
 from palimpsest.sources.records.source import listed
 from palimpsest.sources.removals import check_removals
-from palimpsest.sources.storing import clean_log, row_of, storable
+from palimpsest.sources.workers.pool import Outcome, read_sources
 from palimpsest.store.collection_config import CollectionConfig
 from palimpsest.store.decisions import Decisions
 from palimpsest.store.ingest_log import IngestLog, text_key
 
-_READERS = ("palimpsest.sources.read", "palimpsest.sources.redact_documents")
+_READERS = ("palimpsest.sources.readers.read_source", "palimpsest.sources.filters.redact_documents")
 
 
 def source_files(folder: Path, config: CollectionConfig) -> Iterator[tuple[str, Path]]:

@@ -14,7 +14,7 @@ from palimpsest.build.plan import INDEXED, digest, make_plan, run_without_dagste
 from palimpsest.build.stages import run_stage
 from palimpsest.core.errors import PalimpsestError, Refused
 from palimpsest.eval.runs.judge_build import verify_home
-from palimpsest.sources.erased import ErasedTexts, place_key, said_key
+from palimpsest.sources.filters.erased_texts import ErasedTexts, place_key, said_key
 from palimpsest.store.builds import published
 from palimpsest.store.erased_text import ErasedText
 from palimpsest.store.home import Home

@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from palimpsest.chunks.cut import Chunk, chunk_document, chunk_documents
-from palimpsest.sources.readers.markdown import read_markdown
+from palimpsest.sources.readers.text_files.markdown import read_markdown
 from palimpsest.sources.records.extracted import SUITE_ROW, ExtractedDocument, Segment
 from palimpsest.sources.records.source import Source
 from palimpsest.store.collection_config import Unit

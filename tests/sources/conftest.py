@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.sources.read import read_source
+from palimpsest.sources.readers.read_source import read_source
 from palimpsest.sources.records.extracted import Extraction
 from palimpsest.store.limits import Limits
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import docx
 import pytest
 
-from palimpsest.sources.read import read_source
-from palimpsest.sources.readers.document_time import name_date, stated_time
+from palimpsest.sources.readers.common.document_time import name_date, stated_time
+from palimpsest.sources.readers.read_source import read_source
 from palimpsest.text.dates import parse_when
 from palimpsest.text.written_dates import written_dates
 

@@ -4,7 +4,7 @@ import docx
 import pytest
 from lxml import etree
 
-from palimpsest.sources.readers.equations import linear
+from palimpsest.sources.readers.office.equations import linear
 from tests.sources.hostile import saved
 
 M = "http://schemas.openxmlformats.org/officeDocument/2006/math"

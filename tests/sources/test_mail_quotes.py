@@ -5,8 +5,8 @@ from email.message import EmailMessage
 import pytest
 
 from palimpsest.chunks.cut import chunk_document
-from palimpsest.sources.readers.mail_phrases import is_closing, is_greeting, is_phone_note
-from palimpsest.sources.readers.mail_quotes import divided, unmarked
+from palimpsest.sources.readers.mail.mail_phrases import is_closing, is_greeting, is_phone_note
+from palimpsest.sources.readers.mail.mail_quotes import divided, unmarked
 from palimpsest.sources.records.extracted import ExtractedDocument
 
 Said = list[tuple[str | None, str | None, str]]

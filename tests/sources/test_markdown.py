@@ -1,6 +1,6 @@
 from datetime import UTC, datetime
 
-from palimpsest.sources.readers.markdown import markdown_segments
+from palimpsest.sources.readers.text_files.markdown import markdown_segments
 from palimpsest.sources.records.extracted import StatedRelation
 
 PAGE = """# Leave policy

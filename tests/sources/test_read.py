@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from palimpsest.core.errors import Rejected
-from palimpsest.sources.read import media_types, read_source
+from palimpsest.sources.readers.read_source import media_types, read_source
 from palimpsest.sources.records.extracted import ExtractedDocument
 from palimpsest.store.limits import Limits
 

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palimpsest.memories.documents import document_tables, not_stored
+from palimpsest.sources.filters.redact_documents import redacted, redacted_text
+from palimpsest.sources.filters.text_edits import Edit, edited
 from palimpsest.sources.ingest import Rules, ingest, source_state
 from palimpsest.sources.records.extracted import ExtractedDocument, Segment
-from palimpsest.sources.redact_documents import redacted, redacted_text
-from palimpsest.sources.redaction.find_secrets import find_secrets
-from palimpsest.sources.text_edits import Edit, edited
+from palimpsest.sources.secrets.find_secrets import find_secrets
 from palimpsest.store.collection_config import CollectionConfig
 from palimpsest.store.decisions import Decisions
 from palimpsest.store.ingest_log import IngestLog

@@ -7,7 +7,7 @@ import pytest
 
 from palimpsest.core.errors import Rejected
 from palimpsest.sources.ingest import source_state
-from palimpsest.sources.read import read_source
+from palimpsest.sources.readers.read_source import read_source
 from palimpsest.sources.records.extracted import ExtractedDocument
 from palimpsest.store.collection_config import load_collection
 from palimpsest.store.decisions import Decisions

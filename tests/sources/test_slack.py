@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from palimpsest.sources.ingest import source_state
-from palimpsest.sources.read import read_source
-from palimpsest.sources.readers.slack import plain_text
+from palimpsest.sources.readers.conversations.slack import plain_text
+from palimpsest.sources.readers.read_source import read_source
 from palimpsest.store.collection_config import load_collection
 from palimpsest.store.decisions import Decisions
 from tests.small_corpus import write_notes

@@ -11,7 +11,7 @@ import pytest
 
 from palimpsest.build.plan import make_plan, partition
 from palimpsest.build.stages import run_stage
-from palimpsest.sources.read import media_types, read_source
+from palimpsest.sources.readers.read_source import media_types, read_source
 from palimpsest.store.home import Home
 from tests.small_corpus import write_notes
 from tests.sources.samples import samples

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from palimpsest.memories.described import stated_columns
-from palimpsest.sources.read import read_bytes
+from palimpsest.sources.readers.read_source import read_bytes
 from palimpsest.sources.records.extracted import ExtractedDocument, Extraction
 from palimpsest.sources.records.source import Source
 from palimpsest.sources.records.stated import Stated, combined, read_stated

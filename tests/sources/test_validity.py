@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from palimpsest.chunks.cut import chunk_document
-from palimpsest.sources.read import read_source
-from palimpsest.sources.readers.validity import read_validity
+from palimpsest.sources.readers.common.validity import read_validity
+from palimpsest.sources.readers.read_source import read_source
 from palimpsest.store.collection_config import CollectionConfig
 from tests.small_corpus import write_notes
 from tests.sources.test_ingest import documents_stage

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from palimpsest.eval.studies.secrets import templates
 from palimpsest.eval.studies.secrets.secret_values import LOOKALIKES, SECRETS
-from palimpsest.sources.redact_documents import redacted_text
+from palimpsest.sources.filters.redact_documents import redacted_text
 
 _TIMES = 4  # draws of each template with a secret
 _CLEAN_TIMES = 8

@@ -24,8 +24,8 @@ from palimpsest.core.progress import say
 from palimpsest.memories.vector_store import embedding_store
 from palimpsest.neo4j_graph.identity import served_id
 from palimpsest.relations.classify.lm.ledger import Ledger
+from palimpsest.sources.filters.storage_policy import clean_log
 from palimpsest.sources.ingest import Rules, apply_deletions
-from palimpsest.sources.storing import clean_log
 from palimpsest.store.builds import Build, kept, staged, sweep
 from palimpsest.store.collection_config import CollectionConfig, load_collection
 from palimpsest.store.decisions import append_decisions, append_erased, forget_overrides, read_decisions, tombstone

@@ -10,7 +10,7 @@ from palimpsest.build.delete.probes import Probes, probes_of
 from palimpsest.build.delete.target import Going, Target, going
 from palimpsest.core.needles import Needles
 from palimpsest.core.scopes import GENERAL
-from palimpsest.sources.erased import ErasedTexts
+from palimpsest.sources.filters.erased_texts import ErasedTexts
 from palimpsest.store.builds import Build
 from palimpsest.store.erased_text import ErasedText
 from palimpsest.store.home import Home

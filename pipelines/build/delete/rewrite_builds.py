@@ -14,7 +14,7 @@ from palimpsest.build.stages import STAGES, run_stage
 from palimpsest.core.files import link
 from palimpsest.core.ids import text_hash
 from palimpsest.memories.documents import version_id
-from palimpsest.sources.erased import Applied, ErasedTexts
+from palimpsest.sources.filters.erased_texts import Applied, ErasedTexts
 from palimpsest.store.builds import BEFORE_DELETE, Build
 from palimpsest.store.collection_config import CollectionConfig
 from palimpsest.store.decisions import read_decisions

@@ -9,7 +9,7 @@ import polars as pl
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import content_id
 from palimpsest.core.needles import encoded
-from palimpsest.sources.erased import Speakers, place_key
+from palimpsest.sources.filters.erased_texts import Speakers, place_key
 from palimpsest.store.builds import Build
 from palimpsest.store.decisions import tombstone
 from palimpsest.store.erased_text import ErasedText

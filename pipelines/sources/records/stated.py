@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from palimpsest.sources.redaction.find_secrets import shown
+from palimpsest.sources.secrets.find_secrets import shown
 
 TYPES = ("episodic", "semantic", "document", "summary", "preference", "inference", "task")
 KINDS = ("message", "file", "tool", "import")

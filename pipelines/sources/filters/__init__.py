@@ -1,0 +1,1 @@
+"""Removes what must not enter the log from extracted documents."""

@@ -1,0 +1,140 @@
+"""When a document is from: by what it states, else its name, else its title, else the properties of the file.
+
+docs/sources.md lists the fields and their order.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from pathlib import PurePosixPath
+from typing import Any
+
+from palimpsest.sources.records.extracted import CONVERSATION, SUITE_ROW, ExtractedDocument
+from palimpsest.sources.secrets.find_secrets import shown
+from palimpsest.text.dates import NO_DATE, SETTING, DateOrder, is_ambiguous, parse_when
+from palimpsest.text.written_dates import written_dates
+
+DATE_FIELDS = (
+    "updated",
+    "updatedat",
+    "lastupdated",
+    "lastmodified",
+    "lastmod",
+    "modified",
+    "date",
+    "published",
+    "publishedat",
+    "publishdate",
+    "pubdate",
+    "created",
+    "createdat",
+)
+"""Fields of front matter and sidecars that date a document, the strongest first; see `_key`."""
+
+QUOTED_IN = "quoted_in"
+"""Metadata of a document that was quoted in another: only the quote itself tells its date."""
+
+_VALIDITY = ("validfrom", "validuntil")
+_SEPARATOR = " > "
+# Programs write these when a file is saved or made from a template: a date that people wrote counts more.
+_FROM_PROPERTIES = re.compile(r"application/(?:pdf|vnd\.openxmlformats-officedocument\..+)")
+
+
+def _key(name: str) -> str:
+    """Returns a field's name as compared: `Last-Updated`, `last_updated` and `lastUpdated` are one field."""
+    return re.sub(r"[-_ ]", "", name).lower()
+
+
+def stated_time(metadata: Mapping[str, Any], order: DateOrder | None = None) -> datetime | None:
+    """Returns the date that metadata states: of the `DATE_FIELDS` the first that holds one."""
+    fields: dict[str, list[Any]] = {}
+    for name, value in metadata.items():
+        fields.setdefault(_key(name), []).append(value)
+    values = (value for field in DATE_FIELDS for value in fields.get(field, ()))
+    return next((when for value in values if (when := parse_when(value, order))), None)
+
+
+def date_problems(metadata: Mapping[str, Any], where: str, order: DateOrder | None = None) -> list[str]:
+    """Returns a line for each field that should hold a date and holds something else, with the fix.
+
+    Args:
+        metadata: fields of front matter or of a sidecar.
+        where: what holds them, to people.
+        order: what comes first in dates of three numbers.
+    """
+    problems = []
+    for name, value in metadata.items():
+        if _key(name) not in (*DATE_FIELDS, *_VALIDITY) or not isinstance(value, str):
+            continue
+        if value.strip().lower() in NO_DATE or parse_when(value, order):
+            continue
+        told = f"may be two days; {SETTING}" if is_ambiguous(value) else "is not a date; write YYYY-MM-DD"
+        problems.append(f"{where}: {name}: {shown(value)!r} {told}")
+    return problems
+
+
+def with_time(
+    document: ExtractedDocument, order: DateOrder | None = None, properties_count: bool = False
+) -> tuple[ExtractedDocument, list[str]]:
+    """Returns a document with the date of its name or title where it states none itself, and problems.
+
+    A date in the name or the title counts more than the properties of an Office or PDF file, which programs write;
+    where they name the same day, the property has the time too. A row of a suite and a quote stay as they are, and so
+    does every document with a date where `properties_count`.
+    """
+    if document.media_type == SUITE_ROW or QUOTED_IN in document.metadata:
+        return document, []
+    own = document.source_time
+    if own is not None and (properties_count or not _FROM_PROPERTIES.fullmatch(document.media_type)):
+        return document, []
+    found, unclear = name_date(document.uri, order)
+    if found is None and document.media_type != CONVERSATION:
+        found, more = _title_date(document, order)
+        unclear += more
+    if found is not None and (own is None or own.date() != found):
+        time = datetime(found.year, found.month, found.day, tzinfo=UTC)
+        return replace(document, source_time=time), []
+    if own is None and unclear:
+        return document, [f"name or title: {unclear[0]!r} may be two days; the document is undated: {SETTING}"]
+    return document, []
+
+
+def name_date(uri: str, order: DateOrder | None = None) -> tuple[date | None, list[str]]:
+    """Returns the one full date in a file's name, else in the nearest folder's, and dates there that are unclear.
+
+    Folders of year, month and day (`2026/03/02/`) are a date; year and month alone are none. Of an attachment, which
+    has its name behind the `#`, only that name counts.
+    """
+    path, attached, name = uri.rpartition("#")
+    if attached:
+        return _one(name, order)
+    parts = PurePosixPath(path or name).parts
+    found, unclear = _one(parts[-1], order) if parts else (None, [])
+    for end in range(len(parts) - 1, 0, -1):
+        if found or unclear:
+            break
+        found, unclear = _one(parts[end - 1], order)
+        if found is None and not unclear and end >= 3:
+            found, _ = _one("-".join(parts[end - 3 : end]), order) if parts[end - 3].isdigit() else (None, [])
+    return found, unclear
+
+
+def _title_date(document: ExtractedDocument, order: DateOrder | None) -> tuple[date | None, list[str]]:
+    """Returns the date in the title, else in the first heading; none where headings beside it name other days."""
+    paths = [s.heading.split(_SEPARATOR) for s in document.segments if s.kind == "heading" and s.heading]
+    first = paths[0][-1] if paths else ""
+    stated = document.title if document.title != first else ""
+    days, unclear = written_dates(stated, order)
+    if not days and first:
+        days, more = written_dates(first, order)
+        unclear |= more
+        for path in paths:
+            if len(path) == len(paths[0]):
+                days = days | written_dates(path[-1], order)[0]
+    return (next(iter(days)) if len(days) == 1 else None), sorted(unclear)
+
+
+def _one(text: str, order: DateOrder | None) -> tuple[date | None, list[str]]:
+    days, unclear = written_dates(text, order)
+    return (next(iter(days)) if len(days) == 1 else None), sorted(unclear)

@@ -1,0 +1,93 @@
+"""Sidecars: `<file>.meta.yaml` beside a source holds what front matter would, for formats that have none."""
+
+import stat
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from palimpsest.core.errors import Rejected
+from palimpsest.sources.readers.common.clean_text import plain, text_or_none
+from palimpsest.sources.readers.common.document_time import DATE_FIELDS, date_problems, stated_time
+from palimpsest.sources.readers.common.front_matter import field_problems, stated_relations
+from palimpsest.sources.records.extracted import Extraction
+from palimpsest.store.limits import Limits
+from palimpsest.text.dates import DateOrder
+
+SUFFIX = ".meta.yaml"
+
+_OF_THE_FILE = {"title", "supersedes", "replaces", "requires", *DATE_FIELDS}
+
+
+def sidecar_of(path: Path) -> Path | None:
+    """Returns the sidecar of a source where there is one."""
+    sidecar = path.with_name(path.name + SUFFIX)
+    try:
+        mode = sidecar.lstat().st_mode
+    except OSError:  # not there, or a name so long that there can be none
+        return None
+    return sidecar if stat.S_ISREG(mode) or stat.S_ISLNK(mode) else None
+
+
+def read_sidecar(path: Path, limits: Limits) -> dict[str, Any]:
+    """Returns the fields of a sidecar.
+
+    Raises:
+        Rejected: it is a link, too long, cannot be opened or is no YAML mapping. Its source must not be read without
+            it: it may say who may see the source.
+    """
+    name = f"sidecar {path.name}"
+    if path.is_symlink():
+        raise Rejected(f"{name}: a link; copy the file in")
+    try:
+        with path.open("rb") as file:
+            data = file.read(limits.max_front_matter_chars + 1)
+    except OSError as e:
+        raise Rejected(f"{name}: cannot be opened: {e.strerror or type(e).__name__}; check its permissions") from None
+    if len(data) > limits.max_front_matter_chars:
+        raise Rejected(f"{name}: longer than {limits.max_front_matter_chars:,} bytes; shorten it")
+    try:
+        loaded = plain(yaml.load(data.decode("utf-8-sig"), Loader=yaml.SafeLoader) or {})
+    except (yaml.YAMLError, ValueError, RecursionError, TypeError, OverflowError, LookupError, AttributeError) as e:
+        mark = getattr(e, "problem_mark", None)
+        place = f"line {mark.line + 1}: " if mark else ""
+        raise Rejected(f"{name}: not valid YAML: {place}{getattr(e, 'problem', None) or type(e).__name__}") from None
+    if not isinstance(loaded, dict):
+        raise Rejected(f"{name}: must be a mapping of fields such as date: 2026-03-02")
+    return loaded
+
+
+def with_sidecar(
+    extraction: Extraction, fields: Mapping[str, Any], uri: str, order: DateOrder | None = None
+) -> Extraction:
+    """Returns what was read of a source with the fields of its sidecar, which win over what the source states.
+
+    Title, dates and relations are those of the source's own document; user, project, session and the other fields
+    are also those of its attachments and conversations that do not state them.
+    """
+    relations, problems = stated_relations(fields, uri)
+    shared = {k: v for k, v in fields.items() if k.replace("_", "").replace("-", "").lower() not in _OF_THE_FILE}
+    when = stated_time(fields, order)
+    documents = []
+    for document in extraction.documents:
+        document = replace(
+            document,
+            metadata=document.metadata | shared,
+            user_id=document.user_id or text_or_none(fields.get("user_id")),
+            project_id=document.project_id or text_or_none(fields.get("project_id")),
+            session_id=document.session_id or text_or_none(fields.get("session_id")),
+        )
+        if document.uri == uri:
+            document = replace(
+                document,
+                title=text_or_none(fields.get("title")) or document.title,
+                source_time=when or document.source_time,
+                metadata=document.metadata | dict(fields),
+                relations=tuple(sorted({*document.relations, *relations}, key=lambda r: (r.older_uri, r.label))),
+            )
+        documents.append(document)
+    problems += field_problems(fields)
+    told = [*extraction.problems, *(p.replace("front matter", "sidecar", 1) for p in problems)]
+    return Extraction(tuple(documents), (*told, *date_problems(fields, "sidecar", order)))

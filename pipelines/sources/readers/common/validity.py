@@ -1,0 +1,51 @@
+"""When a turn or a row of a table holds: its `valid_from` and `valid_until`."""
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from palimpsest.sources.records.stated import Stated
+from palimpsest.sources.secrets.find_secrets import shown
+from palimpsest.text.dates import NO_DATE, SETTING, DateOrder, end_of, is_ambiguous, parse_when
+
+_FROM, _UNTIL = {"validfrom"}, {"validuntil", "validto"}
+
+
+class Columns(NamedTuple):
+    """The columns of a table that say when its rows hold; None for one that is not there."""
+
+    starts: int | None
+    ends: int | None
+
+    def cells(self, row: Sequence[str]) -> tuple[str | None, str | None]:
+        """Returns the two cells of a row, which may be shorter than the header."""
+        first, second = (row[c] if c is not None and c < len(row) else None for c in self)
+        return first, second
+
+
+def validity_columns(header: Sequence[str]) -> Columns | None:
+    """Returns where a header names `valid_from` or `valid_until` (`Valid from`, `valid-to`), None where it does not."""
+    names = [re.sub(r"[-_\s]", "", cell).lower() for cell in header]
+    starts, ends = (next((i for i, n in enumerate(names) if n in wanted), None) for wanted in (_FROM, _UNTIL))
+    return None if starts is None and ends is None else Columns(starts, ends)
+
+
+def read_validity(starts: Any, ends: Any, order: DateOrder | None = None) -> tuple[Stated | None, list[str]]:
+    """Returns when something holds, None where neither value is a date, and a problem for each that should be one.
+
+    Args:
+        starts: the value of `valid_from`.
+        ends: the value of `valid_until`; a day, month or year is included whole.
+        order: what comes first in dates of three numbers.
+    """
+    first, last = parse_when(starts, order), end_of(ends, order)
+    problems = [
+        f"{name} {shown(value)!r} {f'may be two days; {SETTING}' if is_ambiguous(value) else 'is not a date'}"
+        for name, value, found in (("valid_from", starts, first), ("valid_until", ends, last))
+        if found is None and str(value or "").strip().lower() not in NO_DATE
+    ]
+    if first is None and last is None:
+        return None, problems
+    return Stated(
+        valid_from=first.isoformat() if first else None, valid_until=last.isoformat() if last else None
+    ), problems

@@ -1,0 +1,1 @@
+"""Turns and rows: JSON lines, chat exports, suites, captions."""

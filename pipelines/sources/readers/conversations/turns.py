@@ -1,0 +1,105 @@
+"""Conversations as JSONL, one turn a line: {"session_id", "user_id", "speaker", "text", "timestamp", ...}."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from palimpsest.core.errors import Rejected
+from palimpsest.sources.readers.common.clean_text import clean, text_or_none
+from palimpsest.sources.readers.common.text_builder import TextBuilder
+from palimpsest.sources.readers.common.validity import read_validity
+from palimpsest.sources.readers.conversations.json_rows import Row
+from palimpsest.sources.records.extracted import CONVERSATION, ExtractedDocument, Extraction
+from palimpsest.sources.records.source import Source, listed
+from palimpsest.sources.records.stated import KEYS, TOOL_ROLES, Stated, read_stated
+from palimpsest.sources.secrets.find_secrets import shown
+from palimpsest.store.limits import Limits
+from palimpsest.text.dates import SETTING, is_ambiguous, parse_when
+
+
+def read_conversations(
+    source: Source,
+    rows: list[Row],
+    problems: list[str],
+    limits: Limits,
+    *,
+    unit: str = "line",
+    titles: Mapping[tuple[str | None, str | None], str] | None = None,
+    kind: str = "message",
+) -> Extraction:
+    """Returns one document for each (user, session, project), in the order of first turns; turns keep the file's order.
+
+    A segment spans exactly the words of its turn; "Speaker: " stands before it on the same line. `role` is the speaker
+    where none is named, and a turn by the role of a tool is of the kind `tool`. A line that is no turn becomes a
+    problem; so does a timestamp or another field that cannot be used, though its turn is kept.
+
+    Args:
+        source: the file.
+        rows: its turns.
+        problems: what is known to be wrong with it, to which this adds.
+        limits: bounds.
+        unit: what `Row.line` counts, to people.
+        titles: of conversations, by (user, session).
+        kind: kind of source of the documents.
+
+    Raises:
+        Rejected: no line is a turn.
+    """
+    builders: dict[tuple[str | None, str | None, str | None], TextBuilder] = {}
+    for row in rows:
+        text = row.value.get("text")
+        if not isinstance(text, str) or not (text := clean(text).strip()):
+            problems.append(f"{unit} {row.line}: no text; a turn needs a text of at least one word")
+            continue
+        stamp = row.value.get("timestamp")
+        said_at = parse_when(stamp, source.dates)
+        if stamp not in (None, "") and said_at is None:
+            told = f"may be two days; {SETTING}" if is_ambiguous(stamp) else "is not a date"
+            problems.append(f"{unit} {row.line}: timestamp {shown(stamp)!r} {told}; the turn is kept, undated")
+        role = text_or_none(row.value.get("role"))
+        speaker = text_or_none(row.value.get("speaker")) or role
+        stated = None
+        if row.value.keys() & KEYS:
+            stated, wrong = read_stated(row.value)
+            problems += (f"{unit} {row.line}: {p}" for p in wrong)
+        if {(role or "").casefold(), (speaker or "").casefold()} & TOOL_ROLES and not (stated and stated.kind):
+            stated = replace(stated or Stated(), kind="tool")
+        validity, wrong = read_validity(row.value.get("valid_from"), row.value.get("valid_until"), source.dates)
+        problems += (f"{unit} {row.line}: {p}; the turn is kept" for p in wrong)
+        if validity:
+            stated = replace(stated or Stated(), valid_from=validity.valid_from, valid_until=validity.valid_until)
+        owner, session, project = (text_or_none(row.value.get(f"{n}_id")) for n in ("user", "session", "project"))
+        key = (owner, session, project)
+        builder = builders.setdefault(key, TextBuilder(limits.max_chars))
+        prefix = f"{speaker}: " if speaker else ""
+        builder.add(text, "turn", prefix=prefix, gap="\n", speaker=speaker, said_at=said_at, stated=stated)
+    if not builders:
+        raise Rejected(f"no readable turn; {problems[0] if problems else 'the file holds no line'}")
+    documents = tuple(_document(source, key, b, (titles or {}).get(key[:2], ""), kind) for key, b in builders.items())
+    return Extraction(documents, listed(problems, limits))
+
+
+def _document(
+    source: Source,
+    key: tuple[str | None, str | None, str | None],
+    builder: TextBuilder,
+    title: str,
+    kind: str,
+) -> ExtractedDocument:
+    user_id, session_id, project_id = key
+    times = [s.said_at for s in builder.segments if s.said_at]
+    speakers = sorted({s.speaker for s in builder.segments if s.speaker})
+    metadata: dict[str, Any] = {"speakers": speakers} if speakers else {}
+    return ExtractedDocument(
+        uri=source.uri,
+        media_type=CONVERSATION,
+        text=builder.text,
+        title=title,
+        session_id=session_id,
+        user_id=user_id,
+        project_id=project_id,
+        source_time=min(times, default=None),
+        kind=kind,
+        metadata=metadata,
+        segments=tuple(builder.segments),
+    )

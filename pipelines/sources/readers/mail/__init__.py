@@ -1,0 +1,1 @@
+"""E-mail and its attachments."""

@@ -1,0 +1,164 @@
+"""DOCX: headings, paragraphs, lists, tables and text boxes in the order of the document, by python-docx."""
+
+import io
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from palimpsest.core.errors import Rejected
+from palimpsest.sources.readers.common.clean_text import clean, first_date, one_line, title_from_uri
+from palimpsest.sources.readers.common.text_builder import HeadingPath, TextBuilder
+from palimpsest.sources.readers.common.zip_archive import check_archive, office_properties, transitional
+from palimpsest.sources.readers.office.equations import EQUATION, linear
+from palimpsest.sources.readers.office.office_comments import Comments
+from palimpsest.sources.records.extracted import ExtractedDocument, Extraction
+from palimpsest.sources.records.source import Source
+from palimpsest.store.limits import Limits
+
+_W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
+_BREAKS = {f"{_W}tab": "\t", f"{_W}br": "\n", f"{_W}cr": "\n", f"{_W}noBreakHyphen": "-"}
+_HEADING = re.compile(r"heading ?([1-9])", re.IGNORECASE)
+_MAX_DEPTH = 50
+
+
+def read_docx(source: Source, limits: Limits) -> Extraction:
+    """Reads a Word document; a table is one segment, a line `| a | b |` for each row.
+
+    Raises:
+        Rejected: encrypted, corrupt, empty, or larger than the limits when unpacked.
+    """
+    import docx
+
+    check_archive(source.data, limits)
+    try:
+        document = docx.Document(io.BytesIO(transitional(source.data)))
+    except KeyError:  # the relation to the main part has another name there
+        raise Rejected("corrupt DOCX: it does not name its main part; save it again as a Word document") from None
+    levels, notes = _heading_levels(document), _footnotes(document)
+    comments = {c.place: c.line for c in Comments(source.data).of(document.part.partname)}
+    builder, path = TextBuilder(limits.max_chars), HeadingPath()
+    in_list = False
+    for element in _blocks(document.element.body, 0):
+        if element.tag == f"{_W}tbl":
+            if rows := _rows(element):
+                builder.add("\n".join(rows), "table", heading=path.path)
+            continue
+        text, boxes = _text(element)
+        level = levels.get(element.style or "", 0) or _outline_level(element)
+        if text and level:
+            builder.add(text, "heading", heading=path.push(level, text))
+        elif text:
+            item = element.pPr is not None and element.pPr.numPr is not None
+            gap = "\n" if item and in_list else "\n\n"
+            builder.add(f"- {text}" if item else text, "prose", gap=gap, heading=path.path)
+            in_list = item
+        for reference in element.iter(f"{_W}footnoteReference", f"{_W}endnoteReference"):
+            if note := notes.pop((reference.tag, reference.get(f"{_W}id")), ""):
+                builder.add(note, "prose", prefix="Note: ", heading=path.path)
+                in_list = False
+        for reference in element.iter(f"{_W}commentReference"):
+            if comment := comments.pop(reference.get(f"{_W}id") or "", ""):
+                builder.add(comment, "prose", heading=path.path)
+                in_list = False
+        for box in boxes:
+            builder.add(box, "prose", heading=path.path)
+    if not builder.segments:
+        raise Rejected("empty: the document holds no text")
+    info = office_properties(source.data)
+    return Extraction(
+        (
+            ExtractedDocument(
+                uri=source.uri,
+                media_type="application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+                text=builder.text,
+                title=info.pop("title", None)
+                or next((one_line(s.heading) for s in builder.segments if s.kind == "heading" and s.heading), "")
+                or title_from_uri(source.uri),
+                source_time=first_date(info, "modified", "created", order=source.dates),
+                metadata=info,
+                segments=tuple(builder.segments),
+            ),
+        )
+    )
+
+
+def _footnotes(document: Any) -> dict[tuple[str, str | None], str]:
+    """Returns the words of each footnote and endnote by the tag and id of what refers to it."""
+    from lxml import etree
+
+    notes: dict[tuple[str, str | None], str] = {}
+    for relation in document.part.rels.values():
+        kind = relation.reltype.rpartition("/")[2]
+        if kind in ("footnotes", "endnotes") and not relation.is_external:
+            root = etree.fromstring(relation.target_part.blob, etree.XMLParser(resolve_entities=False, no_network=True))
+            for note in root.iter(f"{_W}{kind[:-1]}"):
+                words = " ".join(text for p in note.iter(f"{_W}p") if (text := _text(p)[0]))
+                notes[f"{_W}{kind[:-1]}Reference", note.get(f"{_W}id")] = one_line(words)
+    return notes
+
+
+def _heading_levels(document: Any) -> dict[str, int]:
+    """Maps the id of each heading style to its level: by its name in any language's ids, or its outline level."""
+    levels = {}
+    for style in document.styles.element.style_lst:
+        name, outline = style.name_val or "", style.find(f"{_W}pPr/{_W}outlineLvl")
+        if m := _HEADING.fullmatch(name) or _HEADING.fullmatch(style.styleId or ""):
+            levels[style.styleId] = int(m[1])
+        elif name.lower() == "title":
+            levels[style.styleId] = 1
+        elif outline is not None and (outline.get(f"{_W}val") or "").isdigit() and int(outline.get(f"{_W}val")) < 9:
+            levels[style.styleId] = int(outline.get(f"{_W}val")) + 1
+    return levels
+
+
+def _outline_level(paragraph: Any) -> int:
+    outline = paragraph.find(f"{_W}pPr/{_W}outlineLvl")
+    value = "9" if outline is None else outline.get(f"{_W}val") or "9"
+    return int(value) + 1 if value.isdigit() and int(value) < 9 else 0
+
+
+def _blocks(parent: Any, depth: int) -> Iterator[Any]:
+    """Yields paragraphs and tables in order, those inside content controls included."""
+    for child in parent:
+        if child.tag in (f"{_W}p", f"{_W}tbl"):
+            yield child
+        elif depth < _MAX_DEPTH and child.tag in (f"{_W}sdt", f"{_W}sdtContent", f"{_W}ins", f"{_W}customXml"):
+            yield from _blocks(child, depth + 1)
+
+
+def _text(paragraph: Any) -> tuple[str, list[str]]:
+    """Returns a paragraph's text, with insertions and links but not deletions, and the text of boxes anchored in it."""
+    parts: list[str] = []
+    boxes: list[str] = []
+
+    def walk(node: Any, depth: int) -> None:
+        for child in node:
+            tag = child.tag
+            if tag == f"{_W}t":
+                parts.append(child.text or "")
+            elif tag == EQUATION:
+                parts.append(linear(child))
+            elif tag in _BREAKS:
+                parts.append(_BREAKS[tag])
+            elif tag == f"{_W}txbxContent":
+                boxes.extend(t for p in child.iter(f"{_W}p") if (t := _text(p)[0]))
+            elif tag not in (_FALLBACK, f"{_W}pPr", f"{_W}rPr", f"{_W}del", f"{_W}moveFrom") and depth < _MAX_DEPTH:
+                walk(child, depth + 1)
+
+    walk(paragraph, 0)
+    return clean("".join(parts)).strip(), boxes
+
+
+def _rows(table: Any) -> list[str]:
+    """Returns a line for each row that has text, tables in cells after their rows; a merged cell stands once."""
+    rows = []
+    for row in table.iter(f"{_W}tr"):
+        cells = [
+            one_line(" ".join(_text(p)[0] for p in cell.iter(f"{_W}p") if next(p.iterancestors(f"{_W}tc")) is cell))
+            for cell in row.iter(f"{_W}tc")
+            if next(cell.iterancestors(f"{_W}tr")) is row
+        ]
+        if any(cells):
+            rows.append("| " + " | ".join(cells) + " |")
+    return rows

@@ -1,0 +1,84 @@
+"""Comments in the margins of Office files: who said what, when, and on which cell."""
+
+import io
+import posixpath
+import re
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from palimpsest.sources.readers.common.clean_text import clean, one_line
+from palimpsest.text.dates import parse_when
+
+_PEOPLE = re.compile(r"ppt/(commentA|a)uthors\.xml|xl/persons/[^/]+\.xml")
+_KINDS = ("/comments", "/threadedComment")
+_THREAD = "tc="  # in a sheet, the copy of a threaded comment for older programs has such an author
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """A comment; `place` is its id in a text document, its cell in a sheet, empty on a slide."""
+
+    place: str
+    line: str
+
+
+class Comments:
+    """The comments of one Office file, by the part that they belong to."""
+
+    def __init__(self, data: bytes) -> None:
+        """Opens a checked archive."""
+        self._archive = zipfile.ZipFile(io.BytesIO(data))
+        self._names = set(self._archive.namelist())
+        self._people = {
+            _get(person, "id"): _get(person, "displayName") or _get(person, "name")
+            for name in sorted(filter(_PEOPLE.fullmatch, self._names))
+            for person in self._root(name).iter("{*}cmAuthor", "{*}author", "{*}person")
+        }
+
+    def of(self, part: str) -> list[Comment]:
+        """Returns the comments of a part (`word/document.xml`, a sheet, a slide), as lines for people, in order."""
+        folder, name = posixpath.split(part.lstrip("/"))
+        relations = posixpath.join(folder, "_rels", f"{name}.rels")
+        if relations not in self._names:
+            return []
+        found: list[Comment] = []
+        for relation in self._root(relations):
+            if _get(relation, "Type").endswith(_KINDS) and _get(relation, "TargetMode") != "External":
+                target = posixpath.normpath(posixpath.join("/", folder, _get(relation, "Target"))).lstrip("/")
+                if target in self._names:
+                    found += self._read(self._root(target))
+        return found
+
+    def _root(self, name: str) -> Any:
+        from lxml import etree
+
+        parser = etree.XMLParser(resolve_entities=False, no_network=True)
+        return etree.fromstring(self._archive.read(name), parser)
+
+    def _read(self, root: Any) -> Iterator[Comment]:
+        listed = [a.text or "" for a in root.iterfind("{*}authors/{*}author")]  # of a sheet's plain comments
+        for comment in root.iter("{*}comment", "{*}threadedComment", "{*}cm", "{*}reply"):
+            number = _get(comment, "authorId")
+            by = listed[int(number)] if listed and number.isdigit() and int(number) < len(listed) else ""
+            by = by or _get(comment, "author") or self._people.get(_get(comment, "personId") or number, "")
+            body = next(iter([*comment.iterfind("{*}text"), *comment.iterfind("{*}txBody")]), comment)
+            paragraphs = list(body.iter("{*}p")) or [body]
+            text = one_line(clean(" ".join("".join(_letters(p)) for p in paragraphs)))
+            cell = _get(comment, "ref")
+            when = parse_when(_get(comment, "date") or _get(comment, "dT") or _get(comment, "dt"))
+            when = when or parse_when(_get(comment, "created"))
+            if text and not by.startswith(_THREAD):
+                told = f"Comment by {one_line(clean(by))}" if by else "Comment"
+                told += (f" on {cell}" if cell else "") + (f", {when:%Y-%m-%d}" if when else "")
+                yield Comment(cell or _get(comment, "id"), f"{told}: {text}")
+
+
+def _letters(node: Any) -> list[str]:
+    return [t.text or "" for t in node.iter("{*}t")] or [node.text or ""]
+
+
+def _get(node: Any, name: str) -> str:
+    """Returns an attribute in any namespace, empty where there is none."""
+    return next((v for k, v in node.attrib.items() if k.rpartition("}")[2] == name), "")

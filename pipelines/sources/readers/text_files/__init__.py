@@ -1,0 +1,1 @@
+"""Plain text, Markdown and tables of text."""

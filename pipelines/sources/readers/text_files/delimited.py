@@ -1,0 +1,72 @@
+"""CSV and its relatives: the delimiter is the one that gives the rows the same number of columns."""
+
+import csv
+from collections import Counter
+from itertools import islice
+
+from palimpsest.core.errors import Rejected
+from palimpsest.sources.readers.common.clean_text import title_from_uri
+from palimpsest.sources.readers.common.encodings import decode
+from palimpsest.sources.readers.common.table_rows import GridLimits, add_grid
+from palimpsest.sources.readers.common.text_builder import TextBuilder
+from palimpsest.sources.records.extracted import ExtractedDocument, Extraction
+from palimpsest.sources.records.source import Source, listed
+from palimpsest.store.limits import Limits
+
+_DELIMITERS = ",;\t|"
+_SAMPLE_ROWS, _SAMPLE_CHARS = 50, 200_000
+
+
+def read_csv(source: Source, limits: Limits) -> Extraction:
+    """Reads a table of text in any common encoding and with any common delimiter.
+
+    Rows of another length than most are kept as they are; `metadata.columns` is the usual one.
+
+    Raises:
+        Rejected: binary, unknown encoding, empty, too long or of too many rows.
+    """
+    text = decode(source.data, limits)
+    delimiter = "\t" if source.suffix == ".tsv" else _delimiter(text)
+    csv.field_size_limit(limits.max_chars)
+    count, rows = GridLimits(limits), list[list[str]]()
+    try:
+        for row in csv.reader(_lines(text), delimiter=delimiter, skipinitialspace=True):
+            if any(c and not c.isspace() for c in row):
+                count.count(len(row))
+                rows.append(row)
+    except csv.Error as e:
+        raise Rejected(f"corrupt CSV after row {len(rows)}: {e}; export it again") from None
+    if not rows:
+        raise Rejected("empty: the table holds no row")
+    widths = Counter(map(len, rows))
+    usual = max(widths, key=lambda w: (widths[w], w))
+    builder = TextBuilder(limits.max_chars)
+    problems = add_grid(builder, rows, source.dates)
+    document = ExtractedDocument(
+        uri=source.uri,
+        media_type="text/tab-separated-values" if delimiter == "\t" else "text/csv",
+        text=builder.text,
+        title=title_from_uri(source.uri),
+        metadata={"rows": len(rows), "columns": usual},
+        segments=tuple(builder.segments),
+    )
+    return Extraction((document,), listed(problems, limits))
+
+
+def _lines(text: str) -> list[str]:
+    return [f"{line}\n" for line in text.split("\n")]
+
+
+def _delimiter(text: str) -> str:
+    sample = _lines(text[:_SAMPLE_CHARS])[: _SAMPLE_ROWS * 4]
+
+    def agreement(delimiter: str) -> tuple[int, int]:
+        try:
+            reader = csv.reader(sample, delimiter=delimiter, skipinitialspace=True)
+            widths = Counter(len(r) for r in islice(reader, _SAMPLE_ROWS) if r)
+        except csv.Error:
+            return (0, 0)
+        return max(((n, w) for w, n in widths.items() if w > 1), default=(0, 0))
+
+    csv.field_size_limit(_SAMPLE_CHARS * 2)
+    return max(_DELIMITERS, key=lambda d: (agreement(d), -_DELIMITERS.index(d)))

@@ -1,0 +1,1 @@
+"""Pages in HTML, and books made of them."""

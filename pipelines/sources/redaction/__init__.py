@@ -1,1 +1,0 @@
-"""Secrets are found in what was read and taken out before anything is stored."""

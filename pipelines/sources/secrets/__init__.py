@@ -1,0 +1,1 @@
+"""Finds secrets in a text; knows nothing of documents."""

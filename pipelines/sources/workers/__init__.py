@@ -1,0 +1,1 @@
+"""Reads sources in processes of bounded time and memory."""
