@@ -22,10 +22,10 @@ from palimpsest.sources.readers.common.clean_text import uri_of, visible
 from palimpsest.sources.readers.common.sidecar import SUFFIX as SIDECAR
 from palimpsest.sources.readers.common.sidecar import sidecar_of
 from palimpsest.sources.readers.conversations.slack import users_beside
-from palimpsest.sources.records.extracted import ExtractedDocument
+from palimpsest.sources.records.extracted import ExtractedDocument, ReadResult
 from palimpsest.sources.records.source import listed
 from palimpsest.sources.removals import check_removals
-from palimpsest.sources.workers.pool import Outcome, read_sources
+from palimpsest.sources.workers.pool import read_sources
 from palimpsest.store.collection_config import CollectionConfig
 from palimpsest.store.decisions import Decisions
 from palimpsest.store.ingest_log import IngestLog, text_key
@@ -196,7 +196,7 @@ _CARRIED = ("content_hash", "text_key", "reason", "problems", "left_out", "not_s
 
 def _outcomes(
     todo: dict[str, Path], seen: dict[str, dict[str, object]], config: CollectionConfig
-) -> Iterator[tuple[str, Outcome]]:
+) -> Iterator[tuple[str, ReadResult]]:
     """Yields what each source gave; a link that leads out of the collection is not followed."""
     out = {u for u, path in todo.items() if seen[u]["content_hash"] == _UNREADABLE and path.is_symlink()}
     yield from ((uri, Rejected(_LED_OUT)) for uri in sorted(out))
@@ -204,14 +204,14 @@ def _outcomes(
     yield from read_sources(rest, config.limits, dates=config.dates)
 
 
-def _unread(outcome: Outcome, stored: Outcome) -> str:
+def _unread(outcome: ReadResult, stored: ReadResult) -> str:
     """Returns why a source gave nothing that may be stored; empty where it gave a document, or holds none."""
     if isinstance(stored, Rejected):
         return str(stored)
     return stored.problems[0] if stored.problems and not isinstance(outcome, Rejected) and not outcome.documents else ""
 
 
-def _lost_share(log: IngestLog, good: dict[str, Any] | None, outcome: Outcome) -> float:
+def _lost_share(log: IngestLog, good: dict[str, Any] | None, outcome: ReadResult) -> float:
     """Returns the share of its lines that an edited source lost, 0 to 1, before anything is left out of it."""
     if good is None or isinstance(outcome, Rejected):
         return 0.0
@@ -244,7 +244,7 @@ def apply_deletions(log: IngestLog, rules: Rules) -> tuple[bool, list[tuple[str,
     return not set(done["tombstones"]) <= set(tombstones), gone
 
 
-def _keep(log: IngestLog, version: dict[str, object], outcome: Outcome, rules: Rules) -> bool:
+def _keep(log: IngestLog, version: dict[str, object], outcome: ReadResult, rules: Rules) -> bool:
     """Writes what was read of a source to the log, and the reason or the problems to its version.
 
     Returns False, and writes nothing, where all that the source holds had been deleted.

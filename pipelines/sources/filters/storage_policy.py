@@ -11,8 +11,7 @@ from palimpsest.core.errors import Rejected
 from palimpsest.core.files import read_json, write_json
 from palimpsest.core.ids import content_id
 from palimpsest.sources.filters.redact_documents import Kept, Redaction, kept, redacted_text, redactions_json
-from palimpsest.sources.records.extracted import ExtractedDocument, Extraction
-from palimpsest.sources.workers.pool import Outcome
+from palimpsest.sources.records.extracted import ExtractedDocument, Extraction, ReadResult
 from palimpsest.store.collection_config import CollectionConfig
 from palimpsest.store.ingest_log import IngestLog
 
@@ -23,11 +22,11 @@ _SHOWN = 3
 class Storable:
     """What a source gave as it may be stored, and how many turns may not be, by reason."""
 
-    outcome: Outcome
+    outcome: ReadResult
     not_stored: Mapping[str, int] = field(default_factory=dict)
 
 
-def storable(outcome: Outcome, config: CollectionConfig) -> Storable:
+def storable(outcome: ReadResult, config: CollectionConfig) -> Storable:
     """Returns what of a source may be stored, by the collection's `secrets`, `store_tool_outputs` and `users.deny`.
 
     With `secrets: reject` a document that holds one is left out and becomes a problem that names kinds and lines; a

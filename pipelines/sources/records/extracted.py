@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
+from palimpsest.core.errors import Rejected
 from palimpsest.sources.records.stated import Stated
 
 Kind = Literal["prose", "heading", "table", "code", "turn", "aside"]
@@ -124,6 +125,10 @@ class Extraction:
 
     documents: tuple[ExtractedDocument, ...]
     problems: tuple[str, ...] = ()
+
+
+ReadResult = Extraction | Rejected
+"""What reading a source gave: its documents, or why there are none."""
 
 
 def _iso(time: datetime | None) -> str | None:

@@ -20,11 +20,9 @@ from queue import SimpleQueue
 from typing import IO, Any, cast
 
 from palimpsest.core.errors import ComponentFailed, Rejected
-from palimpsest.sources.records.extracted import ExtractedDocument, Extraction
+from palimpsest.sources.records.extracted import ExtractedDocument, Extraction, ReadResult
 from palimpsest.store.limits import Limits
 from palimpsest.text.dates import DateOrder
-
-Outcome = Extraction | Rejected
 
 _MAX_WORKERS = 2
 _AHEAD = 16  # sources read before the one whose turn it is: bounds the memory of what waits
@@ -36,7 +34,7 @@ def read_sources(
     limits: Limits | None = None,
     workers: int | None = None,
     dates: DateOrder | None = None,
-) -> Iterator[tuple[str, Outcome]]:
+) -> Iterator[tuple[str, ReadResult]]:
     """Yields (uri, what was read or the rejection) of each source, in the order of `items`.
 
     Workers are reused. A source that ends its worker, or takes all its memory, may do so because of sources before it:
@@ -57,7 +55,7 @@ def read_sources(
     for reader in reversed(readers):
         idle.put(reader)
 
-    def read(path: Path, uri: str) -> Outcome:
+    def read(path: Path, uri: str) -> ReadResult:
         reader = idle.get()
         try:
             return reader.read(path, uri)
@@ -65,7 +63,7 @@ def read_sources(
             idle.put(reader)
 
     threads = ThreadPoolExecutor(size)
-    waiting: deque[tuple[str, Future[Outcome]]] = deque()
+    waiting: deque[tuple[str, Future[ReadResult]]] = deque()
     try:
         for path, uri in items:
             waiting.append((uri, threads.submit(read, path, uri)))
@@ -89,7 +87,7 @@ class _Reader:
         self._limits, self._dates, self._stopped = limits, dates, False
         self._process: subprocess.Popen[str] | None = None
 
-    def read(self, path: Path, uri: str) -> Outcome:
+    def read(self, path: Path, uri: str) -> ReadResult:
         answer = self._ask(path, uri)
         if answer.get("again") and not self._stopped:
             self.end()
