@@ -14,7 +14,9 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.eval.golden.questions import GoldenError, Question, Quote, golden_path, resolve
 from palimpsest.eval.runs.judge_build import JUDGED, build_to_judge
 from palimpsest.store.home import Home, home_option
-from palimpsest.text.words import content_words, fold, sentence_spans
+from palimpsest.text.normalize import fold
+from palimpsest.text.sentences import memory_sentence_spans
+from palimpsest.text.words import content_words
 
 DATA = Path("data")  # of the project that is worked in, never what comes with Palimpsest
 LEAST_WORDS = 6  # of a sentence that a question is drafted from
@@ -167,7 +169,7 @@ def _places(tables: Mapping[str, pl.DataFrame], collection: str) -> list[_Place]
 def _best_sentence(row: Mapping[str, object], spread: Mapping[str, int], memories: int) -> _Place | None:
     text = str(row["whole"])[int(str(row["char_start"])) : int(str(row["char_end"]))]
     best: _Place | None = None
-    for start, end in sentence_spans(text):
+    for start, end in memory_sentence_spans(text):
         sentence = text[start:end].strip()
         telling = _telling(sentence, spread, memories)
         if len(sentence.split()) < LEAST_WORDS or not telling:

@@ -10,7 +10,7 @@ from palimpsest.chunks.packing import ChunkSizes, Piece, pack, pack_group, weigh
 from palimpsest.sources.records.extracted import SUITE_ROW, ExtractedDocument, Kind, Segment
 from palimpsest.store.collection_config import Unit
 from palimpsest.text.referents import opening_referents
-from palimpsest.text.sentences import MAX_SENTENCE_CHARS, sentence_spans, without_marker
+from palimpsest.text.sentences import MAX_SENTENCE_CHARS, document_sentence_spans, skip_list_marker
 from palimpsest.text.tokenizer import CountTokens, count_tokens_batch
 
 _SIZES = ChunkSizes()
@@ -156,7 +156,7 @@ def _pieces(document: ExtractedDocument, segments: Sequence[Segment]) -> list[tu
         elif s.kind in ("table", "code"):
             out += [(block, replace(s, char_start=a, char_end=b)) for a, b in _line_groups(text, s, 1)]
         else:
-            spans = sentence_spans(text, s.char_start, s.char_end)
+            spans = document_sentence_spans(text, s.char_start, s.char_end)
             out += [(block, replace(s, char_start=a, char_end=b)) for a, b in spans]
     return out
 
@@ -167,7 +167,8 @@ def _statements(document: ExtractedDocument) -> list[Segment]:
         if s.kind in ("table", "code"):
             spans = _line_groups(text, s, MAX_SENTENCE_CHARS)
         else:
-            spans = [(without_marker(text, a, b), b) for a, b in sentence_spans(text, s.char_start, s.char_end)]
+            sentences = document_sentence_spans(text, s.char_start, s.char_end)
+            spans = [(skip_list_marker(text, a, b), b) for a, b in sentences]
         out += [replace(s, char_start=a, char_end=b) for a, b in spans]
     return out
 
@@ -182,7 +183,7 @@ def _line_groups(text: str, segment: Segment, chars: int) -> list[tuple[int, int
             continue
         end = start + len(line)
         if end - start > MAX_SENTENCE_CHARS:
-            groups += sentence_spans(text, start, end)
+            groups += document_sentence_spans(text, start, end)
         elif groups and end - groups[-1][0] <= chars:
             groups[-1] = (groups[-1][0], end)
         else:

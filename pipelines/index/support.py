@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from palimpsest.text.terms import PLAIN, fold
+from palimpsest.text.normalize import strip_accents
+from palimpsest.text.terms import WORD
 
 _SUPPORTING = ("EXTEND", "DERIVE")
 
@@ -43,4 +44,4 @@ def support_of(memories: pl.DataFrame, tables: Mapping[str, pl.DataFrame]) -> pl
 
 
 def _said(text: str | None) -> str:
-    return " ".join(PLAIN.findall(fold(text or "").lower()))
+    return " ".join(WORD.findall(strip_accents(text or "").lower()))

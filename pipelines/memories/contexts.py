@@ -8,7 +8,7 @@ import polars as pl
 
 from palimpsest.core.ids import text_hash
 from palimpsest.store.tables import SCHEMAS, conform, empty
-from palimpsest.text.words import sentence_spans
+from palimpsest.text.sentences import memory_sentence_spans
 
 _KEY = ["memory_id", "kind", "ordinal"]
 
@@ -36,7 +36,7 @@ def context_inputs(
     rows = [
         (memory_id, "sentence", i, text[start:end], text_hash(text[start:end]) if embedded else None, start, end)
         for memory_id, text in todo.iter_rows()
-        for i, (start, end) in enumerate(sentence_spans(text))
+        for i, (start, end) in enumerate(memory_sentence_spans(text))
     ]
     fresh = pl.DataFrame(rows, schema=SCHEMAS["context_inputs"], orient="row")
     return conform("context_inputs", pl.concat([carried, fresh])).sort(_KEY)

@@ -16,7 +16,8 @@ from palimpsest.core.progress import progress
 from palimpsest.core.scopes import SCOPE
 from palimpsest.memories.order import placed
 from palimpsest.store.tables import conform, empty
-from palimpsest.text.words import content_words, fold
+from palimpsest.text.normalize import fold
+from palimpsest.text.words import content_words
 
 PER_MEMORY = 3
 HISTORY_PER_MEMORY = 1

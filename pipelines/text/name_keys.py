@@ -3,7 +3,9 @@
 import hashlib
 from collections.abc import Callable, Sequence
 
-from palimpsest.text.terms import PLAIN, STOPWORDS, fold
+from palimpsest.text.normalize import strip_accents
+from palimpsest.text.stopwords import SEARCH_STOPWORDS
+from palimpsest.text.terms import WORD
 
 _LONGEST = 8  # words of a name that is looked for in a query
 _LEAST_LETTERS = 4  # of one word in small letters that may be a name
@@ -34,7 +36,7 @@ def keys_in(text: str) -> list[list[tuple[int, int]]]:
 
 
 def _may_name(words: Sequence[str]) -> bool:
-    if words[0] in STOPWORDS or words[-1] in STOPWORDS:
+    if words[0] in SEARCH_STOPWORDS or words[-1] in SEARCH_STOPWORDS:
         return False
     return len(words) > 1 or len(words[0]) >= _LEAST_LETTERS
 
@@ -61,7 +63,7 @@ def named_in(text: str, of_key: Callable[[int], Sequence[int]]) -> list[int]:
 
 def _words(text: str) -> list[tuple[str, bool]]:
     """Returns the words of a text in small letters, and whether each is capitalised or starts with a digit."""
-    return [(w.lower(), w[0].isupper() or w[0].isdigit()) for w in PLAIN.findall(fold(text))]
+    return [(w.lower(), w[0].isupper() or w[0].isdigit()) for w in WORD.findall(strip_accents(text))]
 
 
 def _key(words: str) -> int:

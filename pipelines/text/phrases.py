@@ -6,30 +6,16 @@ from collections.abc import Iterable
 import polars as pl
 
 from palimpsest.core.scopes import SCOPE
-from palimpsest.text.words import CALENDAR, STOPWORDS
+from palimpsest.text.stopwords import NON_TOPIC_WORDS
 
 _PIECE = r"\p{L}[\p{L}\p{N}\-’']*[\p{L}\p{N}]|[^\s\p{L}\p{N}]|\p{N}+|\p{L}"  # noqa: RUF001
 _MARK = r"\{\w+\}"
 _ENDING = r"^(.{3,}?)(?:ings|ing|ies|ied|ed|es|s|e|y)(?:['’]s)?$"  # noqa: RUF001
-_NO_TOPIC = """
-able actual bad bigger best better big brought call called case certain change changed check clear close different
-done easy either example exactly far feel feels felt find fine first follow found full general glad happen happened
-happy hard heard help high hope idea ideas important include included interested interesting issue keep large later
-leave left less long longer looked looking love low main maybe member mention mentioned move moved moment name need
-number open part place point points possible problem question quite ready real reason run sense set shall short side
-simple small soon special start started stay still stop sure talk talked talking thats theres top turn using various
-wait wanted watch wonder wonderful worked working write wrong yeah dont doesnt didnt youre ive im lets hes shes gonna
-wanna whole next particular basis amount level current difference challenge congrats congratulations aww ttyl awesome
-amazing lol omg great super fun also would could should however cannot every since already two three four five six
-seven eight nine ten hundred thousand million second third minute minutes hour hours night morning evening afternoon
-weekend
-"""
 _BEFORE_NOUNS = """
 the a an our my your his her its their this that these those each every any some no of in for with on at from by about
 new old first second next last own other more many few several two three four five six
 """
-_PLAIN = (*STOPWORDS, *CALENDAR, *_NO_TOPIC.split())
-_STOP = sorted({*_PLAIN, *(m.group(1) for w in _PLAIN if (m := re.match(_ENDING, w)))})
+_STOP_STEMS = sorted({*NON_TOPIC_WORDS, *(m.group(1) for w in NON_TOPIC_WORDS if (m := re.match(_ENDING, w)))})
 
 
 def phrases(texts: pl.DataFrame) -> pl.DataFrame:
@@ -55,7 +41,7 @@ def phrases(texts: pl.DataFrame) -> pl.DataFrame:
         .with_columns(
             good=pl.col("low").str.contains(r"^\p{L}[\p{L}\p{N}\-]+$")
             & pl.col("low").str.len_chars().is_between(3, 24)
-            & ~pl.col("stem").is_in(_STOP),
+            & ~pl.col("stem").is_in(_STOP_STEMS),
             led=~pl.col("first") & pl.col("low").shift(1).is_in(_BEFORE_NOUNS.split()),
             within=~pl.col("first") & pl.col("low").shift(1).str.contains(r"^\p{L}"),
         )

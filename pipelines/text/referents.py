@@ -8,7 +8,8 @@ where the sentence before has none.
 import re
 from collections.abc import Sequence
 
-from palimpsest.text.words import CALENDAR, STOPWORDS, fold
+from palimpsest.text.normalize import fold
+from palimpsest.text.stopwords import CALENDAR_WORDS, STOPWORDS
 
 _PERSON = re.compile(r"(?:He|She|His|Her)\b")
 _THING = re.compile(
@@ -24,7 +25,7 @@ _NOUN_PHRASE = re.compile(
     r"\s+(?:is|are|was|were|has|have|had|will|would|can|could|must|may|should|does|did|no longer|now)\b"
 )
 _POSSESSIVE = re.compile(r"[’']s$")  # noqa: RUF001
-_NO_NAMES = CALENDAR | STOPWORDS
+_NO_NAMES = CALENDAR_WORDS | STOPWORDS
 _REACH = 3  # statements that may open with a pronoun in a row
 
 

@@ -1,11 +1,17 @@
-"""Sentences with exact offsets. Rules, not a model: end marks, line structure, and the abbreviations that fool them."""
+"""Sentences with exact offsets. Rules, not a model: end marks, line structure, and abbreviations that look like ends.
+
+Two splitters, because their texts differ: `document_sentence_spans` reads a whole document with its layout and bounds a
+sentence's length; `memory_sentence_spans` reads one memory, whose list marks are no part of a sentence.
+"""
 
 # ruff: noqa: RUF001 (the marks of other scripts are meant)
 
 import re
 from functools import cache
+from typing import TYPE_CHECKING
 
-from semantic_text_splitter import TextSplitter
+if TYPE_CHECKING:
+    from semantic_text_splitter import TextSplitter
 
 MAX_SENTENCE_CHARS = 1_500
 _WINDOW_CHARS = 20_000
@@ -33,8 +39,16 @@ _MONTHS = "jan feb mar apr jun jul aug sep sept oct nov dec"
 _NEVER_LAST = frozenset([*_TITLES.split(), *_PHRASES.split()])
 _BEFORE_NUMBER = frozenset([*_PLACES.split(), *_MONTHS.split()])
 
+_MEMORY_BREAK = re.compile(
+    r"(?<=[.!?\u2026])([\"'\u201d\u2019)\]]*)\s+(?=[\"'\u201c\u2018(\[]*[^\W_])"
+    r"|\s*\n\s*(?:[-*\u2022]|\d+[.)])\s+|[ \t]*\n[ \t]*\n\s*|[ \t]*\n[ \t]*(?![a-z\s])"
+)
+_ABBREVIATION = re.compile(
+    r"(?:\b(?:mr|mrs|ms|dr|prof|sr|jr|st|vs|etc|e\.g|i\.e|no|inc|ltd|co|corp|approx|fig|eq|dept|est)|\b[A-Z])\.$", re.I
+)
 
-def sentence_spans(text: str, start: int, end: int) -> list[tuple[int, int]]:
+
+def document_sentence_spans(text: str, start: int, end: int) -> list[tuple[int, int]]:
     """Returns the spans of the sentences in `text[start:end]`, white space trimmed, none longer than the maximum.
 
     A span without any letter or digit joins the one before it.
@@ -47,10 +61,36 @@ def sentence_spans(text: str, start: int, end: int) -> list[tuple[int, int]]:
             _append(text, at, m.end(), spans)
             at = m.end()
     _append(text, at, end, spans)
-    return [piece for s, e in spans for piece in (_cut(text, s, e) if e - s > MAX_SENTENCE_CHARS else ((s, e),))]
+    return [piece for s, e in spans for piece in (_split_long(text, s, e) if e - s > MAX_SENTENCE_CHARS else ((s, e),))]
 
 
-def without_marker(text: str, start: int, end: int) -> int:
+def memory_sentence_spans(text: str) -> list[tuple[int, int]]:
+    """Returns (start, end) of each sentence of a memory's text, white space trimmed, in order.
+
+    A blank line, a list item and a line break before anything but a small letter end a sentence too.
+    """
+    spans: list[tuple[int, int]] = []
+    start = 0
+    for m in _MEMORY_BREAK.finditer(text):
+        sentence = text[start : m.start()].rstrip("\"'\u201d\u2019)] ")
+        if "\n" not in m.group() and _ABBREVIATION.search(sentence[-12:]):
+            continue
+        spans.append((start, m.start() + len(m.group(1) or "")))
+        start = m.end()
+    spans.append((start, len(text)))
+    return [trimmed for s, e in spans if (trimmed := _trim(text, s, e))]
+
+
+def _trim(text: str, start: int, end: int) -> tuple[int, int] | None:
+    part = text[start:end]
+    stripped = part.strip()
+    if not stripped:
+        return None
+    start += len(part) - len(part.lstrip())
+    return start, start + len(stripped)
+
+
+def skip_list_marker(text: str, start: int, end: int) -> int:
     """Returns where the words of a sentence begin: after the bullet, number or quote mark of its list item.
 
     A mark with a letter (`X)`) is one only where a word follows it.
@@ -64,15 +104,13 @@ def without_marker(text: str, start: int, end: int) -> int:
 
 
 def _append(text: str, start: int, end: int, spans: list[tuple[int, int]]) -> None:
-    part = text[start:end]
-    stripped = part.strip()
-    if not stripped:
+    span = _trim(text, start, end)
+    if span is None:
         return
-    start += len(part) - len(part.lstrip())
-    if spans and not _WORD.search(stripped):
-        spans[-1] = (spans[-1][0], start + len(stripped))
+    if spans and not _WORD.search(text, *span):
+        spans[-1] = (spans[-1][0], span[1])
     else:
-        spans.append((start, start + len(stripped)))
+        spans.append(span)
 
 
 def _ends_sentence(text: str, at: int, m: re.Match[str], end: int) -> bool:
@@ -93,13 +131,13 @@ def _ends_sentence(text: str, at: int, m: re.Match[str], end: int) -> bool:
         return False  # an initial
     if _DOTTED.fullmatch(word) and word.isupper():
         return False  # U.S. Army
-    # The number of a list item stands at the start of its line.
+    # The number of a list item is at the start of its line.
     line_start = text.rfind("\n", max(at - 1, 0), found.start()) + 1 or at
     return not (word.isdigit() and len(word) <= 3 and not text[line_start : found.start()].strip())
 
 
-def _cut(text: str, start: int, end: int) -> list[tuple[int, int]]:
-    """Cuts what is too long for one sentence at the best places: lines, words, at last characters."""
+def _split_long(text: str, start: int, end: int) -> list[tuple[int, int]]:
+    """Splits what is too long for one sentence at lines, else words, else characters."""
     pieces = []
     while start < end:
         stop = min(start + _WINDOW_CHARS, end)
@@ -112,5 +150,7 @@ def _cut(text: str, start: int, end: int) -> list[tuple[int, int]]:
 
 
 @cache
-def _splitter() -> TextSplitter:
+def _splitter() -> "TextSplitter":
+    from semantic_text_splitter import TextSplitter
+
     return TextSplitter(MAX_SENTENCE_CHARS)

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palimpsest.text.sentences import MAX_SENTENCE_CHARS, sentence_spans, without_marker
+from palimpsest.text.sentences import MAX_SENTENCE_CHARS, document_sentence_spans, skip_list_marker
 
 
 def sentences(text: str) -> list[str]:
-    return [text[s:e] for s, e in sentence_spans(text, 0, len(text))]
+    return [text[s:e] for s, e in document_sentence_spans(text, 0, len(text))]
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_list_markers_are_not_part_of_a_statement() -> None:
         ("plain", "plain"),
         ("- ", "- "),
     ):
-        assert text[without_marker(text, 0, len(text)) :] == words
+        assert text[skip_list_marker(text, 0, len(text)) :] == words
 
 
 def test_a_sentence_without_end_is_cut_at_words() -> None:
@@ -56,7 +56,7 @@ def test_a_sentence_without_end_is_cut_at_words() -> None:
 
 @given(st.text(alphabet=st.sampled_from("aB1 .!?\n\t-*|\"'()。…\u00a0é"), max_size=200))
 def test_sentences_are_ordered_trimmed_and_lose_nothing(text: str) -> None:
-    spans = sentence_spans(text, 0, len(text))
+    spans = document_sentence_spans(text, 0, len(text))
     assert all(text[s:e] == text[s:e].strip() != "" for s, e in spans)
     edges = [0, *(x for span in spans for x in span), len(text)]
     assert edges == sorted(edges)

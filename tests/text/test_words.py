@@ -1,15 +1,16 @@
 import itertools
 
-import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
 from palimpsest.relations.classify.rules.values import read_value, refines, replaces, same_value
-from palimpsest.text.words import content_words, fold, sentence_spans, word_rows
+from palimpsest.text.normalize import fold
+from palimpsest.text.sentences import memory_sentence_spans
+from palimpsest.text.words import content_words
 
 
 def sentences(text):
-    return [text[a:b] for a, b in sentence_spans(text)]
+    return [text[a:b] for a, b in memory_sentence_spans(text)]
 
 
 def test_sentences_end_at_points_but_not_after_abbreviations_or_inside_numbers():
@@ -31,7 +32,7 @@ def test_list_items_and_paragraphs_end_a_sentence_a_wrapped_line_does_not():
 
 @given(st.text(max_size=200))
 def test_sentence_spans_are_ordered_trimmed_and_lose_no_letter(text):
-    spans = sentence_spans(text)
+    spans = memory_sentence_spans(text)
     assert all(a < b and not text[a].isspace() and not text[b - 1].isspace() for a, b in spans)
     assert all(a[1] <= b[0] for a, b in itertools.pairwise(spans))
 
@@ -41,16 +42,9 @@ def test_folding_twice_changes_no_word(text):
     assert content_words(fold(text)) == content_words(text)
 
 
-@given(st.text(alphabet="aB é.-_/'5\n{}ñ", max_size=60))
-def test_polars_and_python_count_the_same_words(text):
-    frame = pl.DataFrame({"k": [1], "text": [text]})
-    assert set(word_rows(frame, "k")["word"]) == content_words(text)
-
-
 def test_content_words_leave_out_function_words_fillers_dates_and_transcribers_marks():
     text = "Well, {vocalsound} on Monday I met São Paulo's 3 engineers in May."
     assert content_words(text) == {"met", "sao", "paulo", "3", "engineers"}
-    assert set(word_rows(pl.DataFrame({"k": [1], "text": [text]}), "k")["word"]) == content_words(text)
 
 
 def test_values_that_are_written_differently_are_one():

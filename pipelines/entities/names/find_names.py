@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from palimpsest.entities.names.cues import LAST_WORD, cue_of
 from palimpsest.entities.names.lexicon import BODIES, HONORIFICS, ORDINARY, PARTS_OF_NAMES
-from palimpsest.text.words import fold
+from palimpsest.text.normalize import fold
 
 _UPPER = "A-ZÀ-ÖØ-Þ" + "".join(c for c in map(chr, range(0x100, 0x530)) if c.isupper())
 _INITIAL = rf"(?<![\w.])[{_UPPER}]\.(?=\s+[{_UPPER}])"

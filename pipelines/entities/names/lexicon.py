@@ -2,7 +2,7 @@
 
 import re
 
-from palimpsest.text.words import CALENDAR, STOPWORDS
+from palimpsest.text.stopwords import CALENDAR_WORDS, STOPWORDS
 
 
 def words(text: str) -> frozenset[str]:
@@ -90,7 +90,7 @@ HONORIFICS = (
 )
 ORDINARY = (
     (STOPWORDS - PARTS_OF_NAMES)
-    | CALENDAR
+    | CALENDAR_WORDS
     | words(
         """
         i a mr mrs ms dr prof sir chapter section figure table note yay yo haha lol omg btw aww congrats congratulations

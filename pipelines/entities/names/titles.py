@@ -6,7 +6,7 @@ from palimpsest.core.scopes import SCOPE
 from palimpsest.entities.names.find_names import MAX_NAME_CHARS, entity_key
 from palimpsest.entities.names.lexicon import ORDINARY
 from palimpsest.store.tables import Schema
-from palimpsest.text.words import is_content
+from palimpsest.text.words import is_content_word
 
 FOUND: Schema = {
     "memory_id": pl.String,
@@ -35,7 +35,7 @@ def find_titles(memories: pl.DataFrame) -> pl.DataFrame:
         .unique()
     )
     distinctive = [
-        any(is_content(w) for w in key.split()) or (key.isalnum() and key not in ORDINARY) for key in rows["key"]
+        any(is_content_word(w) for w in key.split()) or (key.isalnum() and key not in ORDINARY) for key in rows["key"]
     ]
     return rows.filter(pl.Series(distinctive, dtype=pl.Boolean)).sort(*SCOPE, "key", "surface")
 

@@ -9,7 +9,7 @@ from palimpsest.relations.classify.rules.partial import takes_more_along
 from palimpsest.relations.classify.rules.reading import MOST_SENTENCES, PRESENT, PRONOUNS, Reading, Verdict, evidence
 from palimpsest.relations.classify.rules.template import before_value
 from palimpsest.relations.classify.rules.values import read_value, refines, replaces, same_value
-from palimpsest.text.words import content_words, is_content, stems_of
+from palimpsest.text.words import content_words, is_content_word, stem_words
 
 CONFIDENT = 0.5
 _WHOLE_ENOUGH = 0.3  # of the older memory's characters must be the replaced sentence: the rest is retired with it
@@ -162,7 +162,7 @@ def _counts(newer: Reading, older: Reading, needs_cue: bool) -> list[Verdict]:
             continue
         before = before_value(key.split(), differs[0])
         a, b = read_value(new[differs[0]]), read_value(old[differs[0]])
-        subject = [w for w in before if is_content(w) and w not in PRESENT]
+        subject = [w for w in before if is_content_word(w) and w not in PRESENT]
         named = bool(subject) and before[0] not in PRONOUNS
         named = named and (newer.context == older.context or len(subject) > 1 or subject[0] in n.names)
         listed = any(w in _ONE_OF_MANY and not _rate(before, i) for i, w in enumerate(before))
@@ -184,7 +184,7 @@ def _derivation(newer: Reading, older: Reading) -> list[Verdict]:
         because = _BECAUSE.search(n.text)
         if n.uncertain or not (because or _CONCLUDES.search(n.text)):
             continue
-        premise = stems_of(content_words(because.group("premise"))) if because else newer.stems
+        premise = stem_words(content_words(because.group("premise"))) if because else newer.stems
         held = older.stems
         shared = premise & held
         if len(shared) >= 2 and len(shared) >= 0.5 * len(held) and newer.stems - held:

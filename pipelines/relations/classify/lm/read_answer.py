@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from palimpsest.relations.classify.label_types import LABELS, Labelled, LabelPair
-from palimpsest.text.words import content_words, stems_of
+from palimpsest.text.words import content_words, stem_words
 
 LEAST = 0.5
 """An answer under this confidence is an abstention."""
@@ -61,7 +61,7 @@ def _doubt(pair: LabelPair, label: str, evidence: dict[str, object]) -> str:
         return "earlier"
     if "older" not in evidence or "newer" not in evidence:
         return "no quote"
-    if not stems_of(content_words(pair.older + " " + pair.older_context)) & stems_of(
+    if not stem_words(content_words(pair.older + " " + pair.older_context)) & stem_words(
         content_words(pair.newer + " " + pair.newer_context)
     ):
         return "nothing shared"

@@ -5,7 +5,9 @@ import re
 from palimpsest.relations.classify.rules.facts import Sentence
 from palimpsest.relations.classify.rules.reading import MOST_SENTENCES, PRESENT, PRONOUNS, Reading, Verdict, evidence
 from palimpsest.relations.classify.rules.values import read_value
-from palimpsest.text.words import STOPWORDS, content_words, fold, stems_of
+from palimpsest.text.normalize import fold
+from palimpsest.text.stopwords import STOPWORDS
+from palimpsest.text.words import content_words, stem_words
 
 _SUBJECT_WORDS = 7
 _NO_LONGER = re.compile(
@@ -79,10 +81,10 @@ def _held_value(m: re.Match[str], n: Sentence, o: Sentence) -> str | None:
         return None
     if _first_person(n.text) != _first_person(o.text):
         return None
-    rest, ours = stems_of(o.content - words), stems_of(n.content)
-    left_out = stems_of(o.names - n.names - words) - ours
-    added = stems_of(frozenset(w for w in content_words(n.text[: m.start()]) if not w[0].isdigit()) - o.content)
-    if len(added - stems_of(n.names)) > _MOST_ADDED:
+    rest, ours = stem_words(o.content - words), stem_words(n.content)
+    left_out = stem_words(o.names - n.names - words) - ours
+    added = stem_words(frozenset(w for w in content_words(n.text[: m.start()]) if not w[0].isdigit()) - o.content)
+    if len(added - stem_words(n.names)) > _MOST_ADDED:
         return None
     if len(rest & ours) < 2 or len(rest & ours) < _REST_SHARED * len(rest) or left_out:
         return None
@@ -102,12 +104,12 @@ def _object(m: re.Match[str]) -> str:
 def _opens_alike(n: Sentence, o: Sentence, value: frozenset[str]) -> bool:
     """Tells whether the first word that says something, beside the value, is in both: `Judo is` is no `ballet is`."""
     first = next((w for w in read_value(o.text).words if w in o.content and w not in value), None)
-    return first is None or not stems_of(frozenset([first])).isdisjoint(stems_of(n.content))
+    return first is None or not stem_words(frozenset([first])).isdisjoint(stem_words(n.content))
 
 
 def _says_it_ended(n: Sentence, o: Sentence) -> bool:
-    said = stems_of(n.content - _CHANGE_WORDS)
-    held = stems_of(o.content)
+    said = stem_words(n.content - _CHANGE_WORDS)
+    held = stem_words(o.content)
     opening = fold(n.text).split(maxsplit=1)[0].split("'")[0]
     if opening in PRONOUNS - {"i", "we"} or not said or len(said & held) < 2 or len(said & held) < 0.6 * len(said):
         return False
@@ -134,8 +136,8 @@ def _replaced_object(m: re.Match[str], n: Sentence, o: Sentence) -> str | None:
     about = frozenset(w for w in held[: min(first, verb, _SUBJECT_WORDS)] if w in o.content)
     ours = _first_person(n.text)
     said = n.content if ours else content_words(n.text[: m.start()])
-    shared = stems_of(about) & stems_of(said - set(words))
-    if (shared and set(words) & o.names) or len(shared) > 1 or shared & stems_of(n.names & o.names):
+    shared = stem_words(about) & stem_words(said - set(words))
+    if (shared and set(words) & o.names) or len(shared) > 1 or shared & stem_words(n.names & o.names):
         return x
     if ours and ours == _first_person(o.text) and _SWITCHED.search(n.text) and _IN_USE.search(o.text):
         return x

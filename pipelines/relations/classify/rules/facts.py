@@ -5,7 +5,10 @@ from dataclasses import dataclass
 
 from palimpsest.relations.classify.rules.slots import MANY_AT_A_TIME, SLOT_OF_NOUN, SLOT_OF_VERB, STATE_GROUP
 from palimpsest.relations.classify.rules.values import APPROXIMATE, Value, read_value
-from palimpsest.text.words import CALENDAR, STOPWORDS, content_words, fold, sentence_spans
+from palimpsest.text.normalize import fold
+from palimpsest.text.sentences import memory_sentence_spans
+from palimpsest.text.stopwords import CALENDAR_WORDS, STOPWORDS
+from palimpsest.text.words import content_words
 
 _MANY_AT_A_TIME = re.compile(
     r"\b(?:likes?|loves?|enjoys?|prefers?|hates?|speaks?|knows?|uses?|visits?|visited|reads?|eats?|drinks?|handles?|"
@@ -113,7 +116,7 @@ were not no
 longer will be also still today that by with as
 """
 _NOT_NAMING = frozenset(_NOT_NAMING_WORDS.split())
-_NO_NAMES = _NOT_NAMING | _PRONOUNS | CALENDAR | STOPWORDS | {"i"}
+_NO_NAMES = _NOT_NAMING | _PRONOUNS | CALENDAR_WORDS | STOPWORDS | {"i"}
 _HELD_BY_ONE = frozenset({"head", "manager", "owner", "contact", "winner", "capital"})
 
 
@@ -155,7 +158,7 @@ class Sentence:
 
 def read_sentences(text: str, speaker: str | None) -> tuple[Sentence, ...]:
     """Returns the sentences of a memory and what each states."""
-    return tuple(_sentence(text, start, end, speaker) for start, end in sentence_spans(text))
+    return tuple(_sentence(text, start, end, speaker) for start, end in memory_sentence_spans(text))
 
 
 def _sentence(text: str, start: int, end: int, speaker: str | None) -> Sentence:

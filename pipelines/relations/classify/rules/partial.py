@@ -4,7 +4,7 @@ import re
 
 from palimpsest.relations.classify.rules.facts import Sentence
 from palimpsest.relations.classify.rules.reading import MOST_SENTENCES, Reading
-from palimpsest.text.words import stems_of
+from palimpsest.text.words import stem_words
 
 Span = tuple[int, int]
 _STATES = 3  # content words: `Lovely.` and `It rained.` are no loss
@@ -33,7 +33,7 @@ def touched(newer: Reading, older: Reading) -> Sentence:
 
 
 def _shared(s: Sentence, newer: Reading) -> float:
-    stems = stems_of(s.content)
+    stems = stem_words(s.content)
     return len(stems & newer.stems) / len(stems) if stems else 0.0
 
 

@@ -5,7 +5,8 @@ from functools import cached_property
 
 from palimpsest.relations.classify.rules.facts import Sentence
 from palimpsest.relations.classify.rules.template import template
-from palimpsest.text.words import fold, stems_of
+from palimpsest.text.normalize import fold
+from palimpsest.text.words import stem_words
 
 Verdict = tuple[str, float, dict[str, object]]
 """A label, its confidence, its evidence."""
@@ -39,7 +40,7 @@ class Reading:
     @cached_property
     def stems(self) -> frozenset[str]:
         """The stems of the content words."""
-        return stems_of(self.content)
+        return stem_words(self.content)
 
     @cached_property
     def templates(self) -> dict[str, tuple[Sentence, tuple[str, ...], int]]:

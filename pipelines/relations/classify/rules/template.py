@@ -2,7 +2,7 @@
 
 import re
 
-from palimpsest.text.words import fold
+from palimpsest.text.normalize import fold
 
 _TEMPLATE_WORD = re.compile(r"[€$£]|[^\W_](?:[\w\-.:/%]*[\w%])?")
 _MONTH = (

@@ -3,7 +3,8 @@
 import re
 from dataclasses import dataclass
 
-from palimpsest.text.words import STOPWORDS, fold
+from palimpsest.text.normalize import fold
+from palimpsest.text.stopwords import STOPWORDS
 
 _NUMBER_WORDS = {
     w: str(n)
