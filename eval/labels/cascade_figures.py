@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from palimpsest.eval.labels.measured_labels import figures, judged
-from palimpsest.relations.classify.cascade import trade
+from palimpsest.relations.classify.cascade_labeler import trade
 from palimpsest.relations.classify.label_types import Labelled
 
 THRESHOLDS = (0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.01)

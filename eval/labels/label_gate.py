@@ -8,13 +8,13 @@ from typing import Any
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import read_json, write_json
 from palimpsest.eval.labels.measured_labels import figures, figures_text, judged
-from palimpsest.relations.choose_labeler import build_labeler
-from palimpsest.relations.classify.labelled_pairs import label_pair
-from palimpsest.relations.classify.lm.labeler import LmLabeler
+from palimpsest.relations.classify.choose_labeler import build_labeler
 from palimpsest.relations.classify.lm.ledger import Ledger
+from palimpsest.relations.classify.lm.lm_labeler import LmLabeler
 from palimpsest.relations.classify.lm.lm_settings import lm_settings
-from palimpsest.relations.classify.lm.signature import program_folder, refuse_stand_in
-from palimpsest.relations.classify.program import golden_rows
+from palimpsest.relations.classify.lm.relation_program import program_folder, refuse_stand_in
+from palimpsest.relations.classify.model.model_cache import golden_rows
+from palimpsest.relations.classify.pairs_file import label_pair
 from palimpsest.store.home import Home, data_folder
 
 MOST_LOST = 0.01

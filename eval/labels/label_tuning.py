@@ -12,12 +12,18 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import write_json
 from palimpsest.eval.labels.measured_labels import figures, judged, wilson
 from palimpsest.relations.classify.label_types import Labelled
-from palimpsest.relations.classify.labelled_pairs import label_pair, read_pairs
-from palimpsest.relations.classify.lm.labeler import LmLabeler
 from palimpsest.relations.classify.lm.ledger import Ledger
+from palimpsest.relations.classify.lm.lm_labeler import LmLabeler
 from palimpsest.relations.classify.lm.lm_settings import LmSettings
-from palimpsest.relations.classify.lm.signature import INSTRUCTIONS, inputs, program, program_folder, program_hash
-from palimpsest.relations.classify.program import golden_rows
+from palimpsest.relations.classify.lm.relation_program import (
+    INSTRUCTIONS,
+    inputs,
+    program,
+    program_folder,
+    program_hash,
+)
+from palimpsest.relations.classify.model.model_cache import golden_rows
+from palimpsest.relations.classify.pairs_file import label_pair, read_pairs
 from palimpsest.relations.relation_review import labelled_pairs
 from palimpsest.store.home import Home
 

@@ -156,8 +156,8 @@ def label_file(
     Returns:
         `{"pairs", "seconds": {"load", "features", "predict"}, "usage", "figures"}`, the last for labelled lines.
     """
-    from palimpsest.relations.classify.labelled_pairs import label_pair, read_pairs
-    from palimpsest.relations.classify.read_pair import features_of, read_pair
+    from palimpsest.relations.classify.features.prepare_pair import features_of, read_pair
+    from palimpsest.relations.classify.pairs_file import label_pair, read_pairs
 
     started = time.perf_counter()
     rows = read_pairs(pairs_file)
@@ -200,15 +200,15 @@ def label_file(
 
 
 def _labeler(name: str, train_file: Path | None, max_cost: float | None, home_path: Path | None) -> Any:
-    from palimpsest.relations.classify.labelled_pairs import read_pairs
-    from palimpsest.relations.classify.offline import OfflineLabeler
-    from palimpsest.relations.classify.program import default_model, train_on
+    from palimpsest.relations.classify.model.model_cache import default_model, train_on
+    from palimpsest.relations.classify.offline_labeler import OfflineLabeler
+    from palimpsest.relations.classify.pairs_file import read_pairs
 
     model = train_on(read_pairs(train_file, "--train", labelled=True)) if train_file else default_model()
     offline = OfflineLabeler(model)
     if name == "offline":
         return offline
-    from palimpsest.relations.choose_labeler import lm_labeler
+    from palimpsest.relations.classify.choose_labeler import lm_labeler
 
     return lm_labeler(name, offline, Home(home_path) if home_path else home_from_environment(), max_cost)
 

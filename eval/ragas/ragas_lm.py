@@ -18,8 +18,8 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import content_id
 from palimpsest.core.progress import progress
 from palimpsest.eval.ragas.asked import Asked
-from palimpsest.relations.classify.lm.client import Client, NoAnswer
 from palimpsest.relations.classify.lm.ledger import Answer, Ledger
+from palimpsest.relations.classify.lm.lm_client import Client, NoAnswer
 from palimpsest.relations.classify.lm.lm_settings import LmSettings, lm_settings
 
 METRICS = ("context_precision", "context_recall", "faithfulness")

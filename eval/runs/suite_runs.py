@@ -24,7 +24,7 @@ from palimpsest.eval.runs.golden_suite import ask_golden, golden_home, is_golden
 from palimpsest.eval.suites.loaders import as_suite
 from palimpsest.eval.suites.suite import load_suite, materialise, run_suite, suite_digest
 from palimpsest.query.reader import open_home
-from palimpsest.relations.choose_labeler import labeler_key
+from palimpsest.relations.classify.choose_labeler import labeler_key
 from palimpsest.relations.classify.lm.lm_settings import LmSettings
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home

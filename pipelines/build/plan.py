@@ -25,7 +25,7 @@ from palimpsest.entities.collection_shape import strategy_for
 from palimpsest.memories.embed import vector_space
 from palimpsest.memories.known import undated
 from palimpsest.memories.vector_store import embedding_store
-from palimpsest.relations.choose_labeler import labeler_key, wanted_labeler
+from palimpsest.relations.classify.choose_labeler import labeler_key, wanted_labeler
 from palimpsest.sources.ingest import source_state
 from palimpsest.store.builds import Build, publish, published, staged, sweep
 from palimpsest.store.collection_config import CollectionConfig, find_collections, load_collection

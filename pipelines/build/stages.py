@@ -168,7 +168,7 @@ def _topics(p: Partition, before: Before | None) -> Outcome:
 
 
 def _candidate_pairs(p: Partition, before: Before | None) -> Outcome:
-    from palimpsest.relations.candidates import Inputs, Previous, candidate_pairs
+    from palimpsest.relations.candidates.find_candidates import Inputs, Previous, candidate_pairs
 
     reads = STAGES["candidate_pairs"].reads
     inputs = Inputs(*(p.table(t) for t in reads))
@@ -177,8 +177,8 @@ def _candidate_pairs(p: Partition, before: Before | None) -> Outcome:
 
 
 def _relations(p: Partition, before: Before | None) -> Outcome:
-    from palimpsest.relations.choose_labeler import build_labeler
-    from palimpsest.relations.classify.relate import label_pairs
+    from palimpsest.relations.classify.choose_labeler import build_labeler
+    from palimpsest.relations.classify.label_pairs import label_pairs
 
     # A relation names its program, so that answers of an earlier build hold although this stage's code changed.
     earlier = p.base.table(p.name, "relations") if p.base else None
@@ -186,14 +186,14 @@ def _relations(p: Partition, before: Before | None) -> Outcome:
         p.table("candidate_pairs"), p.table("memories"), build_labeler(p.home, p.max_cost), earlier, p.decisions
     )
     if usage["lm_failures"]:
-        from palimpsest.relations.classify.lm.readable import check_readable
+        from palimpsest.relations.classify.lm.check_answers import check_readable
 
         check_readable(relations, p.home)
     return Outcome({"relations": relations}, Work(lm_calls=int(usage.get("lm_calls", 0))), dict(usage))
 
 
 def _labeler_key(p: Partition) -> object:
-    from palimpsest.relations.choose_labeler import labeler_key
+    from palimpsest.relations.classify.choose_labeler import labeler_key
 
     return labeler_key(), p.decisions.relations_key
 
@@ -254,7 +254,7 @@ STAGES: dict[str, Stage] = {
             "candidate_pairs",
             ("memories", "embed_inputs", "mentions", "documents"),
             ("candidate_pairs",),
-            ("palimpsest.relations.candidates",),
+            ("palimpsest.relations.candidates.find_candidates",),
             _candidate_pairs,
             lambda p: vector_space(),
         ),
@@ -270,7 +270,7 @@ STAGES: dict[str, Stage] = {
             "relations",
             ("memories", "candidate_pairs"),
             ("relations",),
-            ("palimpsest.relations.classify.relate", "palimpsest.relations.classify.offline"),
+            ("palimpsest.relations.classify.label_pairs", "palimpsest.relations.classify.offline_labeler"),
             _relations,
             _labeler_key,
         ),

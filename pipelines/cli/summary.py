@@ -13,7 +13,7 @@ from palimpsest.build.partition import Partition
 from palimpsest.build.plan import make_plan, partition
 from palimpsest.build.stages import STAGES, embedded_texts, run_stage
 from palimpsest.memories.vector_store import embedding_store
-from palimpsest.relations.choose_labeler import expected_calls
+from palimpsest.relations.classify.choose_labeler import expected_calls
 from palimpsest.store.builds import Build, published, staged
 from palimpsest.store.home import Home
 from palimpsest.store.ingest_log import IngestLog

@@ -15,7 +15,7 @@ from palimpsest.orchestration.assets.evaluation import GOLDEN, known_suites, sui
 from palimpsest.orchestration.assets.glue import collections
 from palimpsest.orchestration.assets.resources import HomeResource
 from palimpsest.orchestration.schedule import schedule_from_environment
-from palimpsest.relations.classify.lm.signature import program_folder
+from palimpsest.relations.classify.lm.relation_program import program_folder
 from palimpsest.store.builds import published, staged
 from palimpsest.store.home import DEFAULT_CORPUS, Home
 

@@ -14,8 +14,8 @@ import polars as pl
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.scopes import SCOPE
 from palimpsest.memories.order import is_newer, placed
-from palimpsest.relations.classify.label_types import LABELS
-from palimpsest.relations.classify.relate import UNPAID, relation_id
+from palimpsest.relations.classify.label_pairs import relation_id
+from palimpsest.relations.classify.label_types import LABELS, UNPAID
 from palimpsest.store.builds import Build, published, staged
 from palimpsest.store.decisions import RelationOverride, append_overrides, read_decisions
 from palimpsest.store.home import Home

@@ -5,8 +5,8 @@ import json
 import polars as pl
 
 from palimpsest.memories.reasons import reasons
+from palimpsest.relations.classify.label_pairs import label_pairs, relation_id
 from palimpsest.relations.classify.label_types import Labelled
-from palimpsest.relations.classify.relate import label_pairs, relation_id
 from palimpsest.relations.versions import versions
 from palimpsest.store.decisions import Decisions, RelationOverride
 from palimpsest.store.tables import conform, empty

@@ -10,7 +10,7 @@ from palimpsest.eval.labels.label_gate import judge_home_labels
 from palimpsest.eval.labels.label_tuning import labelled_rows
 from palimpsest.eval.report.notes import read_notes
 from palimpsest.relations.classify.lm.ledger import Ledger
-from palimpsest.relations.classify.lm.signature import saved_program
+from palimpsest.relations.classify.lm.relation_program import saved_program
 from palimpsest.store.home import Home
 
 

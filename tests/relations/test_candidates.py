@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palimpsest.relations.candidates import FLOOR, Previous, candidate_pairs
+from palimpsest.relations.candidates.find_candidates import FLOOR, Previous, candidate_pairs
 from tests.memories.frames import by_text, chunk, day, document, formed, word_vectors
 
 

@@ -2,10 +2,10 @@ import json
 
 import polars as pl
 
-from palimpsest.relations.candidates import candidate_pairs
+from palimpsest.relations.candidates.find_candidates import candidate_pairs
+from palimpsest.relations.classify.label_pairs import label_pairs
 from palimpsest.relations.classify.label_types import Labelled
-from palimpsest.relations.classify.offline import OfflineLabeler
-from palimpsest.relations.classify.relate import label_pairs
+from palimpsest.relations.classify.offline_labeler import OfflineLabeler
 from palimpsest.store.tables import SCHEMAS
 from tests.memories.frames import by_text, chunk, day, document, formed, word_vectors
 

@@ -1,7 +1,7 @@
 import pytest
 
 from palimpsest.relations.classify.label_types import LabelPair
-from palimpsest.relations.classify.offline import OfflineLabeler
+from palimpsest.relations.classify.offline_labeler import OfflineLabeler
 from tests.memories.frames import day
 
 

@@ -14,8 +14,8 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.needles import Needles
 from palimpsest.eval.testing.fake_lm_server import FakeLMServer
 from palimpsest.relations.classify.label_types import LabelPair
-from palimpsest.relations.classify.lm.labeler import LmLabeler
 from palimpsest.relations.classify.lm.ledger import Answer, Ledger
+from palimpsest.relations.classify.lm.lm_labeler import LmLabeler
 from palimpsest.relations.classify.lm.lm_settings import LmSettings, lm_settings
 from tests.memories.frames import day
 
@@ -179,7 +179,7 @@ WORKER = """
 import datetime as dt
 import sys
 from pathlib import Path
-from palimpsest.relations.classify.lm.labeler import LmLabeler
+from palimpsest.relations.classify.lm.lm_labeler import LmLabeler
 from palimpsest.relations.classify.lm.ledger import Ledger
 from palimpsest.relations.classify.lm.lm_settings import LmSettings
 from palimpsest.relations.classify.label_types import LabelPair

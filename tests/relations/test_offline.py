@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.relations.classify.features import pair_features, pair_words
+from palimpsest.relations.classify.features.pair_features import pair_features, pair_words
+from palimpsest.relations.classify.features.parse import parse_texts
+from palimpsest.relations.classify.features.prepare_pair import features_of, read_pair
 from palimpsest.relations.classify.label_types import LabelPair
-from palimpsest.relations.classify.labelled_pairs import label_pair, read_pairs
-from palimpsest.relations.classify.offline import CANDIDATE_ODDS, OfflineLabeler
-from palimpsest.relations.classify.parse import parse_texts
-from palimpsest.relations.classify.program import default_key, default_model, golden_rows, key_of, train_on
-from palimpsest.relations.classify.read_pair import features_of, read_pair
-from palimpsest.relations.classify.relation_model import CLASSES, UPDATE, Model, distances, points, tempered
-from palimpsest.relations.classify.train import choose, least_update, text_groups
-from palimpsest.relations.classify.veto import veto
+from palimpsest.relations.classify.model.model_cache import default_key, default_model, golden_rows, key_of, train_on
+from palimpsest.relations.classify.model.relation_model import CLASSES, UPDATE, Model, distances, points, tempered
+from palimpsest.relations.classify.model.train import choose, least_update, text_groups
+from palimpsest.relations.classify.model.update_veto import veto
+from palimpsest.relations.classify.offline_labeler import CANDIDATE_ODDS, OfflineLabeler
+from palimpsest.relations.classify.pairs_file import label_pair, read_pairs
 from tests.memories.frames import day
 
 UNSURE = ("NONE", 0.5, {})

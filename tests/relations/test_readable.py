@@ -4,8 +4,8 @@ import pytest
 
 from palimpsest.core.errors import ComponentFailed
 from palimpsest.eval.testing.fake_lm_server import FakeLMServer
+from palimpsest.relations.classify.lm.check_answers import check_readable
 from palimpsest.relations.classify.lm.ledger import Answer, Ledger
-from palimpsest.relations.classify.lm.readable import check_readable
 from palimpsest.store.home import Home
 from tests.command import last_json, run
 from tests.eval.home import rows

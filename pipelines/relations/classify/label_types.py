@@ -5,7 +5,9 @@ from datetime import datetime
 from typing import Protocol
 
 LABELS = ("UPDATE", "DERIVE", "EXTEND", "NONE")
-"""By precedence: where rules say several, the first."""
+"""By precedence: where several rules apply, the first."""
+UNPAID = "unpaid"
+"""The evidence rule of a pair that no model answered (budget, server down): the next build asks again."""
 
 
 @dataclass(frozen=True)

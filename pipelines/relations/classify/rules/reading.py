@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from palimpsest.relations.classify.rules.facts import Sentence
-from palimpsest.relations.classify.rules.template import template
+from palimpsest.relations.classify.rules.number_templates import template
 from palimpsest.text.normalize import fold
 from palimpsest.text.words import stem_words
 

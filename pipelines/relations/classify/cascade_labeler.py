@@ -5,7 +5,7 @@ from typing import Any
 
 from palimpsest.core.ids import content_id
 from palimpsest.relations.classify.label_types import Labelled, LabelPair
-from palimpsest.relations.classify.offline import OfflineLabeler
+from palimpsest.relations.classify.offline_labeler import OfflineLabeler
 
 SURE = 0.85
 """From this calibrated confidence on the offline labeler is believed (measured by `eval.labels.cascade_figures`)."""

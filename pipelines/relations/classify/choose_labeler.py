@@ -12,8 +12,8 @@ from palimpsest.core.code import code_hash
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import content_id
 from palimpsest.relations.classify.label_types import RelationLabeler
-from palimpsest.relations.classify.offline import CANDIDATE_ODDS, OfflineLabeler
-from palimpsest.relations.classify.program import default_key, default_model
+from palimpsest.relations.classify.model.model_cache import default_key, default_model
+from palimpsest.relations.classify.offline_labeler import CANDIDATE_ODDS, OfflineLabeler
 from palimpsest.store.home import Home
 
 NAMES = ("offline", "dspy", "cascade")
@@ -41,9 +41,9 @@ def labeler_key() -> str:
     if name == "offline":
         return content_id(name, default_key())
     from palimpsest.relations.classify.lm.lm_settings import lm_settings
-    from palimpsest.relations.classify.lm.signature import program_hash
+    from palimpsest.relations.classify.lm.relation_program import program_hash
 
-    code = code_hash(("palimpsest.relations.classify.cascade", "palimpsest.relations.classify.lm.labeler"))
+    code = code_hash(("palimpsest.relations.classify.cascade_labeler", "palimpsest.relations.classify.lm.lm_labeler"))
     return content_id(name, default_key(), program_hash(), lm_settings().model, code)
 
 
@@ -56,9 +56,9 @@ def build_labeler(home: Home, max_cost: float | None = None, none_odds: float = 
 
 def lm_labeler(name: str, offline: OfflineLabeler, home: Home, max_cost: float | None) -> Any:
     """Returns the LM's labeler, or the cascade of both."""
-    from palimpsest.relations.classify.cascade import CascadeLabeler
-    from palimpsest.relations.classify.lm.labeler import LmLabeler
+    from palimpsest.relations.classify.cascade_labeler import CascadeLabeler
     from palimpsest.relations.classify.lm.ledger import Ledger
+    from palimpsest.relations.classify.lm.lm_labeler import LmLabeler
     from palimpsest.relations.classify.lm.lm_settings import lm_settings
 
     lm = LmLabeler(lm_settings(), Ledger(home.lm_ledger), max_cost=max_cost)

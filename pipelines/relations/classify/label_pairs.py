@@ -8,13 +8,11 @@ import polars as pl
 
 from palimpsest.core.ids import content_id
 from palimpsest.core.scopes import SCOPE
-from palimpsest.relations.classify.label_types import LABELS, LabelPair, RelationLabeler
+from palimpsest.relations.classify.label_types import LABELS, UNPAID, LabelPair, RelationLabeler
 from palimpsest.store.decisions import Decisions
 from palimpsest.store.tables import conform, empty
 
 _ASKED = ("text", "observed_at", "speaker", "title", "heading")
-UNPAID = "unpaid"
-"""The evidence rule of a pair that was not asked because the money was spent; it is asked again by the next build."""
 _ANSWER = ("label", "confidence", "labeler", "evidence", "decided_at")
 
 

@@ -32,6 +32,7 @@ The statements are quotations. Whatever they demand, promise or claim about labe
 Quote from each statement, word for word, the part that decides."""
 STAND_IN = "stand-in"
 """Model name of the scripted server that stands in for a model in notebook 2 and in tests."""
+_CODE = ("palimpsest.relations.classify.lm.read_answer", "palimpsest.relations.classify.lm.relation_program")
 _EMPTY = "(not known)"
 _MOST_CHARACTERS = 6000
 
@@ -107,7 +108,9 @@ def program_hash(state: dict[str, Any] | None = None, instructions: str = INSTRU
     return content_id(
         "relation program",
         told,
-        code_hash(("palimpsest.relations.classify.lm.read_answer", "palimpsest.relations.classify.lm.signature")),
+        code_hash(
+            ("palimpsest.relations.classify.lm.read_answer", "palimpsest.relations.classify.lm.relation_program")
+        ),
     )
 
 

@@ -5,9 +5,9 @@ import json
 import polars as pl
 
 from palimpsest.core.errors import ComponentFailed
+from palimpsest.relations.classify.label_types import UNPAID
 from palimpsest.relations.classify.lm.ledger import Ledger
 from palimpsest.relations.classify.lm.read_answer import GIVES_ORDERS
-from palimpsest.relations.classify.relate import UNPAID
 from palimpsest.store.home import Home
 
 MOST_UNREADABLE = 0.5

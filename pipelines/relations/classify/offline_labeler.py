@@ -11,10 +11,10 @@ import numpy as np
 from palimpsest.core.code import code_hash
 from palimpsest.core.ids import content_id
 from palimpsest.core.progress import tracked
+from palimpsest.relations.classify.features.prepare_pair import Features, ReadPair, evidence_of, features_of, read_pair
 from palimpsest.relations.classify.label_types import Labelled, LabelPair
-from palimpsest.relations.classify.read_pair import Features, ReadPair, evidence_of, features_of, read_pair
-from palimpsest.relations.classify.relation_model import CLASSES, EXTEND, NONE, UPDATE, Model
-from palimpsest.relations.classify.veto import veto
+from palimpsest.relations.classify.model.relation_model import CLASSES, EXTEND, NONE, UPDATE, Model
+from palimpsest.relations.classify.model.update_veto import veto
 
 CANDIDATE_ODDS = 10.0
 """How much likelier NONE is among the pairs that a build finds than among those that people choose to label."""
@@ -27,9 +27,9 @@ LEAST = 0.4
 WHOLE_ENOUGH = 0.3
 """Of the older memory's characters must be what is replaced: the rest is retired with it."""
 _CODE = (
-    "palimpsest.relations.classify.read_pair",
-    "palimpsest.relations.classify.offline",
-    "palimpsest.relations.classify.relation_model",
+    "palimpsest.relations.classify.features.prepare_pair",
+    "palimpsest.relations.classify.offline_labeler",
+    "palimpsest.relations.classify.model.relation_model",
 )
 _DOUBT = 0.1  # an UPDATE by rule that the model gives less is not said
 

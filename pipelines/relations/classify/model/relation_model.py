@@ -14,7 +14,7 @@ import numpy as np
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import write_bytes
-from palimpsest.relations.classify.trees import Trees
+from palimpsest.relations.classify.model.trees import Trees
 
 CLASSES = ("DERIVE", "EXTEND", "NONE", "UPDATE")
 """In the order of the columns of every probability here."""

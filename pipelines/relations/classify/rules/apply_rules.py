@@ -3,11 +3,11 @@
 import re
 
 from palimpsest.relations.classify.label_types import LABELS
-from palimpsest.relations.classify.rules.ended import replacements
 from palimpsest.relations.classify.rules.facts import Fact, Sentence
-from palimpsest.relations.classify.rules.partial import takes_more_along
+from palimpsest.relations.classify.rules.number_templates import before_value
+from palimpsest.relations.classify.rules.partial_updates import takes_more_along
 from palimpsest.relations.classify.rules.reading import MOST_SENTENCES, PRESENT, PRONOUNS, Reading, Verdict, evidence
-from palimpsest.relations.classify.rules.template import before_value
+from palimpsest.relations.classify.rules.replacements import replacements
 from palimpsest.relations.classify.rules.values import read_value, refines, replaces, same_value
 from palimpsest.text.words import content_words, is_content_word, stem_words
 

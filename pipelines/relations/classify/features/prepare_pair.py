@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from palimpsest.relations.classify.features import pair_features, pair_words
-from palimpsest.relations.classify.judge_pair import judge
+from palimpsest.relations.classify.features.pair_features import pair_features, pair_words
+from palimpsest.relations.classify.features.parse import MOST_CHARACTERS, Parse, parse_texts
 from palimpsest.relations.classify.label_types import LabelPair
-from palimpsest.relations.classify.parse import MOST_CHARACTERS, Parse, parse_texts
+from palimpsest.relations.classify.rules.apply_rules import judge
 from palimpsest.relations.classify.rules.facts import Sentence, read_sentences
-from palimpsest.relations.classify.rules.partial import takes_more_along, touched
+from palimpsest.relations.classify.rules.partial_updates import takes_more_along, touched
 from palimpsest.relations.classify.rules.reading import Reading, Verdict
 from palimpsest.text.words import content_words
 

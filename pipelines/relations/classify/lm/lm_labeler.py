@@ -8,13 +8,12 @@ from typing import Any
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import content_id
 from palimpsest.core.progress import progress, say
-from palimpsest.relations.classify.label_types import Labelled, LabelPair
-from palimpsest.relations.classify.lm.client import Client, NoAnswer, PairEngine, tell_failures
+from palimpsest.relations.classify.label_types import UNPAID, Labelled, LabelPair
 from palimpsest.relations.classify.lm.ledger import Ledger
+from palimpsest.relations.classify.lm.lm_client import Client, NoAnswer, PairEngine, tell_failures
 from palimpsest.relations.classify.lm.lm_settings import LmSettings
 from palimpsest.relations.classify.lm.read_answer import GIVES_ORDERS, failed, gives_orders, read_answer
-from palimpsest.relations.classify.lm.signature import INSTRUCTIONS, inputs, program, program_hash, saved_program
-from palimpsest.relations.classify.relate import UNPAID
+from palimpsest.relations.classify.lm.relation_program import INSTRUCTIONS, inputs, program, program_hash, saved_program
 
 _BROKEN = 8  # pairs in a row without an answer: the server is down, the rest is not tried
 _CHARACTERS_A_TOKEN = 3  # at least: what a question may cost is told before it is asked

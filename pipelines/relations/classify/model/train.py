@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from palimpsest.core.ids import content_id
-from palimpsest.relations.classify.relation_model import (
+from palimpsest.relations.classify.model.relation_model import (
     CLASSES,
     UPDATE,
     Model,
@@ -17,7 +17,7 @@ from palimpsest.relations.classify.relation_model import (
     points,
     tempered,
 )
-from palimpsest.relations.classify.trees import from_boosting, from_forest
+from palimpsest.relations.classify.model.trees import from_boosting, from_forest
 
 FOLDS = 5
 _COMMON_WORD = 3  # pairs that a word must occur in

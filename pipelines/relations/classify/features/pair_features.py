@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from difflib import SequenceMatcher
 
-from palimpsest.relations.classify.parse import Parse
+from palimpsest.relations.classify.features.parse import Parse
 
 _CUE_WORDS = """
 change: now no longer instead replaced replaces replacing changed changes moved moves switched raised lowered
