@@ -19,9 +19,9 @@ import numpy as np
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.eval.bench.bench_neo4j import served_synthetic
 from palimpsest.eval.bench.budgets import budgets, budgets_text
-from palimpsest.eval.bench.machine import machine
 from palimpsest.eval.bench.plans import from_indexes
 from palimpsest.eval.bench.synthetic import COLLECTION, Kind, SyntheticBuild, synthetic_build
+from palimpsest.eval.metrics.latency import this_machine
 from palimpsest.query import Reader, Scope, open_home
 
 REPEATS, QUERIES, WARM_UP = 3, 100, 10
@@ -83,7 +83,7 @@ def run_bench(
         "clients": clients,
         "hops": hops,
         "backend": backend,
-        "machine": machine(),
+        "machine": this_machine().to_json(),
     }
     homes, ask = {}, Asking(strategy, clients, backend, hops)
     with tempfile.TemporaryDirectory(prefix="palimpsest-bench-", dir=workdir) as folder:

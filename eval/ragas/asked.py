@@ -8,7 +8,8 @@ import polars as pl
 from palimpsest.eval.golden.golden_run import BUDGET_TOKENS, DEPTH, TOP, Searcher
 from palimpsest.eval.golden.questions import Question, resolve
 from palimpsest.eval.metrics.rows import json_rows
-from palimpsest.eval.suites.suite import CORPUS_FILE, SHARED_USER, Suite, collection_name, corpus_id
+from palimpsest.eval.suites.suite import Suite
+from palimpsest.eval.suites.suite_collection import SHARED_USER, collection_name, corpus_id
 from palimpsest.query.request.types import Scope
 from palimpsest.store.tables import empty
 
@@ -77,7 +78,7 @@ def asked_of_suite(
     needed = {q.query_id: sorted(c for c, g in suite.qrels[q.query_id].items() if g >= 1) for q in suite.judged}
     wanted = {c for ids in needed.values() for c in ids}
     texts: dict[str, str] = {}
-    for path in [suite.folder / CORPUS_FILE, *([suite.extra] if suite.extra else [])]:
+    for path in suite.corpus_files:
         texts |= {row["_id"]: row["text"] for _, row in json_rows(path) if row["_id"] in wanted}
     told = []
     for q in suite.judged:

@@ -1,6 +1,5 @@
 """Ablation: the query path built up stage by stage, so that each stage shows what it is worth and what it costs."""
 
-import json
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -13,6 +12,7 @@ import polars as pl
 
 from palimpsest.build.plan import INDEXED
 from palimpsest.eval.metrics.significance import loss_probability, paired_interval
+from palimpsest.eval.suites.suite_result import SuiteResult
 from palimpsest.memories.vector_store import embedding_store
 from palimpsest.query.reader import Reader, Results, open_index
 from palimpsest.query.request.strategies import Weights
@@ -75,7 +75,7 @@ def _kept(asked: Mapping[str, Any], filters: Mapping[str, Any]) -> dict[str, Any
 
 
 def run_ablation(
-    home: Home, build: Build, measure: Callable[[Staged, str, Path], dict[str, Any]], stages: Sequence[Stage] = STAGES
+    home: Home, build: Build, measure: Callable[[Staged, str], SuiteResult], stages: Sequence[Stage] = STAGES
 ) -> list[dict[str, Any]]:
     """Measures the stages one after the other and returns a row for each.
 
@@ -86,7 +86,7 @@ def run_ablation(
     Args:
         home: the home of the suite.
         build: its build.
-        measure: runs the suite with (searcher, strategy, file for one JSON line a query); returns its figures.
+        measure: runs the suite with (searcher, strategy).
         stages: what is measured.
     """
     rows: list[dict[str, Any]] = []
@@ -98,11 +98,11 @@ def run_ablation(
         if not all(s.dated for s in stages):
             readers[False] = stack.enter_context(open_index(_undated(home, build, scratch / "undated.duckdb")))
         for number, stage in enumerate(stages):
-            staged, out = Staged(readers[stage.dated], stage.asked), scratch / f"{number}.jsonl"
-            figures = measure(staged, stage.strategy, out)
-            now = {r["query_id"]: r["metrics"][MEASURE] for r in map(json.loads, out.open(encoding="utf-8"))}
+            staged = Staged(readers[stage.dated], stage.asked)
+            result = measure(staged, stage.strategy)
+            now = result.values(MEASURE)
             base = _base(stages, number)
-            rows.append(_row(stage, figures, now, values[stages[base].name] if base is not None else None))
+            rows.append(_row(stage, result.metrics, now, values[stages[base].name] if base is not None else None))
             arms.append(staged)
             values[stage.name] = now
         bases = [_base(stages, n) for n in range(len(stages))]
@@ -147,11 +147,11 @@ def _costs(arms: Sequence[Staged], bases: Sequence[int | None]) -> list[dict[str
 
 
 def _row(
-    stage: Stage, figures: Mapping[str, Any], now: Mapping[str, float], before: Mapping[str, float] | None
+    stage: Stage, metrics: Mapping[str, float], now: Mapping[str, float], before: Mapping[str, float] | None
 ) -> dict[str, Any]:
     row: dict[str, Any] = {
         "stage": stage.name,
-        **{m: figures["metrics"][m] for m in _TOLD},
+        **{m: metrics[m] for m in _TOLD},
         "lift": None,
         "low": None,
         "high": None,

@@ -1,16 +1,16 @@
 """A golden set measured as a suite: its collection built in a throw-away home, its questions asked by any strategy."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 from palimpsest.build.plan import make_plan, run_without_dagster, summary
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.files import write_bytes
 from palimpsest.eval.golden.by_type import by_type, time_kind
 from palimpsest.eval.golden.golden_run import Searcher, run_golden
 from palimpsest.eval.golden.questions import load_golden
+from palimpsest.eval.metrics.latency import LatencyMs
 from palimpsest.eval.ragas.asked import Asked, asked_of_golden
+from palimpsest.eval.suites.suite_result import QueryScores, SuiteResult
 from palimpsest.store.builds import Build, published
 from palimpsest.store.home import Home
 
@@ -39,10 +39,8 @@ def golden_home(path: Path, cache: Path) -> tuple[Home, dict[str, Any]]:
     return home, summary(home, build)
 
 
-def run_golden_suite(
-    reader: Searcher, home: Home, path: Path, strategy: str, budget_tokens: int, per_query_path: Path | None = None
-) -> dict[str, Any]:
-    """Asks the questions and returns the JSON of `palimpsest suite`; `quality` holds what only a golden set can tell.
+def run_golden_suite(reader: Searcher, home: Home, path: Path, strategy: str, budget_tokens: int) -> SuiteResult:
+    """Asks the questions and returns the figures; `quality` holds what only a golden set can tell.
 
     Args:
         reader: reader of the home.
@@ -50,7 +48,6 @@ def run_golden_suite(
         path: the golden set.
         strategy: strategy of the searches.
         budget_tokens: budget of the packed context.
-        per_query_path: file for one JSON line a query: query_id, ranked sources, metrics.
 
     Raises:
         PalimpsestError: the questions cannot be judged on this build.
@@ -68,24 +65,22 @@ def run_golden_suite(
     )
     if run.errors or run.leaks:
         raise PalimpsestError(f"suite {path}: {[*run.errors, *run.leaks][0]}")
-    if per_query_path is not None:
-        lines = [
-            {"query_id": q, "ranked": [h.source for h in run.results[q]], "metrics": dict(v)}
-            for q, v in sorted(run.per_query.items())
-        ]
-        write_bytes(per_query_path, "".join(json.dumps(x, ensure_ascii=False) + "\n" for x in lines).encode())
-    return {
-        "suite": name,
-        "queries": len(run.per_query),
-        "unjudged": len(questions) - len(run.per_query),
-        "strategy": strategy,
-        "budget_tokens": budget_tokens,
-        "metrics": run.scores.mean,
-        "quality": run.quality,
-        "by_type": by_type(run.per_query, run.types),
-        "by_time": by_type(run.per_query, {q.id: time_kind(q.question) for q in questions}),
-        "latency_ms": {p: round(v, 3) for p, v in run.latency_ms.items()},
-    }
+    return SuiteResult(
+        suite=name,
+        queries=len(run.per_query),
+        unjudged=len(questions) - len(run.per_query),
+        strategy=strategy,
+        budget_tokens=budget_tokens,
+        metrics=run.scores.mean,
+        quality=run.quality,
+        by_type=by_type(run.per_query, run.types),
+        by_time=by_type(run.per_query, {q.id: time_kind(q.question) for q in questions}),
+        latency_ms=LatencyMs(**run.latency_ms),
+        per_query=tuple(
+            QueryScores(q, ranked=tuple(hit.source for hit in run.results[q]), metrics=values)
+            for q, values in sorted(run.per_query.items())
+        ),
+    )
 
 
 def ask_golden(reader: Searcher, home: Home, path: Path, strategy: str, budget_tokens: int) -> list[Asked]:

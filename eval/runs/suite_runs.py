@@ -4,7 +4,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +12,18 @@ from palimpsest.build.plan import make_plan, run_without_dagster, summary
 from palimpsest.build.stages import STAGES
 from palimpsest.core.code import code_hash
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.files import write_bytes
 from palimpsest.core.ids import content_id
 from palimpsest.eval.bench.bench_neo4j import served
-from palimpsest.eval.bench.machine import machine
-from palimpsest.eval.golden.by_type import types_text
-from palimpsest.eval.golden.golden_run import BUDGET_TOKENS
+from palimpsest.eval.golden.retrieval_run import BUDGET_TOKENS, SearchSettings
+from palimpsest.eval.metrics.latency import this_machine
 from palimpsest.eval.ragas.asked import Asked, asked_of_suite
 from palimpsest.eval.runs.ablation import run_ablation
 from palimpsest.eval.runs.golden_suite import ask_golden, golden_home, is_golden, run_golden_suite
 from palimpsest.eval.suites.loaders import as_suite
-from palimpsest.eval.suites.suite import load_suite, materialise, run_suite, suite_digest
+from palimpsest.eval.suites.run_suite import run_suite
+from palimpsest.eval.suites.suite import load_suite
+from palimpsest.eval.suites.suite_collection import suite_digest, write_collection
+from palimpsest.eval.suites.suite_result import SuiteResult
 from palimpsest.query.reader import open_home
 from palimpsest.relations.classify.choose_labeler import labeler_key
 from palimpsest.relations.classify.lm.lm_settings import LmSettings
@@ -30,8 +31,7 @@ from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 
 _KEPT_HOMES = 40
-_BY_TYPE = ("P@5", "R@5", "Hit@5", "nDCG@10", "MRR@10", "packed_recall", "stale@5")
-__all__ = ["BUDGET_TOKENS", "RagasWanted", "ablate", "cache_folder", "measure", "suite_home", "text"]
+__all__ = ["BUDGET_TOKENS", "RagasWanted", "ablate", "cache_folder", "measure", "suite_home"]
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def suite_home(folder: Path, extra: Path | None = None) -> tuple[Home, dict[str,
         shutil.rmtree(home.path, ignore_errors=True)
         _forget_old(cache)
         with tempfile.TemporaryDirectory(prefix="palimpsest-suite-") as scratch:
-            corpus = materialise(load_suite(folder, extra), Path(scratch))
+            corpus = write_collection(load_suite(folder, extra), Path(scratch))
             home.create()
             with home.lock(600):
                 if published(home) is None:
@@ -100,19 +100,21 @@ def measure(
     per_query: Path | None,
     backend: str = "duckdb",
     ragas: RagasWanted | None = None,
-) -> dict[str, Any]:
-    """Returns the figures of a strategy on a suite, as `suite --json` prints them, with RAGAS's beside them on demand.
+) -> SuiteResult:
+    """Returns the figures of a strategy on a suite, with RAGAS's on demand.
 
     With `backend` neo4j the suite's home is loaded into the server and dropped from it afterwards.
     """
     judge = _judge(ragas)
     prepared, asked = _prepare(folder, extra), []
     with served(prepared.home, backend), open_home(prepared.home.path, backend) as reader:
-        figures = prepared.run(reader, strategy, budget_tokens, per_query)
+        result = prepared.run(reader, strategy, budget_tokens)
         if ragas is not None:
             asked = prepared.ask(reader, strategy, budget_tokens)
-    told = {"ragas": _by_ragas(prepared.home, asked, ragas, judge)} if ragas is not None else {}
-    return figures | {"strategy": strategy, "build": prepared.built, "machine": machine()} | told
+    if per_query is not None:
+        result.write_per_query(per_query)
+    checked = None if ragas is None else _by_ragas(prepared.home, asked, ragas, judge)
+    return replace(result, build=prepared.built, machine=this_machine(), ragas=checked)
 
 
 def _judge(wanted: RagasWanted | None) -> LmSettings | None:
@@ -145,28 +147,27 @@ def _by_ragas(home: Home, asked: list[Asked], wanted: RagasWanted, judge: LmSett
 
 def ablate(
     folder: Path, extra: Path | None, budget_tokens: int, per_query: Path | None
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+) -> tuple[SuiteResult, list[dict[str, Any]]]:
     """Returns the figures of `auto` on a suite, and a row for each stage of the query path as it is built up."""
-    prepared, last = _prepare(folder, extra), {}
+    prepared, results = _prepare(folder, extra), list[SuiteResult]()
 
-    def stage(searcher: Any, strategy: str, out: Path) -> dict[str, Any]:
-        nonlocal last
-        last = prepared.run(searcher, strategy, budget_tokens, out)
-        if per_query is not None:
-            write_bytes(per_query, out.read_bytes())
-        return last
+    def stage(searcher: Any, strategy: str) -> SuiteResult:
+        results.append(prepared.run(searcher, strategy, budget_tokens))
+        return results[-1]
 
     build = published(prepared.home)
     assert build is not None
     rows = run_ablation(prepared.home, build, stage)
-    return last | {"build": prepared.built}, rows
+    if per_query is not None:
+        results[-1].write_per_query(per_query)
+    return replace(results[-1], build=prepared.built), rows
 
 
 @dataclass(frozen=True)
 class _Prepared:
     home: Home
     built: dict[str, Any]
-    run: Callable[[Any, str, int, Path | None], dict[str, Any]]
+    run: Callable[[Any, str, int], SuiteResult]
     ask: Callable[[Any, str, int], list[Asked]]
 
 
@@ -179,7 +180,7 @@ def _prepare(folder: Path, extra: Path | None) -> _Prepared:
         return _Prepared(
             golden,
             built,
-            lambda reader, s, b, out: run_golden_suite(reader, golden, folder, s, b, out),
+            lambda reader, s, b: run_golden_suite(reader, golden, folder, s, b),
             lambda reader, s, b: ask_golden(reader, golden, folder, s, b),
         )
     folder = as_suite(folder, cache_folder().parent / "converted")
@@ -188,22 +189,6 @@ def _prepare(folder: Path, extra: Path | None) -> _Prepared:
     return _Prepared(
         home,
         built,
-        lambda reader, s, b, out: run_suite(reader, suite, s, b, out),
+        lambda reader, s, b: run_suite(reader, suite, SearchSettings(s, b)),
         lambda reader, s, b: asked_of_suite(reader, suite, strategy=s, budget_tokens=b),
     )
-
-
-def text(done: dict[str, Any]) -> str:
-    """Returns the figures as a small table."""
-    names = sorted(done["metrics"])
-    head = " ".join(f"{n:>13}" for n in [*names, "p95_ms"])
-    values = [*(done["metrics"][n] for n in names), done["latency_ms"]["p95"]]
-    row = f"{done['strategy']:10}" + " ".join(f"{v:13.4f}" for v in values)
-    shown = [n for n in _BY_TYPE if n in names]
-    types = types_text(done["by_type"], shown) if done["by_type"] else []
-    if len(times := done["by_time"]) > 1:
-        types += types_text(times, shown, "asks by time")
-    if told := done.get("quality"):
-        types.append(", ".join(f"{name} {value:.4f}" for name, value in told.items()))
-    ragas = [done["ragas"]["text"]] if "ragas" in done else []
-    return "\n".join([f"{done['suite']}: {done['queries']} queries", f"{'':10}{head}", row, *types, *ragas])

@@ -140,13 +140,8 @@ def golden_score(path: Path, cache: Path, backend: str = "duckdb") -> tuple[Weig
 
     def score(weights: Weights) -> Mapping[str, float]:
         if weights not in known:
-            out = cache / f"fit-{path.stem}.jsonl"
-            try:
-                run_golden_suite(Staged(reader, {"strategy": weights}), home, path, "weights", 0, out)
-                rows = map(json.loads, out.read_text(encoding="utf-8").splitlines())
-                known[weights] = {r["query_id"]: float(np.mean([r["metrics"][m] for m in MEASURES])) for r in rows}
-            finally:
-                out.unlink(missing_ok=True)
+            result = run_golden_suite(Staged(reader, {"strategy": weights}), home, path, "weights", 0)
+            known[weights] = {q.query_id: float(np.mean([q.metrics[m] for m in MEASURES])) for q in result.per_query}
         return known[weights]
 
     return prior, score

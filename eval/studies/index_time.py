@@ -23,9 +23,12 @@ import numpy as np
 import polars as pl
 
 from palimpsest.build.plan import make_plan, run_without_dagster
-from palimpsest.eval.bench.machine import machine
+from palimpsest.eval.golden.retrieval_run import SearchSettings
+from palimpsest.eval.metrics.latency import this_machine
 from palimpsest.eval.runs.suite_runs import cache_folder
-from palimpsest.eval.suites.suite import Suite, load_suite, materialise, run_suite
+from palimpsest.eval.suites.run_suite import run_suite
+from palimpsest.eval.suites.suite import Suite, load_suite
+from palimpsest.eval.suites.suite_collection import write_collection
 from palimpsest.query import open_home
 from palimpsest.store.builds import Build
 from palimpsest.store.home import Home
@@ -80,14 +83,18 @@ def index_time(folder: Path, rounds: int = 3) -> dict[str, Any]:
                 else:
                     parts = _added(tables[name], name, embedder, Path(scratch))
                     took[name].append(Took(sum(p.wall_s for p in parts), sum(p.cpu_s for p in parts)))
-    return _report(suite, took, scores) | {"memories": len(texts), "rounds": rounds, "machine": machine()}
+    return _report(suite, took, scores) | {
+        "memories": len(texts),
+        "rounds": rounds,
+        "machine": this_machine().to_json(),
+    }
 
 
 def _built(suite: Suite, scratch: Path) -> tuple[dict[str, Build], dict[str, float]]:
     """Builds a suite in both profiles, over one store of vectors; returns the builds and what each strategy reaches."""
     builds, scores = {}, {}
     for profile in PROFILES:
-        corpus = materialise(suite, scratch / profile)
+        corpus = write_collection(suite, scratch / profile)
         for config in corpus.glob("*/collection.yaml"):
             config.write_text(f"{config.read_text(encoding='utf-8')}\nprofile: {profile}\n", encoding="utf-8")
         home = Home(scratch / f"home-{profile}", cache_folder() / "embeddings")
@@ -95,8 +102,8 @@ def _built(suite: Suite, scratch: Path) -> tuple[dict[str, Build], dict[str, flo
         with home.lock(600):
             builds[profile] = run_without_dagster(home, make_plan(home, [corpus]))
         with open_home(home.path) as reader:
-            scores[profile] = run_suite(reader, suite, "auto", 0, None)["metrics"][MEASURE]
-            scores["hybrid"] = run_suite(reader, suite, "hybrid", 0, None)["metrics"][MEASURE]
+            scores[profile] = run_suite(reader, suite, SearchSettings("auto", 0)).metrics[MEASURE]
+            scores["hybrid"] = run_suite(reader, suite, SearchSettings("hybrid", 0)).metrics[MEASURE]
     return builds, scores
 
 

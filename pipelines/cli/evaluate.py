@@ -181,16 +181,16 @@ def suite(
     if not ablation:
         wanted = suite_runs.RagasWanted(lm_questions, max_cost) if ragas else None
         done = suite_runs.measure(folder, extra, strategy, budget, per_query, backend, wanted)
-        out.text(suite_runs.text(done))
-        out.result(done)
+        out.text(done.text())
+        out.result(done.to_json())
         return
     if backend != "duckdb":
         raise PalimpsestError(f"--ablation --backend {backend}: stages are measured on duckdb; leave --backend out")
     from palimpsest.eval.runs.ablation import ablation_text
 
     done, rows = suite_runs.ablate(folder, extra, budget, per_query)
-    out.text(ablation_text(done["suite"], done["queries"], rows))
-    out.result(done | {"ablation": rows})
+    out.text(ablation_text(done.suite, done.queries, rows))
+    out.result(done.to_json() | {"ablation": rows})
 
 
 @click.command(short_help="Measure query speed on a generated home.")

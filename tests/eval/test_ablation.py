@@ -5,9 +5,11 @@ from click.testing import CliRunner
 
 from palimpsest.cli.evaluate import suite
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.eval.metrics.latency import LatencyMs
 from palimpsest.eval.runs.ablation import STAGES, Staged, ablation_text, run_ablation
 from palimpsest.eval.runs.golden_suite import is_golden
 from palimpsest.eval.runs.suite_runs import ablate, measure
+from palimpsest.eval.suites.suite_result import QueryScores, SuiteResult
 from palimpsest.query.reader import open_index
 from palimpsest.query.request.types import Scope
 from palimpsest.store.builds import published
@@ -31,13 +33,13 @@ def folder(tmp_path):
 
 
 def test_every_stage_has_a_row_with_lift_interval_and_cost(folder, tmp_path):
-    figures, rows = ablate(folder, None, 1200, tmp_path / "out.jsonl")
+    result, rows = ablate(folder, None, 1200, tmp_path / "out.jsonl")
     assert [r["stage"] for r in rows] == [s.name for s in STAGES]
     strategies = [r for r in rows if r["stage"] in ("hierarchical", "dated", "turns", "statements", "graph", "auto")]
     base = next(r for r in rows if r["stage"] == "+latest filter")
     assert [r["lift"] for r in strategies] == [pytest.approx(r["R@5"] - base["R@5"]) for r in strategies]
     assert rows[0]["lift"] is None and all(r["low"] <= r["lift"] <= r["high"] for r in rows[1:])
-    assert rows[-1]["R@5"] == figures["metrics"]["R@5"] == 1.0 and figures["strategy"] == "auto"
+    assert rows[-1]["R@5"] == result.metrics["R@5"] == 1.0 and result.strategy == "auto"
     assert all(r["p50_ms"] > 0 <= r["noise_ms"] for r in rows) and rows[0]["cost_ms"] == rows[0]["p50_ms"]
     assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 2
     told = ablation_text("things", 2, rows).splitlines()
@@ -48,11 +50,12 @@ def test_words_before_the_date_stage_know_no_dates(judged_home):
     build = published(judged_home)
     seen = {}
 
-    def look(staged, strategy, out):
+    def look(staged, strategy):
         found = staged.search("April 2026-03-01", Scope("chats", "ann"), strategy=strategy, k=5)
         seen[staged.asked["hops"], strategy, len(seen)] = max(m.words_score for m in found.memories)
-        out.write_text(json.dumps({"query_id": "q", "metrics": {"R@5": 1.0}}) + "\n")
-        return {"metrics": {"R@5": 1.0, "nDCG@10": 1.0, "packed_recall": 1.0}}
+        metrics = {"R@5": 1.0, "nDCG@10": 1.0, "packed_recall": 1.0}
+        scores = (QueryScores("q", (), metrics),)
+        return SuiteResult("s", 1, 0, strategy, 0, metrics, {}, {}, LatencyMs(1, 1, 1), scores)
 
     run_ablation(judged_home, build, look)
     vector, words, date, *_ = seen.values()
@@ -77,9 +80,9 @@ def test_a_golden_set_is_measured_on_its_own_collection(made, monkeypatch, tmp_p
     golden = made.path.parent / "data/golden/chats.jsonl"
     assert is_golden(golden) and not is_golden(tmp_path)
     done = measure(golden, None, "hybrid", 1200, tmp_path / "out.jsonl")
-    assert (done["suite"], done["queries"], done["unjudged"]) == ("chats", 4, 1)
-    assert done["metrics"]["R@5"] == 1.0 and done["quality"]["leaks"] == 0.0
-    assert done["build"]["memories"] == 5 and len((tmp_path / "out.jsonl").read_text().splitlines()) == 4
+    assert (done.suite, done.queries, done.unjudged) == ("chats", 4, 1)
+    assert done.metrics["R@5"] == 1.0 and done.quality["leaks"] == 0.0
+    assert done.build["memories"] == 5 and len((tmp_path / "out.jsonl").read_text().splitlines()) == 4
     with pytest.raises(PalimpsestError, match="--extra"):
         measure(golden, golden, "hybrid", 1200, None)
 

@@ -195,13 +195,13 @@ def test_a_suite_in_our_layout_is_used_as_it_is_and_a_conversion_is_made_once(be
         ("{", "not JSON"),
         ("[]", "must hold a list of JSON objects"),
         ("[1]", "must hold a list of JSON objects"),
-        ('[{"a": 1}]', "no set that is known"),
+        ('[{"a": 1}]', "no known data set"),
         ('[{"sample_id": 1, "conversation": {"session_1": [{}]}, "qa": []}]', "looks like LoCoMo.*dia_id"),
         ('[{"sample_id": 1, "conversation": {}, "qa": []}]', "no judged question"),
         ('[{"id": "m", "paragraphs": [{}], "question": "q"}]', "looks like MuSiQue"),
     ],
 )
-def test_what_is_no_set_is_told_in_one_line(tmp_path, text, says):
+def test_a_file_that_is_no_data_set_is_refused_in_one_line(tmp_path, text, says):
     path = tmp_path / "x.json"
     path.write_text(text)
     with pytest.raises(PalimpsestError, match=says) as e:

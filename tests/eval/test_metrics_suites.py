@@ -7,7 +7,8 @@ import pytest
 
 from palimpsest.eval.metrics.measures import evaluate
 from palimpsest.eval.runs.suite_runs import suite_home
-from palimpsest.eval.suites.suite import collection_name, corpus_id, load_suite
+from palimpsest.eval.suites.suite import load_suite
+from palimpsest.eval.suites.suite_collection import collection_name, corpus_id
 from palimpsest.query.reader import open_home
 from palimpsest.query.request.types import Scope
 

@@ -8,7 +8,7 @@ import pytest
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.eval.ragas.asked import Asked
 from palimpsest.eval.ragas.ragas_lm import judge_contexts, judge_settings, judged_text
-from palimpsest.eval.runs.suite_runs import RagasWanted, measure, text
+from palimpsest.eval.runs.suite_runs import RagasWanted, measure
 from palimpsest.eval.testing.fake_lm_server import FakeLMServer
 from palimpsest.relations.classify.lm.ledger import Ledger
 from palimpsest.relations.classify.lm.lm_settings import LmSettings
@@ -121,19 +121,19 @@ def test_suite_tells_both_of_ragas_beside_its_own_figures(tmp_path, monkeypatch,
     refused = run("suite", golden, "--max-cost", 1, cwd=tmp_path)
     assert refused.returncode == 2 and "--ragas" in refused.stderr
     monkeypatch.chdir(tmp_path)
-    plain = measure(golden, None, "auto", 1200, None, ragas=RagasWanted(2))["ragas"]
+    plain = measure(golden, None, "auto", 1200, None, ragas=RagasWanted(2)).ragas
     assert plain["ids"]["largest_difference"] < 1e-9 and plain["ids"]["queries"] == 4 and "lm" not in plain
     with FakeLMServer({}, reply=reply) as server:
         monkeypatch.setenv("PALIMPSEST_LM", f"stand-in@{server.url}")
         monkeypatch.setenv("PALIMPSEST_LM_PRICE", "1,1")
         monkeypatch.setenv("PALIMPSEST_LM_KEY", "sk-canary")
         done = measure(golden, None, "auto", 1200, None, ragas=RagasWanted(2))
-        told = done["ragas"]
+        told = done.ragas
         assert told["ids"] == plain["ids"] and told["lm"]["questions"] == 2
         assert told["lm"]["calls"] == server.counts.answered > 0 and told["lm"]["cost"] > 0
         assert set(told["lm"]["means"]) == {"context_precision", "context_recall", "faithfulness"}
         assert server.counts.keys == {"Bearer sk-canary"}
-    printed = text(done)
+    printed = done.text()
     assert "RAGAS by ids, 4 queries" in printed and "RAGAS by stand-in, 2 questions" in printed
     shown = capsys.readouterr()
-    assert "sk-canary" not in printed + json.dumps(done) + shown.out + shown.err
+    assert "sk-canary" not in printed + json.dumps(done.to_json()) + shown.out + shown.err

@@ -1,12 +1,16 @@
 import json
+from dataclasses import replace
 
 import pytest
 import yaml
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.eval.golden.by_type import time_kind
+from palimpsest.eval.golden.retrieval_run import SearchSettings
 from palimpsest.eval.metrics.measures import MetricError
-from palimpsest.eval.suites.suite import collection_name, corpus_id, load_suite, materialise, run_suite, suite_digest
+from palimpsest.eval.suites.run_suite import run_suite
+from palimpsest.eval.suites.suite import load_suite
+from palimpsest.eval.suites.suite_collection import collection_name, corpus_id, suite_digest, write_collection
 from tests.eval.home import FakeReader, Found, ticking
 
 CORPUS = [
@@ -118,7 +122,7 @@ def test_a_suite_is_laid_out_as_one_collection(folder, tmp_path):
     extra.write_text(lines([{"_id": "d", "text": "one more", "meta": {"speaker": "Ben"}}]))
     (folder / "corpus.jsonl").write_text(lines(CORPUS).rstrip("\n"))
     suite = load_suite(folder, extra)
-    corpus = materialise(suite, tmp_path / "out")
+    corpus = write_collection(suite, tmp_path / "out")
     config = yaml.safe_load((corpus / collection_name(suite) / "collection.yaml").read_text())
     assert config["name"] == collection_name(suite) == "bees--small-"
     assert (config["unit"], config["user_id"]) == ("turn", "shared")
@@ -139,7 +143,9 @@ def test_a_run_is_scored_packed_and_timed_inside_each_querys_scope(folder, tmp_p
         {"honey?": [found("b", 0.9), found("a#1", 0.5)], "weather?": [found("c", 0.7)]}, {"honey?": ["m-b"]}
     )
     out = tmp_path / "per_query.jsonl"
-    got = run_suite(reader, load_suite(folder), "hybrid", 300, out, clock=ticking(0.004), build={"memories": 3})
+    result = run_suite(reader, load_suite(folder), SearchSettings("hybrid", 300), clock=ticking(0.004))
+    result.write_per_query(out)
+    got = replace(result, build={"memories": 3}).to_json()
     assert got["queries"] == 2
     assert got["unjudged"] == 1
     assert got["metrics"]["R@5"] == 1.0
@@ -177,7 +183,7 @@ def test_a_row_whose_words_are_in_the_context_is_packed_though_it_was_folded_int
 
     rows = [found("b", text="the hive  is\nblue"), found("a#1", text="bees make honey")]
     reader = Folding({"honey?": rows, "weather?": [found("c")]}, {"honey?": [], "weather?": []})
-    assert run_suite(reader, load_suite(folder))["metrics"]["packed_recall"] == pytest.approx(0.25)
+    assert run_suite(reader, load_suite(folder)).metrics["packed_recall"] == pytest.approx(0.25)
 
 
 def test_a_result_of_another_scope_ends_the_run(folder):

@@ -1,4 +1,4 @@
-"""Public sets as they are handed out, laid out as suites: told apart by shape, converted once by content."""
+"""Public data sets as they are distributed, recognized by their shape and converted to suites once per content."""
 
 from palimpsest.eval.suites.loaders.convert import as_suite
 

@@ -1,4 +1,4 @@
-"""Tells a public set by its shape and lays it out as a suite, once for each content and loader."""
+"""Recognizes a public data set by its shape and converts it to a suite, once per content and code of the loaders."""
 
 import json
 import shutil
@@ -11,73 +11,75 @@ from palimpsest.core.code import code_hash
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import file_hash
 from palimpsest.core.ids import content_id
-from palimpsest.eval.suites.loaders.beir import beir
-from palimpsest.eval.suites.loaders.conversation_suites import locomo, longmemeval
-from palimpsest.eval.suites.loaders.layout import Layout
-from palimpsest.eval.suites.loaders.multihop import hotpot, musique
+from palimpsest.eval.suites.loaders.beir import load_beir
+from palimpsest.eval.suites.loaders.conversations import load_locomo, load_longmemeval
+from palimpsest.eval.suites.loaders.multihop import load_hotpot, load_musique
+from palimpsest.eval.suites.loaders.suite_draft import SuiteDraft
 
-Loader = Callable[[list[dict[str, Any]], Layout], None]
+Loader = Callable[[list[dict[str, Any]], SuiteDraft], None]
 
-# What a question or conversation of each set has, and what reads it; the first that fits.
-SHAPES: tuple[tuple[str, frozenset[str], Loader], ...] = (
-    ("LoCoMo", frozenset({"sample_id", "conversation", "qa"}), locomo),
-    ("LongMemEval", frozenset({"question_id", "haystack_sessions", "question"}), longmemeval),
-    ("LongMemEval", frozenset({"id", "conversation", "questions"}), longmemeval),
-    ("MuSiQue", frozenset({"id", "paragraphs", "question"}), musique),
-    ("HotpotQA or 2WikiMultihopQA", frozenset({"context", "supporting_facts", "question"}), hotpot),
+_LOADERS: tuple[tuple[str, frozenset[str], Loader], ...] = (
+    ("LoCoMo", frozenset({"sample_id", "conversation", "qa"}), load_locomo),
+    ("LongMemEval", frozenset({"question_id", "haystack_sessions", "question"}), load_longmemeval),
+    ("LongMemEval", frozenset({"id", "conversation", "questions"}), load_longmemeval),
+    ("MuSiQue", frozenset({"id", "paragraphs", "question"}), load_musique),
+    ("HotpotQA or 2WikiMultihopQA", frozenset({"context", "supporting_facts", "question"}), load_hotpot),
 )
-_FILES = ("corpus.jsonl", "queries.jsonl")
+"""(name, keys of one item, loader) of each data set in one file; the first whose keys are present reads it."""
+
+_CODE = ("palimpsest.eval.suites.loaders", "palimpsest.eval.suites.qrels")
+_BEIR_FILES = ("corpus.jsonl", "queries.jsonl")
 
 
 def as_suite(path: Path, cache: Path) -> Path:
     """Returns the folder of a suite: `path` where it is one, else its conversion below `cache`.
 
     Raises:
-        PalimpsestError: `path` is neither a suite, nor a BEIR folder, nor a file of a set that is known; the message
+        PalimpsestError: `path` is neither a suite, nor a BEIR folder, nor a file of a known data set; the message
             names what it lacks.
     """
     if path.is_dir() and ((path / "qrels.tsv").exists() or not (path / "qrels").is_dir()):
         return path
     if not path.exists():
         raise PalimpsestError(f"suite {path}: no such file or folder")
-    parts = [path] if path.is_file() else [*(path / f for f in _FILES), *sorted((path / "qrels").glob("*.tsv"))]
+    parts = [path] if path.is_file() else [*(path / f for f in _BEIR_FILES), *sorted((path / "qrels").glob("*.tsv"))]
     for part in parts:
         if not part.is_file():
             raise PalimpsestError(f"suite {path}: a BEIR folder needs {part.name}")
-    key = content_id(*map(file_hash, parts), code_hash(("palimpsest.eval.suites.loaders",)))
+    key = content_id(*map(file_hash, parts), code_hash(_CODE))
     name = path.resolve().stem if path.is_file() else path.resolve().name
     folder = cache / key / name
     if not folder.is_dir():
-        out = Layout(path)
+        draft = SuiteDraft(path)
         if path.is_dir():
-            beir(path, out)
+            load_beir(path, draft)
         else:
-            _fill(path, out)
+            _load_file(path, draft)
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".making-", dir=folder.parent) as aside:
-            made = out.write(Path(aside) / name)
+        with tempfile.TemporaryDirectory(prefix=".making-", dir=folder.parent) as scratch:
+            written = draft.write(Path(scratch) / name)
             if not folder.is_dir():
-                shutil.move(made, folder)
+                shutil.move(written, folder)
     return folder
 
 
-def _fill(path: Path, out: Layout) -> None:
-    items = _items(path)
+def _load_file(path: Path, draft: SuiteDraft) -> None:
+    items = _read_items(path)
     keys = set(items[0])
-    found = next(((name, loader) for name, needs, loader in SHAPES if needs <= keys), None)
-    if found is None:
-        known = ", ".join(sorted({name for name, _, _ in SHAPES}))
+    known = next(((name, loader) for name, required, loader in _LOADERS if required <= keys), None)
+    if known is None:
+        names = ", ".join(sorted({name for name, _, _ in _LOADERS}))
         raise PalimpsestError(
-            f"suite {path}: no set that is known ({known}, BEIR); its items have {', '.join(sorted(keys)[:8])}"
+            f"suite {path}: no known data set ({names}, BEIR); its items have {', '.join(sorted(keys)[:8])}"
         )
-    name, loader = found
+    name, loader = known
     try:
-        loader(items, out)
+        loader(items, draft)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as e:
         raise PalimpsestError(f"suite {path}: looks like {name}, but an item lacks or breaks {str(e)[:80]}") from None
 
 
-def _items(path: Path) -> list[dict[str, Any]]:
+def _read_items(path: Path) -> list[dict[str, Any]]:
     """Reads a JSON array, an object with the array under `data`, or JSONL."""
     try:
         text = path.read_text(encoding="utf-8")

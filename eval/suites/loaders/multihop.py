@@ -1,12 +1,12 @@
-"""HotpotQA, 2WikiMultihopQA and MuSiQue: the passages of all questions pooled, those that support each judged."""
+"""HotpotQA, 2WikiMultihopQA and MuSiQue: the passages of all questions in one corpus, the supporting ones judged."""
 
 from typing import Any
 
-from palimpsest.eval.suites.loaders.layout import Layout, row_id
+from palimpsest.eval.suites.loaders.suite_draft import SuiteDraft, content_row_id
 
 
-def hotpot(items: list[dict[str, Any]], out: Layout) -> None:
-    """Fills the layout from HotpotQA or 2WikiMultihopQA, in their own JSON or as a data hub's columns.
+def load_hotpot(items: list[dict[str, Any]], draft: SuiteDraft) -> None:
+    """Adds HotpotQA or 2WikiMultihopQA, in their own JSON or as a data hub's columns.
 
     Source: Yang et al., EMNLP 2018; Ho et al., COLING 2020. Relevant are the passages named by `supporting_facts`.
     """
@@ -18,14 +18,16 @@ def hotpot(items: list[dict[str, Any]], out: Layout) -> None:
         relevant = []
         for title, sentences in context:
             text = "".join(sentences) if isinstance(sentences, list) else str(sentences)
-            passage = out.row(row_id(title, text), text.strip(), title)
+            passage = draft.add_row(content_row_id(title, text), text.strip(), title)
             if title in titles:
                 relevant.append(passage)
-        out.query(str(item.get("_id") or item["id"]), str(item["question"]), relevant, str(item.get("type") or ""))
+        draft.add_query(
+            str(item.get("_id") or item["id"]), str(item["question"]), relevant, str(item.get("type") or "")
+        )
 
 
-def musique(items: list[dict[str, Any]], out: Layout) -> None:
-    """Fills the layout from MuSiQue; a question that its passages cannot answer has nothing relevant.
+def load_musique(items: list[dict[str, Any]], draft: SuiteDraft) -> None:
+    """Adds MuSiQue; a question that its passages cannot answer has nothing relevant.
 
     Source: Trivedi et al., TACL 2022; `musique_ans_v1.0_*.jsonl`.
     """
@@ -33,8 +35,8 @@ def musique(items: list[dict[str, Any]], out: Layout) -> None:
         relevant = []
         for p in item["paragraphs"]:
             text, title = str(p["paragraph_text"]), str(p.get("title") or "")
-            passage = out.row(row_id(title, text), text, title)
+            passage = draft.add_row(content_row_id(title, text), text, title)
             if p.get("is_supporting") and item.get("answerable", True):
                 relevant.append(passage)
         name = str(item["id"])
-        out.query(name, str(item["question"]), relevant, name.split("__")[0].rstrip("0123456789") or "")
+        draft.add_query(name, str(item["question"]), relevant, name.split("__")[0].rstrip("0123456789") or "")

@@ -45,18 +45,18 @@ def suite_metrics(context: dg.AssetExecutionContext, home: HomeResource) -> dg.M
             f"suite {context.partition_key}: not found; set PALIMPSEST_SUITES to the folder of suites"
         )
     done = measure(path, None, "auto", BUDGET_TOKENS, None)
-    context.log.info(f"{done['suite']}: R@5 {done['metrics']['R@5']:.3f} over {done['queries']} queries")
+    context.log.info(f"{done.suite}: R@5 {done.metrics['R@5']:.3f} over {done.queries} queries")
     types = "\n".join(
-        f"| {kind} | {told['queries']} | {told['R@5']:.3f} | {told['packed_recall']:.3f} |"
-        for kind, told in done["by_type"].items()
+        f"| {kind} | {means['queries']} | {means['R@5']:.3f} | {means['packed_recall']:.3f} |"
+        for kind, means in done.by_type.items()
     )
     return dg.MaterializeResult(
         metadata={
-            **{name: float(value) for name, value in sorted(done["metrics"].items())},
-            **{name: float(value) for name, value in sorted(done.get("quality", {}).items())},
-            **{f"{p}_ms": float(v) for p, v in done["latency_ms"].items()},
-            "queries": done["queries"],
-            "memories": done["build"]["memories"],
+            **{name: float(value) for name, value in sorted(done.metrics.items())},
+            **{name: float(value) for name, value in sorted((done.quality or {}).items())},
+            **{f"{p}_ms": float(v) for p, v in done.latency_ms.to_json().items()},
+            "queries": done.queries,
+            "memories": (done.build or {})["memories"],
             "by_type": dg.MetadataValue.md(f"| type | queries | R@5 | packed recall |\n|---|---|---|---|\n{types}"),
         }
     )

@@ -1,33 +1,34 @@
-"""A suite in the making: rows, queries and judgements of a public set, checked as they are added, then written."""
+"""A suite being converted: rows, queries and judgements of a public data set, checked when added, then written."""
 
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import write_bytes
+from palimpsest.core.json_types import JsonObject, JsonValue
 
 
 @dataclass
-class Layout:
-    """What a loader fills. Rows with the same id are the same row; a query without a relevant row is kept, unjudged."""
+class SuiteDraft:
+    """What a loader fills. Rows with the same id are the same row; a query without a relevant row stays, unjudged."""
 
     source: Path
-    rows: dict[str, dict[str, Any]] = field(default_factory=dict)
-    queries: dict[str, dict[str, Any]] = field(default_factory=dict)
+    rows: dict[str, JsonObject] = field(default_factory=dict)
+    queries: dict[str, JsonObject] = field(default_factory=dict)
     qrels: dict[str, dict[str, int]] = field(default_factory=dict)
 
-    def row(self, row_id: str, text: str, title: str = "", scope: str | None = None, **meta: Any) -> str:
-        """Adds a row of the corpus and returns its id."""
-        told = {k: v for k, v in meta.items() if v not in (None, "")}
-        row = {"_id": row_id, "title": title, "text": text} | ({"scope": scope} if scope else {})
-        self.rows.setdefault(row_id, row | ({"meta": told} if told else {}))
+    def add_row(self, row_id: str, text: str, title: str = "", scope: str | None = None, **meta: JsonValue) -> str:
+        """Adds a row of the corpus and returns its id; empty values of `meta` are left out."""
+        given = {k: v for k, v in meta.items() if v not in (None, "")}
+        row: JsonObject = {"_id": row_id, "title": title, "text": text}
+        row |= ({"scope": scope} if scope else {}) | ({"meta": given} if given else {})
+        self.rows.setdefault(row_id, row)
         return row_id
 
-    def query(
+    def add_query(
         self,
         query_id: str,
         text: str,
@@ -35,15 +36,15 @@ class Layout:
         kind: str = "",
         scope: str | None = None,
     ) -> None:
-        """Adds a query and what is relevant to it: ids, or grades by id.
+        """Adds a query with its relevant rows: ids, or grades by id. Ids of no row are ignored.
 
         Raises:
             PalimpsestError: the id was used before.
         """
         if query_id in self.queries:
             raise PalimpsestError(f"{self.source}: question id {query_id!r} is used twice; rename one")
-        told = {"_id": query_id, "text": text} | ({"scope": scope} if scope else {}) | ({"type": kind} if kind else {})
-        self.queries[query_id] = told
+        query: JsonObject = {"_id": query_id, "text": text}
+        self.queries[query_id] = query | ({"scope": scope} if scope else {}) | ({"type": kind} if kind else {})
         grades = dict(relevant) if isinstance(relevant, Mapping) else dict.fromkeys(relevant, 1)
         self.qrels[query_id] = {row_id: grade for row_id, grade in grades.items() if row_id in self.rows}
 
@@ -65,10 +66,10 @@ class Layout:
         return folder
 
 
-def row_id(*parts: str) -> str:
-    """Returns 12 hex digits of what a row says: the same passage under two questions is one row."""
+def content_row_id(*parts: str) -> str:
+    """Returns 12 hex digits of a row's content: the same passage under two questions is one row."""
     return hashlib.blake2b("\0".join(parts).encode("utf-8", "replace"), digest_size=6).hexdigest()
 
 
-def _jsonl(rows: Iterable[Mapping[str, Any]]) -> bytes:
+def _jsonl(rows: Iterable[Mapping[str, JsonValue]]) -> bytes:
     return "".join(json.dumps(r, ensure_ascii=False) + "\n" for r in rows).encode("utf-8", "replace")

@@ -1,0 +1,118 @@
+"""A suite measured through a reader: each judged query searched once inside its scope, then scored."""
+
+import time
+from collections.abc import Callable
+
+from palimpsest.eval.golden.by_type import by_type, time_kind
+from palimpsest.eval.golden.retrieval_run import (
+    QueryResult,
+    RetrievalQuery,
+    RetrievalRun,
+    Searcher,
+    SearchSettings,
+    search_queries,
+)
+from palimpsest.eval.metrics.latency import LatencyMs
+from palimpsest.eval.metrics.measures import MEASURES, MetricError, evaluate, percentiles
+from palimpsest.eval.suites.suite import Suite
+from palimpsest.eval.suites.suite_collection import SHARED_USER, collection_name, corpus_id
+from palimpsest.eval.suites.suite_result import QueryScores, SuiteResult
+from palimpsest.query.request.types import Scope
+
+
+def run_suite(
+    reader: Searcher,
+    suite: Suite,
+    settings: SearchSettings | None = None,
+    *,
+    clock: Callable[[], float] = time.perf_counter,
+) -> SuiteResult:
+    """Searches each judged query of a suite and scores what came back; see `score_suite`.
+
+    Args:
+        reader: reader of the suite's home.
+        suite: the suite.
+        settings: strategy, budget and depth of the searches; None means the defaults.
+        clock: seconds; tests replace it.
+
+    Raises:
+        MetricError: no query is judged, none got a result, or a search returned a row of another scope.
+    """
+    return score_suite(suite, search_queries(reader, suite_queries(suite), settings, clock=clock))
+
+
+def suite_queries(suite: Suite) -> list[RetrievalQuery]:
+    """Returns the judged queries, each with the scope it is searched in.
+
+    Raises:
+        MetricError: no query is judged.
+    """
+    if not suite.judged:
+        raise MetricError(f"suite {suite.name}: no judged query; qrels.tsv has no relevant row")
+    name = collection_name(suite)
+    return [RetrievalQuery(q.query_id, q.text, Scope(name, q.scope or SHARED_USER)) for q in suite.judged]
+
+
+def score_suite(suite: Suite, run: RetrievalRun) -> SuiteResult:
+    """Scores a run of the judged queries of a suite.
+
+    `packed_recall` is the share of a query's relevant rows that are in the packed context (decision 17). Queries
+    without a relevant row are not searched; `unjudged` counts them.
+
+    Raises:
+        MetricError: no query got a result, or a search returned a row of another scope.
+    """
+    rankings = {q: _ranking(result) for q, result in run.results.items()}
+    packed = {q: _packed_rows(result) for q, result in run.results.items()}
+    scopes = {q.query_id: q.scope for q in suite.judged}
+    leaks = sum(suite.scopes.get(row, "") != scopes[q] for q in scopes for row in {*dict(rankings[q]), *packed[q]})
+    if leaks:
+        raise MetricError(f"suite {suite.name}: {leaks} results lie outside their query's scope")
+    if not any(rankings.values()):
+        raise MetricError(f"suite {suite.name}: no judged query was answered; the home is empty or of another corpus")
+    scores = evaluate(rankings, {q: suite.qrels[q] for q in scopes})
+    recall = {q: len(suite.relevant(q) & packed[q]) / len(suite.relevant(q)) for q in scopes}
+    per_query = {q: {**scores.per_query[q], "packed_recall": recall[q]} for q in scopes}
+    return SuiteResult(
+        suite=suite.name,
+        queries=len(scopes),
+        unjudged=len(suite.queries) - len(scopes),
+        strategy=run.settings.strategy,
+        budget_tokens=run.settings.budget_tokens,
+        metrics={m: scores.mean[m] for m in MEASURES} | {"packed_recall": sum(recall.values()) / len(recall)},
+        by_type=by_type(per_query, {q.query_id: q.type for q in suite.judged}),
+        by_time=by_type(per_query, {q.query_id: time_kind(q.text) for q in suite.judged}),
+        latency_ms=LatencyMs(**percentiles(run.took_ms)),
+        per_query=tuple(
+            QueryScores(
+                q,
+                ranked=tuple(row for row, _ in rankings[q]),
+                metrics=per_query[q],
+                scores=tuple(score for _, score in rankings[q]),
+                ms=run.results[q].ms,
+            )
+            for q in sorted(per_query)
+        ),
+    )
+
+
+def _ranking(result: QueryResult) -> list[tuple[str, float]]:
+    """Returns (corpus id, score) of a result, best first, each row once by its best memory."""
+    best: dict[str, float] = {}
+    for memory in result.memories:
+        best.setdefault(corpus_id(memory.uri or ""), float(memory.score))
+    return list(best.items())
+
+
+def _packed_rows(result: QueryResult) -> set[str]:
+    """Returns the corpus ids whose text is in the packed context.
+
+    A row with the text of a better one is folded into it: its whole text is in the context all the same.
+    """
+    packed = set(result.packed_ids)
+    rows = {
+        corpus_id(m.uri or "")
+        for m in result.memories
+        if m.memory_id in packed or (result.context and " ".join(m.text.split()) in result.context)
+    }
+    return rows | {corpus_id(m.uri or "") for m in result.neighbors if m.memory_id in packed}
