@@ -19,7 +19,7 @@ from pathlib import Path
 import duckdb
 import polars as pl
 
-from palimpsest.relations.classify.lm.ledger import Answer, Ledger
+from palimpsest.relations.classify.lm.ledger import Ledger, LmAnswer
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 
@@ -96,7 +96,7 @@ def _fill_ledger(home: Home, memories: int) -> int:
     texts = build.table("bench", "memories").filter(user_id=USER).sort("memory_id").select("memory_id", "text").rows()
     ledger = Ledger(home.lm_ledger)
     for number, (memory_id, text) in enumerate(texts[:memories]):
-        answer = Answer(json.dumps({"label": "NONE", "quote": text}), 100, 20, 0.0)
+        answer = LmAnswer(json.dumps({"label": "NONE", "quote": text}), 100, 20, 0.0)
         ledger.put(f"{number:016x}", memory_id, texts[number - 1][0], "bench", "bench", answer)
     ledger.close()
     return len(texts)

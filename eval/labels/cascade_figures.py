@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from palimpsest.eval.labels.measured_labels import figures, judged
-from palimpsest.relations.classify.cascade_labeler import trade
-from palimpsest.relations.classify.label_types import Labelled
+from palimpsest.relations.classify.cascade_labeler import tradeoff_by_threshold
+from palimpsest.relations.classify.label_types import LabelResult
 
 THRESHOLDS = (0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.01)
 
 
 def cascade_table(
     rows: Sequence[dict[str, Any]],
-    offline: Sequence[Labelled],
-    lm: Sequence[Labelled],
+    offline: Sequence[LabelResult],
+    lm: Sequence[LabelResult],
     thresholds: Sequence[float] = THRESHOLDS,
 ) -> list[dict[str, float]]:
     """Returns for each threshold: share of pairs asked, macro-F1, points lost against the LM alone, false retirements.
@@ -26,7 +26,7 @@ def cascade_table(
     """
     alone = figures(judged(rows, lm))["macro_f1"]
     out = []
-    for threshold, asked, answers in trade(offline, lm, thresholds):
+    for threshold, asked, answers in tradeoff_by_threshold(offline, lm, thresholds):
         found = figures(judged(rows, answers))
         out.append(
             {

@@ -12,9 +12,9 @@ from palimpsest.relations.classify.choose_labeler import build_labeler
 from palimpsest.relations.classify.lm.ledger import Ledger
 from palimpsest.relations.classify.lm.lm_labeler import LmLabeler
 from palimpsest.relations.classify.lm.lm_settings import lm_settings
-from palimpsest.relations.classify.lm.relation_program import program_folder, refuse_stand_in
-from palimpsest.relations.classify.model.model_cache import golden_rows
-from palimpsest.relations.classify.pairs_file import label_pair
+from palimpsest.relations.classify.lm.relation_program import program_folder, refuse_fake_program
+from palimpsest.relations.classify.model.model_cache import golden_pairs
+from palimpsest.relations.classify.pairs_file import pair_from_row
 from palimpsest.store.home import Home, data_folder
 
 MOST_LOST = 0.01
@@ -58,8 +58,8 @@ def judge_labeler(labeler: Any, rows: list[dict[str, Any]] | None = None, path: 
     It fails without pairs or a baseline, for a figure that is missing or no number, for macro-F1 lost beyond 0.01, for
     more false retirements than the baseline has, and for more answers that could not be read or never came than 2 %.
     """
-    rows = golden_rows("test") if rows is None else rows
-    answers = labeler.label([label_pair(r) for r in rows])
+    rows = golden_pairs("test") if rows is None else rows
+    answers = labeler.label([pair_from_row(r) for r in rows])
     found = figures(judged(rows, answers))
     broken = sum(1 for a in answers if "failed" in a.evidence or a.evidence.get("rule") == "unpaid")
     found["unanswered"] = broken
@@ -105,8 +105,8 @@ def accept_labels(home: Home, why: str) -> Path:
     from palimpsest.eval.gate.baseline import current_commit
 
     labeler = build_labeler(home, none_odds=1.0)
-    rows = golden_rows("test")
-    found = figures(judged(rows, labeler.label([label_pair(r) for r in rows])))
+    rows = golden_pairs("test")
+    found = figures(judged(rows, labeler.label([pair_from_row(r) for r in rows])))
     told = {"why": why, "commit": current_commit(), "labeler": labeler.name, "program": labeler.program_hash}
     path = label_baseline_path()
     write_json(
@@ -128,7 +128,7 @@ def judge_home_labels(home: Home, program: str | None = None) -> LabelVerdict:
     saved = read_json(program_folder() / f"{Path(program).name}.json")
     if not isinstance(saved, dict) or "state" not in saved:
         raise PalimpsestError(f"--program {program}: no such file in {program_folder()}; save one with notebook 2")
-    refuse_stand_in(saved, f"--program {program}")
+    refuse_fake_program(saved, f"--program {program}")
     verdict = judge_labeler(LmLabeler(lm_settings(), Ledger(home.lm_ledger), state=saved["state"]))
     if verdict.status == "passed":
         write_json(program_folder() / "default.json", {"program": Path(program).name})

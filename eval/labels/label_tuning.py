@@ -11,20 +11,20 @@ import polars as pl
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import write_json
 from palimpsest.eval.labels.measured_labels import figures, judged, wilson
-from palimpsest.relations.classify.label_types import Labelled
+from palimpsest.relations.classify.label_types import LabelResult
 from palimpsest.relations.classify.lm.ledger import Ledger
 from palimpsest.relations.classify.lm.lm_labeler import LmLabeler
 from palimpsest.relations.classify.lm.lm_settings import LmSettings
 from palimpsest.relations.classify.lm.relation_program import (
     INSTRUCTIONS,
-    inputs,
-    program,
+    load_program,
+    pair_inputs,
     program_folder,
     program_hash,
 )
-from palimpsest.relations.classify.model.model_cache import golden_rows
-from palimpsest.relations.classify.pairs_file import label_pair, read_pairs
-from palimpsest.relations.relation_review import labelled_pairs
+from palimpsest.relations.classify.model.model_cache import golden_pairs
+from palimpsest.relations.classify.pairs_file import pair_from_row, read_pairs_file
+from palimpsest.relations.relation_review import decided_pairs
 from palimpsest.store.home import Home
 
 STAND_IN_NOTE = (
@@ -40,7 +40,7 @@ class Tried:
 
     program: str
     rows: list[dict[str, Any]]
-    answers: list[Labelled]
+    answers: list[LabelResult]
     state: dict[str, Any] | None
 
     @property
@@ -100,7 +100,7 @@ def try_program(
 ) -> Tried:
     """Asks a program about labelled pairs; pairs that this program was asked before come from the ledger."""
     labeler = LmLabeler(settings, ledger, max_cost, state, instructions)
-    answers = labeler.label([label_pair(r) for r in rows])
+    answers = labeler.label([pair_from_row(r) for r in rows])
     return Tried(labeler.program, list(rows), answers, state)
 
 
@@ -116,13 +116,13 @@ def labelled_rows(home: Home, source: str) -> list[dict[str, Any]]:
         PalimpsestError: the file is unusable, or nobody decided anything in this home.
     """
     if source == "golden":
-        rows = golden_rows("train")
+        rows = golden_pairs("train")
     elif source == "home":
-        rows = labelled_pairs(home)
+        rows = decided_pairs(home)
         if not rows:
             raise PalimpsestError(f"home {home.path}: nobody decided a relation; palimpsest review lists them")
     else:
-        rows = read_pairs(Path(source), "PAIRS_FROM", labelled=True)
+        rows = read_pairs_file(Path(source), "PAIRS_FROM", labelled=True)
     return sorted(rows, key=lambda r: (str(r.get("group") or r["id"]), r["id"]))
 
 
@@ -161,10 +161,9 @@ def compile_program(
     """
     import dspy
 
-    examples = [
-        dspy.Example(**inputs(label_pair(r)), label=r["label"]).with_inputs(*inputs(label_pair(r))) for r in rows
-    ]
-    made = program(None, instructions)
+    inputs = [pair_inputs(pair_from_row(r)) for r in rows]
+    examples = [dspy.Example(**i, label=r["label"]).with_inputs(*i) for i, r in zip(inputs, rows, strict=True)]
+    made = load_program(None, instructions)
     lm = _lm(settings)
     with dspy.context(lm=lm, adapter=dspy.ChatAdapter(use_json_adapter_fallback=False)):
         if reflection is not None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import write_bytes
-from palimpsest.relations.classify.label_types import LABELS, Labelled
+from palimpsest.relations.classify.label_types import LABELS, LabelResult
 from palimpsest.store.home import Home, home_from_environment
 
 BINS = 10
@@ -127,7 +127,7 @@ def _ratio(part: int, whole: int) -> float:
     return round(part / whole, 4) if whole else 0.0
 
 
-def judged(rows: Sequence[dict[str, Any]], answers: Sequence[Labelled]) -> list[Judged]:
+def judged(rows: Sequence[dict[str, Any]], answers: Sequence[LabelResult]) -> list[Judged]:
     """Returns answers beside the labels of the lines they belong to."""
     return [
         Judged(r["id"], r["label"], a.label, a.confidence, str(r.get("source", "")), a.decided)
@@ -156,16 +156,17 @@ def label_file(
     Returns:
         `{"pairs", "seconds": {"load", "features", "predict"}, "usage", "figures"}`, the last for labelled lines.
     """
-    from palimpsest.relations.classify.features.prepare_pair import features_of, read_pair
-    from palimpsest.relations.classify.pairs_file import label_pair, read_pairs
+    from palimpsest.relations.classify.features.prepare_pair import compute_features, prepare_pair
+    from palimpsest.relations.classify.pairs_file import pair_from_row, read_pairs_file
 
     started = time.perf_counter()
-    rows = read_pairs(pairs_file)
+    rows = read_pairs_file(pairs_file)
     labeler: Any = _labeler(labeler_name, train_file, max_cost, home_path)
     if labeler_name == "offline":
-        features_of([read_pair(label_pair(rows[0]))])  # the parser is loaded with the labeler, not with the first pair
+        # The parser is loaded with the labeler, not with the first pair.
+        compute_features([prepare_pair(pair_from_row(rows[0]))])
     loaded = time.perf_counter()
-    pairs = [label_pair(r) for r in rows]
+    pairs = [pair_from_row(r) for r in rows]
     if labeler_name == "offline":
         read = labeler.read(pairs)
         prepared = time.perf_counter()
@@ -200,11 +201,11 @@ def label_file(
 
 
 def _labeler(name: str, train_file: Path | None, max_cost: float | None, home_path: Path | None) -> Any:
-    from palimpsest.relations.classify.model.model_cache import default_model, train_on
+    from palimpsest.relations.classify.model.model_cache import default_model, train_on_pairs
     from palimpsest.relations.classify.offline_labeler import OfflineLabeler
-    from palimpsest.relations.classify.pairs_file import read_pairs
+    from palimpsest.relations.classify.pairs_file import read_pairs_file
 
-    model = train_on(read_pairs(train_file, "--train", labelled=True)) if train_file else default_model()
+    model = train_on_pairs(read_pairs_file(train_file, "--train", labelled=True)) if train_file else default_model()
     offline = OfflineLabeler(model)
     if name == "offline":
         return offline

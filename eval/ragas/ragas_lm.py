@@ -18,8 +18,8 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import content_id
 from palimpsest.core.progress import progress
 from palimpsest.eval.ragas.asked import Asked
-from palimpsest.relations.classify.lm.ledger import Answer, Ledger
-from palimpsest.relations.classify.lm.lm_client import Client, NoAnswer
+from palimpsest.relations.classify.lm.ledger import Ledger, LmAnswer
+from palimpsest.relations.classify.lm.lm_client import LmClient, LmUnavailable
 from palimpsest.relations.classify.lm.lm_settings import LmSettings, lm_settings
 
 METRICS = ("context_precision", "context_recall", "faithfulness")
@@ -153,7 +153,7 @@ class _Paid:
 
     def __init__(self, settings: LmSettings, ledger: Ledger, max_cost: float | None):
         self._settings, self._ledger, self._max_cost = settings, ledger, max_cost
-        self._client = Client(settings)
+        self._client = LmClient(settings)
         self._lock = threading.Lock()
         self._reserved = 0.0
         self.down = 0
@@ -170,7 +170,7 @@ class _Paid:
 
         Raises:
             _Spent: the budget does not cover it.
-            NoAnswer: the server gave none.
+            LmUnavailable: the server gave none.
         """
         key = content_id("ragas", self._settings.model, prompt)
         if (known := self._ledger.get(key)) is not None:
@@ -181,11 +181,11 @@ class _Paid:
             if self._max_cost is not None and self.cost + self._reserved + most > self._max_cost:
                 raise _Spent
             if self.down >= _BROKEN:
-                raise NoAnswer("server down")
+                raise LmUnavailable("server down")
             self._reserved += most
-        answer: Answer | None = None
+        answer: LmAnswer | None = None
         try:
-            answer = self._client.ask([{"role": "user", "content": prompt}])
+            answer = self._client.complete([{"role": "user", "content": prompt}])
             self._ledger.put(key, query_id, "", "ragas", self._settings.model, answer)
         finally:
             with self._lock:
@@ -253,7 +253,7 @@ def _scorer(paid: _Paid) -> Callable[[Asked], dict[str, float]]:
                 scores[metric] = value(judge)
             except _Unreadable:
                 paid.count("unreadable")
-            except (_Spent, NoAnswer) as e:
+            except (_Spent, LmUnavailable) as e:
                 paid.count("unasked" if isinstance(e, _Spent) else "unanswered")
                 break
         return scores

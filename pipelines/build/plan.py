@@ -25,7 +25,7 @@ from palimpsest.entities.collection_shape import strategy_for
 from palimpsest.memories.embed import vector_space
 from palimpsest.memories.known import undated
 from palimpsest.memories.vector_store import embedding_store
-from palimpsest.relations.classify.choose_labeler import labeler_key, wanted_labeler
+from palimpsest.relations.classify.choose_labeler import configured_labeler, labeler_key
 from palimpsest.sources.ingest import source_state
 from palimpsest.store.builds import Build, publish, published, staged, sweep
 from palimpsest.store.collection_config import CollectionConfig, find_collections, load_collection
@@ -250,7 +250,7 @@ def finish_build(
         "markers": {c: {s: build.marker(c, s) or {} for s in STAGES} for c in build.collections},
         "settings": settings,
         "configs": _configs(home, build),
-        "labeler": f"{wanted_labeler()} {labeler_key()}",
+        "labeler": f"{configured_labeler()} {labeler_key()}",
         "code": _code_of_parts(),
         "index": {"seconds": time.perf_counter() - started, **stats.__dict__},
         "gate": {"status": "unjudged"},

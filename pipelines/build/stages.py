@@ -168,11 +168,13 @@ def _topics(p: Partition, before: Before | None) -> Outcome:
 
 
 def _candidate_pairs(p: Partition, before: Before | None) -> Outcome:
-    from palimpsest.relations.candidates.find_candidates import Inputs, Previous, candidate_pairs
+    from palimpsest.relations.candidates.find_candidates import CandidateInputs, PreviousCandidates, candidate_pairs
 
     reads = STAGES["candidate_pairs"].reads
-    inputs = Inputs(*(p.table(t) for t in reads))
-    earlier = Previous(Inputs(*(before(t) for t in reads)), before("candidate_pairs")) if before else None
+    inputs = CandidateInputs(*(p.table(t) for t in reads))
+    earlier = None
+    if before:
+        earlier = PreviousCandidates(CandidateInputs(*(before(t) for t in reads)), before("candidate_pairs"))
     return Outcome({"candidate_pairs": candidate_pairs(inputs, p.memory_vectors(inputs.memories), earlier)})
 
 

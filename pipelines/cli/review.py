@@ -40,10 +40,10 @@ def review(
     """List relations that a person should look at, the gravest first."""
     import polars as pl
 
-    from palimpsest.relations.relation_review import TABLES, build_of, review_table
+    from palimpsest.relations.relation_review import TABLES, current_build, review_table
 
     out, home = Output(as_json), Home(home_path)
-    rows = review_table(build_of(home).tables(TABLES))
+    rows = review_table(current_build(home).tables(TABLES))
     wanted = {"collection": collection, "user_id": user, "why": why}
     rows = rows.filter(*(pl.col(name) == value for name, value in wanted.items() if value is not None))
     shown = (rows if ids else rows.head(limit)).to_dicts()
@@ -60,9 +60,9 @@ def review(
 
 
 def _export(out: Output, home: Home, path: Path) -> int:
-    from palimpsest.relations.relation_review import labelled_pairs
+    from palimpsest.relations.relation_review import decided_pairs
 
-    pairs = labelled_pairs(home)
+    pairs = decided_pairs(home)
     try:
         path.write_text("".join(json.dumps(p, ensure_ascii=False) + "\n" for p in pairs), encoding="utf-8")
     except OSError as e:

@@ -121,7 +121,7 @@ def _in_order(tables: Mapping[str, pl.DataFrame], named: tuple[str, ...]) -> tup
 
 
 @dataclass(frozen=True)
-class Said:
+class RelationDecision:
     """What a person said of one relation: the label that it had, and the one that is right."""
 
     relation_id: str
@@ -131,7 +131,7 @@ class Said:
     label: str
 
 
-def decide(home: Home, kind: str, named: Iterable[tuple[str, ...]], label: str | None) -> list[Said]:
+def decide(home: Home, kind: str, named: Iterable[tuple[str, ...]], label: str | None) -> list[RelationDecision]:
     """Writes what a person says of relations; the next build applies it. All of them are written, or none.
 
     Args:
@@ -144,7 +144,7 @@ def decide(home: Home, kind: str, named: Iterable[tuple[str, ...]], label: str |
         PalimpsestError: nothing is published, or there is no such relation.
     """
     with home.lock():
-        tables = build_of(home).tables(TABLES)
+        tables = current_build(home).tables(TABLES)
         found = {row["relation_id"]: row for row in (find_relation(tables, names) for names in named)}
         said = [_said(row, kind, label) for row in found.values()]
         append_overrides(
@@ -153,18 +153,18 @@ def decide(home: Home, kind: str, named: Iterable[tuple[str, ...]], label: str |
     return said
 
 
-def _said(row: Mapping[str, Any], kind: str, label: str | None) -> Said:
+def _said(row: Mapping[str, Any], kind: str, label: str | None) -> RelationDecision:
     right = label or ("NONE" if kind == "undo" else json.loads(row["evidence"]).get("instead_of") or row["label"])
     if right not in LABELS:
         raise PalimpsestError(f"--as {right}: must be one of {', '.join(LABELS)}")
     if kind == "undo" and label is None and row["label"] == "NONE":
         raise PalimpsestError(f"{row['relation_id']}: is NONE already; confirm it, or name the label with --as")
-    return Said(row["relation_id"], row["newer_id"], row["older_id"], row["label"], right)
+    return RelationDecision(row["relation_id"], row["newer_id"], row["older_id"], row["label"], right)
 
 
-def labelled_pairs(home: Home) -> list[dict[str, Any]]:
+def decided_pairs(home: Home) -> list[dict[str, Any]]:
     """Returns what people decided as labelled pairs, to train on: id, older, newer, dates, label, group."""
-    build = build_of(home)
+    build = current_build(home)
     memories = {r["memory_id"]: r for r in build.tables(["memories"])["memories"].to_dicts()}
     rows = []
     for d in read_decisions(home.decisions).relations:
@@ -178,7 +178,7 @@ def labelled_pairs(home: Home) -> list[dict[str, Any]]:
     return rows
 
 
-def build_of(home: Home) -> Build:
+def current_build(home: Home) -> Build:
     """Returns the build that people see, else the staged one.
 
     Raises:

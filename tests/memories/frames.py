@@ -8,7 +8,7 @@ import polars as pl
 from palimpsest.core.ids import content_id
 from palimpsest.entities.entity_tables import find_mentions, resolve_entities
 from palimpsest.memories.form import form_memories
-from palimpsest.relations.candidates.find_candidates import Inputs
+from palimpsest.relations.candidates.find_candidates import CandidateInputs
 from palimpsest.store.collection_config import CollectionConfig
 from palimpsest.store.tables import conform
 from palimpsest.text.words import content_words
@@ -59,12 +59,12 @@ def chunks(*rows: dict) -> pl.DataFrame:
     return conform("chunks", pl.DataFrame(list(rows), infer_schema_length=None))
 
 
-def formed(docs: list[dict], rows: list[dict], unit: str = "statement") -> Inputs:
+def formed(docs: list[dict], rows: list[dict], unit: str = "statement") -> CandidateInputs:
     """Returns what the candidate stage reads, made by the real stages before it."""
     documents_, chunks_ = documents(*docs), chunks(*rows)
     memories, inputs = form_memories(documents_, chunks_, config(unit))
     mentions = resolve_entities(find_mentions(memories), memories).mentions
-    return Inputs(memories, inputs, mentions, documents_)
+    return CandidateInputs(memories, inputs, mentions, documents_)
 
 
 def word_vectors(memories: pl.DataFrame, dimensions: int = 32) -> np.ndarray:

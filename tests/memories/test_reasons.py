@@ -6,7 +6,7 @@ import polars as pl
 
 from palimpsest.memories.reasons import reasons
 from palimpsest.relations.classify.label_pairs import label_pairs, relation_id
-from palimpsest.relations.classify.label_types import Labelled
+from palimpsest.relations.classify.label_types import LabelResult
 from palimpsest.relations.versions import versions
 from palimpsest.store.decisions import Decisions, RelationOverride
 from palimpsest.store.tables import conform, empty
@@ -22,7 +22,7 @@ class Says:
 
     def label(self, pairs):
         evidence = {"rule": "slot:day", "from": "Monday", "to": "Friday", "p": {"UPDATE": 0.9}, **SPANS}
-        return [Labelled("UPDATE", 0.9, evidence) for _ in pairs]
+        return [LabelResult("UPDATE", 0.9, evidence) for _ in pairs]
 
 
 def told(inputs, relations, stated=None, decisions=None):

@@ -50,8 +50,8 @@ def test_pairs_come_from_a_file_of_ones_own_or_from_what_people_decided(tmp_path
     home = Home(tmp_path / "home")
     assert [r["id"] for r in labelled_rows(home, str(path))] == ["p1", "p0", "p2"]
     assert len(labelled_rows(home, "golden")) > 100
-    monkeypatch.setattr(label_tuning, "labelled_pairs", lambda home: rows[:1])
+    monkeypatch.setattr(label_tuning, "decided_pairs", lambda home: rows[:1])
     assert labelled_rows(home, "home") == rows[:1]
-    monkeypatch.setattr(label_tuning, "labelled_pairs", lambda home: [])
+    monkeypatch.setattr(label_tuning, "decided_pairs", lambda home: [])
     with pytest.raises(PalimpsestError, match="nobody decided a relation"):
         labelled_rows(home, "home")

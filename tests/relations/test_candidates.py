@@ -1,10 +1,9 @@
 import numpy as np
-import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palimpsest.relations.candidates.find_candidates import FLOOR, Previous, candidate_pairs
+from palimpsest.relations.candidates.find_candidates import FLOOR, PreviousCandidates, candidate_pairs
 from tests.memories.frames import by_text, chunk, day, document, formed, word_vectors
 
 
@@ -131,7 +130,7 @@ def build(corpus):
 
 def incremental_equals_scratch(corpus):
     before, after = build(corpus[0]), build(corpus[1])
-    earlier = Previous(before, pairs_of(before))
+    earlier = PreviousCandidates(before, pairs_of(before))
     assert pairs_of(after, earlier).equals(pairs_of(after))
 
 
@@ -174,6 +173,7 @@ def test_no_memories_have_no_pairs():
     nothing = type(inputs)(
         *(t.clear() for t in (inputs.memories, inputs.embed_inputs, inputs.mentions, inputs.documents))
     )
-    assert candidate_pairs(nothing, np.zeros((0, 4), np.float32)).is_empty()
-    gone = Previous(inputs, pl.DataFrame(schema=candidate_pairs(nothing, np.zeros((0, 4), np.float32)).schema))
-    assert candidate_pairs(nothing, np.zeros((0, 4), np.float32), gone).is_empty()
+    no_vectors = np.zeros((0, 4), np.float32)
+    assert candidate_pairs(nothing, no_vectors).is_empty()
+    earlier = PreviousCandidates(inputs, candidate_pairs(nothing, no_vectors))
+    assert candidate_pairs(nothing, no_vectors, earlier).is_empty()

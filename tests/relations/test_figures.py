@@ -17,7 +17,7 @@ from palimpsest.eval.labels.measured_labels import (
     two_class,
     wilson,
 )
-from palimpsest.relations.classify.label_types import Labelled
+from palimpsest.relations.classify.label_types import LabelResult
 
 PAIRS = [
     Judged("1", "UPDATE", "UPDATE", 0.95, "a"),
@@ -78,8 +78,8 @@ def test_the_gate_on_labels_cannot_pass_by_accident(found, baseline, says):
 
 def test_a_cascade_asks_less_with_a_lower_threshold():
     rows = [{"id": str(i), "label": x} for i, x in enumerate(("UPDATE", "NONE", "EXTEND"))]
-    offline = [Labelled("UPDATE", 0.9), Labelled("NONE", 0.6), Labelled("NONE", 0.9, decided=False)]
-    lm = [Labelled("UPDATE", 0.9), Labelled("NONE", 0.9), Labelled("EXTEND", 0.9)]
+    offline = [LabelResult("UPDATE", 0.9), LabelResult("NONE", 0.6), LabelResult("NONE", 0.9, decided=False)]
+    lm = [LabelResult("UPDATE", 0.9), LabelResult("NONE", 0.9), LabelResult("EXTEND", 0.9)]
     table = cascade_table(rows, offline, lm, (0.5, 0.8, 1.01))
     assert [r["asked"] for r in table] == [round(1 / 3, 4), round(2 / 3, 4), 1.0]
     assert [r["points_lost"] for r in table] == [0.0, 0.0, 0.0]

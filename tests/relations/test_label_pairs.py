@@ -4,7 +4,7 @@ import polars as pl
 
 from palimpsest.relations.candidates.find_candidates import candidate_pairs
 from palimpsest.relations.classify.label_pairs import label_pairs
-from palimpsest.relations.classify.label_types import Labelled
+from palimpsest.relations.classify.label_types import LabelResult
 from palimpsest.relations.classify.offline_labeler import OfflineLabeler
 from palimpsest.store.tables import SCHEMAS
 from tests.memories.frames import by_text, chunk, day, document, formed, word_vectors
@@ -21,7 +21,7 @@ class Counting:
 
     def label(self, pairs):
         self.asked += [(p.newer, p.older) for p in pairs]
-        return [Labelled("EXTEND", 0.5, {"newer": p.newer_context}, lm_calls=1, tokens=7, cost=0.25) for p in pairs]
+        return [LabelResult("EXTEND", 0.5, {"newer": p.newer_context}, lm_calls=1, tokens=7, cost=0.25) for p in pairs]
 
 
 def corpus(**title):

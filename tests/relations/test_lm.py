@@ -14,7 +14,7 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.needles import Needles
 from palimpsest.eval.testing.fake_lm_server import FakeLMServer
 from palimpsest.relations.classify.label_types import LabelPair
-from palimpsest.relations.classify.lm.ledger import Answer, Ledger
+from palimpsest.relations.classify.lm.ledger import Ledger, LmAnswer
 from palimpsest.relations.classify.lm.lm_labeler import LmLabeler
 from palimpsest.relations.classify.lm.lm_settings import LmSettings, lm_settings
 from tests.memories.frames import day
@@ -167,9 +167,9 @@ def test_a_budget_without_a_price_is_refused(tmp_path):
 def test_the_ledger_keeps_the_first_answer_and_forgets_for_good(tmp_path):
     path = tmp_path / "l.sqlite"
     ledger = Ledger(path)
-    ledger.put("k", "n", "o", "p", "m", Answer("zyxquorvine", 5, 2, 0.1))
-    ledger.put("k", "n", "o", "p", "m", Answer("other", 9, 9, 9.0))
-    assert ledger.get("k") == Answer("zyxquorvine", 5, 2, 0.1) and ledger.totals()["calls"] == 1
+    ledger.put("k", "n", "o", "p", "m", LmAnswer("zyxquorvine", 5, 2, 0.1))
+    ledger.put("k", "n", "o", "p", "m", LmAnswer("other", 9, 9, 9.0))
+    assert ledger.get("k") == LmAnswer("zyxquorvine", 5, 2, 0.1) and ledger.totals()["calls"] == 1
     assert ledger.forget(Needles.of(["o"])) == 1 and ledger.get("k") is None
     ledger.close()
     assert not any(b"zyxquorvine" in p.read_bytes() for p in tmp_path.iterdir())
@@ -247,5 +247,5 @@ def test_a_call_that_got_no_answer_may_be_made_by_the_next(tmp_path):
     assert ledger.claim("k", "n", "o") is None
     ledger.release("k")
     assert ledger.claim("k", "n", "o") is None
-    ledger.put("k", "n", "o", "p", "m", Answer("told", 1, 1, 0.0))
-    assert ledger.claim("k", "n", "o") == Answer("told", 1, 1, 0.0) and ledger.totals()["unheard"] == 0
+    ledger.put("k", "n", "o", "p", "m", LmAnswer("told", 1, 1, 0.0))
+    assert ledger.claim("k", "n", "o") == LmAnswer("told", 1, 1, 0.0) and ledger.totals()["unheard"] == 0

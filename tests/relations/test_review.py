@@ -9,7 +9,7 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.needles import Needles
 from palimpsest.relations.candidates.find_candidates import candidate_pairs
 from palimpsest.relations.classify.label_pairs import label_pairs, relation_id
-from palimpsest.relations.classify.label_types import Labelled
+from palimpsest.relations.classify.label_types import LabelResult
 from palimpsest.relations.relation_review import find_relation, review_table
 from palimpsest.relations.versions import versions
 from palimpsest.store.decisions import RelationOverride, append_overrides, forget_overrides, read_decisions
@@ -23,7 +23,7 @@ class Says:
     name, program_hash = "says", "p"
 
     def __init__(self, label, confidence=0.9, **evidence):
-        self.answer = Labelled(label, confidence, evidence or {"rule": "x"})
+        self.answer = LabelResult(label, confidence, evidence or {"rule": "x"})
 
     def label(self, pairs):
         return [self.answer for _ in pairs]

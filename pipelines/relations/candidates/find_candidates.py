@@ -30,7 +30,7 @@ _MANY_HITS = 512
 
 
 @dataclass(frozen=True)
-class Inputs:
+class CandidateInputs:
     """The tables that candidate pairs depend on; `embed_inputs` tells whether a memory's vector is still the same."""
 
     memories: pl.DataFrame
@@ -40,14 +40,16 @@ class Inputs:
 
 
 @dataclass(frozen=True)
-class Previous:
+class PreviousCandidates:
     """An earlier build made by the same code: its inputs and its pairs."""
 
-    inputs: Inputs
+    inputs: CandidateInputs
     pairs: pl.DataFrame
 
 
-def candidate_pairs(inputs: Inputs, vectors: np.ndarray, previous: Previous | None = None) -> pl.DataFrame:
+def candidate_pairs(
+    inputs: CandidateInputs, vectors: np.ndarray, previous: PreviousCandidates | None = None
+) -> pl.DataFrame:
     """Returns candidate_pairs, sorted by (newer_id, older_id): at most 3 live and 1 retired older memory a newer one.
 
     Newer is as `memories.order` says. Only live memories are newer ones: what was edited out retires nothing,
@@ -90,7 +92,7 @@ def candidate_pairs(inputs: Inputs, vectors: np.ndarray, previous: Previous | No
     return conform("candidate_pairs", ranked.drop("live", "place").sort("newer_id", "older_id"))
 
 
-def _state(inputs: Inputs) -> pl.DataFrame:
+def _state(inputs: CandidateInputs) -> pl.DataFrame:
     """Per memory, in the rows' order: its place, and all else that its pairs depend on as one `signature`."""
     embedded = (
         inputs.embed_inputs.sort("memory_id", "ordinal").group_by("memory_id").agg(pl.col("text_hash").str.join())
@@ -116,7 +118,7 @@ def _state(inputs: Inputs) -> pl.DataFrame:
 _SIGNATURE = [*SCOPE, "uri", "session_id", "at", "live", "text_hash", "entity_id"]
 
 
-def _difference(state: pl.DataFrame, previous: Previous | None) -> tuple[pl.DataFrame, set[str], set[str]]:
+def _difference(state: pl.DataFrame, previous: PreviousCandidates | None) -> tuple[pl.DataFrame, set[str], set[str]]:
     """Returns the pairs that still hold, the newer memories to do in full, and the memories that changed."""
     everything = set(state["memory_id"])
     if previous is None:

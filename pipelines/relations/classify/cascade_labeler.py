@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from palimpsest.core.ids import content_id
-from palimpsest.relations.classify.label_types import Labelled, LabelPair
+from palimpsest.relations.classify.label_types import LabelPair, LabelResult
 from palimpsest.relations.classify.offline_labeler import OfflineLabeler
 
 SURE = 0.85
@@ -21,7 +21,7 @@ class CascadeLabeler:
         self.offline, self.lm, self.sure = offline, lm, sure
         self.program_hash = content_id("cascade", offline.program_hash, lm.program_hash, str(sure))
 
-    def label(self, pairs: list[LabelPair]) -> list[Labelled]:
+    def label(self, pairs: list[LabelPair]) -> list[LabelResult]:
         """Returns one answer for each pair, in order; `labeler` says who gave it."""
         first = [_by("offline", a) for a in self.offline.label(pairs)]
         hard = [i for i, a in enumerate(first) if not is_sure(a, self.sure)]
@@ -32,18 +32,18 @@ class CascadeLabeler:
         return out
 
 
-def is_sure(answer: Labelled, sure: float) -> bool:
+def is_sure(answer: LabelResult, sure: float) -> bool:
     """Tells whether the offline labeler's answer stands without asking."""
     return answer.decided and (answer.confidence >= sure or answer.evidence.get("rule") in _RULES)
 
 
-def _by(name: str, a: Labelled) -> Labelled:
-    return Labelled(a.label, a.confidence, a.evidence, labeler=name, decided=a.decided)
+def _by(name: str, a: LabelResult) -> LabelResult:
+    return LabelResult(a.label, a.confidence, a.evidence, labeler=name, decided=a.decided)
 
 
-def trade(
-    offline: Sequence[Labelled], lm: Sequence[Labelled], thresholds: Sequence[float]
-) -> list[tuple[float, float, list[Labelled]]]:
+def tradeoff_by_threshold(
+    offline: Sequence[LabelResult], lm: Sequence[LabelResult], thresholds: Sequence[float]
+) -> list[tuple[float, float, list[LabelResult]]]:
     """Returns (threshold, share of pairs asked, answers) for each threshold, from answers of both to all pairs."""
     out = []
     for t in thresholds:

@@ -1,4 +1,4 @@
-"""Which labeler a build uses: the offline one, an LM, or both. Said by the environment, never by a document.
+"""Which labeler a build uses: the offline one, an LM, or both. Chosen by the environment, never by a document.
 
 `PALIMPSEST_LABELER` is offline (the default), dspy or cascade; the last two need `PALIMPSEST_LM`.
 """
@@ -19,7 +19,7 @@ from palimpsest.store.home import Home
 NAMES = ("offline", "dspy", "cascade")
 
 
-def wanted_labeler() -> str:
+def configured_labeler() -> str:
     """Returns the name of the labeler that the environment asks for.
 
     Raises:
@@ -37,7 +37,7 @@ def wanted_labeler() -> str:
 
 def labeler_key() -> str:
     """Returns what tells one labeler of a build from another, without training or loading any."""
-    name = wanted_labeler()
+    name = configured_labeler()
     if name == "offline":
         return content_id(name, default_key())
     from palimpsest.relations.classify.lm.lm_settings import lm_settings
@@ -50,7 +50,7 @@ def labeler_key() -> str:
 def build_labeler(home: Home, max_cost: float | None = None, none_odds: float = CANDIDATE_ODDS) -> RelationLabeler:
     """Returns the labeler that the environment names, by default for pairs that a build found."""
     offline = OfflineLabeler(default_model(), none_odds)
-    name = wanted_labeler()
+    name = configured_labeler()
     return offline if name == "offline" else lm_labeler(name, offline, home, max_cost)
 
 
@@ -79,7 +79,7 @@ def expected_calls(home: Home, new_pairs: int, relations: pl.DataFrame | None = 
         new_pairs: candidate pairs that no build knew.
         relations: of the published build, in collections that are built again: those of another program are asked anew.
     """
-    name = wanted_labeler()
+    name = configured_labeler()
     if name == "offline":
         return 0, 0.0
     from palimpsest.relations.classify.lm.lm_settings import lm_settings

@@ -129,10 +129,10 @@ def _label_pairs(todo: pl.DataFrame, memories: pl.DataFrame) -> list[LabelPair]:
         r[0]: r
         for r in memories.filter(pl.col("memory_id").is_in(ids.to_list())).select("memory_id", *_ASKED).iter_rows()
     }
-    return [pair_of(rows[n], rows[o]) for n, o in todo.select("newer_id", "older_id").iter_rows()]
+    return [pair_from_memories(rows[n], rows[o]) for n, o in todo.select("newer_id", "older_id").iter_rows()]
 
 
-def pair_of(newer: Sequence, older: Sequence) -> LabelPair:
+def pair_from_memories(newer: Sequence, older: Sequence) -> LabelPair:
     """Returns the pair of two memories, each as (memory_id, text, observed_at, speaker, title, heading)."""
     newer_id, newer_text, newer_at, newer_speaker, newer_title, newer_heading = newer
     older_id, older_text, older_at, older_speaker, older_title, older_heading = older

@@ -38,7 +38,7 @@ class LabelPair:
 
 
 @dataclass(frozen=True)
-class Labelled:
+class LabelResult:
     """A label with its confidence in [0, 1] and its evidence (rule, char spans in both texts, values); what it cost.
 
     `labeler` names who decided where several work together; `decided` is false for an abstention, whose label is NONE.
@@ -65,5 +65,5 @@ class RelationLabeler(Protocol):
     def program_hash(self) -> str:
         """Changes whenever the same pair could get another label."""
 
-    def label(self, pairs: list[LabelPair]) -> list[Labelled]:
+    def label(self, pairs: list[LabelPair]) -> list[LabelResult]:
         """Returns one answer for each pair, in order."""

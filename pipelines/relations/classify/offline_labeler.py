@@ -11,8 +11,14 @@ import numpy as np
 from palimpsest.core.code import code_hash
 from palimpsest.core.ids import content_id
 from palimpsest.core.progress import tracked
-from palimpsest.relations.classify.features.prepare_pair import Features, ReadPair, evidence_of, features_of, read_pair
-from palimpsest.relations.classify.label_types import Labelled, LabelPair
+from palimpsest.relations.classify.features.prepare_pair import (
+    FeatureTable,
+    PreparedPair,
+    compute_features,
+    evidence_of,
+    prepare_pair,
+)
+from palimpsest.relations.classify.label_types import LabelPair, LabelResult
 from palimpsest.relations.classify.model.relation_model import CLASSES, EXTEND, NONE, UPDATE, Model
 from palimpsest.relations.classify.model.update_veto import veto
 
@@ -55,19 +61,19 @@ class OfflineLabeler:
         self.none_odds = none_odds
         self.program_hash = content_id("offline", labeler_code(), model.key if model else "rules", str(none_odds))
 
-    def label(self, pairs: list[LabelPair]) -> list[Labelled]:
+    def label(self, pairs: list[LabelPair]) -> list[LabelResult]:
         """Returns one answer for each pair, in order."""
         return self.decide(self.read(pairs))
 
-    def read(self, pairs: list[LabelPair]) -> tuple[list[ReadPair], list[int], Features]:
+    def read(self, pairs: list[LabelPair]) -> tuple[list[PreparedPair], list[int], FeatureTable]:
         """Returns the pairs as read, which of them the model is asked about, and the features of those."""
-        read = [read_pair(p) for p in tracked(pairs, "label", "pairs")]
+        read = [prepare_pair(p) for p in tracked(pairs, "label", "pairs")]
         # Parsing costs most. Where NONE is likelier by far, a pair with little in common is not worth it.
         least = LEAST_SHARED if self.none_odds > 1 else 0.0
         asked = [i for i, r in enumerate(read) if self.model and _worth_asking(r) and r.shared >= least]
-        return read, asked, features_of([read[i] for i in asked])
+        return read, asked, compute_features([read[i] for i in asked])
 
-    def decide(self, prepared: tuple[list[ReadPair], list[int], Features]) -> list[Labelled]:
+    def decide(self, prepared: tuple[list[PreparedPair], list[int], FeatureTable]) -> list[LabelResult]:
         """Returns one answer for each pair of `read`, in order."""
         read, asked, found = prepared
         out = [_by_rule(r) for r in read]
@@ -78,7 +84,7 @@ class OfflineLabeler:
                 out[i] = self._combined(read[i], p, float(u), dict(zip(found.names, words, strict=True)))
         return out
 
-    def _combined(self, read: ReadPair, p: np.ndarray, unlike: float, f: dict[str, Any]) -> Labelled:
+    def _combined(self, read: PreparedPair, p: np.ndarray, unlike: float, f: dict[str, Any]) -> LabelResult:
         assert self.model is not None
         label, confidence, evidence = read.verdict
         told = {"p": {c: round(float(v), 3) for c, v in zip(CLASSES, p, strict=True)}, "unlike": unlike}
@@ -88,14 +94,16 @@ class OfflineLabeler:
                 return _abstained(read, "UPDATE", 1 - float(p[UPDATE]), told | {"veto": "another of its kind"})
             if p[UPDATE] < _DOUBT and not strange:
                 return _abstained(read, "UPDATE", 1 - float(p[UPDATE]), told)
-            return Labelled("UPDATE", max(confidence, float(p[UPDATE])), evidence | told)
+            return LabelResult("UPDATE", max(confidence, float(p[UPDATE])), evidence | told)
         if strange:
-            return Labelled(label, confidence, evidence | told, decided=evidence.get("rule") != "abstain")
+            return LabelResult(label, confidence, evidence | told, decided=evidence.get("rule") != "abstain")
         least = self.model.least_update if read.pair.order is not None else self.model.least_undated
         if p[UPDATE] >= least and not (why := veto(read.pair.order, read.pair.by_place, read.asks, f)):
             if read.share_of_older < WHOLE_ENOUGH or read.more:
-                return Labelled("EXTEND", float(p[UPDATE]), evidence_of(read, rule="model", partial_update=True) | told)
-            return Labelled("UPDATE", float(p[UPDATE]), evidence_of(read, rule="model") | told)
+                return LabelResult(
+                    "EXTEND", float(p[UPDATE]), evidence_of(read, rule="model", partial_update=True) | told
+                )
+            return LabelResult("UPDATE", float(p[UPDATE]), evidence_of(read, rule="model") | told)
         if p[UPDATE] >= least:
             told["veto"] = why
         raw, rest = p, p.copy()
@@ -106,7 +114,7 @@ class OfflineLabeler:
         if raw.argmax() == UPDATE and raw[UPDATE] < least and both >= BOTH_STAY:
             # It replaces the older one or adds to it: until that is known both stay, and a person may look.
             found = evidence_of(read, rule="model", instead_of="UPDATE")
-            return Labelled("EXTEND", float(p[EXTEND]), found | told)
+            return LabelResult("EXTEND", float(p[EXTEND]), found | told)
         rest[UPDATE] = -1
         best = int(rest.argmax())
         if p[best] < LEAST:
@@ -114,19 +122,19 @@ class OfflineLabeler:
         if CLASSES[best] == "NONE" and raw.argmax() == UPDATE:
             return _abstained(read, "UPDATE", float(p[best]), told)
         if CLASSES[best] == "NONE":
-            return Labelled("NONE", float(p[best]), {"rule": "model"} | told)
-        return Labelled(CLASSES[best], float(p[best]), evidence_of(read, rule="model") | told)
+            return LabelResult("NONE", float(p[best]), {"rule": "model"} | told)
+        return LabelResult(CLASSES[best], float(p[best]), evidence_of(read, rule="model") | told)
 
 
-def _worth_asking(read: ReadPair) -> bool:
+def _worth_asking(read: PreparedPair) -> bool:
     return read.verdict[2].get("rule") not in ("same text", "same value")
 
 
-def _by_rule(read: ReadPair) -> Labelled:
+def _by_rule(read: PreparedPair) -> LabelResult:
     label, confidence, evidence = read.verdict
-    return Labelled(label, confidence, evidence, decided=evidence.get("rule") != "abstain")
+    return LabelResult(label, confidence, evidence, decided=evidence.get("rule") != "abstain")
 
 
-def _abstained(read: ReadPair, instead_of: str, confidence: float, told: dict[str, Any]) -> Labelled:
+def _abstained(read: PreparedPair, instead_of: str, confidence: float, told: dict[str, Any]) -> LabelResult:
     evidence = evidence_of(read, rule="abstain", instead_of=instead_of) | told
-    return Labelled("NONE", round(confidence, 3), evidence, decided=False)
+    return LabelResult("NONE", round(confidence, 3), evidence, decided=False)

@@ -11,7 +11,7 @@ from palimpsest.relations.classify.label_types import LABELS, LabelPair
 _REQUIRED = ("id", "older", "newer")
 
 
-def read_pairs(path: Path, option: str = "--pairs", labelled: bool = False) -> list[dict[str, Any]]:
+def read_pairs_file(path: Path, option: str = "--pairs", labelled: bool = False) -> list[dict[str, Any]]:
     """Returns the lines of a pairs file.
 
     Args:
@@ -39,14 +39,14 @@ def read_pairs(path: Path, option: str = "--pairs", labelled: bool = False) -> l
                 raise PalimpsestError(f"{path}: line {number}: {field} is required and must be text")
         if labelled and row.get("label") not in LABELS:
             raise PalimpsestError(f"{path}: line {number}: label must be one of {', '.join(LABELS)}")
-        label_pair(row)
+        pair_from_row(row)
         rows.append(row)
     if not rows:
         raise PalimpsestError(f"{path}: no pairs; add lines with id, older and newer")
     return rows
 
 
-def label_pair(row: dict[str, Any]) -> LabelPair:
+def pair_from_row(row: dict[str, Any]) -> LabelPair:
     """Returns a line as a pair.
 
     Raises:

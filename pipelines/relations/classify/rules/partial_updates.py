@@ -3,7 +3,7 @@
 import re
 
 from palimpsest.relations.classify.rules.facts import Sentence
-from palimpsest.relations.classify.rules.reading import MOST_SENTENCES, Reading
+from palimpsest.relations.classify.rules.reading import MAX_SENTENCES, Reading
 from palimpsest.text.words import stem_words
 
 Span = tuple[int, int]
@@ -23,13 +23,13 @@ def takes_more_along(newer: Reading, older: Reading, replaced: Span | None = Non
     if len(older.sentences) < 2:
         return False
     start, end = replaced or _span(touched(newer, older))
-    rest = [s for s in older.sentences[:MOST_SENTENCES] if s.end <= start or s.start >= end]
-    return len(older.sentences) > MOST_SENTENCES or any(_is_lost(s, newer) for s in rest)
+    rest = [s for s in older.sentences[:MAX_SENTENCES] if s.end <= start or s.start >= end]
+    return len(older.sentences) > MAX_SENTENCES or any(_is_lost(s, newer) for s in rest)
 
 
 def touched(newer: Reading, older: Reading) -> Sentence:
     """Returns the sentence of the older memory that has most in common with the newer one, the first of several."""
-    return max(older.sentences[:MOST_SENTENCES], key=lambda s: (_shared(s, newer), -s.start))
+    return max(older.sentences[:MAX_SENTENCES], key=lambda s: (_shared(s, newer), -s.start))
 
 
 def _shared(s: Sentence, newer: Reading) -> float:

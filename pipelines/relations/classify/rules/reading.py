@@ -10,7 +10,7 @@ from palimpsest.text.words import stem_words
 
 Verdict = tuple[str, float, dict[str, object]]
 """A label, its confidence, its evidence."""
-MOST_SENTENCES = 40
+MAX_SENTENCES = 40
 PRESENT_WORDS = """
 is are must can may has have takes take costs cost lasts last requires require needs need allows allow holds hold
 gets get
@@ -46,7 +46,7 @@ class Reading:
     def templates(self) -> dict[str, tuple[Sentence, tuple[str, ...], int]]:
         """Sentences that state a number or date, by what stays when it is taken out."""
         found = {}
-        for s in self.sentences[:MOST_SENTENCES]:
+        for s in self.sentences[:MAX_SENTENCES]:
             if not s.uncertain and not s.past and any(c.isdigit() for c in s.text):
                 key, values = template(s.text)
                 found[key] = (s, values, len(values))

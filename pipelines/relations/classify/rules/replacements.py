@@ -3,7 +3,7 @@
 import re
 
 from palimpsest.relations.classify.rules.facts import Sentence
-from palimpsest.relations.classify.rules.reading import MOST_SENTENCES, PRESENT, PRONOUNS, Reading, Verdict, evidence
+from palimpsest.relations.classify.rules.reading import MAX_SENTENCES, PRESENT, PRONOUNS, Reading, Verdict, evidence
 from palimpsest.relations.classify.rules.values import read_value
 from palimpsest.text.normalize import fold
 from palimpsest.text.stopwords import STOPWORDS
@@ -46,13 +46,13 @@ _REST_SHARED = 0.6  # of what the older sentence says beside the value that ende
 def replacements(newer: Reading, older: Reading) -> list[Verdict]:
     """Words that name what ended: `no longer …`, `instead of X`, `replaced X`, `switched from X`."""
     out: list[Verdict] = []
-    for n in newer.sentences[:MOST_SENTENCES]:
+    for n in newer.sentences[:MAX_SENTENCES]:
         if n.uncertain or n.scoped:
             continue
         ended, replaced, value = (rule.search(n.text) for rule in (_NO_LONGER, _REPLACED, _NOT_THE_OLD))
         if not ended and not replaced and not value:
             continue
-        for o in older.sentences[:MOST_SENTENCES]:
+        for o in older.sentences[:MAX_SENTENCES]:
             if o.uncertain or o.past or o.scoped:
                 continue
             announces = _NO_LONGER.search(o.text) or _REPLACED.search(o.text)
