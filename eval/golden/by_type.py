@@ -4,8 +4,8 @@ import datetime as dt
 import math
 from collections.abc import Collection, Mapping
 
-from palimpsest.text.periods import stated
-from palimpsest.text.time_expressions import asked_time
+from palimpsest.text.date_mentions import find_date_mentions
+from palimpsest.text.question_time import parse_question_time
 
 _SOME_DAY = dt.date(2000, 7, 1)  # relative dates are told from it; which day it is does not matter
 
@@ -38,7 +38,7 @@ def time_kind(question: str) -> str:
 
     `in` is one day, month or year; `relative` what is told from a reference day, as `last week` and `3 March` are.
     """
-    told = asked_time(question, _SOME_DAY)
+    told = parse_question_time(question, _SOME_DAY)
     if told.as_of is not None:
         return "as of"
     if told.period is None:
@@ -49,7 +49,7 @@ def time_kind(question: str) -> str:
         return "since"
     if math.isinf(told.period[0]):
         return "until"
-    return "range" if any(found.is_range for found in stated(question)) else "in"
+    return "range" if any(found.is_range for found in find_date_mentions(question)) else "in"
 
 
 def types_text(told: Mapping[str, Mapping[str, float]], measures: Collection[str], named: str = "type") -> list[str]:

@@ -32,7 +32,7 @@ from palimpsest.store.collection_config import CollectionConfig, find_collection
 from palimpsest.store.decisions import Decisions, read_decisions
 from palimpsest.store.home import DEFAULT_CORPUS, Home, data_folder
 from palimpsest.store.ingest_log import IngestLog
-from palimpsest.text.tokenizer import keep_tokenizer
+from palimpsest.text.tokenizer import save_tokenizer
 
 INDEXED = (
     "documents",
@@ -386,7 +386,7 @@ def publish_build(home: Home) -> str:
             f"({f'readers see build {current.build_id}' if current else 'nothing was published yet'}); "
             "run palimpsest build, or the jobs build_collection and publish_build"
         )
-    keep_tokenizer(home.path)
+    save_tokenizer(home.path)
     publish(home, build)
     return build.build_id
 

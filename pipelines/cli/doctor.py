@@ -105,9 +105,9 @@ def _embedding_model(_: Home) -> Finding:
 
 def _query_model(home: Home) -> Finding:
     from palimpsest.query.embed_query import query_embedder
-    from palimpsest.text.tokenizer import has_tokenizer, offer_tokenizer
+    from palimpsest.text.tokenizer import has_tokenizer, register_tokenizer_home
 
-    offer_tokenizer(home.path)
+    register_tokenizer_home(home.path)
     if not has_tokenizer():
         return Finding("query model", True, "not checked: its tokenizer comes with a built home, or the extra build")
 

@@ -14,7 +14,7 @@ import polars as pl
 from palimpsest.core.ids import content_id
 from palimpsest.core.scopes import SCOPE, ScopeKey, by_scope, scope_parts
 from palimpsest.store.tables import conform, empty
-from palimpsest.text.phrases import labels, phrases, stems
+from palimpsest.text.phrases import count_phrases, phrase_labels, phrase_stems
 
 _BLOCK = 16  # memories in a row that are read as one text
 _FEW_BLOCKS = 4  # fewer than this: one topic
@@ -59,8 +59,8 @@ def build_topics(
         block=pl.struct(*SCOPE, "document_id", pl.col("ordinal").fill_null(0) // _BLOCK).rle_id()
     )
     titles = live.filter(pl.col("unit") != "turn").select(*SCOPE, "block", text="title").unique()
-    found = phrases(pl.concat([live.select(*SCOPE, "block", "text"), titles]))
-    said, spelled = by_scope(found), by_scope(labels(found))
+    found = count_phrases(pl.concat([live.select(*SCOPE, "block", "text"), titles]))
+    said, spelled = by_scope(found), by_scope(phrase_labels(found))
     people = by_scope(_people(live, entities))
     parts = [
         _scope_topics(at, rows, vectors, _candidates(rows, said.get(at), spelled.get(at), people.get(at)))
@@ -104,8 +104,8 @@ def _candidates(
     )
     words = pl.col("phrase").str.split(" ")
     if people is not None:
-        always = stems(w for name in people.filter("speaks")["name"] for w in name.split())
-        named = stems(w for name in people["name"] for w in name.split()) - always
+        always = phrase_stems(w for name in people.filter("speaks")["name"] for w in name.split())
+        named = phrase_stems(w for name in people["name"] for w in name.split()) - always
         is_name = words.list.eval(pl.element().is_in(sorted(named))).list.any() & (pl.col("capitals") >= _NAME)
         rows = rows.filter(~words.list.eval(pl.element().is_in(sorted(always))).list.any() & ~is_name)
     pairs = rows.filter(pl.col("phrase").str.contains(" ", literal=True))

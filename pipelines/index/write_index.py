@@ -26,9 +26,9 @@ from palimpsest.memories.known import recorded
 from palimpsest.memories.reasons import reasons
 from palimpsest.memories.sequence import document_order, turn_order
 from palimpsest.store.tables import empty
-from palimpsest.text.periods import Period, day
+from palimpsest.text.memory_periods import stated_periods
+from palimpsest.text.periods import Period, day_period
 from palimpsest.text.terms import terms
-from palimpsest.text.time_expressions import said_periods
 
 VectorLookup = Callable[[Sequence[str]], np.ndarray]
 """Maps n text hashes to their unit vectors, shape (n, 384) float32."""
@@ -243,8 +243,8 @@ def _periods(memories: pl.DataFrame) -> pl.DataFrame:
 
 def _times(text: str, observed: dt.datetime | None) -> set[Period]:
     if observed is None:
-        return set(said_periods(text, None))
-    return {*said_periods(text, observed.date()), day(observed)}
+        return set(stated_periods(text, None))
+    return {*stated_periods(text, observed.date()), day_period(observed)}
 
 
 def _vector_rows(inputs: pl.DataFrame, rows: pl.DataFrame, lookup: VectorLookup) -> pl.DataFrame:

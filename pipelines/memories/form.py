@@ -13,7 +13,7 @@ from palimpsest.memories.described import stated_columns
 from palimpsest.memories.embed import MAX_TOKENS, model_folder
 from palimpsest.store.collection_config import CollectionConfig
 from palimpsest.store.tables import conform, empty
-from palimpsest.text.dates import DateOrder, end_of, parse_when
+from palimpsest.text.dates import DateOrder, parse_stated_end, parse_stated_time
 
 _TYPES = {"turn": "episodic", "chunk": "document", "statement": "semantic"}
 _SPECIAL_TOKENS = 2  # [CLS] and [SEP]
@@ -129,8 +129,8 @@ def _stated(metadata: str | None, order: DateOrder | None) -> dict[str, Any]:
         data = {}
     told = data if isinstance(data, dict) else {}
     return {
-        "valid_from": parse_when(told.get("valid_from"), order),
-        "valid_until": end_of(told.get("valid_until"), order),
+        "valid_from": parse_stated_time(told.get("valid_from"), order),
+        "valid_until": parse_stated_end(told.get("valid_until"), order),
     }
 
 

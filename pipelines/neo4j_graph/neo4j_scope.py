@@ -18,7 +18,7 @@ from palimpsest.query.ranking.turns import TurnOrder
 from palimpsest.query.ranking.view import HeldParts
 from palimpsest.query.request.types import Filters
 from palimpsest.query.request.withheld import Withheld
-from palimpsest.text.periods import Periods
+from palimpsest.text.memory_periods import MemoryPeriods
 
 
 class Parts(Protocol):
@@ -120,10 +120,10 @@ class Neo4jScope(HeldParts):
         rows, following = (np.concatenate([nothing, *(a[n] for a in found)]) for n in ("row", "next_row"))
         return Places.of(rows, following, len(self.ids))
 
-    def _load_periods(self) -> Periods:
+    def _load_periods(self) -> MemoryPeriods:
         if a := self._arrays("periods"):
-            return Periods(a["row"].astype(np.int64), a["begins"], a["ends"])
-        return Periods(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
+            return MemoryPeriods(a["row"].astype(np.int64), a["begins"], a["ends"])
+        return MemoryPeriods(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
 
     def _load_topics(self) -> Topics:
         nothing = np.zeros(0, np.int64)

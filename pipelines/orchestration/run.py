@@ -22,7 +22,7 @@ from palimpsest.store.builds import Build, published, staged
 from palimpsest.store.collection_config import load_collection
 from palimpsest.store.decisions import read_decisions
 from palimpsest.store.home import Home
-from palimpsest.text.tokenizer import keep_tokenizer
+from palimpsest.text.tokenizer import save_tokenizer
 
 _LOCK_WAIT_S = 5.0
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
@@ -68,7 +68,7 @@ def build(
         connect().close()
     home.create()
     with home.lock(_LOCK_WAIT_S):
-        keep_tokenizer(home.path)
+        save_tokenizer(home.path)
         expired = delete_due(home)
         if begun := unfinished_deletes(home):
             say(f"warning: {len(begun)} deletes were begun and not finished; run the same palimpsest delete again")

@@ -151,7 +151,7 @@ def _time_scores(backend: Backend, scope: Scope, period: Period | None, ids: Seq
     view = backend.view(scope) if period is not None else None
     if period is None or view is None:
         return {}
-    fits = view.periods().overlapping(period, len(view.ids))
+    fits = view.periods().fit_scores(period, len(view.ids))
     rows = rows_of(view.ids, ids)
     return dict(zip(ids, fits[rows].tolist(), strict=True))
 

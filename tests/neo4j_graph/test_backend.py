@@ -15,7 +15,7 @@ from palimpsest.query.context.history import histories
 from palimpsest.query.context.neighbours import ids_beside
 from palimpsest.query.ranking.rank import STRATEGIES, Weights, rank
 from palimpsest.query.request.types import Filters, Scope
-from palimpsest.text.time_expressions import asked_period
+from palimpsest.text.question_time import parse_question_time
 from tests.neo4j_graph.made import Made, fresh_home, make, memory_id, vectors
 from tests.query import titled
 from tests.query.made import at, memory, tables
@@ -113,7 +113,7 @@ def test_both_backends_spread_over_the_same_passages(tmp_path: Path, graph: Conn
     text = "Where was the founder of Port Elm born, in 1990?"
     for filters in (Filters(), Filters(history=True)):
         asked = (Scope("notes", "ana"), filters, query(), ("born", "elm", "founder"), STRATEGIES["graph"], 1, 100)
-        a, b = (rank(store, *asked, text=text, period=asked_period(text)) for store in (duck, neo))
+        a, b = (rank(store, *asked, text=text, period=parse_question_time(text).period) for store in (duck, neo))
         assert [c.memory_id for c in a] == [c.memory_id for c in b]
         assert np.allclose([c.score for c in a], [c.score for c in b], atol=1e-6)
         assert [c.path for c in a] == [c.path for c in b] and any(link.via for c in a for link in c.path)

@@ -9,7 +9,7 @@ import pytest
 
 from palimpsest.sources.readers.common.document_time import name_date, stated_time
 from palimpsest.sources.readers.read_source import read_source
-from palimpsest.text.dates import parse_when
+from palimpsest.text.dates import parse_stated_time
 from palimpsest.text.written_dates import written_dates
 
 MARCH_2 = dt.date(2026, 3, 2)
@@ -77,9 +77,9 @@ def test_day_and_month_in_an_unclear_order_are_no_date_until_the_collection_says
     assert dated(tmp_path, "02-03-2026.md", "Words.", dates="day_first") == (MARCH_2, ())
     day, problems = dated(tmp_path, "02-03-2026.md", "Words.")
     assert day is None and "'02-03-2026' may be two days" in problems[0]
-    assert parse_when("04.05.2026") == dt.datetime(2026, 5, 4, tzinfo=dt.UTC)
-    assert parse_when("04/05/2026", "month_first") == dt.datetime(2026, 4, 5, tzinfo=dt.UTC)
-    assert parse_when("13/05/2026", "month_first") == dt.datetime(2026, 5, 13, tzinfo=dt.UTC)
+    assert parse_stated_time("04.05.2026") == dt.datetime(2026, 5, 4, tzinfo=dt.UTC)
+    assert parse_stated_time("04/05/2026", "month_first") == dt.datetime(2026, 4, 5, tzinfo=dt.UTC)
+    assert parse_stated_time("13/05/2026", "month_first") == dt.datetime(2026, 5, 13, tzinfo=dt.UTC)
 
 
 @pytest.mark.parametrize(

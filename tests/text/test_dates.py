@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palimpsest.text.dates import parse_when
+from palimpsest.text.dates import parse_stated_time
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ from palimpsest.text.dates import parse_when
     ],
 )
 def test_dates_as_people_write_them(value: object, expected: datetime) -> None:
-    assert parse_when(value) == expected
+    assert parse_stated_time(value) == expected
 
 
 @pytest.mark.parametrize(
@@ -54,15 +54,15 @@ def test_dates_as_people_write_them(value: object, expected: datetime) -> None:
     ],
 )
 def test_what_is_no_certain_date_is_null(value: object) -> None:
-    assert parse_when(value) is None
+    assert parse_stated_time(value) is None
 
 
 @given(st.one_of(st.text(max_size=40), st.integers(), st.floats(), st.datetimes(), st.dates()))
 def test_any_value_gives_a_utc_time_or_null(value: object) -> None:
-    when = parse_when(value)
+    when = parse_stated_time(value)
     assert when is None or when.utcoffset() == timedelta(0)
 
 
 @given(st.datetimes(min_value=datetime(1, 1, 2), max_value=datetime(9999, 12, 30)))
 def test_iso_text_round_trips(time: datetime) -> None:
-    assert parse_when(time.isoformat()) == time.replace(tzinfo=UTC)
+    assert parse_stated_time(time.isoformat()) == time.replace(tzinfo=UTC)

@@ -7,8 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palimpsest.query import Scope, open_index
-from palimpsest.text.periods import Periods, day, moment, periods, span
+from palimpsest.text.memory_periods import MemoryPeriods, stated_periods
+from palimpsest.text.periods import day_period, to_period
 from tests.query.made import at, memory, tables, write
+
+
+def periods_of(text):
+    return stated_periods(text, None)
+
 
 NOW = dt.datetime(2024, 5, 15, 12, tzinfo=dt.UTC)  # a Wednesday
 
@@ -35,42 +41,42 @@ NOW = dt.datetime(2024, 5, 15, 12, tzinfo=dt.UTC)  # a Wednesday
     ],
 )
 def test_periods_of_a_text(text, expected):
-    assert [pytest.approx(p) for p in expected] == periods(text)
+    assert [pytest.approx(p) for p in expected] == periods_of(text)
 
 
-def test_memories_fit_by_overlap_and_more_by_beginning_with_what_is_asked():
-    held = Periods(
+def test_memories_fit_by_overlap_and_more_by_beginning_with_the_period():
+    memories = MemoryPeriods(
         np.array([0, 0, 2, 3]), np.array([1990.0, 2003, 2004, 2001]), np.array([1991.0, 2006, 2005, math.inf])
     )
-    fits = held.overlapping((2004, 2005), 4)
+    fits = memories.fit_scores((2004, 2005), 4)
     assert fits == pytest.approx([0.3 + 0.7 * math.exp(-1), 0, 1, 0.3 + 0.7 * math.exp(-3)])
-    assert held.overlapping((1993, 1995), 4) == pytest.approx(
+    assert memories.fit_scores((1993, 1995), 4) == pytest.approx(
         [0.7 * math.exp(-1.5), 0] + [0.7 * math.exp(-k / 2) for k in (11, 8)]
     )
 
 
 def test_what_has_no_beginning_is_compared_by_its_end():
-    held = Periods(np.array([0, 1]), np.array([-math.inf, 1999]), np.array([2001.0, math.inf]))
-    assert held.overlapping((-math.inf, 2000), 2) == pytest.approx([0.3 + 0.7 * math.exp(-1), 0.3])
-    assert held.overlapping((2000, math.inf), 2) == pytest.approx([0.3, 0.3 + 0.7 * math.exp(-1)])
+    memories = MemoryPeriods(np.array([0, 1]), np.array([-math.inf, 1999]), np.array([2001.0, math.inf]))
+    assert memories.fit_scores((-math.inf, 2000), 2) == pytest.approx([0.3 + 0.7 * math.exp(-1), 0.3])
+    assert memories.fit_scores((2000, math.inf), 2) == pytest.approx([0.3, 0.3 + 0.7 * math.exp(-1)])
 
 
-def test_days_and_moments_in_years_do_not_overlap_their_neighbours():
-    first, second = (span(d, d) for d in (dt.date(2023, 12, 31), dt.date(2024, 1, 1)))
+def test_days_in_years_do_not_overlap_their_neighbours():
+    first, second = (to_period(d, d) for d in (dt.date(2023, 12, 31), dt.date(2024, 1, 1)))
     assert first[1] == second[0] == 2024
-    assert moment(NOW) == pytest.approx(2024 + 135.5 / 366) and day(NOW)[0] < moment(NOW) < day(NOW)[1]
+    assert day_period(NOW) == pytest.approx((2024 + 135 / 366, 2024 + 136 / 366))
 
 
 @given(st.dates(dt.date(1000, 1, 1), dt.date(2099, 12, 31)), st.dates(dt.date(1000, 1, 1), dt.date(2099, 12, 31)))
 def test_a_range_of_days_is_read_as_it_was_written(a, b):
     first, last = min(a, b), max(a, b)
     for text in (f"from {first:%-d %B %Y} to {last:%B %-d, %Y}", f"between {first} and {last}"):
-        assert periods(text) == [span(first, last)]
+        assert periods_of(text) == [to_period(first, last)]
 
 
 @given(st.text(max_size=200))
 def test_any_text_states_ordered_periods(text):
-    assert all(start < end for start, end in periods(text))
+    assert all(start < end for start, end in periods_of(text))
 
 
 LED = [
@@ -82,39 +88,41 @@ LED = [
 ]
 
 
-def ask(path, text, **told):
+def search_scores(path, text, **filters):
     with open_index(path) as reader:
-        return {m.memory_id: m.score for m in reader.search(text, Scope("notes", "ana"), **told).memories}
+        return {m.memory_id: m.score for m in reader.search(text, Scope("notes", "ana"), **filters).memories}
 
 
-def test_a_question_about_a_time_finds_what_held_then(tmp_path):
+def test_a_question_about_a_time_finds_what_was_true_then(tmp_path):
     write(tables(LED), tmp_path / "i.duckdb", strategies={"notes": "dated"})
     question = "What did the club do in 2005?"
-    assert next(iter(ask(tmp_path / "i.duckdb", question))) == "m2"
-    assert next(iter(ask(tmp_path / "i.duckdb", question, strategy="hybrid"))) == "m4"
+    assert next(iter(search_scores(tmp_path / "i.duckdb", question))) == "m2"
+    assert next(iter(search_scores(tmp_path / "i.duckdb", question, strategy="hybrid"))) == "m4"
     undated = "What did the club do?"
-    assert ask(tmp_path / "i.duckdb", undated) == ask(tmp_path / "i.duckdb", undated, strategy="hybrid")
+    by_default, hybrid = (search_scores(tmp_path / "i.duckdb", undated, **m) for m in ({}, {"strategy": "hybrid"}))
+    assert by_default == hybrid
 
 
-def test_last_year_is_told_from_now_and_what_was_observed_then_counts(tmp_path):
+def test_last_year_counts_from_now_and_what_was_observed_then_counts(tmp_path):
     write(tables(LED), tmp_path / "i.duckdb", strategies={"notes": "dated"})
     question = "What did the club do last year?"
-    later, found = (ask(tmp_path / "i.duckdb", question, now=now) for now in ("2025-03-01", "2005-03-01"))
+    later, found = (search_scores(tmp_path / "i.duckdb", question, now=now) for now in ("2025-03-01", "2005-03-01"))
     assert {i for i in found if found[i] > later[i]} == {"m2", "m5"}
-    assert {i for i in found if found[i] > ask(tmp_path / "i.duckdb", question)[i]} == {"m2", "m5"}
+    assert {i for i in found if found[i] > search_scores(tmp_path / "i.duckdb", question)[i]} == {"m2", "m5"}
 
 
-def test_what_was_said_of_yesterday_is_found_by_that_day(tmp_path):
-    told = [
+def test_what_was_stated_of_yesterday_is_found_by_that_day(tmp_path):
+    rows = [
         memory("m1", "Yesterday the pump broke.", observed_at=at("2024-03-05")),
         memory("m2", "The pump broke again.", observed_at=at("2024-03-20")),
     ]
-    write(tables(told), tmp_path / "i.duckdb", strategies={"notes": "dated"})
-    assert next(iter(ask(tmp_path / "i.duckdb", "What broke on 4 March 2024?"))) == "m1"
+    write(tables(rows), tmp_path / "i.duckdb", strategies={"notes": "dated"})
+    assert next(iter(search_scores(tmp_path / "i.duckdb", "What broke on 4 March 2024?"))) == "m1"
 
 
 def test_a_year_and_two_digits_are_a_range_where_that_goes_on_else_a_month():
-    assert periods("in 2023-04") == [span(dt.date(2023, 4, 1), dt.date(2023, 4, 30))] == periods("in April 2023")
-    assert periods("2001-04") == [(2001, 2005)] and periods("the season 1999/00") == [(1999, 2001)]
-    assert periods("2023/12") == periods("December 2023")
-    assert periods("2023-00") == periods("2023-22") == [(2023, 2024)]
+    april = [to_period(dt.date(2023, 4, 1), dt.date(2023, 4, 30))]
+    assert periods_of("in 2023-04") == april == periods_of("in April 2023")
+    assert periods_of("2001-04") == [(2001, 2005)] and periods_of("the season 1999/00") == [(1999, 2001)]
+    assert periods_of("2023/12") == periods_of("December 2023")
+    assert periods_of("2023-00") == periods_of("2023-22") == [(2023, 2024)]

@@ -28,7 +28,7 @@ from palimpsest.query.ranking.turns import TurnOrder
 from palimpsest.query.ranking.view import HeldParts, word_sums
 from palimpsest.query.request.types import Filters
 from palimpsest.query.request.withheld import Withheld
-from palimpsest.text.periods import Periods
+from palimpsest.text.memory_periods import MemoryPeriods
 
 _Rows = tuple[np.ndarray, tuple[np.ndarray, ...]]
 
@@ -244,10 +244,10 @@ class DuckDBScope(HeldParts):
         )
         return Places.of(rows, following, self.at.size)
 
-    def _load_periods(self) -> Periods:
+    def _load_periods(self) -> MemoryPeriods:
         found = self._run(PERIODS, self.at.bounds).fetchnumpy()
         rows = np.asarray(found["row"], np.int64) - self.at.first
-        return Periods(rows, np.asarray(found["begins"], np.float64), np.asarray(found["ends"], np.float64))
+        return MemoryPeriods(rows, np.asarray(found["begins"], np.float64), np.asarray(found["ends"], np.float64))
 
     def _load_told(self) -> Told:
         try:

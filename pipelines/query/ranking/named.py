@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from palimpsest.query.ranking.scope_graph import Adjacency
-from palimpsest.text.name_keys import name_key, named_in
+from palimpsest.text.name_keys import find_named_entities, name_key
 
 
 @dataclass(frozen=True)
@@ -39,4 +39,4 @@ class Named:
 
     def in_text(self, text: str) -> list[int]:
         """Returns the entities that a text names, ascending."""
-        return named_in(text, lambda key: self.of_key.get(key, ()))
+        return find_named_entities(text, lambda key: self.of_key.get(key, ()))

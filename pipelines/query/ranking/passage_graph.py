@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from palimpsest.query.ranking.scope_graph import Adjacency, ranges
-from palimpsest.text.name_keys import named_in
+from palimpsest.text.name_keys import find_named_entities
 
 TITLE, OWN_TITLE = 3.0, 9.0  # how much more an edge counts over a title, and between a passage and its own
 
@@ -130,7 +130,7 @@ class PassageGraph:
 
     def named_in(self, text: str) -> list[int]:
         """Returns the entities that a text names, ascending; several may bear one name."""
-        return named_in(text, self._of_key)
+        return find_named_entities(text, self._of_key)
 
     def _of_key(self, key: int) -> list[int]:
         first, beyond = np.searchsorted(self.keys, [key, key + 1])

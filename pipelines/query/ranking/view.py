@@ -16,7 +16,8 @@ from palimpsest.query.ranking.scope_cache import Postings, Topics
 from palimpsest.query.ranking.turns import TurnOrder
 from palimpsest.query.request.strategies import Weights
 from palimpsest.query.request.types import Filters, Link
-from palimpsest.text.periods import Period, Periods
+from palimpsest.text.memory_periods import MemoryPeriods
+from palimpsest.text.periods import Period
 
 
 class ScopeView(Protocol):
@@ -41,7 +42,7 @@ class ScopeView(Protocol):
     def sentences(self, rows: np.ndarray) -> Sentences:
         """Returns the sentences of some memories, by local row; memories without any are left out."""
 
-    def periods(self) -> Periods:
+    def periods(self) -> MemoryPeriods:
         """Returns the periods that memories state or were observed in."""
 
     def topics(self) -> Topics:
@@ -68,9 +69,9 @@ class HeldParts(ABC):
         held: TurnOrder = self._held("order", self._load_order)
         return held
 
-    def periods(self) -> Periods:
+    def periods(self) -> MemoryPeriods:
         """See ScopeView."""
-        held: Periods = self._held("periods", self._load_periods)
+        held: MemoryPeriods = self._held("periods", self._load_periods)
         return held
 
     def topics(self) -> Topics:
@@ -101,7 +102,7 @@ class HeldParts(ABC):
     def _load_order(self) -> TurnOrder: ...
 
     @abstractmethod
-    def _load_periods(self) -> Periods: ...
+    def _load_periods(self) -> MemoryPeriods: ...
 
     @abstractmethod
     def _load_topics(self) -> Topics: ...
@@ -189,7 +190,7 @@ def basis(view: ScopeView, filters: Filters, question: Question, weights: Weight
     cosines, sums = view.cosines(question.vector), word_sums(postings, size)
     own = _fused(cosines, sums, rows, weights)
     if question.period is not None and weights.time > 0:
-        own += weights.time * among(view.periods().overlapping(question.period, size), rows)
+        own += weights.time * among(view.periods().fit_scores(question.period, size), rows)
     if stands(weights):
         own += standing_scores(view.standing(), rows, weights, question.now)
     return Basis(allowed, rows, cosines, sums, own, postings)

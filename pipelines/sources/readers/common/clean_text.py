@@ -5,7 +5,7 @@ from datetime import date, datetime
 from pathlib import PurePosixPath
 from typing import Any
 
-from palimpsest.text.dates import DateOrder, parse_when
+from palimpsest.text.dates import DateOrder, parse_stated_time
 
 _LINE_END = re.compile(r"\r\n?")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
@@ -88,7 +88,7 @@ def plain(value: Any) -> Any:
 
 def first_date(metadata: dict[str, Any], *keys: str, order: DateOrder | None = None) -> datetime | None:
     """Returns the first of the named values that is a date."""
-    return next((when for key in keys if (when := parse_when(metadata.get(key), order))), None)
+    return next((when for key in keys if (when := parse_stated_time(metadata.get(key), order))), None)
 
 
 def text_or_none(value: Any) -> str | None:

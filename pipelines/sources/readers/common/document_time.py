@@ -12,7 +12,7 @@ from typing import Any
 
 from palimpsest.sources.records.extracted import CONVERSATION, SUITE_ROW, ExtractedDocument
 from palimpsest.sources.secrets.find_secrets import shown
-from palimpsest.text.dates import NO_DATE, SETTING, DateOrder, is_ambiguous, parse_when
+from palimpsest.text.dates import DATE_ORDER_HINT, NO_DATE_WORDS, DateOrder, is_ambiguous, parse_stated_time
 from palimpsest.text.written_dates import written_dates
 
 DATE_FIELDS = (
@@ -52,7 +52,7 @@ def stated_time(metadata: Mapping[str, Any], order: DateOrder | None = None) -> 
     for name, value in metadata.items():
         fields.setdefault(_key(name), []).append(value)
     values = (value for field in DATE_FIELDS for value in fields.get(field, ()))
-    return next((when for value in values if (when := parse_when(value, order))), None)
+    return next((when for value in values if (when := parse_stated_time(value, order))), None)
 
 
 def date_problems(metadata: Mapping[str, Any], where: str, order: DateOrder | None = None) -> list[str]:
@@ -67,9 +67,9 @@ def date_problems(metadata: Mapping[str, Any], where: str, order: DateOrder | No
     for name, value in metadata.items():
         if _key(name) not in (*DATE_FIELDS, *_VALIDITY) or not isinstance(value, str):
             continue
-        if value.strip().lower() in NO_DATE or parse_when(value, order):
+        if value.strip().lower() in NO_DATE_WORDS or parse_stated_time(value, order):
             continue
-        told = f"may be two days; {SETTING}" if is_ambiguous(value) else "is not a date; write YYYY-MM-DD"
+        told = f"may be two days; {DATE_ORDER_HINT}" if is_ambiguous(value) else "is not a date; write YYYY-MM-DD"
         problems.append(f"{where}: {name}: {shown(value)!r} {told}")
     return problems
 
@@ -96,7 +96,7 @@ def with_time(
         time = datetime(found.year, found.month, found.day, tzinfo=UTC)
         return replace(document, source_time=time), []
     if own is None and unclear:
-        return document, [f"name or title: {unclear[0]!r} may be two days; the document is undated: {SETTING}"]
+        return document, [f"name or title: {unclear[0]!r} may be two days; the document is undated: {DATE_ORDER_HINT}"]
     return document, []
 
 

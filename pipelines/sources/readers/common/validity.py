@@ -6,7 +6,14 @@ from typing import Any, NamedTuple
 
 from palimpsest.sources.records.stated import Stated
 from palimpsest.sources.secrets.find_secrets import shown
-from palimpsest.text.dates import NO_DATE, SETTING, DateOrder, end_of, is_ambiguous, parse_when
+from palimpsest.text.dates import (
+    DATE_ORDER_HINT,
+    NO_DATE_WORDS,
+    DateOrder,
+    is_ambiguous,
+    parse_stated_end,
+    parse_stated_time,
+)
 
 _FROM, _UNTIL = {"validfrom"}, {"validuntil", "validto"}
 
@@ -38,11 +45,11 @@ def read_validity(starts: Any, ends: Any, order: DateOrder | None = None) -> tup
         ends: the value of `valid_until`; a day, month or year is included whole.
         order: what comes first in dates of three numbers.
     """
-    first, last = parse_when(starts, order), end_of(ends, order)
+    first, last = parse_stated_time(starts, order), parse_stated_end(ends, order)
     problems = [
-        f"{name} {shown(value)!r} {f'may be two days; {SETTING}' if is_ambiguous(value) else 'is not a date'}"
+        f"{name} {shown(value)!r} {f'may be two days; {DATE_ORDER_HINT}' if is_ambiguous(value) else 'is not a date'}"
         for name, value, found in (("valid_from", starts, first), ("valid_until", ends, last))
-        if found is None and str(value or "").strip().lower() not in NO_DATE
+        if found is None and str(value or "").strip().lower() not in NO_DATE_WORDS
     ]
     if first is None and last is None:
         return None, problems

@@ -8,7 +8,7 @@ from typing import Any
 from palimpsest.core.errors import Rejected
 from palimpsest.sources.readers.common.clean_text import clean, one_line
 from palimpsest.store.limits import Limits
-from palimpsest.text.dates import parse_when
+from palimpsest.text.dates import parse_stated_time
 
 _STRICT = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/(\w+)")
 _CORE = "http://schemas.openxmlformats.org/package/2006/relationships/metadata/core-properties"
@@ -85,7 +85,7 @@ def office_properties(data: bytes) -> dict[str, Any]:
     for element in () if root is None else root.iterchildren("{*}*"):
         key, value = _PROPERTIES.get(etree.QName(element).localname), one_line(clean(element.text or ""))
         if key in ("created", "modified"):
-            when = parse_when(value)
+            when = parse_stated_time(value)
             value = when.isoformat() if when else ""
         if key and value:
             info[key] = value

@@ -14,7 +14,7 @@ from palimpsest.sources.records.source import Source, listed
 from palimpsest.sources.records.stated import KEYS, TOOL_ROLES, Stated, read_stated
 from palimpsest.sources.secrets.find_secrets import shown
 from palimpsest.store.limits import Limits
-from palimpsest.text.dates import SETTING, is_ambiguous, parse_when
+from palimpsest.text.dates import DATE_ORDER_HINT, is_ambiguous, parse_stated_time
 
 
 def read_conversations(
@@ -52,9 +52,9 @@ def read_conversations(
             problems.append(f"{unit} {row.line}: no text; a turn needs a text of at least one word")
             continue
         stamp = row.value.get("timestamp")
-        said_at = parse_when(stamp, source.dates)
+        said_at = parse_stated_time(stamp, source.dates)
         if stamp not in (None, "") and said_at is None:
-            told = f"may be two days; {SETTING}" if is_ambiguous(stamp) else "is not a date"
+            told = f"may be two days; {DATE_ORDER_HINT}" if is_ambiguous(stamp) else "is not a date"
             problems.append(f"{unit} {row.line}: timestamp {shown(stamp)!r} {told}; the turn is kept, undated")
         role = text_or_none(row.value.get("role"))
         speaker = text_or_none(row.value.get("speaker")) or role

@@ -21,7 +21,7 @@ from palimpsest.sources.readers.web.html_page import parse_html
 from palimpsest.sources.records.extracted import ExtractedDocument, Extraction, Segment
 from palimpsest.sources.records.source import Source, listed
 from palimpsest.store.limits import Limits
-from palimpsest.text.dates import parse_when
+from palimpsest.text.dates import parse_stated_time
 
 ReadAny = Callable[[Source, Limits], Extraction]
 
@@ -85,9 +85,9 @@ def _header(message: EmailMessage, name: str) -> str:
 
 def _date(text: str) -> Any:
     try:
-        return parse_when(parsedate_to_datetime(text))
+        return parse_stated_time(parsedate_to_datetime(text))
     except (ValueError, TypeError, IndexError, OverflowError):
-        return parse_when(text)
+        return parse_stated_time(text)
 
 
 def _body_documents(

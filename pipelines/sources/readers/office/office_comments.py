@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from palimpsest.sources.readers.common.clean_text import clean, one_line
-from palimpsest.text.dates import parse_when
+from palimpsest.text.dates import parse_stated_time
 
 _PEOPLE = re.compile(r"ppt/(commentA|a)uthors\.xml|xl/persons/[^/]+\.xml")
 _KINDS = ("/comments", "/threadedComment")
@@ -67,8 +67,8 @@ class Comments:
             paragraphs = list(body.iter("{*}p")) or [body]
             text = one_line(clean(" ".join("".join(_letters(p)) for p in paragraphs)))
             cell = _get(comment, "ref")
-            when = parse_when(_get(comment, "date") or _get(comment, "dT") or _get(comment, "dt"))
-            when = when or parse_when(_get(comment, "created"))
+            when = parse_stated_time(_get(comment, "date") or _get(comment, "dT") or _get(comment, "dt"))
+            when = when or parse_stated_time(_get(comment, "created"))
             if text and not by.startswith(_THREAD):
                 told = f"Comment by {one_line(clean(by))}" if by else "Comment"
                 told += (f" on {cell}" if cell else "") + (f", {when:%Y-%m-%d}" if when else "")

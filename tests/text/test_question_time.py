@@ -1,4 +1,4 @@
-"""What a question says of time: periods told from a reference day, and the moment whose knowledge it asks for."""
+"""What a question says about time: periods relative to a reference day, and the day whose knowledge it asks for."""
 
 import datetime as dt
 import math
@@ -7,10 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palimpsest.text.periods import span
-from palimpsest.text.time_expressions import asked_period, asked_time, needs_reference, said_periods
+from palimpsest.text.memory_periods import stated_periods
+from palimpsest.text.periods import to_period
+from palimpsest.text.question_time import needs_reference, parse_question_time
 
 WEDNESDAY = dt.date(2024, 5, 15)
+
+
+def question_period(question, reference=None):
+    return parse_question_time(question, reference).period
 
 
 def days(*written):
@@ -18,10 +23,10 @@ def days(*written):
 
 
 def test_a_question_asks_for_its_last_range_else_its_last_date():
-    assert asked_period("In 1950, who led the army from 1960 to 1962?") == (1960, 1963)
-    assert asked_period("Born 12 January 2000, what title did she get in 2010?") == (2010, 2011)
-    assert asked_period("Who won?") is None and asked_period("Who won?", WEDNESDAY) is None
-    assert asked_period("Who led since 2001?", WEDNESDAY) == (2001, math.inf)
+    assert question_period("In 1950, who led the army from 1960 to 1962?") == (1960, 1963)
+    assert question_period("Born 12 January 2000, what title did she get in 2010?") == (2010, 2011)
+    assert question_period("Who won?") is None and question_period("Who won?", WEDNESDAY) is None
+    assert question_period("Who led since 2001?", WEDNESDAY) == (2001, math.inf)
 
 
 @pytest.mark.parametrize(
@@ -59,11 +64,11 @@ def test_a_question_asks_for_its_last_range_else_its_last_date():
         ("Who led it until yesterday?", "", "24-05-14"),
     ],
 )
-def test_relative_dates_are_told_from_the_reference_day(text, first, last):
-    told = asked_time(text, WEDNESDAY)
-    assert (told.first, told.last) == days(first, last)
-    assert told.period == span(*days(first, last)) and told.phrase and told.phrase in text
-    assert needs_reference(text) and asked_time(text).period is None
+def test_relative_dates_count_from_the_reference_day(text, first, last):
+    time = parse_question_time(text, WEDNESDAY)
+    assert (time.first, time.last) == days(first, last)
+    assert time.period == to_period(*days(first, last)) and time.phrase and time.phrase in text
+    assert needs_reference(text) and question_period(text) is None
 
 
 @pytest.mark.parametrize(
@@ -78,13 +83,15 @@ def test_relative_dates_are_told_from_the_reference_day(text, first, last):
         "What is the second act?",
     ],
 )
-def test_words_that_only_look_like_dates_say_nothing(text):
-    assert asked_time(text, WEDNESDAY).period is None and not needs_reference(text)
+def test_words_that_only_look_like_dates_are_no_dates(text):
+    assert question_period(text, WEDNESDAY) is None and not needs_reference(text)
 
 
-def test_seasons_with_their_year_need_no_now_but_are_told_with_it():
+def test_seasons_with_their_year_need_no_reference_day():
     for reference in (None, WEDNESDAY):
-        assert asked_time("What did we grow in spring 2023?", reference).period == span(*days("23-03-01", "23-05-31"))
+        assert question_period("What did we grow in spring 2023?", reference) == to_period(
+            *days("23-03-01", "23-05-31")
+        )
 
 
 @pytest.mark.parametrize(
@@ -104,7 +111,7 @@ def test_seasons_with_their_year_need_no_now_but_are_told_with_it():
     ],
 )
 def test_parts_of_a_year_and_what_is_before_or_after_them(text, first, last):
-    assert asked_period(text) == span(*days(first, last)) and not needs_reference(text)
+    assert question_period(text) == to_period(*days(first, last)) and not needs_reference(text)
 
 
 @pytest.mark.parametrize(
@@ -117,17 +124,17 @@ def test_parts_of_a_year_and_what_is_before_or_after_them(text, first, last):
         ("What did we say after March?", "24-04-01", "", "March"),
     ],
 )
-def test_parts_of_a_year_without_their_year_are_told_from_now_and_else_said_to_be_only_words(text, first, last, phrase):
-    told = asked_time(text, WEDNESDAY)
-    assert (told.first, told.last, told.phrase) == (*days(first, last), phrase)
-    assert asked_time(text).untold == phrase and asked_time(text).period is None
+def test_parts_of_a_year_without_their_year_need_a_reference_day_and_are_else_unresolved(text, first, last, phrase):
+    time = parse_question_time(text, WEDNESDAY)
+    assert (time.first, time.last, time.phrase) == (*days(first, last), phrase)
+    assert parse_question_time(text).unresolved_phrase == phrase and question_period(text) is None
 
 
 @pytest.mark.parametrize(
     "text", ["Who ate half of it?", "What is the H2 heading?", "Who wins the second quarter of the game?"]
 )
 def test_halves_and_quarters_of_other_things_are_no_time(text):
-    assert asked_time(text).period is None and (asked_time(text, WEDNESDAY).period is None or "H2" in text)
+    assert question_period(text) is None and (question_period(text, WEDNESDAY) is None or "H2" in text)
 
 
 @pytest.mark.parametrize(
@@ -145,9 +152,9 @@ def test_halves_and_quarters_of_other_things_are_no_time(text):
         ("What had we assumed by yesterday?", "24-05-14", "yesterday"),
     ],
 )
-def test_a_question_that_asks_what_was_believed_names_the_moment(text, as_of, phrase):
-    told = asked_time(text, WEDNESDAY)
-    assert (told.as_of, told.as_of_phrase) == (*days(as_of), phrase)
+def test_a_question_that_asks_what_was_believed_states_the_day(text, as_of, phrase):
+    time = parse_question_time(text, WEDNESDAY)
+    assert (time.as_of, time.as_of_phrase) == (*days(as_of), phrase)
 
 
 @pytest.mark.parametrize(
@@ -166,12 +173,12 @@ def test_a_question_that_asks_what_was_believed_names_the_moment(text, as_of, ph
         "What did we believe about Solvang?",
     ],
 )
-def test_no_other_question_asks_for_a_moments_knowledge(text):
-    assert asked_time(text, WEDNESDAY).as_of is None
+def test_no_other_question_asks_for_the_knowledge_of_a_day(text):
+    assert parse_question_time(text, WEDNESDAY).as_of is None
 
 
 @pytest.mark.parametrize(
-    ("text", "told", "untold"),
+    ("text", "phrase", "unresolved"),
     [
         ("What did I say on 3 March?", "3 March", ""),
         ("What did we do in July?", "July", ""),
@@ -181,14 +188,14 @@ def test_no_other_question_asks_for_a_moments_knowledge(text):
         ("Where did we go last summer, in July?", "July", "last summer"),
     ],
 )
-def test_only_dates_without_a_year_are_told_from_a_day_that_is_not_the_questions(text, told, untold):
-    found = asked_time(text, WEDNESDAY, exact=False)
-    assert (found.phrase, found.untold, found.as_of) == (told, untold, None)
-    assert asked_time(text).untold and asked_time(text, WEDNESDAY).untold == ""
+def test_only_dates_without_a_year_count_from_a_day_that_is_not_the_questions(text, phrase, unresolved):
+    found = parse_question_time(text, WEDNESDAY, exact=False)
+    assert (found.phrase, found.unresolved_phrase, found.as_of) == (phrase, unresolved, None)
+    assert parse_question_time(text).unresolved_phrase and parse_question_time(text, WEDNESDAY).unresolved_phrase == ""
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ("The power is cut on 9 June.", [("24-06-09", "24-06-09")]),
         ("Yesterday I saw Ada, and last week Ben.", [("24-05-14", "24-05-14"), ("24-05-06", "24-05-12")]),
@@ -196,15 +203,15 @@ def test_only_dates_without_a_year_are_told_from_a_day_that_is_not_the_questions
         ("We meet on Fridays, and may march.", []),
     ],
 )
-def test_what_is_said_of_yesterday_is_told_from_the_day_that_it_was_said(text, said):
-    assert said_periods(text, WEDNESDAY) == [span(*days(*each)) for each in said]
-    assert said_periods(text, None) == [span(*days(*each)) for each in said if each[0] == "19-01-01"]
+def test_yesterday_in_a_memory_counts_from_the_day_that_it_was_stated(text, expected):
+    assert stated_periods(text, WEDNESDAY) == [to_period(*days(*each)) for each in expected]
+    assert stated_periods(text, None) == [to_period(*days(*each)) for each in expected if each[0] == "19-01-01"]
 
 
 @given(st.text(max_size=300), st.dates())
 def test_any_question_from_any_day_is_read_without_an_error(text, reference):
-    told = asked_time(text, reference)
-    assert told.first is None or told.last is None or told.first <= told.last
+    time = parse_question_time(text, reference)
+    assert time.first is None or time.last is None or time.first <= time.last
 
 
 UNITS = st.sampled_from(["day", "week", "month", "year"])
@@ -212,13 +219,15 @@ UNITS = st.sampled_from(["day", "week", "month", "year"])
 
 @given(st.integers(1, 30), UNITS, st.dates(dt.date(1900, 1, 1), dt.date(2100, 1, 1)))
 def test_more_of_a_unit_ago_is_earlier_and_all_of_it_is_past(n, unit, reference):
-    near, far = (asked_time(f"What was it {k} {unit}s ago?", reference) for k in (n, n + 1))
+    near, far = (parse_question_time(f"What was it {k} {unit}s ago?", reference) for k in (n, n + 1))
     assert far.first < near.first <= near.last <= reference + dt.timedelta(days=183) and far.last < near.last
 
 
 @given(st.sampled_from(["week", "month", "quarter", "year"]), st.dates(dt.date(1900, 1, 1), dt.date(2100, 1, 1)))
 def test_last_this_and_next_follow_each_other_without_a_gap(unit, reference):
-    last, this, following = (asked_time(f"What is {w} {unit} like?", reference) for w in ("last", "this", "next"))
+    last, this, following = (
+        parse_question_time(f"What is {w} {unit} like?", reference) for w in ("last", "this", "next")
+    )
     day = dt.timedelta(days=1)
     assert last.last + day == this.first <= reference <= this.last and this.last + day == following.first
 
@@ -248,19 +257,19 @@ FORMS = [
 
 @pytest.mark.parametrize("text", FORMS)
 @given(day=st.dates())
-def test_a_text_may_be_said_on_any_day_of_the_calendar(text, day):
-    assert all(low < high for low, high in said_periods(text, day))
-    asked_time(text, day)
+def test_a_text_may_be_stated_on_any_day_of_the_calendar(text, day):
+    assert all(low < high for low, high in stated_periods(text, day))
+    parse_question_time(text, day)
 
 
-def test_the_first_and_the_last_days_of_the_calendar_tell_nothing():
+def test_the_first_and_the_last_days_of_the_calendar_are_no_reference_days():
     for day in (dt.date.min, dt.date(1001, 12, 31), dt.date(9997, 1, 1), dt.date.max):
-        assert said_periods("We met last week, in May.", day) == [] and asked_time("last week", day).period is None
-    assert said_periods("tomorrow", dt.date(9996, 12, 31)) == [(9997.0, 9997 + 1 / 365)]
+        assert stated_periods("We met last week, in May.", day) == [] and question_period("last week", day) is None
+    assert stated_periods("tomorrow", dt.date(9996, 12, 31)) == [(9997.0, 9997 + 1 / 365)]
 
 
-def test_a_date_that_fits_two_forms_is_told_once():
-    assert len(said_periods("It was on 3 May 4 in all, in June 5.", WEDNESDAY)) == 2
+def test_a_date_that_fits_two_forms_is_found_once():
+    assert len(stated_periods("It was on 3 May 4 in all, in June 5.", WEDNESDAY)) == 2
 
 
 @pytest.mark.parametrize(
@@ -275,4 +284,4 @@ def test_a_date_that_fits_two_forms_is_told_once():
     ],
 )
 def test_the_beginning_and_the_end_of_a_time_are_its_days_and_what_beliefs_are_about_is_not_their_time(text, as_of):
-    assert asked_time(text, WEDNESDAY).as_of == (as_of and dt.date.fromisoformat(as_of))
+    assert parse_question_time(text, WEDNESDAY).as_of == (as_of and dt.date.fromisoformat(as_of))

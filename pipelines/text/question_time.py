@@ -1,0 +1,135 @@
+"""What a question says about time: the period it is about, and the day whose knowledge it asks for.
+
+`In 2004`, `last week` and `since March` are periods: of what the texts are about, or when they were stated. `As of
+3 March` and `what did we believe in May` ask for what was known then: they choose among versions. Relative dates count
+from the day of the question, and are unresolved where that is not known; dates without a year may count from any day
+near it.
+"""
+
+import datetime as dt
+import re
+from dataclasses import dataclass, replace
+
+from palimpsest.text.calendar_spans import MONTHS
+from palimpsest.text.date_mentions import DateMention, find_date_mentions, without_overlaps
+from palimpsest.text.parts_of_year import find_parts_of_year
+from palimpsest.text.periods import Period
+from palimpsest.text.relative_dates import find_relative_dates, is_reference_day, is_units_ago
+
+_MAX_CHARS = 1000  # of a question that are searched for dates
+_ANY_DAY = dt.date(2000, 7, 1)
+_YEARLESS = re.compile(rf"\d|{'|'.join(m.capitalize() for m in MONTHS)}")
+
+_KNEW = r"(?:believed|thought|knew|assumed|understood|supposed)"
+_KNOW = r"(?:believe|think|know|assume|understand|suppose)"
+_BELIEF = re.compile(
+    rf"\b(?:what|who|whom|which|where)\b[^.?!]{{0,60}}?\b(?:(?:did|had)\s+(?:we|i)\s+(?:\w+\s+)?(?:{_KNOW}|{_KNEW}|known)"
+    rf"|(?:we|i)\s+{_KNEW}|was\s+(?:believed|thought|known|assumed))\b",
+    re.I,
+)
+_AS_OF = re.compile(r"\bas\s+(?:of|at)\s+(?:the\s+)?(?:(?:end|beginning|start)\s+of\s+(?:the\s+)?)?$", re.I)
+_BEGINNING = re.compile(r"\b(?:beginning|start)\s+of\s+(?:the\s+)?$", re.I)
+_ABOUT = re.compile(r"\babout\s+(?:the\s+)?$", re.I)
+_CONTEXT_CHARS = 40  # before a date that may qualify it
+_CLAUSE = re.compile(r"\b(?:that|if|whether|because|when|after|before|since)\b", re.I)
+
+
+@dataclass(frozen=True)
+class QuestionTime:
+    """What a question says about time.
+
+    Attributes:
+        period: what it is about, in years.
+        phrase: the words that state the period, where they are relative to the reference day; else empty.
+        first: first day of such a period, None where it has no beginning.
+        last: its last day, None where it has no end.
+        as_of: last day of the knowledge that it asks for.
+        as_of_phrase: the words that ask for it.
+        as_of_is_period: whether the same words state the period.
+        unresolved_phrase: words that are relative to the day of the question, which is not known.
+    """
+
+    period: Period | None = None
+    phrase: str = ""
+    first: dt.date | None = None
+    last: dt.date | None = None
+    as_of: dt.date | None = None
+    as_of_phrase: str = ""
+    as_of_is_period: bool = False
+    unresolved_phrase: str = ""
+
+
+def parse_question_time(question: str, reference: dt.date | None = None, exact: bool = True) -> QuestionTime:
+    """Returns what a question says about time: its last range, else its last date; and whose knowledge it asks for.
+
+    Args:
+        question: the question.
+        reference: the day that `last year`, `two weeks ago` and `3 March` count from; unresolved without it.
+        exact: whether that is the day of the question; else only dates without a year are resolved by it.
+    """
+    text = question[:_MAX_CHARS]
+    dated = find_date_mentions(text, find_parts_of_year(text), exclude_bound=True)
+    usable = reference is not None and is_reference_day(reference)
+    base = reference if reference is not None and usable else _ANY_DAY
+    relative = without_overlaps(find_relative_dates(text, base, in_question=True), dated)
+    resolved = [d for d in relative if usable and (exact or _YEARLESS.match(_words(text, d)))]
+    unresolved = next((_words(text, d) for d in relative if d not in resolved), "")
+    time = QuestionTime(unresolved_phrase=unresolved)
+    about = None
+    if dated:
+        about = ([d for d in dated if d.is_range] or dated)[-1]
+        time = replace(time, period=about.period)
+    elif resolved:
+        about = resolved[-1]
+        time = replace(time, period=about.period, phrase=_words(text, about), first=about.first, last=about.last)
+    as_of = _find_as_of(text, [*dated, *resolved])
+    if as_of is None or about is None or as_of.last is None:
+        return time
+    return replace(
+        time,
+        as_of=_as_of_day(text, as_of),
+        as_of_phrase=_words(text, as_of),
+        as_of_is_period=as_of.start == about.start,
+    )
+
+
+def needs_reference(question: str) -> bool:
+    """Returns whether a question has dates that are relative to a reference day."""
+    text = question[:_MAX_CHARS]
+    dated = find_date_mentions(text, find_parts_of_year(text))
+    return bool(without_overlaps(find_relative_dates(text, _ANY_DAY, in_question=True), dated))
+
+
+def _words(text: str, date: DateMention) -> str:
+    return text[date.start : date.end].strip()
+
+
+def _find_as_of(text: str, dates: list[DateMention]) -> DateMention | None:
+    """Returns the date whose knowledge is asked for: one after `as of`, or of what was believed then."""
+    dates = sorted(dates, key=lambda d: d.start)
+    for date in dates:
+        if _AS_OF.search(text[: date.start]):
+            return date
+    belief = _BELIEF.search(text)
+    if belief is None:
+        return None
+    before = [d for d in dates if d.end <= belief.start()]
+    after = [
+        d
+        for d in dates
+        if d.start >= belief.end()
+        and not _CLAUSE.search(text[belief.end() : d.start])
+        and not _ABOUT.search(text[max(0, d.start - _CONTEXT_CHARS) : d.start])
+    ]
+    return next(iter([*after, *before]), None)
+
+
+def _as_of_day(text: str, date: DateMention) -> dt.date | None:
+    """Returns the last day of a date; its first after `beginning of`, its middle where it is so many units ago."""
+    if date.first is None or date.last is None:
+        return date.last
+    if _BEGINNING.search(text[max(0, date.start - _CONTEXT_CHARS) : date.start]):
+        return date.first
+    if is_units_ago(_words(text, date)):  # it means about that day, and the question asks for that day
+        return date.first + (date.last - date.first) // 2
+    return date.last
