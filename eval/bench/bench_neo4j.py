@@ -1,4 +1,4 @@
-"""What is measured in Neo4j: builds under home ids of their own, dropped from the server once they were measured."""
+"""Homes loaded into Neo4j for a measurement, each under its home id, and dropped from the server after it."""
 
 import os
 import socket
@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from palimpsest.eval.bench.bench_report import GraphLoad, Reload
 from palimpsest.eval.bench.synthetic import SyntheticBuild
 from palimpsest.store.home import Home
 
@@ -18,8 +19,8 @@ _BUILD = "000001"
 
 
 @contextmanager
-def served(home: Home, backend: str) -> Iterator[None]:
-    """Serves a home's published build for as long as it is measured; does nothing for another backend."""
+def serve_published(home: Home, backend: str) -> Iterator[None]:
+    """Loads a home's published build for as long as the context lasts; does nothing for another backend."""
     if backend != "neo4j":
         yield
         return
@@ -40,14 +41,10 @@ def served(home: Home, backend: str) -> Iterator[None]:
 
 
 @contextmanager
-def served_synthetic(home: Path, build: SyntheticBuild, backend: str) -> Iterator[dict[str, Any]]:
-    """Serves a synthetic build whose index lies in `home`, and yields rate and seconds of its load.
-
-    `nodes_per_s` counts nodes while they are made, vectors included; `graph_index_s` is the vector index after them;
-    `reload` is a second load of the same build, hashing of its tables included.
-    """
+def serve_synthetic(home: Path, build: SyntheticBuild, backend: str) -> Iterator[GraphLoad | None]:
+    """Loads a synthetic build, whose index is in `home`, twice; yields what that took, None for another backend."""
     if backend != "neo4j":
-        yield {}
+        yield None
         return
     from palimpsest.neo4j_graph.connect import connect
     from palimpsest.neo4j_graph.load import load_source
@@ -64,28 +61,29 @@ def served_synthetic(home: Path, build: SyntheticBuild, backend: str) -> Iterato
             load = partial(
                 load_source, home_id(Home(home)), vectors=build.lookup, model="synthetic", connection=connection
             )
-            stats = load(source=Source.of(tables))
+            first = load(source=Source.of(tables))
             again = load(source=Source.of(tables))
             del build, load
-            yield {
-                "nodes_per_s": stats.nodes_per_s,
-                "graph_index_s": stats.seconds["vector index"],
-                "writes": stats.writes,
-                "graph_parts_s": stats.seconds,
-                "reload": {"writes": again.writes, "seconds": again.seconds["total"]},
-            }
+            yield GraphLoad(
+                nodes_per_s=first.nodes_per_s,
+                graph_index_s=first.seconds["vector index"],
+                writes=first.writes,
+                graph_parts_s=first.seconds,
+                reload=Reload(again.writes, again.seconds["total"]),
+            )
         finally:
             _drop(Home(home), connection)
 
 
 def mark_measured(connection: "Connection", home: Home) -> None:
-    """Says on the server that this process measures a home, and will drop it."""
+    """Records on the server that this process measures a home, and will drop it."""
     from palimpsest.core.processes import process_started
     from palimpsest.neo4j_graph import cypher
     from palimpsest.neo4j_graph.load_source import home_id
 
-    own = {"pid": os.getpid(), "began": process_started(os.getpid())}
-    connection.write(cypher.MARK_MEASURED, home=home_id(home), host=socket.gethostname(), **own)
+    pid = os.getpid()
+    began = process_started(pid)
+    connection.write(cypher.MARK_MEASURED, home=home_id(home), host=socket.gethostname(), pid=pid, began=began)
 
 
 def drop_abandoned(connection: "Connection") -> None:

@@ -1,46 +1,55 @@
-"""What the parts of a query may take, and what they took in a bench."""
+"""Limits of the parts of a query, and what they took in a bench."""
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 
-NODES_MS, WHOLE_MS, WALK_MS, FROM_INDEXES = 50.0, 150.0, 100.0, 0.9
+from palimpsest.eval.metrics.latency import LatencyMs
+
+NODE_SEARCH_MS, WHOLE_MS, WALK_MS, FROM_INDEXES_SHARE = 50.0, 150.0, 100.0, 0.9
+_SHARE = "from indexes"
 
 
-def budgets(homes: Mapping[str, Mapping[str, Any]], walked: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Returns rows of (part, home, figure, limit, kept).
+@dataclass(frozen=True)
+class Budget:
+    """A figure of a part of a query, its limit, and whether the limit is kept.
 
-    `node search` is the p95 of finding and scoring candidates, which over passages holds the walk too; `whole` that of
-    text in, context out; `walk and hops` that of everything between the question's vector and the reading of what was
-    found, in a home of titled passages: three steps over names, then two hops over relations; `from indexes` the share
-    of queries of which no statement scans a table.
-
-    Args:
-        homes: what was measured of each home.
-        walked: what was measured of the home of passages.
+    `from indexes` is a share that must be greater than its limit; every other figure is in milliseconds and must be
+    less.
     """
-    rows = []
-    for name, home in homes.items():
-        steps = home["steps_ms"]
-        rows.append(_row("node search", name, steps["seeds_ms"]["p95"], NODES_MS))
-        rows.append(_row("whole", name, steps["total_ms"]["p95"], WHOLE_MS))
-        rows.append(_row("from indexes", name, home["from_indexes"]["share"], FROM_INDEXES, at_least=True))
-    walk = sum(walked["steps_ms"][step]["p95"] for step in ("seeds_ms", "expand_ms", "rank_ms"))
-    return [*rows, _row("walk and hops", f"{walked['scope_memories']} passages", walk, WALK_MS)]
+
+    part: str
+    home: str
+    figure: float
+    limit: float
+    kept: bool
+
+    def text(self) -> str:
+        """Returns a line for people."""
+        is_share = self.part == _SHARE
+        figure, limit = (f"{100 * v:.0f} %" if is_share else f"{v:.1f} ms" for v in (self.figure, self.limit))
+        outcome, bound = "kept  " if self.kept else "missed", "more" if is_share else "less"
+        return f"{outcome}  {self.part} ({self.home}): {figure}, {bound} than {limit}"
 
 
-def _row(part: str, home: str, figure: float, limit: float, at_least: bool = False) -> dict[str, Any]:
-    kept = figure > limit if at_least else figure < limit
-    return {"part": part, "home": home, "figure": figure, "limit": limit, "kept": kept}
+def home_budgets(home: str, steps_ms: Mapping[str, LatencyMs], from_indexes: float) -> list[Budget]:
+    """Returns the budgets of searches in one home.
+
+    `node search` is the p95 of finding and scoring candidates, which over passages includes the walk; `whole` that of
+    text in, context out; `from indexes` the share of queries of which no statement scans a table.
+    """
+    node_search, whole = steps_ms["seeds_ms"].p95, steps_ms["total_ms"].p95
+    return [
+        Budget("node search", home, node_search, NODE_SEARCH_MS, node_search < NODE_SEARCH_MS),
+        Budget("whole", home, whole, WHOLE_MS, whole < WHOLE_MS),
+        Budget(_SHARE, home, from_indexes, FROM_INDEXES_SHARE, from_indexes > FROM_INDEXES_SHARE),
+    ]
 
 
-def budgets_text(rows: list[dict[str, Any]]) -> list[str]:
-    """Returns a line for each part, for people."""
-    lines = []
-    for row in rows:
-        share = row["part"] == "from indexes"
-        figure, limit = (f"{100 * row[k]:.0f} %" if share else f"{row[k]:.1f} ms" for k in ("figure", "limit"))
-        lines.append(
-            f"{'kept  ' if row['kept'] else 'missed'}  {row['part']} ({row['home']}): {figure}, "
-            f"{'more' if share else 'less'} than {limit}"
-        )
-    return lines
+def walk_budget(memories: int, steps_ms: Mapping[str, LatencyMs]) -> Budget:
+    """Returns the budget of `walk and hops` in a home of titled passages.
+
+    It is the p95 of everything between the question's vector and the reading of the results: three steps over names,
+    then two hops over relations.
+    """
+    walk = sum(steps_ms[step].p95 for step in ("seeds_ms", "expand_ms", "rank_ms"))
+    return Budget("walk and hops", f"{memories} passages", walk, WALK_MS, walk < WALK_MS)

@@ -13,7 +13,7 @@ from palimpsest.build.stages import STAGES
 from palimpsest.core.code import code_hash
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import content_id
-from palimpsest.eval.bench.bench_neo4j import served
+from palimpsest.eval.bench.bench_neo4j import serve_published
 from palimpsest.eval.golden.retrieval_run import BUDGET_TOKENS, SearchSettings
 from palimpsest.eval.metrics.latency import this_machine
 from palimpsest.eval.ragas.asked import Asked, asked_of_suite
@@ -107,7 +107,7 @@ def measure(
     """
     judge = _judge(ragas)
     prepared, asked = _prepare(folder, extra), []
-    with served(prepared.home, backend), open_home(prepared.home.path, backend) as reader:
+    with serve_published(prepared.home, backend), open_home(prepared.home.path, backend) as reader:
         result = prepared.run(reader, strategy, budget_tokens)
         if ragas is not None:
             asked = prepared.ask(reader, strategy, budget_tokens)

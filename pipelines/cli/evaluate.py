@@ -215,22 +215,15 @@ def bench(
     """Measure the query path on a seeded home of this many memories."""
     import tempfile
 
-    from palimpsest.eval.bench.scale import bench_text, run_bench
+    from palimpsest.eval.bench.bench_report import QueryLoad
+    from palimpsest.eval.bench.run_bench import run_bench
 
     out = Output(as_json)
     with tempfile.TemporaryDirectory(prefix="palimpsest-bench-") as folder:
-        done = run_bench(
-            memories,
-            users=users,
-            strategy=strategy,
-            kind=kind,
-            clients=clients,
-            backend=backend,
-            workdir=Path(folder),
-            hops=hops,
-        )
-    out.text(bench_text(done))
-    out.result(done)
+        load = QueryLoad(strategy, clients, backend, hops)
+        done = run_bench(memories, load, users=users, kind=kind, workdir=Path(folder))
+    out.text(done.text())
+    out.result(done.to_json())
 
 
 @click.command()

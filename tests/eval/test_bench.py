@@ -3,11 +3,13 @@ import pytest
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.entities.collection_shape import strategy_for
-from palimpsest.eval.bench.budgets import budgets
-from palimpsest.eval.bench.plans import from_indexes
-from palimpsest.eval.bench.scale import STRATEGY, _load, bench_text, run_bench
+from palimpsest.eval.bench.bench_report import QueryLoad
+from palimpsest.eval.bench.budgets import home_budgets, walk_budget
+from palimpsest.eval.bench.index_use import measure_index_use
+from palimpsest.eval.bench.run_bench import AUTO_STRATEGY, run_bench, write_synthetic_home
 from palimpsest.eval.bench.synthetic import COLLECTION, synthetic_build
 from palimpsest.eval.bench.synthetic_titled import SENTENCES
+from palimpsest.eval.metrics.latency import LatencyMs
 from palimpsest.query import Scope
 from palimpsest.query.reader import STEPS
 from palimpsest.store.tables import SCHEMAS
@@ -31,7 +33,7 @@ def test_users_have_zipf_sizes_and_the_largest_of_fifty_holds_a_fifth_or_more():
 
 @pytest.mark.parametrize("kind", ["turns", "titled"])
 def test_a_kind_is_what_a_build_takes_it_for(kind):
-    assert strategy_for(synthetic_build(400, 5, kind, 1).tables["memories"]) == STRATEGY[kind]
+    assert strategy_for(synthetic_build(400, 5, kind, 1).tables["memories"]) == AUTO_STRATEGY[kind]
 
 
 def test_passages_say_the_names_they_mention_in_sentences_that_fill_them_and_questions_name_them():
@@ -65,9 +67,10 @@ def test_relations_stay_inside_a_user_and_retire_what_they_update():
     [pytest.param("hybrid", "turns", 1, marks=pytest.mark.slow), ("flat", "titled", 2)],
 )
 def test_a_bench_reports_what_was_asked_for(tmp_path, strategy, kind, clients, monkeypatch):
-    monkeypatch.setattr("palimpsest.eval.bench.scale.QUERIES", 5)
-    monkeypatch.setattr("palimpsest.eval.bench.scale.PLANNED", 5)
-    report = run_bench(300, users=5, strategy=strategy, kind=kind, clients=clients, workdir=tmp_path / "work", hops=2)
+    monkeypatch.setattr("palimpsest.eval.bench.run_bench.QUERIES", 5)
+    load = QueryLoad(strategy, clients, hops=2)
+    done = run_bench(300, load, users=5, kind=kind, workdir=tmp_path / "work")
+    report = done.to_json()
     assert report["memories"] == 300 and report["load"]["nodes_per_s"] > 0 < report["load"]["index_s"]
     for name in ("scoped", "unscoped"):
         latency = report["latency_ms"][name]
@@ -86,18 +89,18 @@ def test_a_bench_reports_what_was_asked_for(tmp_path, strategy, kind, clients, m
     assert report["homes"]["unscoped"]["scope_memories"] == 300 > report["homes"]["scoped"]["scope_memories"]
     assert report["rss_mib"] > 0 < report["disk_mib"]
     assert list((tmp_path / "work").iterdir()) == []
-    told = bench_text(report)
-    assert f"300 memories as {kind}, {strategy}, 2 hop(s)" in told and "unscoped" in told
+    printed = done.text()
+    assert f"300 memories as {kind}, {strategy}, 2 hop(s)" in printed and "unscoped" in printed
     parts = [(b["part"], b["home"]) for b in report["budgets"]]
     both = [(part, home) for home in ("scoped", "unscoped") for part in ("node search", "whole", "from indexes")]
-    assert parts == [*both, ("walk and hops", "300 passages")] and all(f"{p} ({h}): " in told for p, h in parts)
+    assert parts == [*both, ("walk and hops", "300 passages")] and all(f"{p} ({h}): " in printed for p, h in parts)
 
 
 def test_a_budget_is_kept_or_missed_by_its_figure():
-    steps = {s: {"p95": 20.0} for s in ("seeds_ms", "expand_ms", "rank_ms")} | {"total_ms": {"p95": 151.0}}
-    home = {"steps_ms": steps, "from_indexes": {"share": 0.9}, "scope_memories": 10}
-    rows = budgets({"scoped": home}, home)
-    assert [(b["part"], b["figure"], b["kept"]) for b in rows] == [
+    steps = {s: LatencyMs(10.0, 20.0, 30.0) for s in ("seeds_ms", "expand_ms", "rank_ms")}
+    steps["total_ms"] = LatencyMs(100.0, 151.0, 200.0)
+    found = [*home_budgets("scoped", steps, 0.9), walk_budget(10, steps)]
+    assert [(b.part, b.figure, b.kept) for b in found] == [
         ("node search", 20.0, True),
         ("whole", 151.0, False),
         ("from indexes", 0.9, False),
@@ -106,19 +109,19 @@ def test_a_budget_is_kept_or_missed_by_its_figure():
 
 
 @pytest.mark.parametrize(
-    ("asked", "warm_up", "questions", "share", "scanned"),
+    ("filters", "warm_up", "questions", "share", "scanned"),
     [({}, 6, 9, 1.0, []), ({"since": "2024-01-02"}, 0, 1, 0.0, ["memories"]), ({"since": "2024-01-02"}, 6, 9, 1.0, [])],
-    ids=["no filter", "a filter for the first time", "a filter that was asked before"],
+    ids=["no filter", "a filter for the first time", "a filter that was searched before"],
 )
 def test_a_query_is_answered_from_indexes_alone_where_no_statement_scans_a_table(
-    tmp_path, asked, warm_up, questions, share, scanned
+    tmp_path, filters, warm_up, questions, share, scanned
 ):
     build = synthetic_build(1500, 1, "titled", 9)
-    _load(tmp_path, build, "titled")
+    write_synthetic_home(tmp_path, build, "titled")
     texts = build.queries[:questions]
-    told = from_indexes(tmp_path, "duckdb", Scope(COLLECTION, build.largest), texts, warm_up, **asked)
-    assert told["share"] == share and told["statements"] >= 3
-    assert all(any(table in s for s in told["scans"]) for table in scanned) and bool(told["scans"]) == bool(scanned)
+    use = measure_index_use(tmp_path, "duckdb", Scope(COLLECTION, build.largest), texts, warm_up, **filters)
+    assert use.share == share and use.statements >= 3
+    assert all(any(table in s for s in use.scans) for table in scanned) and bool(use.scans) == bool(scanned)
 
 
 @pytest.mark.parametrize(
@@ -126,9 +129,9 @@ def test_a_query_is_answered_from_indexes_alone_where_no_statement_scans_a_table
     [
         ({"users": 0}, "--users 0"),
         ({"kind": "poems"}, "--kind poems"),
-        ({"strategy": "magic"}, "--strategy magic"),
-        ({"backend": "redis"}, "--backend redis"),
-        ({"clients": 0}, "--clients 0"),
+        ({"load": QueryLoad(strategy="magic")}, "--strategy magic"),
+        ({"load": QueryLoad(backend="redis")}, "--backend redis"),
+        ({"load": QueryLoad(clients=0)}, "--clients 0"),
     ],
 )
 def test_a_wrong_argument_of_a_bench_is_named(options, message):
