@@ -13,7 +13,7 @@ from typing import Any
 
 from palimpsest.query import Reader, Scope, open_home
 
-Parameters = Mapping[str, Any]
+Parameters = dict[str, Any]
 """Parameters of a statement, in the types of the store's driver."""
 
 _ROW_ID = "rowid"  # DuckDB finds it by the index of its row groups

@@ -56,7 +56,7 @@ def suite_metrics(context: dg.AssetExecutionContext, home: HomeResource) -> dg.M
             **{name: float(value) for name, value in sorted((done.quality or {}).items())},
             **{f"{p}_ms": float(v) for p, v in done.latency_ms.to_json().items()},
             "queries": done.queries,
-            "memories": (done.build or {})["memories"],
+            "memories": int(str((done.build or {})["memories"])),
             "by_type": dg.MetadataValue.md(f"| type | queries | R@5 | packed recall |\n|---|---|---|---|\n{types}"),
         }
     )
