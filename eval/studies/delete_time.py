@@ -1,7 +1,7 @@
-"""How long a large delete takes, and what is left: `python -m palimpsest.eval.bench.delete_bench [--memories 5000]`.
+"""How long a large delete takes, and what is left: `python -m palimpsest.eval.studies.delete_time [--memories 5000]`.
 
-Builds a home whose user `mallory` has many memories and an LM ledger that quotes each of them, beside two other users;
-deletes `mallory` with the command line and then looks for every canary word, by other means than the proof's: bytes of
+Builds a home of three users, of whom `mallory` has many memories and an LM ledger that quotes each of them; deletes
+`mallory` with the command line and then searches for every canary word, by other means than the proof: the bytes of
 each file, every column of every Parquet table and of the index, and with `--graph` every property in Neo4j.
 """
 
@@ -26,15 +26,24 @@ from palimpsest.store.home import Home
 USER = "mallory"
 OTHERS = ("olga", "pavel")
 _OTHER_MEMORIES = 500
-_STARTED = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
-_COMMAND = "import sys; from palimpsest.cli.main import main; sys.argv[0] = 'palimpsest'; main()"
-_IN_GRAPH = """
+_FIRST_TURN_AT = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+_RUN_CLI = "import sys; from palimpsest.cli.main import main; sys.argv[0] = 'palimpsest'; main()"
+_COUNT_NODES_WITH_WORD = """
 MATCH (n {home_id: $home}) WHERE any(key IN keys(n) WHERE toStringOrNull(n[key]) CONTAINS $word) RETURN count(n) AS n"""
 
 
 @dataclass(frozen=True)
 class DeleteFigures:
-    """What a delete did: `left` counts canary words that are still in a file, table or node."""
+    """A timed delete.
+
+    Attributes:
+        memories: of the deleted user.
+        ledger_rows: LM answers that quoted them.
+        delete_s: seconds of the command.
+        left: canary words that are still in a file, table or node.
+        ledger_left: LM answers that are still in the ledger.
+        others_unchanged: whether the memories and versions of the other users are the same.
+    """
 
     memories: int
     ledger_rows: int
@@ -45,32 +54,33 @@ class DeleteFigures:
 
 
 def canary(number: int) -> str:
-    """Returns the word that only one memory of the deleted user holds."""
+    """Returns the word that only one memory of the deleted user contains."""
     return f"zq{number:05d}x"
 
 
-def measure(memories: int, folder: Path, graph: bool) -> DeleteFigures:
-    """Builds, fills the ledger, deletes and looks for what is left."""
+def measure_delete(memories: int, folder: Path, graph: bool) -> DeleteFigures:
+    """Builds a home, fills its ledger, deletes a user and counts what is left."""
     home, corpus = folder / "home", folder / "corpus" / "bench"
     _write_corpus(corpus, memories)
-    more = ["--graph"] if graph else []
-    _palimpsest("build", "--home", home, "--corpus", corpus.parent, *more)
-    rows = _fill_ledger(Home(home), memories)
-    before = _rows_of_others(Home(home))
+    graph_option = ["--graph"] if graph else []
+    _run_palimpsest("build", "--home", home, "--corpus", corpus.parent, *graph_option)
+    ledger_rows = _fill_ledger(Home(home), memories)
+    before = _other_rows(Home(home))
     (corpus / f"{USER}.jsonl").unlink()
     started = time.perf_counter()
-    _palimpsest("delete", "--user", USER, "--home", home)
+    _run_palimpsest("delete", "--user", USER, "--home", home)
     seconds = time.perf_counter() - started
     words = [canary(i) for i in range(memories)]
-    left = _files_left(home, words) + (_nodes_left(home, words[:: max(1, memories // 50)]) if graph else 0)
+    left = _count_in_files(home, words) + (_count_in_graph(home, words[:: max(1, memories // 50)]) if graph else 0)
     ledger = Ledger(Home(home).lm_ledger)
     ledger_left = int(ledger.totals()["calls"])
     ledger.close()
-    return DeleteFigures(memories, rows, round(seconds, 1), left, ledger_left, _rows_of_others(Home(home)) == before)
+    unchanged = _other_rows(Home(home)) == before
+    return DeleteFigures(memories, ledger_rows, round(seconds, 1), left, ledger_left, unchanged)
 
 
-def _palimpsest(*args: object) -> None:
-    command = [sys.executable, "-c", _COMMAND, *map(str, args)]
+def _run_palimpsest(*args: object) -> None:
+    command = [sys.executable, "-c", _RUN_CLI, *map(str, args)]
     done = subprocess.run(command, capture_output=True, text=True)  # noqa: S603
     if done.returncode:
         raise SystemExit(f"{' '.join(command[3:])}: exit {done.returncode}: {done.stderr.strip()[-500:]}")
@@ -83,10 +93,10 @@ def _write_corpus(folder: Path, memories: int) -> None:
     for user, size in sizes.items():
         with (folder / f"{user}.jsonl").open("w", encoding="utf-8") as file:
             for i in range(size):
-                what = f"Locker {canary(i)} holds {i % 97} keys." if user == USER else f"Shelf {i} is of {user}."
-                when = (_STARTED + dt.timedelta(minutes=i)).isoformat()
-                turn = {"session_id": f"{user}{i // 100}", "user_id": user, "speaker": user, "text": what}
-                file.write(json.dumps(turn | {"timestamp": when}) + "\n")
+                text = f"Locker {canary(i)} holds {i % 97} keys." if user == USER else f"Shelf {i} is of {user}."
+                time = (_FIRST_TURN_AT + dt.timedelta(minutes=i)).isoformat()
+                turn = {"session_id": f"{user}{i // 100}", "user_id": user, "speaker": user, "text": text}
+                file.write(json.dumps(turn | {"timestamp": time}) + "\n")
 
 
 def _fill_ledger(home: Home, memories: int) -> int:
@@ -102,7 +112,7 @@ def _fill_ledger(home: Home, memories: int) -> int:
     return len(texts)
 
 
-def _rows_of_others(home: Home) -> list[tuple[object, ...]]:
+def _other_rows(home: Home) -> list[tuple[object, ...]]:
     build = published(home)
     assert build is not None
     memories = build.table("bench", "memories").filter(pl.col("user_id") != USER)
@@ -110,47 +120,48 @@ def _rows_of_others(home: Home) -> list[tuple[object, ...]]:
     return memories.join(versions, on="memory_id").select("memory_id", "text", "is_latest").sort("memory_id").rows()
 
 
-def _files_left(home: Path, words: Sequence[str]) -> int:
+def _count_in_files(home: Path, words: Sequence[str]) -> int:
     """Counts canary words in the bytes of files and in the decoded tables."""
-    wanted, found = set(words), 0
+    canaries, found = set(words), 0
     for path in sorted(p for p in home.rglob("*") if p.is_file()):
         data = path.read_bytes()
         if b"zq" in data:
             found += sum(word.encode() in data for word in words)
         if path.suffix == ".parquet":
             text = pl.read_parquet(path).select(pl.selectors.string() | pl.selectors.by_dtype(pl.List(pl.String)))
-            found += sum(word in wanted for word in _words(text.write_json()))
+            found += sum(word in canaries for word in _canary_like(text.write_json()))
         if path.suffix == ".duckdb":
             with duckdb.connect(str(path), read_only=True) as db:
                 for (table,) in db.execute("SELECT table_name FROM duckdb_tables()").fetchall():
                     rows = db.execute(
                         f'SELECT t::VARCHAR FROM "{table}" t WHERE contains(t::VARCHAR, $zq)', {"zq": "zq"}
                     )
-                    found += sum(word in wanted for (row,) in rows.fetchall() for word in _words(row))
+                    found += sum(word in canaries for (row,) in rows.fetchall() for word in _canary_like(row))
     return found
 
 
-def _words(text: str) -> set[str]:
+def _canary_like(text: str) -> set[str]:
+    """Returns every string of the text that has the length and the beginning of a canary word."""
     return {text[at : at + len(canary(0))] for at in range(len(text)) if text.startswith("zq", at)}
 
 
-def _nodes_left(home: Path, words: Sequence[str]) -> int:
+def _count_in_graph(home: Path, words: Sequence[str]) -> int:
     from palimpsest.neo4j_graph.connect import connect
     from palimpsest.neo4j_graph.load_source import home_id
 
     with connect() as connection:
-        asked = ({"home": home_id(Home(home)), "word": word} for word in words)
-        return sum(connection.read(_IN_GRAPH, **values)[0]["n"] for values in asked)
+        home_key = home_id(Home(home))
+        return sum(connection.read(_COUNT_NODES_WITH_WORD, home=home_key, word=word)[0]["n"] for word in words)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Prints the figures as one JSON object; returns 1 where anything is left."""
-    parser = argparse.ArgumentParser(description="Time a delete of a large user and look for what is left.")
+    parser = argparse.ArgumentParser(description="Time a delete of a large user and count what is left.")
     parser.add_argument("--memories", type=int, default=5000)
-    parser.add_argument("--graph", action="store_true", help="load Neo4j too, and look there")
+    parser.add_argument("--graph", action="store_true", help="load Neo4j too, and count there")
     args = parser.parse_args(argv)
     with tempfile.TemporaryDirectory(prefix="palimpsest-delete-") as folder:
-        figures = measure(args.memories, Path(folder), args.graph)
+        figures = measure_delete(args.memories, Path(folder), args.graph)
     sys.stdout.write(json.dumps(asdict(figures)) + "\n")
     return int(bool(figures.left or figures.ledger_left or not figures.others_unchanged))
 

@@ -1,7 +1,7 @@
-"""Loads prepared rows with neo4j-graphrag's Neo4jWriter and prints its seconds, for `palimpsest.eval.bench.writer`.
+"""Loads prepared rows with neo4j-graphrag's Neo4jWriter and prints its seconds, for `load_rates`.
 
-Runs under a Python that has neo4j-graphrag and nothing of this project. The writer's own node objects are made before
-the clock starts.
+Runs under a Python that has neo4j-graphrag and nothing of this project. The writer's node objects are made before the
+clock starts.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def main(folder: Path, uri: str, user: str) -> None:
-    """Writes the nodes of a folder; the password comes on stdin."""
+    """Writes the nodes of a folder; reads the password from stdin."""
     import neo4j
     import numpy as np
     from neo4j_graphrag.components.kg_writer import Neo4jWriter
@@ -27,10 +27,10 @@ def main(folder: Path, uri: str, user: str) -> None:
     with neo4j.GraphDatabase.driver(uri, auth=(user, sys.stdin.readline().strip())) as driver:
         writer = Neo4jWriter(driver)
         started = time.perf_counter()
-        told = asyncio.run(writer.run(Neo4jGraph(nodes=nodes)))
+        result = asyncio.run(writer.run(Neo4jGraph(nodes=nodes)))
         seconds = time.perf_counter() - started
-    if told.status != "SUCCESS":
-        raise SystemExit(str(told.metadata))
+    if result.status != "SUCCESS":
+        raise SystemExit(str(result.metadata))
     sys.stdout.write(json.dumps({"seconds": seconds}) + "\n")
 
 
