@@ -43,7 +43,7 @@ def check_recomputed(tables: Tables, decisions: Decisions | None) -> list[Violat
 
 def check_newer_wins(tables: Tables) -> list[Violation]:
     """2: every UPDATE leads from the newer memory to the older (decision 4), and no relation the other way round."""
-    from palimpsest.memories.order import is_newer
+    from palimpsest.memories.recency import is_newer
 
     pairs = _placed_pairs(tables)
     backwards = pairs.filter(is_newer("_older", "_newer"))
@@ -100,9 +100,9 @@ def check_superseded_by(tables: Tables) -> list[Violation]:
 
 def _placed_pairs(tables: Tables) -> pl.DataFrame:
     """Returns the relations, undone ones left out, with the place of both ends in time."""
-    from palimpsest.memories.order import placed
+    from palimpsest.memories.recency import recency_columns
 
-    order = placed(tables["memories"], tables["documents"]).drop(SCOPE)
+    order = recency_columns(tables["memories"], tables["documents"]).drop(SCOPE)
     pairs = tables["relations"].select("relation_id", "label", "newer_id", "older_id")
     for end in ("newer", "older"):
         names = {c: f"{c}_{end}" for c in order.columns} | {"memory_id": f"{end}_id"}

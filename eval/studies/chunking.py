@@ -21,7 +21,7 @@ import numpy as np
 from palimpsest.chunks.cut import chunk_documents
 from palimpsest.chunks.packing import ChunkSizes
 from palimpsest.memories.embed import load_embedder
-from palimpsest.memories.form import window_texts
+from palimpsest.memories.windows import window_texts
 from palimpsest.sources.readers.read_source import read_source
 from palimpsest.sources.records.extracted import ExtractedDocument
 from palimpsest.store.limits import Limits

@@ -116,7 +116,7 @@ def _added(tables: dict[str, pl.DataFrame], profile: str, embedder: Any, scratch
     from palimpsest.entities.collection_shape import strategy_for
     from palimpsest.entities.entity_tables import entity_tables
     from palimpsest.index.write_index import write_index
-    from palimpsest.memories.contexts import context_inputs
+    from palimpsest.memories.context_inputs import context_inputs
     from palimpsest.store.decisions import Decisions
 
     memories, documents = tables["memories"], tables["documents"]

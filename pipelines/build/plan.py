@@ -23,7 +23,7 @@ from palimpsest.core.progress import say
 from palimpsest.core.scopes import GENERAL
 from palimpsest.entities.collection_shape import strategy_for
 from palimpsest.memories.embed import vector_space
-from palimpsest.memories.known import undated
+from palimpsest.memories.memory_times import is_undated
 from palimpsest.memories.vector_store import embedding_store
 from palimpsest.relations.classify.choose_labeler import configured_labeler, labeler_key
 from palimpsest.sources.ingest import source_state
@@ -244,7 +244,7 @@ def finish_build(
         "retired": tables["versions"].filter(~pl.col("is_latest")).height,
         "undone": sorted(decisions.undone.intersection(tables["relations"]["relation_id"])),
         "rejects": tables["rejects"].height,
-        "undated": tables["memories"].filter(undated()).height,
+        "undated": tables["memories"].filter(is_undated()).height,
         "redactions": tables["redactions"].height,
         "not_stored": _not_stored(build),
         "markers": {c: {s: build.marker(c, s) or {} for s in STAGES} for c in build.collections},

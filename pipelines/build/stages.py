@@ -88,7 +88,7 @@ def _chunks(p: Partition, before: Before | None) -> Outcome:
 
 def _memories(p: Partition, before: Before | None) -> Outcome:
     from palimpsest.entities.collection_shape import strategy_for
-    from palimpsest.memories.contexts import context_inputs
+    from palimpsest.memories.context_inputs import context_inputs
     from palimpsest.memories.form import form_memories
 
     earlier = (before("memories"), before("embed_inputs")) if before else None
@@ -232,7 +232,7 @@ STAGES: dict[str, Stage] = {
             "memories",
             ("documents", "chunks"),
             ("memories", "embed_inputs", "context_inputs"),
-            ("palimpsest.memories.form", "palimpsest.memories.contexts", "palimpsest.entities.collection_shape"),
+            ("palimpsest.memories.form", "palimpsest.memories.context_inputs", "palimpsest.entities.collection_shape"),
             _memories,
             lambda p: (p.config.unit, p.config.retention_days, p.config.profile),
         ),

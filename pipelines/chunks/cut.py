@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby, zip_longest
 
-from palimpsest.chunks.apart import apart
 from palimpsest.chunks.packing import ChunkSizes, Piece, pack, pack_group, weigh
+from palimpsest.chunks.runs import apart
 from palimpsest.sources.records.extracted import SUITE_ROW, ExtractedDocument, Kind, Segment
 from palimpsest.store.collection_config import Unit
 from palimpsest.text.referents import opening_referents

@@ -22,9 +22,9 @@ import polars.selectors as cs
 from palimpsest.core.scopes import SCOPE
 from palimpsest.index.passage_tables import passage_tables
 from palimpsest.index.support import support_of
-from palimpsest.memories.known import recorded
-from palimpsest.memories.reasons import reasons
+from palimpsest.memories.memory_times import memory_times
 from palimpsest.memories.sequence import document_order, turn_order
+from palimpsest.memories.version_reasons import version_reasons
 from palimpsest.store.tables import empty
 from palimpsest.text.memory_periods import stated_periods
 from palimpsest.text.periods import Period, day_period
@@ -129,7 +129,7 @@ def write_index(
     out["following"] = _numbered(turn_order(t["memories"], t["documents"]), rows)
     out["written"] = _numbered(document_order(t["memories"]), rows)
     out["periods"] = _periods(memories)
-    out["reasons"] = reasons(t).join(rows.select("memory_id", "row"), on="memory_id").sort("row", "told")
+    out["reasons"] = version_reasons(t).join(rows.select("memory_id", "row"), on="memory_id").sort("row", "told")
     clock.lap("memories")
     out["vectors"] = _vector_rows(t["embed_inputs"], rows, vectors)
     clock.lap("vectors")
@@ -198,7 +198,12 @@ def _memory_rows(t: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
         .sort(*SCOPE, "memory_id")
         .join(documents, on="document_id", how="left", maintain_order="left")
         .join(versions, on="memory_id", how="left", maintain_order="left")
-        .join(recorded(t["memories"], t["documents"], t["versions"]), on="memory_id", how="left", maintain_order="left")
+        .join(
+            memory_times(t["memories"], t["documents"], t["versions"]),
+            on="memory_id",
+            how="left",
+            maintain_order="left",
+        )
         .with_row_index("row")
         .with_columns(
             pl.col("row").cast(pl.Int32),

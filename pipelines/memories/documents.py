@@ -14,7 +14,7 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import content_id, text_hash
 from palimpsest.core.scopes import GENERAL, SCOPE, scope_parts
 from palimpsest.memories.metadata_schema import without_broken_metadata
-from palimpsest.memories.quotes import without_repeated_quotes
+from palimpsest.memories.repeated_quotes import without_repeated_quotes
 from palimpsest.sources.records.extracted import CONVERSATION
 from palimpsest.store.collection_config import CollectionConfig
 from palimpsest.store.ingest_log import EXTRACTION, IngestLog

@@ -1,25 +1,20 @@
 """Memories from chunks: one memory a chunk, with what is embedded of it and what words search sees."""
 
 import json
-from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 import polars as pl
 
 from palimpsest.core.ids import content_id, text_hash
 from palimpsest.core.scopes import SCOPE
-from palimpsest.memories.described import stated_columns
-from palimpsest.memories.embed import MAX_TOKENS, model_folder
+from palimpsest.memories.embed import MAX_TOKENS
+from palimpsest.memories.stated_attributes import attribute_columns
+from palimpsest.memories.windows import SPECIAL_TOKENS, window_texts
 from palimpsest.store.collection_config import CollectionConfig
 from palimpsest.store.tables import conform, empty
 from palimpsest.text.dates import DateOrder, parse_stated_end, parse_stated_time
 
 _TYPES = {"turn": "episodic", "chunk": "document", "statement": "semantic"}
-_SPECIAL_TOKENS = 2  # [CLS] and [SEP]
-_WINDOW_TOKENS = 250 - _SPECIAL_TOKENS
-_OVERLAP_TOKENS = 48
-_PREFIX_TOKENS = 64  # of each window at most: the rest is the memory's own text
 _SHOWN = ("unit", "title", "heading", "speaker", "refers_to")  # with the text: all that the embedded text depends on
 _TIME = pl.Datetime("us", "UTC")
 
@@ -43,7 +38,7 @@ def form_memories(
         previous: (memories, embed_inputs) of an earlier build made by the same code; embedded texts are carried over.
     """
     rows = _joined(documents, chunks, config)
-    rows = rows.with_columns(stated_columns(rows, _TYPES[config.unit], config.retention_days))
+    rows = rows.with_columns(attribute_columns(rows, _TYPES[config.unit], config.retention_days))
     memories = conform(
         "memories",
         rows.select(
@@ -181,7 +176,7 @@ def _embed_inputs(memories: pl.DataFrame, previous: tuple[pl.DataFrame, pl.DataF
         todo = memories.join(carried, on="memory_id", how="anti")
     rows = todo.select("memory_id", "text", "token_count", prefix=_prefix())
     # A prefix has no more tokens than bytes: only what could be too long is counted exactly.
-    bound = pl.col("token_count").fill_null(MAX_TOKENS) + pl.col("prefix").str.len_bytes() + _SPECIAL_TOKENS
+    bound = pl.col("token_count").fill_null(MAX_TOKENS) + pl.col("prefix").str.len_bytes() + SPECIAL_TOKENS
     rows = rows.with_columns(maybe_long=bound > MAX_TOKENS)
     short = rows.filter(~pl.col("maybe_long")).select(
         "memory_id", kind=pl.lit("memory"), ordinal=pl.lit(0), text=pl.col("prefix") + pl.col("text")
@@ -200,59 +195,3 @@ def _embed_inputs(memories: pl.DataFrame, previous: tuple[pl.DataFrame, pl.DataF
     fresh = pl.concat([short, long])
     fresh = fresh.with_columns(pl.Series("text_hash", [text_hash(t) for t in fresh["text"]], pl.String))
     return pl.concat([carried, conform("embed_inputs", fresh)]).sort("memory_id", "ordinal")
-
-
-@lru_cache(maxsize=1)
-def _tokenizer() -> Any:
-    from tokenizers import Tokenizer
-
-    tokenizer = Tokenizer.from_file(str(model_folder() / "tokenizer.json"))
-    tokenizer.no_padding()
-    tokenizer.no_truncation()
-    return tokenizer
-
-
-def window_texts(prefixes: Sequence[str], texts: Sequence[str]) -> list[list[str]]:
-    """Returns what to embed of each text: prefix + text where that fits 256 tokens, else its windows in order.
-
-    A window is the prefix (cut to 64 tokens) and whole words of the text, at most 250 tokens in all; each starts
-    about 48 tokens before the end of the last.
-    """
-    if not texts:
-        return []
-    encode = _tokenizer().encode_batch
-    out: list[list[str]] = []
-    heads, bodies = encode(list(prefixes), add_special_tokens=False), encode(list(texts), add_special_tokens=False)
-    for prefix, text, head, body in zip(prefixes, texts, heads, bodies, strict=True):
-        if len(head) + len(body) + _SPECIAL_TOKENS <= MAX_TOKENS:
-            out.append([prefix + text])
-            continue
-        if len(head) > _PREFIX_TOKENS:
-            prefix = prefix[: head.offsets[_word_start(head.word_ids, _PREFIX_TOKENS)][0]].rstrip(". ") + ". "
-            room = _WINDOW_TOKENS - _PREFIX_TOKENS - 1
-        else:
-            room = _WINDOW_TOKENS - len(head)
-        out.append([prefix + text[a:b] for a, b in _windows(body.word_ids, body.offsets, len(text), room)])
-    return out
-
-
-def _windows(
-    words: Sequence[int], offsets: Sequence[tuple[int, int]], end_of_text: int, room: int
-) -> list[tuple[int, int]]:
-    spans: list[tuple[int, int]] = []
-    start, count = 0, len(words)
-    while True:
-        end = count if start + room >= count else _word_start(words, start + room)
-        if end <= start:  # one word longer than a window, which the tokenizer does not make
-            end = start + room
-        spans.append((offsets[start][0] if spans else 0, end_of_text if end >= count else offsets[end - 1][1]))
-        if end >= count:
-            return spans
-        start = max(start + 1, _word_start(words, end - _OVERLAP_TOKENS)) if room > 2 * _OVERLAP_TOKENS else end
-
-
-def _word_start(words: Sequence[int], token: int) -> int:
-    """The nearest token at or before `token` that starts a word."""
-    while token > 0 and words[token] == words[token - 1]:
-        token -= 1
-    return token

@@ -14,7 +14,7 @@ import polars as pl
 from palimpsest.core.ids import content_id
 from palimpsest.core.scopes import SCOPE, ScopeKey
 from palimpsest.index.write_index import VectorLookup
-from palimpsest.memories.known import recorded
+from palimpsest.memories.memory_times import memory_times
 from palimpsest.neo4j_graph.graph_model import EDGES, KEYS
 from palimpsest.neo4j_graph.scope_rows import scope_rows
 from palimpsest.store.tables import empty
@@ -152,7 +152,7 @@ def _memories(t: Mapping[str, pl.DataFrame]) -> tuple[pl.DataFrame, pl.DataFrame
         .join(versions, on="memory_id", how="left")
         .join(inputs.filter(pl.col("number") == 0).drop("number"), on="memory_id", how="left")
         .join(count, on="memory_id", how="left")
-        .join(recorded(t["memories"], t["documents"], t["versions"]), on="memory_id", how="left")
+        .join(memory_times(t["memories"], t["documents"], t["versions"]), on="memory_id", how="left")
         .with_columns(
             pl.col("is_latest").fill_null(True),
             pl.when(versioned).then("_from").otherwise("valid_from").alias("valid_from"),

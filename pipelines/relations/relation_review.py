@@ -13,7 +13,7 @@ import polars as pl
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.scopes import SCOPE
-from palimpsest.memories.order import is_newer, placed
+from palimpsest.memories.recency import is_newer, recency_columns
 from palimpsest.relations.classify.label_pairs import relation_id
 from palimpsest.relations.classify.label_types import LABELS, UNPAID
 from palimpsest.store.builds import Build, published, staged
@@ -108,7 +108,7 @@ def find_relation(tables: Mapping[str, pl.DataFrame], named: tuple[str, ...]) ->
 
 
 def _in_order(tables: Mapping[str, pl.DataFrame], named: tuple[str, ...]) -> tuple[str, str]:
-    state = placed(tables["memories"], tables["documents"]).filter(pl.col("memory_id").is_in(named))
+    state = recency_columns(tables["memories"], tables["documents"]).filter(pl.col("memory_id").is_in(named))
     a = state.select(pl.all().name.suffix("_newer"))
     both = a.join(state.select(pl.all().name.suffix("_older")), how="cross")
     same = pl.all_horizontal(pl.col(f"{c}_newer") == pl.col(f"{c}_older") for c in SCOPE)

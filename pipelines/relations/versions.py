@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import polars as pl
 
 from palimpsest.core.scopes import SCOPE
-from palimpsest.memories.order import is_newer, placed
+from palimpsest.memories.recency import is_newer, recency_columns
 from palimpsest.store.decisions import Decisions
 from palimpsest.store.tables import conform
 
@@ -43,7 +43,7 @@ def versions(
         decisions: relations that people undid count as not there.
     """
     undone = sorted(decisions.undone) if decisions is not None else []
-    state = placed(memories, documents)
+    state = recency_columns(memories, documents)
     by_document = _by_document(documents, document_relations)
     asked = relations.filter(~pl.col("relation_id").is_in(undone))
     by_memory = _by_memory(state, memories, _not_overruled(asked, memories, by_document))

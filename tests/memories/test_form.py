@@ -5,7 +5,8 @@ import json
 import polars as pl
 import pytest
 
-from palimpsest.memories.form import form_memories, window_texts
+from palimpsest.memories.form import form_memories
+from palimpsest.memories.windows import window_texts
 from palimpsest.store.tables import SCHEMAS
 from tests.memories.frames import chunk, chunks, config, day, document, documents
 

@@ -5,7 +5,7 @@ import json
 import polars as pl
 import pytest
 
-from palimpsest.memories.described import stated_columns
+from palimpsest.memories.stated_attributes import attribute_columns
 from palimpsest.sources.readers.read_source import read_bytes
 from palimpsest.sources.records.extracted import ExtractedDocument, Extraction
 from palimpsest.sources.records.source import Source
@@ -141,7 +141,7 @@ def test_turn_wins_over_document_over_default_and_the_shortest_retention_over_al
         },
         schema_overrides={"observed_at": day.dtype, "ingested_at": day.dtype},
     )
-    out = pl.DataFrame(stated_columns(rows, "episodic", 30))
+    out = pl.DataFrame(attribute_columns(rows, "episodic", 30))
     assert out.select("type", "tags", "importance", "importance_source").rows() == [
         ("summary", ["x", "y"], 0.8, "turn"),
         ("summary", ["x"], 0.2, "document"),
@@ -157,4 +157,4 @@ def test_days_beyond_the_calendar_are_kept_for_ever():
     rows = pl.DataFrame(
         {"stated": [None], "metadata": ["{}"], "kind": ["file"], "observed_at": late, "ingested_at": late}
     )
-    assert pl.DataFrame(stated_columns(rows, "document", 36_500))["retention_until"].to_list() == [None]
+    assert pl.DataFrame(attribute_columns(rows, "document", 36_500))["retention_until"].to_list() == [None]

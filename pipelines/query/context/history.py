@@ -17,7 +17,7 @@ class Reason:
     """Why a memory was retired, or was not.
 
     Attributes:
-        kind: `updated`, `edited`, `replaced`, `vanished` or `kept`: see `palimpsest.memories.reasons`.
+        kind: `updated`, `edited`, `replaced`, `vanished` or `kept`: see `palimpsest.memories.version_reasons`.
         by: id of the memory or document version that took its place, or that a person said does not.
         relation_id: of the relation; `palimpsest undo` takes it.
         label: of the relation.

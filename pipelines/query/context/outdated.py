@@ -8,7 +8,7 @@ from palimpsest.query.ranking.backend import Backend
 from palimpsest.query.request.types import Filters, Memory, NewerText, RankedMemory, Scope
 
 DOUBTED = "doubted"
-"""Kind of reason that `palimpsest.memories.reasons` tells of such a pair."""
+"""Kind of reason that `palimpsest.memories.version_reasons` tells of such a pair."""
 
 
 def mark_outdated(

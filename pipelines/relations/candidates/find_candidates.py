@@ -14,7 +14,7 @@ import polars as pl
 
 from palimpsest.core.progress import progress
 from palimpsest.core.scopes import SCOPE
-from palimpsest.memories.order import placed
+from palimpsest.memories.recency import recency_columns
 from palimpsest.store.tables import conform, empty
 from palimpsest.text.normalize import fold
 from palimpsest.text.words import content_words
@@ -108,7 +108,7 @@ def _state(inputs: CandidateInputs) -> pl.DataFrame:
     names = inputs.documents.select("document_id", "uri", "session_id")
     names = inputs.memories.select("memory_id", "document_id").join(names, on="document_id", how="left")
     return (
-        placed(inputs.memories, inputs.documents)
+        recency_columns(inputs.memories, inputs.documents)
         .join(names.drop("document_id"), on="memory_id", how="left", maintain_order="left")
         .join(embedded, on="memory_id", how="left", maintain_order="left")
         .join(mentioned, on="memory_id", how="left", maintain_order="left")

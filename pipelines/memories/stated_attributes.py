@@ -18,7 +18,7 @@ _TIME = pl.Datetime("us", "UTC")
 _END_OF_TIME = dt.datetime(9999, 1, 1, tzinfo=dt.UTC)
 
 
-def stated_columns(rows: pl.DataFrame, default_type: str, retention_days: int | None) -> list[pl.Series]:
+def attribute_columns(rows: pl.DataFrame, default_type: str, retention_days: int | None) -> list[pl.Series]:
     """Returns the columns type, tags, importance, confidence, their sources, kind, pii, user_visible, retention_until.
 
     What a turn states wins over what its document states, and that over the default; of privacy, the stricter wins,

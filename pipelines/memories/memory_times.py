@@ -2,12 +2,12 @@
 
 import polars as pl
 
-from palimpsest.memories.order import SCOPE
+from palimpsest.core.scopes import SCOPE
 
 _DOCUMENT = [*SCOPE, "uri", "session_id"]
 
 
-def recorded(memories: pl.DataFrame, documents: pl.DataFrame, versions: pl.DataFrame) -> pl.DataFrame:
+def memory_times(memories: pl.DataFrame, documents: pl.DataFrame, versions: pl.DataFrame) -> pl.DataFrame:
     """Returns (memory_id, known_from, created_at, updated_at), sorted by id; null where the home read no document.
 
     `created_at` is when the document was first read. `updated_at` is when the version of the document that has the
@@ -24,7 +24,7 @@ def recorded(memories: pl.DataFrame, documents: pl.DataFrame, versions: pl.DataF
     dates = documents.select("document_id", "ingested_at", *_DOCUMENT).join(
         first, on=_DOCUMENT, how="left", nulls_equal=True
     )
-    read = memories.select("memory_id", "document_id", undated=undated()).join(
+    read = memories.select("memory_id", "document_id", undated=is_undated()).join(
         dates.select("document_id", "ingested_at", "created_at"), on="document_id", how="left"
     )
     newer = read.select(superseded_by="memory_id", superseded_at="ingested_at")
@@ -41,6 +41,6 @@ def recorded(memories: pl.DataFrame, documents: pl.DataFrame, versions: pl.DataF
     )
 
 
-def undated() -> pl.Expr:
+def is_undated() -> pl.Expr:
     """Tells of each memory whether neither its source nor its text says when it is from."""
     return pl.col("observed_at").is_null() & pl.col("valid_from").is_null()

@@ -10,7 +10,7 @@ import polars as pl
 from palimpsest.core.scopes import SCOPE
 
 
-def placed(memories: pl.DataFrame, documents: pl.DataFrame) -> pl.DataFrame:
+def recency_columns(memories: pl.DataFrame, documents: pl.DataFrame) -> pl.DataFrame:
     """Returns the memories with what their order depends on, in the rows' order.
 
     Columns: memory_id, the scope columns, `at` (microseconds, null where undated), `line` (a number for each line of
@@ -37,7 +37,7 @@ def placed(memories: pl.DataFrame, documents: pl.DataFrame) -> pl.DataFrame:
 def is_newer(newer: str = "_newer", older: str = "_older") -> pl.Expr:
     """Returns an expression that says whether the memory of columns `*<newer>` is newer than the one of `*<older>`.
 
-    Both sides need the columns of `placed`, with those suffixes.
+    Both sides need the columns of `recency_columns`, with those suffixes.
     """
 
     def a(column: str) -> pl.Expr:

@@ -24,7 +24,7 @@ _INSTEAD = '"instead_of"'
 _RELATION = ("relation_id", "label", "confidence", "labeler", "decided_at")
 
 
-def reasons(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+def version_reasons(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     """Returns (memory_id, told), sorted: a row for each reason why a memory is not latest, was kept, or is in doubt.
 
     `told` is JSON with `kind`: `updated` (a newer memory replaced it: `by`, `relation_id`, `label`, `confidence`,

@@ -4,7 +4,7 @@ import json
 
 import polars as pl
 
-from palimpsest.memories.reasons import reasons
+from palimpsest.memories.version_reasons import version_reasons
 from palimpsest.relations.classify.label_pairs import label_pairs, relation_id
 from palimpsest.relations.classify.label_types import LabelResult
 from palimpsest.relations.versions import versions
@@ -29,8 +29,8 @@ def told(inputs, relations, stated=None, decisions=None):
     links = empty("document_relations") if stated is None else conform("document_relations", pl.DataFrame(stated))
     state = versions(inputs.memories, relations, inputs.documents, links, decisions)
     tables = {"memories": inputs.memories, "documents": inputs.documents, "relations": relations, "versions": state}
-    found = reasons(tables)
-    assert found.equals(reasons({name: table.reverse() for name, table in tables.items()}))
+    found = version_reasons(tables)
+    assert found.equals(version_reasons({name: table.reverse() for name, table in tables.items()}))
     return {m: json.loads(line) for m, line in found.iter_rows()}
 
 

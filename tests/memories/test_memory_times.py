@@ -4,7 +4,7 @@ import datetime as dt
 
 import polars as pl
 
-from palimpsest.memories.known import recorded
+from palimpsest.memories.memory_times import memory_times
 from palimpsest.store.tables import conform
 
 
@@ -20,7 +20,7 @@ def test_a_memory_is_created_when_its_document_is_first_read_and_updated_when_th
     versions = [{"memory_id": "old", "superseded_by": "new", **at}, {"memory_id": "new", "superseded_by": None, **at}]
     tables = {"memories": memories, "documents": documents, "versions": versions}
     frames = (conform(name, pl.DataFrame(rows, infer_schema_length=None)) for name, rows in tables.items())
-    assert recorded(*frames).rows() == [
+    assert memory_times(*frames).rows() == [
         ("new", day(7), day(7), day(7)),
         ("old", day(1), day(1), day(7)),
         ("x", None, None, None),
