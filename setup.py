@@ -21,7 +21,7 @@ setup(
     package_dir=CODE | DATA,
     packages=[*MODULES, *DATA],
     package_data={
-        "palimpsest.neo4j_graph": ["jars.lock"],
+        "palimpsest.neo4j_graph.server": ["jars.lock"],
         "palimpsest.eval.report": ["templates/*"],
         **{name: ["**/*"] for name in DATA},
     },

@@ -25,7 +25,7 @@ def serve_published(home: Home, backend: str) -> Iterator[None]:
         yield
         return
     from palimpsest.neo4j_graph.connect import connect
-    from palimpsest.neo4j_graph.load import load_graph
+    from palimpsest.neo4j_graph.load.loader import load_graph
     from palimpsest.store.builds import published
 
     build = published(home)
@@ -47,8 +47,9 @@ def serve_synthetic(home: Path, build: SyntheticBuild, backend: str) -> Iterator
         yield None
         return
     from palimpsest.neo4j_graph.connect import connect
-    from palimpsest.neo4j_graph.load import load_source
-    from palimpsest.neo4j_graph.load_source import Source, home_id
+    from palimpsest.neo4j_graph.identity import home_id
+    from palimpsest.neo4j_graph.load.load_source import Source
+    from palimpsest.neo4j_graph.load.loader import load_source
     from palimpsest.store.builds import Build
 
     with connect() as connection:
@@ -78,28 +79,28 @@ def serve_synthetic(home: Path, build: SyntheticBuild, backend: str) -> Iterator
 def mark_measured(connection: "Connection", home: Home) -> None:
     """Records on the server that this process measures a home, and will drop it."""
     from palimpsest.core.processes import process_started
-    from palimpsest.neo4j_graph import cypher
-    from palimpsest.neo4j_graph.load_source import home_id
+    from palimpsest.neo4j_graph.cypher import loading
+    from palimpsest.neo4j_graph.identity import home_id
 
     pid = os.getpid()
     began = process_started(pid)
-    connection.write(cypher.MARK_MEASURED, home=home_id(home), host=socket.gethostname(), pid=pid, began=began)
+    connection.write(loading.MARK_MEASURED, home=home_id(home), host=socket.gethostname(), pid=pid, began=began)
 
 
 def drop_abandoned(connection: "Connection") -> None:
     """Drops the homes that a killed process of this machine left in the server."""
     from palimpsest.core.processes import process_started
-    from palimpsest.neo4j_graph import cypher
-    from palimpsest.neo4j_graph.erase import drop_home
+    from palimpsest.neo4j_graph.cypher import loading
+    from palimpsest.neo4j_graph.load.erase import drop_home
 
-    for row in connection.read(cypher.MEASURED, host=socket.gethostname()):
+    for row in connection.read(loading.MEASURED, host=socket.gethostname()):
         if process_started(row["pid"]) != row["began"]:
             drop_home(connection, row["id"])
 
 
 def _drop(home: Home, connection: "Connection") -> None:
-    from palimpsest.neo4j_graph.erase import drop_home
-    from palimpsest.neo4j_graph.load_source import home_id
+    from palimpsest.neo4j_graph.identity import home_id
+    from palimpsest.neo4j_graph.load.erase import drop_home
 
     drop_home(connection, home_id(home))
     (home.path / "neo4j.json").unlink(missing_ok=True)

@@ -122,15 +122,15 @@ def _scans_table(node: Mapping[str, Any], by_row_id: bool = False) -> bool:
 
 @contextmanager
 def _neo4j_reader(home: Path) -> Iterator[_RecordedReader]:
+    from palimpsest.neo4j_graph.backend.neo4j_backend import open_neo4j
     from palimpsest.neo4j_graph.connect import Connection, connect
-    from palimpsest.neo4j_graph.neo4j_backend import open_neo4j
 
     statements: list[tuple[str, Parameters]] = []
 
     class RecordingConnection(Connection):
-        def ask(self, statement: str, values: dict[str, Any]) -> Any:
-            statements.append((statement, values))
-            return super().ask(statement, values)
+        def query(self, statement: str, parameters: Mapping[str, Any]) -> Any:
+            statements.append((statement, dict(parameters)))
+            return super().query(statement, parameters)
 
     with connect() as connection:
 

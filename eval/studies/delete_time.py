@@ -147,7 +147,7 @@ def _canary_like(text: str) -> set[str]:
 
 def _count_in_graph(home: Path, words: Sequence[str]) -> int:
     from palimpsest.neo4j_graph.connect import connect
-    from palimpsest.neo4j_graph.load_source import home_id
+    from palimpsest.neo4j_graph.identity import home_id
 
     with connect() as connection:
         home_key = home_id(Home(home))

@@ -39,9 +39,9 @@ def measure_rates(memories: int, rounds: int, their_python: str) -> LoadRates:
     """
     from palimpsest.index.write_index import write_index
     from palimpsest.neo4j_graph.connect import connect
-    from palimpsest.neo4j_graph.erase import drop_home
-    from palimpsest.neo4j_graph.load import load_tables
-    from palimpsest.neo4j_graph.server import remove_server, start_server
+    from palimpsest.neo4j_graph.load.erase import drop_home
+    from palimpsest.neo4j_graph.load.loader import load_tables
+    from palimpsest.neo4j_graph.server.local_server import remove_server, start_server
 
     with tempfile.TemporaryDirectory(prefix="palimpsest-writer-") as scratch:
         folder = Path(scratch)

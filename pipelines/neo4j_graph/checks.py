@@ -5,21 +5,20 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from palimpsest.neo4j_graph import cypher
 from palimpsest.neo4j_graph.connect import Connection
-from palimpsest.neo4j_graph.counts import count_rows, edge_counts, parse_counts
-from palimpsest.neo4j_graph.current import COUNT_CURRENT, COUNT_STALE
-from palimpsest.neo4j_graph.graph_model import CURRENT, DIMENSIONS, EDGES, KEYS, VECTOR_INDEX, current_label
-from palimpsest.neo4j_graph.schema import MIGRATIONS
+from palimpsest.neo4j_graph.cypher import checking, ddl, loading, querying
+from palimpsest.neo4j_graph.load.counts import count_edges, count_rows, parse_counts
+from palimpsest.neo4j_graph.model import CURRENT, DIMENSIONS, EDGES, KEYS, VECTOR_INDEX, current_label
 
-P95_MS = 400.0
-_TIMED = 40
-_ROUNDS = 6
-_LATENCY_S = 30.0
+MAX_P95_MS = 400.0
+_QUERIES_PER_ROUND = 40
+_MAX_ROUNDS = 6
+_LATENCY_CHECK_S = 30.0
+_INDEXES = {*ddl.KEY_CONSTRAINTS, *ddl.RANGE_INDEXES, *ddl.FULL_TEXT_INDEXES}
 
 
 def check_graph(connection: Connection, home: str, expected: Mapping[str, int] | None = None) -> list[str]:
-    """Returns the violations of what the server shows of a home, sorted; none means it is sound.
+    """Returns the violations of what the server serves of a home, sorted; none means it is sound.
 
     Checked: counts by label and relationship are the build's, every index is ONLINE and the vectors' has the right
     dimension, each chain of updates has one latest, and no relationship crosses a scope.
@@ -27,89 +26,99 @@ def check_graph(connection: Connection, home: str, expected: Mapping[str, int] |
     Args:
         connection: to the server.
         home: home_id.
-        expected: rows by label and name of edge, as `GraphRows.counts`; None means what the load recorded.
+        expected: rows by kind and name of edge, as `GraphRows.counts`; None means what the load recorded.
     """
-    served = connection.read(cypher.SERVED, home=home)
+    served = connection.read(querying.SERVED, home=home)
     if not served:
         return ["build: nothing of this home is published"]
-    number, index = served[0]["number"], served[0]["vector_index"] or VECTOR_INDEX
-    found = _counts(connection, home, number, expected)
-    found += _current(connection, home, number)
-    found += _indexes(connection, index)
-    for name, crossing in edge_counts(connection, cypher.CROSSING, home, number).items():
-        if crossing:
-            found.append(f"scope: {crossing} of {name} lead into another scope")
-    for statement, told in (
-        (cypher.CHAINS_WITHOUT_ONE_LATEST, "neither latest nor superseded"),
-        (cypher.RETIRED_AND_LATEST, "superseded, and latest as well"),
-    ):
-        found += [f"latest: memory {r['id']} is {told}" for r in connection.read(statement, home=home, number=number)]
-    return sorted(found)
+    number, vector_index = served[0]["number"], served[0]["vector_index"] or VECTOR_INDEX
+    if expected is None:
+        record = connection.read(loading.BUILD_RECORD, home=home, number=number)[0]["record"]
+        expected = parse_counts(record["counts"])
+    counts = count_rows(connection, home, number)
+    return sorted(
+        [
+            *_check_counts(counts, expected),
+            *_check_labels(connection, home, number, counts),
+            *_check_indexes(connection, vector_index),
+            *_check_scopes(connection, home, number),
+            *_check_versions(connection, home, number),
+        ]
+    )
 
 
 def check_latency(
-    ask: Callable[[int], object], questions: int = _TIMED, clock: Callable[[], float] = time.perf_counter
+    run_query: Callable[[int], object],
+    queries: int = _QUERIES_PER_ROUND,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> list[str]:
-    """Returns a warning where p95 of `questions` queries stays over 400 ms; it says nothing about the load itself.
+    """Returns a warning where p95 of `queries` queries stays over 400 ms; it is about the machine, not the load.
 
     A server is slow at first: it compiles and fills its caches. The queries are repeated in rounds, and the best round
     counts: until one is under 400 ms, at most 6 rounds, and no further round after 30 s.
 
     Args:
-        ask: runs the i-th query.
-        questions: queries in a round.
+        run_query: runs the i-th query.
+        queries: queries in a round.
         clock: seconds, monotonic.
     """
-    began, best, rounds = clock(), float("inf"), 0
-    while best > P95_MS and rounds < _ROUNDS and (rounds == 0 or clock() - began < _LATENCY_S):
+    began, best_ms, rounds = clock(), float("inf"), 0
+    while best_ms > MAX_P95_MS and rounds < _MAX_ROUNDS and (rounds == 0 or clock() - began < _LATENCY_CHECK_S):
         took_ms = []
-        for i in range(questions):
+        for i in range(queries):
             started = clock()
-            ask(i)
+            run_query(i)
             took_ms.append((clock() - started) * 1000)
-        best, rounds = min(best, float(np.percentile(took_ms, 95))), rounds + 1
-    if best <= P95_MS:
+        best_ms, rounds = min(best_ms, float(np.percentile(took_ms, 95))), rounds + 1
+    if best_ms <= MAX_P95_MS:
         return []
-    return [f"latency: p95 of {questions} queries is {best:.0f} ms, over {P95_MS:.0f}, best of {rounds} rounds"]
+    return [f"latency: p95 of {queries} queries is {best_ms:.0f} ms, over {MAX_P95_MS:.0f}, best of {rounds} rounds"]
 
 
-def _counts(connection: Connection, home: str, number: int, expected: Mapping[str, int] | None) -> list[str]:
-    if expected is None:
-        expected = parse_counts(connection.read(cypher.BUILD, home=home, number=number)[0]["told"]["counts"])
-    held = count_rows(connection, home, number)
+def _check_counts(counts: Mapping[str, int], expected: Mapping[str, int]) -> list[str]:
     return [
-        f"counts: {held[n]} of {n}, the build has {expected.get(n, 0)}"
+        f"counts: {counts[n]} of {n}, the build has {expected.get(n, 0)}"
         for n in (*KEYS, *EDGES)
-        if held[n] != expected.get(n, 0)
+        if counts[n] != expected.get(n, 0)
     ]
 
 
-def _current(connection: Connection, home: str, number: int) -> list[str]:
-    """Whether the labels that people write are on the rows that the published build shows, and on no others."""
-    held = count_rows(connection, home, number)
-    found = {r["name"]: int(r["n"]) for r in connection.read(COUNT_CURRENT, home=home)}
-    out = [
-        f"labels: {found.get(kind, 0)} nodes are :{current_label(kind)}, the published build shows {held[kind]}"
+def _check_labels(connection: Connection, home: str, number: int, counts: Mapping[str, int]) -> list[str]:
+    """Checks that the labels that people write are on the rows of the published build, and on no others."""
+    labelled = {r["name"]: int(r["n"]) for r in connection.read(checking.COUNT_CURRENT, home=home)}
+    violations = [
+        f"labels: {labelled.get(kind, 0)} nodes are :{current_label(kind)}, the published build shows {counts[kind]}"
         for kind in CURRENT
-        if found.get(kind, 0) != held[kind]
+        if labelled.get(kind, 0) != counts[kind]
     ]
-    if stale := connection.read(COUNT_STALE, home=home, number=number)[0]["n"]:
-        out.append(f"labels: {stale} relationships of what is current belong to another build")
-    return out
+    if stale := connection.read(checking.COUNT_STALE, home=home, number=number)[0]["n"]:
+        violations.append(f"labels: {stale} relationships of what is current belong to another build")
+    return violations
 
 
-def _indexes(connection: Connection, label: str) -> list[str]:
-    found = {r["name"]: r for r in connection.read(cypher.INDEX_STATES)}
-    wanted = {word for m in MIGRATIONS for s in m.statements for word in [_index_name(s)]} | {label}
-    out = [f"index: {n} is missing" for n in wanted - found.keys()]
-    out += [f"index: {n} is {found[n]['state']}" for n in wanted & found.keys() if found[n]["state"] != "ONLINE"]
-    if label in found:
-        dimensions = found[label]["options"]["indexConfig"].get("vector.dimensions")
+def _check_indexes(connection: Connection, vector_index: str) -> list[str]:
+    found = {r["name"]: r for r in connection.read(ddl.INDEX_STATES)}
+    wanted = _INDEXES | {vector_index}
+    violations = [f"index: {n} is missing" for n in wanted - found.keys()]
+    violations += [f"index: {n} is {found[n]['state']}" for n in wanted & found.keys() if found[n]["state"] != "ONLINE"]
+    if vector_index in found:
+        dimensions = found[vector_index]["options"]["indexConfig"].get("vector.dimensions")
         if dimensions != DIMENSIONS:
-            out.append(f"index: {label} has {dimensions} dimensions, not {DIMENSIONS}")
-    return out
+            violations.append(f"index: {vector_index} has {dimensions} dimensions, not {DIMENSIONS}")
+    return violations
 
 
-def _index_name(statement: str) -> str:
-    words = statement.split()
-    return words[words.index("IF") - 1]
+def _check_scopes(connection: Connection, home: str, number: int) -> list[str]:
+    crossing = count_edges(connection, checking.COUNT_CROSSING_EDGES, home, number)
+    return [f"scope: {n} of {name} lead into another scope" for name, n in crossing.items() if n]
+
+
+def _check_versions(connection: Connection, home: str, number: int) -> list[str]:
+    return [
+        f"latest: memory {row['id']} is {problem}"
+        for statement, problem in (
+            (checking.CHAINS_WITHOUT_ONE_LATEST, "neither latest nor superseded"),
+            (checking.RETIRED_AND_LATEST, "superseded, and latest as well"),
+        )
+        for row in connection.read(statement, home=home, number=number)
+    ]

@@ -1,29 +1,30 @@
-"""The connection: which server, who asks, and once per driver whether that server can do what is needed."""
+"""The connection: which server and user, and once per driver whether that server can do what is needed."""
 
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import neo4j
 from neo4j.exceptions import AuthError, ClientError, ConfigurationError, DriverError, Neo4jError
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
-from palimpsest.neo4j_graph import cypher
-from palimpsest.neo4j_graph.server import USER, checked_uri, server_status, server_url
+from palimpsest.neo4j_graph.cypher import ddl
+from palimpsest.neo4j_graph.model import DIMENSIONS
+from palimpsest.neo4j_graph.server.local_server import USER, checked_uri, server_status, server_url
 
-_NEEDS = "Neo4j 2026.01 or later (Community is enough)"
-_POOL = 32
-_TRIES = 4
-RETRY_S = 10.0  # how long the driver tries again, with back-off, what a passing error stopped
+_REQUIRED = "Neo4j 2026.01 or later (Community is enough)"
+_POOL_SIZE = 32
+_MAX_TRIES = 4
+RETRY_S = 10.0  # how long the driver retries, with back-off, after a transient error
 
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a server says of itself."""
+    """What a server reports of itself."""
 
     version: str
     edition: str
@@ -50,48 +51,51 @@ class Connection:
         """Returns a session on the database that reads so many records at a time."""
         return self.driver.session(database=self.database, fetch_size=fetch_size)
 
-    def read(self, statement: str, **values: Any) -> list[neo4j.Record]:
-        """Runs a read, tried again on transient errors, and returns its records."""
-        return self._execute(statement, values, neo4j.RoutingControl.READ)
+    def read(self, statement: str, **parameters: object) -> list[neo4j.Record]:
+        """Runs a read, retried on transient errors, and returns its records."""
+        return self._execute(statement, parameters, neo4j.RoutingControl.READ)
 
-    def ask(self, statement: str, values: dict[str, Any]) -> list[neo4j.Record]:
-        """Runs a read and returns its records; tried again on transient errors.
+    def query(self, statement: str, parameters: Mapping[str, object]) -> list[neo4j.Record]:
+        """Runs a read and returns its records; retried on transient errors.
 
         One round trip: `read`, in a transaction, takes another.
         """
-
-        def run() -> list[neo4j.Record]:
-            for attempt in range(_TRIES):
+        with plain_errors(self.uri):
+            for attempt in range(_MAX_TRIES):
                 try:
                     with self.driver.session(database=self.database, default_access_mode=neo4j.READ_ACCESS) as session:
-                        return list(session.run(statement, values))
+                        return list(session.run(statement, dict(parameters)))
                 except (Neo4jError, DriverError) as e:
-                    if attempt == _TRIES - 1 or not e.is_retryable():
+                    if attempt == _MAX_TRIES - 1 or not e.is_retryable():
                         raise
                     time.sleep(0.1 * 2**attempt)
-            raise AssertionError
+        raise AssertionError
 
-        return list(told_plainly(run, self.uri))
-
-    def write(self, statement: str, **values: Any) -> list[neo4j.Record]:
-        """Runs a write in one transaction, tried again on transient errors, and returns its records."""
-        return self._execute(statement, values, neo4j.RoutingControl.WRITE)
-
-    def _execute(self, statement: str, values: dict[str, Any], routing: Any) -> list[neo4j.Record]:
-        return told_plainly(
-            lambda: self.driver.execute_query(statement, values, database_=self.database, routing_=routing).records,
-            self.uri,
-        )
+    def write(self, statement: str, **parameters: object) -> list[neo4j.Record]:
+        """Runs a write in one transaction, retried on transient errors, and returns its records."""
+        return self._execute(statement, parameters, neo4j.RoutingControl.WRITE)
 
     def ddl(self, statement: str) -> None:
         """Runs a statement that changes the schema."""
         self.write(statement)
 
+    def _execute(
+        self, statement: str, parameters: dict[str, object], routing: neo4j.RoutingControl
+    ) -> list[neo4j.Record]:
+        with plain_errors(self.uri):
+            return self.driver.execute_query(statement, parameters, database_=self.database, routing_=routing).records
 
-def told_plainly(run: Callable[[], Any], uri: str) -> Any:
-    """Runs what talks to the server and turns its errors into one line that names the fix."""
+
+@contextmanager
+def plain_errors(uri: str) -> Iterator[None]:
+    """Turns errors of the driver into one line that names the fix.
+
+    Raises:
+        PalimpsestError: the server refuses the password, or NEO4J_URI is wrong.
+        ComponentFailed: the server does not answer, or failed.
+    """
     try:
-        return run()
+        yield
     except AuthError:
         raise PalimpsestError(f"neo4j: {uri} refuses user or password; set NEO4J_USER and NEO4J_PASSWORD") from None
     except ConfigurationError as e:
@@ -105,22 +109,22 @@ def told_plainly(run: Callable[[], Any], uri: str) -> Any:
 
 
 def connect(uri: str | None = None, user: str | None = None, password: str | None = None) -> Connection:
-    """Returns a probed connection: to what is named, else NEO4J_URI/NEO4J_USER/NEO4J_PASSWORD, else the local server.
+    """Returns a probed connection: to the arguments, else NEO4J_URI/NEO4J_USER/NEO4J_PASSWORD, else the local server.
 
     Raises:
-        PalimpsestError: there is no server to ask, it refuses the password, or it cannot do what is needed.
+        PalimpsestError: there is no server, it refuses the password, or it cannot do what is needed.
         ComponentFailed: it does not answer.
     """
     logging.getLogger("neo4j").addHandler(logging.NullHandler())  # each retry is a warning otherwise
     uri = checked_uri(uri) if uri else server_url()
     user = user or os.environ.get("NEO4J_USER") or USER
-    password = password or os.environ.get("NEO4J_PASSWORD") or _local_password(uri)
+    password = password or os.environ.get("NEO4J_PASSWORD") or _read_password(uri)
     try:
         driver = neo4j.GraphDatabase.driver(
             uri,
             auth=(user, password),
             notifications_min_severity="OFF",
-            max_connection_pool_size=_POOL,
+            max_connection_pool_size=_POOL_SIZE,
             connection_timeout=10,
             max_transaction_retry_time=RETRY_S,
             user_agent="palimpsest",
@@ -136,42 +140,51 @@ def connect(uri: str | None = None, user: str | None = None, password: str | Non
 
 
 def probe(driver: neo4j.Driver, database: str | None, uri: str) -> Capabilities:
-    """Asks a server for version, edition, Cypher 25 and filtered vector search.
+    """Returns version and edition of a server that has Cypher 25 and filtered vector search.
 
     Raises:
-        PalimpsestError: one of them is missing; the message says what to install.
+        PalimpsestError: one of them is missing; the message names what to install.
     """
     try:
-        told_plainly(driver.verify_connectivity, uri)
+        with plain_errors(uri):
+            driver.verify_connectivity()
     except ValueError:
         raise ComponentFailed(f"neo4j: NEO4J_URI {uri}: no such host or port; correct it") from None
+    capabilities = _capabilities(driver, database, uri)
     try:
-        found = told_plainly(lambda: driver.execute_query(cypher.COMPONENTS, database_=database).records, uri)
-    except ComponentFailed as e:
-        if "ProcedureNotFound" not in str(e):
-            raise
-        raise PalimpsestError(f"neo4j: {uri} is no Neo4j server; install {_NEEDS}, or palimpsest neo4j start") from None
-    told = {r["name"]: r for r in found}
-    kernel = told.get("Neo4j Kernel")
-    version = kernel["versions"][0] if kernel else "unknown"
-    able = Capabilities(
-        version, kernel["edition"] if kernel else "", tuple(told["Cypher"]["versions"]) if "Cypher" in told else ()
-    )
-    try:
-        driver.execute_query(cypher.PROBE_CYPHER_25, database_=database)
-        driver.execute_query(cypher.PROBE_INDEX, database_=database)
-        driver.execute_query(cypher.PROBE_SEARCH, vector=[0.0] * 384, user="", database_=database)
+        driver.execute_query(ddl.PROBE_CYPHER_25, database_=database)
+        driver.execute_query(ddl.PROBE_INDEX, database_=database)
+        driver.execute_query(ddl.PROBE_SEARCH, vector=[0.0] * DIMENSIONS, user="", database_=database)
     except ClientError as e:
         if "Security" in (e.code or ""):
             raise PalimpsestError(f"neo4j: {uri}: the user may not change the schema; grant it") from None
         raise PalimpsestError(
-            f"neo4j: {uri} is {version} and cannot search a vector index with WHERE in Cypher 25; install {_NEEDS}, or "
-            "palimpsest neo4j start"
+            f"neo4j: {uri} is {capabilities.version} and cannot search a vector index with WHERE in Cypher 25; "
+            f"install {_REQUIRED}, or palimpsest neo4j start"
         ) from None
-    return able
+    return capabilities
 
 
-def _local_password(uri: str) -> str:
+def _capabilities(driver: neo4j.Driver, database: str | None, uri: str) -> Capabilities:
+    try:
+        with plain_errors(uri):
+            records = driver.execute_query(ddl.COMPONENTS, database_=database).records
+    except ComponentFailed as e:
+        if "ProcedureNotFound" not in str(e):
+            raise
+        raise PalimpsestError(
+            f"neo4j: {uri} is no Neo4j server; install {_REQUIRED}, or palimpsest neo4j start"
+        ) from None
+    components = {r["name"]: r for r in records}
+    kernel, cypher = components.get("Neo4j Kernel"), components.get("Cypher")
+    return Capabilities(
+        version=kernel["versions"][0] if kernel else "unknown",
+        edition=kernel["edition"] if kernel else "",
+        cypher=tuple(cypher["versions"]) if cypher else (),
+    )
+
+
+def _read_password(uri: str) -> str:
     status = server_status()
     file = os.environ.get("NEO4J_PASSWORD_FILE")
     path = Path(file) if file else status.password_file

@@ -1,41 +1,47 @@
-"""Which home on the server is this one: an id made once, stored in the home, and its own: a copy is another home."""
+"""Which home on the server is this one: an id made once and stored in the home; a copy of a home is another home."""
 
 import os
 import secrets
 from pathlib import Path
 
 from palimpsest.core.files import read_json, write_json
+from palimpsest.store.home import Home
 
-_FILE = "neo4j.json"
+ID_FILE = "neo4j.json"
+
+
+def is_served(home: Home) -> bool:
+    """Returns whether a home was ever loaded into Neo4j."""
+    return served_id(home.path) is not None
 
 
 def served_id(folder: Path) -> str | None:
     """Returns the id under which the server keeps the home in `folder`; None where it was never loaded.
 
-    A copy of a home brings the file with the id along. It is a copy as long as the home that the file names is there
-    with the same id; else the home was moved, and is still the same.
+    A copy of a home has the file with the id as well. It is a copy as long as the home that the file names exists with
+    the same id; otherwise the home was moved, and is still the same.
     """
-    told = read_json(folder / _FILE) or {}
-    name, first = told.get("home_id"), told.get("folder")
-    if not name or (first and _is_copy(folder, Path(os.fsdecode(bytes.fromhex(first))), name)):
+    stored = read_json(folder / ID_FILE) or {}
+    name, original = stored.get("home_id"), stored.get("folder")
+    if not name or (original and _is_copy(folder, Path(os.fsdecode(bytes.fromhex(original))), name)):
         return None
     return str(name)
 
 
-def make_served_id(folder: Path) -> str:
-    """Returns the id of the home in `folder`; makes one where it has none of its own."""
-    name = served_id(folder) or secrets.token_hex(8)
-    # In hex: a delete looks for names of what it deleted in every file of the home, and a path may hold such a name.
-    told = {"home_id": name, "folder": os.fsencode(folder.resolve()).hex()}
-    if read_json(folder / _FILE) != told:
-        write_json(folder / _FILE, told)
+def home_id(home: Home) -> str:
+    """Returns the id under which the server keeps a home; makes one where the home has none of its own."""
+    name = served_id(home.path) or secrets.token_hex(8)
+    # In hex: a delete looks for deleted names in every file of the home, and a path may contain such a name.
+    stored = {"home_id": name, "folder": os.fsencode(home.path.resolve()).hex()}
+    if read_json(home.path / ID_FILE) != stored:
+        write_json(home.path / ID_FILE, stored)
     return name
 
 
-def _is_copy(folder: Path, first: Path, name: str) -> bool:
+def _is_copy(folder: Path, original: Path, name: str) -> bool:
     try:
-        if not (first / _FILE).is_file() or first.samefile(folder):
+        if not (original / ID_FILE).is_file() or original.samefile(folder):
             return False
     except OSError:
         return False
-    return bool((read_json(first / _FILE) or {}).get("home_id") == name)
+    return bool((read_json(original / ID_FILE) or {}).get("home_id") == name)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from palimpsest.neo4j_graph.graph_model import DIMENSIONS
+from palimpsest.neo4j_graph.model import DIMENSIONS
 from palimpsest.query.request.types import Moments
 
 _PER_BUCKET = 8192  # postings

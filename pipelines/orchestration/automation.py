@@ -9,7 +9,7 @@ from palimpsest.build.plan import make_plan
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import file_hash
 from palimpsest.core.ids import content_id
-from palimpsest.neo4j_graph.load_source import is_served
+from palimpsest.neo4j_graph.identity import is_served
 from palimpsest.orchestration.alerts import closed_message, send_alert
 from palimpsest.orchestration.assets.evaluation import GOLDEN, known_suites, suites
 from palimpsest.orchestration.assets.glue import collections

@@ -352,7 +352,7 @@ def _published(home: Path) -> str:
 def _open_backend(home: Path, name: str) -> Backend:
     if name == "neo4j":
         # By name: the graph is a layer above, and an extra.
-        return import_module("palimpsest.neo4j_graph.neo4j_backend").open_neo4j(home)
+        return import_module("palimpsest.neo4j_graph.backend.neo4j_backend").open_neo4j(home)
     if name != "duckdb":
         raise ArgumentError("backend", "not one of duckdb, neo4j", name)
     from palimpsest.query.backends.duckdb_backend import DuckDBBackend

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.neo4j_graph import connect as connecting
-from palimpsest.neo4j_graph import server as serving
+from palimpsest.neo4j_graph import connect as connect_module
 from palimpsest.neo4j_graph.connect import Connection, connect
-from palimpsest.neo4j_graph.fetch import jar_folder
-from palimpsest.neo4j_graph.server import ServerInfo, remove_server, start_server
+from palimpsest.neo4j_graph.server import server_config
+from palimpsest.neo4j_graph.server.jars import jar_folder
+from palimpsest.neo4j_graph.server.local_server import ServerInfo, remove_server, start_server
 from tests.neo4j_graph.made import empty_homes
 
 
@@ -29,8 +29,8 @@ def server_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         # A server that lives for a minute has no use for the slow, thorough compiler.
         patch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
         # Tests fill and empty the database all the time: the server would plan every statement anew after 10 s.
-        patch.setattr(serving, "_CONF", serving._CONF + "dbms.cypher.min_replan_interval=1h\n")
-        patch.setattr(connecting, "RETRY_S", 1.0)
+        patch.setattr(server_config, "CONF", server_config.CONF + "dbms.cypher.min_replan_interval=1h\n")
+        patch.setattr(connect_module, "RETRY_S", 1.0)
         yield folder
         remove_server(folder)
 

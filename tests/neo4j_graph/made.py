@@ -12,10 +12,10 @@ import polars as pl
 
 from palimpsest.core.ids import content_id
 from palimpsest.index.write_index import write_index
-from palimpsest.neo4j_graph import cypher
 from palimpsest.neo4j_graph.connect import Connection
-from palimpsest.neo4j_graph.erase import DROP_NODES
-from palimpsest.neo4j_graph.load import LoadStats, load_tables
+from palimpsest.neo4j_graph.cypher import loading, querying
+from palimpsest.neo4j_graph.load.erase import DROP_NODES
+from palimpsest.neo4j_graph.load.loader import LoadStats, load_tables
 from palimpsest.store.tables import conform
 
 MODEL = "made"
@@ -209,9 +209,9 @@ def make(
 
 def shown(connection: Connection, home: str) -> dict[str, list[int]]:
     """The keys of all that readers of a home are shown: equal for equal builds, whatever the loads before."""
-    number = connection.read(cypher.SERVED, home=home)[0]["number"]
+    number = connection.read(querying.SERVED, home=home)[0]["number"]
     told = {"home": home, "published": number, "number": number}
-    statements = cypher.LIST_NODES | cypher.LIST_EDGES
+    statements = loading.LIST_NODES | loading.LIST_EDGES
     return {
         name: sorted(r["key"] for r in connection.read(s, **told) if r["since"] <= number)
         for name, s in statements.items()

@@ -6,10 +6,10 @@ import pytest
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.index.write_index import write_index
-from palimpsest.neo4j_graph import neo4j_backend
-from palimpsest.neo4j_graph import node_rows as rows
+from palimpsest.neo4j_graph.backend import neo4j_backend
+from palimpsest.neo4j_graph.backend.neo4j_backend import Neo4jBackend, open_neo4j
 from palimpsest.neo4j_graph.connect import Connection
-from palimpsest.neo4j_graph.neo4j_backend import Neo4jBackend, open_neo4j
+from palimpsest.neo4j_graph.rows import scope_rows
 from palimpsest.query.backends.duckdb_backend import DuckDBBackend
 from palimpsest.query.context.history import histories
 from palimpsest.query.context.neighbours import ids_beside
@@ -166,8 +166,8 @@ def test_the_vector_index_proposes_and_exact_cosines_decide(
 ) -> None:
     """A scope too large for its reader to hold takes the other path; here 45 memories are too many."""
     duck = DuckDBBackend(made.index)
-    monkeypatch.setattr(rows, "HELD_VECTORS", 8)
-    monkeypatch.setattr(neo4j_backend, "HELD_VECTORS", 8)
+    monkeypatch.setattr(scope_rows, "MAX_CACHED_VECTORS", 8)
+    monkeypatch.setattr(neo4j_backend, "MAX_CACHED_VECTORS", 8)
     neo = loaded(made, graph)
     for seed in range(5):
         for filters in (Filters(), Filters(history=True), Filters(session="s1")):
@@ -182,8 +182,8 @@ def test_stored_moments_are_those_of_all_cosines(
     tmp_path: Path, graph: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     single = make(tmp_path, "000001", count=90, edited=(4,))
-    monkeypatch.setattr(rows, "HELD_VECTORS", 8)
-    monkeypatch.setattr(neo4j_backend, "HELD_VECTORS", 8)
+    monkeypatch.setattr(scope_rows, "MAX_CACHED_VECTORS", 8)
+    monkeypatch.setattr(neo4j_backend, "MAX_CACHED_VECTORS", 8)
     duck, neo = both(single, graph)
     a, b = (d.seeds(SCOPE, Filters(), query(), ("topic", "3"), 1.2, 5) for d in (duck, neo))
     assert a.ids == b.ids

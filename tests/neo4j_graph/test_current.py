@@ -4,14 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.neo4j_graph import current, legacy
+from palimpsest.neo4j_graph.backend.neo4j_backend import Neo4jBackend
 from palimpsest.neo4j_graph.checks import check_graph
 from palimpsest.neo4j_graph.connect import Connection
-from palimpsest.neo4j_graph.counts import count_rows
-from palimpsest.neo4j_graph.graph_model import CURRENT, KEYS, current_label, row_label
-from palimpsest.neo4j_graph.load import load_tables
-from palimpsest.neo4j_graph.neo4j_backend import Neo4jBackend
-from palimpsest.neo4j_graph.write import Writer
+from palimpsest.neo4j_graph.load import load_context
+from palimpsest.neo4j_graph.load.counts import count_rows
+from palimpsest.neo4j_graph.load.loader import load_tables
+from palimpsest.neo4j_graph.load.writer import Writer
+from palimpsest.neo4j_graph.model import CURRENT, KEYS, current_label, row_label
+from palimpsest.neo4j_graph.schema import legacy
 from palimpsest.query.request.types import Filters, Scope
 from tests.neo4j_graph.made import MODEL, Made, fresh_home, make, memory_id, vectors
 
@@ -38,7 +39,7 @@ def test_labels_without_numbers_show_the_published_build_after_each_load(
     graph: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
 ) -> None:
     """In one transaction, and in batches where the difference is too large for one."""
-    monkeypatch.setattr(current, "AT_ONCE", at_once)
+    monkeypatch.setattr(load_context, "MAX_ROWS_AT_ONCE", at_once)
     home = fresh_home()
     builds = [
         make(tmp_path, "000001", edited=(3,)),
@@ -77,13 +78,13 @@ def test_people_see_the_build_before_until_the_number_moves(
 ) -> None:
     home, first, second = fresh_home(), make(tmp_path, "000001"), make(tmp_path, "000002", edited=(4, 5), mark="")
     first.load(home, graph)
-    flip, shown = Writer.flip, []
+    publish, shown = Writer.publish, []
 
     def looked(self: Writer, *args: object) -> bool:
         shown.append(seen(graph, home))
-        return flip(self, *args)
+        return publish(self, *args)
 
-    monkeypatch.setattr(Writer, "flip", looked)
+    monkeypatch.setattr(Writer, "publish", looked)
     second.load(home, graph)
     assert shown == [expected(first)] and seen(graph, home) == expected(second)
 
@@ -98,7 +99,7 @@ def test_labels_are_right_after_a_load_that_was_cut_short(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Writer, "flip", stopped)
+        patch.setattr(Writer, "publish", stopped)
         with pytest.raises(KeyboardInterrupt):
             second.load(home, graph)
     assert seen(graph, home) == expected(first) and check_graph(graph, home) == []
@@ -134,7 +135,7 @@ def test_what_an_earlier_version_loaded_goes_once_the_home_is_loaded_again(graph
     try:
         made = make(tmp_path, "000001", count=6)
         made.load(home, graph)
-        assert legacy.held(graph, home) == [] and seen(graph, home) == expected(made)
+        assert legacy.remaining_labels(graph, home) == [] and seen(graph, home) == expected(made)
         theirs = graph.read("MATCH (m:Memory {memory_id: 'not ours'}) RETURN count(m) AS n")
         assert theirs[0]["n"] == 1
         names = {r["name"] for r in graph.read("SHOW INDEXES YIELD name")}

@@ -6,7 +6,7 @@ from pathlib import Path
 from palimpsest.core.ids import content_id
 from palimpsest.neo4j_graph.checks import check_graph
 from palimpsest.neo4j_graph.connect import Connection
-from palimpsest.neo4j_graph.erase import residue
+from palimpsest.neo4j_graph.load.erase import residue
 from tests.neo4j_graph.made import fresh_home, make
 
 _ID = re.compile(rb"[0-9a-f]{16}")

@@ -14,13 +14,14 @@ from typing import Any
 import pytest
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
-from palimpsest.neo4j_graph import load, write
+from palimpsest.neo4j_graph.backend.neo4j_backend import Neo4jBackend
 from palimpsest.neo4j_graph.checks import check_graph
 from palimpsest.neo4j_graph.connect import Connection
-from palimpsest.neo4j_graph.erase import drop_home, residue
-from palimpsest.neo4j_graph.load_source import Source
-from palimpsest.neo4j_graph.neo4j_backend import Neo4jBackend
-from palimpsest.neo4j_graph.server import ServerInfo
+from palimpsest.neo4j_graph.load import home_lock, loader
+from palimpsest.neo4j_graph.load.erase import drop_home, residue
+from palimpsest.neo4j_graph.load.load_source import Source
+from palimpsest.neo4j_graph.load.writer import Writer
+from palimpsest.neo4j_graph.server.local_server import ServerInfo
 from palimpsest.query.request.types import Filters, Scope
 from tests.neo4j_graph.made import MODEL, Made, fresh_home, make, shown, vectors
 
@@ -48,8 +49,8 @@ def crash_after(batches: int, monkeypatch: pytest.MonkeyPatch, when: str) -> Non
 
         return run
 
-    for name in ("once", "flip"):
-        monkeypatch.setattr(write.Writer, name, ending(getattr(write.Writer, name)))
+    for name in ("once", "publish"):
+        monkeypatch.setattr(Writer, name, ending(getattr(Writer, name)))
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +93,7 @@ def test_a_load_that_ended_anywhere_is_finished_by_the_next_and_equals_one_that_
 
 
 @pytest.mark.parametrize("points", [(9,), pytest.param((3, 14, 20), marks=pytest.mark.slow)])
-def test_a_load_afresh_that_ended_anywhere_is_followed_by_a_load_of_another_build(
+def test_a_full_reload_that_ended_anywhere_is_followed_by_a_load_of_another_build(
     graph: Connection, pair: tuple[Made, Made], points: tuple[int, ...]
 ) -> None:
     first, second = pair
@@ -106,7 +107,7 @@ def test_a_load_afresh_that_ended_anywhere_is_followed_by_a_load_of_another_buil
         with pytest.MonkeyPatch.context() as patch:
             crash_after(batches, patch, "after")
             with pytest.raises(Crash):
-                load.load_source(home, source, vectors, MODEL, graph, afresh=True)
+                loader.load_source(home, source, vectors, MODEL, graph, full_reload=True)
         second.load(home, graph)
         assert shown(graph, home) == expected, batches
         assert check_graph(graph, home) == []
@@ -139,7 +140,7 @@ def test_a_sweep_that_was_cut_short_is_finished_by_the_next_load_of_the_same_bui
         raise Crash
 
     with monkeypatch.context() as patch:
-        patch.setattr(load._Load, "_sweep", cut)
+        patch.setattr(loader, "sweep", cut)
         with pytest.raises(Crash):
             first.load(home, graph, keep_previous=False)
     assert residue(graph, home, ["Note 65 "]) == ["Memory"]
@@ -172,17 +173,17 @@ def test_a_loader_killed_in_the_middle_is_resumed_and_holds_no_lock(
 def test_of_two_loads_at_once_one_is_told_to_wait_and_nothing_is_mixed(
     graph: Connection, pair: tuple[Made, Made], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(load, "_LOCK_WAIT_S", 1.0)
+    monkeypatch.setattr(home_lock, "LOCK_WAIT_S", 1.0)
     home, (first, second) = fresh_home(), pair
     inside, go_on = threading.Event(), threading.Event()
-    real: Callable[..., Any] = load._Load._nodes
+    real: Callable[..., Any] = loader.write_nodes
 
-    def slow(self: Any, *told: Any) -> Any:
+    def slow(*args: Any) -> Any:
         inside.set()
         go_on.wait(30)
-        return real(self, *told)
+        return real(*args)
 
-    monkeypatch.setattr(load._Load, "_nodes", slow)
+    monkeypatch.setattr(loader, "write_nodes", slow)
     running = threading.Thread(target=lambda: first.load(home, graph))
     running.start()
     assert inside.wait(30)

@@ -3,13 +3,13 @@ from pathlib import Path
 import pytest
 
 from palimpsest.core.errors import ComponentFailed
-from palimpsest.neo4j_graph import cypher
 from palimpsest.neo4j_graph.checks import check_graph
 from palimpsest.neo4j_graph.connect import Connection
-from palimpsest.neo4j_graph.erase import drop_home, residue
-from palimpsest.neo4j_graph.graph_model import VECTOR_INDEX, VectorSpace
-from palimpsest.neo4j_graph.load import load_tables
-from palimpsest.neo4j_graph.schema import MIGRATIONS, migrate
+from palimpsest.neo4j_graph.cypher import ddl, loading, querying
+from palimpsest.neo4j_graph.load.erase import drop_home, residue
+from palimpsest.neo4j_graph.load.loader import load_tables
+from palimpsest.neo4j_graph.model import VECTOR_INDEX, VectorSpace
+from palimpsest.neo4j_graph.schema.migrations import MIGRATIONS, migrate
 from tests.neo4j_graph.made import MODEL, fresh_home, make, memory_id, shown, vectors
 
 COUNT = "MATCH (n {home_id: $home}) RETURN count(n) AS n"
@@ -28,7 +28,7 @@ def test_a_first_load_shows_every_row_of_the_build_and_passes_every_check(graph:
 def test_loading_the_same_build_again_writes_nothing(graph: Connection, tmp_path: Path) -> None:
     home, made = fresh_home(), make(tmp_path, "000001")
     made.load(home, graph)
-    before = graph.read(cypher.SERVED, home=home)[0]["number"]
+    before = graph.read(querying.SERVED, home=home)[0]["number"]
     stats = made.load(home, graph)
     assert (stats.writes, stats.created, stats.number) == (0, 0, before)
 
@@ -96,7 +96,7 @@ def test_someone_elses_data_in_the_database_is_neither_read_nor_touched(graph: C
 
 
 def vector_indexes(connection: Connection) -> list[str]:
-    return sorted(r["name"] for r in connection.read(cypher.INDEX_STATES) if r["type"] == "VECTOR")
+    return sorted(r["name"] for r in connection.read(ddl.INDEX_STATES) if r["type"] == "VECTOR")
 
 
 def test_the_vector_index_has_one_name_whatever_the_home_and_the_embedder(graph: Connection, tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_a_home_that_is_measured_has_a_vector_index_of_its_own_that_goes_with_it
     graph: Connection, tmp_path: Path
 ) -> None:
     home, before = fresh_home(), vector_indexes(graph)
-    graph.write(cypher.MARK_MEASURED, home=home, host="h", pid=1, began="1")
+    graph.write(loading.MARK_MEASURED, home=home, host="h", pid=1, began="1")
     make(tmp_path, "000001", count=4).load(home, graph)
     assert set(vector_indexes(graph)) == {*before, f"{VECTOR_INDEX}_{home}"} and check_graph(graph, home) == []
     drop_home(graph, home)
@@ -123,7 +123,7 @@ def test_a_home_that_is_measured_has_a_vector_index_of_its_own_that_goes_with_it
 def test_each_migration_is_applied_once_and_recorded(graph: Connection) -> None:
     migrate(graph)
     assert migrate(graph) == []
-    assert [r["number"] for r in graph.read(cypher.MIGRATIONS_APPLIED)] == [m.number for m in MIGRATIONS]
+    assert [r["number"] for r in graph.read(ddl.MIGRATIONS_APPLIED)] == [m.number for m in MIGRATIONS]
 
 
 def test_a_build_without_its_index_is_refused(graph: Connection, tmp_path: Path) -> None:

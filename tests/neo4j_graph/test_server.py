@@ -7,9 +7,16 @@ from neo4j.exceptions import Neo4jError
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.core.files import write_json
-from palimpsest.neo4j_graph import cypher
-from palimpsest.neo4j_graph.connect import Connection, connect, told_plainly
-from palimpsest.neo4j_graph.server import ServerInfo, _free_port, server_status, server_url, start_server, stop_server
+from palimpsest.neo4j_graph.connect import Connection, connect, plain_errors
+from palimpsest.neo4j_graph.cypher import ddl
+from palimpsest.neo4j_graph.server.local_server import (
+    ServerInfo,
+    _free_port,
+    server_status,
+    server_url,
+    start_server,
+    stop_server,
+)
 
 
 def test_a_started_server_answers_on_loopback_with_a_password_only_its_owner_reads(
@@ -32,7 +39,7 @@ def test_a_server_that_cannot_is_refused_by_what_to_install(
 ) -> None:
     for probe in ("COMPONENTS", "PROBE_CYPHER_25", "PROBE_SEARCH"):
         with monkeypatch.context() as patch:
-            patch.setattr(cypher, probe, "CYPHER 25 CALL no.such()")
+            patch.setattr(ddl, probe, "CYPHER 25 CALL no.such()")
             with pytest.raises(PalimpsestError, match=r"install Neo4j 2026\.01 or later") as told:
                 connect(graph.uri, server.user, server.password)
         assert told.value.exit_code == 2
@@ -92,11 +99,7 @@ def test_a_uri_with_a_password_is_refused_and_not_shown(monkeypatch: pytest.Monk
 
 
 def test_what_is_wrong_with_a_build_is_not_told_as_a_server_that_does_not_answer() -> None:
-    def wrong() -> None:
+    with pytest.raises(ValueError, match="embed_inputs"), plain_errors("bolt://127.0.0.1:9"):
         raise ValueError("memory 1 has no row in embed_inputs")
-
-    with pytest.raises(ValueError, match="embed_inputs"):
-        told_plainly(wrong, "bolt://127.0.0.1:9")
-    error = Neo4jError()
-    with pytest.raises(ComponentFailed, match="run again"):
-        told_plainly(lambda: (_ for _ in ()).throw(error), "bolt://127.0.0.1:9")
+    with pytest.raises(ComponentFailed, match="run again"), plain_errors("bolt://127.0.0.1:9"):
+        raise Neo4jError()

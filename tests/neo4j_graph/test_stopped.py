@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from palimpsest.core.errors import ComponentFailed
-from palimpsest.neo4j_graph import write
 from palimpsest.neo4j_graph.checks import check_graph
 from palimpsest.neo4j_graph.connect import Connection, connect
-from palimpsest.neo4j_graph.server import server_status, start_server, stop_server
+from palimpsest.neo4j_graph.load.writer import Writer
+from palimpsest.neo4j_graph.server.local_server import server_status, start_server, stop_server
 from tests.neo4j_graph.made import fresh_home, make
 
 
@@ -18,7 +18,7 @@ def test_a_server_stopped_in_the_middle_of_a_load_starts_again_with_its_data_and
     graph: Connection, server_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home, made = fresh_home(), make(tmp_path, "000001", count=200)
-    real: Callable[..., Any] = write.Writer.once
+    real: Callable[..., Any] = Writer.once
     stopped = []
 
     def once(self: Any, statement: str, **values: Any) -> Any:
@@ -27,7 +27,7 @@ def test_a_server_stopped_in_the_middle_of_a_load_starts_again_with_its_data_and
         return real(self, statement, **values)
 
     with monkeypatch.context() as patch:
-        patch.setattr(write.Writer, "once", once)
+        patch.setattr(Writer, "once", once)
         with pytest.raises(ComponentFailed, match=r"no answer|run again"):
             made.load(home, graph)
     assert stopped[0] and not server_status(server_folder).running

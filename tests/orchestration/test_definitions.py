@@ -2,7 +2,7 @@ import dagster as dg
 import pytest
 
 from palimpsest.build.stages import STAGES
-from palimpsest.neo4j_graph.serve import CHECKS, WARNINGS
+from palimpsest.neo4j_graph.check_names import CHECKS, WARNINGS
 
 EDGES = {
     "documents": set(),

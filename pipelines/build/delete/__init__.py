@@ -111,7 +111,7 @@ def delete_target(home: Home, target: Target, dry_run: bool = False) -> dict[str
 def _check_server(home: Home) -> None:
     if served_id(home.path) is None:
         return  # the driver takes a second to import
-    from palimpsest.neo4j_graph.erase import check_server
+    from palimpsest.neo4j_graph.load.erase import check_server
 
     check_server(home)
 
@@ -119,7 +119,7 @@ def _check_server(home: Home) -> None:
 def _forget_on_server(home: Home, probes: Callable[[bytes], bool]) -> int | None:
     if served_id(home.path) is None:
         return None
-    from palimpsest.neo4j_graph.erase import forget
+    from palimpsest.neo4j_graph.load.erase import forget
 
     return forget(home, probes)
 

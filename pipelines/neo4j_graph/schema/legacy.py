@@ -1,7 +1,8 @@
-"""What versions before labels of our own left on a server: found by a home's id, removed once it is loaded anew."""
+"""What versions before labels with a prefix left on a server: found by a home's id, removed once it is loaded again."""
 
 from palimpsest.neo4j_graph.connect import Connection
-from palimpsest.neo4j_graph.graph_model import TYPES
+from palimpsest.neo4j_graph.cypher.ddl import drop_index
+from palimpsest.neo4j_graph.model import TYPES
 
 _PACKED = ("ScopeArrays", "VectorBlock", "Postings", "ScopeStats", "Revision")
 LABELS = (
@@ -19,18 +20,18 @@ LABELS = (
     "Load",
     "LoadLock",
 )
-"""Labels of earlier versions, in the order in which their nodes go: readers are told first, hubs go last."""
+"""Labels of earlier versions, in the order in which their nodes go: what readers look at first, hubs last."""
 
-_BATCH = 5000
-_BATCH_PACKED = 16
-_HELD = {label: f"MATCH (n:{label} {{home_id: $home}}) RETURN count(n) AS n" for label in LABELS}
+_NODES_PER_BATCH = 5000
+_PACKED_NODES_PER_BATCH = 16
+_COUNT = {label: f"MATCH (n:{label} {{home_id: $home}}) RETURN count(n) AS n" for label in LABELS}
 _DROP = {
     label: f"MATCH (n:{label} {{home_id: $home}}) WITH n LIMIT $limit DETACH DELETE n RETURN count(*) AS n"
     for label in LABELS
 }
-_HOMES = "MATCH (h:Home) WHERE h.home_id IS NOT NULL AND h.published IS NOT NULL RETURN count(h) AS n"
+_COUNT_HOMES = "MATCH (h:Home) WHERE h.home_id IS NOT NULL AND h.published IS NOT NULL RETURN count(h) AS n"
 _SCHEMA = "SHOW INDEXES YIELD name, labelsOrTypes, properties, owningConstraint RETURN *"
-_CLOSED = {f"{t.lower()}_closed": t for t in TYPES}
+_TYPE_OF_CLOSED_INDEX = {f"{t.lower()}_closed": t for t in (*TYPES, "DEPENDS_ON", "PRECEDES")}
 _INDEXES = {
     "memory_scope": ["home_id", "collection", "user_id", "is_latest"],
     "window_scope": ["home_id", "collection", "user_id"],
@@ -42,37 +43,38 @@ _INDEXES = {
 }
 
 
-def held(connection: Connection, home: str) -> list[str]:
-    """Returns the labels of an earlier version that nodes of a home still bear."""
-    return [label for label in LABELS if connection.read(_HELD[label], home=home)[0]["n"]]
+def remaining_labels(connection: Connection, home: str) -> list[str]:
+    """Returns the labels of an earlier version that nodes of a home still have."""
+    return [label for label in LABELS if connection.read(_COUNT[label], home=home)[0]["n"]]
 
 
 def drop(connection: Connection, home: str) -> int:
-    """Deletes what an earlier version loaded of a home; returns how many nodes went.
+    """Deletes what an earlier version loaded of a home; returns the number of deleted nodes.
 
     The schema of that version goes with the last home that used it. Nodes without our `home_id`, and indexes that only
     have the name of one of ours, are left alone.
     """
-    if not held(connection, home):
+    if not remaining_labels(connection, home):
         return 0
-    gone = 0
+    deleted = 0
     for label in LABELS:
-        limit = _BATCH_PACKED if label in _PACKED else _BATCH
+        limit = _PACKED_NODES_PER_BATCH if label in _PACKED else _NODES_PER_BATCH
         while n := connection.write(_DROP[label], home=home, limit=limit)[0]["n"]:
-            gone += int(n)
+            deleted += int(n)
     for row in connection.read(_SCHEMA):
         if row["name"].startswith(f"Vectors_{home}_"):
-            connection.ddl(f"DROP INDEX {row['name']} IF EXISTS")
-    if not connection.read(_HOMES)[0]["n"]:
+            connection.ddl(drop_index(row["name"]))
+    if not connection.read(_COUNT_HOMES)[0]["n"]:
         _drop_schema(connection)
-    return gone
+    return deleted
 
 
 def drop_closed_indexes(connection: Connection) -> None:
-    """Drops the indexes of closed relationships: two indexes of one type and the same properties cannot be."""
+    """Drops the indexes of closed relationships: there cannot be two of one type and the same properties."""
     for row in connection.read(_SCHEMA):
-        if _CLOSED.get(row["name"]) in (row["labelsOrTypes"] or ()) and row["properties"] == ["home_id", "until"]:
-            connection.ddl(f"DROP INDEX {row['name']} IF EXISTS")
+        is_ours = _TYPE_OF_CLOSED_INDEX.get(row["name"]) in (row["labelsOrTypes"] or ())
+        if is_ours and row["properties"] == ["home_id", "until"]:
+            connection.ddl(drop_index(row["name"]))
 
 
 def _drop_schema(connection: Connection) -> None:
@@ -82,4 +84,4 @@ def _drop_schema(connection: Connection) -> None:
         if labels == [keys.get(name)] and properties[:1] == ["home_id"] and row["owningConstraint"]:
             connection.ddl(f"DROP CONSTRAINT {name} IF EXISTS")
         elif _INDEXES.get(name) == properties and set(labels) <= set(LABELS):
-            connection.ddl(f"DROP INDEX {name} IF EXISTS")
+            connection.ddl(drop_index(name))

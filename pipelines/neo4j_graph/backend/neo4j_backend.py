@@ -17,13 +17,13 @@ import numpy as np
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.core.ids import content_id
 from palimpsest.core.scopes import scope_parts
-from palimpsest.neo4j_graph import cypher
 from palimpsest.neo4j_graph.arrays import unpack_arrays
+from palimpsest.neo4j_graph.backend.neo4j_rows import conditions_of, memory_of, newest_first, sharing, withheld_of
+from palimpsest.neo4j_graph.backend.neo4j_scope import Neo4jScope
 from palimpsest.neo4j_graph.connect import Connection, connect
-from palimpsest.neo4j_graph.graph_model import DIMENSIONS, HELD_VECTORS, VECTOR_INDEX, VectorSpace
+from palimpsest.neo4j_graph.cypher import querying
 from palimpsest.neo4j_graph.identity import served_id
-from palimpsest.neo4j_graph.neo4j_rows import conditions_of, memory_of, newest_first, sharing, withheld_of
-from palimpsest.neo4j_graph.neo4j_scope import Neo4jScope
+from palimpsest.neo4j_graph.model import DIMENSIONS, MAX_CACHED_VECTORS, VECTOR_INDEX, VectorSpace
 from palimpsest.neo4j_graph.packed import ScopeStats, blocks_for, bucket_of, unpack_block, unpack_postings
 from palimpsest.query.ranking.fusion import moments, standardise, top
 from palimpsest.query.ranking.scope_cache import ByteCache, Postings, ScopeVectors, Told, rows_of
@@ -48,7 +48,7 @@ class Neo4jBackend:
 
     def __init__(self, home_id: str, connection: Connection, cache_bytes: int = CACHE_BYTES, owned: bool = False):
         self._home, self._connection, self._owned, self._cache_bytes = home_id, connection, owned, cache_bytes
-        found = connection.read(cypher.SERVED, home=home_id)
+        found = connection.read(querying.SERVED, home=home_id)
         if not found:
             raise PalimpsestError("neo4j: nothing of this home is published there; run palimpsest build --graph")
         told = found[0]
@@ -63,7 +63,7 @@ class Neo4jBackend:
 
     def renewed(self) -> "Neo4jBackend":
         """Returns this backend, or where another build is published by now a backend of that one, over one driver."""
-        told = self._connection.read(cypher.SERVED, home=self._home)
+        told = self._connection.read(querying.SERVED, home=self._home)
         if told and (told[0]["number"], told[0]["begun"]) == (self.number, self._begun):
             return self
         later = Neo4jBackend(self._home, self._connection, self._cache_bytes, self._owned)
@@ -89,14 +89,14 @@ class Neo4jBackend:
         return list(self._scopes)
 
     def view(self, scope: Scope) -> Neo4jScope | None:
-        """See Backend: None above `HELD_VECTORS` memories."""
+        """See Backend: None above `MAX_CACHED_VECTORS` memories."""
         if scope not in self._known or (stats := self._stats(scope)).mean is not None:
             return None
 
         def parts(names: Iterable[str], keep: bool = False) -> dict[str, bytes]:
             held = {name: self._cache.peek((scope, "part", name)) for name in names}
             ids = {f"{_scope_id(scope)}:{name}": name for name, part in held.items() if part is None}
-            found = self._packed(cypher.ARRAYS, ids=sorted(ids)) if ids else []
+            found = self._packed(querying.ARRAYS, ids=sorted(ids)) if ids else []
             read = {ids[r["id"]]: bytes(r["data"]) for r in found}
             for name, data in read.items() if keep else ():
                 self._cache.put((scope, "part", name), _Sized(data, len(data) + 400))
@@ -116,7 +116,7 @@ class Neo4jBackend:
     def seeds(
         self, scope: Scope, filters: Filters, vector: np.ndarray, terms: Sequence[str], weight: float, n: int
     ) -> Seeds:
-        """See Backend. Above `HELD_VECTORS` memories, moments of cosines are those of all latest memories."""
+        """See Backend. Above `MAX_CACHED_VECTORS` memories, moments of cosines are those of all latest memories."""
         if scope not in self._known:
             return Seeds()
         stats = self._stats(scope)
@@ -124,7 +124,7 @@ class Neo4jBackend:
         if len(rows) == 0:
             return Seeds()
         words = self._words(scope, terms, stats)[rows]
-        if stats.mean is None or len(rows) <= HELD_VECTORS // 4:
+        if stats.mean is None or len(rows) <= MAX_CACHED_VECTORS // 4:
             cosines = self._cosines(scope, vector, stats, rows)
             of_vector, asked = moments(cosines), np.arange(len(rows))
         else:
@@ -154,7 +154,7 @@ class Neo4jBackend:
         conditions, values = conditions_of(filters, withheld)
         wide = max(_WIDE, 2 * n) if filters == Filters() else 4 * max(_WIDE, 2 * n)
         found = self._read(
-            scope, cypher.nearest(self._space, conditions), values, vector=vector.tolist(), ids=ids, wide=wide
+            scope, querying.nearest(self._space, conditions), values, vector=vector.tolist(), ids=ids, wide=wide
         )
         at = rows_of(stats.ids[rows], (i for i, _ in found))
         order = np.argsort(at)
@@ -174,7 +174,7 @@ class Neo4jBackend:
         conditions, values = conditions_of(filters, self._withheld(scope))
         size = len(self._stats(scope).ids)
         widest = int(min(WIDEST, max(5, 0.05 * size)))
-        found = self._read(scope, cypher.neighbours(conditions, n > 0), values, ids=list(ids), widest=widest)
+        found = self._read(scope, querying.neighbours(conditions, n > 0), values, ids=list(ids), widest=widest)
         related: dict[str, list[Any]] = {i: [] for i in ids}
         shared: dict[str, list[Any]] = {i: [] for i in ids}
         for source, kind, newer, targets, weight, via in found:
@@ -205,7 +205,7 @@ class Neo4jBackend:
         """See Backend."""
         if scope not in self._known or not ids:
             return {}
-        found = self._read(scope, cypher.MEMORIES, {}, ids=sorted(set(ids)))
+        found = self._read(scope, querying.MEMORIES, {}, ids=sorted(set(ids)))
         for told, _, newer in found:
             if not newer:
                 self._cache.put((scope, "replaced nothing", told["memory_id"]), _NOTHING)
@@ -216,7 +216,7 @@ class Neo4jBackend:
         asked = sorted({i for i in ids if self._cache.peek((scope, "replaced nothing", i)) is None})
         if scope not in self._known or not asked:
             return {}
-        found = self._read(scope, cypher.HISTORY, {}, ids=asked)
+        found = self._read(scope, querying.HISTORY, {}, ids=asked)
         chains = {i: [o for o in older if o != i] for i, older in found}
         held = self.memories(scope, sorted({o for chain in chains.values() for o in chain}))
         return {i: sorted((held[o] for o in chain), key=newest_first) for i, chain in chains.items() if chain}
@@ -230,7 +230,7 @@ class Neo4jBackend:
         return (oldest, newest) if oldest and newest else None
 
     def _load_observed(self, scope: Scope) -> list[dt.datetime | None]:
-        (both,) = self._read(scope, cypher.OBSERVED, {})
+        (both,) = self._read(scope, querying.OBSERVED, {})
         return [moment.to_native() if moment is not None else None for moment in both]
 
     def reasons(self, scope: Scope, ids: Sequence[str]) -> dict[str, list[str]]:
@@ -241,7 +241,7 @@ class Neo4jBackend:
         return told.among(ids)
 
     def _load_told(self, scope: Scope) -> Told:
-        found = self._packed(cypher.ARRAYS, ids=[f"{_scope_id(scope)}:reasons"])
+        found = self._packed(querying.ARRAYS, ids=[f"{_scope_id(scope)}:reasons"])
         a = unpack_arrays(bytes(found[0]["data"])) if found else {"ids": [], "told": []}
         return Told.of(zip(a["ids"], a["told"], strict=True))
 
@@ -255,14 +255,14 @@ class Neo4jBackend:
         """Returns what was read, if this build was still kept after reading it: sweeping tells before it begins."""
         told = values | more | {"home": self._home, "number": self.number, "begun": self._begun}
         told |= {"collection": scope.collection, "user": scope.user_id, "project": scope.project_id}
-        found = self._connection.ask(statement, told)
+        found = self._connection.query(statement, told)
         self._kept(bool(found) and found[0]["kept"])
         return list(found[0]["found"])
 
     def _packed(self, statement: str, **values: Any) -> list[Any]:
         """Returns what is too large to be collected; asks afterwards whether the build was still kept."""
         told = {"home": self._home, "number": self.number, "begun": self._begun} | values
-        found, kept = self._connection.ask(statement, told), self._connection.ask(cypher.STILL_KEPT, told)
+        found, kept = self._connection.query(statement, told), self._connection.query(querying.STILL_KEPT, told)
         self._kept(bool(kept) and kept[0]["kept"])
         return found
 
@@ -275,7 +275,7 @@ class Neo4jBackend:
         return held[0]
 
     def _load_stats(self, scope: Scope) -> "_Sized":
-        found = self._packed(cypher.SCOPE_STATS, scope_id=_scope_id(scope))[0]
+        found = self._packed(querying.SCOPE_STATS, scope_id=_scope_id(scope))[0]
         stats = ScopeStats.unpack(bytes(found["data"]))
         return _Sized((stats, int(found["buckets"])), stats.nbytes)
 
@@ -284,7 +284,7 @@ class Neo4jBackend:
         return held
 
     def _load_withheld(self, scope: Scope) -> Withheld:
-        found = self._packed(cypher.ARRAYS, ids=[f"{_scope_id(scope)}:withheld"])
+        found = self._packed(querying.ARRAYS, ids=[f"{_scope_id(scope)}:withheld"])
         return withheld_of(unpack_arrays(bytes(found[0]["data"])) if found else {})
 
     def _rows(self, scope: Scope, filters: Filters, stats: ScopeStats) -> np.ndarray:
@@ -297,7 +297,7 @@ class Neo4jBackend:
             if filters == Filters(history=True):
                 return np.arange(len(stats.ids))
         conditions, values = conditions_of(filters, withheld)
-        ids = self._read(scope, cypher.candidates(conditions), values)
+        ids = self._read(scope, querying.candidates(conditions), values)
         return np.sort(rows_of(stats.ids, ids))
 
     def _cosines(self, scope: Scope, vector: np.ndarray, stats: ScopeStats, rows: np.ndarray) -> np.ndarray:
@@ -305,7 +305,7 @@ class Neo4jBackend:
             held: ScopeVectors = self._cache.get((scope, "vectors"), lambda: self._load_vectors(scope, stats))
             return held.cosines(vector)[rows] if len(rows) > len(stats.ids) // 4 else held.cosines_of(rows, vector)
         ids = stats.ids[rows].tolist()
-        found = self._read(scope, cypher.COSINES, {}, vector=vector.tolist(), ids=ids)
+        found = self._read(scope, querying.COSINES, {}, vector=vector.tolist(), ids=ids)
         told = dict(found)
         return np.array([told[i] for i in ids], np.float64)
 
@@ -314,7 +314,7 @@ class Neo4jBackend:
         names = [f"{_scope_id(scope)}:{b}" for b in range(blocks)]
         held: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         for i in range(0, blocks, _BLOCKS_AT_ONCE):
-            found = self._packed(cypher.BLOCKS, ids=names[i : i + _BLOCKS_AT_ONCE])
+            found = self._packed(querying.BLOCKS, ids=names[i : i + _BLOCKS_AT_ONCE])
             held |= {r["id"]: unpack_block(bytes(r["data"])) for r in found}
         block = np.array([bucket_of(i, blocks) for i in stats.ids])
         counts = np.empty(len(stats.ids), np.int64)
@@ -340,7 +340,7 @@ class Neo4jBackend:
             buckets = self._cache.get((scope, "stats"), lambda: self._load_stats(scope)).value[1]
             ids = sorted({f"{_scope_id(scope)}:{bucket_of(t, buckets)}" for t in missing})
             found: dict[str, tuple[np.ndarray, np.ndarray]] = {}
-            for r in self._packed(cypher.POSTINGS, ids=ids):
+            for r in self._packed(querying.POSTINGS, ids=ids):
                 found |= unpack_postings(bytes(r["data"]))
             nothing = (np.zeros(0, np.int32), np.zeros(0, np.float32))
             for term in missing:

@@ -12,7 +12,7 @@ from palimpsest.core.ids import content_id
 from palimpsest.core.scopes import GENERAL, SCOPE, ScopeKey, by_scope, scope_parts
 from palimpsest.index.write_index import VectorLookup
 from palimpsest.neo4j_graph.arrays import scope_arrays
-from palimpsest.neo4j_graph.graph_model import HELD_VECTORS
+from palimpsest.neo4j_graph.model import MAX_CACHED_VECTORS
 from palimpsest.neo4j_graph.packed import (
     ScopeStats,
     blocks_for,
@@ -69,7 +69,7 @@ def scope_rows(
             about | {"postings_id": f"{scope_id}:{b}", "data": bytes_}
             for b, bytes_ in pack_postings(terms, df, rows, np.asarray(postings["score"][held], np.float32))
         ]
-        if mine.height + beyond.height <= HELD_VECTORS:
+        if mine.height + beyond.height <= MAX_CACHED_VECTORS:
             blocks += [about | block for block in _blocks(scope_id, mine, beyond)]
     texts = {**dict.fromkeys(SCOPE, pl.String), "scope_id": pl.String, "data": pl.Binary}
     return {
@@ -107,7 +107,7 @@ def _blocks(scope_id: str, mine: pl.DataFrame, beyond: pl.DataFrame) -> list[dic
 def _stats(mine: pl.DataFrame, beyond: pl.DataFrame, vectors: VectorLookup) -> bytes:
     latest = mine["is_latest"].to_numpy()
     mean = covariance = None
-    if (count := mine.height + beyond.height) > HELD_VECTORS:
+    if (count := mine.height + beyond.height) > MAX_CACHED_VECTORS:
         hashes = pl.concat([f.filter("is_latest")["text_hash"] for f in (mine, beyond)])
         mean, covariance = vector_moments(vectors(hashes.to_list()))
     ids = np.array(mine["memory_id"].to_list(), dtype=object)

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from palimpsest.neo4j_graph import cypher
+from palimpsest.neo4j_graph.cypher import querying
 from palimpsest.query.ranking.scope_graph import telling
 from palimpsest.query.request.types import Filters, Link, Memory
 from palimpsest.query.request.withheld import Withheld
@@ -30,11 +30,11 @@ def withheld_of(arrays: dict[str, Any]) -> Withheld:
 def conditions_of(filters: Filters, withheld: Withheld) -> tuple[tuple[str, ...], dict[str, Any]]:
     """Returns the conditions of filters in a scope that withholds some memories, and their values by parameter."""
     filters = withheld.narrowed(filters)
-    given = {name: v for name in cypher.CONDITIONS if (v := getattr(filters, name)) is not None}
-    conditions = [cypher.CONDITIONS[name] for name in given]
-    conditions += [cypher.LEFT_OUT[name] for name in withheld.conditions(filters)]
+    given = {name: v for name in querying.CONDITIONS if (v := getattr(filters, name)) is not None}
+    conditions = [querying.CONDITIONS[name] for name in given]
+    conditions += [querying.LEFT_OUT[name] for name in withheld.conditions(filters)]
     if filters.as_of is None and not filters.history:
-        conditions.append(cypher.LATEST)
+        conditions.append(querying.LATEST)
     return tuple(conditions), {_BOUND.get(name, name): _as_stored(v) for name, v in given.items()}
 
 

@@ -1,17 +1,17 @@
 """The model of the graph: labels with their keys, relationship types with their ends; Cypher and rows follow it.
 
-Every label begins with `Palimpsest`: a shared database keeps its own `User` and `Document`. Each node bears two:
+Every label begins with `Palimpsest`: a shared database keeps its own `User` and `Document`. Each node has two labels:
 
-- `PalimpsestMemoryRow`, for good: what the loader and the readers match, in whatever build the row shows;
-- `PalimpsestMemory`, only while the published build shows the row: what people write.
+- `PalimpsestMemoryRow`, always: what the loader and the readers match, whichever build the row belongs to;
+- `PalimpsestMemory`, only while the row belongs to the published build: what people write.
 """
 
 import re
 from dataclasses import dataclass
 
-OPEN = 2**31 - 1  # `until` of what nothing has replaced yet
+OPEN = 2**31 - 1  # `until` of a row that nothing has replaced yet
 DIMENSIONS = 384
-HELD_VECTORS = 200_000  # a scope of at most so many is ranked exactly by its reader (1.5 KiB each); above, by the index
+MAX_CACHED_VECTORS = 200_000  # a reader caches and ranks so many of a scope exactly (1.5 KiB each); more, by the index
 
 KEYS = {
     "Collection": "name",
@@ -28,41 +28,41 @@ KEYS = {
     "VectorBlock": "block_id",
     "ScopeArrays": "arrays_id",
 }
-"""Each kind of node and the property that names a node of it; unique with home_id and since."""
+"""Each kind of node and the property that identifies a node of it; unique with home_id and since."""
 
 CURRENT = ("Collection", "User", "Document", "Revision", "Chunk", "Entity", "Topic", "Memory")
-"""Kinds of nodes that people look at; the others are packed for readers and bear no label without `Row`."""
+"""Kinds of nodes that people look at; the others are packed for readers and have no label without `Row`."""
 
 CLOSED = "PALIMPSEST_CLOSED"
-"""The type of relationships that only the build before shows; `was` names the type they had."""
+"""The type of relationships that only the previous build has; `was` names the type they had."""
 
 VECTOR_LABEL = "PalimpsestVector"
 VECTOR_INDEX = "palimpsest_vectors"
 
 
 def current_label(kind: str) -> str:
-    """Returns the label of the nodes that the published build shows."""
+    """Returns the label of the nodes of the published build."""
     return f"Palimpsest{kind}"
 
 
 def row_label(kind: str) -> str:
-    """Returns the label of all nodes of a kind, those of a build before or to come included."""
+    """Returns the label of all nodes of a kind, those of an earlier or unfinished build included."""
     return f"Palimpsest{kind}Row"
 
 
 ROW_KINDS = {row_label(kind): kind for kind in KEYS}
 
-_ROWS_AT_ONCE = {"ScopeStats": 50, "Postings": 50, "Revision": 50, "VectorBlock": 16, "ScopeArrays": 16}
+_MAX_PACKED_ROWS = {"ScopeStats": 50, "Postings": 50, "Revision": 50, "VectorBlock": 16, "ScopeArrays": 16}
 
 
-def at_once(label: str, usual: int) -> int:
-    """Returns how many nodes of a label one transaction may touch: packed bytes are large, made or deleted."""
-    return _ROWS_AT_ONCE.get(label, usual)
+def batch_size(kind: str, usual: int) -> int:
+    """Returns how many nodes of a kind one transaction may touch: packed bytes are large, created or deleted."""
+    return _MAX_PACKED_ROWS.get(kind, usual)
 
 
 @dataclass(frozen=True)
 class Edge:
-    """A relationship type between two labels. `anchor` is the end that has few of them: where one is looked up from."""
+    """A relationship type between two kinds. `anchor` is the end with few of them: lookups start there."""
 
     type: str
     source: str
@@ -71,7 +71,7 @@ class Edge:
 
     @property
     def name(self) -> str:
-        """The name under which rows and counts are kept."""
+        """The name of its rows and counts."""
         return f"{self.source}-{self.type}-{self.target}"
 
 
@@ -95,16 +95,13 @@ EDGES = {
         Edge("SUPERSEDES", "Memory", "Memory"),
         Edge("SUBTOPIC_OF", "Topic", "Topic"),
         Edge("RELATED_TO", "Topic", "Topic"),
-        Edge("PART_OF", "Topic", "Topic"),
-        Edge("DEPENDS_ON", "Topic", "Topic"),
-        Edge("PRECEDES", "Topic", "Topic"),
     )
 }
-"""SUPERSEDES says which memory took another's place, for whatever reason; UPDATES, EXTENDS, DERIVES are relations."""
+"""SUPERSEDES names the memory that replaced another, for any reason; UPDATES, EXTENDS, DERIVES are relations."""
 
 TYPES = tuple(sorted({e.type for e in EDGES.values()}))
 READ_BY_BACKEND = ("EXTENDS", "DERIVES", "UPDATES", "SUPERSEDES", "MENTIONS", "FROM", "REVISION_OF", "WINDOW_OF")
-"""Types that readers of the build before may still follow; the others go as soon as a build without them is shown."""
+"""Types that readers of the previous build may still follow; others go as soon as a build without them is published."""
 
 _HOME = re.compile(r"[0-9a-f]{16}")
 
@@ -113,8 +110,8 @@ _HOME = re.compile(r"[0-9a-f]{16}")
 class VectorSpace:
     """The label of the nodes with vectors, and the index over them.
 
-    Homes share one index under one name. A home that is only measured has its own, dropped with it: an index that is
-    made after its nodes is built in bulk.
+    Homes share one index under one name. A benchmark's home has its own, dropped with it: an index that is created
+    after its nodes is built in bulk.
     """
 
     label: str = VECTOR_LABEL
@@ -122,7 +119,7 @@ class VectorSpace:
 
     @classmethod
     def of_measured(cls, home_id: str) -> "VectorSpace":
-        """Returns the space of a home that is dropped once it was measured.
+        """Returns the space of a benchmark's home, which is dropped after the measurement.
 
         Raises:
             ValueError: `home_id` is not 16 hex digits; a label cannot be a parameter.

@@ -1,0 +1,73 @@
+"""Cypher of the server's abilities and of the schema: constraints, indexes, and the record of migrations."""
+
+from palimpsest.neo4j_graph.model import CLOSED, DIMENSIONS, KEYS, TYPES, VectorSpace, row_label
+
+SET_PASSWORD = "ALTER CURRENT USER SET PASSWORD FROM $old TO $new"  # noqa: S105
+COMPONENTS = "CALL dbms.components() YIELD name, versions, edition RETURN name, versions, edition"
+PROBE_CYPHER_25 = "CYPHER 25 RETURN toFloatList([1.0]) AS list"
+PROBE_SEARCH = """
+CYPHER 25 EXPLAIN MATCH (m:PalimpsestProbe)
+SEARCH m IN (VECTOR INDEX palimpsest_probe FOR $vector
+  WHERE m.user_id = $user AND m.is_latest = true LIMIT 1) SCORE AS score
+RETURN score"""
+_VECTOR_OPTIONS = f"""
+OPTIONS {{indexConfig: {{`vector.dimensions`: {DIMENSIONS}, `vector.similarity_function`: 'cosine'}}}}"""
+PROBE_INDEX = f"""
+CYPHER 25 CREATE VECTOR INDEX palimpsest_probe IF NOT EXISTS FOR (m:PalimpsestProbe) ON m.embedding
+WITH [m.user_id, m.is_latest]{_VECTOR_OPTIONS}"""
+MIGRATIONS_APPLIED = "MATCH (m:PalimpsestMigration) RETURN m.number AS number ORDER BY number"
+RECORD_MIGRATION = """
+MERGE (m:PalimpsestMigration {number: $number}) ON CREATE SET m.name = $name, m.applied_at = datetime()"""
+CREATE_MIGRATION_KEY = """
+CREATE CONSTRAINT palimpsest_migration IF NOT EXISTS FOR (m:PalimpsestMigration) REQUIRE m.number IS UNIQUE"""
+
+KEY_CONSTRAINTS = {
+    f"palimpsest_{kind.lower()}_key": f"FOR (n:{label}) REQUIRE ({keys}) IS UNIQUE"
+    for kind, label, keys in (
+        *((kind, row_label(kind), f"n.home_id, n.{key}, n.since") for kind, key in KEYS.items()),
+        ("Home", "PalimpsestHome", "n.home_id"),
+        ("Build", "PalimpsestBuild", "n.home_id, n.number"),
+        ("Load", "PalimpsestLoad", "n.home_id"),
+        ("LoadLock", "PalimpsestLoadLock", "n.home_id"),
+    )
+}
+"""Constraints by name; each brings an index of the same name. The same for the range and full-text indexes below."""
+
+RANGE_INDEXES = {
+    "palimpsest_memory_scope": "FOR (n:PalimpsestMemoryRow) "
+    "ON (n.home_id, n.collection, n.user_id, n.project_id, n.is_latest)",
+    "palimpsest_memory_id": "FOR (n:PalimpsestMemory) ON (n.memory_id)",
+    "palimpsest_entity_name": "FOR (n:PalimpsestEntity) ON (n.name)",
+    "palimpsest_document_uri": "FOR (n:PalimpsestDocument) ON (n.uri)",
+    **{f"palimpsest_{t.lower()}_closed": f"FOR ()-[r:{t}]-() ON (r.home_id, r.until)" for t in (*TYPES, CLOSED)},
+}
+_EVENTUALLY = "OPTIONS {indexConfig: {`fulltext.eventually_consistent`: true}}"
+FULL_TEXT_INDEXES = {
+    "palimpsest_memory_text": f"FOR (n:PalimpsestMemory) ON EACH [n.text, n.title] {_EVENTUALLY}",
+    "palimpsest_names": f"FOR (n:PalimpsestEntity|PalimpsestTopic) ON EACH [n.name, n.aliases, n.label] {_EVENTUALLY}",
+}
+UNUSED_INDEXES = ("palimpsest_window_memory", "palimpsest_depends_on_closed", "palimpsest_precedes_closed")
+"""Indexes of earlier versions that no statement uses, or that are of relationships that nothing writes."""
+
+CREATE_KEYS = tuple(f"CREATE CONSTRAINT {name} IF NOT EXISTS {what}" for name, what in KEY_CONSTRAINTS.items())
+CREATE_RANGES = tuple(f"CREATE INDEX {name} IF NOT EXISTS {what}" for name, what in RANGE_INDEXES.items())
+CREATE_FULL_TEXT = tuple(
+    f"CREATE FULLTEXT INDEX {name} IF NOT EXISTS {what}" for name, what in FULL_TEXT_INDEXES.items()
+)
+DROP_UNUSED = tuple(f"DROP INDEX {name} IF EXISTS" for name in UNUSED_INDEXES)
+
+INDEX_STATES = """
+SHOW INDEXES YIELD name, type, state, labelsOrTypes, properties, options
+RETURN name, type, state, labelsOrTypes, properties, options"""
+
+
+def create_vector_index(space: VectorSpace) -> str:
+    """Returns the DDL of a vector index."""
+    return f"""
+CYPHER 25 CREATE VECTOR INDEX {space.index} IF NOT EXISTS FOR (n:{space.label}) ON n.embedding
+WITH [n.home_id, n.collection, n.user_id, n.project_id, n.is_latest, n.since, n.until]{_VECTOR_OPTIONS}"""
+
+
+def drop_index(name: str) -> str:
+    """Returns the DDL that drops an index of this project; the name comes from the server's own list."""
+    return f"DROP INDEX {name} IF EXISTS"

@@ -1,0 +1,157 @@
+"""Cypher of loading: the lock, batches that are applied once, the difference of nodes and edges, and sweeping."""
+
+from palimpsest.neo4j_graph.cypher.visibility import (
+    COPY_OF_EDGE,
+    COPY_OF_NODE,
+    FORGET_COPIES_OF_NODE,
+    FORGET_COPY_OF_EDGE,
+)
+from palimpsest.neo4j_graph.model import CLOSED, EDGES, KEYS, READ_BY_BACKEND, TYPES, Edge, current_label, row_label
+
+BUILD_RECORD = "MATCH (b:PalimpsestBuild {home_id: $home, number: $number}) RETURN properties(b) AS record"
+TAKE_LOCK = """
+MERGE (k:PalimpsestLoadLock {home_id: $home}) SET k.token = $token"""
+BEGIN_LOAD = """
+MERGE (h:PalimpsestHome {home_id: $home}) ON CREATE SET h.published = 0, h.oldest = 0, h.begun = randomUUID()
+WITH h, EXISTS { (:PalimpsestLoad {home_id: $home}) } AS interrupted
+MERGE (l:PalimpsestLoad {home_id: $home}) SET l.token = $token, l.batch = 0, l.number = h.published + 1
+RETURN h.published AS published, h.oldest AS oldest, interrupted, h.measured_on IS NOT NULL AS measured"""
+# A batch whose commit was not confirmed is retried: it must not be applied twice, nor after a later load began.
+_ONCE = """
+MATCH (l:PalimpsestLoad {home_id: $home, token: $token}) WHERE l.batch < $batch SET l.batch = $batch WITH l """
+BATCH_DONE = "MATCH (l:PalimpsestLoad {home_id: $home, token: $token}) RETURN l.batch >= $batch AS done"
+_RETURN_COUNT = " RETURN count(*) AS n"
+PUBLISH = """
+MATCH (l:PalimpsestLoad {home_id: $home, token: $token, number: $number})
+MATCH (h:PalimpsestHome {home_id: $home}) WHERE h.published = $number - 1
+SET h.published = $number, h.oldest = $oldest
+CREATE (b:PalimpsestBuild {home_id: $home, number: $number})
+SET b += $record, b.published_at = datetime()
+RETURN count(*) AS n"""
+UPDATE_BUILD_RECORD = "MATCH (b:PalimpsestBuild {home_id: $home, number: $number}) SET b += $record"
+DROP_OLDER_BUILDS = "MATCH (b:PalimpsestBuild {home_id: $home}) WHERE b.number < $oldest DELETE b"
+RAISE_OLDEST = "MATCH (h:PalimpsestHome {home_id: $home}) WHERE h.oldest < $oldest SET h.oldest = $oldest"
+END_LOAD = "MATCH (l:PalimpsestLoad {home_id: $home, token: $token}) DELETE l"
+
+LIST_NODES = {
+    kind: f"""
+MATCH (n:{row_label(kind)} {{home_id: $home}})
+WHERE n.{key} IS NOT NULL AND n.since IS NOT NULL AND n.until > $published
+RETURN n.{key} AS id, n.key AS key, n.since AS since, n.until AS until"""
+    for kind, key in KEYS.items()
+}
+
+IS_EMPTY = (
+    "RETURN NOT ("
+    + " OR ".join(
+        f"EXISTS {{ MATCH (n:{row_label(kind)} {{home_id: $home}}) WHERE n.{key} IS NOT NULL AND n.since IS NOT NULL }}"
+        for kind, key in KEYS.items()
+    )
+    + ") AS empty"
+)
+
+
+def create_nodes(kind: str, current: bool) -> str:
+    """Returns the statement that creates nodes of a kind; `current` gives them the label that people write at once."""
+    return f"""CYPHER 25 {_ONCE} UNWIND $rows AS row
+CREATE (n:{_labels(kind, current)} {{home_id: $home, since: $number, until: $open}}) SET n += row{_RETURN_COUNT}"""
+
+
+def _labels(kind: str, current: bool) -> str:
+    return f"{row_label(kind)}:{current_label(kind)}" if current else row_label(kind)
+
+
+def create_vector_nodes(kind: str, vectors: str, current: bool) -> str:
+    """Returns the statement that creates nodes with vectors: a VECTOR parameter is fast, only a list can be stored."""
+    return f"""CYPHER 25 {_ONCE} UNWIND $rows AS row
+CREATE (n:{_labels(kind, current)}:{vectors} {{home_id: $home, since: $number, until: $open}})
+SET n += row.properties, n.embedding = toFloatList(row.vector){_RETURN_COUNT}"""
+
+
+_SET_UNTIL = {
+    kind: f"""{_ONCE} UNWIND $rows AS row
+MATCH (n:{row_label(kind)} {{home_id: $home, {key}: row.id, since: row.since}}) SET n.until = $until"""
+    for kind, key in KEYS.items()
+}
+CLOSE_NODES = {kind: statement + COPY_OF_NODE for kind, statement in _SET_UNTIL.items()}
+REOPEN_NODES = {kind: statement + FORGET_COPIES_OF_NODE for kind, statement in _SET_UNTIL.items()}
+DELETE_NODES = {
+    kind: f"""{_ONCE} UNWIND $rows AS row
+MATCH (n:{row_label(kind)} {{home_id: $home, {key}: row.id, since: row.since}})
+WITH n, COUNT {{ (n)--() }} AS edges DETACH DELETE n RETURN sum(1 + edges) AS n"""
+    for kind, key in KEYS.items()
+}
+SWEEP_NODES = {
+    kind: f"""
+MATCH (n:{row_label(kind)} {{home_id: $home}})
+WHERE n.{key} IS NOT NULL AND n.since IS NOT NULL AND n.until <= $oldest
+WITH n LIMIT $limit WITH n, COUNT {{ (n)--() }} AS edges DETACH DELETE n
+RETURN sum(1 + edges) AS n, count(*) AS nodes"""
+    for kind, key in KEYS.items()
+}
+SWEEP_EDGES = {
+    t: f"""
+MATCH ()-[r:{t}]->() WHERE r.home_id = $home AND r.until <= $oldest
+WITH r LIMIT $limit DELETE r RETURN count(*) AS n"""
+    for t in (*TYPES, CLOSED)
+}
+
+
+def _pattern(e: Edge, source: str, target: str = "") -> str:
+    return f"(a:{row_label(e.source)}{source})-[r:{e.type}]->(b:{row_label(e.target)}{target})"
+
+
+def _pattern_from_anchor(e: Edge, properties: str) -> str:
+    return _pattern(e, properties) if e.anchor == "source" else _pattern(e, "", properties)
+
+
+def _anchor(e: Edge) -> str:
+    return "a" if e.anchor == "source" else "b"
+
+
+def _anchor_key(e: Edge) -> str:
+    return KEYS[e.source if e.anchor == "source" else e.target]
+
+
+LIST_EDGES = {
+    name: f"""
+MATCH {_pattern_from_anchor(e, " {home_id: $home}")}
+WHERE {_anchor(e)}.{_anchor_key(e)} IS NOT NULL AND {_anchor(e)}.since IS NOT NULL
+  AND a.until > $number AND b.until > $number AND (r.until IS NULL OR r.until > $published)
+RETURN {_anchor(e)}.{_anchor_key(e)} AS id, r.key AS key, r.since AS since, r.until AS until"""
+    for name, e in EDGES.items()
+}
+CREATE_EDGES = {
+    name: f"""{_ONCE} UNWIND $rows AS row
+MATCH (a:{row_label(e.source)} {{home_id: $home, {KEYS[e.source]}: row.a}})
+WHERE a.since <= $number AND a.until > $number
+MATCH (b:{row_label(e.target)} {{home_id: $home, {KEYS[e.target]}: row.b}})
+WHERE b.since <= $number AND b.until > $number
+CREATE (a)-[r:{e.type} {{since: $number}}]->(b) SET r += row.properties{_RETURN_COUNT}"""
+    for name, e in EDGES.items()
+}
+_MATCH_EDGE = {
+    name: f"""UNWIND $rows AS row
+MATCH {_pattern_from_anchor(e, f" {{home_id: $home, {_anchor_key(e)}: row.id}}")}
+WHERE {_anchor(e)}.since <= $number AND {_anchor(e)}.until > $number
+  AND r.key = row.key AND r.since = row.since"""
+    for name, e in EDGES.items()
+}
+_IS_READ = {name: e.type in READ_BY_BACKEND for name, e in EDGES.items()}
+CLOSE_EDGES = {
+    n: f"{_ONCE} {m} SET r.until = $number, r.home_id = $home{COPY_OF_EDGE if _IS_READ[n] else ''}{_RETURN_COUNT}"
+    for n, m in _MATCH_EDGE.items()
+}
+REOPEN_EDGES = {
+    n: f"{_ONCE} {m} REMOVE r.until, r.home_id{FORGET_COPY_OF_EDGE if _IS_READ[n] else ''}{_RETURN_COUNT}"
+    for n, m in _MATCH_EDGE.items()
+}
+DELETE_EDGES = {n: f"{_ONCE} {m} DELETE r{_RETURN_COUNT}" for n, m in _MATCH_EDGE.items()}
+
+# Benchmarks mark their home, so that another process can drop it where theirs was killed.
+MARK_MEASURED = """
+MERGE (h:PalimpsestHome {home_id: $home}) ON CREATE SET h.published = 0, h.oldest = 0
+SET h.measured_on = $host, h.measured_by = $pid, h.measured_since = $began"""
+MEASURED = """
+MATCH (h:PalimpsestHome) WHERE h.measured_on = $host
+RETURN h.home_id AS id, h.measured_by AS pid, h.measured_since AS began ORDER BY id"""

@@ -1,0 +1,163 @@
+"""Cypher of queries. Statements begin at the ids or the scope that they are given and end by `_while_kept`."""
+
+from palimpsest.neo4j_graph.model import CLOSED, VectorSpace
+
+_VISIBLE = "m.since <= $number AND m.until > $number"
+_SCOPE = "{home_id: $home, collection: $collection, user_id: $user, project_id: $project}"
+_INSIDE = "{0}.collection = $collection AND {0}.user_id = $user AND {0}.project_id = $project"
+
+
+# Numbers begin again in a home that was erased, or on a new server: what began then is another `begun`.
+_KEPT = "h.oldest <= $number AND coalesce(h.begun, '') = $begun"
+
+
+def _while_kept(found: str) -> str:
+    """Ends a read: collecting is a barrier, so that whether the number is kept is looked up after all was read."""
+    return f"""WITH collect({found}) AS found
+OPTIONAL MATCH (h:PalimpsestHome {{home_id: $home}}) RETURN found, coalesce({_KEPT}, false) AS kept"""
+
+
+SERVED = """
+MATCH (h:PalimpsestHome {home_id: $home}) WHERE h.published > 0
+MATCH (b:PalimpsestBuild {home_id: $home, number: h.published})
+RETURN b.number AS number, b.build_id AS build_id, b.collections AS collections, b.scopes AS scopes,
+  b.vector_index AS vector_index, coalesce(h.begun, '') AS begun"""
+STILL_KEPT = f"MATCH (h:PalimpsestHome {{home_id: $home}}) RETURN {_KEPT} AS kept"
+SCOPE_STATS = """
+MATCH (s:PalimpsestScopeStatsRow {home_id: $home, scope_id: $scope_id}) WHERE s.since <= $number AND s.until > $number
+RETURN s.data AS data, s.buckets AS buckets"""
+POSTINGS = """
+MATCH (p:PalimpsestPostingsRow {home_id: $home})
+WHERE p.postings_id IN $ids AND p.since <= $number AND p.until > $number
+RETURN p.postings_id AS id, p.data AS data"""
+BLOCKS = """
+MATCH (b:PalimpsestVectorBlockRow {home_id: $home})
+WHERE b.block_id IN $ids AND b.since <= $number AND b.until > $number
+RETURN b.block_id AS id, b.data AS data"""
+ARRAYS = """
+MATCH (a:PalimpsestScopeArraysRow {home_id: $home})
+WHERE a.arrays_id IN $ids AND a.since <= $number AND a.until > $number
+RETURN a.arrays_id AS id, a.data AS data"""
+# Each filter's condition; its value is bound under the filter's name, but for those whose name means a load number.
+CONDITIONS = {
+    "session": "m.session_id = $session",
+    "type": "m.type = $type",
+    "tag": "$tag IN m.tags",
+    "since": "m.observed_at >= $observed_since",
+    "until": "m.observed_at <= $observed_until",
+    # What was retired on a day that nobody knows is not offered as what held then; nor is what has no date before the
+    # home knew it.
+    "as_of": "(coalesce(m.valid_from, m.known_from) IS NULL OR coalesce(m.valid_from, m.known_from) <= $as_of) AND "
+    "(m.valid_until > $as_of OR (m.valid_until IS NULL AND m.is_latest))",
+    "now": "(m.valid_from IS NULL OR m.valid_from <= $now) AND (m.valid_until IS NULL OR m.valid_until > $now)",
+    "clock": "(m.retention_until IS NULL OR m.retention_until > $clock)",
+}
+LEFT_OUT = {
+    "hidden": "(m.user_visible IS NULL OR m.user_visible = true)",
+    "pii": "(m.pii IS NULL OR m.pii = false)",
+}
+LATEST = "m.is_latest = true"
+
+
+def candidates(conditions: tuple[str, ...]) -> str:
+    """Returns the statement that finds the ids of a scope's memories that pass some of `CONDITIONS`."""
+    told = " AND ".join((_VISIBLE, "m.is_latest IS NOT NULL", *conditions))
+    return f"MATCH (m:PalimpsestMemoryRow {_SCOPE}) WHERE {told} {_while_kept('m.memory_id')}"
+
+
+_COSINES = """
+WITH m, CASE WHEN m.windows = 0 THEN [] ELSE
+  COLLECT { MATCH (w:PalimpsestWindowRow)-[:WINDOW_OF|PALIMPSEST_CLOSED]->(m)
+    RETURN vector.similarity.cosine(w.embedding, $vector) } END AS others
+WITH m.memory_id AS id, reduce(best = vector.similarity.cosine(m.embedding, $vector), s IN others |
+  CASE WHEN s > best THEN s ELSE best END) * 2 - 1 AS cosine
+""" + _while_kept("[id, cosine]")
+
+
+def nearest(space: VectorSpace, conditions: tuple[str, ...]) -> str:
+    """Returns the statement that asks the vector index for candidates, adds given ones, and scores all exactly.
+
+    The index alone finds some .7 of the true best five: it proposes `$wide`, and their vectors decide.
+    """
+    latest = "AND hit.is_latest = true" if LATEST in conditions else ""
+    told = " AND ".join((_VISIBLE, *conditions))
+    return f"""CYPHER 25
+CALL () {{
+  MATCH (hit:{space.label})
+  SEARCH hit IN (VECTOR INDEX {space.index} FOR $vector WHERE hit.home_id = $home
+    AND hit.collection = $collection AND hit.user_id = $user AND hit.project_id = $project {latest}
+    AND hit.since <= $number AND hit.until > $number LIMIT $wide) SCORE AS score
+  RETURN hit.memory_id AS wanted
+  UNION
+  UNWIND $ids AS wanted RETURN wanted
+}}
+WITH DISTINCT wanted
+MATCH (m:PalimpsestMemoryRow {{home_id: $home, memory_id: wanted}})
+WHERE {_INSIDE.format("m")} AND {told}
+{_COSINES}"""
+
+
+COSINES = f"""CYPHER 25
+UNWIND $ids AS wanted
+MATCH (m:PalimpsestMemoryRow {{home_id: $home, memory_id: wanted}})
+WHERE {_INSIDE.format("m")} AND {_VISIBLE}
+{_COSINES}"""
+_FROM = f"""
+UNWIND $ids AS asked
+MATCH (s:PalimpsestMemoryRow {{home_id: $home, memory_id: asked}})
+WHERE {_INSIDE.format("s")} AND s.since <= $number AND s.until > $number"""
+_LIVE = "{0}.since <= $number AND ({0}.until IS NULL OR {0}.until > $number)"
+
+
+def neighbours(conditions: tuple[str, ...], entities: bool = True) -> str:
+    """Returns the statement that finds what memories are related to, and on demand what shares telling entities."""
+    told = " AND ".join((_VISIBLE, _INSIDE.format("m"), *conditions))
+    fits = " AND ".join(conditions) or "true"
+    live, was = _LIVE.format("r"), "coalesce(r.was, type(r))"
+    return f"""CYPHER 25 {_FROM}
+CALL (s) {{
+  MATCH (s)-[r:EXTENDS|DERIVES|{CLOSED}]->(m:PalimpsestMemoryRow)
+  WHERE {was} IN ['EXTENDS', 'DERIVES'] AND {live} AND {told}
+  RETURN {was} AS kind, true AS newer, [m.memory_id] AS targets, r.confidence AS weight, r.relation_id AS via
+  UNION ALL
+  MATCH (s)<-[r:UPDATES|EXTENDS|DERIVES|{CLOSED}]-(m:PalimpsestMemoryRow)
+  WHERE {was} IN ['UPDATES', 'EXTENDS', 'DERIVES'] AND {live} AND {told}
+  RETURN {was} AS kind, false AS newer, [m.memory_id] AS targets, r.confidence AS weight, r.relation_id AS via
+{_sharing(fits) if entities else ""}
+}}
+{_while_kept("[asked, kind, newer, targets, weight, via]")}"""
+
+
+def _sharing(fits: str) -> str:
+    return f"""  UNION ALL
+  MATCH (s)-[x:MENTIONS|{CLOSED}]->(e:PalimpsestEntityRow)
+  WHERE {_LIVE.format("x")} AND e.since <= $number AND e.until > $number
+    AND {_INSIDE.format("e")}
+  CALL (e) {{
+    MATCH (e)<-[y:MENTIONS|{CLOSED}]-(m:PalimpsestMemoryRow) WHERE {_LIVE.format("y")} AND {_VISIBLE}
+    WITH DISTINCT m LIMIT $widest + 1 RETURN collect(m) AS sharing
+  }}
+  WITH DISTINCT s, e, sharing WHERE 2 <= size(sharing) <= $widest
+  RETURN e.name AS kind, null AS newer, [m IN sharing WHERE m <> s AND {fits} | m.memory_id] AS targets,
+    toFloat(size(sharing)) AS weight, e.entity_id AS via"""
+
+
+MEMORIES = f"""{_FROM}
+OPTIONAL MATCH (s)-[f:FROM|{CLOSED}]->(d:PalimpsestDocumentRow)<-[:REVISION_OF|{CLOSED}]-(v:PalimpsestRevisionRow)
+WHERE {_LIVE.format("f")} AND v.since <= $number AND v.until > $number AND d.since <= $number AND d.until > $number
+  AND s.memory_id IN v.memory_ids
+WITH s, d, v, [i IN range(0, size(v.memory_ids) - 1) WHERE v.memory_ids[i] = s.memory_id][0] AS at
+WITH s {{.*, embedding: null}} AS memory, v {{.document_id, uri: d.uri, document_title: v.title,
+  ordinal: v.ordinals[at], page: v.pages[at], char_start: v.starts[at], char_end: v.ends[at]}} AS source,
+  EXISTS {{ (s)-[:SUPERSEDES|{CLOSED}]->() }} AS newer
+{_while_kept("[memory, source, newer]")}"""
+OBSERVED = f"""
+MATCH (m:PalimpsestMemoryRow {_SCOPE}) WHERE {_VISIBLE} AND m.is_latest IS NOT NULL AND m.observed_at IS NOT NULL
+WITH [min(m.observed_at), max(m.observed_at)] AS both
+{_while_kept("both")}"""
+HISTORY = f"""{_FROM}
+MATCH (s) ((a)-[r:SUPERSEDES|{CLOSED}]->(b)
+  WHERE coalesce(r.was, 'SUPERSEDES') = 'SUPERSEDES' AND {_LIVE.format("r")}
+  AND b.since <= $number AND b.until > $number AND {_INSIDE.format("b")})+ (older:PalimpsestMemoryRow)
+WITH asked, collect(DISTINCT older.memory_id) AS older
+{_while_kept("[asked, older]")}"""

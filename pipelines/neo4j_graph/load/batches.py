@@ -1,0 +1,57 @@
+"""Batches of rows as parameters of a statement, prepared one ahead of the write."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+import polars as pl
+from neo4j.vector import Vector
+
+from palimpsest.index.write_index import VectorLookup
+from palimpsest.neo4j_graph.packed import pack_block
+
+Batch: TypeAlias = list[Mapping[str, Any]]
+"""Values for the rows of one statement."""
+
+VECTOR_KINDS = ("Memory", "Window")
+_T = TypeVar("_T")
+
+
+def prefetch(batches: Iterable[_T]) -> Iterator[_T]:
+    """Yields batches, each prepared while the one before is being written."""
+    iterator = iter(batches)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(next, iterator, None)
+        while (batch := waiting.result()) is not None:
+            waiting = pool.submit(next, iterator, None)
+            yield batch
+
+
+def node_batches(kind: str, nodes: pl.DataFrame, vectors: VectorLookup, size: int) -> Iterator[Batch]:
+    """Yields the parameters that create nodes of a kind, with their vectors where they have some."""
+    make = _with_vectors if kind in VECTOR_KINDS else _with_blocks if kind == "VectorBlock" else _plain
+    return prefetch(make(part, vectors) for part in nodes.iter_slices(size))
+
+
+def edge_batches(edges: pl.DataFrame, size: int) -> Iterator[Batch]:
+    """Yields the parameters that create relationships: both ends, and the properties."""
+    properties = [c for c in edges.columns if c not in ("a", "b", "id")]
+    rows = edges.select("a", "b", pl.struct(properties).alias("properties"))
+    return prefetch(list[Mapping[str, Any]](part.to_dicts()) for part in rows.iter_slices(size))
+
+
+def _plain(part: pl.DataFrame, _: VectorLookup) -> Batch:
+    return list(part.drop("id").to_dicts())
+
+
+def _with_vectors(part: pl.DataFrame, vectors: VectorLookup) -> Batch:
+    matrix = np.ascontiguousarray(vectors(part["text_hash"].to_list()), np.float32)
+    rows = part.drop("id", "text_hash").to_dicts()
+    return [{"properties": row, "vector": Vector.from_numpy(v)} for row, v in zip(rows, matrix, strict=True)]
+
+
+def _with_blocks(part: pl.DataFrame, vectors: VectorLookup) -> Batch:
+    rows = part.drop("id", "counts", "hashes").to_dicts()
+    packed = zip(rows, part["counts"].to_list(), part["hashes"].to_list(), strict=True)
+    return [row | {"data": pack_block(np.array(counts), vectors(hashes))} for row, counts, hashes in packed]

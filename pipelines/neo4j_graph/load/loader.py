@@ -1,0 +1,201 @@
+"""The loader: brings what the server has of a home to what a build has, while readers go on reading.
+
+The same code does a first load and a difference. What the server has is listed from the server itself, compared by
+key, and only the difference is written under the next number, which no reader looks at. One transaction then moves the
+published number. An interrupted load is continued by the next: what it wrote is found in the same listing.
+"""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import polars as pl
+
+from palimpsest.core.ids import content_id
+from palimpsest.core.progress import progress
+from palimpsest.index.write_index import VectorLookup
+from palimpsest.neo4j_graph.connect import Connection, plain_errors
+from palimpsest.neo4j_graph.cypher import loading
+from palimpsest.neo4j_graph.identity import home_id
+from palimpsest.neo4j_graph.load.counts import count_rows, format_counts, parse_counts
+from palimpsest.neo4j_graph.load.home_lock import home_lock
+from palimpsest.neo4j_graph.load.load_context import LoadContext, begin_load
+from palimpsest.neo4j_graph.load.load_source import Source
+from palimpsest.neo4j_graph.load.load_stats import LoadStats, ProgressCallback, no_progress
+from palimpsest.neo4j_graph.load.publish import publish, sweep
+from palimpsest.neo4j_graph.load.write_rows import write_edges, write_nodes
+from palimpsest.neo4j_graph.load.writer import Writer
+from palimpsest.neo4j_graph.model import EDGES, KEYS
+from palimpsest.neo4j_graph.rows.graph_rows import GraphRows, graph_rows
+from palimpsest.neo4j_graph.schema import legacy
+from palimpsest.neo4j_graph.schema.migrations import make_vector_index, migrate
+from palimpsest.store.builds import Build
+from palimpsest.store.home import Home
+
+_T = TypeVar("_T")
+
+
+def load_graph(
+    home: Home,
+    build: Build,
+    connection: Connection,
+    keep_previous: bool = True,
+    report: ProgressCallback = no_progress,
+    full_reload: bool = False,
+) -> LoadStats:
+    """Loads a published build; see `load_tables`. `full_reload` writes every row again, whatever the server has."""
+    from palimpsest.memories.embed import vector_space
+    from palimpsest.memories.vector_store import embedding_store
+
+    vectors = embedding_store(home).vectors
+    return load_source(
+        home_id(home), Source.of(build), vectors, vector_space(), connection, keep_previous, report, full_reload
+    )
+
+
+def load_source(
+    home: str,
+    source: Source,
+    vectors: VectorLookup,
+    model: str,
+    connection: Connection,
+    keep_previous: bool = True,
+    report: ProgressCallback = no_progress,
+    full_reload: bool = False,
+) -> LoadStats:
+    """Loads a source; see `load_tables`."""
+    loader = Loader(home, connection, keep_previous, report)
+    with plain_errors(connection.uri):
+        return loader.run(source, vectors, model, full_reload)
+
+
+def load_tables(
+    home: str,
+    tables: Mapping[str, pl.DataFrame],
+    vectors: VectorLookup,
+    index: Path,
+    model: str,
+    connection: Connection,
+    keep_previous: bool = True,
+    report: ProgressCallback = no_progress,
+) -> LoadStats:
+    """Makes the server serve a build to all readers of this home.
+
+    Args:
+        home: home_id.
+        tables: of the build, those of `graph_rows.TABLES`.
+        vectors: the unit vectors of text hashes.
+        index: the build's DuckDB file.
+        model: name of the embedder.
+        connection: to the server.
+        keep_previous: readers of the previously published build may go on until the next load.
+        report: takes a line after each part of the load, for a log.
+
+    Raises:
+        PalimpsestError: another load of this home is running, or the server refuses.
+        ComponentFailed: the server went away, or the build's index is missing; run again.
+    """
+    return load_source(home, Source(lambda: tables, index), vectors, model, connection, keep_previous, report)
+
+
+class Loader:
+    """One load of a home; see `load_tables`."""
+
+    def __init__(self, home: str, connection: Connection, keep_previous: bool, report: ProgressCallback):
+        self._home, self._connection, self._keep, self._report = home, connection, keep_previous, report
+        self._writer = Writer(connection, home)
+        self._seconds: dict[str, float] = {}
+
+    def run(self, source: Source, vectors: VectorLookup, model: str, full_reload: bool = False) -> LoadStats:
+        """Runs the load and returns what it did."""
+        started = time.perf_counter()
+        space = content_id("space", model)
+        self._timed("schema", lambda: migrate(self._connection))
+        record: dict[str, object] = {**source.record(), "fingerprint": source.fingerprint, "space": space}
+        with home_lock(self._connection, self._home, self._writer.token):
+            load = begin_load(self._connection, self._home, self._writer, full_reload)
+            if not self._timed("compare", lambda: self._has_same_tables(load, record)):
+                rows = self._timed("rows", lambda: graph_rows(source.tables(), vectors, source.index, model))
+                record |= {
+                    "digest": rows.digest,
+                    "counts": format_counts(rows.counts),
+                    "scopes": [json.dumps(s) for s in rows.scopes],
+                }
+                _set_counts(load.stats, rows.counts)
+                if not self._timed("compare", lambda: self._is_unchanged(load, record)):
+                    self._write(load, rows, vectors, record)
+        load.stats.writes = self._writer.writes
+        load.stats.seconds = self._seconds | {"total": time.perf_counter() - started}
+        return load.stats
+
+    def _has_same_tables(self, load: LoadContext, record: Mapping[str, object]) -> bool:
+        """Returns whether the server's record is of a build of the very same tables: no row need be made of them."""
+        stored = self._stored_record()
+        if not record["fingerprint"] or stored.get("fingerprint") != record["fingerprint"]:
+            return False
+        if not self._is_unchanged(load, record):
+            return False
+        _set_counts(load.stats, parse_counts(stored["counts"]))
+        return True
+
+    def _is_unchanged(self, load: LoadContext, record: Mapping[str, object]) -> bool:
+        """Returns whether the server serves just this: by its own record of the build, and by counting its rows.
+
+        Never after an interrupted load: no reader sees and no count includes what it wrote, or did not sweep yet.
+        """
+        stored, published = self._stored_record(), self._writer.published
+        load.stats.number = published
+        if load.full_reload or load.was_interrupted:
+            return False
+        if any(stored.get(k) != record[k] for k in ("digest", "space", "counts") if k in record):
+            return False
+        if count_rows(self._connection, self._home, published) != parse_counts(stored["counts"]):
+            return False
+        if not self._keep and load.oldest < published:
+            sweep(load, published)
+        if any(stored.get(k) != v for k, v in record.items()):
+            self._connection.write(loading.UPDATE_BUILD_RECORD, home=self._home, number=published, record=dict(record))
+        self._end()
+        return True
+
+    def _write(self, load: LoadContext, rows: GraphRows, vectors: VectorLookup, record: Mapping[str, object]) -> None:
+        seconds = 0.0
+        with progress("load Neo4j", sum(rows.counts.values()), "rows") as advance:
+            # Edges are matched by their ends: all nodes first.
+            for kind in KEYS:
+                write = partial(write_nodes, load, kind, rows.nodes[kind], vectors, advance)
+                seconds += self._timed(f"nodes {kind}", write)
+            for name in EDGES:
+                self._timed("relationships", partial(write_edges, load, name, rows.edges.get(name), advance))
+        load.stats.nodes_per_s = load.stats.created / seconds if seconds else 0.0
+        self._timed("vector index", lambda: make_vector_index(self._connection, load.space))
+        writer = self._writer
+        oldest = writer.published if self._keep and writer.published else writer.number
+        self._timed("publish", lambda: publish(load, oldest, {**record, "vector_index": load.space.index}))
+        load.stats.number = writer.number
+        self._timed("sweep", lambda: sweep(load, oldest))
+        writer.writes += legacy.drop(self._connection, self._home)
+        self._end()
+
+    def _stored_record(self) -> Mapping[str, list[str]]:
+        found = self._connection.read(loading.BUILD_RECORD, home=self._home, number=self._writer.published)
+        return found[0]["record"] if found else {}
+
+    def _end(self) -> None:
+        self._connection.write(loading.END_LOAD, home=self._home, token=self._writer.token)
+
+    def _timed(self, part: str, run: Callable[[], _T]) -> _T:
+        started = time.perf_counter()
+        result = run()
+        seconds = time.perf_counter() - started
+        self._seconds[part] = self._seconds.get(part, 0.0) + seconds
+        self._report(f"{part}: {seconds:.2f} s, {self._writer.writes} writes so far")
+        return result
+
+
+def _set_counts(stats: LoadStats, counts: Mapping[str, int]) -> None:
+    stats.nodes = {kind: counts[kind] for kind in KEYS}
+    stats.relationships = {name: counts.get(name, 0) for name in EDGES}

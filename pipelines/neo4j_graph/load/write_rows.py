@@ -1,0 +1,86 @@
+"""Brings the nodes and relationships of one kind to what the build has: delete, close, reopen, create."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from palimpsest.core.errors import ComponentFailed
+from palimpsest.index.write_index import VectorLookup
+from palimpsest.neo4j_graph.cypher import loading
+from palimpsest.neo4j_graph.load import load_context
+from palimpsest.neo4j_graph.load.batches import VECTOR_KINDS, edge_batches, node_batches
+from palimpsest.neo4j_graph.load.difference import Difference, difference
+from palimpsest.neo4j_graph.load.load_context import LoadContext
+from palimpsest.neo4j_graph.model import CURRENT, EDGES, OPEN, batch_size
+
+_NODES_PER_BATCH = 1000
+_EDGES_PER_BATCH = 5000
+
+Advance = Callable[[int], None]
+
+
+def write_nodes(load: LoadContext, kind: str, nodes: pl.DataFrame, vectors: VectorLookup, advance: Advance) -> float:
+    """Brings the nodes of one kind to what the build has; returns the seconds that creating took."""
+    writer, changes = load.writer, load.changes
+    todo = _difference(load, loading.LIST_NODES[kind], nodes)
+    size = batch_size(kind, _NODES_PER_BATCH)
+    writer.apply(loading.DELETE_NODES[kind], todo.delete, size)
+    writer.apply(loading.CLOSE_NODES[kind], todo.close, _NODES_PER_BATCH, until=writer.number)
+    writer.apply(loading.REOPEN_NODES[kind], todo.reopen, _NODES_PER_BATCH, until=OPEN)
+    new = todo.missing(nodes)
+    if not load.is_first and (new.height or todo.close):
+        changes.kinds.add(kind)
+        changes.rows += len(todo.close) + (new.height if kind in CURRENT else 0)
+    started = time.perf_counter()
+    advance(len(todo.unchanged))
+    statement = _create_statement(load, kind)
+    for batch in node_batches(kind, new, vectors, size):
+        writer.once(statement, rows=batch, open=OPEN)
+        advance(len(batch))
+    load.stats.created += new.height
+    writer.writes += new.height
+    return time.perf_counter() - started
+
+
+def write_edges(load: LoadContext, name: str, edges: pl.DataFrame | None, advance: Advance) -> None:
+    """Brings the relationships of one name to what the build has; a small number is deferred until publishing."""
+    writer, changes = load.writer, load.changes
+    todo = _difference(load, loading.LIST_EDGES[name], edges)
+    statements: Sequence[tuple[str, Sequence[Mapping[str, Any]]]] = (
+        (loading.DELETE_EDGES[name], todo.delete),
+        (loading.CLOSE_EDGES[name], todo.close),
+        (loading.REOPEN_EDGES[name], todo.reopen),
+    )
+    for statement, rows in statements:
+        writer.apply(statement, rows, _EDGES_PER_BATCH)
+    if todo.close:
+        changes.types.add(EDGES[name].type)
+        changes.rows += len(todo.close)
+    if edges is None:
+        return
+    new = todo.missing(edges)
+    advance(len(todo.unchanged))
+    for batch in edge_batches(new, _EDGES_PER_BATCH):
+        if not load.is_first and changes.deferred_rows + len(batch) <= load_context.MAX_ROWS_AT_ONCE:
+            changes.deferred.append((loading.CREATE_EDGES[name], batch))
+        else:
+            created = writer.once(loading.CREATE_EDGES[name], rows=batch)
+            if created not in (None, len(batch)):
+                raise ComponentFailed(f"neo4j: {created} of {len(batch)} {name} could be made; run again")
+        advance(len(batch))
+    writer.writes += new.height
+
+
+def _create_statement(load: LoadContext, kind: str) -> str:
+    is_visible_at_once = load.is_first and kind in CURRENT
+    if kind in VECTOR_KINDS:
+        return loading.create_vector_nodes(kind, load.space.label, is_visible_at_once)
+    return loading.create_nodes(kind, is_visible_at_once)
+
+
+def _difference(load: LoadContext, listing: str, frame: pl.DataFrame | None) -> Difference:
+    wanted = set(frame["key"].to_list()) if frame is not None else set()
+    listed = [] if load.is_empty else load.writer.listed(listing)
+    return difference(listed, wanted, load.writer.number, load.full_reload)

@@ -1,0 +1,1 @@
+"""The rows of the graph, made from the tables of a build by pure functions."""

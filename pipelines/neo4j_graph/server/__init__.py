@@ -1,0 +1,1 @@
+"""The local server: its locked jars, its configuration and its process."""

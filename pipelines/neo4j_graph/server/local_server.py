@@ -1,0 +1,258 @@
+"""A real Neo4j server for one OS user: no Docker, no installed Java, loopback only, running until it is stopped."""
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+from filelock import FileLock
+
+from palimpsest.core.errors import ComponentFailed, PalimpsestError
+from palimpsest.core.files import read_json, write_json
+from palimpsest.core.processes import process_started
+from palimpsest.core.progress import say
+from palimpsest.neo4j_graph.server import server_config
+from palimpsest.neo4j_graph.server.jars import fetch_jars
+from palimpsest.neo4j_graph.server.server_config import HOST, first_password_file, password_file
+
+USER = "neo4j"
+PORT = 7687
+_START_S = 180.0
+_STOP_S = 60.0
+_POLL_S = 0.1
+
+
+@dataclass(frozen=True)
+class ServerInfo:
+    """Where a server answers, and the file with its password."""
+
+    uri: str
+    user: str
+    password_file: Path
+    pid: int | None = None
+    running: bool = True
+
+    @property
+    def password(self) -> str:
+        """The password."""
+        return self.password_file.read_text(encoding="utf-8").strip()
+
+
+def server_home() -> Path:
+    """Returns the folder of the local server: PALIMPSEST_NEO4J_HOME, else in the user's data folder."""
+    import platformdirs
+
+    folder = os.environ.get("PALIMPSEST_NEO4J_HOME")
+    return Path(folder) if folder else Path(platformdirs.user_data_dir("palimpsest")) / "neo4j"
+
+
+def start_server(home: Path | None = None, heap: str | None = None, wait_s: float = _START_S) -> ServerInfo:
+    """Starts the local server unless it runs, waits until Bolt answers, and returns where.
+
+    Args:
+        home: its folder; None means `server_home()`.
+        heap: Java heap; None means PALIMPSEST_NEO4J_HEAP, else 1g.
+        wait_s: seconds to wait for Bolt.
+
+    Raises:
+        ComponentFailed: jars or Java are missing, or the server does not come up; the message names the log.
+    """
+    home = home or server_home()
+    home.mkdir(parents=True, exist_ok=True)
+    home.chmod(0o700)
+    with FileLock(home / ".start.lock"):
+        if (running := server_status(home)).running:
+            _wait_for_bolt(home, running, wait_s)
+            return running
+        java, jars = server_config.java_program(), fetch_jars()
+        port = _free_port(int((read_json(home / "server.json") or {}).get("port", PORT)))
+        server_config.prepare_home(home, java, jars, port)
+        heap = heap or os.environ.get("PALIMPSEST_NEO4J_HEAP") or "1g"
+        pid = _launch(home, server_config.server_command(home, java, jars, heap))
+        write_json(home / "server.json", {"pid": pid, "port": port, "started": process_started(pid)})
+        info = ServerInfo(f"bolt://{HOST}:{port}", USER, password_file(home), pid)
+        _wait_for_bolt(home, info, wait_s)
+        return info
+
+
+def stop_server(home: Path | None = None, wait_s: float = _STOP_S) -> bool:
+    """Stops the local server cleanly and waits until it is gone; returns whether it ran."""
+    process = _process(home or server_home())
+    if process is None:
+        return False
+    with suppress(psutil.NoSuchProcess):
+        process.terminate()
+    if not _wait_until_gone(process, wait_s):
+        # Its log makes it whole again at the next start.
+        say(f"neo4j: process {process.pid} did not stop in {wait_s:.0f} s; ending it")
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+        _wait_until_gone(process, wait_s)
+    return True
+
+
+def remove_server(home: Path) -> None:
+    """Ends the server of a folder and removes the folder: for tests and throw-away servers.
+
+    Nothing of it is needed again, so it is not given the time to stop cleanly.
+    """
+    if (process := _process(home)) is not None:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+        _wait_until_gone(process, _STOP_S)
+    shutil.rmtree(home, ignore_errors=True)
+
+
+def server_status(home: Path | None = None) -> ServerInfo:
+    """Returns where the local server answers, or would; `running` is whether it does."""
+    home = home or server_home()
+    process = _process(home)
+    port = (read_json(home / "server.json") or {}).get("port", PORT)
+    pid = process.pid if process else None
+    return ServerInfo(f"bolt://{HOST}:{port}", USER, password_file(home), pid, running=process is not None)
+
+
+def server_url(home: Path | None = None) -> str:
+    """Returns the URI that loads and queries use: NEO4J_URI, else the local server's.
+
+    Raises:
+        PalimpsestError: there is neither, or NEO4J_URI contains a password.
+    """
+    if uri := os.environ.get("NEO4J_URI"):
+        return checked_uri(uri)
+    status = server_status(home)
+    if not status.running:
+        raise PalimpsestError("neo4j: no server runs; palimpsest neo4j start, or set NEO4J_URI")
+    return status.uri
+
+
+def checked_uri(uri: str) -> str:
+    """Returns a URI that may be shown: one with user or password is refused, because every message names the URI.
+
+    Raises:
+        PalimpsestError: it contains one.
+    """
+    if "@" in uri:
+        raise PalimpsestError(
+            "neo4j: NEO4J_URI holds a user or a password; set them as NEO4J_USER and NEO4J_PASSWORD, "
+            "and NEO4J_URI to scheme, host and port"
+        )
+    return uri
+
+
+def _process(home: Path) -> psutil.Process | None:
+    """Returns the process that was started in a folder; a process that got its id later is another one."""
+    stored = read_json(home / "server.json") or {}
+    pid, started = stored.get("pid"), stored.get("started")
+    if pid is None or started is None or process_started(pid) != started:
+        return None
+    try:
+        return psutil.Process(pid)
+    except psutil.NoSuchProcess:
+        return None
+
+
+def _is_running(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _wait_until_gone(process: psutil.Process, wait_s: float) -> bool:
+    """Returns whether a process ended in time; one that nobody waits for stays a zombie, and has ended as well."""
+    until = time.monotonic() + wait_s
+    while time.monotonic() < until:
+        try:
+            process.wait(_POLL_S)
+            return True
+        except psutil.TimeoutExpired:
+            if not _is_running(process):
+                return True
+    return False
+
+
+def _free_port(usual: int) -> int:
+    """Returns the usual port, else any that is free."""
+    for port in (usual, 0):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((HOST, port))
+            except OSError:
+                continue
+            return int(probe.getsockname()[1])
+    raise ComponentFailed("neo4j: no port is free on 127.0.0.1")
+
+
+def _launch(home: Path, command: list[str]) -> int:
+    with (home / "logs" / "console.log").open("wb") as log:
+        started = subprocess.Popen(  # noqa: S603
+            command,
+            cwd=home,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    return started.pid
+
+
+def _wait_for_bolt(home: Path, info: ServerInfo, wait_s: float) -> None:
+    """Returns once Bolt answers to the password."""
+    if not info.password_file.exists():
+        raise ComponentFailed(f"neo4j: {info.password_file} is gone; put it back, or stop the server and move {home}")
+    until = time.monotonic() + wait_s
+    is_reported = False
+    while time.monotonic() < until:
+        if _process(home) is None:
+            raise ComponentFailed(f"neo4j: the server ended while it started: {server_config.last_error(home)}")
+        if _answers(home, info):
+            return
+        if not is_reported:
+            say(f"neo4j: waiting for {info.uri}")
+            is_reported = True
+        time.sleep(_POLL_S)
+    raise ComponentFailed(f"neo4j: no answer at {info.uri} for {wait_s:.0f} s; see {home / 'logs' / 'neo4j.log'}")
+
+
+def _answers(home: Path, info: ServerInfo) -> bool:
+    import neo4j
+    from neo4j.exceptions import AuthError, DriverError, Neo4jError
+
+    host, port = info.uri.removeprefix("bolt://").split(":")
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        if probe.connect_ex((host, int(port))):
+            return False
+    first = first_password_file(home)
+    try:
+        if first.exists():
+            _replace_first_password(info, first)
+        with neo4j.GraphDatabase.driver(info.uri, auth=(USER, info.password)) as driver:
+            driver.verify_connectivity()
+        first.unlink(missing_ok=True)
+        return True
+    except AuthError:
+        raise ComponentFailed(f"neo4j: {info.uri} refuses {info.password_file}; another server may hold it") from None
+    except (Neo4jError, DriverError, OSError):
+        return False
+
+
+def _replace_first_password(info: ServerInfo, first: Path) -> None:
+    import neo4j
+    from neo4j.exceptions import AuthError
+
+    from palimpsest.neo4j_graph.cypher import ddl
+
+    try:
+        old = first.read_text(encoding="utf-8").strip()
+        with neo4j.GraphDatabase.driver(info.uri, auth=(USER, old)) as driver:
+            driver.execute_query(ddl.SET_PASSWORD, old=old, new=info.password, database_="system")
+    except AuthError:
+        return  # an earlier start replaced it and was stopped before it removed the file, or another server answers
