@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import read_json, write_json
-from palimpsest.eval.golden.golden_run import DIGITS, GateRun, Hit
+from palimpsest.core.json_types import JsonObject, JsonValue
+from palimpsest.eval.golden.golden_run import DIGITS, GoldenRun, Hit
 
 FORMAT = 1
 ACCEPT = "`palimpsest baseline accept --why TEXT`"
@@ -30,8 +30,8 @@ class Baseline:
     model: str = ""
     commit: str = ""
     build_id: str = ""
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    build_settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, JsonValue] = field(default_factory=dict)
+    build_settings: Mapping[str, JsonValue] = field(default_factory=dict)
     latency_ms: Mapping[str, float] = field(default_factory=dict)
     accepted_by: str = ""
     accepted_at: str = ""
@@ -39,12 +39,22 @@ class Baseline:
 
     @property
     def question_ids(self) -> set[str]:
-        """Ids of all questions that were asked; those without an answer have results only."""
+        """Ids of all questions of the run; those without an answer have results only."""
         return {*self.per_query, *self.results}
+
+    @property
+    def origin(self) -> dict[str, str]:
+        """Which build it is of, and who accepted it, when and why."""
+        return {name: getattr(self, name) for name in ("build_id", "commit", "accepted_by", "accepted_at", "why")}
+
+    def to_json(self) -> JsonObject:
+        """Returns the baseline as its file has it: JSON values, each result as one line."""
+        results = {q: [hit.to_line() for hit in hits] for q, hits in self.results.items()}
+        return {"format": FORMAT, **asdict(self), "results": results}
 
 
 def baseline_path(data: Path, collection: str) -> Path:
-    """Returns where a collection's baseline lies below the project's data folder."""
+    """Returns the path of a collection's baseline below the project's data folder."""
     return data / "baselines" / f"{collection}.json"
 
 
@@ -61,7 +71,7 @@ def load_baseline(path: Path) -> Baseline | None:
             return None
         if raw.pop("format") != FORMAT:
             raise PalimpsestError(f"baseline: format is not {FORMAT}; {fix}")
-        raw["results"] = {q: [_read_hit(line) for line in hits] for q, hits in raw["results"].items()}
+        raw["results"] = {q: [Hit.from_line(line) for line in hits] for q, hits in raw["results"].items()}
         raw["per_query"] = {q: {m: float(v) for m, v in values.items()} for q, values in raw["per_query"].items()}
         return Baseline(**raw)
     except (ValueError, KeyError, TypeError, AttributeError) as e:
@@ -69,7 +79,7 @@ def load_baseline(path: Path) -> Baseline | None:
 
 
 def accept_baseline(
-    run: GateRun, path: Path, why: str, *, who: str | None = None, when: datetime | None = None
+    run: GoldenRun, path: Path, why: str, *, who: str | None = None, when: datetime | None = None
 ) -> Baseline:
     """Writes a run as the new baseline, atomically.
 
@@ -92,7 +102,7 @@ def accept_baseline(
         raise PalimpsestError(f"baseline accept: {run.collection}: no judged query was answered; nothing to accept")
     baseline = Baseline(
         collection=run.collection,
-        per_query={q: {m: round(v, DIGITS) for m, v in told.items()} for q, told in run.scores.per_query.items()},
+        per_query={q: {m: round(v, DIGITS) for m, v in values.items()} for q, values in run.scores.per_query.items()},
         results={q: list(hits) for q, hits in run.results.items()},
         golden_hash=run.golden_hash,
         model=run.model,
@@ -105,19 +115,8 @@ def accept_baseline(
         accepted_at=(when or datetime.now(UTC)).astimezone(UTC).isoformat(timespec="seconds"),
         why=why.strip(),
     )
-    results = {q: [_write_hit(hit) for hit in hits] for q, hits in baseline.results.items()}
-    write_json(path, {"format": FORMAT, **asdict(baseline), "results": results})
+    write_json(path, baseline.to_json())
     return baseline
-
-
-def _write_hit(hit: Hit) -> str:
-    """One line a result, so that a change of the baseline can be read in a diff: `id RS source`."""
-    return f"{hit.memory_id} {'R' if hit.relevant else '-'}{'S' if hit.stale else '-'} {hit.source}"
-
-
-def _read_hit(line: str) -> Hit:
-    memory_id, marks, source = line.split(" ", 2)
-    return Hit(memory_id, source, relevant="R" in marks, stale="S" in marks)
 
 
 def current_user() -> str:

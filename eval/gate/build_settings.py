@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from palimpsest.core.json_types import JsonValue
 from palimpsest.query.request.strategies import NAMED, STRATEGIES
 from palimpsest.store.collection_config import CollectionConfig
 
-Value = str | float | int | bool | None
 _CODE = "code."
 _NOT_SETTINGS = ("name", "description")
-_MISSING = "not set"
+_UNSET = "not set"
 
 
 @dataclass(frozen=True)
@@ -18,19 +18,20 @@ class SettingChange:
     """A setting whose value differs. `name` is dotted, such as `weights.words`; None stands for a setting not given."""
 
     name: str
-    old: Value
-    new: Value
+    old: JsonValue
+    new: JsonValue
 
     def text(self, collection: str) -> str:
         """Returns `collection.name old -> new`."""
-        return f"{collection}.{self.name} {_shown(self.old)} -> {_shown(self.new)}"
+        return f"{collection}.{self.name} {_format_value(self.old)} -> {_format_value(self.new)}"
 
 
-def build_settings(manifest: Mapping[str, Any], collection: str) -> dict[str, Value]:
+def build_settings(manifest: Mapping[str, Any], collection: str) -> dict[str, JsonValue]:
     """Returns the settings of one collection of a build: dotted names, values as they took effect.
 
-    Holds collection.yaml (defaults included), the strategy that `auto` stands for, its weights, `embedder`, `labeler`
-    and `code.<part>`, a hash of the code of each part. A part that the manifest of an older build lacks is left out.
+    Contains collection.yaml (defaults included), the strategy that `auto` resolves to, its weights, `embedder`,
+    `labeler` and `code.<part>`, a hash of the code of each part. A part that the manifest of an older build lacks is
+    left out.
 
     Args:
         manifest: the build's manifest.
@@ -39,7 +40,7 @@ def build_settings(manifest: Mapping[str, Any], collection: str) -> dict[str, Va
     settings = manifest.get("settings", {})
     config = {k: v for k, v in manifest.get("configs", {}).get(collection, {}).items() if k not in _NOT_SETTINGS}
     given = config.pop("weights", None) or settings.get("weights", {}).get(collection, {})
-    found = _flat(config)
+    found = _flatten(config)
     if strategy := settings.get("strategies", {}).get(collection):
         found["strategy"] = strategy
         defaults = STRATEGIES.get(strategy)
@@ -53,7 +54,7 @@ def build_settings(manifest: Mapping[str, Any], collection: str) -> dict[str, Va
     return found | {f"{_CODE}{part}": key for part, key in manifest.get("code", {}).items()}
 
 
-def changed_settings(old: Mapping[str, Value], new: Mapping[str, Value]) -> tuple[SettingChange, ...]:
+def changed_settings(old: Mapping[str, JsonValue], new: Mapping[str, JsonValue]) -> tuple[SettingChange, ...]:
     """Returns the settings that differ, by name, code aside; nothing where the settings of either side are unknown.
 
     A setting that one side does not know, because another version of Palimpsest made it, differs only where the other
@@ -61,7 +62,7 @@ def changed_settings(old: Mapping[str, Value], new: Mapping[str, Value]) -> tupl
     """
     if not old or not new:
         return ()
-    defaults = _flat(CollectionConfig(name="x", description="x").model_dump())
+    defaults = _flatten(CollectionConfig(name="x", description="x").model_dump())
     changes = []
     for name in sorted(old.keys() | new.keys()):
         before, after = (side.get(name, defaults.get(name)) for side in (old, new))
@@ -70,27 +71,27 @@ def changed_settings(old: Mapping[str, Value], new: Mapping[str, Value]) -> tupl
     return tuple(changes)
 
 
-def changed_code(old: Mapping[str, Value], new: Mapping[str, Value]) -> tuple[str, ...]:
+def changed_code(old: Mapping[str, JsonValue], new: Mapping[str, JsonValue]) -> tuple[str, ...]:
     """Returns the parts of Palimpsest whose code differs, by name; parts that one side does not know are left out."""
     shared = sorted(k for k in old.keys() & new.keys() if k.startswith(_CODE))
     return tuple(k.removeprefix(_CODE) for k in shared if old[k] != new[k])
 
 
-def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Value]:
-    flat: dict[str, Value] = {}
-    for name, held in value.items():
-        if isinstance(held, Mapping) and held:
-            flat |= _flat(held, f"{prefix}{name}.")
-        elif isinstance(held, list | tuple):
-            flat[f"{prefix}{name}"] = ", ".join(map(str, held))
+def _flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, JsonValue]:
+    flat: dict[str, JsonValue] = {}
+    for name, value in config.items():
+        if isinstance(value, Mapping) and value:
+            flat |= _flatten(value, f"{prefix}{name}.")
+        elif isinstance(value, list | tuple):
+            flat[f"{prefix}{name}"] = ", ".join(map(str, value))
         else:
-            flat[f"{prefix}{name}"] = None if isinstance(held, Mapping) else held
+            flat[f"{prefix}{name}"] = None if isinstance(value, Mapping) else value
     return flat
 
 
-def _shown(value: Value) -> str:
+def _format_value(value: JsonValue) -> str:
     if value is None or value == "":
-        return _MISSING
+        return _UNSET
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:g}" if isinstance(value, float) else str(value)

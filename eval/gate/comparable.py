@@ -1,22 +1,24 @@
-"""What differs between a run and its baseline beside the figures: questions, drafts, model and settings."""
+"""What differs between a run and its baseline apart from the figures: questions, drafts, model and settings."""
 
 from collections.abc import Sequence
 
 from palimpsest.eval.gate.baseline import ACCEPT, Baseline
 from palimpsest.eval.gate.build_settings import SettingChange
-from palimpsest.eval.golden.golden_run import GateRun
+from palimpsest.eval.golden.golden_run import GoldenRun
 
-_NAMED = 20
+_MAX_NAMED = 20
 
 
-def questions_gone(run: GateRun, baseline: Baseline) -> list[str]:
+def questions_gone(run: GoldenRun, baseline: Baseline) -> list[str]:
     """Returns a reason for the questions of the baseline that are not judged any more: their loss cannot be seen."""
-    asked = {*run.questions, *run.per_query, *run.unanswerable}
-    gone = sorted(baseline.question_ids - asked)
-    unjudged = sorted((baseline.per_query.keys() & asked) - run.per_query.keys()) if run.per_query else []
+    known = {*run.questions, *run.per_query, *run.unanswerable}
+    missing = sorted(baseline.question_ids - known)
+    unjudged = sorted((baseline.per_query.keys() & known) - run.per_query.keys()) if run.per_query else []
     reasons = []
-    if gone:
-        reasons.append(f"{counted(gone, 'question')} of the baseline not in the golden set: {named(gone)}; {_FIX}")
+    if missing:
+        reasons.append(
+            f"{counted(missing, 'question')} of the baseline not in the golden set: {named(missing)}; {_FIX}"
+        )
     if unjudged:
         lost = f"{counted(unjudged, 'question')} of the baseline without evidence now: {named(unjudged)}"
         reasons.append(f"{lost}; {_FIX}")
@@ -26,7 +28,7 @@ def questions_gone(run: GateRun, baseline: Baseline) -> list[str]:
 _FIX = f"restore them, or {ACCEPT}"
 
 
-def differences(run: GateRun, baseline: Baseline, settings: Sequence[SettingChange]) -> list[str]:
+def differences(run: GoldenRun, baseline: Baseline, settings: Sequence[SettingChange]) -> list[str]:
     """Returns a warning for each thing that makes the run hard to compare with the baseline, settings first."""
     shared = run.per_query.keys() & baseline.per_query.keys()
     added, removed = len(run.per_query) - len(shared), len(baseline.per_query) - len(shared)
@@ -49,7 +51,7 @@ def differences(run: GateRun, baseline: Baseline, settings: Sequence[SettingChan
     return found
 
 
-def drafts_left(run: GateRun) -> list[str]:
+def drafts_left(run: GoldenRun) -> list[str]:
     """Returns a warning for the questions that are as `gate --init` wrote them: they ask in the source's own words."""
     if not run.drafts:
         return []
@@ -64,5 +66,5 @@ def counted(items: Sequence[str], noun: str) -> str:
 
 def named(ids: Sequence[str]) -> str:
     """Returns the first ids, and how many more there are."""
-    more = len(ids) - _NAMED
-    return ", ".join(ids[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+    more = len(ids) - _MAX_NAMED
+    return ", ".join(ids[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")

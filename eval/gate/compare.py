@@ -9,7 +9,7 @@ import polars as pl
 
 from palimpsest.core.scopes import SCOPE
 from palimpsest.eval.gate.build_settings import changed_code, changed_settings
-from palimpsest.eval.golden.golden_run import GateRun
+from palimpsest.eval.golden.golden_run import GoldenRun
 from palimpsest.eval.metrics.significance import loss_probability, paired_interval
 from palimpsest.store.tables import empty
 
@@ -19,7 +19,7 @@ _TEXT_CHARS = 100
 _EPSILON = 1e-9
 
 Tables = Mapping[str, pl.DataFrame]
-Runs = Mapping[str, GateRun | Mapping[str, Any]]
+Runs = Mapping[str, GoldenRun | Mapping[str, Any]]
 Settings = Mapping[str, Mapping[str, Any]]
 
 
@@ -70,7 +70,7 @@ def _settings(a: Settings, b: Settings) -> dict[str, Any]:
     return {"changed": changed, "code": sorted({part for c in shared for part in changed_code(a[c], b[c])})}
 
 
-def significance(a: GateRun, b: GateRun, measures: Sequence[str] = _MOVED) -> list[dict[str, Any]]:
+def significance(a: GoldenRun, b: GoldenRun, measures: Sequence[str] = _MOVED) -> list[dict[str, Any]]:
     """Returns, for each measure over the questions of both runs: means, change, its 95 % interval and both p-values.
 
     `p_loss` is how often chance alone gives as low a change, `p_gain` as high a one.
@@ -99,7 +99,7 @@ def significance(a: GateRun, b: GateRun, measures: Sequence[str] = _MOVED) -> li
     return rows
 
 
-def moved_questions(a: GateRun, b: GateRun, measure: str = "R@5") -> list[dict[str, Any]]:
+def moved_questions(a: GoldenRun, b: GoldenRun, measure: str = "R@5") -> list[dict[str, Any]]:
     """Returns the questions whose measure changed, the worst losses first, with the top results of both builds."""
     shared = sorted(a.per_query.keys() & b.per_query.keys())
     moved = [(b.per_query[q][measure] - a.per_query[q][measure], q) for q in shared]
@@ -217,11 +217,11 @@ def _by_label(relations: pl.DataFrame) -> dict[str, int]:
     return dict(relations.group_by("label").len().sort("label").iter_rows())
 
 
-def _runs(gate: Runs | None) -> dict[str, GateRun]:
-    return {c: run if isinstance(run, GateRun) else GateRun.from_json(run) for c, run in (gate or {}).items()}
+def _runs(gate: Runs | None) -> dict[str, GoldenRun]:
+    return {c: run if isinstance(run, GoldenRun) else GoldenRun.from_json(run) for c, run in (gate or {}).items()}
 
 
-def _metrics(gate_a: Mapping[str, GateRun], gate_b: Mapping[str, GateRun], shown: int) -> dict[str, Any]:
+def _metrics(gate_a: Mapping[str, GoldenRun], gate_b: Mapping[str, GoldenRun], shown: int) -> dict[str, Any]:
     told: dict[str, Any] = {}
     for collection in sorted(gate_a.keys() | gate_b.keys()):
         a, b = gate_a.get(collection), gate_b.get(collection)
@@ -234,7 +234,7 @@ def _metrics(gate_a: Mapping[str, GateRun], gate_b: Mapping[str, GateRun], shown
     return told
 
 
-def _moved(a: GateRun, b: GateRun, questions: Sequence[str], shown: int) -> dict[str, Any]:
+def _moved(a: GoldenRun, b: GoldenRun, questions: Sequence[str], shown: int) -> dict[str, Any]:
     names = sorted(set.intersection(*(set(r.per_query[q]) for q in questions for r in (a, b))))
     means = {
         m: {side: sum(r.per_query[q][m] for q in questions) / len(questions) for side, r in (("a", a), ("b", b))}

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import polars as pl
 
+from palimpsest.core.json_types import JsonObject
+
 Tables = Mapping[str, pl.DataFrame]
-EXAMPLES = 5
+MAX_EXAMPLES = 5
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,17 @@ class Violation:
     count: int
     examples: tuple[str, ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
+    @property
+    def headline(self) -> str:
+        """Number, name and message in one line."""
+        return f"invariant {self.invariant} ({self.name}): {self.message}"
+
+    @property
+    def text(self) -> str:
+        """The headline with the examples."""
+        return f"{self.headline}: {', '.join(self.examples)}"
+
+    def to_json(self) -> JsonObject:
         """Returns the violation as JSON values."""
         return asdict(self) | {"examples": list(self.examples)}
 
@@ -30,4 +41,5 @@ def report(invariant: int, name: str, message: str, ids: Iterable[object]) -> li
     listed = sorted(map(str, ids))
     if not listed:
         return []
-    return [Violation(invariant, name, message.replace("{n}", str(len(listed))), len(listed), tuple(listed[:EXAMPLES]))]
+    message = message.replace("{n}", str(len(listed)))
+    return [Violation(invariant, name, message, len(listed), tuple(listed[:MAX_EXAMPLES]))]

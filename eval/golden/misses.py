@@ -1,14 +1,14 @@
-"""Why a golden question failed: for each thing that was not found, where on its way it was lost."""
+"""Why a golden question failed: for each thing that was not found, the step of the query path where it was lost."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 
-import polars as pl
-
-from palimpsest.eval.golden.golden_run import BUDGET_TOKENS, DEPTH, TOP, GateRun, Searcher
-from palimpsest.eval.golden.questions import GoldenError, Judged, Question, resolve
-from palimpsest.query.request.types import Scope
+from palimpsest.eval.golden.build_tables import Tables, retired_ids
+from palimpsest.eval.golden.golden_run import TOP, Miss
+from palimpsest.eval.golden.questions import GoldenError, GoldenSet
+from palimpsest.eval.golden.resolve import ResolvedQuestion, resolve
+from palimpsest.eval.golden.retrieval_run import DEPTH, QueryResult, Searcher, search_queries
+from palimpsest.eval.golden.search_golden import GoldenSearch
 
 NOT_CHUNKED = "not chunked"
 RETIRED = "retired"
@@ -24,109 +24,73 @@ CAUSES: Mapping[str, str] = {
     CUT_BY_BUDGET: "it was found, and did not fit the packed context",
     FOUND: "it is among the top results and in the context",
 }
-_DEEP = 100
+_MAX_RANK = 100
 
 
-@dataclass(frozen=True)
-class Miss:
-    """One thing that a question needs. Ranks count from 1; None is beyond the first hundred."""
+def find_misses(
+    reader: Searcher, search: GoldenSearch, tables: Tables, question_ids: Collection[str]
+) -> tuple[Miss, ...]:
+    """Returns where each need of the questions was lost, in the order of `question_ids`.
 
-    question_id: str
-    question: str
-    need: str
-    cause: str
-    rank: int | None = None
-    vector_rank: int | None = None
-    strategy: str = ""
-
-
-def missed(run: GateRun) -> list[str]:
-    """Returns the ids of a run's questions that miss something among the top five or in the context, worst first."""
-    keys = (f"R@{TOP}", "packed_recall", "nDCG@10")
-    told = {q: tuple(v[k] for k in keys) for q, v in run.per_query.items() if min(v[keys[0]], v[keys[1]]) < 1.0}
-    return sorted(told, key=lambda q: (told[q], q))
-
-
-def why_missed(
-    reader: Searcher,
-    questions: Sequence[Question],
-    tables: Mapping[str, pl.DataFrame],
-    collection: str,
-    default_user: str,
-    *,
-    strategy: str = "auto",
-    budget_tokens: int = BUDGET_TOKENS,
-) -> list[Miss]:
-    """Asks each question again, deep and by vectors alone, and says of each thing it needs where that was lost.
+    What the run returned is read from it; two more searches of each question, both deep, one of them by vectors alone,
+    give the ranks of what it did not return.
 
     Args:
         reader: the build's reader.
-        questions: answerable ones; others are passed over.
-        tables: documents, document_texts, memories and versions of the build.
-        collection: name of the collection.
-        default_user: user of the questions that name none.
-        strategy: strategy of the run that missed.
-        budget_tokens: budget of that run.
+        search: the questions and what searching them returned.
+        tables: `versions` of the build.
+        question_ids: answerable questions of the search.
     """
-    retired = frozenset(tables["versions"].filter(~pl.col("is_latest"))["memory_id"])
-    found = []
-    for question, judged in _resolved([q for q in questions if q.answerable], tables, collection, default_user):
-        if judged is None:
-            found.append(Miss(question.id, question.question, question.evidence[0].quote, NOT_CHUNKED))
-        else:
-            found += _lost(reader, judged, collection, retired, strategy, budget_tokens)
-    return found
-
-
-def _resolved(
-    questions: Sequence[Question], tables: Mapping[str, pl.DataFrame], collection: str, default_user: str
-) -> list[tuple[Question, Judged | None]]:
-    """Returns each question with the memories it needs; None where its words are in no memory."""
-    try:
-        return list(zip(questions, resolve(questions, tables, collection, default_user), strict=True))
-    except GoldenError:
-        if len(questions) == 1:
-            return [(questions[0], None)]
-        return [pair for q in questions for pair in _resolved([q], tables, collection, default_user)]
-
-
-def _lost(
-    reader: Searcher, item: Judged, collection: str, retired: frozenset[str], strategy: str, budget_tokens: int
-) -> list[Miss]:
-    question, scope = item.question, Scope(collection, item.user_id)
-    asked: dict[str, Any] = {"budget_tokens": budget_tokens} | question.filters
-    shown = reader.search(question.question, scope, k=DEPTH, strategy=strategy, **asked)
-    deep = reader.search(question.question, scope, k=_DEEP, strategy=strategy, **(asked | {"budget_tokens": 0}))
-    near = reader.search(question.question, scope, k=_DEEP, strategy="flat", hops=0, **(asked | {"budget_tokens": 0}))
-    ranks, vector_ranks = (
-        {str(m.memory_id): rank for rank, m in enumerate(answer.memories, 1)} for answer in (deep, near)
-    )
-    packed, words = {str(i) for i in shown.packed_ids}, " ".join(shown.context.split())
-    told = []
-    for ids, quotes in zip(item.needs, item.quotes, strict=True):
-        rank = min((ranks[i] for i in ids if i in ranks), default=None)
-        vector_rank = min((vector_ranks[i] for i in ids if i in vector_ranks), default=None)
-        whole = bool(ids & packed) or all(q in words for q in quotes)
-        told.append(
-            Miss(
-                question.id,
-                question.question,
-                " / ".join(sorted(quotes)),
-                _cause(ids, retired if question.as_of is None else frozenset(), rank, vector_rank, whole),
-                rank,
-                vector_rank,
-                strategy,
-            )
+    resolved = {item.question.id: item for item in search.resolved}
+    items = [resolved[q] for q in question_ids]
+    settings = replace(search.retrieval.settings, budget_tokens=0, depth=_MAX_RANK)
+    queries = [item.query(search.golden.collection) for item in items]
+    deep = search_queries(reader, queries, settings, warm_up=False)
+    by_vectors = search_queries(reader, queries, replace(settings, strategy="flat"), hops=0, warm_up=False)
+    retired, strategy = retired_ids(tables), search.retrieval.settings.strategy
+    return tuple(
+        replace(miss, strategy=strategy)
+        for item in items
+        for miss in _question_misses(
+            item, *(run.results[item.question.id] for run in (search.retrieval, deep, by_vectors)), retired
         )
-    return told
+    )
 
 
-def _cause(ids: frozenset[str], retired: frozenset[str], rank: int | None, vector_rank: int | None, whole: bool) -> str:
-    if ids <= retired:
-        return RETIRED
-    if rank is not None and rank <= TOP and whole:
+def unresolved_misses(golden: GoldenSet, tables: Tables) -> tuple[Miss, ...]:
+    """Returns a miss for each question whose words are in no memory of the build."""
+    misses = []
+    for question in golden.questions:
+        try:
+            resolve(replace(golden, questions=(question,)), tables)
+        except GoldenError:
+            quote = (*question.evidence, *question.stale)[0].quote
+            misses.append(Miss(question.id, question.question, quote, NOT_CHUNKED))
+    return tuple(misses)
+
+
+def _question_misses(
+    item: ResolvedQuestion, shown: QueryResult, deep: QueryResult, by_vectors: QueryResult, retired: frozenset[str]
+) -> list[Miss]:
+    if item.question.as_of is not None:
+        retired = frozenset()  # what answers a question about a past day may be retired since
+    ranks, vector_ranks = deep.ranks, by_vectors.ranks
+    misses = []
+    in_context = item.needs_in_context(shown.packed_ids, shown.context)
+    for ids, quotes, packed in zip(item.needs, item.quotes, in_context, strict=True):
+        rank, vector_rank = (
+            min((known[i] for i in ids if i in known), default=None) for known in (ranks, vector_ranks)
+        )
+        cause = RETIRED if ids <= retired else _cause(rank, vector_rank, packed)
+        need = " / ".join(sorted(quotes))
+        misses.append(Miss(item.question.id, item.question.question, need, cause, rank, vector_rank))
+    return misses
+
+
+def _cause(rank: int | None, vector_rank: int | None, packed: bool) -> str:
+    if rank is not None and rank <= TOP and packed:
         return FOUND
-    if rank is not None and rank <= DEPTH and not whole:
+    if rank is not None and rank <= DEPTH and not packed:
         return CUT_BY_BUDGET
     if vector_rank is not None and vector_rank <= TOP:
         return LOST_IN_FUSION

@@ -8,7 +8,8 @@ from pathlib import Path
 import polars as pl
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.eval.golden.questions import Quote, Quotes
+from palimpsest.eval.golden.questions import Quote
+from palimpsest.eval.golden.resolve import QuoteIndex
 
 LABELS = ("UPDATE", "EXTEND", "DERIVE", "NONE")
 BINS = 5
@@ -39,14 +40,15 @@ def compare_register(path: Path, tables: Mapping[str, pl.DataFrame], collection:
     """
     rows = [r for r in _rows(path) if r["collection"] == collection]
     quotes = [[Quote(**r["newer"]), *(Quote(**o) for o in r["older"])] for r in rows]
-    find = Quotes(tables, collection, {q.uri for group in quotes for q in group})
+    index = QuoteIndex(tables, collection, {q.uri for group in quotes for q in group})
     labels: dict[tuple[str, str], tuple[str, float | None]] = {}
     own = tables["relations"].filter(pl.col("collection") == collection)
     for newer_id, older_id, label, confidence in own.select("newer_id", "older_id", "label", "confidence").iter_rows():
         labels[newer_id, older_id] = (label, confidence)
     done = []
     for row, (newer, *older) in zip(rows, quotes, strict=True):
-        newer_ids, older_ids = find.memories(newer, row["user"]), [find.memories(q, row["user"]) for q in older]
+        newer_ids = index.find_memories(newer, row["user"])
+        older_ids = [index.find_memories(q, row["user"]) for q in older]
         if isinstance(newer_ids, str) or any(isinstance(ids, str) for ids in older_ids):
             continue
         found = [labels[n, o] for n in sorted(newer_ids) for ids in older_ids for o in sorted(ids) if (n, o) in labels]

@@ -12,12 +12,13 @@ from palimpsest.build.plan import INDEXED
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.eval.gate.compare import moved_questions, significance
 from palimpsest.eval.gate.health import memory_health
-from palimpsest.eval.golden.golden_run import GateRun
-from palimpsest.eval.golden.misses import Miss, missed, why_missed
+from palimpsest.eval.golden.build_tables import collection_tables
+from palimpsest.eval.golden.golden_run import GoldenRun, Miss
 from palimpsest.eval.golden.questions import golden_path, load_golden
 from palimpsest.eval.notebook.notebook_table import table
 from palimpsest.eval.report.notes import Note, write_note
-from palimpsest.eval.runs.judge_build import accept_home
+from palimpsest.eval.runs.accept_home import accept_home
+from palimpsest.eval.runs.judge_build import run_collection
 from palimpsest.query.reader import Results, open_index
 from palimpsest.query.request.types import Scope
 from palimpsest.store.builds import Build, kept, published
@@ -52,7 +53,7 @@ class Opened:
         """Names of the collections whose golden questions the build was asked."""
         return sorted(self.build.manifest.get("golden_runs", {}))
 
-    def run(self, collection: str) -> GateRun:
+    def run(self, collection: str) -> GoldenRun:
         """Returns what the collection's golden questions got from this build.
 
         Raises:
@@ -63,17 +64,16 @@ class Opened:
             raise PalimpsestError(
                 f"build {self.build_id}: {collection} was not judged; add data/golden/{collection}.jsonl and build"
             )
-        return GateRun.from_json(runs[collection])
+        return GoldenRun.from_json(runs[collection])
 
     def misses(self, collection: str, shown: int = _SHOWN) -> list[Miss]:
         """Returns why the questions that miss most do, the first `shown` of them."""
         run = self.run(collection)
-        ids = missed(run)[:shown]
-        questions = {q.id: q for q in load_golden(golden_path(data_folder(), collection)) or ()}
-        user = self.build.manifest["settings"]["collections"][collection].get("user_id") or ""
-        with open_index(self.build.index) as reader:
-            asked = [questions[i] for i in ids if i in questions]
-            return why_missed(reader, asked, self._own(collection), collection, user)
+        if run.misses is None:  # judged by a version that did not save them
+            run = run_collection(self.build, collection, self.tables, diagnose=True) or run
+        misses = run.misses or ()
+        first = list(dict.fromkeys(miss.question_id for miss in misses))[:shown]
+        return [miss for miss in misses if miss.question_id in first]
 
     def explained(self, question: Miss, collection: str) -> Results:
         """Returns what a missed question gets now, with why each result is there; `explained_figure` draws it."""
@@ -84,18 +84,15 @@ class Opened:
 
     def health(self, now: Any = None) -> dict[str, dict[str, Any]]:
         """Returns the memory health of each collection."""
-        return {c: memory_health(self._own(c) | {"rejects": self.build.table(c, "rejects")}, now) for c in self.names}
+        return {
+            c: memory_health(collection_tables(self.tables, c) | {"rejects": self.build.table(c, "rejects")}, now)
+            for c in self.names
+        }
 
     @property
     def names(self) -> list[str]:
         """Names of the build's collections."""
         return self.build.collections
-
-    def _own(self, collection: str) -> dict[str, pl.DataFrame]:
-        return {
-            n: t.filter(pl.col("collection") == collection) if "collection" in t.columns else t
-            for n, t in self.tables.items()
-        }
 
 
 def open_build(home: str | Path, build_id: str | int | None = None) -> Opened:

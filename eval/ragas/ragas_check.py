@@ -1,4 +1,4 @@
-"""RAGAS's ID-based context precision and recall beside our own: a cross-check by another library.
+"""RAGAS's ID-based context precision and recall next to our own: a cross-check by another library.
 
 Its metrics are of sets: rank does not count and a list is taken whole, so ours are compared at the list's own depth. It
 gives NaN for an empty retrieval and leaves that out of its mean; here, as in the gate, nothing found counts as 0.
@@ -7,10 +7,12 @@ gives NaN for an empty retrieval and leaves that out of its mean; here, as in th
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
-from palimpsest.eval.golden.golden_run import DEPTH
+from palimpsest.core.json_types import JsonObject
+from palimpsest.eval.golden.retrieval_run import DEPTH
 from palimpsest.eval.metrics.measures import MetricError, evaluate
+from palimpsest.eval.ragas.samples import RagasSample
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,23 @@ class CrossCheck:
     ragas: Mapping[str, float]
     ours: Mapping[str, float]
     largest_difference: float
+
+    def to_json(self) -> JsonObject:
+        """Returns the figures as JSON values."""
+        return asdict(self)
+
+    def text(self) -> str:
+        """Returns both means for people."""
+        means = ", ".join(f"{m} {self.ragas[m]:.4f} (ours {self.ours[m]:.4f})" for m in self.ragas)
+        return (
+            f"RAGAS by ids, {self.queries} queries, {self.empty} without a result: {means};"
+            f" largest difference of a query {self.largest_difference:.1e}"
+        )
+
+
+def crosscheck_samples(samples: Sequence[RagasSample]) -> CrossCheck:
+    """Scores the rankings of samples with both; see `crosscheck`."""
+    return crosscheck({s.query_id: s.ranked for s in samples}, {s.query_id: s.relevant for s in samples})
 
 
 def crosscheck(
@@ -47,35 +66,26 @@ def crosscheck(
     from ragas.metrics import IDBasedContextPrecision, IDBasedContextRecall
 
     both = {"precision": IDBasedContextPrecision(), "recall": IDBasedContextRecall()}
-    cut: dict[str, list] = {q: list(ranked.get(q, ()))[:depth] for q in sorted(relevant)}
+    top: dict[str, list] = {q: list(ranked.get(q, ()))[:depth] for q in sorted(relevant)}
     theirs: dict[str, dict[str, float]] = {}
-    for q, ids in cut.items():
-        # Not asked where nothing was retrieved: its answer would be NaN.
+    for q, ids in top.items():
+        # Not called where nothing was retrieved: its answer would be NaN.
         sample = SingleTurnSample(retrieved_context_ids=ids, reference_context_ids=list(relevant[q])) if ids else None
         theirs[q] = {name: float(m.single_turn_score(sample)) if sample else 0.0 for name, m in both.items()}
-    run = {q: [(i, 0.0) for i in ids] for q, ids in cut.items()}
-    qrels = {q: dict.fromkeys(relevant[q], 1) for q in cut}
+    run = {q: [(i, 0.0) for i in ids] for q, ids in top.items()}
+    qrels = {q: dict.fromkeys(relevant[q], 1) for q in top}
     scores = evaluate(run, qrels, (f"P@{depth}", f"R@{depth}")).per_query
-    own = {
-        q: {"precision": v[f"P@{depth}"] * depth / max(len(cut[q]), 1), "recall": v[f"R@{depth}"]}
+    ours = {
+        q: {"precision": v[f"P@{depth}"] * depth / max(len(top[q]), 1), "recall": v[f"R@{depth}"]}
         for q, v in scores.items()
     }
     return CrossCheck(
         depth,
-        len(cut),
-        sum(not ids for ids in cut.values()),
+        len(top),
+        sum(not ids for ids in top.values()),
         _means(theirs),
-        _means(own),
-        max(abs(theirs[q][m] - own[q][m]) for q in cut for m in both),
-    )
-
-
-def crosscheck_text(check: CrossCheck) -> str:
-    """Returns both means for people."""
-    told = ", ".join(f"{m} {check.ragas[m]:.4f} (ours {check.ours[m]:.4f})" for m in check.ragas)
-    return (
-        f"RAGAS by ids, {check.queries} queries, {check.empty} without a result: {told};"
-        f" largest difference of a query {check.largest_difference:.1e}"
+        _means(ours),
+        max(abs(theirs[q][m] - ours[q][m]) for q in top for m in both),
     )
 
 

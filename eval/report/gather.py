@@ -6,16 +6,17 @@ from typing import Any
 import polars as pl
 
 from palimpsest.eval.gate.health import memory_health
-from palimpsest.eval.gate.verdict import Decision, GateSummary
+from palimpsest.eval.gate.verdict import CollectionVerdict, GateVerdict
+from palimpsest.eval.golden.build_tables import collection_tables
 from palimpsest.eval.golden.by_type import by_type
-from palimpsest.eval.golden.golden_run import GateRun
-from palimpsest.eval.golden.misses import CAUSES, missed, why_missed
+from palimpsest.eval.golden.golden_run import GoldenRun, Miss
+from palimpsest.eval.golden.misses import CAUSES
 from palimpsest.eval.golden.questions import Question, golden_path, load_golden
 from palimpsest.eval.labels.register import LABELS, calibration, compare_register, confusion, register_path
 from palimpsest.eval.metrics.measures import percentiles
 from palimpsest.eval.report.charts import histogram, spark
 from palimpsest.eval.report.notes import read_notes
-from palimpsest.query.reader import STEPS, Reader, open_index
+from palimpsest.query.reader import STEPS
 from palimpsest.store.builds import Build, kept
 from palimpsest.store.home import Home, data_folder
 
@@ -46,26 +47,25 @@ _TABLES = (
 )
 
 
-def gather(home: Home, build: Build, summary: GateSummary) -> dict[str, Any]:
+def gather(home: Home, build: Build, verdict: GateVerdict) -> dict[str, Any]:
     """Returns the page's values, most of them by collection: headlines, types, latency, labels, misses, health."""
     manifest = build.manifest
     older = [b for b in kept(home) if b.manifest and b.build_id < build.build_id]
     history = [(b.build_id, b.manifest.get("gate", {}).get("metrics", {})) for b in older]
     tables = build.tables(_TABLES)
-    decisions = {d.collection: d for d in summary.decisions}
-    with open_index(build.index) as reader:
-        collections = [
-            _collection(reader, build, name, decisions.get(name, Decision(name, "unjudged")), tables, history)
-            for name in build.collections
-        ]
+    verdicts = {v.collection: v for v in verdict.collections}
+    collections = [
+        _collection(build, name, verdicts.get(name, CollectionVerdict(name, "unjudged")), tables, history)
+        for name in build.collections
+    ]
     return {
         "build_id": build.build_id,
         "created_at": manifest.get("created_at", ""),
         "digest": manifest.get("digest", ""),
         "model": manifest.get("settings", {}).get("model_id", ""),
-        "status": summary.status,
-        "reasons": [(d.collection, r) for d in summary.decisions for r in d.reasons],
-        "warnings": [(d.collection, w) for d in summary.decisions for w in d.warnings],
+        "status": verdict.status,
+        "reasons": [(v.collection, r) for v in verdict.collections for r in v.reasons],
+        "warnings": [(v.collection, w) for v in verdict.collections for w in v.warnings],
         "counts": {n: manifest.get(n, 0) for n in ("documents", "chunks", "memories", "retired", "rejects")},
         "relations": manifest.get("relations", {}),
         "builds": [b for b, _ in history] + [build.build_id],
@@ -77,34 +77,30 @@ def gather(home: Home, build: Build, summary: GateSummary) -> dict[str, Any]:
 
 
 def _collection(
-    reader: Reader,
     build: Build,
     name: str,
-    decision: Decision,
+    verdict: CollectionVerdict,
     tables: Mapping[str, pl.DataFrame],
     history: Sequence[tuple[str, Mapping[str, float]]],
 ) -> dict[str, Any]:
-    own = {n: t.filter(pl.col("collection") == name) if "collection" in t.columns else t for n, t in tables.items()} | {
-        "rejects": build.table(name, "rejects")
-    }
-    now = {**decision.means, **decision.quality, **{f"{p}_ms": v for p, v in decision.latency_ms.items()}}
-    run = decision.run or GateRun(name)
+    own = collection_tables(tables, name) | {"rejects": build.table(name, "rejects")}
+    now = {**verdict.means, **verdict.quality, **verdict.percentiles_ms}
+    run = verdict.run or GoldenRun(name)
     labelled = compare_register(register_path(data_folder()), own, name)
-    user = build.manifest["settings"]["collections"][name].get("user_id") or ""
     return {
         "name": name,
-        "status": decision.status,
-        "queries": decision.queries,
-        "smallest_loss": decision.smallest_loss,
+        "status": verdict.status,
+        "queries": verdict.queries,
+        "smallest_loss": verdict.smallest_loss,
         "headlines": headlines(name, now, history),
-        "types": types_of(run, decision.types_before),
-        "against": decision.against,
+        "types": types_of(run, verdict.types_before),
+        "against": verdict.against,
         "latency": latency(run),
         "confusion": confusion(labelled) if labelled else None,
         "calibration": calibration(labelled),
         "labelled": len(labelled),
-        "worst": worst(reader, run, own, name, user),
-        "broken": [b.question_id for b in decision.broken],
+        "worst": worst(run, own, name),
+        "broken": [b.question_id for b in verdict.broken],
         "health": memory_health(own),
     }
 
@@ -137,13 +133,13 @@ def headlines(
     return cards
 
 
-def types_of(run: GateRun, before: Mapping[str, Mapping[str, float]]) -> list[dict[str, Any]]:
+def types_of(run: GoldenRun, before: Mapping[str, Mapping[str, float]]) -> list[dict[str, Any]]:
     """Returns the means of R@5, recall after packing and nDCG@10 for each type of question, and the baseline's."""
     told = by_type(run.per_query, run.types, ("R@5", "packed_recall", "nDCG@10"))
     return [{"type": kind, "before": before.get(kind, {}), **values} for kind, values in told.items()]
 
 
-def latency(run: GateRun) -> list[dict[str, Any]]:
+def latency(run: GoldenRun) -> list[dict[str, Any]]:
     """Returns a histogram for the whole search and for each step, in the order of the query path."""
     told = []
     for step in ("total_ms", *STEPS):
@@ -153,24 +149,13 @@ def latency(run: GateRun) -> list[dict[str, Any]]:
     return told
 
 
-def worst(
-    reader: Reader, run: GateRun, tables: Mapping[str, pl.DataFrame], collection: str, user: str
-) -> list[dict[str, Any]]:
+def worst(run: GoldenRun, tables: Mapping[str, pl.DataFrame], collection: str) -> list[dict[str, Any]]:
     """Returns the questions that miss most, with what was retrieved, what should have been and where it was lost."""
-    ids = missed(run)[:_WORST]
+    ids = run.missed_questions[:_WORST]
     questions = {q.id: q for q in load_golden(golden_path(data_folder(), collection)) or () if q.id in ids}
     asked = [questions[i] for i in ids if i in questions]
-    causes: dict[str, list[Any]] = {}
-    settings = run.settings
-    for miss in why_missed(
-        reader,
-        asked,
-        tables,
-        collection,
-        user,
-        strategy=settings.get("strategy", "auto"),
-        budget_tokens=settings.get("budget_tokens", 1200),
-    ):
+    causes: dict[str, list[Miss]] = {}
+    for miss in run.misses or ():
         causes.setdefault(miss.question_id, []).append(miss)
     wanted = {h.memory_id for q in asked for h in run.results.get(q.id, ())}
     rows = tables["memories"].filter(pl.col("memory_id").is_in(sorted(wanted)))
@@ -178,7 +163,7 @@ def worst(
     return [_told(q, run, causes.get(q.id, []), texts) for q in asked]
 
 
-def _told(question: Question, run: GateRun, causes: Sequence[Any], texts: Mapping[str, str]) -> dict[str, Any]:
+def _told(question: Question, run: GoldenRun, causes: Sequence[Any], texts: Mapping[str, str]) -> dict[str, Any]:
     return {
         "id": question.id,
         "question": question.question,

@@ -11,8 +11,10 @@ from pathlib import Path, PurePosixPath
 import polars as pl
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.eval.golden.questions import GoldenError, Question, Quote, golden_path, resolve
-from palimpsest.eval.runs.judge_build import JUDGED, build_to_judge
+from palimpsest.eval.golden.build_tables import JUDGED_TABLES
+from palimpsest.eval.golden.questions import GoldenError, GoldenSet, Question, Quote, golden_path
+from palimpsest.eval.golden.resolve import resolve
+from palimpsest.eval.runs.judge_build import build_to_judge
 from palimpsest.store.home import Home, home_option
 from palimpsest.text.normalize import fold
 from palimpsest.text.sentences import memory_sentence_spans
@@ -65,7 +67,7 @@ def draft_questions(
             draft=True,
         )
         try:
-            resolve([question], tables, collection, default_user)
+            resolve(GoldenSet(collection, (question,), default_user), tables)
         except GoldenError:
             continue  # its words cannot be found again, so nothing could be judged by them
         drafts.append(question)
@@ -114,7 +116,7 @@ def init_golden(home: Home, collection: str | None, count: int) -> dict[str, int
     wanted = [collection] if collection else [c for c in build.collections if not golden_path(DATA, c).exists()]
     if not wanted:
         raise PalimpsestError(f"gate --init: {', '.join(build.collections)}: each has questions in {DATA / 'golden'}")
-    tables, settings = build.tables(JUDGED), build.manifest["settings"]["collections"]
+    tables, settings = build.tables(JUDGED_TABLES), build.manifest["settings"]["collections"]
     written = {}
     for name in wanted:
         drafts = draft_questions(tables, name, settings[name].get("user_id", ""), count)

@@ -4,7 +4,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +13,15 @@ from palimpsest.build.stages import STAGES
 from palimpsest.core.code import code_hash
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import content_id
+from palimpsest.core.json_types import JsonObject
 from palimpsest.eval.bench.bench_neo4j import serve_published
-from palimpsest.eval.golden.retrieval_run import BUDGET_TOKENS, SearchSettings
+from palimpsest.eval.golden.retrieval_run import BUDGET_TOKENS, Searcher, SearchSettings, search_queries
 from palimpsest.eval.metrics.latency import this_machine
-from palimpsest.eval.ragas.asked import Asked, asked_of_suite
+from palimpsest.eval.ragas.samples import RagasSample, golden_samples, suite_samples
 from palimpsest.eval.runs.ablation import run_ablation
-from palimpsest.eval.runs.golden_suite import ask_golden, golden_home, is_golden, run_golden_suite
+from palimpsest.eval.runs.golden_suite import golden_home, is_golden, run_golden_suite
 from palimpsest.eval.suites.loaders import as_suite
-from palimpsest.eval.suites.run_suite import run_suite
+from palimpsest.eval.suites.run_suite import score_suite, suite_queries
 from palimpsest.eval.suites.suite import load_suite
 from palimpsest.eval.suites.suite_collection import suite_digest, write_collection
 from palimpsest.eval.suites.suite_result import SuiteResult
@@ -31,12 +32,12 @@ from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 
 _KEPT_HOMES = 40
-__all__ = ["BUDGET_TOKENS", "RagasWanted", "ablate", "cache_folder", "measure", "suite_home"]
+__all__ = ["BUDGET_TOKENS", "RagasOptions", "ablate", "cache_folder", "measure", "suite_home"]
 
 
 @dataclass(frozen=True)
-class RagasWanted:
-    """How RAGAS is to judge: by ids always, by the model of PALIMPSEST_LM so many questions for at most so much."""
+class RagasOptions:
+    """How RAGAS judges: always by ids; by the model of PALIMPSEST_LM at most `questions`, for at most `max_cost`."""
 
     questions: int
     max_cost: float | None = None
@@ -99,50 +100,49 @@ def measure(
     budget_tokens: int,
     per_query: Path | None,
     backend: str = "duckdb",
-    ragas: RagasWanted | None = None,
+    ragas: RagasOptions | None = None,
 ) -> SuiteResult:
     """Returns the figures of a strategy on a suite, with RAGAS's on demand.
 
     With `backend` neo4j the suite's home is loaded into the server and dropped from it afterwards.
     """
-    judge = _judge(ragas)
-    prepared, asked = _prepare(folder, extra), []
+    judge = _judge_settings(ragas)
+    prepared, settings = _prepare(folder, extra), SearchSettings(strategy, budget_tokens)
     with serve_published(prepared.home, backend), open_home(prepared.home.path, backend) as reader:
-        result = prepared.run(reader, strategy, budget_tokens)
-        if ragas is not None:
-            asked = prepared.ask(reader, strategy, budget_tokens)
+        measured = prepared.measure(reader, settings)
     if per_query is not None:
-        result.write_per_query(per_query)
-    checked = None if ragas is None else _by_ragas(prepared.home, asked, ragas, judge)
-    return replace(result, build=prepared.built, machine=this_machine(), ragas=checked)
+        measured.result.write_per_query(per_query)
+    checked = None if ragas is None else _ragas_figures(prepared.home, measured.samples(), ragas, judge)
+    return replace(measured.result, build=prepared.built, machine=this_machine(), ragas=checked)
 
 
-def _judge(wanted: RagasWanted | None) -> LmSettings | None:
-    """Returns the model that is to judge; what is wrong with it is told before anything is measured."""
-    if wanted is None:
+def _judge_settings(options: RagasOptions | None) -> LmSettings | None:
+    """Returns the model that judges; what is wrong with it is reported before anything is measured."""
+    if options is None:
         return None
     from palimpsest.eval.ragas.ragas_lm import judge_settings
 
-    return judge_settings(wanted.max_cost)
+    return judge_settings(options.max_cost)
 
 
-def _by_ragas(home: Home, asked: list[Asked], wanted: RagasWanted, judge: LmSettings | None) -> dict[str, Any]:
-    """Returns what RAGAS says: `ids`, and where a model is named `lm`; `text` tells both to people."""
-    from palimpsest.eval.ragas.ragas_check import crosscheck, crosscheck_text
+def _ragas_figures(
+    home: Home, samples: list[RagasSample], options: RagasOptions, judge: LmSettings | None
+) -> JsonObject:
+    """Returns RAGAS's figures: `ids`, and where a model is named `lm`; `text` has both for people."""
+    from palimpsest.eval.ragas.ragas_check import crosscheck_samples
 
-    ids = crosscheck({a.query_id: a.ranked for a in asked}, {a.query_id: a.relevant for a in asked})
-    told: dict[str, Any] = {"ids": asdict(ids), "text": crosscheck_text(ids)}
-    if judge is not None:
-        from palimpsest.eval.ragas.ragas_lm import judge_contexts, judged_text
-        from palimpsest.relations.classify.lm.ledger import Ledger
+    ids = crosscheck_samples(samples)
+    if judge is None:
+        return {"ids": ids.to_json(), "text": ids.text()}
+    from palimpsest.eval.ragas.ragas_lm import judge_contexts
+    from palimpsest.relations.classify.lm.ledger import Ledger
 
-        ledger = Ledger(home.lm_ledger)
-        try:
-            judged = judge_contexts(asked, judge, ledger, wanted.max_cost, wanted.questions)
-        finally:
-            ledger.close()
-        told |= {"lm": asdict(judged), "text": f"{told['text']}\n{judged_text(judged)}"}
-    return told
+    ledger = Ledger(home.lm_ledger)
+    try:
+        judged = judge_contexts(samples, judge, ledger, options.max_cost, options.questions)
+    finally:
+        ledger.close()
+    return {"ids": ids.to_json(), "text": f"{ids.text()}\n{judged.text()}", "lm": judged.to_json()}
 
 
 def ablate(
@@ -151,24 +151,33 @@ def ablate(
     """Returns the figures of `auto` on a suite, and a row for each stage of the query path as it is built up."""
     prepared, results = _prepare(folder, extra), list[SuiteResult]()
 
-    def stage(searcher: Any, strategy: str) -> SuiteResult:
-        results.append(prepared.run(searcher, strategy, budget_tokens))
+    def measure_stage(searcher: Searcher, strategy: str) -> SuiteResult:
+        results.append(prepared.measure(searcher, SearchSettings(strategy, budget_tokens)).result)
         return results[-1]
 
     build = published(prepared.home)
     assert build is not None
-    rows = run_ablation(prepared.home, build, stage)
+    rows = run_ablation(prepared.home, build, measure_stage)
     if per_query is not None:
         results[-1].write_per_query(per_query)
     return replace(results[-1], build=prepared.built), rows
 
 
 @dataclass(frozen=True)
+class _Measured:
+    """Figures of one run of the queries, and what makes the samples that RAGAS judges of the same run."""
+
+    result: SuiteResult
+    samples: Callable[[], list[RagasSample]]
+
+
+@dataclass(frozen=True)
 class _Prepared:
+    """A built home, the summary of its build, and what searches and scores its queries."""
+
     home: Home
     built: dict[str, Any]
-    run: Callable[[Any, str, int], SuiteResult]
-    ask: Callable[[Any, str, int], list[Asked]]
+    measure: Callable[[Searcher, SearchSettings], _Measured]
 
 
 def _prepare(folder: Path, extra: Path | None) -> _Prepared:
@@ -177,18 +186,18 @@ def _prepare(folder: Path, extra: Path | None) -> _Prepared:
         if extra:
             raise PalimpsestError(f"--extra {extra}: a golden set is measured on its own collection; leave it out")
         golden, built = golden_home(folder, cache_folder())
-        return _Prepared(
-            golden,
-            built,
-            lambda reader, s, b: run_golden_suite(reader, golden, folder, s, b),
-            lambda reader, s, b: ask_golden(reader, golden, folder, s, b),
-        )
+
+        def measure_golden(reader: Searcher, settings: SearchSettings) -> _Measured:
+            result, search = run_golden_suite(reader, golden, folder, settings)
+            return _Measured(result, lambda: golden_samples(search))
+
+        return _Prepared(golden, built, measure_golden)
     folder = as_suite(folder, cache_folder().parent / "converted")
     suite = load_suite(folder, extra)
     home, built = suite_home(folder, extra)
-    return _Prepared(
-        home,
-        built,
-        lambda reader, s, b: run_suite(reader, suite, SearchSettings(s, b)),
-        lambda reader, s, b: asked_of_suite(reader, suite, strategy=s, budget_tokens=b),
-    )
+
+    def measure_suite(reader: Searcher, settings: SearchSettings) -> _Measured:
+        run = search_queries(reader, suite_queries(suite), settings)
+        return _Measured(score_suite(suite, run), lambda: suite_samples(suite, run))
+
+    return _Prepared(home, built, measure_suite)

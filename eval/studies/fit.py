@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from palimpsest.core.ids import content_id
+from palimpsest.eval.golden.retrieval_run import SearchSettings
 from palimpsest.eval.metrics.significance import paired_interval
 from palimpsest.eval.runs.ablation import Staged
 from palimpsest.eval.runs.golden_suite import golden_home, run_golden_suite
@@ -140,7 +141,8 @@ def golden_score(path: Path, cache: Path, backend: str = "duckdb") -> tuple[Weig
 
     def score(weights: Weights) -> Mapping[str, float]:
         if weights not in known:
-            result = run_golden_suite(Staged(reader, {"strategy": weights}), home, path, "weights", 0)
+            settings = SearchSettings("weights", budget_tokens=0)
+            result, _ = run_golden_suite(Staged(reader, {"strategy": weights}), home, path, settings)
             known[weights] = {q.query_id: float(np.mean([q.metrics[m] for m in MEASURES])) for q in result.per_query}
         return known[weights]
 

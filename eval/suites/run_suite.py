@@ -62,7 +62,7 @@ def score_suite(suite: Suite, run: RetrievalRun) -> SuiteResult:
     Raises:
         MetricError: no query got a result, or a search returned a row of another scope.
     """
-    rankings = {q: _ranking(result) for q, result in run.results.items()}
+    rankings = {q: row_ranking(result) for q, result in run.results.items()}
     packed = {q: _packed_rows(result) for q, result in run.results.items()}
     scopes = {q.query_id: q.scope for q in suite.judged}
     leaks = sum(suite.scopes.get(row, "") != scopes[q] for q in scopes for row in {*dict(rankings[q]), *packed[q]})
@@ -96,7 +96,7 @@ def score_suite(suite: Suite, run: RetrievalRun) -> SuiteResult:
     )
 
 
-def _ranking(result: QueryResult) -> list[tuple[str, float]]:
+def row_ranking(result: QueryResult) -> list[tuple[str, float]]:
     """Returns (corpus id, score) of a result, best first, each row once by its best memory."""
     best: dict[str, float] = {}
     for memory in result.memories:

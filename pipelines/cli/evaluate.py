@@ -54,7 +54,9 @@ def gate(
     out.text(verdict.markdown())
     out.result(verdict.to_json())
     if verdict.exit_code:
-        reasons = [r for d in verdict.decisions for r in (*d.reasons, *(d.warnings if d.status == "unjudged" else ()))]
+        reasons = [
+            r for v in verdict.collections for r in (*v.reasons, *(v.warnings if v.status == "unjudged" else ()))
+        ]
         raise Refused(f"gate: {verdict.status}: {why_closed(verdict.settings_changed, reasons)}")
 
 
@@ -90,10 +92,10 @@ def baseline() -> None:
 def accept(home_path: Path, as_json: bool, backend: str, why: str, labels: bool) -> None:
     """Write the staged, else the published build's run as the new baseline."""
     from palimpsest.eval.labels.label_gate import accept_labels
-    from palimpsest.eval.runs.judge_build import Accepted, accept_home, next_steps
+    from palimpsest.eval.runs.accept_home import AcceptedBaseline, accept_home, next_steps
 
     out, home = Output(as_json), Home(home_path)
-    written = [Accepted(accept_labels(home, why), "")] if labels else accept_home(home, why)
+    written = [AcceptedBaseline(accept_labels(home, why), "")] if labels else accept_home(home, why)
     steps = next_steps(home, written)
     out.text("\n".join([*(a.text() for a in written), steps]))
     dropped = {a.path.stem: list(a.dropped) for a in written if a.dropped}
@@ -106,7 +108,7 @@ def accept(home_path: Path, as_json: bool, backend: str, why: str, labels: bool)
 @click.argument("build_b")
 def compare(home_path: Path, as_json: bool, backend: str, build_a: str, build_b: str) -> None:
     """Say what changed between two builds: memories, relations, metrics, queries."""
-    from palimpsest.eval.runs.judge_build import compare_builds
+    from palimpsest.eval.runs.compare_builds import compare_builds
 
     out = Output(as_json)
     found, text = compare_builds(Home(home_path), build_a, build_b)
@@ -118,25 +120,19 @@ def compare(home_path: Path, as_json: bool, backend: str, build_a: str, build_b:
 @common
 def verify(home_path: Path, as_json: bool, backend: str) -> None:
     """Check every invariant on this home, and with --backend neo4j what Neo4j shows of it."""
-    from palimpsest.eval.runs.judge_build import verify_home
+    from palimpsest.eval.runs.verify_home import verify_home
 
     out = Output(as_json)
-    done = verify_home(Home(home_path))
+    found = verify_home(Home(home_path))
+    violations = found.lines
     if backend == "neo4j":
         from palimpsest.neo4j_graph.published_graph import check_published
 
-        done["violations"] += check_published(Home(home_path))
-    out.text(
-        "\n".join(
-            [
-                *done["violations"],
-                f"build {done['build_id']}: {len(done['violations'])} violations",
-            ]
-        )
-    )
-    out.result(done)
-    if done["violations"]:
-        raise Refused(f"verify: {len(done['violations'])} violations, the first: {done['violations'][0]}")
+        violations += check_published(Home(home_path))
+    out.text("\n".join([*violations, f"build {found.build_id}: {len(violations)} violations"]))
+    out.result(found.to_json() | {"violations": violations})
+    if violations:
+        raise Refused(f"verify: {len(violations)} violations, the first: {violations[0]}")
 
 
 @click.command(short_help="Measure retrieval on a public or own test set.")
@@ -179,7 +175,7 @@ def suite(
     if ragas and ablation:
         raise PalimpsestError("--ragas: judges one strategy, --ablation runs several; leave one of them out")
     if not ablation:
-        wanted = suite_runs.RagasWanted(lm_questions, max_cost) if ragas else None
+        wanted = suite_runs.RagasOptions(lm_questions, max_cost) if ragas else None
         done = suite_runs.measure(folder, extra, strategy, budget, per_query, backend, wanted)
         out.text(done.text())
         out.result(done.to_json())

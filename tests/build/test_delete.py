@@ -13,7 +13,7 @@ from palimpsest.build.delete.due import delete_due
 from palimpsest.build.plan import INDEXED, digest, make_plan, run_without_dagster
 from palimpsest.build.stages import run_stage
 from palimpsest.core.errors import PalimpsestError, Refused
-from palimpsest.eval.runs.judge_build import verify_home
+from palimpsest.eval.runs.verify_home import verify_home
 from palimpsest.sources.filters.erased_texts import ErasedTexts, place_key, said_key
 from palimpsest.store.builds import published
 from palimpsest.store.erased_text import ErasedText
@@ -178,7 +178,7 @@ def test_a_delete_that_was_stopped_keeps_no_text_and_is_finished_and_proved_by_t
     with pytest.raises(Refused, match=r"still found in stray\.txt"):
         delete(home, user="bob")
     (pending,) = home.path.glob("pending-delete-*.json")
-    (unfinished,) = [v for v in verify_home(home)["details"] if v["name"] == "finished_deletes"]
+    (unfinished,) = [v for v in verify_home(home).violations if v.name == "finished_deletes"]
     assert unfinished["examples"] == (pending.name,)
     assert "quixotic" not in pending.read_text() and pending.stat().st_mode & 0o077 == 0
     with pytest.raises(Refused, match=r"still found in stray\.txt"):

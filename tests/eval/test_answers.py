@@ -3,8 +3,8 @@ from types import SimpleNamespace
 import pytest
 
 from palimpsest.eval.golden.answers import Sources, check_citations, duplicate_share
-from palimpsest.eval.golden.golden_run import run_golden
-from palimpsest.eval.golden.questions import Question
+from palimpsest.eval.golden.questions import GoldenSet, Question
+from palimpsest.eval.golden.score_golden import run_golden
 from tests.eval.home import FakeReader, Found, tables
 
 SOURCES = Sources(tables())
@@ -73,7 +73,7 @@ def test_the_run_tells_current_facts_false_retirements_repeats_and_citations():
             "none": ["m2"],
         },
     )
-    run = run_golden(reader, asked, tables(), "notes", "ana")
+    run = run_golden(reader, GoldenSet("notes", tuple(asked), "ana"), tables())
     assert run.current == {"launch": 1.0, "launch missed": 0.0}
     assert run.retired == {"launch": 0.0, "launch missed": 0.0, "cake": 0.0, "monday": 1.0}
     assert run.per_query["launch"]["duplicates@5"] == 0.5
@@ -87,7 +87,7 @@ def test_the_run_tells_current_facts_false_retirements_repeats_and_citations():
 
 
 def test_one_citation_that_does_not_hold_closes_the_gate():
-    from palimpsest.eval.gate.verdict import decide
+    from palimpsest.eval.gate.decide import decide
 
     class Lying(FakeReader):
         def search(self, text, scope, **filters):
@@ -95,7 +95,7 @@ def test_one_citation_that_does_not_hold_closes_the_gate():
             answer.context = GOOD.replace("Friday", "Sunday")
             return answer
 
-    run = run_golden(Lying({"cake": ["m4"]}), [question("cake", "Bring cake")], tables(), "notes", "ana")
+    run = run_golden(Lying({"cake": ["m4"]}), GoldenSet("notes", (question("cake", "Bring cake"),), "ana"), tables())
     assert run.quality["citation_validity"] == 0.5
     reasons = decide(run, None, True).reasons
     assert any(

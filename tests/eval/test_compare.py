@@ -3,7 +3,7 @@ import json
 import polars as pl
 
 from palimpsest.eval.gate.compare import compare, compare_text
-from palimpsest.eval.golden.golden_run import GateRun
+from palimpsest.eval.golden.golden_run import GoldenRun
 from tests.eval.home import rows, tables
 
 
@@ -23,7 +23,7 @@ def later_build():
 
 def gate(**queries):
     per_query = {q: {"R@5": v, "nDCG@10": v, "packed_recall": v, "stale@5": 0.0} for q, v in queries.items()}
-    return {"notes": GateRun("notes", per_query=per_query, questions={q: f"{q}?" for q in queries})}
+    return {"notes": GoldenRun("notes", per_query=per_query, questions={q: f"{q}?" for q in queries})}
 
 
 def test_what_changed_is_told_with_counts_and_examples():

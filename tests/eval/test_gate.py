@@ -11,10 +11,13 @@ from palimpsest.build.plan import make_plan, stage_build
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.eval.gate.baseline import accept_baseline, current_user, load_baseline
 from palimpsest.eval.gate.build_settings import build_settings, changed_settings
-from palimpsest.eval.gate.verdict import combine, decide
+from palimpsest.eval.gate.decide import decide
+from palimpsest.eval.gate.verdict import combine
 from palimpsest.eval.gate.violations import Violation
-from palimpsest.eval.golden.golden_run import GateRun, Hit
-from palimpsest.eval.runs.judge_build import accept_home, compare_builds, find_violations, judge_home, next_steps
+from palimpsest.eval.golden.golden_run import GoldenRun, Hit
+from palimpsest.eval.runs.accept_home import accept_home, next_steps
+from palimpsest.eval.runs.compare_builds import compare_builds
+from palimpsest.eval.runs.judge_build import find_violations, judge_home
 from palimpsest.query.reader import Reader
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
@@ -39,7 +42,7 @@ def gate_run(values, p95=9.0, **more):
         "answered": len(per_query),
         "latency_ms": {"p50": 5.0, "p95": p95, "p99": p95},
     }
-    return GateRun(**(given | more))
+    return GoldenRun(**(given | more))
 
 
 @pytest.fixture
@@ -131,11 +134,11 @@ def test_an_answer_retired_though_it_is_still_true_fails_and_is_named(baseline, 
 
 
 def test_without_a_golden_set_only_the_invariants_are_judged_and_the_command_exits_1():
-    got = decide(GateRun("notes"), None, False)
+    got = decide(GoldenRun("notes"), None, False)
     assert (got.status, got.publishable) == ("unjudged", True)
     assert "data/golden/notes.jsonl" in got.warnings[0]
     assert combine([got]).exit_code == 1
-    broken = decide(GateRun("notes"), None, False, [Violation(3, "scopes", "2 ids", 2, ("m1",))])
+    broken = decide(GoldenRun("notes"), None, False, [Violation(3, "scopes", "2 ids", 2, ("m1",))])
     assert (broken.status, broken.publishable) == ("failed", False)
     assert broken.reasons == ("invariant 3 (scopes): 2 ids: m1",)
 
@@ -263,7 +266,7 @@ def test_what_makes_runs_hard_to_compare_is_a_warning(baseline):
 
 
 def test_a_home_fails_with_any_collection_and_is_unjudged_with_any(baseline):
-    good, bare = decide(gate_run([FULL] * 100), baseline, True), decide(GateRun("bare"), None, False)
+    good, bare = decide(gate_run([FULL] * 100), baseline, True), decide(GoldenRun("bare"), None, False)
     bad = decide(gate_run([FULL]), None, True)
     assert (combine([good, bare]).status, combine([good, bare]).exit_code) == ("unjudged", 1)
     assert combine([good, bare, bad]).status == "failed"
@@ -331,7 +334,7 @@ def test_a_named_baseline_judges_its_own_collection_and_must_be_there(judged_hom
     aside = accepted.path.rename(tmp_path / "mine.json")
     assert judge_home(judged_home).status == "failed", "none is committed"
     got = judge_home(judged_home, aside)
-    assert (got.status, got.decisions[0].against["why"]) == ("passed", "as it is")
+    assert (got.status, got.collections[0].against["why"]) == ("passed", "as it is")
     with pytest.raises(PalimpsestError, match="no such file"):
         judge_home(judged_home, tmp_path / "nowhere.json")
     aside.write_text(aside.read_text().replace('"collection": "chats"', '"collection": "other"'))
@@ -350,7 +353,7 @@ def test_a_broken_question_tells_the_words_of_what_it_got_before_and_gets_now(ju
     monkeypatch.setattr(Reader, "search", only_the_last)
     got = judge_home(judged_home)
     accepted.path.unlink()
-    assert [b.question_id for b in got.decisions[0].broken] == ["q-locker"]
+    assert [b.question_id for b in got.collections[0].broken] == ["q-locker"]
     told = got.markdown()
     assert " ✓: My locker code is quixotic-77." in told
     before, now = told.split("  - before:\n")[1].split("  - now:\n")
@@ -367,7 +370,7 @@ def test_tables_changed_behind_a_builds_back_close_the_gate(judged_home, tmp_pat
     table.unlink()  # a hard link of another build's
     changed.write_parquet(table)
     got = judge_home(home)
-    assert got.status == "failed" and any("invariant 1 (digest)" in r for r in got.decisions[0].reasons)
+    assert got.status == "failed" and any("invariant 1 (digest)" in r for r in got.collections[0].reasons)
 
 
 def test_a_build_tells_its_settings_as_they_took_effect(judged_home):
@@ -399,7 +402,7 @@ def test_accepting_names_the_questions_it_drops_and_says_what_to_do_next(judged_
     accept_home(judged_home, "all of them")
     golden.write_text("".join(line for line in before.splitlines(True) if "q-tea" not in line and "q-none" not in line))
     try:
-        (reason,) = judge_home(judged_home).decisions[0].reasons
+        (reason,) = judge_home(judged_home).collections[0].reasons
         assert reason.startswith("2 questions of the baseline not in the golden set: q-none, q-tea")
         (accepted,) = accept_home(judged_home, "tea is no question")
         assert accepted.dropped == ("q-none", "q-tea")

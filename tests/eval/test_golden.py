@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palimpsest.eval.golden.questions import GoldenError, Judged, Question, _Folded, golden_hash, load_golden, resolve
+from palimpsest.eval.golden.questions import GoldenError, GoldenSet, Question, golden_hash, load_golden
+from palimpsest.eval.golden.resolve import FoldedText, ResolvedQuestion, resolve
 from tests.eval.home import COLLECTION, tables
 
 
@@ -18,7 +19,7 @@ def question(id="q1", evidence=(("news.md", "moved to Friday"),), stale=(), user
 
 
 def found(*questions, user="ana", over=None):
-    return resolve(list(questions), over or tables(), COLLECTION, user)
+    return resolve(GoldenSet(COLLECTION, questions, user), over or tables())
 
 
 def test_a_quote_is_found_across_line_breaks_and_names_the_memory_that_holds_it():
@@ -30,7 +31,7 @@ def test_a_quote_is_found_across_line_breaks_and_names_the_memory_that_holds_it(
 def test_a_quote_over_two_memories_is_met_by_either():
     [judged] = found(question(evidence=[("news.md", "Friday. Bring")]))
     assert judged.needs == (frozenset({"m3", "m4"}),)
-    assert judged.collapse(["m4", "m9", "m3"]) == ["need:0", "m9", "m3"]
+    assert judged.rank_needs(["m4", "m9", "m3"]) == ["need:0", "m9", "m3"]
 
 
 def test_a_conversation_is_named_by_file_and_session():
@@ -117,17 +118,17 @@ def test_a_need_that_holds_another_is_met_with_it():
 
 def test_packed_recall_takes_the_whole_memory_or_the_words_themselves():
     judged = found(question(evidence=[("news.md", "moved to Friday"), ("plan.md", "ten thousand euros")]))[0]
-    assert judged.covered(["m3"], "") == 0.5
-    assert judged.covered([], "- budget: ten  thousand\neuros [memory:x]") == 0.5
-    assert judged.covered(["m2"], "the launch moved to Friday") == 1.0
-    assert judged.covered(["m1"], "nothing") == 0.0
+    assert judged.needs_in_context(["m3"], "").count(True) == 1
+    assert judged.needs_in_context([], "- budget: ten  thousand\neuros [memory:x]").count(True) == 1
+    assert judged.needs_in_context(["m2"], "the launch moved to Friday") == [True, True]
+    assert judged.needs_in_context(["m1"], "nothing") == [False, False]
 
 
 @given(st.lists(st.sampled_from("abcdef"), unique=True))
 def test_each_need_is_met_once_at_its_first_memory(ranked):
     needs = (frozenset("a"), frozenset("bc"), frozenset("de"))
-    judged = Judged(question=question(), user_id="ana", needs=needs, quotes=(frozenset(),) * 3)
-    names = judged.collapse(ranked)
+    judged = ResolvedQuestion(question=question(), user_id="ana", needs=needs, quotes=(frozenset(),) * 3)
+    names = judged.rank_needs(ranked)
     assert len(names) == len(ranked) == len(set(names))
     for i, need in enumerate(needs):
         met = [r for r, m in enumerate(ranked) if m in need]
@@ -138,7 +139,7 @@ def test_each_need_is_met_once_at_its_first_memory(ranked):
 def test_a_folded_match_points_at_the_same_words(text, start, length):
     quote = text[start : start + length]
     if quote.split():
-        spans = _Folded(text).find(quote)
+        spans = FoldedText(text).find(quote)
         assert spans
         assert all(" ".join(text[a:b].split()) == " ".join(quote.split()) for a, b in spans)
 

@@ -4,9 +4,11 @@ import polars as pl
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.eval.golden.questions import golden_hash, load_golden, resolve
+from palimpsest.eval.golden.build_tables import JUDGED_TABLES
+from palimpsest.eval.golden.questions import GoldenSet, golden_hash, load_golden
+from palimpsest.eval.golden.resolve import resolve
 from palimpsest.eval.runs.drafts import draft_questions, init_golden, next_steps, write_drafts
-from palimpsest.eval.runs.judge_build import JUDGED, judge_home
+from palimpsest.eval.runs.judge_build import judge_home
 from palimpsest.store.builds import published
 from tests.eval.home import COLLECTION, rows, tables
 
@@ -74,8 +76,8 @@ def test_every_draft_of_a_real_build_can_be_judged_and_the_gate_names_it(judged_
     (path,) = init_golden(judged_home, None, 3)
     questions = load_golden(tmp_path / path)
     assert 0 < len(questions) <= 3 and all(q.draft for q in questions)
-    assert resolve(questions, published(judged_home).tables(JUDGED), "chats", "ann")
-    (decision,) = judge_home(judged_home).decisions
+    assert resolve(GoldenSet("chats", tuple(questions), "ann"), published(judged_home).tables(JUDGED_TABLES))
+    (decision,) = judge_home(judged_home).collections
     assert decision.warnings[0].startswith(f"{len(questions)} draft")
     assert "baseline accept" in decision.reasons[0]
     with pytest.raises(PalimpsestError, match="each has questions"):

@@ -3,8 +3,9 @@ import json
 import polars as pl
 import pytest
 
-from palimpsest.eval.golden.golden_run import GateRun, run_golden
-from palimpsest.eval.golden.questions import Question
+from palimpsest.eval.golden.golden_run import GoldenRun
+from palimpsest.eval.golden.questions import GoldenSet, Question
+from palimpsest.eval.golden.score_golden import run_golden
 from tests.eval.home import COLLECTION, FakeReader, Found, tables, ticking
 
 
@@ -22,7 +23,7 @@ NOTHING = asked("q4", "who?")
 
 
 def run(reader, *questions, **more):
-    return run_golden(reader, questions, tables(), COLLECTION, "ana", clock=ticking(0.007), **more)
+    return run_golden(reader, GoldenSet(COLLECTION, questions, "ana"), tables(), clock=ticking(0.007), **more)
 
 
 def test_each_question_is_asked_in_its_own_scope_and_scored():
@@ -74,7 +75,7 @@ def test_a_question_of_a_project_is_searched_there_and_other_projects_are_leaks(
     t |= {n: t[n].with_columns(project_id=alpha) for n in ("documents", "memories")}
     reader = FakeReader({"when?": ["m3", "m2"], "how much?": ["m2", "m4"]})
     launch = LAUNCH.model_copy(update={"project": "alpha"})
-    got = run_golden(reader, [launch, MONEY], t, COLLECTION, "ana", clock=ticking(0.007))
+    got = run_golden(reader, GoldenSet(COLLECTION, (launch, MONEY), "ana"), t, clock=ticking(0.007))
     assert [filters.get("project") for text, _, filters in reader.asked if text == "when?"] == ["alpha", "alpha"]
     assert got.leaks == ("question 'q2': memory m4 belongs to notes/ana/alpha",)
 
@@ -108,7 +109,7 @@ def test_a_quote_that_cannot_be_found_is_an_error_of_the_run():
 
 def test_a_run_survives_json():
     got = run(FakeReader({"when?": ["m3", "m6"]}), LAUNCH, MONEY)
-    again = GateRun.from_json(json.loads(json.dumps(got.to_json())))
+    again = GoldenRun.from_json(json.loads(json.dumps(got.to_json())))
     assert again.per_query == got.per_query
     assert again.results["q1"] == tuple(got.results["q1"])
     assert again.leaks == got.leaks

@@ -1,6 +1,10 @@
-from palimpsest.eval.golden.golden_run import GateRun
-from palimpsest.eval.golden.misses import missed, why_missed
-from palimpsest.eval.golden.questions import Question
+import json
+
+from palimpsest.eval.golden.golden_run import GoldenRun
+from palimpsest.eval.golden.misses import find_misses
+from palimpsest.eval.golden.questions import GoldenSet, Question
+from palimpsest.eval.golden.score_golden import run_golden
+from palimpsest.eval.golden.search_golden import search_golden
 from tests.eval.home import FakeReader, tables
 
 
@@ -25,7 +29,8 @@ OTHERS = ["m1", "m3", "m4", "x1", "x2", "x3"]
 
 
 def cause(reader, asked=None):
-    (miss,) = why_missed(reader, [asked or question("q", "plan.md", "The budget is ten")], tables(), "notes", "ana")
+    golden = GoldenSet("notes", (asked or question("q", "plan.md", "The budget is ten"),), "ana")
+    (miss,) = find_misses(reader, search_golden(reader, golden, tables()), tables(), ["q"])
     return miss.cause, miss.rank, miss.vector_rank
 
 
@@ -34,7 +39,6 @@ def test_each_cause_is_told_apart():
     assert cause(Ranked({"q": ["m2"]}, ["m2"], {"q": ["zz"]})) == ("cut by the budget", 1, 1)
     assert cause(Ranked({"q": [*OTHERS, "m2"]}, ["m1", "m2"])) == ("lost in fusion", 7, 2)
     assert cause(Ranked({"q": OTHERS}, [*OTHERS, "m2"])) == ("not near", None, 7)
-    assert cause(Ranked({"q": OTHERS}), question("q", "plan.md", "nowhere")) == ("not chunked", None, None)
     monday = question("q", "plan.md", "The launch is on Monday")
     assert cause(Ranked({"q": OTHERS[1:]}), monday)[0] == "retired"
     then = question("q", "plan.md", "The launch is on Monday", as_of="2024-01-10")
@@ -44,15 +48,29 @@ def test_each_cause_is_told_apart():
 def test_one_question_that_cannot_be_judged_hides_no_other():
     asked = [question("a", "plan.md", "nowhere"), question("q", "plan.md", "The budget is ten")]
     asked.append(Question(id="u", question="u", type="unanswerable", evidence=[]))
-    told = why_missed(Ranked({"q": ["m2"]}, ["m2"]), asked, tables(), "notes", "ana")
-    assert [(m.question_id, m.cause) for m in told] == [("a", "not chunked"), ("q", "found")]
+    reader, golden = Ranked({"q": OTHERS}, ["m1", "m2"]), GoldenSet("notes", tuple(asked), "ana")
+    run = run_golden(reader, golden, tables(), diagnose=True)
+    assert [(m.question_id, m.cause) for m in run.misses] == [("a", "not chunked"), ("q", "lost in fusion")]
+    assert (run.misses[0].rank, run.misses[0].vector_rank) == (None, None) and "question 'a'" in run.errors[0]
+
+
+def test_what_a_run_returned_is_not_searched_again_and_its_misses_survive_json():
+    reader = Ranked({"q": OTHERS}, ["m2"])
+    golden = GoldenSet("notes", (question("q", "plan.md", "The budget is ten"),), "ana")
+    run = run_golden(reader, golden, tables(), diagnose=True)
+    shown = [f for _, _, f in reader.asked if f["k"] == 10]
+    assert len(shown) == 2, "one search warms up, one counts"
+    again = GoldenRun.from_json(json.loads(json.dumps(run.to_json())))
+    assert again.misses == run.misses and run.misses[0].cause == "lost in fusion"
+    older = {k: v for k, v in run.to_json().items() if k != "misses"}
+    assert GoldenRun.from_json(older).misses is None
 
 
 def test_questions_that_miss_come_worst_first():
     def values(recall, packed, ndcg):
         return {"R@5": recall, "packed_recall": packed, "nDCG@10": ndcg}
 
-    run = GateRun(
+    run = GoldenRun(
         "c", per_query={"a": values(1, 1, 0.6), "b": values(1, 0, 1), "c": values(0, 1, 0), "d": values(0, 0, 0)}
     )
-    assert missed(run) == ["d", "c", "b"]
+    assert run.missed_questions == ["d", "c", "b"]

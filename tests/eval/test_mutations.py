@@ -9,10 +9,11 @@ import pytest
 
 from palimpsest.core.ids import text_hash
 from palimpsest.eval.gate.baseline import accept_baseline
+from palimpsest.eval.gate.decide import decide
 from palimpsest.eval.gate.invariants import check_invariants
-from palimpsest.eval.gate.verdict import decide
-from palimpsest.eval.golden.golden_run import run_golden
-from palimpsest.eval.golden.questions import Question
+from palimpsest.eval.golden.questions import GoldenSet, Question
+from palimpsest.eval.golden.retrieval_run import SearchSettings
+from palimpsest.eval.golden.score_golden import run_golden
 from palimpsest.index.write_index import write_index
 from palimpsest.query.reader import open_index
 from palimpsest.query.request.types import Scope
@@ -137,7 +138,7 @@ class Altered:
 
 def judged(reader, step_s=0.001):
     clock = ticking(step_s)
-    return run_golden(reader, asked(), TABLES, "notes", "ana", strategy="hybrid", clock=clock)
+    return run_golden(reader, GoldenSet("notes", tuple(asked()), "ana"), TABLES, SearchSettings("hybrid"), clock=clock)
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,11 @@ import pytest
 
 from palimpsest.build.plan import INDEXED, make_plan, run_without_dagster
 from palimpsest.eval.gate.baseline import Baseline, accept_baseline
-from palimpsest.eval.gate.verdict import Decision, decide
-from palimpsest.eval.golden.golden_run import GateRun, run_golden
-from palimpsest.eval.golden.questions import Question, load_golden
+from palimpsest.eval.gate.decide import decide
+from palimpsest.eval.gate.verdict import CollectionVerdict
+from palimpsest.eval.golden.golden_run import GoldenRun
+from palimpsest.eval.golden.questions import GoldenSet, Question, load_golden
+from palimpsest.eval.golden.score_golden import run_golden
 from palimpsest.index.write_index import write_index
 from palimpsest.memories.vector_store import embedding_store
 from palimpsest.query.reader import open_index
@@ -35,16 +37,18 @@ class Judge:
     tables: dict[str, pl.DataFrame]
     baseline: Baseline | None = None
 
-    def run(self, index: Path | None = None, few: int | None = None, clock=None) -> GateRun:
+    def run(self, index: Path | None = None, few: int | None = None, clock=None) -> GoldenRun:
         own = {
             n: t.filter(pl.col("collection") == self.name) if "collection" in t.columns else t
             for n, t in self.tables.items()
         }
         user = self.build.manifest["settings"]["collections"][self.name].get("user_id") or ""
         with open_index(index or self.build.index) as reader:
-            return run_golden(reader, self.questions[:few], own, self.name, user, clock=clock or ticking(0.001))
+            return run_golden(
+                reader, GoldenSet(self.name, tuple(self.questions[:few]), user), own, clock=clock or ticking(0.001)
+            )
 
-    def verdict(self, index: Path | None = None, few: int | None = None, clock=None) -> Decision:
+    def verdict(self, index: Path | None = None, few: int | None = None, clock=None) -> CollectionVerdict:
         return decide(self.run(index, few, clock), self.baseline, True)
 
     def reindex(self, path: Path, mutation: Mutation | None = None) -> Path:

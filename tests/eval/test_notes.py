@@ -44,7 +44,7 @@ def test_a_file_that_is_no_note_is_named(tmp_path, text):
 def test_a_limit_that_a_note_sets_is_a_warning_of_the_gate(judged_home):
     path = write_note(judged_home, "health", note(limits={"retired_share": 0.01, "duplicate_share": 1.0}))
     try:
-        warnings = judge_build(judged_home, published(judged_home)).decisions[0].warnings
+        warnings = judge_build(judged_home, published(judged_home)).collections[0].warnings
     finally:
         path.unlink()
     assert [w for w in warnings if "health" in w] == ["memory health: retired_share 0.200 is over 0.010"]

@@ -2,11 +2,12 @@ import math
 
 import pytest
 
-from palimpsest.eval.golden.questions import load_golden
+from palimpsest.eval.golden.questions import GoldenSet, load_golden
+from palimpsest.eval.golden.search_golden import search_golden
 from palimpsest.eval.metrics.measures import MetricError
-from palimpsest.eval.ragas.asked import asked_of_golden
-from palimpsest.eval.ragas.ragas_check import crosscheck, crosscheck_text
-from palimpsest.eval.runs.judge_build import run_build
+from palimpsest.eval.ragas.ragas_check import crosscheck, crosscheck_samples
+from palimpsest.eval.ragas.samples import golden_samples
+from palimpsest.eval.runs.judge_build import run_collection
 from palimpsest.query.reader import open_index
 from palimpsest.store.builds import published
 
@@ -33,9 +34,9 @@ def test_recall_on_a_golden_set_is_what_the_gate_says(judged_home):
     tables = build.tables(("documents", "document_texts", "memories", "versions"))
     questions = load_golden(judged_home.path.parent / "data/golden/chats.jsonl")
     with open_index(build.index) as reader:
-        asked = asked_of_golden(reader, questions, tables, "chats", "ann")
-    got = crosscheck({a.query_id: a.ranked for a in asked}, {a.query_id: a.relevant for a in asked})
-    run, _ = run_build(build, "chats", tables)
+        search = search_golden(reader, GoldenSet("chats", tuple(questions), "ann"), tables)
+    got = crosscheck_samples(golden_samples(search))
+    run = run_collection(build, "chats", tables)
     assert got.largest_difference < 1e-9
     assert got.ragas["recall"] == pytest.approx(run.scores.mean["R@10"], abs=1e-9)
-    assert "4 queries, 0 without a result: precision" in crosscheck_text(got)
+    assert "4 queries, 0 without a result: precision" in got.text()

@@ -6,9 +6,9 @@ import re
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.eval.ragas.asked import Asked
-from palimpsest.eval.ragas.ragas_lm import judge_contexts, judge_settings, judged_text
-from palimpsest.eval.runs.suite_runs import RagasWanted, measure
+from palimpsest.eval.ragas.ragas_lm import judge_contexts, judge_settings
+from palimpsest.eval.ragas.samples import RagasSample
+from palimpsest.eval.runs.suite_runs import RagasOptions, measure
 from palimpsest.eval.testing.fake_lm_server import FakeLMServer
 from palimpsest.relations.classify.lm.ledger import Ledger
 from palimpsest.relations.classify.lm.lm_settings import LmSettings
@@ -38,7 +38,7 @@ def reply(prompt: str) -> str:
 
 
 def asked(name="q1", contexts=("bad", "GOOD one", "GOOD two"), reference="a\nb", packed="a c"):
-    return Asked(name, f"When is {name}?", reference, ("x",), ("y", "x"), tuple(contexts), packed)
+    return RagasSample(name, f"When is {name}?", reference, ("x",), ("y", "x"), tuple(contexts), packed)
 
 
 def judge(server, tmp_path, items, **more):
@@ -62,7 +62,7 @@ def test_the_three_metrics_are_those_worked_out_by_hand_and_every_call_is_counte
         again = judge(server, tmp_path, [asked()])
         assert again.means == got.means and (again.calls, again.known, again.cost) == (0, 7, 0.0)
         assert server.counts.answered == 7, "what was answered is not paid twice"
-    assert "7 calls" in judged_text(got) and f"cost {got.cost:.4f}" in judged_text(got)
+    assert "7 calls" in got.text() and f"cost {got.cost:.4f}" in got.text()
 
 
 def test_nothing_retrieved_counts_as_nothing_and_asks_nothing(tmp_path):
@@ -100,7 +100,7 @@ def test_garbage_verdicts_that_are_none_and_a_dead_server_are_told_and_never_bec
         assert got.means == {} and got.unreadable == 3
     with FakeLMServer({}, fault_share=1.0, faults=("garbage",), reply=reply) as server:
         got = judge(server, tmp_path / "b", [asked()])
-        assert got.means == {} and got.unreadable == 3 and "nothing could be read" in judged_text(got)
+        assert got.means == {} and got.unreadable == 3 and "nothing could be read" in got.text()
     with FakeLMServer({}, fault_share=1.0, faults=("500",), reply=reply) as server:
         got = judge(server, tmp_path / "c", [asked(f"q{i:02}") for i in range(30)], attempts=1, concurrency=2)
         assert got.means == {} and got.unanswered == 30 and got.calls == 0
@@ -121,13 +121,13 @@ def test_suite_tells_both_of_ragas_beside_its_own_figures(tmp_path, monkeypatch,
     refused = run("suite", golden, "--max-cost", 1, cwd=tmp_path)
     assert refused.returncode == 2 and "--ragas" in refused.stderr
     monkeypatch.chdir(tmp_path)
-    plain = measure(golden, None, "auto", 1200, None, ragas=RagasWanted(2)).ragas
+    plain = measure(golden, None, "auto", 1200, None, ragas=RagasOptions(2)).ragas
     assert plain["ids"]["largest_difference"] < 1e-9 and plain["ids"]["queries"] == 4 and "lm" not in plain
     with FakeLMServer({}, reply=reply) as server:
         monkeypatch.setenv("PALIMPSEST_LM", f"stand-in@{server.url}")
         monkeypatch.setenv("PALIMPSEST_LM_PRICE", "1,1")
         monkeypatch.setenv("PALIMPSEST_LM_KEY", "sk-canary")
-        done = measure(golden, None, "auto", 1200, None, ragas=RagasWanted(2))
+        done = measure(golden, None, "auto", 1200, None, ragas=RagasOptions(2))
         told = done.ragas
         assert told["ids"] == plain["ids"] and told["lm"]["questions"] == 2
         assert told["lm"]["calls"] == server.counts.answered > 0 and told["lm"]["cost"] > 0

@@ -5,16 +5,22 @@ from dataclasses import replace
 
 import pytest
 
-from palimpsest.eval.gate.verdict import combine, decide
-from palimpsest.eval.golden.golden_run import GateRun, Hit
+from palimpsest.eval.gate.decide import decide
+from palimpsest.eval.gate.verdict import combine
+from palimpsest.eval.golden.build_tables import JUDGED_TABLES
+from palimpsest.eval.golden.golden_run import GoldenRun, Hit
+from palimpsest.eval.golden.misses import find_misses
+from palimpsest.eval.golden.questions import GoldenSet, golden_path, load_golden
+from palimpsest.eval.golden.search_golden import search_golden
 from palimpsest.eval.report import gather, picture_html, report_html
 from palimpsest.eval.report.charts import histogram, spark
 from palimpsest.eval.report.gather import headlines
 from palimpsest.eval.report.notes import Note, write_note
 from palimpsest.eval.report.render import MAX_BYTES
 from palimpsest.eval.runs.judge_build import judge_build, write_report
+from palimpsest.query.reader import open_index
 from palimpsest.store.builds import published
-from palimpsest.store.home import Home
+from palimpsest.store.home import Home, data_folder
 
 NASTY = '</style><script>alert(1)</script><img src=x onerror="alert(2)">&{{ 7*7 }}'
 
@@ -110,9 +116,14 @@ def test_a_page_that_would_be_too_large_tells_fewer_questions(page):
 def test_the_worst_questions_say_where_what_they_need_was_lost(judged_home):
     build = published(judged_home)
     summary = judge_build(judged_home, build)
-    run = summary.decisions[0].run
+    run = summary.collections[0].run
     zero = dict.fromkeys(run.per_query["q-tea"], 0.0)
-    run = replace(run, per_query=dict(run.per_query) | {"q-tea": zero}, results={"q-tea": [Hit("gone", "x.md:0-1")]})
+    golden = GoldenSet("chats", tuple(load_golden(golden_path(data_folder(), "chats"))), "ann")
+    with open_index(build.index) as reader:
+        tables = build.tables(JUDGED_TABLES)
+        misses = find_misses(reader, search_golden(reader, golden, tables), tables, ["q-tea"])
+    results = {"q-tea": [Hit("gone", "x.md:0-1")]}
+    run = replace(run, per_query=dict(run.per_query) | {"q-tea": zero}, results=results, misses=misses)
     page = gather(judged_home, build, combine([decide(run, None, True)]))
     (worst,) = page["collections"][0]["worst"]
     assert (worst["id"], worst["misses"][0].cause, worst["misses"][0].rank) == ("q-tea", "found", 1)
@@ -120,7 +131,7 @@ def test_the_worst_questions_say_where_what_they_need_was_lost(judged_home):
 
 
 def test_a_build_without_golden_set_has_a_page_too(judged_home, tmp_path):
-    summary = combine([decide(GateRun("chats"), None, False)])
+    summary = combine([decide(GoldenRun("chats"), None, False)])
     path = write_report(judged_home, published(judged_home), summary, tmp_path / "page.html")
     assert "no golden set" in path.read_text() and "Memory health" in path.read_text()
 
@@ -148,7 +159,7 @@ def test_a_delete_takes_pages_and_notes_along(judged_home, tmp_path):
     shutil.copytree(judged_home.embeddings, home.embeddings)
     build = published(home)
     summary = judge_build(home, build)
-    run = summary.decisions[0].run
+    run = summary.collections[0].run
     zero = {q: dict.fromkeys(v, 0.0) for q, v in run.per_query.items()}
     page = write_report(home, build, combine([decide(replace(run, per_query=zero), None, True)]))
     assert "quixotic-77" in page.read_text()

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.eval.golden.golden_run import GateRun
+from palimpsest.eval.golden.golden_run import GoldenRun
 from palimpsest.eval.notebook.build_view import last_two, open_build
 from palimpsest.eval.notebook.notebook_table import table
 from palimpsest.eval.report import gather, report_html
@@ -102,4 +102,4 @@ def test_a_build_that_is_not_there_or_not_judged_is_told(home, tmp_path):
         last_two(tmp_path)
     with pytest.raises(PalimpsestError, match="atlas was not judged"):
         open_build(home.path).run("atlas")
-    assert isinstance(open_build(home.path, 1).run("diary"), GateRun) and last_two(home.path) == ("000001", "000002")
+    assert isinstance(open_build(home.path, 1).run("diary"), GoldenRun) and last_two(home.path) == ("000001", "000002")
