@@ -154,7 +154,7 @@ def _entities(p: Partition, before: Before | None) -> Outcome:
 
 
 def _entity_settings(p: Partition) -> object:
-    from palimpsest.entities.names.library import pipeline_version
+    from palimpsest.entities.names.spacy_names import pipeline_version
 
     return (pipeline_version(p.config.ner) if p.config.ner else "", p.decisions.names_key)
 

@@ -6,7 +6,8 @@ import numpy as np
 import polars as pl
 
 from palimpsest.core.ids import content_id
-from palimpsest.entities.entity_tables import find_mentions, resolve_entities
+from palimpsest.entities.entity_tables import find_mention_candidates
+from palimpsest.entities.resolve_entities import resolve_entities
 from palimpsest.memories.form import form_memories
 from palimpsest.relations.candidates.find_candidates import CandidateInputs
 from palimpsest.store.collection_config import CollectionConfig
@@ -63,7 +64,7 @@ def formed(docs: list[dict], rows: list[dict], unit: str = "statement") -> Candi
     """Returns what the candidate stage reads, made by the real stages before it."""
     documents_, chunks_ = documents(*docs), chunks(*rows)
     memories, inputs = form_memories(documents_, chunks_, config(unit))
-    mentions = resolve_entities(find_mentions(memories), memories).mentions
+    mentions = resolve_entities(find_mention_candidates(memories), memories).mentions
     return CandidateInputs(memories, inputs, mentions, documents_)
 
 

@@ -1,4 +1,4 @@
-"""Names in one text: capitalised n-grams, acronyms and code names, each with the word beside it that tells more.
+"""Names in one text: capitalised n-grams, acronyms and codes, each with the cue of its context.
 
 No model runs here (decision 18): all of it is a pure function of the text.
 """
@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from palimpsest.entities.names.cues import LAST_WORD, cue_of
+from palimpsest.entities.names.context_cues import LAST_WORD, context_cue
 from palimpsest.entities.names.lexicon import BODIES, HONORIFICS, ORDINARY, PARTS_OF_NAMES
 from palimpsest.text.normalize import fold
 
@@ -29,18 +29,25 @@ _CONTRACTION = re.compile(r"[’'](?:s|m|re|ve|ll|d|t)$")  # noqa: RUF001
 MAX_NAME_CHARS = 80
 _SHORT_LINE = 45  # characters: a longer line may be wrapped inside a name
 _WORDS = re.compile(r"\S+")
-_SEAM = re.compile(r"\s*\n\s*|\s+for(?:\s+the)?\s+")
+_JOIN = re.compile(r"\s*\n\s*|\s+for(?:\s+the)?\s+")
 
 _HONORIFIC = re.compile(rf"(?<!\w)(?:{'|'.join(sorted(h.capitalize() for h in HONORIFICS))})\.?[ \t]+$")
 _ONE_LETTER = re.compile(r"\b(\w)\.(?=\s)")
 
 
-class Surface(NamedTuple):
-    """What could be a name in a text.
+class MentionCandidate(NamedTuple):
+    """What could be a name in a text: a row of the table `surfaces`, without its memory.
 
-    `kind` is name, acronym, code or role, or `stated`: the text says that `key` and `same_as` are one, `why` tells in
-    which words. `initial` says that it is one word that starts a sentence, which any word may do. `cue` is what stands
-    beside it: `the`, `one`, `many`, `in` (a place), `person` or `acts` (as firms do).
+    Attributes:
+        surface: the words as the text has them.
+        key: the folded name, see `entity_key`.
+        kind: name, acronym, code, role, or `stated`: the text says that `key` and `same_as` are one.
+        initial: whether it is one word that starts a sentence, where any word has a capital.
+        cue: of the words next to it: `the`, `one`, `many`, `in` (a place), `person` or `acts` (a firm).
+        same_as: the key that the text says it refers to, None where it says none.
+        why: in which words the text says so.
+        char_start: first character in the text.
+        char_end: the character after the last.
     """
 
     surface: str
@@ -54,20 +61,22 @@ class Surface(NamedTuple):
     char_end: int
 
 
-def find_names(text: str) -> list[Surface]:
+def find_names(text: str) -> list[MentionCandidate]:
     """Returns the names and codes of a text, in order of place; spans are offsets in it."""
     out = []
     for start, end in _name_spans(text):
-        if (found := _surface(text, start, end)) is not None:
+        if (found := _read_candidate(text, start, end)) is not None:
             out.append(found)
     for m in CODE.finditer(text):
         out.append(
-            Surface(m.group(), entity_key(m.group()), "code", False, cue_of(text, *m.span()), None, None, *m.span())
+            MentionCandidate(
+                m.group(), entity_key(m.group()), "code", False, context_cue(text, *m.span()), None, None, *m.span()
+            )
         )
     return sorted(out, key=lambda s: (s.char_start, -s.char_end, s.kind))
 
 
-def _surface(text: str, start: int, end: int) -> Surface | None:
+def _read_candidate(text: str, start: int, end: int) -> MentionCandidate | None:
     cue = ""
     if titled := _HONORIFIC.search(text, max(0, start - 16), start):
         start, cue = titled.start(), "person"
@@ -83,16 +92,16 @@ def _surface(text: str, start: int, end: int) -> Surface | None:
     acronym = one_word and len(surface) > 1 and surface.isupper()
     initial = one_word and not acronym and bool(_SENTENCE_START.search(text[max(0, start - 6) : start]))
     kind = "acronym" if acronym else "name"
-    return Surface(surface, key, kind, initial, cue or cue_of(text, start, end), None, None, start, end)
+    return MentionCandidate(surface, key, kind, initial, cue or context_cue(text, start, end), None, None, start, end)
 
 
 def _name_spans(text: str) -> Iterator[tuple[int, int]]:
-    """Spans of capitalised n-grams, without the ordinary words that lead or trail them."""
-    for start, end in _lines(text):
+    """Yields the spans of capitalised n-grams, without ordinary words at their ends."""
+    for start, end in _ngram_spans(text):
         words = [w.span() for w in _WORDS.finditer(text, start, end)]
-        while words and _ordinary(text[words[-1][0] : words[-1][1]], False) and not text[words[-1][0]].isdigit():
+        while words and _is_ordinary(text[words[-1][0] : words[-1][1]], False) and not text[words[-1][0]].isdigit():
             words.pop()
-        while words and _leads(text, words):
+        while words and _starts_with_ordinary(text, words):
             words.pop(0)
         if words:
             end = words[-1][1]
@@ -101,31 +110,31 @@ def _name_spans(text: str) -> Iterator[tuple[int, int]]:
             yield words[0][0], end
 
 
-def _lines(text: str) -> Iterator[tuple[int, int]]:
-    """Spans of capitalised n-grams, cut where a short line ends, and at a `for` that follows no body's name."""
+def _ngram_spans(text: str) -> Iterator[tuple[int, int]]:
+    """Yields spans of capitalised n-grams, split where a short line ends and at `for`, except in names of bodies."""
     for m in _NAME.finditer(text):
         start = m.start()
-        for at in _SEAM.finditer(m.group()):
+        for at in _JOIN.finditer(m.group()):
             end = m.start() + at.start()
             if at.group().strip():  # `Institute for Rivers`, but the bridge was built by Vale & Co. for Lindow
-                cut = text[start:end].rpartition(" ")[2].lower() not in BODIES
+                is_end = text[start:end].rpartition(" ")[2].lower() not in BODIES
             else:
-                cut = end - (text.rfind("\n", 0, end) + 1) < _SHORT_LINE or at.group().count("\n") > 1
-            if cut:
+                is_end = end - (text.rfind("\n", 0, end) + 1) < _SHORT_LINE or at.group().count("\n") > 1
+            if is_end:
                 yield start, end
                 start = m.start() + at.end()
         yield start, m.end()
 
 
-def _leads(text: str, words: list[tuple[int, int]]) -> bool:
-    """Says whether the first word is no part of the name; an initial is, where a word follows."""
+def _starts_with_ordinary(text: str, words: list[tuple[int, int]]) -> bool:
+    """Returns whether the first word is no part of the name; an initial is, where a word follows."""
     word = text[words[0][0] : words[0][1]]
     if len(words) > 1 and len(word) == 2 and word[1] == "." and word[0].isalpha():
         return False
-    return _ordinary(word, len(words) == 1)
+    return _is_ordinary(word, len(words) == 1)
 
 
-def _ordinary(word: str, alone: bool) -> bool:
+def _is_ordinary(word: str, alone: bool) -> bool:
     plain = _CONTRACTION.sub("", word.lower()).strip("’'.,&-")  # noqa: RUF001
     return plain in ORDINARY or len(plain) < 2 or word[0].isdigit() or (alone and plain in PARTS_OF_NAMES)
 

@@ -1,26 +1,26 @@
-"""Words that tell what a name can be: a firm, a body, a place, a work, a people, an office. Part of the program."""
+"""Words that show what a name can be: a firm, a body, a place, a work, a people, an office. Part of the program."""
 
 import re
 
 from palimpsest.text.stopwords import CALENDAR_WORDS, STOPWORDS
 
 
-def words(text: str) -> frozenset[str]:
-    """Returns the words of a text."""
+def word_set(text: str) -> frozenset[str]:
+    """Returns the words of a list that white space separates."""
     return frozenset(text.split())
 
 
-FIRM = words("inc ltd llc gmbh corp corporation company plc ag group")
-ORGANISATION = FIRM | words(
+FIRM = word_set("inc ltd llc gmbh corp corporation company plc ag group")
+ORGANISATION = FIRM | word_set(
     """
     university institute college school committee agency bank council association foundation department ministry
     club society office union authority trust commission laboratory laboratories party church museum library
     hospital organisation organization federation
     """
 )
-PARTICLES = words("de del della di da dos du des la le van von der den y al el ibn bin")
-LINKS = words("of the and for & in on at to")
-PLACES = words(
+PARTICLES = word_set("de del della di da dos du des la le van von der den y al el ibn bin")
+LINKS = word_set("of the and for & in on at to")
+PLACES = word_set(
     """
     street road avenue river lake mount mountain island islands city town county park bridge station airport square
     house hall room building tower valley bay beach hill hills coast sea ocean north south east west northern
@@ -29,51 +29,51 @@ PLACES = words(
     port harbour castle palace cathedral airline airlines railway railways
     """
 )
-WORKS = words(
+WORKS = word_set(
     """
     award awards prize cup day festival war battle treaty act law theory manual guide report plan project programme
     program model test show album song film tour series season league games championship bible literature music
     """
 )
-DEMONYMS = words(
+DEMONYMS = word_set(
     """
     american british english french german italian spanish chinese japanese russian indian irish scottish welsh
     dutch polish turkish greek roman european african asian canadian australian mexican brazilian swedish norwegian
     danish finnish egyptian israeli iranian jewish muslim catholic protestant native soviet arab latin
     """
 )
-SETTLEMENTS = words("city town municipality village borough commune")
-OFFICES = words(
+SETTLEMENTS = word_set("city town municipality village borough commune")
+OFFICES = word_set(
     """
     president king queen prince princess captain general major chief minister senator chancellor mayor governor
     judge pope bishop archbishop cardinal emperor justice secretary ambassador coach detective director chairman
     sultan
     """
 )
-PARTS_OF_NAMES = words("new first last great good old day time times works over down people")
-BODIES = words(
+PARTS_OF_NAMES = word_set("new first last great good old day time times works over down people")
+BODIES = word_set(
     """
     institute institutes center centers centre centres council association foundation committee agency department
     ministry society campaign movement school bureau office commission fund union board alliance coalition party
     trust college academy group network programme program secretary minister prize award house court convention
     """
 )
-DEFINITE = words("the our its their his her my your this")
-COUNTED = words(
+DEFINITE = word_set("the our its their his her my your this")
+COUNTED = word_set(
     """
     many several few some all both these those more most two three four five six seven eight nine ten eleven twelve
     twenty thirty forty fifty hundred dozen
     """
 )
-ONE = words("a an each every one another")
-WHERE = words("in near around inside outside throughout across")
-RELATIVE = words(
+ONE = word_set("a an each every one another")
+WHERE = word_set("in near around inside outside throughout across")
+RELATIVE = word_set(
     """
     brother sister mother father mum mom dad son daughter wife husband uncle aunt cousin nephew niece grandmother
     grandfather grandma grandpa neighbour neighbor flatmate roommate boss colleague friend girlfriend boyfriend
     """
 )
-OCCUPATION = words(
+OCCUPATION = word_set(
     """
     manager engineer director teacher doctor nurse lawyer artist singer actor actress writer author poet player
     politician footballer journalist scientist researcher student developer designer consultant accountant officer
@@ -81,17 +81,17 @@ OCCUPATION = words(
     coach vet dentist
     """
 )
-MALE = words("mr sir lord herr")
-FEMALE = words("mrs ms miss madam lady frau")
+MALE = word_set("mr sir lord herr")
+FEMALE = word_set("mrs ms miss madam lady frau")
 HONORIFICS = (
     MALE
     | FEMALE
-    | words("dr doctor prof professor mx rev reverend hon capt col gen lt sgt sen gov lieutenant sergeant colonel")
+    | word_set("dr doctor prof professor mx rev reverend hon capt col gen lt sgt sen gov lieutenant sergeant colonel")
 )
 ORDINARY = (
     (STOPWORDS - PARTS_OF_NAMES)
     | CALENDAR_WORDS
-    | words(
+    | word_set(
         """
         i a mr mrs ms dr prof sir chapter section figure table note yay yo haha lol omg btw aww congrats congratulations
         woohoo two three four five six seven eight nine ten cause welcome cheers dear regards later earlier despite
@@ -103,8 +103,8 @@ ORDINARY = (
 _ROMAN = re.compile(r"[ivx]+")
 
 
-def personal(tokens: list[str]) -> bool:
-    """Says whether the words of a key have the shape of a person's full name."""
+def is_full_name(tokens: list[str]) -> bool:
+    """Returns whether the words of a key have the shape of a person's full name."""
     odd = ORGANISATION | LINKS | PLACES | WORKS | DEMONYMS
     plain = [t for t in tokens if t not in PARTICLES]
     if not 2 <= len(plain) <= 4 or odd & set(tokens) or len(plain[-1]) < 2 or _ROMAN.fullmatch(plain[-1]):

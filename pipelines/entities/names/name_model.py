@@ -1,19 +1,34 @@
-"""What resolution in one scope depends on, and what it finds."""
+"""What resolution in one scope depends on (`ScopeEvidence`), works on (`MergeContext`) and finds (`Resolution`)."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from palimpsest.entities.names.clusters import Edge
+from palimpsest.entities.names.clusters import Merge, NameClusters
 from palimpsest.entities.names.lexicon import HONORIFICS
 
-ACRONYM = ("long form", "initials", "short for", "stands for", "acronym plural")
-"""Reasons for which letters stand for words: only where they are written in capitals."""
+ACRONYM_REASONS = ("long form", "initials", "short for", "stands for", "acronym plural")
+"""Reasons of merges that hold only where the alias is written in capitals."""
 WITH_ARTICLE = "the only one of its kind in this document"
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
-    """A key of one scope with what its mentions show; counts of mentions by what stands beside them."""
+class NameEvidence:
+    """A name of one scope and what its mentions show.
+
+    Attributes:
+        key: the folded name.
+        n: mentions outside titles.
+        person: mentions whose context is a person's: an honorific, `said`, a pronoun.
+        definite: mentions after `the` or a possessive.
+        one: mentions after `a`, `each` or the like.
+        many: mentions after a number or `many`.
+        inside: mentions as a place: after `in`, or by a library.
+        acts: mentions as a firm: before `sells` or the like, or by a library.
+        code: whether it is a code such as `KT-20`.
+        acronym: whether it is written in capitals only.
+        titled: whether it is the title of a document.
+        memory_id: the first memory that mentions it.
+    """
 
     key: str
     n: int = 0
@@ -30,19 +45,19 @@ class Name:
 
     @property
     def tokens(self) -> list[str]:
-        """The words of the name, without an honorific."""
+        """Words of the name, without an honorific."""
         words = self.key.split()
         return words[1:] if len(words) > 1 and words[0] in HONORIFICS else words
 
 
 @dataclass(frozen=True)
-class Scope:
-    """All that resolution in one scope depends on.
+class ScopeEvidence:
+    """All that the resolution of one scope depends on.
 
     Attributes:
         names: by key.
-        stated: what texts say: alias, target, why, a memory.
-        offices: who holds an office (the alias) by the words of a document.
+        stated: names that texts say are one.
+        offices: (document, merge) of an office (the alias) and its holder, as the document says.
         people: keys known to be persons: speakers, and names in the metadata of documents.
         documents: of each key, where each document first names it: in its text, or at -1 by title, metadata or speaker.
         memories: of each key, the memories whose text names it.
@@ -51,9 +66,9 @@ class Scope:
         apart: pairs that a person set apart.
     """
 
-    names: Mapping[str, Name]
-    stated: tuple[Edge, ...] = ()
-    offices: tuple[tuple[str, Edge], ...] = ()
+    names: Mapping[str, NameEvidence]
+    stated: tuple[Merge, ...] = ()
+    offices: tuple[tuple[str, Merge], ...] = ()
     people: frozenset[str] = frozenset()
     documents: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     memories: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -63,32 +78,47 @@ class Scope:
 
 
 @dataclass(frozen=True)
-class Resolution:
-    """What was found: `canonical` by key where it is another, and the reasons.
+class MergeContext:
+    """What a rule of resolution reads: the evidence, all names (people and bare names included), and the clusters."""
 
-    `local` maps (document, key) to the key that it stands for there, and whether only with an article (`the Trust`).
+    scope: ScopeEvidence
+    names: Mapping[str, NameEvidence]
+    clusters: NameClusters
+
+    def documents_of(self, key: str) -> Mapping[str, int]:
+        """Returns the documents that have a name, with the place where each first has it."""
+        return self.scope.documents.get(key, {})
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """What the names of one scope refer to.
+
+    Attributes:
+        canonical: canonical key of each key that has another.
+        local: (document, key) to the key that it refers to there, and whether only with an article (`the Trust`).
+        merges: reasons for `canonical`.
+        local_merges: (document, reason) for `local`.
     """
 
     canonical: dict[str, str]
     local: dict[tuple[str, str], tuple[str, bool]]
-    edges: list[Edge]
-    local_edges: list[tuple[str, Edge]]
+    merges: list[Merge]
+    local_merges: list[tuple[str, Merge]]
 
     @property
     def acronyms(self) -> list[str]:
-        """The keys that stand for a long form only where they are written in capitals."""
-        return sorted({e.alias for e in self.edges if e.why in ACRONYM} & self.canonical.keys())
+        """Keys that refer to a long form only where they are written in capitals."""
+        return sorted({m.alias for m in self.merges if m.why in ACRONYM_REASONS} & self.canonical.keys())
 
-    def reasons(self) -> Iterator[tuple[str | None, Edge, str]]:
-        """Yields (document or none, edge, key of the entity that it leads to)."""
-        for e in self.edges:
-            yield None, e, self.canonical.get(e.target, e.target)
-        for document, e in self.local_edges:
-            yield document, e, self.canonical.get(e.target, e.target)
+    def reasons(self) -> Iterator[tuple[str | None, Merge, str]]:
+        """Yields (document or None, merge, key of the entity that it leads to)."""
+        for document, merge in (*((None, m) for m in self.merges), *self.local_merges):
+            yield document, merge, self.canonical.get(merge.target, merge.target)
 
 
-def order(name: Name) -> tuple[object, ...]:
-    """Orders names by how well they stand for an entity: whole and long ones first, codes and acronyms last."""
+def preference_order(name: NameEvidence) -> tuple[object, ...]:
+    """Returns a sort key: whole and long names, which suit an entity best, come first; codes and acronyms last."""
     words = name.key.split()
     titled = len(words) > 1 and words[0] in HONORIFICS
     return (name.code, name.acronym, titled, any(len(w) == 1 for w in words), -len(words), -len(name.key), name.key)

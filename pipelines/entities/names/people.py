@@ -1,15 +1,14 @@
-"""People whom a document names outside its text: its speakers, and authors, attendees and the like in its metadata."""
+"""People that a document names outside its text: its speakers, and authors, attendees and the like in its metadata."""
 
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import polars as pl
 
 from palimpsest.core.scopes import SCOPE
 from palimpsest.entities.names.find_names import entity_key
-from palimpsest.entities.names.lexicon import words
+from palimpsest.entities.names.lexicon import word_set
 from palimpsest.store.tables import Schema
 
 _PEOPLE: Schema = {
@@ -18,7 +17,7 @@ _PEOPLE: Schema = {
     "surface": pl.String,
     "key": pl.String,
 }
-_FIELDS = words(
+_FIELDS = word_set(
     """
     author authors attendee attendees participant participants present from to cc sender recipient recipients owner
     owners reviewer reviewers approver member members contact contacts speaker speakers people presenter presenters
@@ -30,7 +29,7 @@ _FULL_NAME = re.compile(r"[^\W\d_][\w'’.\-]*(?: [^\W\d_][\w'’.\-]*){0,4}")  
 _MAX_NAMES = 200  # of one document
 
 
-def people_of(memories: pl.DataFrame, documents: pl.DataFrame | None) -> pl.DataFrame:
+def find_people(memories: pl.DataFrame, documents: pl.DataFrame | None) -> pl.DataFrame:
     """Returns (scope, document_id, surface, key), sorted: speakers, and names of people in documents' metadata.
 
     Args:
@@ -39,8 +38,8 @@ def people_of(memories: pl.DataFrame, documents: pl.DataFrame | None) -> pl.Data
     """
     rows = memories.select(*SCOPE, "document_id", surface="speaker").drop_nulls("surface").unique().rows()
     if documents is not None and "metadata" in documents.columns:
-        told = documents.filter(pl.col("metadata").fill_null("").str.len_chars() > len("{}"))
-        for *at, metadata in told.select(*SCOPE, "document_id", "metadata").iter_rows():
+        described = documents.filter(pl.col("metadata").fill_null("").str.len_chars() > len("{}"))
+        for *at, metadata in described.select(*SCOPE, "document_id", "metadata").iter_rows():
             rows += [(*at, name) for name in _names_in(metadata)]
     frame = pl.DataFrame([(*r, entity_key(r[-1])) for r in rows], schema=_PEOPLE, orient="row")
     return frame.filter(pl.col("key") != "").unique().sort(pl.all())
@@ -48,16 +47,16 @@ def people_of(memories: pl.DataFrame, documents: pl.DataFrame | None) -> pl.Data
 
 def _names_in(metadata: str) -> list[str]:
     try:
-        told = json.loads(metadata)
+        fields = json.loads(metadata)
     except ValueError:
         return []
-    if not isinstance(told, dict):
+    if not isinstance(fields, dict):
         return []
-    values = (v for k, v in sorted(told.items()) if k.lower().replace("-", "_") in _FIELDS for v in _strings(v))
-    return [n for n, _ in zip(_people(values), range(_MAX_NAMES), strict=False)]
+    values = (v for k, v in sorted(fields.items()) if k.lower().replace("-", "_") in _FIELDS for v in _strings(v))
+    return [n for n, _ in zip(_person_names(values), range(_MAX_NAMES), strict=False)]
 
 
-def _people(values: Iterator[str]) -> Iterator[str]:
+def _person_names(values: Iterator[str]) -> Iterator[str]:
     for value in values:
         for part in re.split(r"[;,](?![^<]*>)", value):
             name = _ADDRESS.sub("", part).strip(" \"'")
@@ -65,7 +64,7 @@ def _people(values: Iterator[str]) -> Iterator[str]:
                 yield name
 
 
-def _strings(value: Any) -> Iterator[str]:
+def _strings(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, list):

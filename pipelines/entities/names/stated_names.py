@@ -1,14 +1,14 @@
-"""What a text itself says about names: that two of them are one, or who holds an office.
+"""Finds what a text itself says about names: that two of them are one, or who has an office.
 
-Each statement is read inside one sentence, between names that are already found; nothing is guessed.
+Each statement is inside one sentence, between names that are already found; nothing is guessed.
 """
 
 import itertools
 import re
 from collections.abc import Iterator
 
-from palimpsest.entities.names.acronyms import acronyms
-from palimpsest.entities.names.find_names import CODE, Surface, entity_key
+from palimpsest.entities.names.acronyms import find_acronyms
+from palimpsest.entities.names.find_names import CODE, MentionCandidate, entity_key
 
 _QUOTE = r"[\"“”'‘’]?"  # noqa: RUF001
 _THE = rf"(?:the\s+|an?\s+)?{_QUOTE}"
@@ -16,7 +16,7 @@ _OFTEN = (
     r"(?:also|often|sometimes|usually|commonly|better|formerly|previously|originally|once|now|simply|otherwise|generally|"
     r"internally|currently|locally|affectionately)"
 )
-# What may stand between two names that are one, the whole of it. A name said of a person by others needs `calls`.
+# The whole text between two names that are one. A name that others call a person by needs `_CALLS`.
 _BETWEEN = tuple(
     (why, re.compile(pattern, re.IGNORECASE))
     for why, pattern in (
@@ -69,7 +69,7 @@ _BETWEEN = tuple(
         ),
     )
 )
-_BACKWARD = ("short for", "stands for", "another name")  # the first name stands for the second
+_FIRST_IS_ALIAS = ("short for", "stands for", "another name")
 _LOOSE = ("also called", "formerly")
 _PART = re.compile(r"\b(?:of|in|near|at|from|by|on|for)\s+(?:the\s+)?[\"“‘']?$", re.IGNORECASE)  # noqa: RUF001
 _BORN = re.compile(r"\b(?:née|nee|né|born)\b", re.IGNORECASE)
@@ -102,28 +102,30 @@ _ANSWERS = re.compile(r"[^.!?;\n]{0,60}\b(?:answers?\s+to|signs?\s+(?:as|with)|p
 _BRACKET = re.compile(r"\s+\(\s*")
 
 _OF = r"(?:[A-Z][\w&-]*(?:\s+(?:of\s+|for\s+|the\s+)*[A-Z][\w&-]*)*|[a-z-]{3,}(?!\s+[A-Z]))"
-_ROLE = re.compile(
+_OFFICE = re.compile(
     r"\b(?:(?:deputy\s+|vice\s+|acting\s+)?(?:head|director|chief|manager|lead|leader|president|chair(?:man|woman|person)?|"
     r"mayor|minister|secretary|dean|treasurer|editor)\s+(?:of|for)\s+(?!both|all|any|each|one|his|her|its|their|this)"
     rf"(?:the\s+)?{_OF}|(?:managing|technical|executive)\s+director)\b"
 )
-_HOLDS = re.compile(
+_AFTER_HOLDER = re.compile(
     r"(?:,\s*(?:who\s+(?:is|was)\s+)?|\s+\(|\s+(?:is|was|became|becomes|has\s+been|as|will\s+be)\s+)(?:now\s+|still\s+)?"
     r"(?:the\s+|our\s+|their\s+|its\s+|your\s+|my\s+|a\s+)?(?:new\s+|former\s+|old\s+)?",
     re.IGNORECASE,
 )
-_HELD_BY = re.compile(r"(?:,|:|\s+is(?:\s+now)?|\s+was)\s+", re.IGNORECASE)
+_BEFORE_HOLDER = re.compile(r"(?:,|:|\s+is(?:\s+now)?|\s+was)\s+", re.IGNORECASE)
 
 
-def find_statements(text: str, names: list[Surface], speaker: str | None = None) -> Iterator[Surface]:
-    """Yields a `stated` surface for each pair of names that the text says are one, and `role` surfaces for offices.
+def find_stated_names(
+    text: str, names: list[MentionCandidate], speaker: str | None = None
+) -> Iterator[MentionCandidate]:
+    """Yields a `stated` candidate for each pair of names that the text says are one, and `role` candidates for offices.
 
     Args:
         text: the memory's text.
         names: what `find_names` found in it.
-        speaker: who says it, for `call me B`.
+        speaker: of the text, for `call me B`.
     """
-    yield from acronyms(text)
+    yield from find_acronyms(text)
     if speaker:
         for b in names:
             if _MYSELF.search(text, max(0, b.char_start - 24), b.char_start):
@@ -132,21 +134,21 @@ def find_statements(text: str, names: list[Surface], speaker: str | None = None)
         gap = text[a.char_end : b.char_start]
         if b.char_start < a.char_end or not _HINT.search(gap):
             continue
-        if len(gap) <= 60 and (why := _said(text, a, b, gap)):
-            yield _same(a, b, why) if why in _BACKWARD else _same(b, a, why)
-        elif (first := _subject(text, names, i)) is not None:
+        if len(gap) <= 60 and (why := _statement_between(text, a, b, gap)):
+            yield _stated_candidate(a, b, why) if why in _FIRST_IS_ALIAS else _stated_candidate(b, a, why)
+        elif (first := _sentence_subject(text, names, i)) is not None:
             between = text[first.char_end : b.char_start]
             if _CALLS.fullmatch(between):
-                yield _same(b, first, "called")
+                yield _stated_candidate(b, first, "called")
             elif _NUMBER.fullmatch(between):
-                yield _same(b, first, "sold as")
-    yield from _roles(text, names)
+                yield _stated_candidate(b, first, "sold as")
+    yield from _offices(text, names)
 
 
-def _said(text: str, a: Surface, b: Surface, gap: str) -> str | None:
+def _statement_between(text: str, a: MentionCandidate, b: MentionCandidate, gap: str) -> str | None:
     for why, pattern in _BETWEEN:
         if pattern.fullmatch(gap):
-            # `a book by Vale, also called Tides`: not Vale is called so
+            # `a book by Vale, also called Tides`: the book is called so
             part = why in _LOOSE and _PART.search(text, max(0, a.char_start - 24), a.char_start)
             surname = " " in a.key and " " not in b.key and _BORN.search(gap)
             return None if part or surname else why
@@ -154,38 +156,38 @@ def _said(text: str, a: Surface, b: Surface, gap: str) -> str | None:
         return "renamed"
     if _BRACKET.fullmatch(gap) and b.kind == "code" and text[b.char_end : b.char_end + 1] == ")":
         return "in brackets"
-    mine, theirs = a.key.split(), b.key.split()
-    if len(theirs) == 1 and len(b.key) > 2 and mine[0].startswith(b.key) and _ANSWERS.fullmatch(gap):
+    a_words, b_words = a.key.split(), b.key.split()
+    if len(b_words) == 1 and len(b.key) > 2 and a_words[0].startswith(b.key) and _ANSWERS.fullmatch(gap):
         return "goes by"
-    if _IS.fullmatch(gap) and len(mine) <= len(theirs) == 2 and mine[0] == theirs[0]:
+    if _IS.fullmatch(gap) and len(a_words) <= len(b_words) == 2 and a_words[0] == b_words[0]:
         return "renamed"
     return None
 
 
-def _subject(text: str, names: list[Surface], i: int) -> Surface | None:
-    """Returns the first name of the sentence that name i + 1 stands in, where no other kind of subject precedes it."""
+def _sentence_subject(text: str, names: list[MentionCandidate], i: int) -> MentionCandidate | None:
+    """Returns the first name before name i + 1 in its sentence, codes excluded; None where there is none."""
     b = names[i + 1]
     start = max((m.end() for m in re.finditer(r"[.!?]\s+|\n", text[: b.char_start])), default=0)
     return next((n for n in names[: i + 1] if n.char_end > start and n.kind != "code"), None)
 
 
-def _same(b: Surface, a: Surface, why: str) -> Surface:
-    return Surface(b.surface, b.key, "stated", False, b.cue, a.key, why, b.char_start, b.char_end)
+def _stated_candidate(b: MentionCandidate, a: MentionCandidate, why: str) -> MentionCandidate:
+    return MentionCandidate(b.surface, b.key, "stated", False, b.cue, a.key, why, b.char_start, b.char_end)
 
 
-def _roles(text: str, names: list[Surface]) -> Iterator[Surface]:
-    """Yields each office named in small letters, and who holds it where the words beside it say so."""
-    for m in _ROLE.finditer(text):
+def _offices(text: str, names: list[MentionCandidate]) -> Iterator[MentionCandidate]:
+    """Yields each office in small letters, with its holder where the words next to it say so."""
+    for m in _OFFICE.finditer(text):
         start, end = m.span()
         holder = None
         for n in names:
             if n.kind != "name" or len(n.surface) < 3 or CODE.fullmatch(n.surface):
                 continue
             before, after = text[n.char_end : start], text[end : n.char_start]
-            if (n.char_end <= start and len(before) <= 30 and _HOLDS.fullmatch(before)) or (
-                n.char_start >= end and len(after) <= 8 and _HELD_BY.fullmatch(after)
+            if (n.char_end <= start and len(before) <= 30 and _AFTER_HOLDER.fullmatch(before)) or (
+                n.char_start >= end and len(after) <= 8 and _BEFORE_HOLDER.fullmatch(after)
             ):
                 holder = n
         key = entity_key(m.group())
         same_as, why = (holder.key, "office") if holder else (None, None)
-        yield Surface(m.group(), key, "role", False, "", same_as, why, start, end)
+        yield MentionCandidate(m.group(), key, "role", False, "", same_as, why, start, end)

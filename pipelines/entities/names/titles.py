@@ -1,4 +1,4 @@
-"""Titles as names: of documents read in passages, and where other texts of the scope say them."""
+"""Titles as names: of documents in passages, and where other texts of the scope mention them."""
 
 import polars as pl
 
@@ -8,7 +8,7 @@ from palimpsest.entities.names.lexicon import ORDINARY
 from palimpsest.store.tables import Schema
 from palimpsest.text.words import is_content_word
 
-FOUND: Schema = {
+MENTION_SCHEMA: Schema = {
     "memory_id": pl.String,
     **dict.fromkeys(SCOPE, pl.String),
     "surface": pl.String,
@@ -20,14 +20,14 @@ FOUND: Schema = {
 }
 
 
-def with_key(frame: pl.DataFrame) -> pl.DataFrame:
+def add_keys(frame: pl.DataFrame) -> pl.DataFrame:
     """Adds `key` to a frame with `surface`."""
     return frame.with_columns(pl.Series("key", [entity_key(s) for s in frame["surface"]], pl.String))
 
 
 def find_titles(memories: pl.DataFrame) -> pl.DataFrame:
     """Returns (scope, surface, key) of titles that name something: capitalised or numbered, not ordinary words."""
-    rows = with_key(
+    rows = add_keys(
         memories.filter((pl.col("unit") != "turn") & pl.col("speaker").is_null())
         .select(*SCOPE, surface=pl.col("title").str.strip_chars())
         .filter(pl.col("surface").str.len_chars().is_between(2, MAX_NAME_CHARS))
@@ -40,8 +40,8 @@ def find_titles(memories: pl.DataFrame) -> pl.DataFrame:
     return rows.filter(pl.Series(distinctive, dtype=pl.Boolean)).sort(*SCOPE, "key", "surface")
 
 
-def phrase_mentions(memories: pl.DataFrame, titles: pl.DataFrame, explained: pl.DataFrame) -> pl.DataFrame:
-    """Returns where texts hold a title or an explained long form of their scope, with the columns of `FOUND`.
+def find_title_mentions(memories: pl.DataFrame, titles: pl.DataFrame, explained: pl.DataFrame) -> pl.DataFrame:
+    """Returns where texts contain a title or an explained long form of their scope; columns as `MENTION_SCHEMA`.
 
     Several words are found in any case, one word as it is written. Each memory of a titled document mentions the title,
     with no span.
@@ -49,13 +49,13 @@ def phrase_mentions(memories: pl.DataFrame, titles: pl.DataFrame, explained: pl.
     Args:
         memories: the memories table.
         titles: what `find_titles` returned.
-        explained: (scope, surface, key) of long forms in small letters, which no capital would find.
+        explained: (scope, surface, key) of long forms in small letters, which `find_names` does not find.
     """
-    parts = [_own_titles(memories, titles)]
+    parts = [_mentions_by_title(memories, titles)]
     phrases = pl.concat([titles.select(*SCOPE, "surface"), explained.select(*SCOPE, "surface")]).unique()
-    held = memories.select("memory_id", *SCOPE, "text").join(phrases.select(*SCOPE).unique(), on=SCOPE, how="semi")
+    texts = memories.select("memory_id", *SCOPE, "text").join(phrases.select(*SCOPE).unique(), on=SCOPE, how="semi")
     by_scope = dict(iter(phrases.group_by(SCOPE, maintain_order=True)))
-    for scope, rows in held.group_by(SCOPE, maintain_order=True):
+    for scope, rows in texts.group_by(SCOPE, maintain_order=True):
         names = by_scope[scope]
         several = names.filter(pl.col("surface").str.contains(r"\s"))["surface"].unique().sort().to_list()
         single = names.filter(~pl.col("surface").str.contains(r"\s"))["surface"].unique().sort().to_list()
@@ -65,8 +65,8 @@ def phrase_mentions(memories: pl.DataFrame, titles: pl.DataFrame, explained: pl.
     return pl.concat(parts)
 
 
-def _own_titles(memories: pl.DataFrame, titles: pl.DataFrame) -> pl.DataFrame:
-    nowhere = pl.lit(None, pl.Int64)
+def _mentions_by_title(memories: pl.DataFrame, titles: pl.DataFrame) -> pl.DataFrame:
+    no_place = pl.lit(None, pl.Int64)
     return (
         memories.select("memory_id", *SCOPE, surface=pl.col("title").str.strip_chars())
         .join(titles, on=[*SCOPE, "surface"], how="inner")
@@ -77,14 +77,14 @@ def _own_titles(memories: pl.DataFrame, titles: pl.DataFrame) -> pl.DataFrame:
             "key",
             kind=pl.lit("title"),
             cue=pl.lit(""),
-            char_start=nowhere,
-            char_end=nowhere,
+            char_start=no_place,
+            char_end=no_place,
         )
     )
 
 
 def _find(rows: pl.DataFrame, patterns: list[str], any_case: bool) -> pl.DataFrame:
-    """All places of the patterns as whole words, longest first; offsets are turned from bytes into characters."""
+    """Returns all places of the patterns as whole words, longest first, with offsets in characters."""
     text = pl.col("text")
     hits = (
         rows.with_columns(
@@ -98,11 +98,11 @@ def _find(rows: pl.DataFrame, patterns: list[str], any_case: bool) -> pl.DataFra
     for memory_id, *scope, body, at, surface in hits.select("memory_id", *SCOPE, "text", "at", "surface").iter_rows():
         start = at if body.isascii() else len(body.encode()[:at].decode())
         end = start + len(surface)
-        if (start and _wordy(body[start - 1])) or (end < len(body) and _wordy(body[end])):
+        if (start and _is_word_char(body[start - 1])) or (end < len(body) and _is_word_char(body[end])):
             continue
         out.append((memory_id, *scope, surface, entity_key(surface), "title", "", start, end))
-    return pl.DataFrame(out, schema=FOUND, orient="row")
+    return pl.DataFrame(out, schema=MENTION_SCHEMA, orient="row")
 
 
-def _wordy(char: str) -> bool:
+def _is_word_char(char: str) -> bool:
     return char.isalnum() or char == "_"

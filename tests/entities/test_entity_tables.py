@@ -1,6 +1,8 @@
 import polars as pl
 
-from palimpsest.entities.entity_tables import entity_key, entity_tables, find_mentions, resolve_entities
+from palimpsest.entities.entity_tables import entity_tables, find_mention_candidates
+from palimpsest.entities.names.find_names import entity_key
+from palimpsest.entities.resolve_entities import resolve_entities
 from palimpsest.memories.form import form_memories
 from tests.memories.frames import chunk, chunks, config, document, documents
 
@@ -12,14 +14,14 @@ def memories_of(*texts, unit="statement", docs=None, **more):
 
 
 def resolved(memories):
-    done = resolve_entities(find_mentions(memories), memories)
+    done = resolve_entities(find_mention_candidates(memories), memories)
     entities, mentions = done.entities, done.mentions
     names = dict(entities.select("entity_id", "name").iter_rows())
     texts = dict(memories.select("memory_id", "text").iter_rows())
-    held = {}
+    names_in = {}
     for m, e in mentions.select("memory_id", "entity_id").iter_rows():
-        held.setdefault(texts[m], set()).add(names[e])
-    return entities, mentions, held
+        names_in.setdefault(texts[m], set()).add(names[e])
+    return entities, mentions, names_in
 
 
 def test_every_span_holds_the_spelling_of_its_entity():
@@ -40,29 +42,29 @@ def test_one_capitalised_word_at_a_sentence_start_needs_the_scope_to_know_it():
 
 
 def test_function_words_calendar_words_and_pronouns_are_no_names():
-    held = resolved(memories_of("On Monday I saw that The End of May was near.", "Yes. Yeah, I know. It is OK."))[2]
-    assert held == {"On Monday I saw that The End of May was near.": {"End"}}
+    names_in = resolved(memories_of("On Monday I saw that The End of May was near.", "Yes. Yeah, I know. It is OK."))[2]
+    assert names_in == {"On Monday I saw that The End of May was near.": {"End"}}
 
 
 def test_spellings_that_differ_by_case_or_accents_are_one_entity():
-    entities, _, held = resolved(memories_of("We went to São Paulo.", "We like Sao Paulo.", "We left Sao Paulo."))
+    entities, _, names_in = resolved(memories_of("We went to São Paulo.", "We like Sao Paulo.", "We left Sao Paulo."))
     assert entities.select("name", "aliases").rows() == [("Sao Paulo", ["São Paulo"])]
-    assert all(names == {"Sao Paulo"} for names in held.values())
+    assert all(names == {"Sao Paulo"} for names in names_in.values())
 
 
 def test_an_acronym_that_is_explained_once_stands_for_its_long_form():
-    entities, _, held = resolved(
+    entities, _, names_in = resolved(
         memories_of("We asked the Palo Alto Research Center (PARC).", "Then PARC answered.", "We saw BBC news.")
     )
-    assert held["Then PARC answered."] == {"Palo Alto Research Center"}
+    assert names_in["Then PARC answered."] == {"Palo Alto Research Center"}
     row = entities.filter(pl.col("name") == "Palo Alto Research Center").to_dicts()[0]
     assert "PARC" in row["aliases"]
-    assert held["We saw BBC news."] == {"BBC"}
+    assert names_in["We saw BBC news."] == {"BBC"}
 
 
 def test_an_acronym_explained_in_two_ways_stands_for_itself():
-    held = resolved(memories_of("See Art Of Baking (AOB).", "See Arms Of Brakel (AOB).", "We like AOB."))[2]
-    assert held["We like AOB."] == {"AOB"}
+    names_in = resolved(memories_of("See Art Of Baking (AOB).", "See Arms Of Brakel (AOB).", "We like AOB."))[2]
+    assert names_in["We like AOB."] == {"AOB"}
 
 
 def test_titles_are_found_in_texts_and_name_their_own_passages():
@@ -70,10 +72,10 @@ def test_titles_are_found_in_texts_and_name_their_own_passages():
     memories = memories_of(
         "The town lies by the sea.", "We went to port blair by ship.", "roman rome is not Rome.", docs=docs
     )
-    _, mentions, held = resolved(memories)
-    assert "Port Blair" in held["The town lies by the sea."]
-    assert "Port Blair" in held["We went to port blair by ship."]
-    assert not any("It" in names for names in held.values())
+    _, mentions, names_in = resolved(memories)
+    assert "Port Blair" in names_in["The town lies by the sea."]
+    assert "Port Blair" in names_in["We went to port blair by ship."]
+    assert not any("It" in names for names in names_in.values())
     spans = (
         mentions.join(memories, on="memory_id").filter(pl.col("text").str.starts_with("roman"))["char_start"].to_list()
     )
@@ -90,21 +92,21 @@ def test_a_title_in_a_text_with_letters_of_many_bytes_has_character_offsets():
 
 
 def test_code_names_and_ids_are_entities():
-    held = resolved(memories_of("see PO-5630 and retry_limit in setup.py"))[2]
-    assert held["see PO-5630 and retry_limit in setup.py"] == {"PO-5630", "retry_limit", "setup.py"}
+    names_in = resolved(memories_of("see PO-5630 and retry_limit in setup.py"))[2]
+    assert names_in["see PO-5630 and retry_limit in setup.py"] == {"PO-5630", "retry_limit", "setup.py"}
 
 
 def test_a_speaker_is_a_person_wherever_the_name_is_said():
     docs = [document("chat", title="chat", session_id="s")]
-    entities, _, held = resolved(memories_of("Ana is late.", unit="turn", docs=docs, speaker="Ana"))
-    assert held == {"Ana is late.": {"Ana"}} and entities["type"].to_list() == ["person"]
+    entities, _, names_in = resolved(memories_of("Ana is late.", unit="turn", docs=docs, speaker="Ana"))
+    assert names_in == {"Ana is late.": {"Ana"}} and entities["type"].to_list() == ["person"]
 
 
 def test_scopes_share_no_entity_and_no_evidence():
     docs = [document("a", title="", user="u1"), document("b", title="", user="u2")]
     memories = memories_of("The plan for Heron is ready.", "Heron was fine.", docs=docs)
-    entities, mentions, held = resolved(memories)
-    assert held == {"The plan for Heron is ready.": {"Heron"}}
+    entities, mentions, names_in = resolved(memories)
+    assert names_in == {"The plan for Heron is ready.": {"Heron"}}
     assert entities["user_id"].to_list() == ["u1"] and mentions["user_id"].to_list() == ["u1"]
     both = memories_of("We saw Heron.", "They saw Heron.", docs=docs)
     assert resolved(both)[0]["entity_id"].n_unique() == 2

@@ -6,7 +6,7 @@ import pytest
 
 from palimpsest.build.plan import make_plan, run_without_dagster
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.entities.names import library
+from palimpsest.entities.names import spacy_names
 from palimpsest.store.collection_config import load_collection
 from palimpsest.store.home import Home
 from tests.small_corpus import write_notes
@@ -38,9 +38,9 @@ def tide_names(tmp_path, monkeypatch):
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: en_tide_names\nVersion: 1.0.0\n")
     monkeypatch.syspath_prepend(str(site))
-    library._pipeline.cache_clear()
+    spacy_names._pipeline.cache_clear()
     yield "en_tide_names"
-    library._pipeline.cache_clear()
+    spacy_names._pipeline.cache_clear()
 
 
 def built(tmp_path, vectors, **settings):
@@ -57,7 +57,7 @@ def test_a_collection_that_names_a_pipeline_gets_its_names_and_kinds(tmp_path, s
 
 def test_without_the_setting_no_pipeline_is_loaded(tmp_path, shared_vectors, tide_names):
     names = built(tmp_path, shared_vectors).table("notes", "entities")["name"]
-    assert "ansel moreau" not in names and library._pipeline.cache_info().misses == 0
+    assert "ansel moreau" not in names and spacy_names._pipeline.cache_info().misses == 0
 
 
 def test_a_pipeline_that_is_not_installed_is_told_with_its_fix(tmp_path, shared_vectors):

@@ -2,7 +2,8 @@
 
 import pytest
 
-from palimpsest.entities.entity_tables import find_mentions, resolve_entities
+from palimpsest.entities.entity_tables import find_mention_candidates
+from palimpsest.entities.resolve_entities import resolve_entities
 from palimpsest.memories.form import form_memories
 from tests.memories.frames import chunk, chunks, config, document, documents
 
@@ -13,7 +14,7 @@ def resolved(*texts, unit="statement", docs=None, speakers=None):
     rows = [chunk(d, t, n, speaker=speakers[n] if speakers else None) for d, said in docs for n, t in enumerate(said)]
     table = documents(*(d for d, _ in docs))
     memories = form_memories(table, chunks(*rows), config(unit))[0]
-    return memories, resolve_entities(find_mentions(memories), memories, table)
+    return memories, resolve_entities(find_mention_candidates(memories), memories, table)
 
 
 def named(*texts, **more):

@@ -1,7 +1,7 @@
 """Names by a library: any installed spaCy pipeline, named by `ner:` in collection.yaml. Off unless a collection asks.
 
-It adds to the names found by rule and says which are people, organisations and places. On turns it costs as much as
-embedding and gained nothing (decision 18).
+It adds to the names found by rule and marks people, organisations and places. On turns it takes as long as embedding
+and gained nothing (decision 18).
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.entities.names.find_names import MAX_NAME_CHARS, Surface, entity_key
+from palimpsest.entities.names.find_names import MAX_NAME_CHARS, MentionCandidate, entity_key
 
 _BATCH = 256
 _CUES = {
@@ -41,7 +41,7 @@ def _pipeline(name: str) -> Any:
 
 
 def pipeline_version(name: str) -> str:
-    """Returns what a pipeline's answers depend on: its name and version, and spaCy's.
+    """Returns what a pipeline's results depend on: its name and version, and the version of spaCy.
 
     Raises:
         PalimpsestError: spaCy or the pipeline is not installed; the message names the fix.
@@ -52,7 +52,7 @@ def pipeline_version(name: str) -> str:
     return f"{meta['lang']}_{meta['name']} {meta['version']} {importlib.metadata.version('spacy')}"
 
 
-def library_names(texts: Sequence[str], name: str) -> Iterator[list[Surface]]:
+def find_library_names(texts: Sequence[str], name: str) -> Iterator[list[MentionCandidate]]:
     """Yields the names that the pipeline finds in each text, of the kinds of OntoNotes and WikiNER that name things.
 
     Raises:
@@ -67,6 +67,8 @@ def library_names(texts: Sequence[str], name: str) -> Iterator[list[Surface]]:
             if e.label_ in _CUES and key and len(surface) <= MAX_NAME_CHARS:
                 start = e.start_char
                 found.append(
-                    Surface(surface, key, "name", False, _CUES[e.label_], None, None, start, start + len(surface))
+                    MentionCandidate(
+                        surface, key, "name", False, _CUES[e.label_], None, None, start, start + len(surface)
+                    )
                 )
         yield found

@@ -1,4 +1,4 @@
-"""From the mentions of a collection to what resolution in each of its scopes depends on, and back."""
+"""Collects, from the tables of a collection, what resolution in each of its scopes depends on."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,16 +6,16 @@ from typing import Any
 import polars as pl
 
 from palimpsest.core.scopes import SCOPE, ScopeKey, by_scope
-from palimpsest.entities.names.clusters import Edge
-from palimpsest.entities.names.name_model import Name, Resolution, Scope
+from palimpsest.entities.names.clusters import Merge
+from palimpsest.entities.names.name_model import NameEvidence, Resolution, ScopeEvidence
 from palimpsest.entities.names.resolve_names import resolve
 from palimpsest.store.decisions import Decisions
 
 _KEY = [*SCOPE, "key"]
-_LONGEST = 2**32  # characters of a memory: places are its ordinal times this, plus the offset
+_MAX_MEMORY_CHARS = 2**32  # a place in a document is the memory's ordinal times this, plus the offset
 
 
-def resolutions(
+def resolve_scopes(
     found: pl.DataFrame,
     stated: pl.DataFrame,
     titles: pl.DataFrame,
@@ -27,7 +27,7 @@ def resolutions(
 
     Args:
         found: mentions that count as names, with `document_id`.
-        stated: surfaces with `same_as`: names that a text says are one, and offices with their holders.
+        stated: mention candidates with `same_as`: names that a text says are one, and offices with their holders.
         titles: (scope, surface, key) of titles that name something.
         people: (scope, document_id, key) of speakers and people in metadata.
         memories: the memories table.
@@ -36,16 +36,16 @@ def resolutions(
     stated = stated.join(memories.select("memory_id", "document_id"), on="memory_id", how="left")
     own = memories.select("document_id", *SCOPE, surface=pl.col("title").str.strip_chars()).unique()
     own = own.join(titles, on=[*SCOPE, "surface"], how="inner")
-    names = by_scope(_statistics(found, titles))
-    told, persons, places, titled = (by_scope(f) for f in (stated, people, _places(found, people, memories), own))
+    parts = {"stated": stated, "people": people, "places": _places(found, people, memories), "titled": own}
+    of_scope = {name: by_scope(frame) for name, frame in parts.items()}
     return {
-        at: resolve(_scope(at, rows, told.get(at), persons.get(at), places.get(at), titled.get(at), decisions))
-        for at, rows in names.items()
+        at: resolve(_build_evidence(at, names, decisions, **{n: frames.get(at) for n, frames in of_scope.items()}))
+        for at, names in by_scope(_statistics(found, titles)).items()
     }
 
 
 def _statistics(found: pl.DataFrame, titles: pl.DataFrame) -> pl.DataFrame:
-    """How often each key is mentioned, and beside what; the columns are the fields of `Name`."""
+    """Returns how often each key is mentioned, by cue; the columns are the fields of `NameEvidence`."""
     cue, kind = pl.col("cue"), pl.col("kind")
     counts = found.group_by(_KEY).agg(
         n=(kind != "title").sum(),
@@ -64,9 +64,9 @@ def _statistics(found: pl.DataFrame, titles: pl.DataFrame) -> pl.DataFrame:
 
 
 def _places(found: pl.DataFrame, people: pl.DataFrame, memories: pl.DataFrame) -> pl.DataFrame:
-    """Of keys that are long, or may be short for long ones: their memories, and where a document first names them."""
-    order = memories.select("memory_id", pl.col("ordinal").fill_null(0) * _LONGEST)
-    told = people.select(*_KEY, "document_id", memory_id=pl.lit(None, pl.String), at=pl.lit(-1, pl.Int64))
+    """Returns, of keys that are long or may be short for long ones, their memories and first place in each document."""
+    order = memories.select("memory_id", pl.col("ordinal").fill_null(0) * _MAX_MEMORY_CHARS)
+    outside_text = people.select(*_KEY, "document_id", memory_id=pl.lit(None, pl.String), at=pl.lit(-1, pl.Int64))
     several = pl.col("key").str.contains(" ", literal=True)
     long = pl.concat([found.filter(several)["key"], people.filter(several)["key"]]).unique().str.split(" ")
     ends = pl.concat([long.list.first(), long.list.last(), people["key"]]).unique()
@@ -75,40 +75,41 @@ def _places(found: pl.DataFrame, people: pl.DataFrame, memories: pl.DataFrame) -
     named = found.join(keys, on=_KEY, how="semi").join(order, on="memory_id", how="left")
     at = (pl.col("ordinal") + pl.col("char_start")).fill_null(-1).alias("at")
     first = (
-        pl.concat([named.select(*_KEY, "document_id", "memory_id", at), told])
+        pl.concat([named.select(*_KEY, "document_id", "memory_id", at), outside_text])
         .group_by(*_KEY, "document_id")
         .agg(pl.col("at").min(), pl.col("memory_id").drop_nulls().unique())
     )
     return first.group_by(_KEY).agg("document_id", "at", pl.col("memory_id").explode())
 
 
-def _scope(
-    at: ScopeKey,
+def _build_evidence(
+    scope: ScopeKey,
     names: pl.DataFrame,
+    decisions: Decisions,
+    *,
     stated: pl.DataFrame | None,
     people: pl.DataFrame | None,
     places: pl.DataFrame | None,
     titled: pl.DataFrame | None,
-    decisions: Decisions,
-) -> Scope:
-    documents, texts = {}, {}
-    for key, there, first, inside in _rows(places, "key", "document_id", "at", "memory_id"):
-        documents[key] = dict(zip(there, first, strict=True))
-        texts[key] = frozenset(inside)
-    known = {row["key"]: Name(**row) for row in names.drop(SCOPE).iter_rows(named=True)}
+) -> ScopeEvidence:
+    documents, key_memories = {}, {}
+    for key, document_ids, first_places, memory_ids in _rows(places, "key", "document_id", "at", "memory_id"):
+        documents[key] = dict(zip(document_ids, first_places, strict=True))
+        key_memories[key] = frozenset(memory_ids)
+    known = {row["key"]: NameEvidence(**row) for row in names.drop(SCOPE).iter_rows(named=True)}
     persons = frozenset(people["key"]) if people is not None else frozenset()
-    edges = [
-        (d, kind, Edge(*e))
-        for d, kind, *e in _rows(stated, "document_id", "kind", "key", "same_as", "why", "memory_id")
+    merges = [
+        (document, kind, Merge(*fields))
+        for document, kind, *fields in _rows(stated, "document_id", "kind", "key", "same_as", "why", "memory_id")
     ]
-    same, apart = decisions.names_in(at, {*known, *persons})
-    return Scope(
+    same, apart = decisions.names_in(scope, {*known, *persons})
+    return ScopeEvidence(
         names=known,
-        stated=tuple(sorted({e for _, kind, e in edges if kind != "role"})),
-        offices=tuple(sorted({(d, e) for d, kind, e in edges if kind == "role"})),
+        stated=tuple(sorted({m for _, kind, m in merges if kind != "role"})),
+        offices=tuple(sorted({(d, m) for d, kind, m in merges if kind == "role"})),
         people=persons,
         documents=documents,
-        memories=texts,
+        memories=key_memories,
         titles=dict(_rows(titled, "document_id", "key")),
         same=same,
         apart=apart,

@@ -10,8 +10,8 @@ from palimpsest.cli.query import entity
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import entity_id
 from palimpsest.entities.entity_decisions import decide_names, entity_text, explain_entity
-from palimpsest.entities.names.clusters import Edge
-from palimpsest.entities.names.name_model import Name, Scope
+from palimpsest.entities.names.clusters import Merge
+from palimpsest.entities.names.name_model import NameEvidence, ScopeEvidence
 from palimpsest.entities.names.resolve_names import resolve
 from palimpsest.store.builds import published
 from palimpsest.store.decisions import Decisions, append_decisions, names_target, read_decisions
@@ -109,9 +109,9 @@ def test_the_last_decision_about_a_pair_counts_and_a_broken_line_is_named(tmp_pa
 
 
 def test_names_set_apart_never_meet_over_a_third():
-    edges = (Edge("windhover", "kestrel", "also called"), Edge("windhover", "kestrel", "goes by"))
-    names = {k: Name(k, 1) for k in ("windhover", "kestrel", "merlin")}
-    scope = Scope(names, edges, same=(("merlin", "windhover"),), apart=(("kestrel", "merlin"),))
+    edges = (Merge("windhover", "kestrel", "also called"), Merge("windhover", "kestrel", "goes by"))
+    names = {k: NameEvidence(k, 1) for k in ("windhover", "kestrel", "merlin")}
+    scope = ScopeEvidence(names, edges, same=(("merlin", "windhover"),), apart=(("kestrel", "merlin"),))
     done = resolve(scope)
     assert done.canonical in ({"merlin": "windhover"}, {"windhover": "merlin"})
 

@@ -1,12 +1,12 @@
-"""What stands beside a name and tells what it names: an article, a number, a place word, what only people do."""
+"""Cues in the words next to a name: an article, a number, a place word, what only people or only firms do."""
 
 import re
 
 from palimpsest.entities.names.lexicon import COUNTED, DEFINITE, HONORIFICS, OCCUPATION, ONE, RELATIVE, WHERE
 
 LAST_WORD = re.compile(r"([\w’']+)\s+[\"“‘'(]?$")  # noqa: RUF001
-_CALLED = re.compile(r"(?:^|[.!?,;]\s+|\b)(?:hey|hi|hello|dear|thanks|thank you|bye),?\s+$", re.IGNORECASE)
-_ASKED = re.compile(r"[!?]")
+_ADDRESSED = re.compile(r"(?:^|[.!?,;]\s+|\b)(?:hey|hi|hello|dear|thanks|thank you|bye),?\s+$", re.IGNORECASE)
+_ENDS_ADDRESS = re.compile(r"[!?]")
 _SPEAKS = re.compile(
     r"(?:,?\s+who(?:se)?\b|\s+(?:said|says|asked|asks|told|tells|wrote|writes|replied|thinks|thought|wants|wanted|knows|"
     r"believes|believed|explained|laughed|smiled|hopes|apologised|apologized|reminded|retired|resigned|was born|"
@@ -23,7 +23,7 @@ _ACTS = re.compile(
 _PRONOUN = re.compile(r"[^.!?;\n]{0,100}\b(?:he|she|him|her|his|hers|himself|herself)\b")
 
 
-def cue_of(text: str, start: int, end: int) -> str:
+def context_cue(text: str, start: int, end: int) -> str:
     """Returns `the`, `one`, `many`, `in`, `person`, `acts` or nothing for the name at a span of a text."""
     before = text[max(0, start - 24) : start]
     m = LAST_WORD.search(before)
@@ -32,15 +32,15 @@ def cue_of(text: str, start: int, end: int) -> str:
         return "the" if word in DEFINITE else "one" if word in ONE else "in"
     if word in COUNTED or word.isdigit():
         return "many"
-    if key_honorific(text[start:end]) or word in RELATIVE or _SPEAKS.match(text, end) or _PRONOUN.match(text, end):
+    if _leading_honorific(text[start:end]) or word in RELATIVE or _SPEAKS.match(text, end) or _PRONOUN.match(text, end):
         return "person"
-    if _CALLED.search(before) or (before.endswith(", ") and _ASKED.match(text, end)):
+    if _ADDRESSED.search(before) or (before.endswith(", ") and _ENDS_ADDRESS.match(text, end)):
         return "person"
     return "acts" if _ACTS.match(text, end) else ""
 
 
-def key_honorific(surface: str) -> str | None:
-    """Returns the honorific that a name starts with, folded: `dr` of `Dr. Vale`."""
+def _leading_honorific(surface: str) -> str | None:
+    """Returns the honorific that a name starts with, folded: `dr` of `Dr. Vale`; None without one."""
     first, _, rest = surface.partition(" ")
     plain = first.rstrip(".").lower()
     return plain if rest and plain in HONORIFICS else None
