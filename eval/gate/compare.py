@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import polars as pl
 
+from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.core.scopes import SCOPE
 from palimpsest.eval.gate.build_settings import changed_code, changed_settings
+from palimpsest.eval.golden.build_tables import Tables
 from palimpsest.eval.golden.golden_run import GoldenRun
 from palimpsest.eval.metrics.significance import loss_probability, paired_interval
 from palimpsest.store.tables import empty
@@ -18,9 +20,8 @@ _MOVED = ("R@5", "nDCG@10", "packed_recall", "stale@5")
 _TEXT_CHARS = 100
 _EPSILON = 1e-9
 
-Tables = Mapping[str, pl.DataFrame]
 Runs = Mapping[str, GoldenRun | Mapping[str, Any]]
-Settings = Mapping[str, Mapping[str, Any]]
+Settings = Mapping[str, Mapping[str, JsonValue]]
 
 
 def compare(
@@ -31,8 +32,8 @@ def compare(
     shown: int = SHOWN,
     settings_a: Settings | None = None,
     settings_b: Settings | None = None,
-) -> dict[str, Any]:
-    """Tells what build B has that A had not, and the reverse; counts are whole, examples are the first `shown` by id.
+) -> JsonObject:
+    """Returns what build B has that A had not, and the reverse; counts are complete, examples the first `shown` by id.
 
     Args:
         tables_a: documents, memories, versions and relations of the older build; one that is not there counts as empty.
@@ -59,7 +60,7 @@ def compare(
     }
 
 
-def _settings(a: Settings, b: Settings) -> dict[str, Any]:
+def _settings(a: Settings, b: Settings) -> JsonObject:
     """Returns what differs in the collections of both builds: settings by collection, and parts of the code."""
     shared = sorted(a.keys() & b.keys())
     changed = [
@@ -70,13 +71,38 @@ def _settings(a: Settings, b: Settings) -> dict[str, Any]:
     return {"changed": changed, "code": sorted({part for c in shared for part in changed_code(a[c], b[c])})}
 
 
-def significance(a: GoldenRun, b: GoldenRun, measures: Sequence[str] = _MOVED) -> list[dict[str, Any]]:
-    """Returns, for each measure over the questions of both runs: means, change, its 95 % interval and both p-values.
+class MeasureChange(TypedDict):
+    """The means of a measure in two builds over the questions of both, the change, its 95 % interval and p-values.
 
     `p_loss` is how often chance alone gives as low a change, `p_gain` as high a one.
     """
+
+    measure: str
+    queries: int
+    a: float
+    b: float
+    change: float
+    low: float
+    high: float
+    p_loss: float
+    p_gain: float
+
+
+class MovedQuestion(TypedDict):
+    """A question whose measure changed, with the sources of its top results in both builds."""
+
+    id: str
+    question: str
+    a: float
+    b: float
+    before: list[str]
+    now: list[str]
+
+
+def significance(a: GoldenRun, b: GoldenRun, measures: Sequence[str] = _MOVED) -> list[MeasureChange]:
+    """Returns how each measure changed over the questions of both runs; nothing without such questions."""
     shared = sorted(a.per_query.keys() & b.per_query.keys())
-    rows = []
+    rows: list[MeasureChange] = []
     for m in measures:
         old, new = ([run.per_query[q][m] for q in shared] for run in (a, b))
         if not shared:
@@ -99,7 +125,7 @@ def significance(a: GoldenRun, b: GoldenRun, measures: Sequence[str] = _MOVED) -
     return rows
 
 
-def moved_questions(a: GoldenRun, b: GoldenRun, measure: str = "R@5") -> list[dict[str, Any]]:
+def moved_questions(a: GoldenRun, b: GoldenRun, measure: str = "R@5") -> list[MovedQuestion]:
     """Returns the questions whose measure changed, the worst losses first, with the top results of both builds."""
     shared = sorted(a.per_query.keys() & b.per_query.keys())
     moved = [(b.per_query[q][measure] - a.per_query[q][measure], q) for q in shared]
@@ -130,16 +156,16 @@ def compare_text(difference: Mapping[str, Any]) -> str:
             lines += [f"  {name}: {_example(example)}" for example in change["examples"]]
             if (more := change["count"] - len(change["examples"])) > 0:
                 lines.append(f"  {name}: and {more} more")
-    for collection, told in difference["metrics"].items():
-        if "means" not in told:
-            lines.append(f"metrics of {collection}: {told['note']}")
+    for collection, found in difference["metrics"].items():
+        if "means" not in found:
+            lines.append(f"metrics of {collection}: {found['note']}")
             continue
-        lines.append(f"metrics of {collection} ({told['queries']} questions in both):")
-        lines += [f"  {m}: {v['a']:.3f} -> {v['b']:.3f} ({v['b'] - v['a']:+.3f})" for m, v in told["means"].items()]
-        for moved in told["moved"]["examples"]:
+        lines.append(f"metrics of {collection} ({found['queries']} questions in both):")
+        lines += [f"  {m}: {v['a']:.3f} -> {v['b']:.3f} ({v['b'] - v['a']:+.3f})" for m, v in found["means"].items()]
+        for moved in found["moved"]["examples"]:
             values = ", ".join(f"{m} {v['a']:.2f} -> {v['b']:.2f}" for m, v in moved["metrics"].items())
             lines.append(f"  {moved['id']} {moved['question']}: {values}")
-        if (more := told["moved"]["count"] - len(told["moved"]["examples"])) > 0:
+        if (more := found["moved"]["count"] - len(found["moved"]["examples"])) > 0:
             lines.append(f"  and {more} more")
     return "\n".join(lines)
 
@@ -148,11 +174,11 @@ def _example(example: Mapping[str, Any]) -> str:
     return "  ".join(str(v) for v in example.values() if v not in (None, ""))
 
 
-def _listed(rows: pl.DataFrame, shown: int, *sort: str) -> dict[str, Any]:
+def _listed(rows: pl.DataFrame, shown: int, *sort: str) -> JsonObject:
     return {"count": rows.height, "examples": rows.sort(sort or rows.columns).head(shown).to_dicts()}
 
 
-def _documents(a: Tables, b: Tables, shown: int) -> dict[str, Any]:
+def _documents(a: Tables, b: Tables, shown: int) -> JsonObject:
     key = [*SCOPE, "uri", "session_id"]
     old, new = (t["documents"].filter(pl.col("is_current").fill_null(True)).select(*key, "document_id") for t in (a, b))
     both = old.join(new, on=key, how="inner", nulls_equal=True)
@@ -163,8 +189,8 @@ def _documents(a: Tables, b: Tables, shown: int) -> dict[str, Any]:
     }
 
 
-def _memories(a: Tables, b: Tables, shown: int) -> dict[str, Any]:
-    old, new = _told(a), _told(b)
+def _memories(a: Tables, b: Tables, shown: int) -> JsonObject:
+    old, new = _memory_rows(a), _memory_rows(b)
     both = old.select("memory_id", was_latest="is_latest").join(new, on="memory_id", how="inner")
     retired = both.filter(pl.col("was_latest") & ~pl.col("is_latest")).drop("was_latest", "is_latest")
     restored = both.filter(~pl.col("was_latest") & pl.col("is_latest")).drop("was_latest", "is_latest", "superseded_by")
@@ -179,7 +205,7 @@ def _memories(a: Tables, b: Tables, shown: int) -> dict[str, Any]:
     }
 
 
-def _told(t: Tables) -> pl.DataFrame:
+def _memory_rows(t: Tables) -> pl.DataFrame:
     source = t["documents"].select("document_id", "uri").unique("document_id")
     versions = t["versions"].select("memory_id", "is_latest", "superseded_by")
     return (
@@ -197,11 +223,11 @@ def _told(t: Tables) -> pl.DataFrame:
     )
 
 
-def _relations(a: Tables, b: Tables, shown: int) -> dict[str, Any]:
+def _relations(a: Tables, b: Tables, shown: int) -> JsonObject:
     key = ["newer_id", "older_id"]
     columns = [*SCOPE, *key, "label"]
     old, new = (t["relations"].filter(pl.col("label") != "NONE").select(columns).unique() for t in (a, b))
-    # A pair may bear several labels: it was relabelled where the sets of labels differ.
+    # A pair may have several labels: it was relabelled where the sets of labels differ.
     labels = [r.group_by(*SCOPE, *key).agg(pl.col("label").unique().sort().str.join("+")) for r in (old, new)]
     both = labels[0].rename({"label": "from"}).join(labels[1].rename({"label": "to"}), on=[*SCOPE, *key])
     return {
@@ -221,26 +247,26 @@ def _runs(gate: Runs | None) -> dict[str, GoldenRun]:
     return {c: run if isinstance(run, GoldenRun) else GoldenRun.from_json(run) for c, run in (gate or {}).items()}
 
 
-def _metrics(gate_a: Mapping[str, GoldenRun], gate_b: Mapping[str, GoldenRun], shown: int) -> dict[str, Any]:
-    told: dict[str, Any] = {}
+def _metrics(gate_a: Mapping[str, GoldenRun], gate_b: Mapping[str, GoldenRun], shown: int) -> JsonObject:
+    found: JsonObject = {}
     for collection in sorted(gate_a.keys() | gate_b.keys()):
         a, b = gate_a.get(collection), gate_b.get(collection)
         if a is None or b is None:
-            told[collection] = {"note": f"judged only in build {'B' if a is None else 'A'}"}
+            found[collection] = {"note": f"judged only in build {'B' if a is None else 'A'}"}
         elif not (shared := sorted(a.per_query.keys() & b.per_query.keys())):
-            told[collection] = {"note": "no question was judged in both"}
+            found[collection] = {"note": "no question was judged in both"}
         else:
-            told[collection] = _moved(a, b, shared, shown)
-    return told
+            found[collection] = _moved(a, b, shared, shown)
+    return found
 
 
-def _moved(a: GoldenRun, b: GoldenRun, questions: Sequence[str], shown: int) -> dict[str, Any]:
+def _moved(a: GoldenRun, b: GoldenRun, questions: Sequence[str], shown: int) -> JsonObject:
     names = sorted(set.intersection(*(set(r.per_query[q]) for q in questions for r in (a, b))))
     means = {
         m: {side: sum(r.per_query[q][m] for q in questions) / len(questions) for side, r in (("a", a), ("b", b))}
         for m in names
     }
-    moved: list[tuple[float, str, dict[str, Any]]] = []
+    moved: list[tuple[float, str, JsonObject]] = []
     for q in questions:
         values = {m: {"a": a.per_query[q][m], "b": b.per_query[q][m]} for m in _MOVED if m in names}
         changed = {m: v for m, v in values.items() if abs(v["a"] - v["b"]) > _EPSILON}

@@ -1,79 +1,85 @@
-"""What a packed answer is worth beside its ranking: do its citations hold, does it say one thing twice?"""
+"""Quality of a packed answer apart from its ranking: are its citations correct, does it say one thing twice?"""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
-import polars as pl
+from palimpsest.eval.golden.build_tables import Tables
+from palimpsest.query.request.types import Memory
 
-_LINE = re.compile(r"(?:- |  replaced: |  context: )(?P<said>.*) \[memory:(?P<id>[^\]\s]+)\]")
+_LINE = re.compile(r"(?:- |  replaced: |  context: )(?P<text>.*) \[memory:(?P<id>[^\]\s]+)\]")
 _SOURCE = re.compile(
-    r"\[memory:(?P<id>[^\]\s]+)\] (?P<uri>.*?)(?:, (?:page|turn) \d+)?(?:, chars (?P<a>\d+)-(?P<b>\d+))?"
+    r"\[memory:(?P<id>[^\]\s]+)\] (?P<uri>.*?)(?:, (?:page|turn) \d+)?(?:, chars (?P<start>\d+)-(?P<end>\d+))?"
     r"(?:, collection [\w-]+)?(?:, project .*)?"
 )
-_ABOUT = re.compile(r"\([^)]*\) ")  # when, who, until when
-_HEAD = "Sources:"
+_PREFIX = re.compile(r"\([^)]*\) ")  # when, who, until when
+_SOURCES_HEADING = "Sources:"
 
 
 class Sources:
-    """Where each memory of a build lies, and what stands there: what citations are checked against."""
+    """The source span of each memory of a build, and its text: what citations are checked against."""
 
-    def __init__(self, tables: Mapping[str, pl.DataFrame]):
+    def __init__(self, tables: Tables):
         texts = dict(tables["document_texts"].select("document_id", "text").iter_rows())
         rows = tables["memories"].join(tables["documents"].select("document_id", "uri"), on="document_id", how="left")
         columns = ("memory_id", "uri", "char_start", "char_end", "document_id")
         self._rows = {m: (uri, a, b, texts.get(d) or "") for m, uri, a, b, d in rows.select(columns).iter_rows()}
 
-    def wrong(self, memory_id: str, said: str, source: re.Match[str] | None) -> str | None:
-        """Returns why a cited line does not hold, or None: its source is told, and the span there holds its words."""
+    def find_error(self, memory_id: str, line: str, source: re.Match[str] | None) -> str | None:
+        """Returns why a cited line is wrong, or None: its source is listed, and the span there has its words."""
         if memory_id not in self._rows:
             return f"{memory_id} is no memory of the build"
         uri, start, end, text = self._rows[memory_id]
         if source is None:
             return f"{memory_id} is not among the sources"
-        if source["uri"] != _flat(uri) or (source["a"], source["b"]) != (str(start), str(end)):
+        if source["uri"] != _fold_uri(uri) or (source["start"], source["end"]) != (str(start), str(end)):
             return f"{memory_id} names another place than {uri}:{start}-{end}"
         quoted = " ".join(text[start:end].replace("[memory:", "(memory:").split())
-        about = said.removesuffix(quoted)
-        if quoted and said.endswith(quoted) and (not about or _ABOUT.fullmatch(about)):
+        prefix = line.removesuffix(quoted)
+        if quoted and line.endswith(quoted) and (not prefix or _PREFIX.fullmatch(prefix)):
             return None
         return f"{memory_id}: {uri}:{start}-{end} holds other words"
 
 
 def check_citations(context: str, sources: Sources) -> tuple[int, list[str]]:
-    """Returns how many lines a context quotes, and what is wrong with those that do not hold (invariant 8).
+    """Returns how many lines a context quotes, and what is wrong with those that are not correct (invariant 8).
 
-    A line holds when it ends with a citation, the table under it gives that memory's uri and char span, and the text
-    of the document at that span is what the line says, white space aside.
+    A line is correct when it ends with a citation, the table under it gives that memory's uri and char span, and the
+    text of the document at that span is the text of the line, white space aside.
     """
     if not context:
         return 0, []
-    body, _, table = context.partition(f"\n{_HEAD}\n")
-    told = [_SOURCE.fullmatch(line) for line in table.splitlines()]
-    known = {m["id"]: m for m in told if m}
-    wrong = [] if all(told) else ["a line of the sources is no source"]
+    body, _, table = context.partition(f"\n{_SOURCES_HEADING}\n")
+    matches = [_SOURCE.fullmatch(line) for line in table.splitlines()]
+    listed = {m["id"]: m for m in matches if m}
+    errors = [] if all(matches) else ["a line of the sources is no source"]
     lines = body.split("\n")
     for line in lines:
         cited = _LINE.fullmatch(line)
         if cited is None:
-            wrong.append("a line is not cited")
-        elif why := sources.wrong(cited["id"], cited["said"], known.get(cited["id"])):
-            wrong.append(why)
-    return len(lines), wrong
+            errors.append("a line is not cited")
+        elif error := sources.find_error(cited["id"], cited["text"], listed.get(cited["id"])):
+            errors.append(error)
+    return len(lines), errors
 
 
-def duplicate_share(memories: Sequence[Any], folded: Mapping[str, Collection[str]], top: int) -> float:
-    """Returns the share of the top results that say what a better one said: in the same words, or so packing found."""
+def duplicate_share(memories: Sequence[Memory], folded: Mapping[str, Collection[str]], top: int) -> float:
+    """Returns the share of the top results that repeat a better one: in the same words, or as packing found.
+
+    Args:
+        memories: the results, best first.
+        folded: ids that packing left out, by the id of the memory that they repeat.
+        top: how many results count.
+    """
     best = memories[:top]
-    repeats = {str(i) for ids in folded.values() for i in ids}
+    repeats = {i for ids in folded.values() for i in ids}
     seen: set[tuple[str, ...]] = set()
     count = 0
     for memory in best:
-        words = tuple(re.findall(r"\w+", str(memory.text).casefold()))
-        count += words in seen or str(memory.memory_id) in repeats
+        words = tuple(re.findall(r"\w+", memory.text.casefold()))
+        count += words in seen or memory.memory_id in repeats
         seen.add(words)
     return count / len(best) if best else 0.0
 
 
-def _flat(text: str | None) -> str:
-    return " ".join((text or "").replace("[", "(").replace("]", ")").split())
+def _fold_uri(uri: str | None) -> str:
+    return " ".join((uri or "").replace("[", "(").replace("]", ")").split())

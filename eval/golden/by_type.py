@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from palimpsest.text.date_mentions import find_date_mentions
 from palimpsest.text.question_time import parse_question_time
 
-_SOME_DAY = dt.date(2000, 7, 1)  # relative dates are told from it; which day it is does not matter
+_REFERENCE_DAY = dt.date(2000, 7, 1)  # of relative dates; which day it is does not matter
 
 PerQuery = Mapping[str, Mapping[str, float]]
 
@@ -20,7 +20,7 @@ def by_type(
     Args:
         per_query: values of each query, all with the same measures.
         types: of each query; one that has none is left out.
-        measures: those that are wanted; None means all.
+        measures: names of the measures to return; None means all.
     """
     groups: dict[str, list[Mapping[str, float]]] = {}
     for query_id, values in per_query.items():
@@ -34,29 +34,29 @@ def by_type(
 
 
 def time_kind(question: str) -> str:
-    """Returns what a question says of time: `as of`, `range`, `since`, `until`, `in`, `relative` or `none`.
+    """Returns how a question refers to time: `as of`, `range`, `since`, `until`, `in`, `relative` or `none`.
 
-    `in` is one day, month or year; `relative` what is told from a reference day, as `last week` and `3 March` are.
+    `in` is one day, month or year; `relative` depends on a reference day, as `last week` and `3 March` do.
     """
-    told = parse_question_time(question, _SOME_DAY)
-    if told.as_of is not None:
+    time = parse_question_time(question, _REFERENCE_DAY)
+    if time.as_of is not None:
         return "as of"
-    if told.period is None:
+    if time.period is None:
         return "none"
-    if told.phrase:
+    if time.phrase:
         return "relative"
-    if math.isinf(told.period[1]):
+    if math.isinf(time.period[1]):
         return "since"
-    if math.isinf(told.period[0]):
+    if math.isinf(time.period[0]):
         return "until"
     return "range" if any(found.is_range for found in find_date_mentions(question)) else "in"
 
 
-def types_text(told: Mapping[str, Mapping[str, float]], measures: Collection[str], named: str = "type") -> list[str]:
-    """Returns a line for each type, for people, under a line that names the measures and, by `named`, the types."""
-    width = max([len(kind) for kind in told] + [len(named)]) + 2
-    lines = ["".join([f"{named:{width}}{'queries':>9}", *(f"{m:>15}" for m in measures)])]
+def types_text(means: Mapping[str, Mapping[str, float]], measures: Collection[str], heading: str = "type") -> list[str]:
+    """Returns a line for each type, for people, under a line that names the measures; `heading` names the types."""
+    width = max([len(kind) for kind in means] + [len(heading)]) + 2
+    lines = ["".join([f"{heading:{width}}{'queries':>9}", *(f"{m:>15}" for m in measures)])]
     return lines + [
         "".join([f"{kind:{width}}{values['queries']:>9.0f}", *(f"{values[m]:15.4f}" for m in measures)])
-        for kind, values in told.items()
+        for kind, values in means.items()
     ]

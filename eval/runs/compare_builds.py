@@ -1,16 +1,15 @@
 """`palimpsest compare`: what changed between two builds that a home keeps."""
 
-from typing import Any
-
 from palimpsest.build.plan import INDEXED
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.json_types import JsonObject
 from palimpsest.eval.gate.build_settings import build_settings
 from palimpsest.eval.gate.compare import compare, compare_text
 from palimpsest.store.builds import Build
 from palimpsest.store.home import Home
 
 
-def compare_builds(home: Home, a: str, b: str) -> tuple[dict[str, Any], str]:
+def compare_builds(home: Home, a: str, b: str) -> tuple[JsonObject, str]:
     """Returns what changed between two kept builds, as JSON values and as text.
 
     Raises:

@@ -21,15 +21,15 @@ from palimpsest.text.sentences import memory_sentence_spans
 from palimpsest.text.words import content_words
 
 DATA = Path("data")  # of the project that is worked in, never what comes with Palimpsest
-LEAST_WORDS = 6  # of a sentence that a question is drafted from
-_TELLING = 3
+MIN_WORDS = 6  # of a sentence that a question is drafted from
+_RARE_WORDS = 3  # that a question names
 _QUOTE_CHARS = 200
 _WORD = re.compile(r"[^\W\d_][\w'’-]*")  # noqa: RUF001
 
 
 @dataclass(frozen=True)
-class _Place:
-    """A sentence of a latest memory, where it lies, and the words of it that fewest memories share."""
+class _Sentence:
+    """A sentence of a latest memory, its source, and those of its words that fewest memories share."""
 
     uri: str
     user_id: str
@@ -56,14 +56,14 @@ def draft_questions(
         count: of drafts.
     """
     drafts: list[Question] = []
-    for place in _spread(_places(tables, collection), count):
+    for found in _spread_over_sources(_best_sentences(tables, collection), count):
         question = Question(
             id=f"{collection}-{len(drafts) + 1:03}",
-            question=_asked(place),
+            question=_question_text(found),
             type="single",
-            user=None if place.user_id == default_user else place.user_id,
-            project=place.project_id or None,
-            evidence=(Quote(uri=place.uri, quote=place.quote),),
+            user=None if found.user_id == default_user else found.user_id,
+            project=found.project_id or None,
+            evidence=(Quote(uri=found.uri, quote=found.quote),),
             draft=True,
         )
         try:
@@ -82,7 +82,7 @@ def write_drafts(path: Path, drafts: Sequence[Question]) -> None:
     """
     if not drafts:
         raise PalimpsestError(
-            f"gate --init: {path.stem} has no latest memory of {LEAST_WORDS} words; write {path} by hand"
+            f"gate --init: {path.stem} has no latest memory of {MIN_WORDS} words; write {path} by hand"
         )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -126,7 +126,7 @@ def init_golden(home: Home, collection: str | None, count: int) -> dict[str, int
 
 
 def next_steps(home: Home, files: Sequence[str]) -> str:
-    """Returns what to do with drafts of a home."""
+    """Returns what to do with the drafts of a home."""
     named = home_option(home)
     return "\n".join(
         (
@@ -138,15 +138,15 @@ def next_steps(home: Home, files: Sequence[str]) -> str:
     )
 
 
-def _asked(place: _Place) -> str:
-    *most, last = place.words
-    words = f"{', '.join(most)} and {last}" if most else last
-    if place.speaker:
-        return f"What did {place.speaker} say about {words}?"
-    return f"What does {place.about} say about {words}?"
+def _question_text(found: _Sentence) -> str:
+    *first, last = found.words
+    words = f"{', '.join(first)} and {last}" if first else last
+    if found.speaker:
+        return f"What did {found.speaker} say about {words}?"
+    return f"What does {found.about} say about {words}?"
 
 
-def _places(tables: Mapping[str, pl.DataFrame], collection: str) -> list[_Place]:
+def _best_sentences(tables: Mapping[str, pl.DataFrame], collection: str) -> list[_Sentence]:
     """Returns the most distinctive sentence of each latest memory, in the order of sources.
 
     A memory that a search leaves out by default, or that will expire, is no source of a question.
@@ -159,65 +159,67 @@ def _places(tables: Mapping[str, pl.DataFrame], collection: str) -> list[_Place]
         .filter(~pl.col("pii").fill_null(False), pl.col("retention_until").is_null())
         .join(latest, on="memory_id", how="semi")
         .join(documents.select("document_id", "uri", source="title"), on="document_id")
-        .join(tables["document_texts"].select("document_id", whole="text"), on="document_id")
+        .join(tables["document_texts"].select("document_id", document_text="text"), on="document_id")
         .sort("uri", "session_id", "char_start", "memory_id", nulls_last=True)
         .to_dicts()
     )
-    spread = Counter(w for r in rows for w in content_words(r["text"]))
-    found = (_best_sentence(r, spread, len(rows)) for r in rows)
-    return [place for place in found if place is not None]
+    frequency = Counter(w for r in rows for w in content_words(r["text"]))
+    found = (_best_sentence(r, frequency, len(rows)) for r in rows)
+    return [best for best in found if best is not None]
 
 
-def _best_sentence(row: Mapping[str, object], spread: Mapping[str, int], memories: int) -> _Place | None:
-    text = str(row["whole"])[int(str(row["char_start"])) : int(str(row["char_end"]))]
-    best: _Place | None = None
+def _best_sentence(row: Mapping[str, object], frequency: Mapping[str, int], memories: int) -> _Sentence | None:
+    text = str(row["document_text"])[int(str(row["char_start"])) : int(str(row["char_end"]))]
+    best: _Sentence | None = None
     for start, end in memory_sentence_spans(text):
         sentence = text[start:end].strip()
-        telling = _telling(sentence, spread, memories)
-        if len(sentence.split()) < LEAST_WORDS or not telling:
+        rare = _rare_words(sentence, frequency, memories)
+        if len(sentence.split()) < MIN_WORDS or not rare:
             continue
-        words = tuple(w for w, _ in telling)
-        score = math.fsum(s for _, s in telling) / _TELLING
+        words = tuple(w for w, _ in rare)
+        score = math.fsum(s for _, s in rare) / _RARE_WORDS
         if best is None or score > best.score:
             uri = f"{row['uri']}#{row['session_id']}" if row["session_id"] else str(row["uri"])
             about = row["heading"] or row["title"] or row["source"] or PurePosixPath(str(row["uri"])).stem
             speaker = str(row["speaker"]) if row["speaker"] else None
-            best = _Place(
+            best = _Sentence(
                 uri,
                 str(row["user_id"]),
                 str(row["project_id"]),
                 f'"{about}"',
                 speaker,
-                _clipped(sentence),
+                _truncate(sentence),
                 words,
                 score,
             )
     return best
 
 
-def _telling(sentence: str, spread: Mapping[str, int], memories: int) -> list[tuple[str, float]]:
-    """Returns the sentence's words that fewest memories hold, in the order of the sentence."""
+def _rare_words(sentence: str, frequency: Mapping[str, int], memories: int) -> list[tuple[str, float]]:
+    """Returns the sentence's words that fewest memories contain, with their weight, in the order of the sentence."""
     spelled = {fold(m.group()): m.group() for m in reversed(list(_WORD.finditer(sentence)))}
-    known = {w: math.log((1 + memories) / spread[w]) for w in content_words(sentence) if w in spread and w in spelled}
-    chosen = sorted(known, key=lambda w: (-known[w], w))[:_TELLING]
-    return [(spelled[w], known[w]) for w in spelled if w in chosen][::-1]
+    weights = {
+        w: math.log((1 + memories) / frequency[w]) for w in content_words(sentence) if w in frequency and w in spelled
+    }
+    chosen = sorted(weights, key=lambda w: (-weights[w], w))[:_RARE_WORDS]
+    return [(spelled[w], weights[w]) for w in spelled if w in chosen][::-1]
 
 
-def _clipped(sentence: str) -> str:
-    """Returns at most the first `_QUOTE_CHARS` characters, cut at a word."""
+def _truncate(sentence: str) -> str:
+    """Returns at most the first `_QUOTE_CHARS` characters, up to the end of a word."""
     folded = " ".join(sentence.split())
     return folded if len(folded) <= _QUOTE_CHARS else folded[: _QUOTE_CHARS + 1].rsplit(" ", 1)[0]
 
 
-def _spread(places: Sequence[_Place], count: int) -> list[_Place]:
-    """Returns `count` places in the order of sources: the best of as many sources as can be, then the second best."""
+def _spread_over_sources(sentences: Sequence[_Sentence], count: int) -> list[_Sentence]:
+    """Returns `count` sentences in the order of sources: the best of as many sources as possible, then second ones."""
     by_source: dict[str, list[int]] = {}
-    for i, place in enumerate(places):
-        by_source.setdefault(place.uri, []).append(i)
-    ranked = [sorted(own, key=lambda i: (-places[i].score, i)) for own in by_source.values()]
+    for i, found in enumerate(sentences):
+        by_source.setdefault(found.uri, []).append(i)
+    ranked = [sorted(numbers, key=lambda i: (-sentences[i].score, i)) for numbers in by_source.values()]
     chosen: list[int] = []
     for rank in range(max(map(len, ranked), default=0)):
-        layer = [own[rank] for own in ranked if len(own) > rank]
+        layer = [numbers[rank] for numbers in ranked if len(numbers) > rank]
         take = min(count - len(chosen), len(layer))
         chosen += [layer[i * len(layer) // take] for i in range(take)]
-    return [places[i] for i in sorted(chosen)]
+    return [sentences[i] for i in sorted(chosen)]
