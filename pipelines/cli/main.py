@@ -11,39 +11,36 @@ import threading
 
 import click
 
-from palimpsest.cli import build as make
-from palimpsest.cli import evaluate as judge
-from palimpsest.cli import neo4j as serve
-from palimpsest.cli import query as ask
-from palimpsest.cli import review, scopes
+from palimpsest.cli import build, doctor, evaluate, neo4j, query, review, scopes
 from palimpsest.core.errors import ArgumentError, PalimpsestError
 from palimpsest.core.extras import missing_extra
 from palimpsest.core.faults import STOPPED, fault_of
 
-_OPTIONS = {"budget_tokens": "--budget", "text": "TEXT"}  # of arguments whose option has another name
+_OPTION_OF_ARGUMENT = {"budget_tokens": "--budget", "text": "TEXT"}  # others are named like their argument
+_MAX_ERROR_CHARS = 390
 
 
 @click.group(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     commands=[
-        make.build,
-        ask.query,
-        ask.entity,
+        build.build,
+        query.query,
+        query.entity,
         scopes.scopes,
-        judge.gate,
-        judge.baseline,
-        judge.compare,
-        judge.verify,
-        judge.suite,
-        judge.bench,
-        judge.label,
-        make.delete,
+        evaluate.gate,
+        evaluate.baseline,
+        evaluate.compare,
+        evaluate.verify,
+        evaluate.suite,
+        evaluate.bench,
+        evaluate.label,
+        build.delete,
         review.review,
         review.undo,
         review.confirm,
-        serve.neo4j,
-        make.doctor,
-        make.dev,
+        neo4j.neo4j,
+        doctor.doctor,
+        build.dev,
     ],
 )
 @click.version_option(package_name="palimpsest-memory")
@@ -57,7 +54,7 @@ def main() -> None:
         cli(standalone_mode=False)
         _ignore_interrupts()
     except ArgumentError as e:
-        _fail(e.as_option(_OPTIONS.get(e.argument) or f"--{e.argument.replace('_', '-')}"), e.exit_code)
+        _fail(e.as_option(_option_name(e.argument)), e.exit_code)
     except PalimpsestError as e:
         _fail(str(e), e.exit_code)
     except click.exceptions.NoArgsIsHelpError as e:
@@ -76,14 +73,24 @@ def main() -> None:
     except BaseException as e:  # Dagster's own interruption is no Exception
         if os.environ.get("PALIMPSEST_DEBUG"):
             raise
-        if fault := fault_of(e):
-            _fail(str(fault), fault.exit_code)
-        if isinstance(e, ModuleNotFoundError) and (missing := missing_extra(e, _command())):
-            _fail(str(missing), missing.exit_code)
-        _fail(f"{type(e).__name__}: {str(e).splitlines()[0] if str(e) else ''}; PALIMPSEST_DEBUG=1 shows where", 3)
+        _fail_unexpected(e)
 
 
-def _command() -> str:
+def _option_name(argument: str) -> str:
+    return _OPTION_OF_ARGUMENT.get(argument) or f"--{argument.replace('_', '-')}"
+
+
+def _fail_unexpected(error: BaseException) -> None:
+    """Ends with the fault or the missing extra that an error means, else with its first line."""
+    if fault := fault_of(error):
+        _fail(str(fault), fault.exit_code)
+    if isinstance(error, ModuleNotFoundError) and (missing := missing_extra(error, _command_name())):
+        _fail(str(missing), missing.exit_code)
+    first_line = str(error).splitlines()[0] if str(error) else ""
+    _fail(f"{type(error).__name__}: {first_line}; PALIMPSEST_DEBUG=1 shows where", 3)
+
+
+def _command_name() -> str:
     return next((a for a in sys.argv[1:] if not a.startswith("-")), "palimpsest")
 
 
@@ -96,7 +103,7 @@ def _ignore_interrupts() -> None:
 def _fail(message: str, code: int) -> None:
     _ignore_interrupts()
     line = " ".join(message.split())
-    sys.stderr.write(f"palimpsest: {line[:390]}\n")
+    sys.stderr.write(f"palimpsest: {line[:_MAX_ERROR_CHARS]}\n")
     raise SystemExit(code)
 
 

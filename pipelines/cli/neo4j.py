@@ -34,17 +34,17 @@ def stop(home_path: Path, as_json: bool, backend: str) -> None:
     out.result({"ran": ran})
 
 
-@neo4j.command(short_help="Say which server loads and queries use.")
+@neo4j.command(short_help="Show which server loads and queries use.")
 @common
 def status(home_path: Path, as_json: bool, backend: str) -> None:
-    """Say which server loads and queries use, and what it can do; exit 2 or 3 where none answers."""
+    """Show which server loads and queries use, and what it can do; exit 2 or 3 where none answers."""
     from palimpsest.neo4j_graph.connect import connect
 
     out = Output(as_json)
     with connect() as connection:
-        able = connection.capabilities
-        out.text(f"Neo4j {able.version} {able.edition} answers at {connection.uri}")
-        out.result({"uri": connection.uri, "version": able.version, "edition": able.edition})
+        server = connection.capabilities
+        out.text(f"Neo4j {server.version} {server.edition} answers at {connection.uri}")
+        out.result({"uri": connection.uri, "version": server.version, "edition": server.edition})
 
 
 @neo4j.command(short_help="Print the URI that loads and queries use.")

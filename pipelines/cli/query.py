@@ -1,4 +1,4 @@
-"""The commands that ask a home: for memories, and for what it takes a name for."""
+"""Commands that read a home: search memories, and show what a name refers to."""
 
 from pathlib import Path
 from typing import Any
@@ -30,13 +30,13 @@ from palimpsest.store.home import Home
     show_default=True,
     help="How to rank.",
 )
-@click.option("--as-of", help="What was latest on this date (ISO 8601). A question may ask so in words.")
+@click.option("--as-of", help="What was latest on this date (ISO 8601). A question may name one in words.")
 @click.option("--history", is_flag=True, help="Also what is no longer latest, with what replaced it and why.")
 @click.option("--type", "type_", help="Only memories of this type.")
 @click.option("--tag", help="Only memories with this tag.")
 @click.option("--since", help="Only memories observed on or after this date.")
 @click.option("--until", help="Only memories observed on or before this date.")
-@click.option("--now", help="When it is asked: last week is told from it; what does not hold then goes.")
+@click.option("--now", help="When the question is asked: last week counts from it; what is not valid then is left out.")
 @click.option("--budget", type=click.IntRange(50), default=1200, show_default=True, help="Tokens of packed context.")
 @click.option("--explain", is_flag=True, help="Say why each memory is there.")
 @click.option("--include-hidden", is_flag=True, help="Also what is marked user_visible: false.")
@@ -70,7 +70,7 @@ def query(
         out.result(present.results_json(results))
 
 
-@click.command(short_help="Say what a name stands for, or decide it.")
+@click.command(short_help="Show what a name refers to, or decide it.")
 @common
 @click.argument("name")
 @click.argument("other", required=False)
@@ -91,7 +91,7 @@ def entity(
     user: str | None,
     project: str,
 ) -> None:
-    """Say what a name stands for and why, or decide that two names are one, or are not."""
+    """Show what a name refers to and why, or decide that two names are one, or are not."""
     from palimpsest.entities import entity_decisions
     from palimpsest.query.reader import open_home
 

@@ -1,11 +1,11 @@
-"""Commands by which people look at relations and decide them: review, undo, confirm."""
+"""Commands to review relations and decide them: review, undo, confirm."""
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -13,9 +13,10 @@ from palimpsest.cli.shared import FOLDER, Output, common
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.store.home import Home
 
+_Command = TypeVar("_Command", bound=Callable[..., object])
 LABEL = click.Choice(["UPDATE", "EXTEND", "DERIVE", "NONE"])
 REASONS = ("premise retired", "low confidence", "would have retired", "abstained")
-_SHOWN = 160
+_MAX_TEXT_CHARS = 160
 
 
 @click.command(short_help="List relations that a person should look at.")
@@ -37,7 +38,7 @@ def review(
     ids: bool,
     export_file: Path | None,
 ) -> None:
-    """List relations that a person should look at, the gravest first."""
+    """List relations that a person should look at, the most serious first."""
     import polars as pl
 
     from palimpsest.relations.relation_review import TABLES, current_build, review_table
@@ -53,7 +54,7 @@ def review(
         out.text("\n".join(_lines(shown)) or "nothing to review")
         if rows.height > limit:
             out.text(f"… and {rows.height - limit} more; --limit shows them")
-    result: dict[str, Any] = {"relations": shown, "total": rows.height}
+    result: dict[str, object] = {"relations": shown, "total": rows.height}
     if export_file is not None:
         result["exported"] = _export(out, home, export_file)
     out.result(result)
@@ -71,17 +72,17 @@ def _export(out: Output, home: Home, path: Path) -> int:
     return len(pairs)
 
 
-def _lines(rows: list[dict[str, Any]]) -> list[str]:
+def _lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     lines = []
     for r in rows:
         instead = f" instead of {r['instead_of']}" if r["instead_of"] else ""
         lines.append(f"{r['relation_id']}  {r['label']}{instead}, {r['why']}, {r['confidence']:.2f} by {r['labeler']}")
-        lines += [f"    {side}: {' '.join((r[side] or '').split())[:_SHOWN]}" for side in ("older", "newer")]
+        lines += [f"    {side}: {' '.join((r[side] or '').split())[:_MAX_TEXT_CHARS]}" for side in ("older", "newer")]
     return lines
 
 
-def _relations(f: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the relations that a person decides: ids, or two memories with --pair."""
+def _relation_arguments(f: _Command) -> _Command:
+    """Adds the arguments that name relations: ids, or two memories with --pair."""
     f = click.option(
         "--pair",
         "pairs",
@@ -95,7 +96,7 @@ def _relations(f: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command(short_help="Mark relations as wrong, from the next build on.")
 @common
-@_relations
+@_relation_arguments
 @click.option("--as", "label", type=LABEL, help="What they are instead. [default: NONE]")
 def undo(
     home_path: Path,
@@ -111,7 +112,7 @@ def undo(
 
 @click.command(short_help="Mark relations as right, from the next build on.")
 @common
-@_relations
+@_relation_arguments
 @click.option("--as", "label", type=LABEL, help="The right label. [default: the one each has, or was nearly given]")
 def confirm(
     home_path: Path,
@@ -139,11 +140,11 @@ def _decide(
     if not ids and not pairs:
         raise click.UsageError("name relations by id, or two memories with --pair; palimpsest review lists relations")
     out = Output(as_json)
-    said = decide(Home(home_path), kind, [*((i,) for i in ids), *pairs], label)
-    lines = [f"{s.relation_id}: {s.was} -> {s.label}" for s in said]
-    out.text("\n".join([*lines, f"{len(said)} decided, from the next palimpsest build on"]))
-    told = [asdict(s) for s in said]
-    out.result({"relations": told} | (told[0] if len(told) == 1 else {}))
+    decisions = decide(Home(home_path), kind, [*((i,) for i in ids), *pairs], label)
+    lines = [f"{d.relation_id}: {d.was} -> {d.label}" for d in decisions]
+    out.text("\n".join([*lines, f"{len(decisions)} decided, from the next palimpsest build on"]))
+    records = [asdict(d) for d in decisions]
+    out.result({"relations": records} | (records[0] if len(records) == 1 else {}))
 
 
 def _read_ids() -> list[str]:

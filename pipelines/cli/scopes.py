@@ -1,4 +1,4 @@
-"""The command that lists what a home can be searched by: collections, users and projects."""
+"""The command that lists the scopes of a home: collections, users and projects."""
 
 from pathlib import Path
 

@@ -1,10 +1,10 @@
-"""What every command has: where results go, and the options that all take."""
+"""Shared by all commands: where results go, the options that all take, and types of parameters."""
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import click
 
@@ -13,7 +13,8 @@ from palimpsest.store.home import DEFAULT_HOME
 FOLDER = click.Path(path_type=Path)
 STRATEGY = click.Choice(["auto", "flat", "hybrid", "words", "hierarchical", "dated", "turns", "statements", "graph"])
 
-_SHOWN = 3
+_MAX_REASONS = 3
+_Command = TypeVar("_Command", bound=Callable[..., object])
 
 
 class Output:
@@ -23,22 +24,22 @@ class Output:
         self.as_json = as_json
 
     def text(self, text: str) -> None:
-        """Writes text for people; with --json it goes to stderr, so that stdout stays for machines."""
+        """Writes text for people; with --json to stderr, so that stdout is for machines only."""
         click.echo(text, err=self.as_json)
 
-    def result(self, value: dict[str, Any]) -> None:
-        """Writes the result as the last line of stdout, where --json was asked for."""
+    def result(self, value: Mapping[str, object]) -> None:
+        """Writes the result as the last line of stdout, with --json."""
         if self.as_json:
             click.echo(json.dumps(value, sort_keys=True, default=str))
 
 
 def why_closed(settings_changed: Sequence[str], reasons: Sequence[str]) -> str:
     """Returns one line of why the gate closed: the settings that changed since the baseline, then the first reasons."""
-    shown = ", ".join(settings_changed[:_SHOWN]) + (" and more" if len(settings_changed) > _SHOWN else "")
-    return "; ".join([*([f"settings changed: {shown}"] if shown else []), *reasons[:_SHOWN]])
+    shown = ", ".join(settings_changed[:_MAX_REASONS]) + (" and more" if len(settings_changed) > _MAX_REASONS else "")
+    return "; ".join([*([f"settings changed: {shown}"] if shown else []), *reasons[:_MAX_REASONS]])
 
 
-def common(f: Callable[..., Any]) -> Callable[..., Any]:
+def common(f: _Command) -> _Command:
     """Adds --home, --json and --backend to a command."""
     f = click.option(
         "--backend", type=click.Choice(["duckdb", "neo4j"]), default="duckdb", help="Where queries are answered."
