@@ -31,7 +31,9 @@ class BaseOnly:
         return getattr(self.finder, name)
     def find_spec(self, name, path=None, target=None):
         top = name.partition(".")[0]
-        if top in allowed or top in sys.stdlib_module_names:
+        # A module of the standard library whose name has the platform in it, so that the list lacks it.
+        is_platform_config = top.startswith("_sysconfigdata")
+        if top in allowed or top in sys.stdlib_module_names or is_platform_config:
             return self.finder.find_spec(name, path, target)
 sys.meta_path[:] = map(BaseOnly, sys.meta_path)
 from palimpsest.cli.main import main
