@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection
 from pathlib import Path
+from typing import cast
 
 import polars as pl
 
@@ -10,6 +11,7 @@ from palimpsest.core.scopes import SCOPE
 from palimpsest.eval.gate.invariants_versions import check_versions
 from palimpsest.eval.gate.violations import Tables, Violation, report
 from palimpsest.sources.filters.erased_texts import ErasedTexts
+from palimpsest.sources.records.document_row import TextRow
 from palimpsest.store.decisions import Decisions
 from palimpsest.store.tables import SCHEMAS, empty
 
@@ -218,8 +220,8 @@ def check_deleted(tables: Tables, decisions: Decisions) -> list[Violation]:
     held = set()
     for document_id, collection, *values in texts.iter_rows():
         row = dict(zip(columns, values, strict=True))
-        applied = erased.applied(collection, row)
-        if applied is None or applied.gone:
+        removal = erased.remove_from(collection, cast(TextRow, row))
+        if removal is None or removal.spans:
             held.add(document_id)
     return [*found, *report(4, "deleted", "{n} documents hold texts that were deleted", held)]
 

@@ -26,7 +26,8 @@ from palimpsest.memories.embed import vector_space
 from palimpsest.memories.memory_times import is_undated
 from palimpsest.memories.vector_store import embedding_store
 from palimpsest.relations.classify.choose_labeler import configured_labeler, labeler_key
-from palimpsest.sources.ingest import source_state
+from palimpsest.sources.discovery import scan_sources
+from palimpsest.sources.readers.installed_readers import installed_readers_hash
 from palimpsest.store.builds import Build, publish, published, staged, sweep
 from palimpsest.store.collection_config import CollectionConfig, find_collections, load_collection
 from palimpsest.store.decisions import Decisions, read_decisions
@@ -128,7 +129,7 @@ def make_plan(home: Home, corpora: list[Path] | None, only: list[str] | None = N
 def _is_done(home: Home, name: str, folder: Path, done: str | None, decisions: Decisions) -> bool:
     """Tells whether the published build and the log hold what is on disk: an edit taken back leaves the log ahead."""
     config = load_collection(folder)
-    state = source_state(folder, config, decisions)
+    state = scan_sources(folder, config, decisions)
     on_disk = _fingerprint(config, folder, decisions, ((uri, digest) for uri, (_, digest) in state.items()))
     if done != on_disk:
         return False
@@ -152,7 +153,8 @@ def _fingerprint(
     return content_id(
         config.model_dump_json(),
         decisions.key,
-        code_hash(("palimpsest.sources.ingest", *sorted({m for s in STAGES.values() for m in s.modules}))),
+        installed_readers_hash(),
+        code_hash(("palimpsest.sources", *sorted({m for s in STAGES.values() for m in s.modules}))),
         vector_space(),
         labeler_key(),
         file_hash(relations) if relations and relations.is_file() else "",

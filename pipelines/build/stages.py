@@ -304,11 +304,12 @@ def ingest(p: Partition, now: dt.datetime) -> int:
     Raises:
         PalimpsestError: too many sources or memories vanished.
     """
-    from palimpsest.sources.ingest import Rules, source_state
+    from palimpsest.sources.discovery import scan_sources
+    from palimpsest.sources.ingest import IngestRules
     from palimpsest.sources.ingest import ingest as read_sources
 
-    sources = source_state(p.folder, p.config, p.decisions)
-    rules = Rules(p.config, p.decisions, now, _memories_by_source(p), p.allow_removals)
+    sources = scan_sources(p.folder, p.config, p.decisions)
+    rules = IngestRules(p.config, p.decisions, now, _memories_by_source(p), p.allow_removals)
     done = read_sources(p.log, sources, rules)
     if done.deleted:
         append_decisions(p.home.decisions, "tombstone", (tombstone("source", p.name, *told) for told in done.deleted))

@@ -11,7 +11,7 @@ from palimpsest.core.ids import content_id
 from palimpsest.core.progress import progress
 from palimpsest.core.scopes import GENERAL, SCOPE, scope_parts
 from palimpsest.sources.records.extracted import ExtractedDocument
-from palimpsest.sources.records.stated import combined
+from palimpsest.sources.records.stated_fields import combine_stated_fields
 from palimpsest.store.collection_config import CollectionConfig
 from palimpsest.store.tables import conform, empty
 from palimpsest.text.tokenizer import CountTokens, count_tokens_batch
@@ -120,7 +120,7 @@ def _stated_by(document: ExtractedDocument) -> Callable[[Chunk], str | None]:
         first = bisect_right(starts, chunk.char_start) - 1
         last = bisect_left(starts, chunk.char_end)
         found = [s for _, end, s in told[max(first, 0) : last] if end > chunk.char_start]
-        return json.dumps(combined(found).to_json(), sort_keys=True) if found else None
+        return json.dumps(combine_stated_fields(found).to_json(), sort_keys=True) if found else None
 
     return stated
 

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from palimpsest.sources.readers.common.document_time import QUOTED_IN
+from palimpsest.sources.records.extracted import QUOTED_IN
 
 
 def without_repeated_quotes(rows: pl.DataFrame) -> pl.DataFrame:

@@ -6,14 +6,14 @@ from functools import lru_cache
 
 import polars as pl
 
-from palimpsest.sources.records.stated import Stated, combined, read_stated
+from palimpsest.sources.records.stated_fields import StatedFields, combine_stated_fields, parse_stated_fields
 
 # How much a memory weighs, and how sure its source is, where nobody states it.
 IMPORTANCE = {"preference": 0.7, "task": 0.7, "semantic": 0.6, "summary": 0.6, "inference": 0.4}
 CONFIDENCE = {"file": 1.0, "message": 0.9, "import": 0.8, "tool": 0.6}
 _MIDDLE = 0.5
 _TOOL_IMPORTANCE = 0.3
-_NOTHING = Stated()
+_NOTHING = StatedFields()
 _TIME = pl.Datetime("us", "UTC")
 _END_OF_TIME = dt.datetime(9999, 1, 1, tzinfo=dt.UTC)
 
@@ -62,9 +62,9 @@ _Described = tuple[str, tuple[str, ...], float, str, float, str, str, bool, bool
 def _described(
     stated: str | None, metadata: str | None, document_kind: str | None, default_type: str, retention_days: int | None
 ) -> _Described:
-    turn = Stated.from_json(json.loads(stated)) if stated else _NOTHING
+    turn = StatedFields.from_json(json.loads(stated)) if stated else _NOTHING
     document = _of_document(metadata)
-    both = combined([turn, document])
+    both = combine_stated_fields([turn, document])
     kind = turn.kind or document.kind or document_kind or "file"
     type_ = turn.type or document.type
     importance, importance_source = _first(
@@ -92,12 +92,12 @@ def _described(
 
 
 @lru_cache(maxsize=256)
-def _of_document(metadata: str | None) -> Stated:
+def _of_document(metadata: str | None) -> StatedFields:
     try:
         data = json.loads(metadata or "{}")
     except ValueError:
         return _NOTHING
-    return (read_stated(data, free_words=True)[0] or _NOTHING) if isinstance(data, dict) else _NOTHING
+    return (parse_stated_fields(data, free_words=True)[0] or _NOTHING) if isinstance(data, dict) else _NOTHING
 
 
 def _first(*found: tuple[float | None, str]) -> tuple[float, str]:

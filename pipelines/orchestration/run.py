@@ -17,7 +17,7 @@ from palimpsest.core.extras import missing_in
 from palimpsest.core.faults import fault_in
 from palimpsest.core.progress import say
 from palimpsest.orchestration.schedule import AUTOMATION
-from palimpsest.sources.ingest import deleted_sources
+from palimpsest.sources.discovery import deleted_sources
 from palimpsest.store.builds import Build, published, staged
 from palimpsest.store.collection_config import load_collection
 from palimpsest.store.decisions import read_decisions

@@ -2,115 +2,47 @@
 
 import datetime as dt
 import json
-import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
-from pathlib import Path
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-import polars as pl
-
 from palimpsest.core.code import code_hash
-from palimpsest.core.errors import PalimpsestError, Rejected
-from palimpsest.core.files import file_hash, read_json, write_json
+from palimpsest.core.errors import Rejected
 from palimpsest.core.ids import content_id
 from palimpsest.core.progress import progress
-from palimpsest.sources.filters.erased_texts import ErasedTexts, Row, expired_spans, without_spans
-from palimpsest.sources.filters.storage_policy import clean_log, row_of, storable
-from palimpsest.sources.readers.common.clean_text import uri_of, visible
-from palimpsest.sources.readers.common.sidecar import SUFFIX as SIDECAR
-from palimpsest.sources.readers.common.sidecar import sidecar_of
-from palimpsest.sources.readers.conversations.slack import users_beside
-from palimpsest.sources.records.extracted import ExtractedDocument, ReadResult
-from palimpsest.sources.records.source import listed
+from palimpsest.sources.discovery import UNREADABLE, SourceFile
+from palimpsest.sources.filters.deletions import Deletions, apply_removal
+from palimpsest.sources.filters.retention import expired_spans
+from palimpsest.sources.filters.span_removal import remove_spans
+from palimpsest.sources.filters.storage_policy import apply_storage_policy
+from palimpsest.sources.log_maintenance import STORAGE_POLICY, apply_deletions, update_stored_documents
+from palimpsest.sources.readers.common.clean_text import escape_invisible
+from palimpsest.sources.readers.installed_readers import installed_readers_hash
+from palimpsest.sources.readers.registry import formats_by_suffix
+from palimpsest.sources.records.document_row import DocumentRow, document_to_row
+from palimpsest.sources.records.extracted import ExtractedDocument, Extraction, ReadResult
+from palimpsest.sources.records.source import limit_problems
 from palimpsest.sources.removals import check_removals
 from palimpsest.sources.workers.pool import read_sources
 from palimpsest.store.collection_config import CollectionConfig
 from palimpsest.store.decisions import Decisions
 from palimpsest.store.ingest_log import IngestLog, text_key
 
-_READERS = ("palimpsest.sources.readers.read_source", "palimpsest.sources.filters.redact_documents")
-
-
-def source_files(folder: Path, config: CollectionConfig) -> Iterator[tuple[str, Path]]:
-    """Yields (uri, path) of every source below `folder`, sorted by uri; hidden files and settings are not sources.
-
-    Nor is a sidecar beside its source; one without a source is yielded, to be rejected by name.
-    A uri is the path relative to the collection, with forward slashes; what cannot be shown is escaped.
-
-    Raises:
-        PalimpsestError: a folder cannot be listed; what it holds must not pass for removed.
-    """
-
-    def unlisted(error: OSError) -> None:
-        raise PalimpsestError(f"{error.filename}: this folder of {config.name} cannot be listed; make it readable")
-
-    settings = {"collection.yaml", config.document_relations}
-    found = []
-    for root, folders, names in os.walk(folder, onerror=unlisted):
-        linked = [f for f in folders if not f.startswith(".") and Path(root, f).is_symlink()]
-        folders[:] = [f for f in folders if not f.startswith(".") and f not in linked]
-        beside = {*names, *linked}
-        for name in [*names, *linked]:
-            path = Path(root, name)
-            uri = uri_of(path.relative_to(folder).as_posix())
-            owned = name.endswith(SIDECAR) and name.removesuffix(SIDECAR) in beside
-            if not name.startswith(".") and uri not in settings and not owned:
-                found.append((uri, path))
-    yield from sorted(found)
-
-
-def deleted_sources(folder: Path, config: CollectionConfig, decisions: Decisions) -> list[str]:
-    """Returns the uris of sources that were deleted and are still on disk: skipped, and told (decision 14)."""
-    if not decisions.tombstones:
-        return []
-    files = source_files(folder, config)
-    return [uri for uri, path in files if decisions.hides_source(config.name, uri, _hash(path, folder))]
-
-
-def source_state(folder: Path, config: CollectionConfig, decisions: Decisions) -> dict[str, tuple[Path, str]]:
-    """Returns (path, content hash) of every source by uri, those deleted by decision left out."""
-    found = {uri: (path, _hash(path, folder)) for uri, path in source_files(folder, config)}
-    return {uri: told for uri, told in found.items() if not decisions.hides_source(config.name, uri, told[1])}
-
-
+_LEADS_OUT = "a link that leads out of the collection or nowhere; copy the file in"
 _MAX_USER_BYTES = 800  # what a collection.yaml may name: 200 characters
 _MAX_URI_BYTES = 4096
-_LED_OUT = "a link that leads out of the collection or nowhere; copy the file in"
-_UNREADABLE = "unreadable"  # a link out of the collection or in a circle, a pipe, no permission: rejected when read
-
-
-def _hash(path: Path, folder: Path) -> str:
-    try:
-        inside = path.resolve().is_relative_to(folder.resolve()) and path.is_file()
-        if not inside:
-            return _UNREADABLE
-        beside = {"sidecar": sidecar_of(path), "users": users_beside(path, path.relative_to(folder).as_posix())}
-        read_too = [part for name, other in beside.items() if other for part in (name, file_hash(other))]
-        return content_id(file_hash(path), *read_too) if read_too else file_hash(path)
-    except (OSError, RuntimeError):
-        return _UNREADABLE
-
-
-def reader_hash(config: CollectionConfig) -> str:
-    """Returns the hash of all that an extraction depends on beside the file itself."""
-    limits = config.limits.model_dump_json()
-    kept_by = (config.secrets, str(config.store_tool_outputs), *sorted(config.users.deny))
-    names = (config.user_id, config.project_id, limits, config.dates or "")
-    return content_id(code_hash(_READERS), *names, *kept_by)
 
 
 @dataclass(frozen=True)
-class Rules:
-    """What decides which of a source's documents enter the log.
+class IngestRules:
+    """What decides which documents of a source enter the log.
 
     Attributes:
         config: the collection.
         decisions: what was deleted stays out.
-        now: the time of the build; what is past its retention stays out.
-        memories: current memories of each source in the published build, by uri.
-        allow_removals: build although too many sources or memories vanished.
+        now: the time of the build.
+        memories: number of current memories of each source in the published build.
+        allow_removals: continue although too much of the collection is gone.
     """
 
     config: CollectionConfig
@@ -119,174 +51,205 @@ class Rules:
     memories: Mapping[str, int] = field(default_factory=dict)
     allow_removals: bool = False
 
-    def kept(self, row: Row) -> Row | None:
-        """Returns a document without what was deleted; None where nothing of it may stay."""
-        names = (row["user_id"], row["uri"], row["session_id"], row["project_id"])
-        if self.decisions.hides_document(self.config.name, *names):
-            return None
-        applied = self.erased.applied(self.config.name, row)
-        return applied.row if applied else None
-
-    @cached_property
-    def erased(self) -> ErasedTexts:
-        """The texts that were deleted one by one."""
-        return ErasedTexts(self.decisions.erased)
-
 
 @dataclass(frozen=True)
-class Ingested:
-    """What an ingest did: sources read, and (uri, content hash) of those of which everything had been deleted."""
+class IngestResult:
+    """How many sources were read, and (uri, content hash) of those of which everything had been deleted."""
 
     read: int
     deleted: tuple[tuple[str, str], ...]
 
 
-def ingest(log: IngestLog, sources: dict[str, tuple[Path, str]], rules: Rules) -> Ingested:
-    """Reads what is new or changed into the log and commits.
+@dataclass(frozen=True)
+class _Version:
+    """A version of a source as `IngestLog.record` takes it; `store.ingest_log.VERSIONS` describes the columns."""
 
-    A source that cannot be read keeps its last version that could, and is listed with the reason. One that never could
-    be read is a version with its reason, so that the reason stays until the file changes.
+    content_hash: str
+    text_key: str
+    reason: str | None = None
+    problems: list[str] | None = None
+    left_out: int | None = None
+    not_stored: str | None = None
+    unread_hash: str | None = None
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> "_Version":
+        names = ("content_hash", "text_key", "reason", "problems", "left_out", "not_stored")
+        return cls(**{name: row[name] for name in names})
+
+
+def reader_hash(config: CollectionConfig) -> str:
+    """Returns the hash of all that an extraction depends on besides the file itself.
 
     Raises:
-        PalimpsestError: too many sources or memories vanished; nothing is committed.
+        PalimpsestError: installed readers contradict each other or a built-in one.
     """
-    config = rules.config
-    clean_log(log, config)
-    again, deleted = apply_deletions(log, rules)
-    reader = reader_hash(config)
-    known = {r["uri"]: r for r in log.current().to_dicts()}
-    seen: dict[str, dict[str, object]] = {}
-    todo: dict[str, Path] = {}
-    for uri, (path, content_hash) in sources.items():
-        key = text_key(uri, content_hash, reader)
-        old = known.get(uri)
-        is_read = old is not None and old["unread_hash"] is None  # else restored: its problem is over
-        if old and is_read and (old["content_hash"], old["text_key"]) == (content_hash, key) and not again:
-            seen[uri] = {k: old[k] for k in _CARRIED}
-        else:
-            seen[uri] = {"content_hash": content_hash, "text_key": key}
-            todo[uri] = path
-    shrunk: dict[str, float] = {}
-    with progress("read", len(todo), "sources") as advance:
-        for uri, outcome in _outcomes(todo, seen, config):
-            told = storable(outcome, config)
-            seen[uri]["not_stored"] = json.dumps(told.not_stored) if told.not_stored else None
+    formats_by_suffix()  # a contradiction must stop the build, not a worker
+    policy = (config.secrets, str(config.store_tool_outputs), *sorted(config.users.deny))
+    names = (config.user_id, config.project_id, config.limits.model_dump_json(), config.dates or "")
+    code = (code_hash(("palimpsest.sources.readers", STORAGE_POLICY)), installed_readers_hash())
+    return content_id(*code, *names, *policy)
+
+
+def ingest(log: IngestLog, sources: Mapping[str, SourceFile], rules: IngestRules) -> IngestResult:
+    """Reads new and changed sources into the log and commits.
+
+    A source that cannot be read keeps its last readable version and is listed with the reason. One that never could be
+    read is a version with its reason, so that the reason stays until the file changes.
+
+    Args:
+        log: of the collection.
+        sources: by uri.
+        rules: what enters the log.
+
+    Raises:
+        PalimpsestError: too many sources or memories are gone; nothing is committed.
+    """
+    config, decisions = rules.config, rules.decisions
+    update_stored_documents(log, config)
+    read_all, deleted = apply_deletions(log, config.name, decisions)
+    known = {row["uri"]: row for row in log.current().to_dicts()}
+    seen, unread = _compare_with_log(sources, known, reader_hash(config), read_all)
+    lost_shares: dict[str, float] = {}
+    deletions = Deletions(config.name, decisions)
+    with progress("read", len(unread), "sources") as advance:
+        for uri, result in _read(unread, sources, config):
             good = known.get(uri) if known.get(uri, {}).get("reason") is None else None
-            if good and (why := _unread(outcome, told.outcome)):
-                why = f"{why}; cannot be read now, its last good version is kept: restore or remove the file"
-                held = {k: good[k] for k in _CARRIED}
-                seen[uri] = held | {"problems": [visible(why)], "unread_hash": seen[uri]["content_hash"]}
-            elif _keep(log, seen[uri], told.outcome, rules):
-                shrunk[uri] = _lost_share(log, good, outcome)
+            version = _log_source(log, unread[uri], result, good, rules, deletions)
+            if version is None:
+                deleted.append((uri, unread[uri].content_hash))
             else:
-                deleted.append((uri, str(seen.pop(uri)["content_hash"])))
+                seen[uri] = version
+                if version.unread_hash is None:
+                    lost_shares[uri] = _lost_share(log, good, result)
             advance(1)
-    by_decision = {uri for uri, _ in deleted} | {
-        uri for uri, row in known.items() if rules.decisions.hides_source(config.name, uri, row["content_hash"])
-    }
-    vanished = set(known) - set(seen) - by_decision
-    check_removals(config, known, vanished, shrunk, rules.memories, rules.allow_removals)
-    log.record(seen, rules.now)
+    hidden = {uri for uri, row in known.items() if decisions.hides_source(config.name, uri, row["content_hash"])}
+    vanished = set(known) - set(seen) - {uri for uri, _ in deleted} - hidden
+    check_removals(config, known, vanished, lost_shares, rules.memories, rules.allow_removals)
+    log.record({uri: asdict(version) for uri, version in seen.items()}, rules.now)
     log.sweep()  # what other readers or settings extracted is no version's text any more
-    return Ingested(len(todo), tuple(sorted(deleted)))
+    return IngestResult(len(unread), tuple(sorted(deleted)))
 
 
-_CARRIED = ("content_hash", "text_key", "reason", "problems", "left_out", "not_stored")
+def _compare_with_log(
+    sources: Mapping[str, SourceFile], known: Mapping[str, Mapping[str, Any]], reader: str, read_all: bool
+) -> tuple[dict[str, _Version], dict[str, _Version]]:
+    """Returns the versions of sources that need not be read, and of those that do, by uri."""
+    unchanged: dict[str, _Version] = {}
+    unread: dict[str, _Version] = {}
+    for uri, source in sources.items():
+        key = text_key(uri, source.content_hash, reader)
+        row = known.get(uri)
+        is_same = row is not None and (row["content_hash"], row["text_key"]) == (source.content_hash, key)
+        if row is not None and is_same and row["unread_hash"] is None and not read_all:
+            unchanged[uri] = _Version.of_row(row)
+        else:
+            unread[uri] = _Version(source.content_hash, key)
+    return unchanged, unread
 
 
-def _outcomes(
-    todo: dict[str, Path], seen: dict[str, dict[str, object]], config: CollectionConfig
+def _read(
+    unread: Mapping[str, _Version], sources: Mapping[str, SourceFile], config: CollectionConfig
 ) -> Iterator[tuple[str, ReadResult]]:
-    """Yields what each source gave; a link that leads out of the collection is not followed."""
-    out = {u for u, path in todo.items() if seen[u]["content_hash"] == _UNREADABLE and path.is_symlink()}
-    yield from ((uri, Rejected(_LED_OUT)) for uri in sorted(out))
-    rest = ((path, uri) for uri, path in todo.items() if uri not in out)
-    yield from read_sources(rest, config.limits, dates=config.dates)
+    """Yields the result of each source; a link that leads out of the collection is not followed."""
+    paths = {uri: sources[uri].path for uri in unread}
+    leading_out = {u for u, path in paths.items() if unread[u].content_hash == UNREADABLE and path.is_symlink()}
+    yield from ((uri, Rejected(_LEADS_OUT)) for uri in sorted(leading_out))
+    inside = ((path, uri) for uri, path in paths.items() if uri not in leading_out)
+    yield from read_sources(inside, config.limits, dates=config.dates)
 
 
-def _unread(outcome: ReadResult, stored: ReadResult) -> str:
-    """Returns why a source gave nothing that may be stored; empty where it gave a document, or holds none."""
-    if isinstance(stored, Rejected):
-        return str(stored)
-    return stored.problems[0] if stored.problems and not isinstance(outcome, Rejected) and not outcome.documents else ""
+def _log_source(
+    log: IngestLog,
+    version: _Version,
+    result: ReadResult,
+    good: Mapping[str, Any] | None,
+    rules: IngestRules,
+    deletions: Deletions,
+) -> _Version | None:
+    """Writes what was read of a source to the log and returns its version.
 
-
-def _lost_share(log: IngestLog, good: dict[str, Any] | None, outcome: ReadResult) -> float:
-    """Returns the share of its lines that an edited source lost, 0 to 1, before anything is left out of it."""
-    if good is None or isinstance(outcome, Rejected):
-        return 0.0
-    before = sum(_lines(text) for text in log.text(str(good["text_key"]))["text"])
-    after = sum(_lines(d.text) for d in outcome.documents)
-    return max(0.0, 1 - after / before) if before else 0.0
-
-
-def _lines(text: str) -> int:
-    return sum(1 for line in text.splitlines() if line.strip())
-
-
-def apply_deletions(log: IngestLog, rules: Rules) -> tuple[bool, list[tuple[str, str]]]:
-    """Takes what was deleted out of the log, once for each state of the decisions.
+    Args:
+        log: of the collection.
+        version: what is on disk.
+        result: of reading it.
+        good: the last version in the log, where that could be read; it stays where this one cannot.
+        rules: what enters the log.
+        deletions: what was deleted by decision.
 
     Returns:
-        Whether a deletion was taken back since, so that every source has to be read again; and (uri, content hash) of
-        sources that hold nothing any more, and are forgotten.
+        None, with nothing written, where all that the source contains had been deleted.
     """
-    path = log.folder / "deleted.json"
-    done = read_json(path) or {"key": Decisions().erased_key, "tombstones": []}
-    if done["key"] == rules.decisions.erased_key:
-        return False, []
-    _, emptied = log.rewrite(rules.kept)
-    told = log.versions().filter(pl.col("uri").is_in(list(emptied))).group_by("uri").last().sort("uri")
-    gone = list(told.select("uri", "content_hash").iter_rows())
-    log.forget(emptied)
-    tombstones = sorted({*rules.decisions.tombstones, *(e.needle.digest for e in rules.decisions.erased)})
-    write_json(path, {"key": rules.decisions.erased_key, "tombstones": tombstones})
-    return not set(done["tombstones"]) <= set(tombstones), gone
+    storable = apply_storage_policy(result, rules.config)
+    if good and (why := _why_unreadable(result, storable.result)):
+        why = f"{why}; cannot be read now, its last good version is kept: restore or remove the file"
+        return replace(_Version.of_row(good), problems=[escape_invisible(why)], unread_hash=version.content_hash)
+    version = replace(version, not_stored=json.dumps(storable.not_stored) if storable.not_stored else None)
+    if isinstance(storable.result, Rejected):
+        log.write_text(version.text_key, [])
+        return replace(version, reason=escape_invisible(str(storable.result)), problems=[], left_out=0)
+    usable, problems, reason = _without_long_names(storable.result, rules.config)
+    rows: list[DocumentRow] = []
+    expired = hidden = 0
+    for document in usable:
+        row = deletions.apply(document_to_row(document, rules.config.user_id, rules.config.project_id))
+        if row is None:
+            hidden += 1
+            continue
+        if spans := expired_spans(row, rules.config.retention_days, rules.now):
+            expired += len(spans)
+            removal = remove_spans(row["text"], row["segments"], spans)
+            row = apply_removal(row, removal) if removal else None
+        if row is not None:
+            rows.append(row)
+    if hidden and hidden == len(usable):
+        return None
+    log.write_text(version.text_key, rows)
+    return replace(version, reason=reason, problems=problems, left_out=expired)
 
 
-def _keep(log: IngestLog, version: dict[str, object], outcome: ReadResult, rules: Rules) -> bool:
-    """Writes what was read of a source to the log, and the reason or the problems to its version.
-
-    Returns False, and writes nothing, where all that the source holds had been deleted.
-    """
-    config = rules.config
-    rows: list[Row] = []
-    left_out = hidden = 0
-    if isinstance(outcome, Rejected):
-        version |= {"reason": visible(str(outcome)), "problems": []}
-    else:
-        usable = [d for d in outcome.documents if not _too_long(d)]
-        long = list(dict.fromkeys(told for d in outcome.documents if (told := _too_long(d))))
-        problems = [visible(p) for p in (*outcome.problems, *listed(long, config.limits))]
-        version |= {"reason": None, "problems": problems}
-        if long and not usable:
-            version |= {"reason": problems[-1], "problems": problems[:-1]}
-        for row in (row_of(d, config) for d in usable):
-            kept = rules.kept(row)
-            if kept and (past := expired_spans(kept, config.retention_days, rules.now)):
-                left_out += len(past)
-                applied = without_spans(kept, past)
-                kept = applied.row if applied else None
-            else:
-                hidden += kept is None
-            if kept:
-                rows.append(kept)
-        if hidden and hidden == len(usable):
-            return False
-    version["left_out"] = left_out
-    log.write_text(str(version["text_key"]), rows)
-    return True
+def _why_unreadable(result: ReadResult, storable: ReadResult) -> str:
+    """Returns why a source gave nothing that may be stored; empty where it gave a document, or contains none."""
+    if isinstance(storable, Rejected):
+        return str(storable)
+    has_no_document = not isinstance(result, Rejected) and not result.documents
+    return storable.problems[0] if storable.problems and has_no_document else ""
 
 
-def _too_long(document: ExtractedDocument) -> str:
-    """Says which name of a document no index of a server takes; empty where each fits."""
-    told = (
+def _without_long_names(
+    extraction: Extraction, config: CollectionConfig
+) -> tuple[list[ExtractedDocument], list[str], str | None]:
+    """Returns the documents whose names every index can store, the problems, and why the source is rejected if so."""
+    usable = [d for d in extraction.documents if not _describe_long_name(d)]
+    long = list(dict.fromkeys(text for d in extraction.documents if (text := _describe_long_name(d))))
+    problems = [escape_invisible(p) for p in (*extraction.problems, *limit_problems(long, config.limits))]
+    if long and not usable:
+        return usable, problems[:-1], problems[-1]
+    return usable, problems, None
+
+
+def _describe_long_name(document: ExtractedDocument) -> str:
+    """Returns which name of a document no index of a server can store; empty where each fits."""
+    limits = (
         ("user_id", document.user_id, _MAX_USER_BYTES),
         ("project_id", document.project_id, _MAX_USER_BYTES),
         ("uri", document.uri, _MAX_URI_BYTES),
     )
-    for name, value, limit in told:
+    for name, value, limit in limits:
         if (size := len((value or "").encode())) > limit:
-            shown = (value or "")[:40]
-            return f"{name} {shown!r}... has {size:,} bytes, the limit is {limit:,}; left out: give it a shorter one"
+            start = (value or "")[:40]
+            return f"{name} {start!r}... has {size:,} bytes, the limit is {limit:,}; left out: give it a shorter one"
     return ""
+
+
+def _lost_share(log: IngestLog, good: Mapping[str, Any] | None, result: ReadResult) -> float:
+    """Returns the share of its lines that an edited source lost, 0 to 1, before anything is left out of it."""
+    if good is None or isinstance(result, Rejected):
+        return 0.0
+    before = sum(_count_lines(text) for text in log.text(str(good["text_key"]))["text"])
+    after = sum(_count_lines(d.text) for d in result.documents)
+    return max(0.0, 1 - after / before) if before else 0.0
+
+
+def _count_lines(text: str) -> int:
+    return sum(1 for line in text.splitlines() if line.strip())

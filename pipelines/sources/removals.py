@@ -1,4 +1,4 @@
-"""Stops a build in which too much of a collection vanished: a disk that is not mounted looks like a deletion."""
+"""Stops a build where too much of a collection is gone: a disk that is not mounted looks like a deletion."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ from typing import Any
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.store.collection_config import CollectionConfig
 
-FEWEST_SOURCES = 5
-FEWEST_MEMORIES = 20
+_MIN_SOURCES = 5
+_MIN_MEMORIES = 20
 
 
 @dataclass(frozen=True)
@@ -21,29 +21,29 @@ class Removals:
     of_memories: int
 
     def too_many(self, max_removed: float) -> bool:
-        """Tells whether all sources are gone, or a larger share than allowed of at least 5 sources or 20 memories."""
+        """Returns whether all sources are gone, or more than this share of them and at least 5, or of 20 memories."""
         if self.of_sources and self.sources == self.of_sources:
             return True
-        sources = self.sources >= FEWEST_SOURCES and self.sources > max_removed * self.of_sources
-        memories = self.memories >= FEWEST_MEMORIES and self.memories > max_removed * self.of_memories
+        sources = self.sources >= _MIN_SOURCES and self.sources > max_removed * self.of_sources
+        memories = self.memories >= _MIN_MEMORIES and self.memories > max_removed * self.of_memories
         return sources or memories
 
 
 def count_removals(
-    known: Iterable[str], vanished: set[str], shrunk: Mapping[str, float], memories: Mapping[str, int]
+    known: Iterable[str], vanished: set[str], lost_shares: Mapping[str, float], memories: Mapping[str, int]
 ) -> Removals:
     """Counts what is gone.
 
     Args:
-        known: uris of the sources that the last build had and could read.
-        vanished: those of them that are gone.
-        shrunk: the share of its lines that each edited source lost, 0 to 1.
-        memories: current memories of each source in the published build.
+        known: uris of the readable sources of the last build.
+        vanished: uris of sources that are gone.
+        lost_shares: the share of its lines that each edited source lost, 0 to 1.
+        memories: number of current memories of each source in the published build.
     """
     names = set(known)
     gone = vanished & names
     lost = sum(memories.get(uri, 0) for uri in gone)
-    lost += sum(round(share * memories.get(uri, 0)) for uri, share in shrunk.items() if uri not in gone)
+    lost += sum(round(share * memories.get(uri, 0)) for uri, share in lost_shares.items() if uri not in gone)
     return Removals(len(gone), len(names), lost, sum(memories.values()))
 
 
@@ -51,13 +51,17 @@ def check_removals(
     config: CollectionConfig,
     known: Mapping[str, Mapping[str, Any]],
     vanished: set[str],
-    shrunk: Mapping[str, float],
+    lost_shares: Mapping[str, float],
     memories: Mapping[str, int],
     allow: bool,
 ) -> None:
-    """Raises PalimpsestError where too much vanished and that is not allowed; `known` maps uri to version."""
+    """Compares what is gone with the limit of the collection; arguments as for `count_removals`.
+
+    Raises:
+        PalimpsestError: more is gone than `max_removed`, and `allow` is false.
+    """
     readable = [uri for uri, version in known.items() if version["reason"] is None]
-    found = count_removals(readable, vanished, shrunk, memories)
+    found = count_removals(readable, vanished, lost_shares, memories)
     if allow or not found.too_many(config.max_removed):
         return
     raise PalimpsestError(

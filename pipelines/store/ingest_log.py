@@ -6,7 +6,7 @@ function of these, so that nothing depends on when or how often a run was interr
 """
 
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,12 +76,12 @@ class IngestLog:
         """Where the extraction with this key lies."""
         return self.folder / "texts" / f"{key}.parquet"
 
-    def write_text(self, key: str, rows: list[dict[str, object]]) -> None:
+    def write_text(self, key: str, rows: Sequence[Mapping[str, object]]) -> None:
         """Writes what was extracted from one version of a source."""
         path = self.text_path(key)
         path.parent.mkdir(parents=True, exist_ok=True)
         aside = path.with_name(f".{path.name}.tmp")
-        pl.DataFrame(rows, schema=EXTRACTION).write_parquet(aside, compression="zstd", compression_level=1)
+        pl.DataFrame(list(rows), schema=EXTRACTION).write_parquet(aside, compression="zstd", compression_level=1)
         aside.replace(path)
 
     def text(self, key: str) -> pl.DataFrame:
@@ -111,7 +111,7 @@ class IngestLog:
         self._commit(frame)
         return frame
 
-    def rewrite(self, change: Callable[[dict[str, object]], dict[str, object] | None]) -> tuple[int, set[str]]:
+    def rewrite(self, change: Callable[[Mapping[str, object]], Mapping[str, object] | None]) -> tuple[int, set[str]]:
         """Changes or drops extracted documents in place, in every version.
 
         Args:

@@ -14,7 +14,7 @@ from palimpsest.build.plan import INDEXED, digest, make_plan, run_without_dagste
 from palimpsest.build.stages import run_stage
 from palimpsest.core.errors import PalimpsestError, Refused
 from palimpsest.eval.runs.verify_home import verify_home
-from palimpsest.sources.filters.erased_texts import ErasedTexts, place_key, said_key
+from palimpsest.sources.filters.erased_texts import ErasedTexts, place_key, utterance_key
 from palimpsest.store.builds import published
 from palimpsest.store.erased_text import ErasedText
 from palimpsest.store.home import Home
@@ -81,9 +81,9 @@ def test_one_memory_goes_from_log_and_builds_and_the_rest_of_its_document_keeps_
 )
 def test_a_short_text_goes_where_it_opens_a_sentence_in_any_script_and_nowhere_else(text, gone, left):
     place = place_key("c", "ann", "a.txt", None)
-    erased = ErasedTexts(frozenset({ErasedText.of(place, said_key(None, None), gone)}))
+    erased = ErasedTexts(frozenset({ErasedText.of(place, utterance_key(None, None), gone)}))
     row = {"user_id": "ann", "uri": "a.txt", "session_id": None, "text": text, "segments": "[]"}
-    assert erased.applied("c", row).row["text"] == left
+    assert erased.remove_from("c", row).text == left
 
 
 def test_what_stands_beside_a_deleted_memory_is_cut_anew_by_the_next_build(tmp_path, shared_vectors):

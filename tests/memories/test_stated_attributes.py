@@ -8,7 +8,8 @@ import pytest
 from palimpsest.chunks.chunk_table import chunk_table
 from palimpsest.memories.documents import document_tables
 from palimpsest.memories.form import form_memories
-from palimpsest.sources.ingest import Rules, ingest, source_state
+from palimpsest.sources.discovery import scan_sources
+from palimpsest.sources.ingest import IngestRules, ingest
 from palimpsest.store.collection_config import CollectionConfig
 from palimpsest.store.decisions import Decisions
 from palimpsest.store.ingest_log import IngestLog
@@ -28,7 +29,7 @@ def memories(tmp_path):
         for name, text in files.items():
             (source / name).write_text(text, encoding="utf-8")
         log = IngestLog(tmp_path / "log")
-        ingest(log, source_state(source, config, Decisions()), Rules(config, Decisions(), NOW))
+        ingest(log, scan_sources(source, config, Decisions()), IngestRules(config, Decisions(), NOW))
         tables, _ = document_tables(log, config, source)
         chunks = chunk_table(tables["documents"], tables["document_texts"], config)
         return form_memories(tables["documents"], chunks, config)[0].sort("text")

@@ -14,7 +14,7 @@ import yaml
 from palimpsest.build.plan import make_plan, partition
 from palimpsest.build.stages import run_stage
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.sources.ingest import source_files
+from palimpsest.sources.discovery import source_files
 from palimpsest.store.collection_config import load_collection
 from palimpsest.store.home import Home
 from tests.small_corpus import write_notes

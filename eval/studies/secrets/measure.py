@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from palimpsest.eval.studies.secrets import templates
 from palimpsest.eval.studies.secrets.secret_values import LOOKALIKES, SECRETS
-from palimpsest.sources.filters.redact_documents import redacted_text
+from palimpsest.sources.filters.redact_documents import redact_text
 
 _TIMES = 4  # draws of each template with a secret
 _CLEAN_TIMES = 8
@@ -76,7 +76,7 @@ def measure(found_in: list[Example]) -> Figures:
     counts: dict[str, tuple[int, int]] = {}
     missed, alarms, clean = [], [], 0
     for example in found_in:
-        left = redacted_text(example.text)
+        left = redact_text(example.text)
         if example.secret is None:
             clean += 1
             alarms += [example] if left != example.text else []

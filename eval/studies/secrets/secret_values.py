@@ -10,7 +10,7 @@ import string
 import uuid
 from collections.abc import Callable
 
-from palimpsest.sources.secrets.account_numbers import luhn
+from palimpsest.sources.secrets.account_numbers import is_luhn_valid
 
 LETTERS, DIGITS, HEX = string.ascii_letters, string.digits, "0123456789abcdef"
 ALNUM, UPPER, LOWER = LETTERS + DIGITS, string.ascii_uppercase + DIGITS, string.ascii_lowercase + DIGITS
@@ -58,7 +58,7 @@ def card(draw: Draw, valid: bool = True) -> str:
     """Returns a card number, grouped in one of the usual ways; not valid where its check digit is wrong."""
     prefix, n = draw.choice([("4", 16), ("51", 16), ("55", 16), ("2345", 16), ("37", 15), ("6011", 16), ("36", 14)])
     body = prefix + "".join(draw.choice(DIGITS) for _ in range(n - len(prefix) - 1))
-    right = next(d for d in DIGITS if luhn(body + d))
+    right = next(d for d in DIGITS if is_luhn_valid(body + d))
     digits = body + (right if valid else str((int(right) + draw.randint(1, 9)) % 10))
     sizes = {16: (4, 4, 4, 4), 15: (4, 6, 5), 14: (4, 6, 4)}[n]
     at, groups = 0, []

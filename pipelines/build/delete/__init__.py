@@ -24,10 +24,9 @@ from palimpsest.core.progress import say
 from palimpsest.memories.vector_store import embedding_store
 from palimpsest.neo4j_graph.identity import served_id
 from palimpsest.relations.classify.lm.ledger import Ledger
-from palimpsest.sources.filters.storage_policy import clean_log
-from palimpsest.sources.ingest import Rules, apply_deletions
+from palimpsest.sources.log_maintenance import apply_deletions, update_stored_documents
 from palimpsest.store.builds import Build, kept, staged, sweep
-from palimpsest.store.collection_config import CollectionConfig, load_collection
+from palimpsest.store.collection_config import load_collection
 from palimpsest.store.decisions import append_decisions, append_erased, forget_overrides, read_decisions, tombstone
 from palimpsest.store.home import Home
 from palimpsest.store.ingest_log import IngestLog
@@ -181,11 +180,10 @@ def _erase_log(home: Home, target: Target) -> None:
             shutil.rmtree(log.folder, ignore_errors=True)
             continue
         if target.denied:
-            clean_log(log, load_collection(home.sources[name]))
+            update_stored_documents(log, load_collection(home.sources[name]))
         if target.document is not None and decisions.hides_source(name, target.document, ""):
             log.forget({target.document})
-        rules = Rules(CollectionConfig(name=name, description=name), decisions, dt.datetime.now(dt.UTC))
-        _, emptied = apply_deletions(log, rules)
+        _, emptied = apply_deletions(log, name, decisions)
         append_decisions(home.decisions, "tombstone", (tombstone("source", name, *told) for told in emptied))
     if target.whole_collection:
         sources = {n: str(f) for n, f in home.sources.items() if n != target.collection}

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import cast
 
 import polars as pl
 
@@ -11,6 +12,7 @@ from palimpsest.build.delete.target import Going, Target, going
 from palimpsest.core.needles import Needles
 from palimpsest.core.scopes import GENERAL
 from palimpsest.sources.filters.erased_texts import ErasedTexts
+from palimpsest.sources.records.document_row import TextRow
 from palimpsest.store.builds import Build
 from palimpsest.store.erased_text import ErasedText
 from palimpsest.store.home import Home
@@ -107,12 +109,12 @@ def _add_build(found: Collected, build: Build, name: str, parts: Going) -> None:
 def _rest_of_texts(name: str, rest: pl.DataFrame, texts: pl.DataFrame, erased: frozenset[ErasedText]) -> Iterator[str]:
     """Yields the texts of documents that stay, without what goes of them."""
     rows = rest.join(texts, on="document_id", how="inner")
-    applied = ErasedTexts(erased)
+    erased_texts = ErasedTexts(erased)
     for row in rows.select("user_id", "uri", "session_id", "text", "segments").iter_rows(named=True):
         if not erased:
             yield row["text"]
-        elif (left := applied.applied(name, row)) is not None:
-            yield left.row["text"]
+        elif (removal := erased_texts.remove_from(name, cast(TextRow, row))) is not None:
+            yield removal.text
 
 
 def _add_log(found: Collected, log: IngestLog, name: str, target: Target) -> None:

@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from typing import cast
 
 import polars as pl
 
@@ -14,7 +15,9 @@ from palimpsest.build.stages import STAGES, run_stage
 from palimpsest.core.files import link
 from palimpsest.core.ids import text_hash
 from palimpsest.memories.documents import version_id
-from palimpsest.sources.filters.erased_texts import Applied, ErasedTexts
+from palimpsest.sources.filters.erased_texts import ErasedTexts
+from palimpsest.sources.filters.span_removal import TextRemoval
+from palimpsest.sources.records.document_row import TextRow
 from palimpsest.store.builds import BEFORE_DELETE, Build
 from palimpsest.store.collection_config import CollectionConfig
 from palimpsest.store.decisions import read_decisions
@@ -104,15 +107,17 @@ def _blanked(name: str, frames: Frames, erased: ErasedTexts) -> tuple[Frames, pl
     """
     columns = ("document_id", "user_id", "project_id", "uri", "session_id", "title", "text", "metadata", "segments")
     rows = frames["documents"].join(frames["document_texts"], on="document_id", how="inner")
-    changed: dict[str, Applied | None] = {}
+    changed: dict[str, TextRemoval | None] = {}
+    texts = {}
     for row in rows.select(columns).iter_rows(named=True):
-        applied = erased.applied(name, row)
-        if applied is None or applied.gone:
-            changed[row["document_id"]] = applied
-    ids = {old: version_id(name, a.row) for old, a in changed.items() if a is not None}
-    gone = [old for old, a in changed.items() if a is None]
+        removal = erased.remove_from(name, cast(TextRow, row))
+        if removal is None or removal.spans:
+            changed[row["document_id"]] = removal
+        if removal is not None and removal.spans:
+            texts[row["document_id"]] = row | {"text": removal.text, "segments": removal.segments}
+    ids = {old: version_id(name, row) for old, row in texts.items()}
+    gone = [old for old, removal in changed.items() if removal is None]
     out = dict(frames)
-    texts = {old: a.row for old, a in changed.items() if a is not None}
     out["document_texts"] = _with(frames["document_texts"], texts, ("text", "segments"))
     hashes = {old: {"content_hash": text_hash(row["text"])} for old, row in texts.items()}
     out["documents"] = _with(frames["documents"], hashes, ("content_hash",))
@@ -123,11 +128,11 @@ def _blanked(name: str, frames: Frames, erased: ErasedTexts) -> tuple[Frames, pl
         affected = frames[table].filter(pl.col("document_id").is_in(list(ids)))
         fields = affected.select(key, "document_id", "char_start", "char_end", "refers_to")
         for item, old, start, end, refers_to in fields.iter_rows():
-            applied = changed[old]
-            assert applied is not None
-            moved = applied.moved(start), applied.moved(end)
+            removal = changed[old]
+            assert removal is not None
+            moved = removal.new_offset(start), removal.new_offset(end)
             spans[item] = {"char_start": moved[0], "char_end": moved[1]}
-            unsaid = refers_to is not None and refers_to not in applied.row["text"]
+            unsaid = refers_to is not None and refers_to not in removal.text
             if table == "memories" and (unsaid or moved[1] - moved[0] != end - start):
                 cut.add(item)
         out[table] = _with(frames[table], spans, ("char_start", "char_end"), key)
@@ -151,16 +156,16 @@ def _blanked(name: str, frames: Frames, erased: ErasedTexts) -> tuple[Frames, pl
     return out, frames["memories"].filter(pl.col("memory_id").is_in(list(cut)))
 
 
-def _redactions(renamed: pl.DataFrame, before: pl.DataFrame, changed: dict[str, Applied | None]) -> pl.DataFrame:
+def _redactions(renamed: pl.DataFrame, before: pl.DataFrame, changed: dict[str, TextRemoval | None]) -> pl.DataFrame:
     """Moves what was redacted of texts; where its document lost that span, it goes too."""
     rows = []
     for row, old in zip(renamed.to_dicts(), before["document_id"], strict=True):
-        applied, start = changed.get(old), row["char_start"]
-        if applied is not None and start is not None:
-            if any(a <= start < b for a, b in applied.gone):
+        removal, start = changed.get(old), row["char_start"]
+        if removal is not None and start is not None:
+            if any(a <= start < b for a, b in removal.spans):
                 continue
-            row["char_start"] = applied.moved(start)
-            row["line"] = applied.row["text"].count("\n", 0, row["char_start"]) + 1
+            row["char_start"] = removal.new_offset(start)
+            row["line"] = removal.text.count("\n", 0, row["char_start"]) + 1
         rows.append(row)
     return pl.DataFrame(rows, schema=renamed.schema)
 

@@ -9,7 +9,7 @@ import polars as pl
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import content_id
 from palimpsest.core.needles import encoded
-from palimpsest.sources.filters.erased_texts import Speakers, place_key
+from palimpsest.sources.filters.erased_texts import TurnIndex, place_key
 from palimpsest.store.builds import Build
 from palimpsest.store.decisions import tombstone
 from palimpsest.store.erased_text import ErasedText
@@ -158,14 +158,16 @@ def going(build: Build, name: str, target: Target) -> Going:
 def _hashed(build: Build, name: str, memories: pl.DataFrame, document_ids: set[str]) -> list[tuple[str, ErasedText]]:
     rows = memories.filter(pl.col("document_id").is_in(list(document_ids)))
     texts = build.table(name, "document_texts").join(rows, on="document_id", how="semi")
-    speakers = {d: Speakers(s) for d, s in texts.select("document_id", "segments").iter_rows()}
+    turns = {d: TurnIndex(s) for d, s in texts.select("document_id", "segments").iter_rows()}
     uris = dict(build.table(name, "documents").select("document_id", "uri").iter_rows())
     columns = ("memory_id", "document_id", "user_id", "session_id", "text", "char_start")
     return [
         (
             memory_id,
             ErasedText.of(
-                place_key(name, user_id, uris[document_id], session_id), speakers[document_id].said(start), text
+                place_key(name, user_id, uris[document_id], session_id),
+                turns[document_id].utterance_key_at(start),
+                text,
             ),
         )
         for memory_id, document_id, user_id, session_id, text, start in rows.select(columns).iter_rows()

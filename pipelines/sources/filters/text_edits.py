@@ -1,4 +1,4 @@
-"""Replaces spans of a document's text and moves its segments with it, so that every span still holds its words."""
+"""Replaces spans of a document's text and moves its segments, so that every segment still spans its words."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -9,20 +9,20 @@ from palimpsest.sources.records.extracted import Segment
 
 @dataclass(frozen=True, slots=True, order=True)
 class Edit:
-    """What stands in place of `text[start:end]`; nothing where `by` is empty."""
+    """Replaces `text[start:end]`; an empty replacement removes it."""
 
     start: int
     end: int
-    by: str = ""
+    replacement: str = ""
 
 
 @dataclass(frozen=True)
-class Edited:
+class EditedText:
     """A text after edits.
 
     Attributes:
         text: the text.
-        segments: those that still hold anything, moved.
+        segments: those that are not empty, moved.
         starts: where each edit's replacement begins in `text`.
     """
 
@@ -31,35 +31,34 @@ class Edited:
     starts: tuple[int, ...]
 
 
-def edited(text: str, segments: Sequence[Segment], edits: Sequence[Edit]) -> Edited:
+def apply_edits(text: str, segments: Sequence[Segment], edits: Sequence[Edit]) -> EditedText:
     """Applies edits that are in order and do not overlap.
 
-    A segment that begins inside an edit begins after its replacement, one that ends inside ends with it; a segment
-    of which nothing is left goes.
+    A segment that begins inside an edit begins after its replacement; one that ends inside ends with it. A segment
+    that becomes empty is dropped.
     """
-    ends, shifts = [0], [0]
+    shifts = [0]  # what is added to an offset behind the first n edits
     starts: list[int] = []
     parts: list[str] = []
-    at = length = 0
+    end = length = 0
     for edit in edits:
-        kept = text[at : edit.start]
-        starts.append(length + len(kept))
-        parts += (kept, edit.by)
-        length += len(kept) + len(edit.by)
-        at = edit.end
-        ends.append(at)
-        shifts.append(length - at)
-    out = "".join((*parts, text[at:]))
-    begun = [e.start for e in edits]
+        unchanged = text[end : edit.start]
+        starts.append(length + len(unchanged))
+        parts += (unchanged, edit.replacement)
+        length += len(unchanged) + len(edit.replacement)
+        end = edit.end
+        shifts.append(length - end)
+    edited = "".join((*parts, text[end:]))
+    edit_starts = [e.start for e in edits]
 
-    def moved(place: int, is_start: bool) -> int:
-        i = bisect_right(begun, place if is_start else place - 1)  # edits that begin before this place
-        if i and (is_start and edits[i - 1].start == place):
+    def move(offset: int, is_start: bool) -> int:
+        i = bisect_right(edit_starts, offset if is_start else offset - 1)  # edits that begin before this offset
+        if i and (is_start and edits[i - 1].start == offset):
             return starts[i - 1]
-        if i and place < edits[i - 1].end:
-            return starts[i - 1] + len(edits[i - 1].by)
-        return place + shifts[i]
+        if i and offset < edits[i - 1].end:
+            return starts[i - 1] + len(edits[i - 1].replacement)
+        return offset + shifts[i]
 
-    spans = ((s, moved(s.char_start, True), moved(s.char_end, False)) for s in segments)
-    kept_segments = tuple(replace(s, char_start=a, char_end=b) for s, a, b in spans if b > a)
-    return Edited(out, kept_segments, tuple(starts))
+    spans = ((s, move(s.char_start, True), move(s.char_end, False)) for s in segments)
+    moved = tuple(replace(s, char_start=a, char_end=b) for s, a, b in spans if b > a)
+    return EditedText(edited, moved, tuple(starts))

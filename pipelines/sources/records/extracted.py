@@ -1,4 +1,4 @@
-"""What readers hand over: extracted documents, their segments and the relations that they state."""
+"""What readers return: extracted documents, their segments and the relations that they state."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,7 +6,8 @@ from datetime import datetime
 from typing import Any, Literal
 
 from palimpsest.core.errors import Rejected
-from palimpsest.sources.records.stated import Stated
+from palimpsest.core.json_types import JsonObject, JsonValue
+from palimpsest.sources.records.stated_fields import StatedFields
 
 Kind = Literal["prose", "heading", "table", "code", "turn", "aside"]
 """The role of a span; an aside (a greeting, a signature) stays in the text and makes no memory."""
@@ -16,13 +17,23 @@ RelationLabel = Literal["UPDATE", "EXTEND"]
 SUITE_ROW = "application/vnd.palimpsest.suite-row+json"
 CONVERSATION = "application/vnd.palimpsest.conversation+jsonl"
 
+QUOTED_IN = "quoted_in"
+"""Metadata of a document that is quoted in another: the uri of the other. Only the quote itself can date it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A span of a document's text that has one role; `heading` is the path of headings above it, joined with " > ".
+    """A span of a document's text with one role.
 
-    Spans count characters of `ExtractedDocument.text`, end exclusive. A heading's own path ends with itself.
-    Pages count from 1. Times are UTC. `stated` is what a turn states of its memory.
+    Attributes:
+        char_start: first character, counted in `ExtractedDocument.text`.
+        char_end: end, exclusive.
+        kind: the role.
+        heading: path of the headings above it, joined with " > "; a heading's own path ends with itself.
+        page: from 1.
+        speaker: who says it.
+        said_at: when, in UTC.
+        stated: what a turn states of its memory.
     """
 
     char_start: int
@@ -32,24 +43,25 @@ class Segment:
     page: int | None = None
     speaker: str | None = None
     said_at: datetime | None = None
-    stated: Stated | None = None
+    stated: StatedFields | None = None
 
-    def to_row(self) -> list[Any]:
-        """Returns the fields in their order as JSON values, without `stated` where nothing is stated."""
-        row = [self.char_start, self.char_end, self.kind, self.heading, self.page, self.speaker, _iso(self.said_at)]
+    def to_row(self) -> list[JsonValue]:
+        """Returns the fields in their order as JSON values; `stated` is left out where it is null."""
+        row: list[JsonValue] = [self.char_start, self.char_end, self.kind, self.heading, self.page, self.speaker]
+        row.append(_to_iso(self.said_at))
         return [*row, self.stated.to_json()] if self.stated else row
 
     @classmethod
     def from_row(cls, row: Sequence[Any]) -> "Segment":
-        """Returns what `to_row` wrote."""
+        """Returns the segment that `to_row` wrote."""
         start, end, kind, heading, page, speaker, said_at, *stated = row
-        told = Stated.from_json(stated[0]) if stated else None
-        return cls(start, end, kind, heading, page, speaker, _time(said_at), told)
+        fields = StatedFields.from_json(stated[0]) if stated else None
+        return cls(start, end, kind, heading, page, speaker, _from_iso(said_at), fields)
 
 
 @dataclass(frozen=True, slots=True)
 class StatedRelation:
-    """The document that holds this replaces (UPDATE) or needs (EXTEND) the document at `older_uri`, same collection."""
+    """The document with this relation replaces (UPDATE) or needs (EXTEND) `older_uri` of the same collection."""
 
     older_uri: str
     label: RelationLabel
@@ -57,12 +69,23 @@ class StatedRelation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtractedDocument:
-    """The text of one source, one conversation session or one suite row, and what the source itself says of it.
+    """The text of one source, one conversation session or one suite row, with what the source states about it.
 
-    `user_id` and `project_id` are null unless the source names them, `kind` where the media type tells it. `text` is
-    what every char span and every citation points into: its line ends are newlines, it holds no NUL and no lone
-    surrogate, and is otherwise as found. Segments are in order and do not overlap. `metadata` holds only what JSON can.
-    `redactions` says, as JSON, what was taken out as a secret; null where nobody looked.
+    Attributes:
+        uri: of the source, with `#<part>` where it is a part of one.
+        media_type: of the source.
+        text: what every span and every citation points into. Lines end with a newline; there is no NUL and no lone
+            surrogate; otherwise it is as found.
+        title: empty where there is none.
+        session_id: of a conversation.
+        user_id: null unless the source names one.
+        project_id: null unless the source names one.
+        source_time: the date of the document, in UTC.
+        kind: kind of source, where the media type does not imply it.
+        metadata: JSON values only.
+        relations: stated relations.
+        segments: in order, without overlap.
+        redactions: the removed secrets as JSON, without their text; null where nothing was searched for.
     """
 
     uri: str
@@ -74,13 +97,13 @@ class ExtractedDocument:
     project_id: str | None = None
     source_time: datetime | None = None
     kind: str | None = None
-    metadata: dict[str, Any] = field(default_factory=dict)
+    metadata: JsonObject = field(default_factory=dict)
     relations: tuple[StatedRelation, ...] = ()
     segments: tuple[Segment, ...] = ()
     redactions: str | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """Returns a dict of JSON values; segments are rows in the order of their fields, to keep 20,000 turns small."""
+    def to_json(self) -> JsonObject:
+        """Returns the document without its redactions; segments are rows, to keep 20,000 turns small."""
         return {
             "uri": self.uri,
             "media_type": self.media_type,
@@ -89,7 +112,7 @@ class ExtractedDocument:
             "session_id": self.session_id,
             "user_id": self.user_id,
             "project_id": self.project_id,
-            "source_time": _iso(self.source_time),
+            "source_time": _to_iso(self.source_time),
             "metadata": self.metadata,
             "relations": [[r.older_uri, r.label] for r in self.relations],
             "kind": self.kind,
@@ -111,7 +134,7 @@ class ExtractedDocument:
             session_id=data["session_id"],
             user_id=data["user_id"],
             project_id=data["project_id"],
-            source_time=_time(data["source_time"]),
+            source_time=_from_iso(data["source_time"]),
             kind=data.get("kind"),
             metadata=dict(data["metadata"]),
             relations=tuple(StatedRelation(uri, label) for uri, label in data["relations"]),
@@ -121,7 +144,7 @@ class ExtractedDocument:
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """What one source gave: its documents, and in `problems` each part that could not be read, with where and why."""
+    """What one source gave: its documents, and a problem for each part that could not be read, with where and why."""
 
     documents: tuple[ExtractedDocument, ...]
     problems: tuple[str, ...] = ()
@@ -131,9 +154,9 @@ ReadResult = Extraction | Rejected
 """What reading a source gave: its documents, or why there are none."""
 
 
-def _iso(time: datetime | None) -> str | None:
+def _to_iso(time: datetime | None) -> str | None:
     return None if time is None else time.isoformat()
 
 
-def _time(value: str | datetime | None) -> datetime | None:
+def _from_iso(value: str | datetime | None) -> datetime | None:
     return datetime.fromisoformat(value) if isinstance(value, str) else value

@@ -1,19 +1,25 @@
-"""The form in which every reader receives a source, and how many of its problems are listed."""
+"""What every reader receives, and how many problems of a source are listed."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from palimpsest.core.json_types import JsonValue
 from palimpsest.store.limits import Limits
 from palimpsest.text.dates import DateOrder
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The bytes of one file, its uri relative to the collection, and its lower-case suffix with the dot.
+    """A source in memory.
 
-    `nesting` counts the mails around it, `dates` says what comes first in dates of three numbers, `fields` are
-    those of its sidecar, and `names` are those of the user ids in a chat program's export.
+    Attributes:
+        uri: path relative to the collection.
+        suffix: of the file name, in lower case, with the dot.
+        data: the bytes of the file.
+        nesting: how many mails contain it.
+        dates: which part comes first in dates of three numbers.
+        fields: of its sidecar; null where it has none.
+        names: name of each user id in a chat program's export; null where there is no list of users.
     """
 
     uri: str
@@ -21,12 +27,12 @@ class Source:
     data: bytes
     nesting: int = 0
     dates: DateOrder | None = None
-    fields: Mapping[str, Any] | None = None
+    fields: Mapping[str, JsonValue] | None = None
     names: Mapping[str, str] | None = None
 
 
-def listed(problems: list[str], limits: Limits) -> tuple[str, ...]:
-    """Returns at most `max_problems` problems; further ones become one line that counts them."""
+def limit_problems(problems: Sequence[str], limits: Limits) -> tuple[str, ...]:
+    """Returns at most `max_problems` problems; the rest become one line with their number."""
     if len(problems) <= limits.max_problems:
         return tuple(problems)
     rest = len(problems) - limits.max_problems

@@ -48,7 +48,7 @@ def _is_card(written: str) -> bool:
     if len(groups) > 1 and (groups not in _GROUPS or (" " in written and "-" in written)):
         return False
     digits = re.sub("[ -]", "", written)
-    return _has_issuer(digits) and len(set(digits)) > 2 and luhn(digits)
+    return _has_issuer(digits) and len(set(digits)) > 2 and is_luhn_valid(digits)
 
 
 def _has_issuer(digits: str) -> bool:
@@ -64,7 +64,7 @@ def _has_issuer(digits: str) -> bool:
     )
 
 
-def luhn(digits: str) -> bool:
+def is_luhn_valid(digits: str) -> bool:
     """Tells whether the last digit is the check digit of ISO/IEC 7812 (Luhn)."""
     total = 0
     for i, digit in enumerate(map(int, reversed(digits))):

@@ -5,7 +5,7 @@ from itertools import chain
 
 from palimpsest.sources.secrets.account_numbers import find_numbers
 from palimpsest.sources.secrets.secret_assignments import find_assignments
-from palimpsest.sources.secrets.secret_table_cells import find_in_tables
+from palimpsest.sources.secrets.secret_table_cells import find_table_secrets
 from palimpsest.sources.secrets.secret_tokens import find_tokens
 
 
@@ -24,7 +24,7 @@ def find_secrets(text: str) -> list[Secret]:
     Of those that overlap, what is known by its form names the kind; their spans are joined.
     """
     found = [(s, e, 0, k) for s, e, k in chain(find_tokens(text), find_numbers(text))]
-    found += [(s, e, 1, k) for s, e, k in chain(find_assignments(text), find_in_tables(text))]
+    found += [(s, e, 1, k) for s, e, k in chain(find_assignments(text), find_table_secrets(text))]
     out: list[tuple[int, int, int, str]] = []
     for start, end, rank, kind in sorted(found):
         if out and start < out[-1][1]:
@@ -36,7 +36,7 @@ def find_secrets(text: str) -> list[Secret]:
     return [Secret(start, end, kind) for start, end, _, kind in out]
 
 
-def shown(value: object, most: int = 40) -> str:
+def shorten_value(value: object, most: int = 40) -> str:
     """Returns the beginning of a value for a message; what is cut off a secret would no longer be known as one."""
     text = str(value)
     for secret in reversed(find_secrets(text)):

@@ -10,7 +10,7 @@ _ALSO_COUNTS = frozenset({"pass", "pw"})  # as in `| Pass | Fail |`
 _SAMPLE = "Zq7-kR2vXw94Lm1TbE"
 
 
-def find_in_tables(text: str) -> Iterator[tuple[int, int, str]]:
+def find_table_secrets(text: str) -> Iterator[tuple[int, int, str]]:
     """Yields (start, end, kind) of cells that would be secrets after `head: `; rows are lines that begin with a bar."""
     if "|" not in text:
         return

@@ -1,7 +1,7 @@
-"""Reads sources in worker processes, so that no file can hang, kill or fill the build that reads it.
+"""Reads sources in worker processes, so that no file can hang, end or fill the build that reads it.
 
-A thread for each worker sends it a path and waits for a line of JSON; the worker bounds its own time and memory.
-Process pools (multiprocessing, Pebble 5.2) were tried and left: their workers inherit the environment, so that
+A thread for each worker sends it a path and waits for a line of JSON; the worker limits its own time and memory.
+Process pools (multiprocessing, Pebble 5.2) were tried and not used: their workers inherit the environment, so that
 `/proc/self/environ` shows a build's secrets to whatever the file makes a parser open; they import the caller's main
 module; a daemon cannot have them; and they unpickle here what comes from a process that parsed a hostile file.
 """
@@ -25,7 +25,7 @@ from palimpsest.store.limits import Limits
 from palimpsest.text.dates import DateOrder
 
 _MAX_WORKERS = 2
-_AHEAD = 16  # sources read before the one whose turn it is: bounds the memory of what waits
+_MAX_PENDING = 16  # sources read ahead of the consumer: bounds the memory of their results
 _ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH")
 
 
@@ -35,108 +35,108 @@ def read_sources(
     workers: int | None = None,
     dates: DateOrder | None = None,
 ) -> Iterator[tuple[str, ReadResult]]:
-    """Yields (uri, what was read or the rejection) of each source, in the order of `items`.
+    """Yields (uri, result) of each source, in the order of `items`.
 
     Workers are reused. A source that ends its worker, or takes all its memory, may do so because of sources before it:
     it is read once more in a new worker, and rejected when that fails too.
 
     Args:
         items: (path, uri relative to the collection).
-        limits: bounds; the defaults when null.
+        limits: of each source; the defaults when null.
         workers: processes at most; by the number of processors when null.
-        dates: what comes first in dates of three numbers.
+        dates: which part comes first in dates of three numbers.
 
     Raises:
         ComponentFailed: no worker can be started.
     """
     size = workers or min(_MAX_WORKERS, os.cpu_count() or 1)
-    readers = [_Reader(limits or Limits(), dates) for _ in range(size)]
-    idle: SimpleQueue[_Reader] = SimpleQueue()
-    for reader in reversed(readers):
-        idle.put(reader)
+    all_workers = [_Worker(limits or Limits(), dates) for _ in range(size)]
+    idle: SimpleQueue[_Worker] = SimpleQueue()
+    for worker in reversed(all_workers):
+        idle.put(worker)
 
     def read(path: Path, uri: str) -> ReadResult:
-        reader = idle.get()
+        worker = idle.get()
         try:
-            return reader.read(path, uri)
+            return worker.read(path, uri)
         finally:
-            idle.put(reader)
+            idle.put(worker)
 
     threads = ThreadPoolExecutor(size)
-    waiting: deque[tuple[str, Future[ReadResult]]] = deque()
+    pending: deque[tuple[str, Future[ReadResult]]] = deque()
     try:
         for path, uri in items:
-            waiting.append((uri, threads.submit(read, path, uri)))
-            if len(waiting) > _AHEAD:
-                first, outcome = waiting.popleft()
-                yield first, outcome.result()
-        for first, outcome in waiting:
-            yield first, outcome.result()
+            pending.append((uri, threads.submit(read, path, uri)))
+            if len(pending) > _MAX_PENDING:
+                first, result = pending.popleft()
+                yield first, result.result()
+        for first, result in pending:
+            yield first, result.result()
     finally:
-        for reader in readers:
-            reader.stop()
+        for worker in all_workers:
+            worker.stop()
         threads.shutdown(cancel_futures=True)
-        for reader in readers:
-            reader.end()
+        for worker in all_workers:
+            worker.end()
 
 
-class _Reader:
+class _Worker:
     """One worker process: started when it is needed, and again after each end."""
 
     def __init__(self, limits: Limits, dates: DateOrder | None) -> None:
-        self._limits, self._dates, self._stopped = limits, dates, False
+        self._limits, self._dates, self._is_stopped = limits, dates, False
         self._process: subprocess.Popen[str] | None = None
 
     def read(self, path: Path, uri: str) -> ReadResult:
-        answer = self._ask(path, uri)
-        if answer.get("again") and not self._stopped:
+        response = self._request(path, uri)
+        if response.get("again") and not self._is_stopped:
             self.end()
-            answer = self._ask(path, uri)
-        if "reason" in answer:
-            return Rejected(answer["reason"])
-        return Extraction(tuple(ExtractedDocument.from_json(d) for d in answer["documents"]), tuple(answer["problems"]))
+            response = self._request(path, uri)
+        if "reason" in response:
+            return Rejected(response["reason"])
+        documents = tuple(ExtractedDocument.from_json(d) for d in response["documents"])
+        return Extraction(documents, tuple(response["problems"]))
 
-    def _ask(self, path: Path, uri: str) -> dict[str, Any]:
+    def _request(self, path: Path, uri: str) -> dict[str, Any]:
+        """Returns the worker's response, see `process`, or one that says why there is none."""
         process = self._process or self._start()
-        orders, answers = cast(IO[str], process.stdin), cast(IO[str], process.stdout)
-        with suppress(BrokenPipeError):  # it ended between two sources: there is no answer
-            orders.write(json.dumps([str(path), uri]) + "\n")
-            orders.flush()
-        if (line := answers.readline()).endswith("\n"):
-            answer: dict[str, Any] = json.loads(line)
-            return answer
+        requests, responses = cast(IO[str], process.stdin), cast(IO[str], process.stdout)
+        with suppress(BrokenPipeError):  # it ended between two sources: there is no response
+            requests.write(json.dumps([str(path), uri]) + "\n")
+            requests.flush()
+        if (line := responses.readline()).endswith("\n"):
+            response: dict[str, Any] = json.loads(line)
+            return response
         self.end()
         code = process.returncode
         if code in (-signal.SIGPROF, -signal.SIGALRM):
             spent = f"took longer than {self._limits.max_seconds:g} seconds"
             return {"reason": f"timed out: reading {spent}; split or simplify it, or raise limits.max_seconds"}
         name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-        told = f"it ended the reader process ({name}): damaged, hostile or too large; export it again or split it"
-        return {"reason": told, "again": True}
+        reason = f"it ended the reader process ({name}): damaged, hostile or too large; export it again or split it"
+        return {"reason": reason, "again": True}
 
     def _start(self) -> subprocess.Popen[str]:
         environment = {k: v for k in _ENVIRONMENT if (v := os.environ.get(k)) is not None}
         environment |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         # -P: a docx.py in the folder where the build was started is not the library.
-        command = [
-            sys.executable,
-            "-P",
-            "-m",
-            "palimpsest.sources.workers.process",
-            self._limits.model_dump_json(),
-            self._dates or "",
-        ]
-        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-        try:
-            self._process = subprocess.Popen(command, env=environment, encoding="ascii", **pipes)  # noqa: S603
+        command = [sys.executable, "-P", "-m", "palimpsest.sources.workers.process"]
+        command += [self._limits.model_dump_json(), self._dates or ""]
+        with suppress(OSError):
+            self._process = subprocess.Popen(  # noqa: S603
+                command,
+                env=environment,
+                encoding="ascii",
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )
             if cast(IO[str], self._process.stdout).readline():
                 return self._process
-        except OSError:
-            pass  # told below
         raise ComponentFailed("a reader process does not start; free memory or processes, or run palimpsest doctor")
 
     def stop(self) -> None:
-        self._stopped = True
+        self._is_stopped = True
         if process := self._process:
             process.kill()
 

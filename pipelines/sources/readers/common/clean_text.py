@@ -15,7 +15,7 @@ _UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069
 _MAX_METADATA_NODES, _MAX_METADATA_DEPTH = 10_000, 20
 
 
-def clean(text: str) -> str:
+def clean_text(text: str) -> str:
     """Returns text with newlines as line ends, without NULs and a leading BOM; a lone surrogate becomes U+FFFD."""
     if "\r" in text:
         text = _LINE_END.sub("\n", text)
@@ -31,7 +31,7 @@ def one_line(text: str) -> str:
     return _SPACE.sub(" ", text).strip()
 
 
-def visible(text: str) -> str:
+def escape_invisible(text: str) -> str:
     """Returns text that is safe to show on a terminal: what cannot be seen is written as an escape."""
     return _UNSEEN.sub(_escape, text)
 
@@ -43,12 +43,12 @@ def _escape(unseen: re.Match[str]) -> str:
     return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}"
 
 
-def uri_of(name: str) -> str:
+def path_to_uri(name: str) -> str:
     r"""Returns the uri of a path relative to its collection; no two paths have the same, and each is safe to show.
 
     A backslash is doubled, what cannot be seen is an escape: `caf\xe9.txt` for a name in Latin-1.
     """
-    return visible(name.replace("\\", "\\\\"))
+    return escape_invisible(name.replace("\\", "\\\\"))
 
 
 def title_from_uri(uri: str) -> str:
@@ -59,7 +59,7 @@ def title_from_uri(uri: str) -> str:
     return one_line(re.sub(r"[-_]+", " ", PurePosixPath(uri.rpartition("#")[2] or uri).stem))
 
 
-def plain(value: Any) -> Any:
+def to_json_value(value: Any) -> Any:
     """Returns `value` as JSON can hold it: dates as ISO text, keys as text, NaN as null.
 
     Raises:
@@ -72,16 +72,16 @@ def plain(value: Any) -> Any:
         if depth > _MAX_METADATA_DEPTH or left[0] < 0:
             raise ValueError("nests or expands too far")
         if isinstance(node, str):
-            return clean(node)
+            return clean_text(node)
         if node is None or isinstance(node, bool | int):
             return node
         if isinstance(node, float):
             return node if node - node == 0 else None
         if isinstance(node, dict):
-            return {clean(str(k)): walk(v, depth + 1) for k, v in node.items()}
+            return {clean_text(str(k)): walk(v, depth + 1) for k, v in node.items()}
         if isinstance(node, list | tuple | set):
             return [walk(v, depth + 1) for v in node]
-        return node.isoformat() if isinstance(node, date | datetime) else clean(str(node))
+        return node.isoformat() if isinstance(node, date | datetime) else clean_text(str(node))
 
     return walk(value, 0)
 
@@ -91,8 +91,8 @@ def first_date(metadata: dict[str, Any], *keys: str, order: DateOrder | None = N
     return next((when for key in keys if (when := parse_stated_time(metadata.get(key), order))), None)
 
 
-def text_or_none(value: Any) -> str | None:
+def parse_name(value: Any) -> str | None:
     """Returns a name or id as text, or null when it is empty or not a single value."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
-    return one_line(clean(str(value))) or None
+    return one_line(clean_text(str(value))) or None

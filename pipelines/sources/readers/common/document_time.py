@@ -10,8 +10,8 @@ from datetime import UTC, date, datetime
 from pathlib import PurePosixPath
 from typing import Any
 
-from palimpsest.sources.records.extracted import CONVERSATION, SUITE_ROW, ExtractedDocument
-from palimpsest.sources.secrets.find_secrets import shown
+from palimpsest.sources.records.extracted import CONVERSATION, QUOTED_IN, SUITE_ROW, ExtractedDocument
+from palimpsest.sources.secrets.find_secrets import shorten_value
 from palimpsest.text.dates import DATE_ORDER_HINT, NO_DATE_WORDS, DateOrder, is_ambiguous, parse_stated_time
 from palimpsest.text.written_dates import written_dates
 
@@ -32,9 +32,6 @@ DATE_FIELDS = (
 )
 """Fields of front matter and sidecars that date a document, the strongest first; see `_key`."""
 
-QUOTED_IN = "quoted_in"
-"""Metadata of a document that was quoted in another: only the quote itself tells its date."""
-
 _VALIDITY = ("validfrom", "validuntil")
 _SEPARATOR = " > "
 # Programs write these when a file is saved or made from a template: a date that people wrote counts more.
@@ -46,7 +43,7 @@ def _key(name: str) -> str:
     return re.sub(r"[-_ ]", "", name).lower()
 
 
-def stated_time(metadata: Mapping[str, Any], order: DateOrder | None = None) -> datetime | None:
+def find_stated_time(metadata: Mapping[str, Any], order: DateOrder | None = None) -> datetime | None:
     """Returns the date that metadata states: of the `DATE_FIELDS` the first that holds one."""
     fields: dict[str, list[Any]] = {}
     for name, value in metadata.items():
@@ -55,7 +52,7 @@ def stated_time(metadata: Mapping[str, Any], order: DateOrder | None = None) -> 
     return next((when for value in values if (when := parse_stated_time(value, order))), None)
 
 
-def date_problems(metadata: Mapping[str, Any], where: str, order: DateOrder | None = None) -> list[str]:
+def check_dates(metadata: Mapping[str, Any], where: str, order: DateOrder | None = None) -> list[str]:
     """Returns a line for each field that should hold a date and holds something else, with the fix.
 
     Args:
@@ -69,12 +66,16 @@ def date_problems(metadata: Mapping[str, Any], where: str, order: DateOrder | No
             continue
         if value.strip().lower() in NO_DATE_WORDS or parse_stated_time(value, order):
             continue
-        told = f"may be two days; {DATE_ORDER_HINT}" if is_ambiguous(value) else "is not a date; write YYYY-MM-DD"
-        problems.append(f"{where}: {name}: {shown(value)!r} {told}")
+        problems.append(f"{where}: {name}: {shorten_value(value)!r} {explain_date(value, '; write YYYY-MM-DD')}")
     return problems
 
 
-def with_time(
+def explain_date(value: object, fix: str = "") -> str:
+    """Returns why a value is no date, for a message, and how to change that."""
+    return f"may be two days; {DATE_ORDER_HINT}" if is_ambiguous(value) else f"is not a date{fix}"
+
+
+def add_document_time(
     document: ExtractedDocument, order: DateOrder | None = None, properties_count: bool = False
 ) -> tuple[ExtractedDocument, list[str]]:
     """Returns a document with the date of its name or title where it states none itself, and problems.
@@ -88,7 +89,7 @@ def with_time(
     own = document.source_time
     if own is not None and (properties_count or not _FROM_PROPERTIES.fullmatch(document.media_type)):
         return document, []
-    found, unclear = name_date(document.uri, order)
+    found, unclear = find_name_date(document.uri, order)
     if found is None and document.media_type != CONVERSATION:
         found, more = _title_date(document, order)
         unclear += more
@@ -100,7 +101,7 @@ def with_time(
     return document, []
 
 
-def name_date(uri: str, order: DateOrder | None = None) -> tuple[date | None, list[str]]:
+def find_name_date(uri: str, order: DateOrder | None = None) -> tuple[date | None, list[str]]:
     """Returns the one full date in a file's name, else in the nearest folder's, and dates there that are unclear.
 
     Folders of year, month and day (`2026/03/02/`) are a date; year and month alone are none. Of an attachment, which

@@ -4,7 +4,7 @@ import codecs
 import re
 
 from palimpsest.core.errors import Rejected
-from palimpsest.sources.readers.common.clean_text import clean
+from palimpsest.sources.readers.common.clean_text import clean_text
 from palimpsest.store.limits import Limits
 
 _BOMS = (
@@ -30,7 +30,7 @@ def decode(data: bytes, limits: Limits) -> str:
     Raises:
         Rejected: it is binary, in no encoding that can be recognised, empty, or longer than `max_chars`.
     """
-    text = clean(_decode(data))
+    text = clean_text(_decode(data))
     if not text.strip():
         raise Rejected("empty: the file holds no text")
     if len(text) > limits.max_chars:

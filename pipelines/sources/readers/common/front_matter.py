@@ -7,9 +7,9 @@ from typing import Any
 import yaml
 from frontmatter.default_handlers import YAMLHandler
 
-from palimpsest.sources.readers.common.clean_text import clean, plain
+from palimpsest.sources.readers.common.clean_text import clean_text, to_json_value
 from palimpsest.sources.records.extracted import RelationLabel, StatedRelation
-from palimpsest.sources.records.stated import read_stated
+from palimpsest.sources.records.stated_fields import parse_stated_fields
 from palimpsest.store.limits import Limits
 
 _HANDLER = YAMLHandler()
@@ -34,19 +34,21 @@ def split_front_matter(text: str, limits: Limits) -> tuple[dict[str, Any], str, 
         loaded = _HANDLER.load(raw, Loader=yaml.SafeLoader)
         if not isinstance(loaded, dict):
             return {}, text, []
-        return plain(loaded), body.lstrip("\n"), []
+        return to_json_value(loaded), body.lstrip("\n"), []
     except (yaml.YAMLError, ValueError, RecursionError, TypeError, OverflowError, LookupError, AttributeError) as e:
         return {}, text, [f"front matter: not valid YAML, read as text: {_first_line(e)}"]
 
 
 def _first_line(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
     mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
     if mark is not None and problem:
         return f"line {mark.line + 1}: {problem}"
     return (str(error).splitlines() or [type(error).__name__])[0][:200]
 
 
-def stated_relations(metadata: Mapping[str, Any], uri: str) -> tuple[tuple[StatedRelation, ...], list[str]]:
+def parse_relations(metadata: Mapping[str, Any], uri: str) -> tuple[tuple[StatedRelation, ...], list[str]]:
     """Returns the relations in `supersedes`, `replaces` (UPDATE) and `requires` (EXTEND), sorted, and problems.
 
     Each names a document, or is a list or a comma-separated line of names: a path relative to the collection's folder
@@ -68,13 +70,13 @@ def stated_relations(metadata: Mapping[str, Any], uri: str) -> tuple[tuple[State
     return tuple(StatedRelation(older, label) for older, label in sorted(found)), problems
 
 
-def field_problems(metadata: Mapping[str, Any]) -> list[str]:
+def check_fields(metadata: Mapping[str, Any]) -> list[str]:
     """Returns a problem for each field of ours in front matter whose value cannot be used."""
-    return [f"front matter: {problem}" for problem in read_stated(metadata, free_words=True)[1]]
+    return [f"front matter: {problem}" for problem in parse_stated_fields(metadata, free_words=True)[1]]
 
 
 def _resolve(item: str | int, uri: str) -> str | None:
-    path = clean(str(item)).strip().replace("\\", "/")
+    path = clean_text(str(item)).strip().replace("\\", "/")
     if path.startswith(("./", "../")):
         path = posixpath.join(posixpath.dirname(uri), path)
     path = posixpath.normpath(path)

@@ -9,21 +9,21 @@ from typing import Any
 import yaml
 
 from palimpsest.core.errors import Rejected
-from palimpsest.sources.readers.common.clean_text import plain, text_or_none
-from palimpsest.sources.readers.common.document_time import DATE_FIELDS, date_problems, stated_time
-from palimpsest.sources.readers.common.front_matter import field_problems, stated_relations
+from palimpsest.sources.readers.common.clean_text import parse_name, to_json_value
+from palimpsest.sources.readers.common.document_time import DATE_FIELDS, check_dates, find_stated_time
+from palimpsest.sources.readers.common.front_matter import check_fields, parse_relations
 from palimpsest.sources.records.extracted import Extraction
 from palimpsest.store.limits import Limits
 from palimpsest.text.dates import DateOrder
 
-SUFFIX = ".meta.yaml"
+SIDECAR_SUFFIX = ".meta.yaml"
 
 _OF_THE_FILE = {"title", "supersedes", "replaces", "requires", *DATE_FIELDS}
 
 
-def sidecar_of(path: Path) -> Path | None:
+def find_sidecar(path: Path) -> Path | None:
     """Returns the sidecar of a source where there is one."""
-    sidecar = path.with_name(path.name + SUFFIX)
+    sidecar = path.with_name(path.name + SIDECAR_SUFFIX)
     try:
         mode = sidecar.lstat().st_mode
     except OSError:  # not there, or a name so long that there can be none
@@ -49,7 +49,7 @@ def read_sidecar(path: Path, limits: Limits) -> dict[str, Any]:
     if len(data) > limits.max_front_matter_chars:
         raise Rejected(f"{name}: longer than {limits.max_front_matter_chars:,} bytes; shorten it")
     try:
-        loaded = plain(yaml.load(data.decode("utf-8-sig"), Loader=yaml.SafeLoader) or {})
+        loaded = to_json_value(yaml.load(data.decode("utf-8-sig"), Loader=yaml.SafeLoader) or {})
     except (yaml.YAMLError, ValueError, RecursionError, TypeError, OverflowError, LookupError, AttributeError) as e:
         mark = getattr(e, "problem_mark", None)
         place = f"line {mark.line + 1}: " if mark else ""
@@ -59,7 +59,7 @@ def read_sidecar(path: Path, limits: Limits) -> dict[str, Any]:
     return loaded
 
 
-def with_sidecar(
+def apply_sidecar(
     extraction: Extraction, fields: Mapping[str, Any], uri: str, order: DateOrder | None = None
 ) -> Extraction:
     """Returns what was read of a source with the fields of its sidecar, which win over what the source states.
@@ -67,27 +67,27 @@ def with_sidecar(
     Title, dates and relations are those of the source's own document; user, project, session and the other fields
     are also those of its attachments and conversations that do not state them.
     """
-    relations, problems = stated_relations(fields, uri)
+    relations, problems = parse_relations(fields, uri)
     shared = {k: v for k, v in fields.items() if k.replace("_", "").replace("-", "").lower() not in _OF_THE_FILE}
-    when = stated_time(fields, order)
+    when = find_stated_time(fields, order)
     documents = []
     for document in extraction.documents:
         document = replace(
             document,
             metadata=document.metadata | shared,
-            user_id=document.user_id or text_or_none(fields.get("user_id")),
-            project_id=document.project_id or text_or_none(fields.get("project_id")),
-            session_id=document.session_id or text_or_none(fields.get("session_id")),
+            user_id=document.user_id or parse_name(fields.get("user_id")),
+            project_id=document.project_id or parse_name(fields.get("project_id")),
+            session_id=document.session_id or parse_name(fields.get("session_id")),
         )
         if document.uri == uri:
             document = replace(
                 document,
-                title=text_or_none(fields.get("title")) or document.title,
+                title=parse_name(fields.get("title")) or document.title,
                 source_time=when or document.source_time,
                 metadata=document.metadata | dict(fields),
                 relations=tuple(sorted({*document.relations, *relations}, key=lambda r: (r.older_uri, r.label))),
             )
         documents.append(document)
-    problems += field_problems(fields)
+    problems += check_fields(fields)
     told = [*extraction.problems, *(p.replace("front matter", "sidecar", 1) for p in problems)]
-    return Extraction(tuple(documents), (*told, *date_problems(fields, "sidecar", order)))
+    return Extraction(tuple(documents), (*told, *check_dates(fields, "sidecar", order)))

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from palimpsest.core.errors import Rejected
-from palimpsest.sources.readers.common.clean_text import clean, one_line
+from palimpsest.sources.readers.common.clean_text import clean_text, one_line
 from palimpsest.sources.readers.common.text_builder import TextBuilder
-from palimpsest.sources.readers.common.validity import read_validity, validity_columns
-from palimpsest.sources.records.stated import Stated
+from palimpsest.sources.readers.common.validity import find_validity_columns, parse_validity
+from palimpsest.sources.records.stated_fields import StatedFields
 from palimpsest.store.limits import Limits
 from palimpsest.text.dates import DateOrder
 
@@ -17,7 +17,7 @@ _MAX_HEADER_CHARS = 300
 _NUMBER = re.compile(r"[^A-Za-z]*\d[^A-Za-z]*")
 
 
-class GridLimits:
+class TableLimits:
     """Counts the rows and cells of one source against its limits; empty ones are free."""
 
     def __init__(self, limits: Limits) -> None:
@@ -37,15 +37,15 @@ class GridLimits:
             )
 
 
-def row_line(cells: Iterable[str]) -> str:
+def format_row(cells: Iterable[str]) -> str:
     """Returns a row as text on one line, empty when no cell holds anything; empty cells at the end are left out."""
-    words = [one_line(clean(c)) for c in cells]
+    words = [one_line(clean_text(c)) for c in cells]
     while words and not words[-1]:
         words.pop()
     return "| " + " | ".join(words) + " |" if words else ""
 
 
-def add_grid(
+def add_table(
     builder: TextBuilder, rows: Sequence[Sequence[str]], order: DateOrder | None = None, **fields: Any
 ) -> list[str]:
     """Appends the rows of one table; the header, where the first row is one, begins every block.
@@ -56,14 +56,14 @@ def add_grid(
     Raises:
         Rejected: the text would be longer than the limit of the builder.
     """
-    columns = validity_columns(rows[0]) if rows else None
+    columns = find_validity_columns(rows[0]) if rows else None
     if columns is None or len(rows) < 2:
         _add_rows(builder, rows, **fields)
         return []
     problems: list[str] = []
-    parts: list[tuple[Stated | None, list[Sequence[str]]]] = []
+    parts: list[tuple[StatedFields | None, list[Sequence[str]]]] = []
     for number, row in enumerate(rows[1:], 2):
-        stated, wrong = read_validity(*columns.cells(row), order)
+        stated, wrong = parse_validity(*columns.cells(row), order)
         problems += (f"row {number}: {p}" for p in wrong)
         if not parts or parts[-1][0] != stated:
             parts.append((stated, [rows[0]]))
@@ -74,7 +74,7 @@ def add_grid(
 
 
 def _add_rows(builder: TextBuilder, rows: Sequence[Sequence[str]], **fields: Any) -> None:
-    lines = [line for row in rows if (line := row_line(row))]
+    lines = [line for row in rows if (line := format_row(row))]
     if len(lines) == 1 and lines[0].count(" | ") == 0:
         builder.add(lines[0][2:-2], "prose", **fields)
         return

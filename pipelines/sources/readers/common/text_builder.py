@@ -1,10 +1,14 @@
 """Text built part by part with the exact span of each, and the headings above the current place."""
 
-from typing import Any
+from collections.abc import Iterable
+from datetime import datetime
 
 from palimpsest.core.errors import Rejected
-from palimpsest.sources.readers.common.clean_text import one_line
-from palimpsest.sources.records.extracted import Kind, Segment
+from palimpsest.core.json_types import JsonObject
+from palimpsest.sources.readers.common.clean_text import one_line, title_from_uri
+from palimpsest.sources.records.extracted import ExtractedDocument, Kind, Segment
+from palimpsest.sources.records.source import Source
+from palimpsest.sources.records.stated_fields import StatedFields
 
 _MAX_HEADING_CHARS = 200
 
@@ -30,7 +34,7 @@ class HeadingPath:
 
 
 class TextBuilder:
-    """Joins parts to one text and keeps the exact span of each."""
+    """Joins parts to one text and records the exact span of each."""
 
     def __init__(self, max_chars: int) -> None:
         self._max_chars = max_chars
@@ -38,8 +42,31 @@ class TextBuilder:
         self._length = 0
         self.segments: list[Segment] = []
 
-    def add(self, text: str, kind: Kind, *, prefix: str = "", gap: str = "\n\n", **fields: Any) -> None:
-        """Appends a segment; `gap` goes before it when it is not the first, `prefix` stands before its span.
+    def add(
+        self,
+        text: str,
+        kind: Kind,
+        *,
+        prefix: str = "",
+        gap: str = "\n\n",
+        heading: str | None = None,
+        page: int | None = None,
+        speaker: str | None = None,
+        said_at: datetime | None = None,
+        stated: StatedFields | None = None,
+    ) -> None:
+        r"""Appends a segment.
+
+        Args:
+            text: of the segment.
+            kind: its role.
+            prefix: text directly before the segment, outside of its span.
+            gap: text between it and the segment before.
+            heading: see `Segment`, as all that follow.
+            page: from 1.
+            speaker: who says it.
+            said_at: when, in UTC.
+            stated: what it states of its memory.
 
         Raises:
             Rejected: the text would be longer than the limit.
@@ -50,9 +77,34 @@ class TextBuilder:
         if self._length > self._max_chars:
             raise Rejected(f"too large: more than {self._max_chars:,} characters of text; split the source")
         self._parts += (lead, text)
-        self.segments.append(Segment(start, self._length, kind, **fields))
+        self.segments.append(Segment(start, self._length, kind, heading, page, speaker, said_at, stated))
 
     @property
     def text(self) -> str:
         """The whole text so far."""
         return "".join(self._parts)
+
+    def to_document(
+        self,
+        source: Source,
+        media_type: str,
+        *,
+        title: str | None = None,
+        source_time: datetime | None = None,
+        metadata: JsonObject | None = None,
+    ) -> ExtractedDocument:
+        """Returns the document of a source; without a title it has the name of its file."""
+        return ExtractedDocument(
+            uri=source.uri,
+            media_type=media_type,
+            text=self.text,
+            title=title or title_from_uri(source.uri),
+            source_time=source_time,
+            metadata=metadata or {},
+            segments=tuple(self.segments),
+        )
+
+
+def first_heading(segments: Iterable[Segment]) -> str | None:
+    """Returns the path of the first heading; null where there is none."""
+    return next((s.heading for s in segments if s.kind == "heading" and s.heading), None)

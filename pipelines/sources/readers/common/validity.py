@@ -4,13 +4,12 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from palimpsest.sources.records.stated import Stated
-from palimpsest.sources.secrets.find_secrets import shown
+from palimpsest.sources.readers.common.document_time import explain_date
+from palimpsest.sources.records.stated_fields import StatedFields
+from palimpsest.sources.secrets.find_secrets import shorten_value
 from palimpsest.text.dates import (
-    DATE_ORDER_HINT,
     NO_DATE_WORDS,
     DateOrder,
-    is_ambiguous,
     parse_stated_end,
     parse_stated_time,
 )
@@ -18,7 +17,7 @@ from palimpsest.text.dates import (
 _FROM, _UNTIL = {"validfrom"}, {"validuntil", "validto"}
 
 
-class Columns(NamedTuple):
+class ValidityColumns(NamedTuple):
     """The columns of a table that say when its rows hold; None for one that is not there."""
 
     starts: int | None
@@ -30,14 +29,14 @@ class Columns(NamedTuple):
         return first, second
 
 
-def validity_columns(header: Sequence[str]) -> Columns | None:
+def find_validity_columns(header: Sequence[str]) -> ValidityColumns | None:
     """Returns where a header names `valid_from` or `valid_until` (`Valid from`, `valid-to`), None where it does not."""
     names = [re.sub(r"[-_\s]", "", cell).lower() for cell in header]
     starts, ends = (next((i for i, n in enumerate(names) if n in wanted), None) for wanted in (_FROM, _UNTIL))
-    return None if starts is None and ends is None else Columns(starts, ends)
+    return None if starts is None and ends is None else ValidityColumns(starts, ends)
 
 
-def read_validity(starts: Any, ends: Any, order: DateOrder | None = None) -> tuple[Stated | None, list[str]]:
+def parse_validity(starts: Any, ends: Any, order: DateOrder | None = None) -> tuple[StatedFields | None, list[str]]:
     """Returns when something holds, None where neither value is a date, and a problem for each that should be one.
 
     Args:
@@ -47,12 +46,12 @@ def read_validity(starts: Any, ends: Any, order: DateOrder | None = None) -> tup
     """
     first, last = parse_stated_time(starts, order), parse_stated_end(ends, order)
     problems = [
-        f"{name} {shown(value)!r} {f'may be two days; {DATE_ORDER_HINT}' if is_ambiguous(value) else 'is not a date'}"
+        f"{name} {shorten_value(value)!r} {explain_date(value)}"
         for name, value, found in (("valid_from", starts, first), ("valid_until", ends, last))
         if found is None and str(value or "").strip().lower() not in NO_DATE_WORDS
     ]
     if first is None and last is None:
         return None, problems
-    return Stated(
+    return StatedFields(
         valid_from=first.isoformat() if first else None, valid_until=last.isoformat() if last else None
     ), problems

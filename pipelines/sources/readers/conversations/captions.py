@@ -4,11 +4,12 @@ import html
 import re
 
 from palimpsest.core.errors import Rejected
-from palimpsest.sources.readers.common.clean_text import clean, one_line, title_from_uri
+from palimpsest.core.json_types import JsonObject
+from palimpsest.sources.readers.common.clean_text import clean_text, one_line
 from palimpsest.sources.readers.common.encodings import decode
 from palimpsest.sources.readers.common.text_builder import TextBuilder
-from palimpsest.sources.records.extracted import ExtractedDocument, Extraction
-from palimpsest.sources.records.source import Source, listed
+from palimpsest.sources.records.extracted import Extraction
+from palimpsest.sources.records.source import Source, limit_problems
 from palimpsest.store.limits import Limits
 
 _TIME = r"(?:(\d{1,4}):)?([0-5]?\d):([0-5]?\d)[.,](\d{1,3})"
@@ -17,7 +18,7 @@ _VOICE = re.compile(r"<v(?:\.[^\s<>]{0,200})?[^\S\n]([^<>\n]{0,200})>")
 _TAG = re.compile(r"<[^<>\n]{0,200}>")
 
 
-def read_vtt(source: Source, limits: Limits) -> Extraction:
+def read_captions(source: Source, limits: Limits) -> Extraction:
     """Reads captions; `metadata.starts` holds the second at which each turn begins, in the order of the segments.
 
     Raises:
@@ -43,16 +44,12 @@ def read_vtt(source: Source, limits: Limits) -> Extraction:
             starts.append(start)
     if not builder.segments:
         raise Rejected(f"no readable cue; {problems[0] if problems else 'the file holds no cue with text'}")
-    speakers = sorted({s.speaker for s in builder.segments if s.speaker})
-    document = ExtractedDocument(
-        uri=source.uri,
-        media_type="text/vtt" if source.suffix == ".vtt" else "application/x-subrip",
-        text=builder.text,
-        title=title_from_uri(source.uri),
-        metadata={"starts": starts, "duration_seconds": end} | ({"speakers": speakers} if speakers else {}),
-        segments=tuple(builder.segments),
-    )
-    return Extraction((document,), listed(problems, limits))
+    metadata: JsonObject = {"starts": starts, "duration_seconds": end}
+    if speakers := sorted({s.speaker for s in builder.segments if s.speaker}):
+        metadata["speakers"] = speakers
+    media_type = "text/vtt" if source.suffix == ".vtt" else "application/x-subrip"
+    document = builder.to_document(source, media_type, metadata=metadata)
+    return Extraction((document,), limit_problems(problems, limits))
 
 
 def _seconds(parts: tuple[str | None, ...]) -> float:
@@ -71,7 +68,7 @@ def _voices(payload: str) -> list[tuple[str | None, str]]:
     pairs = [(None, parts[0]), *zip(parts[1::2], parts[2::2], strict=True)]
     out = []
     for speaker, words in pairs:
-        words = one_line(clean(html.unescape(_TAG.sub("", words))))
+        words = one_line(clean_text(html.unescape(_TAG.sub("", words))))
         if words:
-            out.append((one_line(clean(html.unescape(speaker))) or None if speaker else None, words))
+            out.append((one_line(clean_text(html.unescape(speaker))) or None if speaker else None, words))
     return out

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from palimpsest.core.errors import Rejected
-from palimpsest.sources.readers.common.clean_text import text_or_none, title_from_uri
+from palimpsest.sources.readers.common.clean_text import parse_name, title_from_uri
 from palimpsest.sources.readers.common.encodings import decode
-from palimpsest.sources.readers.conversations.json_rows import Row
-from palimpsest.sources.readers.conversations.slack import has_messages, is_list, readable
+from palimpsest.sources.readers.conversations.json_rows import JsonRow
+from palimpsest.sources.readers.conversations.slack import format_messages, has_slack_messages, is_export_list
 from palimpsest.sources.readers.conversations.turns import read_conversations
 from palimpsest.sources.records.extracted import ExtractedDocument, Extraction, Segment
 from palimpsest.sources.records.source import Source
-from palimpsest.sources.records.stated import KINDS, TYPES
+from palimpsest.sources.records.stated_fields import KINDS, TYPES
 from palimpsest.store.limits import Limits
 
 _SESSION = re.compile(r"session_(\d+)")
@@ -53,7 +53,7 @@ class Conversation:
 
 
 def read_json(source: Source, limits: Limits) -> Extraction:
-    """Reads a JSON file: its conversations where it holds any, else its text as it is.
+    """Reads a JSON file: its conversations where it contains any, else its text as it is.
 
     Raises:
         Rejected: not JSON, nested too deeply, binary, empty or too long.
@@ -65,12 +65,12 @@ def read_json(source: Source, limits: Limits) -> Extraction:
         raise Rejected("nested too deeply: this JSON is no document; leave it out") from None
     except ValueError as e:
         raise Rejected(f"not JSON: {e}; export it again") from None
-    if is_list(source.uri, value):
+    if is_export_list(source.uri, value):
         return Extraction(())  # names for the messages of a Slack export, none of its own
-    exported = has_messages(value)
+    exported = has_slack_messages(value)
     if exported:
-        value = readable(value, source.names or {})
-    if found := conversations(value):
+        value = format_messages(value, source.names or {})
+    if found := find_conversations(value):
         return read_chats(source, found, [], limits)
     if exported:
         return Extraction(())  # nothing but notices
@@ -91,20 +91,20 @@ def read_chats(source: Source, found: list[Conversation], problems: list[str], l
     Raises:
         Rejected: no message holds text.
     """
-    rows: list[Row] = []
+    rows: list[JsonRow] = []
     titles: dict[tuple[str | None, str | None], str] = {}
     for conversation in found:
         key = (conversation.user_id, conversation.session_id)
         if conversation.title:
             titles.setdefault(key, conversation.title)
         for turn in conversation.turns:
-            rows.append(Row(len(rows) + 1, {"session_id": key[1], "user_id": key[0], **turn}))
+            rows.append(JsonRow(len(rows) + 1, {"session_id": key[1], "user_id": key[0], **turn}))
     kind = "message" if all(c.kind == "message" for c in found) else "import"
     return read_conversations(source, rows, problems, limits, unit="message", titles=titles, kind=kind)
 
 
-def conversations(value: Any) -> list[Conversation]:
-    """Returns the conversations that a JSON value holds, empty when it holds none."""
+def find_conversations(value: Any) -> list[Conversation]:
+    """Returns the conversations in a JSON value."""
     return _unique(list(_find(value, 0)))
 
 
@@ -132,16 +132,16 @@ def _one(item: dict[str, Any]) -> Iterator[Conversation]:
     if isinstance(item.get("haystack_sessions"), list):
         yield from _longmemeval(item)
     elif isinstance(talk := item.get("conversation"), dict) and any(_SESSION.fullmatch(k) for k in talk):
-        yield from _locomo(talk, text_or_none(item.get("sample_id")))
+        yield from _locomo(talk, parse_name(item.get("sample_id")))
     elif any(_SESSION.fullmatch(k) and isinstance(v, list) and _is_chat(v) for k, v in item.items()):
-        yield from _locomo(item, text_or_none(item.get("sample_id")))
+        yield from _locomo(item, parse_name(item.get("sample_id")))
     elif isinstance(item.get("mapping"), dict):
         if turns := _tree(item):
-            yield Conversation(turns, _first(item, _ID), text_or_none(item.get("user_id")), _first(item, ("title",)))
+            yield Conversation(turns, _first(item, _ID), parse_name(item.get("user_id")), _first(item, ("title",)))
     else:
         for key in _TURNS:
             if isinstance(item.get(key), list) and _is_chat(item[key]):
-                user = text_or_none(item.get("user_id"))
+                user = parse_name(item.get("user_id"))
                 title, kind = _first(item, ("title", "name")), _kind(item[key])
                 yield Conversation(_turns(item[key]), _first(item, _ID), user, title, kind)
                 return
@@ -160,10 +160,10 @@ def _longmemeval(item: dict[str, Any]) -> Iterator[Conversation]:
     dates: list[Any] = item["haystack_dates"] if isinstance(item.get("haystack_dates"), list) else []
     key = "haystack_session_ids"
     ids: list[Any] = item[key] if isinstance(item.get(key), list) else []
-    user = text_or_none(item.get("question_id"))
+    user = parse_name(item.get("question_id"))
     for i, session in enumerate(item["haystack_sessions"]):
         if isinstance(session, list) and session:
-            name = text_or_none(ids[i]) if i < len(ids) else None
+            name = parse_name(ids[i]) if i < len(ids) else None
             date = dates[i] if i < len(dates) else None
             yield Conversation(_turns(session, date), name or f"session_{i + 1}", user)
 
@@ -197,7 +197,7 @@ def _turns(items: list[Any], date: Any = None) -> list[dict[str, Any]]:
         if not isinstance(item, dict) or not (item.keys() & {*_TEXT, *_SPEAKER}):
             continue
         text = _words(item)
-        if caption := text_or_none(item.get("blip_caption")):
+        if caption := parse_name(item.get("blip_caption")):
             text = f"{text} [image: {caption}]".strip()
         own = _when(item)
         if not text and item.keys() & {"tool_calls", "function_call"}:
@@ -222,14 +222,14 @@ def _speaker(item: dict[str, Any]) -> str | None:
         value = item.get(key)
         if isinstance(value, dict):
             value = next((value[k] for k in ("name", "display_name", "username", "role", "id") if value.get(k)), None)
-        if name := text_or_none(value):
+        if name := parse_name(value):
             return name
     return None
 
 
 def _role(item: dict[str, Any]) -> str | None:
     author = item.get("author")
-    return text_or_none(item.get("role") or (author.get("role") if isinstance(author, dict) else None))
+    return parse_name(item.get("role") or (author.get("role") if isinstance(author, dict) else None))
 
 
 def _words(item: dict[str, Any]) -> str:
@@ -256,7 +256,7 @@ def _when(item: dict[str, Any]) -> Any:
 
 
 def _first(item: dict[str, Any], keys: tuple[str, ...]) -> str | None:
-    return next((name for k in keys if (name := text_or_none(item.get(k)))), None)
+    return next((name for k in keys if (name := parse_name(item.get(k)))), None)
 
 
 def _unique(found: list[Conversation]) -> list[Conversation]:

@@ -6,14 +6,14 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class JsonRow:
     """One JSON object and the number of its line, from 1."""
 
     line: int
     value: dict[str, Any]
 
 
-def json_rows(text: str) -> tuple[list[Row], list[str]]:
+def parse_json_rows(text: str) -> tuple[list[JsonRow], list[str]]:
     """Returns the JSON objects of a text by line, and a problem for each other line that is not blank."""
     rows, problems = [], []
     # Only a newline ends a line: JSON strings may hold other line separators.
@@ -26,7 +26,7 @@ def json_rows(text: str) -> tuple[list[Row], list[str]]:
             problems.append(f"line {number}: not JSON: {e}"[:160])
             continue
         if isinstance(value, dict):
-            rows.append(Row(number, value))
+            rows.append(JsonRow(number, value))
         else:
             problems.append(f"line {number}: not a JSON object")
     return rows, problems

@@ -42,7 +42,7 @@ _NOTICE_TEXT = re.compile(r"<@\w+(?:\|[^>]*)?> has (?:joined|left) the (?:channe
 _MAX_DEPTH, _MAX_USERS_BYTES = 4, 50_000_000
 
 
-def users_beside(path: Path, uri: str) -> Path | None:
+def find_users_file(path: Path, uri: str) -> Path | None:
     """Returns the list of users of the export that a JSON file lies in, in its folder or the one above, never outside.
 
     Args:
@@ -61,7 +61,7 @@ def users_beside(path: Path, uri: str) -> Path | None:
     return None
 
 
-def user_names(path: Path) -> dict[str, str]:
+def read_user_names(path: Path) -> dict[str, str]:
     """Returns the name of each user id in an export's `users.json`; empty where it is none."""
     try:
         users = json.loads(path.read_bytes())
@@ -71,7 +71,7 @@ def user_names(path: Path) -> dict[str, str]:
     return {u["id"]: name for u in rows if isinstance(u.get("id"), str) and (name := _name(u))}
 
 
-def is_list(name: str, value: Any) -> bool:
+def is_export_list(name: str, value: Any) -> bool:
     """Tells whether a JSON file is one of the lists of an export: who there is and which channels, and no message."""
     rows = [r for r in value if isinstance(r, dict)] if isinstance(value, list) else []
     return (
@@ -79,14 +79,16 @@ def is_list(name: str, value: Any) -> bool:
     )
 
 
-def has_messages(value: Any, depth: int = 0) -> bool:
+def has_slack_messages(value: Any, depth: int = 0) -> bool:
     """Tells whether a JSON value holds messages as Slack exports them."""
     if isinstance(value, list):
-        return any(_is_message(v) or (depth < _MAX_DEPTH and has_messages(v, depth + 1)) for v in value[:1000])
-    return isinstance(value, dict) and depth < _MAX_DEPTH and any(has_messages(v, depth + 1) for v in value.values())
+        return any(_is_message(v) or (depth < _MAX_DEPTH and has_slack_messages(v, depth + 1)) for v in value[:1000])
+    return (
+        isinstance(value, dict) and depth < _MAX_DEPTH and any(has_slack_messages(v, depth + 1) for v in value.values())
+    )
 
 
-def readable(value: Any, names: Mapping[str, str], depth: int = 0) -> Any:
+def format_messages(value: Any, names: Mapping[str, str], depth: int = 0) -> Any:
     """Returns a JSON value with its messages as people saw them; notices that somebody joined or left are left out.
 
     Args:
@@ -97,14 +99,14 @@ def readable(value: Any, names: Mapping[str, str], depth: int = 0) -> Any:
     if depth > _MAX_DEPTH:
         return value
     if isinstance(value, dict):
-        return {k: readable(v, names, depth + 1) if isinstance(v, list | dict) else v for k, v in value.items()}
+        return {k: format_messages(v, names, depth + 1) if isinstance(v, list | dict) else v for k, v in value.items()}
     if not isinstance(value, list):
         return value
     known = {**names, **{m["user"]: name for m in value if _is_message(m) and (name := _name(m.get("user_profile")))}}
     out = []
     for item in value:
         if not _is_message(item):
-            out.append(readable(item, names, depth + 1))
+            out.append(format_messages(item, names, depth + 1))
         elif message := _message(item, known):
             out.append(message)
     return out
@@ -120,7 +122,7 @@ def _message(item: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any] |
     text = text if isinstance(text, str) else ""
     if item.get("subtype") in _NOTICES or _NOTICE_TEXT.fullmatch(text.strip()):
         return None
-    words = plain_text(text, names)
+    words = format_text(text, names)
     if text.strip() and not words:
         return None  # nothing but emoji
     user = item.get("user")
@@ -131,7 +133,7 @@ def _message(item: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any] |
     return {**item, "text": words} | ({"speaker": speaker} if speaker else {})
 
 
-def plain_text(text: str, names: Mapping[str, str]) -> str:
+def format_text(text: str, names: Mapping[str, str]) -> str:
     """Returns a message's text without Slack's marks: names for ids, `words (address)` for links, no emoji codes."""
     text = html.unescape(_EMOJI.sub("", _MARK.sub(lambda m: _unmarked(m[1], names), text)))
     return _SPACES.sub(" ", text).strip()

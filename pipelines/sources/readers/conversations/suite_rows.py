@@ -3,16 +3,16 @@
 from typing import Any
 
 from palimpsest.core.errors import Rejected
-from palimpsest.sources.readers.common.clean_text import clean, first_date, one_line, plain, text_or_none
-from palimpsest.sources.readers.conversations.json_rows import Row
+from palimpsest.sources.readers.common.clean_text import clean_text, first_date, one_line, parse_name, to_json_value
+from palimpsest.sources.readers.conversations.json_rows import JsonRow
 from palimpsest.sources.records.extracted import SUITE_ROW, ExtractedDocument, Extraction, Segment
-from palimpsest.sources.records.source import Source, listed
+from palimpsest.sources.records.source import Source, limit_problems
 from palimpsest.store.limits import Limits
 
 _DATES = ("date_time", "date", "timestamp", "created")
 
 
-def read_suite(source: Source, rows: list[Row], problems: list[str], limits: Limits) -> Extraction:
+def read_suite(source: Source, rows: list[JsonRow], problems: list[str], limits: Limits) -> Extraction:
     """Returns one document a row, with uri `<uri>#<_id>`, its scope as the user and its `_id` in the metadata.
 
     An image's caption is appended to the text as `[image: ...]`. A row without text is its title; one with neither,
@@ -34,13 +34,13 @@ def read_suite(source: Source, rows: list[Row], problems: list[str], limits: Lim
         documents.append(document)
     if not documents:
         raise Rejected(f"no readable row; {problems[0] if problems else 'the file holds no line'}")
-    return Extraction(tuple(documents), listed(problems, limits))
+    return Extraction(tuple(documents), limit_problems(problems, limits))
 
 
-def _document(source: Source, row: Row, seen: set[str], problems: list[str]) -> ExtractedDocument | None:
+def _document(source: Source, row: JsonRow, seen: set[str], problems: list[str]) -> ExtractedDocument | None:
     value = row.value
     row_id = value.get("_id")
-    if not isinstance(row_id, str | int) or isinstance(row_id, bool) or not (row_id := clean(str(row_id))):
+    if not isinstance(row_id, str | int) or isinstance(row_id, bool) or not (row_id := clean_text(str(row_id))):
         problems.append(f"line {row.line}: no _id; a row needs one that is its own")
         return None
     if row_id in seen:
@@ -48,24 +48,24 @@ def _document(source: Source, row: Row, seen: set[str], problems: list[str]) -> 
         return None
     meta = value.get("meta")
     try:
-        meta = plain(meta) if isinstance(meta, dict) else {}
+        meta = to_json_value(meta) if isinstance(meta, dict) else {}
     except ValueError as e:
         problems.append(f"line {row.line}: meta {e}; the row is kept without it")
         meta = {}
-    title = one_line(clean(value["title"])) if isinstance(value.get("title"), str) else ""
+    title = one_line(clean_text(value["title"])) if isinstance(value.get("title"), str) else ""
     text = _text(value.get("text"), title, meta)
     if not text:
         problems.append(f"line {row.line}: _id {row_id[:80]!r} has no text")
         return None
     seen.add(row_id)
-    speaker, when = text_or_none(meta.get("speaker")), first_date(meta, *_DATES, order=source.dates)
+    speaker, when = parse_name(meta.get("speaker")), first_date(meta, *_DATES, order=source.dates)
     return ExtractedDocument(
         uri=f"{source.uri}#{row_id}",
         media_type=SUITE_ROW,
         text=text,
         title=title,
-        session_id=text_or_none(meta.get("session")),
-        user_id=text_or_none(value.get("scope")),
+        session_id=parse_name(meta.get("session")),
+        user_id=parse_name(value.get("scope")),
         source_time=when,
         metadata={**meta, "_id": row_id},
         segments=(Segment(0, len(text), "turn" if speaker else "prose", None, None, speaker, when),),
@@ -73,7 +73,7 @@ def _document(source: Source, row: Row, seen: set[str], problems: list[str]) -> 
 
 
 def _text(text: Any, title: str, meta: dict[str, Any]) -> str:
-    text = clean(text).strip() if isinstance(text, str) else ""
-    if caption := text_or_none(meta.get("image_caption")):
+    text = clean_text(text).strip() if isinstance(text, str) else ""
+    if caption := parse_name(meta.get("image_caption")):
         text = f"{text} [image: {caption}]".lstrip()
     return text or title

@@ -5,21 +5,22 @@ from dataclasses import replace
 from typing import Any
 
 from palimpsest.core.errors import Rejected
-from palimpsest.sources.readers.common.clean_text import clean, text_or_none
+from palimpsest.sources.readers.common.clean_text import clean_text, parse_name
+from palimpsest.sources.readers.common.document_time import explain_date
 from palimpsest.sources.readers.common.text_builder import TextBuilder
-from palimpsest.sources.readers.common.validity import read_validity
-from palimpsest.sources.readers.conversations.json_rows import Row
+from palimpsest.sources.readers.common.validity import parse_validity
+from palimpsest.sources.readers.conversations.json_rows import JsonRow
 from palimpsest.sources.records.extracted import CONVERSATION, ExtractedDocument, Extraction
-from palimpsest.sources.records.source import Source, listed
-from palimpsest.sources.records.stated import KEYS, TOOL_ROLES, Stated, read_stated
-from palimpsest.sources.secrets.find_secrets import shown
+from palimpsest.sources.records.source import Source, limit_problems
+from palimpsest.sources.records.stated_fields import FIELD_NAMES, TOOL_ROLES, StatedFields, parse_stated_fields
+from palimpsest.sources.secrets.find_secrets import shorten_value
 from palimpsest.store.limits import Limits
-from palimpsest.text.dates import DATE_ORDER_HINT, is_ambiguous, parse_stated_time
+from palimpsest.text.dates import parse_stated_time
 
 
 def read_conversations(
     source: Source,
-    rows: list[Row],
+    rows: list[JsonRow],
     problems: list[str],
     limits: Limits,
     *,
@@ -48,27 +49,27 @@ def read_conversations(
     builders: dict[tuple[str | None, str | None, str | None], TextBuilder] = {}
     for row in rows:
         text = row.value.get("text")
-        if not isinstance(text, str) or not (text := clean(text).strip()):
+        if not isinstance(text, str) or not (text := clean_text(text).strip()):
             problems.append(f"{unit} {row.line}: no text; a turn needs a text of at least one word")
             continue
         stamp = row.value.get("timestamp")
         said_at = parse_stated_time(stamp, source.dates)
         if stamp not in (None, "") and said_at is None:
-            told = f"may be two days; {DATE_ORDER_HINT}" if is_ambiguous(stamp) else "is not a date"
-            problems.append(f"{unit} {row.line}: timestamp {shown(stamp)!r} {told}; the turn is kept, undated")
-        role = text_or_none(row.value.get("role"))
-        speaker = text_or_none(row.value.get("speaker")) or role
+            why = f"timestamp {shorten_value(stamp)!r} {explain_date(stamp)}"
+            problems.append(f"{unit} {row.line}: {why}; the turn is kept, undated")
+        role = parse_name(row.value.get("role"))
+        speaker = parse_name(row.value.get("speaker")) or role
         stated = None
-        if row.value.keys() & KEYS:
-            stated, wrong = read_stated(row.value)
+        if row.value.keys() & FIELD_NAMES:
+            stated, wrong = parse_stated_fields(row.value)
             problems += (f"{unit} {row.line}: {p}" for p in wrong)
         if {(role or "").casefold(), (speaker or "").casefold()} & TOOL_ROLES and not (stated and stated.kind):
-            stated = replace(stated or Stated(), kind="tool")
-        validity, wrong = read_validity(row.value.get("valid_from"), row.value.get("valid_until"), source.dates)
+            stated = replace(stated or StatedFields(), kind="tool")
+        validity, wrong = parse_validity(row.value.get("valid_from"), row.value.get("valid_until"), source.dates)
         problems += (f"{unit} {row.line}: {p}; the turn is kept" for p in wrong)
         if validity:
-            stated = replace(stated or Stated(), valid_from=validity.valid_from, valid_until=validity.valid_until)
-        owner, session, project = (text_or_none(row.value.get(f"{n}_id")) for n in ("user", "session", "project"))
+            stated = replace(stated or StatedFields(), valid_from=validity.valid_from, valid_until=validity.valid_until)
+        owner, session, project = (parse_name(row.value.get(f"{n}_id")) for n in ("user", "session", "project"))
         key = (owner, session, project)
         builder = builders.setdefault(key, TextBuilder(limits.max_chars))
         prefix = f"{speaker}: " if speaker else ""
@@ -76,7 +77,7 @@ def read_conversations(
     if not builders:
         raise Rejected(f"no readable turn; {problems[0] if problems else 'the file holds no line'}")
     documents = tuple(_document(source, key, b, (titles or {}).get(key[:2], ""), kind) for key, b in builders.items())
-    return Extraction(documents, listed(problems, limits))
+    return Extraction(documents, limit_problems(problems, limits))
 
 
 def _document(

@@ -11,15 +11,14 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from palimpsest.core.errors import Rejected
-from palimpsest.sources.readers.common.clean_text import clean, one_line, title_from_uri, visible
-from palimpsest.sources.readers.common.document_time import QUOTED_IN
+from palimpsest.sources.readers.common.clean_text import clean_text, escape_invisible, one_line, title_from_uri
 from palimpsest.sources.readers.common.encodings import decode
 from palimpsest.sources.readers.common.text_builder import HeadingPath, TextBuilder
-from palimpsest.sources.readers.mail.mail_body import add_quote, add_words, markup_lines, quotes_of, text_lines
+from palimpsest.sources.readers.mail.mail_body import add_quote, add_words, find_quotes, html_lines, text_lines
 from palimpsest.sources.readers.mail.mail_quotes import Line
 from palimpsest.sources.readers.web.html_page import parse_html
-from palimpsest.sources.records.extracted import ExtractedDocument, Extraction, Segment
-from palimpsest.sources.records.source import Source, listed
+from palimpsest.sources.records.extracted import QUOTED_IN, ExtractedDocument, Extraction, Segment
+from palimpsest.sources.records.source import Source, limit_problems
 from palimpsest.store.limits import Limits
 from palimpsest.text.dates import parse_stated_time
 
@@ -71,7 +70,7 @@ def read_mail(source: Source, limits: Limits, read_any: ReadAny) -> Extraction:
         raise Rejected(f"empty: the mail holds no words{'; ' + problems[0] if problems else ''}")
     if sum(len(d.text) for d in documents) > limits.max_chars:
         raise Rejected(f"too large: more than {limits.max_chars:,} characters of text with its attachments; split it")
-    return Extraction(tuple(documents), listed(problems, limits))
+    return Extraction(tuple(documents), limit_problems(problems, limits))
 
 
 def _header(message: EmailMessage, name: str) -> str:
@@ -80,7 +79,7 @@ def _header(message: EmailMessage, name: str) -> str:
         value = message[name]
     except Exception:  # the parser of headers fails in its own ways on hostile ones
         value = next((v for k, v in message.raw_items() if k.lower() == name.lower()), None)
-    return one_line(clean(str(value or "")))[:_MAX_HEADER_CHARS]
+    return one_line(clean_text(str(value or "")))[:_MAX_HEADER_CHARS]
 
 
 def _date(text: str) -> Any:
@@ -100,7 +99,7 @@ def _body_documents(
     if subject:
         builder.add(subject, "heading", heading=path.push(1, subject))
     lines, segments = _body_lines(message, limits, problems)
-    own, quotes = quotes_of(lines, source.dates, when)
+    own, quotes = find_quotes(lines, source.dates, when)
     for number, run in enumerate(own):
         add_words(builder, run, segments, path, speaker, when, first=not number)
     whole = ExtractedDocument(
@@ -109,7 +108,7 @@ def _body_documents(
         text=builder.text,
         title=subject or title_from_uri(source.uri),
         source_time=when,
-        metadata=headers,
+        metadata=dict(headers),
         segments=tuple(builder.segments),
     )
     documents = [whole] if builder.segments else []
@@ -140,7 +139,7 @@ def _body_lines(message: EmailMessage, limits: Limits, problems: list[str]) -> t
         root, more = parse_html(data, limits)
         problems += more
         start = root.find("body")
-        return markup_lines(root if start is None else start, limits)
+        return html_lines(root if start is None else start, limits)
     except Rejected as e:
         if not str(e).startswith("empty"):
             problems.append(f"body: {e}")
@@ -167,7 +166,7 @@ def _content(part: EmailMessage) -> bytes:
 
 def _text(part: EmailMessage, data: bytes, limits: Limits) -> str:
     try:
-        text = clean(data.decode(part.get_content_charset() or "utf-8"))
+        text = clean_text(data.decode(part.get_content_charset() or "utf-8"))
     except (LookupError, UnicodeDecodeError):
         return decode(data, limits)
     return text
@@ -236,7 +235,7 @@ def _name(part: EmailMessage, number: int) -> str:
         stated = part.get_filename() or ""
     except Exception:  # see _header
         stated = ""
-    name = visible(one_line(clean(PurePosixPath(stated.replace("\\", "/")).name)))[:200].replace("#", "_")
+    name = escape_invisible(one_line(clean_text(PurePosixPath(stated.replace("\\", "/")).name)))[:200].replace("#", "_")
     if not name or name in (".", ".."):
         extension = ".eml" if part.get_content_type() == "message/rfc822" else guess_extension(part.get_content_type())
         name = f"part-{number}{extension or ''}"

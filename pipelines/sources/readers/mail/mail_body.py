@@ -15,7 +15,7 @@ from palimpsest.sources.readers.mail.mail_phrases import (
     is_phone_note,
     may_be_signature,
 )
-from palimpsest.sources.readers.mail.mail_quotes import Line, Quote, divided, unmarked
+from palimpsest.sources.readers.mail.mail_quotes import Line, Quote, parse_line, split_quotes
 from palimpsest.sources.readers.web.markup import add_markup
 from palimpsest.sources.records.extracted import Segment
 from palimpsest.store.limits import Limits
@@ -32,12 +32,12 @@ def text_lines(text: str) -> tuple[list[Line], list[Segment | None]]:
     """Returns the lines of a plain body, and None for each of its blocks: none has a heading or a kind of its own."""
     lines: list[Line] = []
     for block, paragraph in enumerate(_BLANK.split(text.strip("\n"))):
-        lines += [unmarked(line, block) for line in paragraph.split("\n")]
+        lines += [parse_line(line, block) for line in paragraph.split("\n")]
         lines.append(Line("", 0, block))
     return lines, [None] * (block + 1)
 
 
-def markup_lines(root: Any, limits: Limits) -> tuple[list[Line], list[Segment | None]]:
+def html_lines(root: Any, limits: Limits) -> tuple[list[Line], list[Segment | None]]:
     """Returns the lines of an HTML body and, by block, the segment that holds it.
 
     Tables, code and headings are whole blocks, not lines.
@@ -60,7 +60,7 @@ def markup_lines(root: Any, limits: Limits) -> tuple[list[Line], list[Segment | 
         each = words.split("\n")
         marked = all(line.startswith(">") for line in each) or each[0] == "--"
         if segment.kind == "prose" or marked:
-            lines += [*(unmarked(line, block) for line in each), Line("", 0, block)]
+            lines += [*(parse_line(line, block) for line in each), Line("", 0, block)]
         else:
             lines.append(Line(words, 0, block, whole=True))
         segments.append(segment)
@@ -170,11 +170,11 @@ def _asides(lines: Sequence[Line], speaker: str | None, first: bool) -> list[boo
     return out
 
 
-def quotes_of(
+def find_quotes(
     lines: Sequence[Line], order: DateOrder | None, said_at: datetime | None
 ) -> tuple[list[list[Line]], list[Quote]]:
     """Returns the writer's own lines and the quotes; a quote dated after the mail that holds it is undated."""
-    own, quotes = divided(lines, order)
+    own, quotes = split_quotes(lines, order)
     for quote in quotes:
         if quote.when and said_at and quote.when.date() > said_at.date():
             quote.when = None

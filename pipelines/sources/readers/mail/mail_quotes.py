@@ -71,14 +71,14 @@ class _Open:
     depth: int
 
 
-def unmarked(text: str, block: int) -> Line:
+def parse_line(text: str, block: int) -> Line:
     """Returns a line without its `>` marks, which its depth counts."""
     found = _MARKS.match(text)
     depth = found[1].count(">") if found else 0
     return Line(text[found.end() :].rstrip() if found else text.rstrip(), depth, block)
 
 
-def divided(lines: Sequence[Line], order: DateOrder | None = None) -> tuple[list[list[Line]], list[Quote]]:
+def split_quotes(lines: Sequence[Line], order: DateOrder | None = None) -> tuple[list[list[Line]], list[Quote]]:
     """Returns what the writer of a mail says, as runs of lines that no quote divides, and what the mail quotes.
 
     Lines after `On ..., X wrote:` that are marked with `>` are X's; where the next line is not marked, all that follow

@@ -7,15 +7,14 @@ from email.utils import format_datetime
 
 from palimpsest.core.errors import Rejected
 from palimpsest.sources.records.source import Source
-from palimpsest.store.limits import Limits
 
 # The name of the stream that every stored message has, as the file's directory holds it.
-MARK = "__properties_version1.0".encode("utf-16-le")
+OUTLOOK_MARK = "__properties_version1.0".encode("utf-16-le")
 
 _KEPT = ("From", "To", "Cc", "Subject", "Date", "Message-ID", "In-Reply-To", "List-Id")
 
 
-def mail_of(source: Source, limits: Limits) -> Source:
+def convert_outlook_mail(source: Source) -> Source:
     """Returns the same mail as RFC 822 bytes, attachments included, under the same uri.
 
     Headers are those that the mail was sent with; one that was never sent has its properties instead.

@@ -6,15 +6,18 @@ from collections.abc import Iterator
 from typing import Any
 
 from palimpsest.core.errors import Rejected
-from palimpsest.sources.readers.common.clean_text import clean, first_date, one_line, title_from_uri
-from palimpsest.sources.readers.common.text_builder import HeadingPath, TextBuilder
-from palimpsest.sources.readers.common.zip_archive import check_archive, office_properties, transitional
-from palimpsest.sources.readers.office.equations import EQUATION, linear
+from palimpsest.sources.readers.common.clean_text import clean_text, first_date, one_line, parse_name
+from palimpsest.sources.readers.common.text_builder import HeadingPath, TextBuilder, first_heading
+from palimpsest.sources.readers.common.xml_tree import parse_xml
+from palimpsest.sources.readers.common.zip_archive import check_archive
+from palimpsest.sources.readers.office.equations import EQUATION, format_equation
 from palimpsest.sources.readers.office.office_comments import Comments
-from palimpsest.sources.records.extracted import ExtractedDocument, Extraction
+from palimpsest.sources.readers.office.office_package import office_properties, to_transitional
+from palimpsest.sources.records.extracted import Extraction
 from palimpsest.sources.records.source import Source
 from palimpsest.store.limits import Limits
 
+_MEDIA_TYPE = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
 _BREAKS = {f"{_W}tab": "\t", f"{_W}br": "\n", f"{_W}cr": "\n", f"{_W}noBreakHyphen": "-"}
@@ -32,7 +35,7 @@ def read_docx(source: Source, limits: Limits) -> Extraction:
 
     check_archive(source.data, limits)
     try:
-        document = docx.Document(io.BytesIO(transitional(source.data)))
+        document = docx.Document(io.BytesIO(to_transitional(source.data)))
     except KeyError:  # the relation to the main part has another name there
         raise Rejected("corrupt DOCX: it does not name its main part; save it again as a Word document") from None
     levels, notes = _heading_levels(document), _footnotes(document)
@@ -65,33 +68,24 @@ def read_docx(source: Source, limits: Limits) -> Extraction:
             builder.add(box, "prose", heading=path.path)
     if not builder.segments:
         raise Rejected("empty: the document holds no text")
-    info = office_properties(source.data)
-    return Extraction(
-        (
-            ExtractedDocument(
-                uri=source.uri,
-                media_type="application/vnd.openxmlformats-officedocument.wordprocessingml.document",
-                text=builder.text,
-                title=info.pop("title", None)
-                or next((one_line(s.heading) for s in builder.segments if s.kind == "heading" and s.heading), "")
-                or title_from_uri(source.uri),
-                source_time=first_date(info, "modified", "created", order=source.dates),
-                metadata=info,
-                segments=tuple(builder.segments),
-            ),
-        )
+    properties = office_properties(source.data)
+    document = builder.to_document(
+        source,
+        _MEDIA_TYPE,
+        title=parse_name(properties.pop("title", None)) or first_heading(builder.segments),
+        source_time=first_date(properties, "modified", "created", order=source.dates),
+        metadata=properties,
     )
+    return Extraction((document,))
 
 
 def _footnotes(document: Any) -> dict[tuple[str, str | None], str]:
     """Returns the words of each footnote and endnote by the tag and id of what refers to it."""
-    from lxml import etree
-
     notes: dict[tuple[str, str | None], str] = {}
     for relation in document.part.rels.values():
         kind = relation.reltype.rpartition("/")[2]
         if kind in ("footnotes", "endnotes") and not relation.is_external:
-            root = etree.fromstring(relation.target_part.blob, etree.XMLParser(resolve_entities=False, no_network=True))
+            root = parse_xml(relation.target_part.blob)
             for note in root.iter(f"{_W}{kind[:-1]}"):
                 words = " ".join(text for p in note.iter(f"{_W}p") if (text := _text(p)[0]))
                 notes[f"{_W}{kind[:-1]}Reference", note.get(f"{_W}id")] = one_line(words)
@@ -138,7 +132,7 @@ def _text(paragraph: Any) -> tuple[str, list[str]]:
             if tag == f"{_W}t":
                 parts.append(child.text or "")
             elif tag == EQUATION:
-                parts.append(linear(child))
+                parts.append(format_equation(child))
             elif tag in _BREAKS:
                 parts.append(_BREAKS[tag])
             elif tag == f"{_W}txbxContent":
@@ -147,7 +141,7 @@ def _text(paragraph: Any) -> tuple[str, list[str]]:
                 walk(child, depth + 1)
 
     walk(paragraph, 0)
-    return clean("".join(parts)).strip(), boxes
+    return clean_text("".join(parts)).strip(), boxes
 
 
 def _rows(table: Any) -> list[str]:

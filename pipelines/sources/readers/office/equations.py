@@ -14,14 +14,14 @@ _UNSEEN = dict.fromkeys(map(ord, "\u2061\u2062\u2063\u200b"))
 _MAX_DEPTH = 30
 
 
-def linear(node: Any, depth: int = 0) -> str:
-    """Returns the text of an `m:oMath` element or a part of one; what has no linear form gives its letters in order."""
+def format_equation(node: Any, depth: int = 0) -> str:
+    """Returns the text of an `m:oMath` element or a part of one; what has no linear form gives its letters."""
     if depth > _MAX_DEPTH:
         return "".join(t.text or "" for t in node.iter(f"{_M}t"))
 
     def of(name: str) -> str:
         child = node.find(_M + name)
-        return "" if child is None else linear(child, depth + 1)
+        return "" if child is None else format_equation(child, depth + 1)
 
     def script(mark: str, name: str) -> str:
         words = of(name)
@@ -47,19 +47,19 @@ def linear(node: Any, depth: int = 0) -> str:
         case "func":
             return f"{of('fName')} {of('e')}"
         case "d":
-            parts = [linear(e, depth + 1) for e in node.findall(f"{_M}e")]
+            parts = [format_equation(e, depth + 1) for e in node.findall(f"{_M}e")]
             between = _value(node, "dPr/sepChr", "|").join(parts)
             return _value(node, "dPr/begChr", "(") + between + _value(node, "dPr/endChr", ")")
         case "acc":
             return of("e") + _value(node, "accPr/chr", "\u0302")
         case "m":
-            rows = ([linear(e, depth + 1) for e in row.findall(f"{_M}e")] for row in node.findall(f"{_M}mr"))
+            rows = ([format_equation(e, depth + 1) for e in row.findall(f"{_M}e")] for row in node.findall(f"{_M}mr"))
             return "; ".join(", ".join(row) for row in rows)
         case "eqArr":
-            return "; ".join(linear(e, depth + 1) for e in node.findall(f"{_M}e"))
+            return "; ".join(format_equation(e, depth + 1) for e in node.findall(f"{_M}e"))
     out = ""
     for child in node:
-        words = linear(child, depth + 1) if isinstance(child.tag, str) else ""
+        words = format_equation(child, depth + 1) if isinstance(child.tag, str) else ""
         # A space ends a script or a fraction: x^k a, not x^ka.
         runs = child.tag == f"{_M}r" and child.getprevious() is not None and child.getprevious().tag == f"{_M}r"
         apart = out[-1:].isalnum() and words[:1].isalnum() and not runs

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from palimpsest.sources.readers.common.clean_text import clean, one_line
+from palimpsest.sources.readers.common.clean_text import clean_text, one_line
+from palimpsest.sources.readers.common.xml_tree import parse_xml
 from palimpsest.text.dates import parse_stated_time
 
 _PEOPLE = re.compile(r"ppt/(commentA|a)uthors\.xml|xl/persons/[^/]+\.xml")
@@ -52,10 +53,7 @@ class Comments:
         return found
 
     def _root(self, name: str) -> Any:
-        from lxml import etree
-
-        parser = etree.XMLParser(resolve_entities=False, no_network=True)
-        return etree.fromstring(self._archive.read(name), parser)
+        return parse_xml(self._archive.read(name))
 
     def _read(self, root: Any) -> Iterator[Comment]:
         listed = [a.text or "" for a in root.iterfind("{*}authors/{*}author")]  # of a sheet's plain comments
@@ -65,12 +63,12 @@ class Comments:
             by = by or _get(comment, "author") or self._people.get(_get(comment, "personId") or number, "")
             body = next(iter([*comment.iterfind("{*}text"), *comment.iterfind("{*}txBody")]), comment)
             paragraphs = list(body.iter("{*}p")) or [body]
-            text = one_line(clean(" ".join("".join(_letters(p)) for p in paragraphs)))
+            text = one_line(clean_text(" ".join("".join(_letters(p)) for p in paragraphs)))
             cell = _get(comment, "ref")
             when = parse_stated_time(_get(comment, "date") or _get(comment, "dT") or _get(comment, "dt"))
             when = when or parse_stated_time(_get(comment, "created"))
             if text and not by.startswith(_THREAD):
-                told = f"Comment by {one_line(clean(by))}" if by else "Comment"
+                told = f"Comment by {one_line(clean_text(by))}" if by else "Comment"
                 told += (f" on {cell}" if cell else "") + (f", {when:%Y-%m-%d}" if when else "")
                 yield Comment(cell or _get(comment, "id"), f"{told}: {text}")
 

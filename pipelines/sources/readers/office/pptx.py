@@ -5,15 +5,16 @@ from collections.abc import Iterator
 from typing import Any
 
 from palimpsest.core.errors import Rejected
-from palimpsest.sources.readers.common.clean_text import clean, first_date, one_line, title_from_uri
-from palimpsest.sources.readers.common.table_rows import add_grid
-from palimpsest.sources.readers.common.text_builder import HeadingPath, TextBuilder
-from palimpsest.sources.readers.common.zip_archive import office_properties, transitional
+from palimpsest.sources.readers.common.clean_text import clean_text, first_date, one_line, parse_name
+from palimpsest.sources.readers.common.table_rows import add_table
+from palimpsest.sources.readers.common.text_builder import HeadingPath, TextBuilder, first_heading
 from palimpsest.sources.readers.office.office_comments import Comments
-from palimpsest.sources.records.extracted import ExtractedDocument, Extraction
-from palimpsest.sources.records.source import Source, listed
+from palimpsest.sources.readers.office.office_package import office_properties, to_transitional
+from palimpsest.sources.records.extracted import Extraction
+from palimpsest.sources.records.source import Source, limit_problems
 from palimpsest.store.limits import Limits
 
+_MEDIA_TYPE = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
 _MAX_DEPTH = 50
 
 
@@ -25,7 +26,7 @@ def read_pptx(source: Source, limits: Limits) -> Extraction:
     """
     import pptx
 
-    deck = pptx.Presentation(io.BytesIO(transitional(source.data)))
+    deck = pptx.Presentation(io.BytesIO(to_transitional(source.data)))
     if len(deck.slides) > limits.max_pages:
         raise Rejected(f"too large: {len(deck.slides):,} slides, the limit is {limits.max_pages:,}; split the deck")
     builder, problems, comments = TextBuilder(limits.max_chars), list[str](), Comments(source.data)
@@ -40,41 +41,40 @@ def read_pptx(source: Source, limits: Limits) -> Extraction:
             problems.append(f"slide {number}: cannot be read in full: {type(e).__name__}")
     if not builder.segments:
         raise Rejected(f"empty: no slide holds text{'; ' + problems[0] if problems else ''}")
-    info = office_properties(source.data)
-    first = next((s.heading for s in builder.segments if s.kind == "heading" and s.heading), None)
-    document = ExtractedDocument(
-        uri=source.uri,
-        media_type="application/vnd.openxmlformats-officedocument.presentationml.presentation",
-        text=builder.text,
-        title=_title(info.pop("title", "")) or first or title_from_uri(source.uri),
-        source_time=first_date(info, "modified", "created", order=source.dates),
-        metadata=info | {"slides": len(deck.slides)},
-        segments=tuple(builder.segments),
+    properties = office_properties(source.data)
+    document = builder.to_document(
+        source,
+        _MEDIA_TYPE,
+        title=_without_default_title(parse_name(properties.pop("title", None))) or first_heading(builder.segments),
+        source_time=first_date(properties, "modified", "created", order=source.dates),
+        metadata=properties | {"slides": len(deck.slides)},
     )
-    return Extraction((document,), listed(problems, limits))
+    return Extraction((document,), limit_problems(problems, limits))
 
 
 def _slide(slide: Any, number: int, builder: TextBuilder) -> str | None:
     """Adds what a slide holds and returns the heading of it."""
     path = HeadingPath()
     title = slide.shapes.title
-    if title is not None and (words := one_line(clean(title.text_frame.text))):
+    if title is not None and (words := one_line(clean_text(title.text_frame.text))):
         builder.add(words, "heading", heading=path.push(1, words), page=number)
     for shape in _shapes(slide.shapes, 0):
         if title is not None and shape.shape_id == title.shape_id:
             continue
         if shape.has_text_frame:
-            lines = [one_line(clean(_paragraph(p))) for p in shape.text_frame.paragraphs]
+            lines = [one_line(clean_text(_paragraph(p))) for p in shape.text_frame.paragraphs]
             if text := "\n".join(line for line in lines if line):
                 builder.add(text, "prose", heading=path.path, page=number)
         elif getattr(shape, "has_table", False):
             rows = [[_cell(c) for c in row.cells] for row in shape.table.rows]
             if any(any(row) for row in rows):
-                add_grid(builder, rows, heading=path.path, page=number)
+                add_table(builder, rows, heading=path.path, page=number)
         elif getattr(shape, "has_chart", False) and (rows := _chart(shape.chart)):
-            add_grid(builder, rows, heading=path.path, page=number)
+            add_table(builder, rows, heading=path.path, page=number)
     if slide.has_notes_slide and slide.notes_slide.notes_text_frame is not None:
-        notes = "\n".join(one_line(clean(_paragraph(p))) for p in slide.notes_slide.notes_text_frame.paragraphs).strip()
+        notes = "\n".join(
+            one_line(clean_text(_paragraph(p))) for p in slide.notes_slide.notes_text_frame.paragraphs
+        ).strip()
         if notes:
             builder.add(notes, "prose", prefix="Notes: ", heading=path.path, page=number)
     return path.path
@@ -111,5 +111,5 @@ def _chart(chart: Any) -> list[list[str]]:
     return rows
 
 
-def _title(title: str) -> str:
-    return "" if title.lower() in ("powerpoint presentation", "presentation", "slide 1") else title
+def _without_default_title(title: str | None) -> str | None:
+    return None if title and title.lower() in ("powerpoint presentation", "presentation", "slide 1") else title

@@ -6,16 +6,17 @@ import warnings
 from typing import Any
 
 from palimpsest.core.errors import Rejected
-from palimpsest.sources.readers.common.clean_text import clean, first_date, one_line, title_from_uri
-from palimpsest.sources.readers.common.table_rows import GridLimits, add_grid
+from palimpsest.sources.readers.common.clean_text import clean_text, first_date, one_line, parse_name
+from palimpsest.sources.readers.common.table_rows import TableLimits, add_table
 from palimpsest.sources.readers.common.text_builder import TextBuilder
-from palimpsest.sources.readers.common.zip_archive import office_properties, transitional
 from palimpsest.sources.readers.office.office_comments import Comments
-from palimpsest.sources.records.extracted import ExtractedDocument, Extraction
-from palimpsest.sources.records.source import Source, listed
+from palimpsest.sources.readers.office.office_package import office_properties, to_transitional
+from palimpsest.sources.records.extracted import Extraction
+from palimpsest.sources.records.source import Source, limit_problems
 from palimpsest.store.limits import Limits
 from palimpsest.text.dates import DateOrder
 
+_MEDIA_TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 _MAX_ROWS_SEEN = 5_000_000  # empty ones too: a sheet has at most 1,048,576
 
 
@@ -30,10 +31,10 @@ def read_xlsx(source: Source, limits: Limits) -> Extraction:
     with warnings.catch_warnings():  # about styles and extensions that do not touch the values
         warnings.simplefilter("ignore")
         book = openpyxl.load_workbook(
-            io.BytesIO(transitional(source.data)), read_only=True, data_only=True, keep_links=False
+            io.BytesIO(to_transitional(source.data)), read_only=True, data_only=True, keep_links=False
         )
         try:
-            builder, count, seen = TextBuilder(limits.max_chars), GridLimits(limits), 0
+            builder, count, seen = TextBuilder(limits.max_chars), TableLimits(limits), 0
             comments, problems = Comments(source.data), list[str]()
             for sheet in book.worksheets:
                 sheet.reset_dimensions()  # what a file claims of its size is often wrong
@@ -47,7 +48,9 @@ def read_xlsx(source: Source, limits: Limits) -> Extraction:
                     if any(values):
                         count.count(sum(map(bool, values)))
                         if not started:
-                            builder.add(one_line(clean(sheet.title)), "heading", heading=one_line(clean(sheet.title)))
+                            builder.add(
+                                one_line(clean_text(sheet.title)), "heading", heading=one_line(clean_text(sheet.title))
+                            )
                             started = True
                         table.append(values)
                     elif table:
@@ -56,28 +59,26 @@ def read_xlsx(source: Source, limits: Limits) -> Extraction:
                 if table:
                     problems += _add_table(builder, table, sheet.title, source.dates)
                 for comment in comments.of(getattr(sheet, "_worksheet_path", "")):
-                    builder.add(comment.line, "prose", heading=one_line(clean(sheet.title)))
+                    builder.add(comment.line, "prose", heading=one_line(clean_text(sheet.title)))
         finally:
             book.close()
     if not builder.segments:
         raise Rejected("empty: no sheet holds a value")
-    info = office_properties(source.data)
-    document = ExtractedDocument(
-        uri=source.uri,
-        media_type="application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
-        text=builder.text,
-        title=info.pop("title", None) or title_from_uri(source.uri),
-        source_time=first_date(info, "modified", "created", order=source.dates),
-        metadata=info,
-        segments=tuple(builder.segments),
+    properties = office_properties(source.data)
+    document = builder.to_document(
+        source,
+        _MEDIA_TYPE,
+        title=parse_name(properties.pop("title", None)),
+        source_time=first_date(properties, "modified", "created", order=source.dates),
+        metadata=properties,
     )
-    return Extraction((document,), listed(problems, limits))
+    return Extraction((document,), limit_problems(problems, limits))
 
 
 def _add_table(builder: TextBuilder, table: list[list[str]], sheet: str, order: DateOrder | None) -> list[str]:
     """Appends a table under the name of its sheet and returns its problems."""
-    heading = one_line(clean(sheet))
-    problems = add_grid(builder, _without_empty_columns(table), order, heading=heading)
+    heading = one_line(clean_text(sheet))
+    problems = add_table(builder, _without_empty_columns(table), order, heading=heading)
     return [f"sheet {heading}: {p}" for p in problems]
 
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 from typing import Any
 
 from palimpsest.core.errors import Rejected
-from palimpsest.sources.readers.common.clean_text import clean, first_date, one_line, title_from_uri
+from palimpsest.sources.readers.common.clean_text import clean_text, first_date, one_line, title_from_uri
 from palimpsest.sources.readers.common.text_builder import TextBuilder
 from palimpsest.sources.readers.pdf.page_layout import page_blocks
 from palimpsest.sources.readers.text_files.plain_text import text_segments
 from palimpsest.sources.records.extracted import ExtractedDocument, Extraction, Segment
-from palimpsest.sources.records.source import Source, listed
+from palimpsest.sources.records.source import Source, limit_problems
 from palimpsest.store.limits import Limits
 
 _ERR_PASSWORD, _ERR_SECURITY = 4, 5  # FPDF_ERR_PASSWORD, FPDF_ERR_SECURITY
@@ -52,14 +52,14 @@ def read_pdf(source: Source, limits: Limits) -> Extraction:
                 builder.add(text, "table" if table else "prose", page=index + 1)
             if not blocks and pictures:
                 problems.append(f"page {index + 1}: no text layer, only pictures; run OCR on it")
-        info = {k: one_line(clean(v)) for k, v in pdf.get_metadata_dict(skip_empty=True).items()}
+        info = {k: one_line(clean_text(v)) for k, v in pdf.get_metadata_dict(skip_empty=True).items()}
     finally:
         pdf.close()
     if not builder.segments:
         if problems and "cannot be read" in problems[0]:
             raise Rejected(f"corrupt PDF: {problems[0]}; export it again")
         raise Rejected("no text layer; run OCR on the PDF first")
-    return Extraction((_document(source, builder, info),), listed(problems, limits))
+    return Extraction((_document(source, builder, info),), limit_problems(problems, limits))
 
 
 def _page(pdf: Any, index: int) -> tuple[list[tuple[str, bool]], bool]:
@@ -81,7 +81,7 @@ def _page(pdf: Any, index: int) -> tuple[list[tuple[str, bool]], bool]:
 
 
 def _trimmed(text: str) -> str:
-    text = _DIVIDED.sub("", clean(text))
+    text = _DIVIDED.sub("", clean_text(text))
     return "\n".join(line.rstrip() for line in text.split("\n")).strip()
 
 

@@ -5,12 +5,11 @@ from collections import Counter
 from itertools import islice
 
 from palimpsest.core.errors import Rejected
-from palimpsest.sources.readers.common.clean_text import title_from_uri
 from palimpsest.sources.readers.common.encodings import decode
-from palimpsest.sources.readers.common.table_rows import GridLimits, add_grid
+from palimpsest.sources.readers.common.table_rows import TableLimits, add_table
 from palimpsest.sources.readers.common.text_builder import TextBuilder
-from palimpsest.sources.records.extracted import ExtractedDocument, Extraction
-from palimpsest.sources.records.source import Source, listed
+from palimpsest.sources.records.extracted import Extraction
+from palimpsest.sources.records.source import Source, limit_problems
 from palimpsest.store.limits import Limits
 
 _DELIMITERS = ",;\t|"
@@ -28,7 +27,7 @@ def read_csv(source: Source, limits: Limits) -> Extraction:
     text = decode(source.data, limits)
     delimiter = "\t" if source.suffix == ".tsv" else _delimiter(text)
     csv.field_size_limit(limits.max_chars)
-    count, rows = GridLimits(limits), list[list[str]]()
+    count, rows = TableLimits(limits), list[list[str]]()
     try:
         for row in csv.reader(_lines(text), delimiter=delimiter, skipinitialspace=True):
             if any(c and not c.isspace() for c in row):
@@ -41,16 +40,10 @@ def read_csv(source: Source, limits: Limits) -> Extraction:
     widths = Counter(map(len, rows))
     usual = max(widths, key=lambda w: (widths[w], w))
     builder = TextBuilder(limits.max_chars)
-    problems = add_grid(builder, rows, source.dates)
-    document = ExtractedDocument(
-        uri=source.uri,
-        media_type="text/tab-separated-values" if delimiter == "\t" else "text/csv",
-        text=builder.text,
-        title=title_from_uri(source.uri),
-        metadata={"rows": len(rows), "columns": usual},
-        segments=tuple(builder.segments),
-    )
-    return Extraction((document,), listed(problems, limits))
+    problems = add_table(builder, rows, source.dates)
+    media_type = "text/tab-separated-values" if delimiter == "\t" else "text/csv"
+    document = builder.to_document(source, media_type, metadata={"rows": len(rows), "columns": usual})
+    return Extraction((document,), limit_problems(problems, limits))
 
 
 def _lines(text: str) -> list[str]:

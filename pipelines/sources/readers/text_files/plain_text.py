@@ -2,13 +2,10 @@
 
 import re
 
-from palimpsest.sources.readers.common.clean_text import text_or_none, title_from_uri
-from palimpsest.sources.readers.common.document_time import date_problems, stated_time
-from palimpsest.sources.readers.common.encodings import decode
-from palimpsest.sources.readers.common.front_matter import field_problems, split_front_matter, stated_relations
 from palimpsest.sources.readers.common.text_builder import HeadingPath
-from palimpsest.sources.records.extracted import ExtractedDocument, Extraction, Kind, Segment
-from palimpsest.sources.records.source import Source, listed
+from palimpsest.sources.readers.text_files.text_document import read_text_document
+from palimpsest.sources.records.extracted import Extraction, Kind, Segment
+from palimpsest.sources.records.source import Source
 from palimpsest.store.limits import Limits
 
 _UNDERLINE = re.compile(r"([=\-~^\"'#*+`:.])\1{2,}")
@@ -17,29 +14,14 @@ _ASCIIDOC_TITLE = re.compile(r"(={1,6})[^\S\n]+(\S.*)")
 
 
 def read_text(source: Source, limits: Limits) -> Extraction:
-    """Reads plain text in any common encoding; front matter counts where the file begins with it.
+    """Reads plain text, reStructuredText or AsciiDoc.
 
     Raises:
         Rejected: binary, unknown encoding, empty or too long.
     """
-    metadata, text, problems = split_front_matter(decode(source.data, limits), limits)
-    relations, more = stated_relations(metadata, source.uri)
-    more += field_problems(metadata)
-    more += date_problems(metadata, "front matter", source.dates)
-    document = ExtractedDocument(
-        uri=source.uri,
-        media_type="text/x-rst" if source.suffix == ".rst" else "text/plain",
-        text=text,
-        title=text_or_none(metadata.get("title")) or title_from_uri(source.uri),
-        user_id=text_or_none(metadata.get("user_id")),
-        project_id=text_or_none(metadata.get("project_id")),
-        session_id=text_or_none(metadata.get("session_id")),
-        source_time=stated_time(metadata, source.dates),
-        metadata=metadata,
-        relations=relations,
-        segments=tuple(text_segments(text, asciidoc=source.suffix in (".adoc", ".asciidoc"))),
-    )
-    return Extraction((document,), listed(problems + more, limits))
+    media_type = "text/x-rst" if source.suffix == ".rst" else "text/plain"
+    is_asciidoc = source.suffix in (".adoc", ".asciidoc")
+    return read_text_document(source, limits, media_type, lambda text: text_segments(text, asciidoc=is_asciidoc))
 
 
 def text_segments(
@@ -47,7 +29,14 @@ def text_segments(
 ) -> list[Segment]:
     """Returns the paragraphs and headings of a text.
 
-    A heading is underlined, the order in which underlines appear being their level, or in AsciiDoc begins with `=`.
+    A heading is underlined, or in AsciiDoc begins with `=`. The level of an underline is the order in which its
+    character first appears.
+
+    Args:
+        text: the text.
+        page: of every segment.
+        headings: whether to look for headings.
+        asciidoc: whether lines that begin with `=` are headings.
     """
     path, levels = HeadingPath(), dict[str, int]()
     segments = []
@@ -61,8 +50,8 @@ def text_segments(
     for start, end in _paragraphs(text):
         if headings:
             lines = text[start : min(end, start + 3 * _MAX_TITLE_CHARS)].split("\n")
-            while asciidoc and lines and (stated := _ASCIIDOC_TITLE.fullmatch(lines[0])):
-                path.push(len(stated[1]), stated[2])
+            while asciidoc and lines and (marked := _ASCIIDOC_TITLE.fullmatch(lines[0])):
+                path.push(len(marked[1]), marked[2])
                 add(start, start + len(lines[0]), "heading")
                 start += len(lines.pop(0)) + 1
             over = len(lines) > 2 and bool(_UNDERLINE.fullmatch(lines[0])) and lines[2].rstrip() == lines[0]
@@ -80,16 +69,16 @@ def text_segments(
 def _paragraphs(text: str) -> list[tuple[int, int]]:
     """Returns the spans of runs of lines that are not blank."""
     spans: list[tuple[int, int]] = []
-    at, open_ = 0, False
+    at, is_open = 0, False
     for line in text.split("\n"):
         end = at + len(line)
         if not line or line.isspace():
-            open_ = False
-        elif open_:
+            is_open = False
+        elif is_open:
             spans[-1] = (spans[-1][0], end)
         else:
             spans.append((at, end))
-            open_ = True
+            is_open = True
         at = end + 1
     return spans
 

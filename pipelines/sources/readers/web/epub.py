@@ -7,12 +7,14 @@ from typing import Any
 from urllib.parse import unquote
 
 from palimpsest.core.errors import Rejected
-from palimpsest.sources.readers.common.clean_text import clean, first_date, one_line, title_from_uri
+from palimpsest.core.json_types import JsonObject
+from palimpsest.sources.readers.common.clean_text import clean_text, first_date, one_line, parse_name
 from palimpsest.sources.readers.common.text_builder import HeadingPath, TextBuilder
+from palimpsest.sources.readers.common.xml_tree import parse_xml
 from palimpsest.sources.readers.web.html_page import parse_html
 from palimpsest.sources.readers.web.markup import add_markup
-from palimpsest.sources.records.extracted import ExtractedDocument, Extraction
-from palimpsest.sources.records.source import Source, listed
+from palimpsest.sources.records.extracted import Extraction
+from palimpsest.sources.records.source import Source, limit_problems
 from palimpsest.store.limits import Limits
 
 _PAGES = ("application/xhtml+xml", "text/html", "application/x-dtbook+xml")
@@ -53,24 +55,19 @@ def read_epub(source: Source, limits: Limits) -> Extraction:
             add_markup(root if body is None else body, builder, path, whole=True, page=number)
     if not builder.segments:
         raise Rejected(f"empty: the book holds no text{'; ' + problems[0] if problems else ''}")
-    info = _metadata(package)
-    document = ExtractedDocument(
-        uri=source.uri,
-        media_type="application/epub+zip",
-        text=builder.text,
-        title=info.pop("title", None) or title_from_uri(source.uri),
-        source_time=first_date(info, "modified", "date", order=source.dates),
-        metadata=info,
-        segments=tuple(builder.segments),
+    metadata = _metadata(package)
+    document = builder.to_document(
+        source,
+        "application/epub+zip",
+        title=parse_name(metadata.pop("title", None)),
+        source_time=first_date(metadata, "modified", "date", order=source.dates),
+        metadata=metadata,
     )
-    return Extraction((document,), listed(problems, limits))
+    return Extraction((document,), limit_problems(problems, limits))
 
 
 def _xml(data: bytes) -> Any:
-    from lxml import etree
-
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, recover=True)
-    root = etree.fromstring(data, parser)
+    root = parse_xml(data, recover=True)
     if root is None:
         raise Rejected("corrupt EPUB: its list of contents is no XML; export it again")
     return root
@@ -97,8 +94,8 @@ def _protected(archive: zipfile.ZipFile, names: set[str]) -> set[str]:
     return {posixpath.normpath(unquote(e.get("URI") or "")) for e in _named(root, "CipherReference")}
 
 
-def _metadata(package: Any) -> dict[str, Any]:
-    info: dict[str, Any] = {}
+def _metadata(package: Any) -> JsonObject:
+    info: JsonObject = {}
     for name, key in (
         ("title", "title"),
         ("creator", "author"),
@@ -106,9 +103,9 @@ def _metadata(package: Any) -> dict[str, Any]:
         ("language", "language"),
         ("publisher", "publisher"),
     ):
-        if value := next((t for e in _named(package, name) if (t := one_line(clean(e.text or "")))), None):
+        if value := next((t for e in _named(package, name) if (t := one_line(clean_text(e.text or "")))), None):
             info[key] = value
     for meta in _named(package, "meta"):
         if meta.get("property") == "dcterms:modified" and meta.text:
-            info["modified"] = one_line(clean(meta.text))
+            info["modified"] = one_line(clean_text(meta.text))
     return info

@@ -5,12 +5,13 @@ import re
 from typing import Any
 
 from palimpsest.core.errors import Rejected
-from palimpsest.sources.readers.common.clean_text import clean, first_date, one_line, text_or_none, title_from_uri
+from palimpsest.core.json_types import JsonObject
+from palimpsest.sources.readers.common.clean_text import clean_text, first_date, one_line, parse_name
 from palimpsest.sources.readers.common.encodings import decode
-from palimpsest.sources.readers.common.text_builder import HeadingPath, TextBuilder
+from palimpsest.sources.readers.common.text_builder import HeadingPath, TextBuilder, first_heading
 from palimpsest.sources.readers.web.markup import add_markup
-from palimpsest.sources.records.extracted import ExtractedDocument, Extraction
-from palimpsest.sources.records.source import Source, listed
+from palimpsest.sources.records.extracted import Extraction
+from palimpsest.sources.records.source import Source, limit_problems
 from palimpsest.store.limits import Limits
 
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w-]+)", re.IGNORECASE)
@@ -47,28 +48,26 @@ def read_html(source: Source, limits: Limits) -> Extraction:
             raise Rejected(f"{problems[0]}; and no text stands before it: simplify the page")
         raise Rejected("empty: the page holds no text; it may be drawn by a script: save what a browser shows")
     meta = _meta(root)
-    metadata: dict[str, Any] = {
+    metadata: JsonObject = {
         key: value
         for key, names in _KEPT.items()
         if (value := next((meta[n] for n in names if n in meta), None)) and "://" not in value
     }
-    if language := text_or_none(root.get("lang")):
+    if language := parse_name(root.get("lang")):
         metadata["language"] = language
     link = next((e for e in root.iter("link") if (e.get("rel") or "").lower() == "canonical"), None)
-    if link is not None and (url := text_or_none(link.get("href"))):
+    if link is not None and (url := parse_name(link.get("href"))):
         metadata["url"] = url[:_MAX_META_CHARS]
-    title = next((one_line(clean("".join(e.itertext()))) for e in root.iter("title")), "")
-    heading = next((s.heading.split(" > ")[0] for s in builder.segments if s.kind == "heading" and s.heading), "")
-    document = ExtractedDocument(
-        uri=source.uri,
-        media_type="text/html",
-        text=builder.text,
-        title=(title or meta.get("og:title") or heading)[:_MAX_META_CHARS] or title_from_uri(source.uri),
+    title = next((one_line(clean_text("".join(e.itertext()))) for e in root.iter("title")), "")
+    heading = (first_heading(builder.segments) or "").split(" > ")[0]
+    document = builder.to_document(
+        source,
+        "text/html",
+        title=(title or meta.get("og:title") or heading)[:_MAX_META_CHARS],
         source_time=first_date(meta, *_CHANGED, *_PUBLISHED, order=source.dates),
         metadata=metadata,
-        segments=tuple(builder.segments),
     )
-    return Extraction((document,), listed(problems, limits))
+    return Extraction((document,), limit_problems(problems, limits))
 
 
 def parse_html(data: bytes, limits: Limits) -> tuple[Any, list[str]]:
@@ -97,7 +96,7 @@ def parse_html(data: bytes, limits: Limits) -> tuple[Any, list[str]]:
 def _decode(data: bytes, limits: Limits) -> str:
     if (stated := _CHARSET.search(data[:4096])) and not data.startswith((b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf")):
         try:
-            text = clean(data.decode(stated[1].decode("ascii")))
+            text = clean_text(data.decode(stated[1].decode("ascii")))
         except (UnicodeDecodeError, LookupError):
             return decode(data, limits)
         if text.strip() and len(text) <= limits.max_chars and text.count("\ufffd") == 0:
@@ -110,7 +109,7 @@ def _meta(root: Any) -> dict[str, str]:
     found: dict[str, str] = {}
     for element in root.iter("meta"):
         name = element.get("property") or element.get("name") or element.get("itemprop") or element.get("http-equiv")
-        content = one_line(clean(element.get("content") or ""))[:_MAX_META_CHARS]
+        content = one_line(clean_text(element.get("content") or ""))[:_MAX_META_CHARS]
         if name and content:
             found.setdefault(name.strip().lower(), content)
     for element in root.iter("script"):

@@ -6,7 +6,7 @@ Shared by web pages, books and mails. Trees are walked without recursion: nestin
 import re
 from typing import Any
 
-from palimpsest.sources.readers.common.clean_text import clean, one_line
+from palimpsest.sources.readers.common.clean_text import clean_text, one_line
 from palimpsest.sources.readers.common.text_builder import HeadingPath, TextBuilder
 
 _UNREAD = "script style noscript template svg head iframe object embed canvas audio video map"
@@ -161,20 +161,20 @@ class _Walk:
         tag = element.tag
         if tag in _LEVELS:
             self._flush()
-            if title := one_line(clean(_all_text(element, self._skip))):
+            if title := one_line(clean_text(_all_text(element, self._skip))):
                 level = _LEVELS[tag]
                 self._add(title, "heading", heading=self._path.push(level, title))
             return False
         if tag == "pre":
             self._flush()
-            code = clean(_all_text(element, self._skip)).strip("\n").rstrip()
+            code = clean_text(_all_text(element, self._skip)).strip("\n").rstrip()
             if code.strip():
                 self._add(code, "code", heading=self._path.path)
             return False
         if tag == "table" and (rows := _rows(element, self._skip)) is not None:
             self._flush()
             for caption in element.iterchildren("caption"):
-                if text := one_line(clean(_all_text(caption, self._skip))):
+                if text := one_line(clean_text(_all_text(caption, self._skip))):
                     self._add(text, "prose", heading=self._path.path)
             if rows:
                 self._add("\n".join(rows), "table", heading=self._path.path)
@@ -200,7 +200,7 @@ class _Walk:
     def _flush(self) -> None:
         text = "".join(self._inline)
         self._inline = []
-        text = "\n".join(one_line(clean(line)) for line in text.split("\0")).strip()
+        text = "\n".join(one_line(clean_text(line)) for line in text.split("\0")).strip()
         if not text:
             return
         item = self._marker
@@ -244,7 +244,7 @@ def _rows(table: Any, skip: set[Any]) -> list[str] | None:
     for row in table.iter("tr"):
         if next(row.iterancestors("table"), None) is not table or row in skip:
             continue
-        cells = [one_line(clean(_all_text(c, skip))) for c in row.iterchildren("td", "th") if c not in skip]
+        cells = [one_line(clean_text(_all_text(c, skip))) for c in row.iterchildren("td", "th") if c not in skip]
         widest = max(widest, len(cells))
         if any(cells):
             rows.append("| " + " | ".join(cells) + " |")

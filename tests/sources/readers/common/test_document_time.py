@@ -7,7 +7,7 @@ from pathlib import Path
 import docx
 import pytest
 
-from palimpsest.sources.readers.common.document_time import name_date, stated_time
+from palimpsest.sources.readers.common.document_time import find_name_date, find_stated_time
 from palimpsest.sources.readers.read_source import read_source
 from palimpsest.text.dates import parse_stated_time
 from palimpsest.text.written_dates import written_dates
@@ -44,7 +44,7 @@ def dated(tmp_path: Path, name: str, text: str | bytes, **options) -> tuple[dt.d
     ],
 )
 def test_one_full_date_in_a_name_dates_the_document(uri: str) -> None:
-    assert name_date(uri) == (MARCH_2, [])
+    assert find_name_date(uri) == (MARCH_2, [])
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_one_full_date_in_a_name_dates_the_document(uri: str) -> None:
     ],
 )
 def test_a_name_without_one_full_date_dates_nothing(uri: str) -> None:
-    assert name_date(uri)[0] is None
+    assert find_name_date(uri)[0] is None
 
 
 def test_day_and_month_in_an_unclear_order_are_no_date_until_the_collection_says_which_comes_first(tmp_path) -> None:
@@ -86,12 +86,12 @@ def test_day_and_month_in_an_unclear_order_are_no_date_until_the_collection_says
     "field", ["last_updated", "updated", "lastmod", "Last-Modified", "date", "published", "created", "lastUpdated"]
 )
 def test_every_common_field_dates_a_document(field: str) -> None:
-    assert stated_time({"title": "x", field: "2026-03-02"}) == dt.datetime(2026, 3, 2, tzinfo=dt.UTC)
+    assert find_stated_time({"title": "x", field: "2026-03-02"}) == dt.datetime(2026, 3, 2, tzinfo=dt.UTC)
 
 
 def test_the_last_change_counts_more_than_the_first_day_and_a_field_more_than_the_name(tmp_path) -> None:
     fields = {"created": "2024-01-01", "date": "2025-01-01", "last_updated": "2026-03-02"}
-    assert stated_time(fields) == dt.datetime(2026, 3, 2, tzinfo=dt.UTC)
+    assert find_stated_time(fields) == dt.datetime(2026, 3, 2, tzinfo=dt.UTC)
     assert dated(tmp_path, "2020-01-01.md", "---\ndate: 2026-03-02\n---\n# 5 May 2021\n\nWords.")[0] == MARCH_2
 
 

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from palimpsest.chunks.cut import chunk_document
-from palimpsest.sources.readers.common.validity import read_validity
+from palimpsest.sources.readers.common.validity import parse_validity
 from palimpsest.sources.readers.read_source import read_source
 from palimpsest.store.collection_config import CollectionConfig
 from tests.small_corpus import write_notes
@@ -51,7 +51,7 @@ def test_a_cell_that_should_be_a_date_is_told(tmp_path) -> None:
     (tmp_path / "a.csv").write_text("item,valid_from\notter,soon\nheron,03/04/2026\n")
     problems = read_source(tmp_path / "a.csv", "a.csv").problems
     assert problems[0] == "row 2: valid_from 'soon' is not a date" and "dates: day_first" in problems[1]
-    assert read_validity("03/04/2026", None, "day_first")[0].valid_from == "2026-04-03T00:00:00+00:00"
+    assert parse_validity("03/04/2026", None, "day_first")[0].valid_from == "2026-04-03T00:00:00+00:00"
 
 
 def test_memories_of_rows_and_turns_hold_from_the_day_that_they_state(tmp_path: Path) -> None:

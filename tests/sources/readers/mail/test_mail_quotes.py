@@ -6,7 +6,7 @@ import pytest
 
 from palimpsest.chunks.cut import chunk_document
 from palimpsest.sources.readers.mail.mail_phrases import is_closing, is_greeting, is_phone_note
-from palimpsest.sources.readers.mail.mail_quotes import divided, unmarked
+from palimpsest.sources.readers.mail.mail_quotes import parse_line, split_quotes
 from palimpsest.sources.records.extracted import ExtractedDocument
 
 Said = list[tuple[str | None, str | None, str]]
@@ -182,4 +182,4 @@ def test_hostile_bodies_are_read_in_no_time() -> None:
         "\n\n",
         "Hi ",
     ):
-        divided([unmarked(line, 0) for line in (unit * (200_000 // len(unit))).split("\n")])
+        split_quotes([parse_line(line, 0) for line in (unit * (200_000 // len(unit))).split("\n")])

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from palimpsest.core.errors import Rejected
-from palimpsest.sources.ingest import source_state
+from palimpsest.sources.discovery import scan_sources
 from palimpsest.sources.readers.read_source import read_source
 from palimpsest.sources.records.extracted import ExtractedDocument
 from palimpsest.store.collection_config import load_collection
@@ -68,7 +68,7 @@ def test_a_sidecar_is_no_source_its_change_is_one_of_its_source_and_one_alone_is
     config = load_collection(folder)
 
     def state() -> dict[str, str]:
-        return {uri: key for uri, (_, key) in source_state(folder, config, Decisions()).items()}
+        return {uri: key for uri, (_, key) in scan_sources(folder, config, Decisions()).items()}
 
     before = state()
     (folder / "a.txt.meta.yaml").write_text("date: 2026-03-02")

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.sources.ingest import source_state
-from palimpsest.sources.readers.conversations.slack import plain_text
+from palimpsest.sources.discovery import scan_sources
+from palimpsest.sources.readers.conversations.slack import format_text
 from palimpsest.sources.readers.read_source import read_source
 from palimpsest.store.collection_config import load_collection
 from palimpsest.store.decisions import Decisions
@@ -61,9 +61,9 @@ def test_messages_have_names_and_words_and_notices_are_left_out(tmp_path) -> Non
 def test_a_change_of_the_names_reads_the_messages_again(tmp_path) -> None:
     folder = export(tmp_path)
     config = load_collection(folder)
-    before = source_state(folder, config, Decisions())["slack/ops/2026-03-02.json"][1]
+    before = scan_sources(folder, config, Decisions())["slack/ops/2026-03-02.json"][1]
     (folder / "slack/users.json").write_text(json.dumps(USERS[:1]))
-    assert source_state(folder, config, Decisions())["slack/ops/2026-03-02.json"][1] != before
+    assert scan_sources(folder, config, Decisions())["slack/ops/2026-03-02.json"][1] != before
 
 
 def test_names_outside_the_collection_are_not_read(tmp_path) -> None:
@@ -85,4 +85,4 @@ def test_names_outside_the_collection_are_not_read(tmp_path) -> None:
     ],
 )
 def test_marks(text: str, words: str) -> None:
-    assert plain_text(text, {}) == words
+    assert format_text(text, {}) == words

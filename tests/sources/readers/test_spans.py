@@ -11,15 +11,14 @@ import pytest
 
 from palimpsest.build.plan import make_plan, partition
 from palimpsest.build.stages import run_stage
-from palimpsest.sources.readers.read_source import media_types, read_source
+from palimpsest.sources.readers.read_source import read_source
+from palimpsest.sources.readers.registry import formats_by_suffix
 from palimpsest.store.home import Home
 from tests.small_corpus import write_notes
 from tests.sources.samples import samples
 
 FIXTURES = Path(os.environ.get("PALIMPSEST_SUITES") or "../shared/suites") / "parser_fixtures"
 SPANS = 10_000
-
-
 Quotes = dict[str, list[tuple[int, int, str]]]
 
 
@@ -75,10 +74,10 @@ def test_there_is_a_sample_of_every_format_that_can_be_read(tmp_path) -> None:
     for name, data in samples().items():
         (tmp_path / name).write_bytes(data)
         documents = read_source(tmp_path / name, name).documents
-        read.add(media_types()[Path(name).suffix])
+        read.add(formats_by_suffix()[Path(name).suffix])
         own = [d for d in documents if "#quoted-" not in d.uri]
         assert own and all("Zo" in d.text or "zoe" in str(d.user_id) for d in own), name
-    assert read == set(media_types().values())
+    assert read == set(formats_by_suffix().values())
 
 
 @pytest.mark.suite

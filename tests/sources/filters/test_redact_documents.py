@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palimpsest.memories.documents import document_tables, not_stored
-from palimpsest.sources.filters.redact_documents import redacted, redacted_text
-from palimpsest.sources.filters.text_edits import Edit, edited
-from palimpsest.sources.ingest import Rules, ingest, source_state
+from palimpsest.sources.discovery import scan_sources
+from palimpsest.sources.filters.redact_documents import redact_document, redact_text
+from palimpsest.sources.filters.text_edits import Edit, apply_edits
+from palimpsest.sources.ingest import IngestRules, ingest
 from palimpsest.sources.records.extracted import ExtractedDocument, Segment
 from palimpsest.sources.secrets.find_secrets import find_secrets
 from palimpsest.store.collection_config import CollectionConfig
@@ -46,7 +47,7 @@ def read(folder: Path, files: dict[str, str], home: str = "log", **settings: obj
     for name, text in files.items():
         (source / name).write_text(text, encoding="utf-8")
     log = IngestLog(folder / home)
-    ingest(log, source_state(source, config, Decisions()), Rules(config, Decisions(), NOW, allow_removals=True))
+    ingest(log, scan_sources(source, config, Decisions()), IngestRules(config, Decisions(), NOW, allow_removals=True))
     return log
 
 
@@ -159,9 +160,9 @@ def test_a_user_who_is_denied_later_and_secrets_of_old_versions_leave_the_log(tm
 def test_what_was_redacted_once_is_left_alone():
     text = f"password = {WORD}, key {AWS}, https://ana:{WORD}@example.org and {CARD}"
     document = ExtractedDocument(uri="a", media_type="text/plain", text=text, metadata={"password": WORD})
-    once, found = redacted(document)
+    once, found = redact_document(document)
     assert len(found) == 5
-    assert redacted(once) == (once, ())
+    assert redact_document(once) == (once, ())
 
 
 @given(st.text("ab\n", max_size=40), st.lists(st.integers(0, 40), max_size=8, unique=True), st.integers(0, 3))
@@ -169,9 +170,9 @@ def test_segments_outside_of_edits_keep_their_words(text, places, width):
     places = sorted(p for p in places if p <= len(text))
     edits = [Edit(a, b, "*" * width) for a, b in zip(places[::2], places[1::2], strict=False)]
     segments = [Segment(i, min(i + 3, len(text)), "prose") for i in range(0, len(text), 3)]
-    out = edited(text, segments, edits)
+    out = apply_edits(text, segments, edits)
     assert all(a.char_end <= b.char_start for a, b in zip(out.segments, out.segments[1:], strict=False))
-    assert len(out.text) == len(text) + sum(len(e.by) - (e.end - e.start) for e in edits)
+    assert len(out.text) == len(text) + sum(len(e.replacement) - (e.end - e.start) for e in edits)
     whole = [s for s in segments if not any(e.start < s.char_end and e.end > s.char_start for e in edits)]
     kept = [out.text[s.char_start : s.char_end] for s in out.segments]
     assert [w for w in (text[s.char_start : s.char_end] for s in whole) if w not in kept] == []
@@ -207,4 +208,4 @@ def test_what_only_looks_like_a_secret_stays(text):
     "piece", ["eyJ", "sk-", "-----BEGIN PRIVATE KEY-----", "xoxb-", "password=", "pypi-AgE", "password for a "]
 )
 def test_a_text_made_to_be_slow_is_read_in_linear_time(piece):
-    assert redacted_text(piece * 20_000) is not None  # minutes where a pattern scans to the end from every place
+    assert redact_text(piece * 20_000) is not None  # minutes where a pattern scans to the end from every place

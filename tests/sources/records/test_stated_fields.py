@@ -9,7 +9,7 @@ from palimpsest.memories.stated_attributes import attribute_columns
 from palimpsest.sources.readers.read_source import read_bytes
 from palimpsest.sources.records.extracted import ExtractedDocument, Extraction
 from palimpsest.sources.records.source import Source
-from palimpsest.sources.records.stated import Stated, combined, read_stated
+from palimpsest.sources.records.stated_fields import StatedFields, combine_stated_fields, parse_stated_fields
 from palimpsest.store.limits import Limits
 
 
@@ -27,23 +27,23 @@ def test_a_turn_states_its_type_tags_importance_and_privacy():
     one = turn("I like tea.", type="preference", tags=["b", "a"], importance=0.9, privacy=privacy, memory="off")
     (document,) = read("chat.jsonl", one + turn("Fine.")).documents
     first, second = document.segments
-    assert first.stated == Stated("preference", ("a", "b"), 0.9, None, None, True, False, 30, "off")
+    assert first.stated == StatedFields("preference", ("a", "b"), 0.9, None, None, True, False, 30, "off")
     assert second.stated is None
     assert ExtractedDocument.from_json(json.loads(json.dumps(document.to_json()))) == document
 
 
 def test_privacy_holds_however_it_is_spelt():
-    stated, problems = read_stated(
+    stated, problems = parse_stated_fields(
         {"memory": "OFF", "kind": "Tool", "privacy": {"pii": "yes", "user_visible": "False", "retention_days": "30"}}
     )
     assert problems == []
-    assert stated == Stated(memory="off", kind="tool", pii=True, user_visible=False, retention_days=30)
-    assert read_stated({"memory": " Off "}, free_words=True)[0] == Stated(memory="off")
+    assert stated == StatedFields(memory="off", kind="tool", pii=True, user_visible=False, retention_days=30)
+    assert parse_stated_fields({"memory": " Off "}, free_words=True)[0] == StatedFields(memory="off")
 
 
 def test_a_problem_shows_no_piece_of_a_secret():
     token = "gh" + "p_" + "A1b2C3d4" * 4 + "e5F6"
-    _, problems = read_stated({"importance": token, "privacy": {token: 1, "retention_days": f"x {token}"}})
+    _, problems = parse_stated_fields({"importance": token, "privacy": {token: 1, "retention_days": f"x {token}"}})
     assert len(problems) == 3 and not any("A1b2C3d4" in p for p in problems)
 
 
@@ -75,15 +75,15 @@ def test_a_value_that_cannot_be_used_is_a_problem_by_line_and_field_and_the_turn
 @pytest.mark.parametrize(
     ("field", "stated", "says"),
     [
-        ({"privacy": {"pii": "perhaps"}}, Stated(pii=True), "true is used"),
-        ({"privacy": {"user_visible": "who knows"}}, Stated(user_visible=False), "false is used"),
-        ({"privacy": "high"}, Stated(pii=True, user_visible=False), "{pii: true, user_visible: false} is used"),
-        ({"memory": "never"}, Stated(memory="off"), "off is used"),
+        ({"privacy": {"pii": "perhaps"}}, StatedFields(pii=True), "true is used"),
+        ({"privacy": {"user_visible": "who knows"}}, StatedFields(user_visible=False), "false is used"),
+        ({"privacy": "high"}, StatedFields(pii=True, user_visible=False), "{pii: true, user_visible: false} is used"),
+        ({"memory": "never"}, StatedFields(memory="off"), "off is used"),
         ({"privacy": {"retention_days": "soon"}}, None, "the default is used"),
     ],
 )
 def test_what_cannot_be_read_of_privacy_counts_as_the_stricter_value(field, stated, says):
-    found, (problem,) = read_stated(field)
+    found, (problem,) = parse_stated_fields(field)
     assert found == stated and problem.endswith(says)
 
 
@@ -113,7 +113,7 @@ def test_the_openai_message_format_is_a_message_and_a_chat_export_an_import():
     (document,) = extraction.documents
     assert extraction.problems == () and document.kind == "message"
     assert document.text == "user: Hi.\ntool: 42"
-    assert document.segments[0].stated == Stated(pii=True)
+    assert document.segments[0].stated == StatedFields(pii=True)
     lines = "".join(json.dumps({**m, "session_id": "s"}) + "\n" for m in messages)
     (by_line,) = read("a.jsonl", lines).documents
     assert (by_line.text, by_line.session_id, by_line.kind) == (document.text, "s", "message")
@@ -123,9 +123,12 @@ def test_the_openai_message_format_is_a_message_and_a_chat_export_an_import():
 
 
 def test_what_turns_share_is_as_private_as_the_most_private_of_them():
-    parts = [Stated(user_visible=True, retention_days=90, type="task"), Stated(pii=True, retention_days=7)]
-    assert combined(parts) == Stated(type="task", pii=True, user_visible=True, retention_days=7)
-    assert combined([Stated(user_visible=True), Stated(user_visible=False)]).user_visible is False
+    task = StatedFields(user_visible=True, retention_days=90, type="task")
+    parts = [task, StatedFields(pii=True, retention_days=7)]
+    assert combine_stated_fields(parts) == StatedFields(type="task", pii=True, user_visible=True, retention_days=7)
+    assert (
+        combine_stated_fields([StatedFields(user_visible=True), StatedFields(user_visible=False)]).user_visible is False
+    )
 
 
 def test_turn_wins_over_document_over_default_and_the_shortest_retention_over_all():
@@ -152,7 +155,7 @@ def test_turn_wins_over_document_over_default_and_the_shortest_retention_over_al
 
 
 def test_days_beyond_the_calendar_are_kept_for_ever():
-    assert read_stated({"privacy": {"retention_days": 36_501}})[0] is None
+    assert parse_stated_fields({"privacy": {"retention_days": 36_501}})[0] is None
     late = pl.Series([253_370_764_800_000_000], dtype=pl.Int64).cast(pl.Datetime("us", "UTC"))
     rows = pl.DataFrame(
         {"stated": [None], "metadata": ["{}"], "kind": ["file"], "observed_at": late, "ingested_at": late}

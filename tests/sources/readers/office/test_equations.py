@@ -4,7 +4,7 @@ import docx
 import pytest
 from lxml import etree
 
-from palimpsest.sources.readers.office.equations import linear
+from palimpsest.sources.readers.office.equations import format_equation
 from tests.sources.hostile import saved
 
 M = "http://schemas.openxmlformats.org/officeDocument/2006/math"
@@ -48,11 +48,11 @@ SQUARED = f"<m:sSup><m:e>{r('b')}</m:e><m:sup>{r('2')}</m:sup></m:sSup>"
     ],
 )
 def test_an_equation_is_a_line(inner: str, line: str) -> None:
-    assert linear(math(inner)) == line
+    assert format_equation(math(inner)) == line
 
 
 def test_an_equation_nested_without_end_keeps_its_letters() -> None:
-    assert linear(math("<m:e>" * 200 + r("deep") + "</m:e>" * 200)) == "deep"
+    assert format_equation(math("<m:e>" * 200 + r("deep") + "</m:e>" * 200)) == "deep"
 
 
 def test_an_equation_stands_in_its_paragraph(read) -> None:

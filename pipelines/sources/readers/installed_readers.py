@@ -1,0 +1,115 @@
+"""Readers that other packages install, as entry points of the group `palimpsest.readers`.
+
+The name of an entry point is a suffix without the dot, its value a function with the signature of every reader:
+
+    [project.entry-points."palimpsest.readers"]
+    fountain = "fountain_reader:read_fountain"
+
+A reader is imported only where a source is read: in the worker process. The build itself only hashes its code.
+"""
+
+import json
+from collections.abc import Iterator
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+from pathlib import Path
+
+from palimpsest.core.errors import PalimpsestError, Rejected
+from palimpsest.core.files import file_hash
+from palimpsest.core.ids import content_id
+from palimpsest.sources.readers.common.clean_text import clean_text
+from palimpsest.sources.records.extracted import ExtractedDocument, Extraction
+from palimpsest.sources.records.source import Source
+from palimpsest.store.limits import Limits
+
+GROUP = "palimpsest.readers"
+
+
+def find_installed_readers() -> dict[str, EntryPoint]:
+    """Returns the entry point of each suffix, with the dot.
+
+    Raises:
+        PalimpsestError: a name is no suffix, or two packages install a reader of the same one.
+    """
+    found: dict[str, EntryPoint] = {}
+    for entry in sorted(entry_points(group=GROUP), key=lambda e: (e.name, package_name(e))):
+        suffix = f".{entry.name.lower()}"
+        if "." in entry.name:
+            raise PalimpsestError(
+                f"{package_name(entry)}: entry point {entry.name!r} of {GROUP}: a name is a suffix without dots"
+            )
+        if suffix in found:
+            packages = f"{package_name(found[suffix])} and {package_name(entry)}"
+            raise PalimpsestError(f"{packages} both install a reader of {suffix}; uninstall one of them")
+        found[suffix] = entry
+    return found
+
+
+@cache
+def installed_readers_hash() -> str:
+    """Returns one hash of the code of all installed readers: a change reads their sources again.
+
+    Code is every Python file of the top-level package or module that an entry point names, not its dependencies.
+    """
+    parts: list[str] = []
+    for suffix, entry in find_installed_readers().items():
+        parts += [suffix, entry.value, *_hash_package(entry.module.partition(".")[0])]
+    return content_id(*parts)
+
+
+def read_installed(entry: EntryPoint, source: Source, limits: Limits) -> Extraction:
+    """Loads an installed reader, reads a source with it and checks what it returns.
+
+    Raises:
+        Rejected: the reader cannot be loaded, rejects the source, or returns what cannot be stored.
+    """
+    reader = f"the reader of .{entry.name} from {package_name(entry)}"
+    try:
+        read = entry.load()
+    except Exception as e:  # whatever another package does when it is imported
+        raise Rejected(f"{reader} cannot be loaded: {type(e).__name__}: {e}; install that package again") from e
+    extraction = read(source, limits)
+    if not isinstance(extraction, Extraction):
+        raise Rejected(f"{reader} returned {type(extraction).__name__}, not an Extraction; report it to its author")
+    if sum(len(d.text) for d in extraction.documents) > limits.max_chars:
+        raise Rejected(f"too large: more than {limits.max_chars:,} characters of text; split the source")
+    for document in extraction.documents:
+        if problem := _find_problem(document, source):
+            raise Rejected(f"{reader} returned a document {problem}; report it to its author")
+    return extraction
+
+
+def package_name(entry: EntryPoint) -> str:
+    """Returns the name of the package that installs an entry point."""
+    return entry.dist.name if entry.dist else entry.module
+
+
+def _hash_package(name: str) -> Iterator[str]:
+    spec = find_spec(name)
+    if spec is None:
+        return
+    if spec.submodule_search_locations is None:
+        yield file_hash(Path(spec.origin)) if spec.origin and Path(spec.origin).is_file() else ""
+        return
+    for folder in map(Path, spec.submodule_search_locations):
+        for path in sorted(folder.rglob("*.py")):
+            yield from (path.relative_to(folder).as_posix(), file_hash(path))
+
+
+def _find_problem(document: ExtractedDocument, source: Source) -> str:
+    """Returns why a document cannot be stored; empty where it can."""
+    if document.uri != source.uri and not document.uri.startswith(f"{source.uri}#"):
+        return f"with another uri than {source.uri!r}"
+    if clean_text(document.text) != document.text:
+        return "whose text is not clean: use clean_text"
+    end = 0
+    for segment in document.segments:
+        if not end <= segment.char_start <= segment.char_end <= len(document.text):
+            return "whose segments overlap, are out of order or leave the text"
+        end = segment.char_end
+    try:
+        json.dumps(document.to_json())
+    except (TypeError, ValueError):
+        return "whose fields are not JSON values: use to_json_value for metadata"
+    return ""

@@ -1,0 +1,224 @@
+"""What a turn or a document states of its own memories: type, tags, importance, confidence, kind and privacy."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
+
+from palimpsest.core.json_types import JsonObject, JsonValue
+from palimpsest.sources.secrets.find_secrets import shorten_value
+
+TYPES = ("episodic", "semantic", "document", "summary", "preference", "inference", "task")
+KINDS = ("message", "file", "tool", "import")
+TOOL_ROLES = frozenset({"tool", "function"})
+FIELD_NAMES = frozenset({"type", "tags", "importance", "confidence", "kind", "privacy", "memory"})
+MAX_RETENTION_DAYS = 36_500
+_FLAGS = {
+    "true": True,
+    "yes": True,
+    "on": True,
+    "1": True,
+    "1.0": True,
+    "false": False,
+    "no": False,
+    "off": False,
+    "0": False,
+    "0.0": False,
+}
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class StatedFields:
+    """Stated values; None where nothing is stated.
+
+    Attributes:
+        type: memory type, one of `TYPES`.
+        tags: sorted.
+        importance: 0 to 1.
+        confidence: 0 to 1.
+        kind: kind of source, one of `KINDS`.
+        pii: contains personal data.
+        user_visible: may be shown.
+        retention_days: days after observed_at that the text is stored, 1 to 36,500.
+        memory: "off" where the text must not be stored.
+        valid_from: start of the time for which the statement is true, ISO 8601 in UTC; of turns and table rows only.
+        valid_until: end of that time, exclusive, likewise.
+    """
+
+    type: str | None = None
+    tags: tuple[str, ...] = ()
+    importance: float | None = None
+    confidence: float | None = None
+    kind: str | None = None
+    pii: bool | None = None
+    user_visible: bool | None = None
+    retention_days: int | None = None
+    memory: str | None = None
+    valid_from: str | None = None
+    valid_until: str | None = None
+
+    def to_json(self) -> JsonObject:
+        """Returns the values that are stated."""
+        values = ((f.name, getattr(self, f.name)) for f in fields(self))
+        return {n: list(v) if isinstance(v, tuple) else v for n, v in values if v not in (None, ())}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "StatedFields":
+        """Returns what `to_json` wrote."""
+        return cls(**{**data, "tags": tuple(data.get("tags", ()))})
+
+
+_NOTHING = StatedFields()
+
+
+def parse_stated_fields(
+    values: Mapping[str, JsonValue], *, free_words: bool = False
+) -> tuple[StatedFields | None, list[str]]:
+    """Returns what a mapping states, None where that is nothing, and a problem for each value that is not usable.
+
+    A problem names the field, the value and the fix; the field then has its default. An unreadable `pii`,
+    `user_visible` or `memory` counts as the stricter value: a typing error must not show what was to be hidden.
+
+    Args:
+        values: a turn's JSON object, or a document's metadata.
+        free_words: an unknown `type`, `kind` or `memory` is the author's own field and no problem: documents use these
+            names for other things.
+    """
+    problems: list[str] = []
+    parser = _Parser(values, problems)
+    parse_word = parser.known_word if free_words else parser.word
+    privacy = parser.privacy()
+    inner = _Parser(privacy, problems, "privacy.")
+    unknown = sorted(set(map(str, privacy)) - {"pii", "user_visible", "retention_days"})
+    problems += [f"privacy.{shorten_value(n)} is no field; use pii, user_visible or retention_days" for n in unknown]
+    stated = StatedFields(
+        type=parse_word("type", TYPES),
+        tags=parser.tags(),
+        importance=parser.share("importance"),
+        confidence=parser.share("confidence"),
+        kind=parse_word("kind", KINDS),
+        pii=inner.flag("pii", strict=True),
+        user_visible=inner.flag("user_visible", strict=False),
+        retention_days=inner.days("retention_days"),
+        memory=parser.memory(free_words),
+    )
+    return (None if stated == _NOTHING else stated), problems
+
+
+class _Parser:
+    """Takes typed values out of a mapping; a value of another type becomes a problem and counts as not stated."""
+
+    def __init__(self, values: Mapping[str, JsonValue], problems: list[str], path: str = "") -> None:
+        self._values, self._problems, self._path = values, problems, path
+
+    def word(self, name: str, known: tuple[str, ...], default: str | None = None) -> str | None:
+        value = self._values.get(name)
+        if value is False and "off" in known:  # YAML 1.1 reads a bare `off` as false
+            value = "off"
+        elif isinstance(value, str) and value.strip().lower() in known:
+            value = value.strip().lower()
+        words = f"{', '.join(known[:-1])} or {known[-1]}"
+        found = self._check(name, value, lambda v: isinstance(v, str) and v in known, f"must be {words}", default)
+        return None if found is None else str(found)
+
+    def known_word(self, name: str, known: tuple[str, ...]) -> str | None:
+        value = self._values.get(name)
+        is_known = isinstance(value, str) and value.strip().lower() in known
+        return self.word(name, known) if value is False or is_known else None
+
+    def memory(self, free_words: bool) -> str | None:
+        """Returns `off` where the text must not be stored."""
+        known = ("save", "off")
+        word = self.known_word("memory", known) if free_words else self.word("memory", known, default="off")
+        return "off" if word == "off" else None
+
+    def share(self, name: str) -> float | None:
+        found = self._take(name, lambda v: _is_number(v) and 0 <= v <= 1, "must be a number from 0 to 1")
+        return None if found is None else float(found)
+
+    def flag(self, name: str, strict: bool) -> bool | None:
+        """Reads a flag; an unreadable value counts as `strict`."""
+        found = self._take(name, lambda v: str(v).strip().lower() in _FLAGS, "must be true or false", strict)
+        return None if found is None else _FLAGS[str(found).strip().lower()]
+
+    def days(self, name: str) -> int | None:
+        found = self._take(
+            name,
+            lambda v: not isinstance(v, bool) and (d := _to_int(v)) is not None and 0 < d <= MAX_RETENTION_DAYS,
+            f"must be a whole number of days from 1 to {MAX_RETENTION_DAYS:,}",
+        )
+        return None if found is None else _to_int(found)
+
+    def privacy(self) -> Mapping[str, JsonValue]:
+        fix = "must be a mapping such as {pii: true, user_visible: false, retention_days: 30}"
+        strictest = {"pii": True, "user_visible": False}
+        found = self._take("privacy", lambda v: isinstance(v, Mapping), fix, strictest)
+        return found or {}
+
+    def tags(self) -> tuple[str, ...]:
+        found = self._take("tags", lambda v: isinstance(v, str | list), "must be a list of words")
+        words = found.split(",") if isinstance(found, str) else found or []
+        return tuple(sorted({str(w).strip() for w in words if str(w).strip()}))
+
+    def _take(self, name: str, is_valid: Callable[[Any], bool], fix: str, default: JsonValue = None) -> Any:
+        return self._check(name, self._values.get(name), is_valid, fix, default)
+
+    def _check(
+        self, name: str, value: JsonValue, is_valid: Callable[[Any], bool], fix: str, default: JsonValue = None
+    ) -> Any:
+        if value is None or value == "":
+            return None
+        if is_valid(value):
+            return value
+        used = "the default is used" if default is None else f"{json.dumps(default).replace(chr(34), '')} is used"
+        self._problems.append(f"{self._path}{name} {_format_value(value)} {fix}; {used}")
+        return default
+
+
+def combine_stated_fields(parts: Iterable[StatedFields]) -> StatedFields:
+    """Returns the fields of a text that several turns share: its privacy is that of the strictest of them.
+
+    Type and kind apply where all parts that state one agree. Confidence is the lowest, importance the highest; all tags
+    apply.
+    """
+    each = list(parts)
+
+    def values(get: Callable[[StatedFields], _T | None]) -> list[_T]:
+        return [v for p in each if (v := get(p)) is not None]
+
+    def common(get: Callable[[StatedFields], _T | None]) -> _T | None:
+        return next(iter(found)) if len(found := set(values(get))) == 1 else None
+
+    return StatedFields(
+        type=common(lambda p: p.type),
+        tags=tuple(sorted({t for p in each for t in p.tags})),
+        importance=max(values(lambda p: p.importance), default=None),
+        confidence=min(values(lambda p: p.confidence), default=None),
+        kind=common(lambda p: p.kind),
+        pii=True if any(values(lambda p: p.pii)) else common(lambda p: p.pii),
+        user_visible=False if False in values(lambda p: p.user_visible) else common(lambda p: p.user_visible),
+        retention_days=min(values(lambda p: p.retention_days), default=None),
+        memory="off" if values(lambda p: p.memory) else None,
+        valid_from=common(lambda p: p.valid_from),
+        valid_until=common(lambda p: p.valid_until),
+    )
+
+
+def _to_int(value: object) -> int | None:
+    """Returns a whole number, also where it was written as text or as 30.0."""
+    try:
+        number = float(str(value))
+    except ValueError:
+        return None
+    return int(number) if number.is_integer() else None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _format_value(value: object) -> str:
+    if isinstance(value, str):
+        return repr(shorten_value(value))
+    return shorten_value(value) if isinstance(value, int | float) else f"(a {type(value).__name__})"

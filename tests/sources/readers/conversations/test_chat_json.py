@@ -1,0 +1,81 @@
+"""Chat exports in JSON."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.sources.segment_texts import segment_texts
+
+
+def test_locomo_sessions_are_documents_of_a_user_for_each_sample(read) -> None:
+    talk = {
+        "speaker_a": "Cam",
+        "session_2": [{"speaker": "Mel", "dia_id": "D2:1", "text": "Hi."}],
+        "session_2_date_time": "1:56 pm on 8 May, 2023",
+        "session_10": [{"speaker": "Cam", "text": "Look.", "blip_caption": "a dog"}],
+        "session_3": [],
+    }
+    one, two = read("l.json", json.dumps([{"sample_id": "conv-1", "qa": [], "conversation": talk}])).documents
+    assert (one.user_id, one.session_id, one.text) == ("conv-1", "session_2", "Mel: Hi.")
+    assert one.source_time == datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
+    assert (two.session_id, two.text, two.source_time) == ("session_10", "Cam: Look. [image: a dog]", None)
+
+
+def test_longmemeval_sessions_have_their_dates_and_ids(read) -> None:
+    item = {
+        "question_id": "q1",
+        "haystack_dates": ["2023/05/30 (Tue) 21:48", "2023/06/01 (Thu) 09:00"],
+        "haystack_session_ids": ["s1", "s2"],
+        "haystack_sessions": [
+            [{"role": "user", "content": "A."}, {"role": "assistant", "content": "B."}],
+            [{"role": "user", "content": "C."}],
+        ],
+    }
+    one, two = read("l.json", json.dumps([item])).documents
+    assert (one.user_id, one.session_id, one.text) == ("q1", "s1", "user: A.\nassistant: B.")
+    assert (two.session_id, two.source_time) == ("s2", datetime(2023, 6, 1, 9, tzinfo=UTC))
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [{"role": "user", "content": "Hi.", "timestamp": "2024-01-02T03:04:05Z"}],
+        [{"author": {"name": "user"}, "content": [{"type": "text", "text": "Hi."}], "date": "2024-01-02T03:04:05Z"}],
+        [{"from": "user", "text": ["H", {"type": "bold", "text": "i."}], "date": "2024-01-02T03:04:05"}],
+        [{"user": "user", "text": "Hi.", "ts": "1704164645"}],
+        [{"sender_name": "user", "content": "Hi.", "timestamp_ms": 1704164645000}],
+    ],
+)
+def test_exports_of_chats_are_conversations(read, messages: list[dict]) -> None:
+    for value in (messages, {"messages": messages}, {"chats": {"list": [{"id": 7, "messages": messages}]}}):
+        (document,) = read("chat.json", json.dumps(value)).documents
+        assert document.text == "user: Hi."
+        assert document.source_time == datetime(2024, 1, 2, 3, 4, 5, tzinfo=UTC)
+    (document,) = read("chat.jsonl", json.dumps({"title": "T", "messages": messages}) + "\n").documents
+    assert (document.title, document.text) == ("T", "user: Hi.")
+
+
+def test_the_current_branch_of_a_tree_of_messages_is_read(read) -> None:
+    def node(parent: str | None, role: str, text: str, time: float) -> dict:
+        return {
+            "parent": parent,
+            "message": {"author": {"role": role}, "content": {"parts": [text]}, "create_time": time},
+        }
+
+    tree = {
+        "title": "Trip",
+        "current_node": "c",
+        "mapping": {
+            "a": node(None, "user", "Where?", 1704164645.5),
+            "b": node("a", "assistant", "Discarded.", 1704164646.5),
+            "c": node("a", "assistant", "Lisbon.", 1704164647.5),
+        },
+    }
+    (document,) = read("export.json", json.dumps([tree])).documents
+    assert (document.title, document.text) == ("Trip", "user: Where?\nassistant: Lisbon.")
+
+
+def test_other_json_is_kept_as_it_is(read) -> None:
+    (document,) = read("data.json", '{"budget": 40000}\n').documents
+    assert segment_texts(document) == [("code", None, '{"budget": 40000}')]
