@@ -43,19 +43,19 @@ class Histogram:
 
 def spark(values: Sequence[float]) -> Spark | None:
     """Returns the line of values, oldest first; None without any. What is not a number is left out."""
-    told = [(i, v) for i, v in enumerate(values) if v is not None and math.isfinite(v)]
-    if not told:
+    points = [(i, v) for i, v in enumerate(values) if v is not None and math.isfinite(v)]
+    if not points:
         return None
-    low, high = min(v for _, v in told), max(v for _, v in told)
+    low, high = min(v for _, v in points), max(v for _, v in points)
     span, steps = (high - low) or 1.0, max(len(values) - 1, 1)
-    at = [
+    line = [
         (
             round(PAD + (WIDTH - 2 * PAD) * (i / steps if len(values) > 1 else 1.0), 1),
             round(HEIGHT - PAD - (HEIGHT - 2 * PAD) * ((v - low) / span if high > low else 0.5), 1),
         )
-        for i, v in told
+        for i, v in points
     ]
-    return Spark(" ".join(f"{x},{y}" for x, y in at), *at[-1], low, high, len(told))
+    return Spark(" ".join(f"{x},{y}" for x, y in line), *line[-1], low, high, len(points))
 
 
 def histogram(values: Sequence[float], marks: Mapping[str, float], bins: int = BINS) -> Histogram | None:
@@ -66,6 +66,6 @@ def histogram(values: Sequence[float], marks: Mapping[str, float], bins: int = B
     counts = [0] * bins
     for value in values:
         counts[min(int(value / high * bins), bins - 1)] += 1
-    most, step = max(counts), high / bins
-    bars = tuple(Bar(c / most, c, i * step, (i + 1) * step) for i, c in enumerate(counts))
+    largest, step = max(counts), high / bins
+    bars = tuple(Bar(c / largest, c, i * step, (i + 1) * step) for i, c in enumerate(counts))
     return Histogram(bars, high, marks["p50"], marks["p95"], marks["p99"])

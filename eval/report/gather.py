@@ -1,13 +1,13 @@
-"""What the report tells of a build, as plain values: read from its tables, its runs and the builds before it."""
+"""What the report shows of a build, as plain values: read from its tables, its runs and the builds before it."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import polars as pl
 
+from palimpsest.core.json_types import JsonObject
 from palimpsest.eval.gate.health import memory_health
 from palimpsest.eval.gate.verdict import CollectionVerdict, GateVerdict
-from palimpsest.eval.golden.build_tables import collection_tables
+from palimpsest.eval.golden.build_tables import Tables, collection_tables
 from palimpsest.eval.golden.by_type import by_type
 from palimpsest.eval.golden.golden_run import GoldenRun, Miss
 from palimpsest.eval.golden.misses import CAUSES
@@ -16,12 +16,21 @@ from palimpsest.eval.labels.register import LABELS, calibration, compare_registe
 from palimpsest.eval.metrics.measures import percentiles
 from palimpsest.eval.report.charts import histogram, spark
 from palimpsest.eval.report.notes import read_notes
+from palimpsest.eval.report.page import (
+    CollectionSection,
+    HeadlineCard,
+    LatencyChart,
+    ReportPage,
+    RetrievedText,
+    WorstQuestion,
+)
+from palimpsest.query.explain import shortened
 from palimpsest.query.reader import STEPS
 from palimpsest.store.builds import Build, kept
 from palimpsest.store.home import Home, data_folder
 
 HEADLINES = (
-    # key, title, what it says, whether more is better
+    # key, title, what it means, whether more is better
     ("R@5", "Recall@5", "of what a question needs, the share among the top five", True),
     ("nDCG@10", "nDCG@10", "how high up it stands among the top ten", True),
     ("packed_recall", "Recall after packing", "the share that is in the packed context", True),
@@ -32,8 +41,9 @@ HEADLINES = (
     ("citation_validity", "Citations that hold", "quoted lines whose span holds their words", True),
     ("p95_ms", "p95 ms", "95 % of the searches took no longer", False),
 )
-_WORST = 20
-_TEXT_CHARS = 320
+_MAX_WORST = 20
+_MAX_TEXT_CHARS = 320
+_EPSILON = 1e-9
 _TABLES = (
     "documents",
     "document_texts",
@@ -47,7 +57,7 @@ _TABLES = (
 )
 
 
-def gather(home: Home, build: Build, verdict: GateVerdict) -> dict[str, Any]:
+def gather(home: Home, build: Build, verdict: GateVerdict) -> ReportPage:
     """Returns the page's values, most of them by collection: headlines, types, latency, labels, misses, health."""
     manifest = build.manifest
     older = [b for b in kept(home) if b.manifest and b.build_id < build.build_id]
@@ -80,9 +90,9 @@ def _collection(
     build: Build,
     name: str,
     verdict: CollectionVerdict,
-    tables: Mapping[str, pl.DataFrame],
+    tables: Tables,
     history: Sequence[tuple[str, Mapping[str, float]]],
-) -> dict[str, Any]:
+) -> CollectionSection:
     own = collection_tables(tables, name) | {"rejects": build.table(name, "rejects")}
     now = {**verdict.means, **verdict.quality, **verdict.percentiles_ms}
     run = verdict.run or GoldenRun(name)
@@ -107,79 +117,78 @@ def _collection(
 
 def headlines(
     collection: str, now: Mapping[str, float], history: Sequence[tuple[str, Mapping[str, float]]]
-) -> list[dict[str, Any]]:
-    """Returns a card for each headline number that the build has: its value, the one before, the line over builds."""
-    cards = []
-    for key, title, says, more in HEADLINES:
+) -> list[HeadlineCard]:
+    """Returns a card for each headline number that the build has.
+
+    Args:
+        collection: name of the collection.
+        now: the build's numbers.
+        history: id and numbers of the builds before it, oldest first; their names start with `<collection>/`.
+    """
+    cards: list[HeadlineCard] = []
+    for key, title, says, more_is_better in HEADLINES:
         if key not in now:
             continue
-        before = [told.get(f"{collection}/{key}") for _, told in history]
+        before = [numbers.get(f"{collection}/{key}") for _, numbers in history]
         line = spark([v if v is not None else float("nan") for v in before] + [now[key]])
         last = next((v for v in reversed(before) if v is not None), None)
         change = None if last is None else now[key] - last
-        worse = change is not None and abs(change) > 1e-9 and (change < 0) == more
+        worse = change is not None and abs(change) > _EPSILON and (change < 0) == more_is_better
+        ms = key.endswith("_ms")
         cards.append(
-            {
-                "key": key,
-                "title": title,
-                "says": says,
-                "value": now[key],
-                "change": change,
-                "worse": worse,
-                "spark": line,
-                "ms": key.endswith("_ms"),
-            }
+            HeadlineCard(key=key, title=title, says=says, value=now[key], change=change, worse=worse, spark=line, ms=ms)
         )
     return cards
 
 
-def types_of(run: GoldenRun, before: Mapping[str, Mapping[str, float]]) -> list[dict[str, Any]]:
+def types_of(run: GoldenRun, before: Mapping[str, Mapping[str, float]]) -> list[JsonObject]:
     """Returns the means of R@5, recall after packing and nDCG@10 for each type of question, and the baseline's."""
-    told = by_type(run.per_query, run.types, ("R@5", "packed_recall", "nDCG@10"))
-    return [{"type": kind, "before": before.get(kind, {}), **values} for kind, values in told.items()]
+    means = by_type(run.per_query, run.types, ("R@5", "packed_recall", "nDCG@10"))
+    return [{"type": kind, "before": before.get(kind, {}), **values} for kind, values in means.items()]
 
 
-def latency(run: GoldenRun) -> list[dict[str, Any]]:
+def latency(run: GoldenRun) -> list[LatencyChart]:
     """Returns a histogram for the whole search and for each step, in the order of the query path."""
-    told = []
-    for step in ("total_ms", *STEPS):
-        values = run.steps_ms.get(step)
-        if values:
-            told.append({"step": step.removesuffix("_ms"), "histogram": histogram(values, percentiles(values))})
-    return told
+    return [
+        LatencyChart(step=step.removesuffix("_ms"), histogram=histogram(values, percentiles(values)))
+        for step in ("total_ms", *STEPS)
+        if (values := run.steps_ms.get(step))
+    ]
 
 
-def worst(run: GoldenRun, tables: Mapping[str, pl.DataFrame], collection: str) -> list[dict[str, Any]]:
+def worst(run: GoldenRun, tables: Tables, collection: str) -> list[WorstQuestion]:
     """Returns the questions that miss most, with what was retrieved, what should have been and where it was lost."""
-    ids = run.missed_questions[:_WORST]
-    questions = {q.id: q for q in load_golden(golden_path(data_folder(), collection)) or () if q.id in ids}
-    asked = [questions[i] for i in ids if i in questions]
-    causes: dict[str, list[Miss]] = {}
+    questions = {q.id: q for q in load_golden(golden_path(data_folder(), collection)) or ()}
+    shown = [questions[i] for i in run.missed_questions[:_MAX_WORST] if i in questions]
+    misses: dict[str, list[Miss]] = {}
     for miss in run.misses or ():
-        causes.setdefault(miss.question_id, []).append(miss)
-    wanted = {h.memory_id for q in asked for h in run.results.get(q.id, ())}
-    rows = tables["memories"].filter(pl.col("memory_id").is_in(sorted(wanted)))
+        misses.setdefault(miss.question_id, []).append(miss)
+    ids = {h.memory_id for q in shown for h in run.results.get(q.id, ())}
+    rows = tables["memories"].filter(pl.col("memory_id").is_in(sorted(ids)))
     texts = dict(rows.select("memory_id", "text").iter_rows())
-    return [_told(q, run, causes.get(q.id, []), texts) for q in asked]
+    return [_worst_question(q, run, misses.get(q.id, []), texts) for q in shown]
 
 
-def _told(question: Question, run: GoldenRun, causes: Sequence[Any], texts: Mapping[str, str]) -> dict[str, Any]:
-    return {
-        "id": question.id,
-        "question": question.question,
-        "type": question.type,
-        "user": question.user,
-        "as_of": question.as_of,
-        "metrics": {m: run.per_query[question.id][m] for m in ("R@5", "nDCG@10", "packed_recall", "stale@5")},
-        "wanted": [{"uri": e.uri, "quote": e.quote} for e in question.evidence],
-        "misses": causes,
-        "got": [
-            {"source": h.source, "relevant": h.relevant, "stale": h.stale, "text": _short(texts.get(h.memory_id, ""))}
+def _worst_question(
+    question: Question, run: GoldenRun, misses: Sequence[Miss], texts: Mapping[str, str]
+) -> WorstQuestion:
+    metrics = run.per_query[question.id]
+    return WorstQuestion(
+        id=question.id,
+        question=question.question,
+        type=question.type,
+        user=question.user,
+        as_of=question.as_of,
+        metrics={m: metrics[m] for m in ("R@5", "nDCG@10", "packed_recall", "stale@5")},
+        wanted=[{"uri": e.uri, "quote": e.quote} for e in question.evidence],
+        misses=misses,
+        got=[
+            RetrievedText(
+                source=h.source,
+                relevant=h.relevant,
+                stale=h.stale,
+                text=shortened(texts.get(h.memory_id, ""), _MAX_TEXT_CHARS),
+            )
             for h in run.results.get(question.id, ())
         ],
-    }
-
-
-def _short(text: str) -> str:
-    folded = " ".join(text.split())
-    return folded if len(folded) <= _TEXT_CHARS else folded[: _TEXT_CHARS - 1] + "…"
+    )

@@ -1,10 +1,11 @@
 """Draws the report: Jinja templates that escape every value, one page with its style inside and no script at all."""
 
-from collections.abc import Mapping
+from copy import deepcopy
 from functools import cache
 from typing import Any
 
 from palimpsest.eval.report.charts import HEIGHT, WIDTH
+from palimpsest.eval.report.page import ReportPage
 
 MAX_BYTES = 2 * 2**20
 
@@ -13,35 +14,36 @@ MAX_BYTES = 2 * 2**20
 def _environment() -> Any:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    # Escaping is not left to file names: documents and questions are anybody's words.
-    made = Environment(
+    # Always on, whatever a template is called: documents and questions are untrusted text.
+    environment = Environment(
         loader=PackageLoader("palimpsest.eval.report"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals |= {"spark_width": WIDTH, "spark_height": HEIGHT}
-    made.filters["number"] = _number
-    return made
+    environment.globals |= {"spark_width": WIDTH, "spark_height": HEIGHT}
+    environment.filters["number"] = _format_number
+    return environment
 
 
-def report_html(page: Mapping[str, Any]) -> str:
-    """Returns the page of a build from what `gather` told; at most 2 MB: where it would be more, questions are cut."""
-    text = str(_environment().get_template("page.html").render(page=page))
+def report_html(page: ReportPage) -> str:
+    """Returns the page of a build from what `gather` returned, with fewer questions where it would be over 2 MB."""
+    template = _environment().get_template("page.html")
+    text = str(template.render(page=page))
     while len(text.encode()) > MAX_BYTES and any(c["worst"] for c in page["collections"]):
-        kept = [c | {"worst": c["worst"][: len(c["worst"]) // 2]} for c in page["collections"]]
-        page = {**page, "collections": kept}
-        text = str(_environment().get_template("page.html").render(page=page))
+        for section in (page := deepcopy(page))["collections"]:
+            section["worst"] = section["worst"][: len(section["worst"]) // 2]
+        text = str(template.render(page=page))
     return text
 
 
-def picture_html(page: Mapping[str, Any]) -> str:
+def picture_html(page: ReportPage) -> str:
     """Returns the report's main picture as an SVG document: recall by collection and type."""
     return str(_environment().get_template("picture.svg").render(page=page))
 
 
-def _number(value: float | None, ms: bool = False, signed: bool = False) -> str:
+def _format_number(value: float | None, ms: bool = False, signed: bool = False) -> str:
     if value is None:
         return "-"
     return f"{value:{'+' if signed else ''}.{1 if ms else 3}f}"
