@@ -78,7 +78,7 @@ def run_bench(
 
 
 def _check_load(load: QueryLoad) -> None:
-    from palimpsest.query.ranking.rank import STRATEGIES
+    from palimpsest.query.request.strategies import STRATEGIES
 
     if load.backend not in ("duckdb", "neo4j"):
         raise PalimpsestError(f"--backend {load.backend}: not one of duckdb, neo4j")

@@ -7,8 +7,8 @@ from datetime import date
 from typing import Protocol
 
 from palimpsest.core.json_types import JsonObject
-from palimpsest.query.reader import Results
 from palimpsest.query.request.types import Memory, RankedMemory, Scope
+from palimpsest.query.result import SearchResult
 
 DEPTH = 10
 BUDGET_TOKENS = 1200
@@ -18,7 +18,7 @@ class Searcher(Protocol):
     """The part of `palimpsest.query`'s Reader that evaluation uses."""
 
     @property
-    def search(self) -> Callable[..., Results]:
+    def search(self) -> Callable[..., SearchResult]:
         """Takes (text, scope, **filters)."""
 
 

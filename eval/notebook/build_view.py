@@ -19,8 +19,9 @@ from palimpsest.eval.notebook.notebook_table import table
 from palimpsest.eval.report.notes import Note, write_note
 from palimpsest.eval.runs.accept_home import accept_home
 from palimpsest.eval.runs.judge_build import run_collection
-from palimpsest.query.reader import Results, open_index
+from palimpsest.query.reader import open_index
 from palimpsest.query.request.types import Scope
+from palimpsest.query.result import SearchResult
 from palimpsest.store.builds import Build, kept, published
 from palimpsest.store.home import Home, data_folder
 
@@ -75,12 +76,13 @@ class Opened:
         first = list(dict.fromkeys(miss.question_id for miss in misses))[:shown]
         return [miss for miss in misses if miss.question_id in first]
 
-    def explained(self, question: Miss, collection: str) -> Results:
+    def explained(self, question: Miss, collection: str) -> SearchResult:
         """Returns what a missed question gets now, with why each result is there; `explained_figure` draws it."""
         asked = {q.id: q for q in load_golden(golden_path(data_folder(), collection)) or ()}[question.question_id]
         user = asked.user or self.build.manifest["settings"]["collections"][collection].get("user_id") or ""
+        filters: Any = asked.filters
         with open_index(self.build.index) as reader:
-            return reader.search(asked.question, Scope(collection, user), explain=True, **asked.filters)
+            return reader.search(asked.question, Scope(collection, user), explain=True, **filters)
 
     def health(self, now: Any = None) -> dict[str, dict[str, Any]]:
         """Returns the memory health of each collection."""

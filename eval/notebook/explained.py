@@ -7,9 +7,9 @@ import html
 from dataclasses import dataclass, field
 from typing import Any
 
-from palimpsest.query.explain import link_words, names_for, shortened
-from palimpsest.query.reader import Results
+from palimpsest.query.context.explain import describe_link, memory_labels, shorten_text
 from palimpsest.query.request.types import Link, RankedMemory
+from palimpsest.query.result import SearchResult
 
 _QUESTION, _SEED, _LINK, _RESULT = range(4)
 _COLOURS = {_QUESTION: "#33415c", _SEED: "#2867c7", _LINK: "#0f8a7e", _RESULT: "#2867c7"}
@@ -31,7 +31,7 @@ class _Drawn:
         return column, name
 
 
-def explained_figure(results: Results, question: str, shown: int = 5) -> Any:
+def explained_figure(results: SearchResult, question: str, shown: int = 5) -> Any:
     """Returns the picture of an answer: how much each of the first results has by itself, and how much over links.
 
     A flow's width is its share of the result's score; what a node or a flow stands for is shown when it is pointed at.
@@ -72,7 +72,7 @@ def explained_figure(results: Results, question: str, shown: int = 5) -> Any:
     )
     about = f"build {results.build_id}, {html.escape(results.strategy)}"
     legend = "as wide as its part of the score: blue by itself, green over links"
-    title = f"{html.escape(shortened(question, 110))} ({about})<br><sup>{legend}</sup>"
+    title = f"{html.escape(shorten_text(question, 110))} ({about})<br><sup>{legend}</sup>"
     height = 150 + 95 * max(1, len(memories))
     for x, told in ((0.0, "question"), (0.3, "found first"), (0.6, "leads on over"), (1.0, "results")):
         anchor = {0.0: "left", 1.0: "right"}.get(x, "left")
@@ -80,17 +80,17 @@ def explained_figure(results: Results, question: str, shown: int = 5) -> Any:
     return figure.update_layout(title=title, template="simple_white", height=height, font_size=12)
 
 
-def _drawn(memories: list[RankedMemory], results: Results, question: str) -> _Drawn:
+def _drawn(memories: list[RankedMemory], results: SearchResult, question: str) -> _Drawn:
     drawn = _Drawn()
     texts = dict(results.met) | {m.memory_id: m.text for m in memories}
-    named = names_for([m.memory_id for m in results.memories], results.met)
-    start = drawn.node(_QUESTION, "", shortened(question, _NARROW), question)
+    named = memory_labels([m.memory_id for m in results.memories], results.met)
+    start = drawn.node(_QUESTION, "", shorten_text(question, _NARROW), question)
     lowest = min((m.score - m.graph_score for m in memories), default=0.0)
     floor = max(0.0, -lowest) + 1.0  # widths are positive, however far below average a score lies
     for place, m in enumerate(memories, 1):
         alone = m.score - m.graph_score
         scores = f"{alone:.1f}" + (f" {m.graph_score:+.1f}" if m.path or abs(m.graph_score) >= _LEAST else "")
-        label = f"{place}. {shortened(m.text, _WIDE)}  {scores}"
+        label = f"{place}. {shorten_text(m.text, _WIDE)}  {scores}"
         end = drawn.node(_RESULT, m.memory_id, label, f"{m.text} \u2014 {m.why}")
         told = f"{alone:.2f} by itself: meaning {m.vector_score:.2f}, words {m.words_score:.2f}" + (
             f", time {m.time_score:.2f}" if m.time_score is not None else ""
@@ -113,7 +113,7 @@ def _add_path(
 ) -> None:
     """Adds the way to a result: over what was found first, and over the last link to it."""
     first, last = m.path[0], m.path[-1]
-    words = ", then ".join(link_words(link, named) for link in m.path)
+    words = ", then ".join(describe_link(link, named) for link in m.path)
     told = f"{m.graph_score:+.2f} over links: {words}"
     over = drawn.node(_LINK, last.via or last.kind, _over(last), told)
     if first.source not in texts:  # the question itself, or a topic
@@ -121,14 +121,14 @@ def _add_path(
     else:
         text, place = texts[first.source], named.get(first.source, "")
         label = f"{place}: " if place.startswith("result") else ""
-        seed = drawn.node(_SEED, first.source, label + shortened(text, _NARROW), text)
+        seed = drawn.node(_SEED, first.source, label + shorten_text(text, _NARROW), text)
         drawn.flows += [(start, seed, width, _OVER_LINKS, told), (seed, over, width, _OVER_LINKS, told)]
     drawn.flows.append((over, end, width, _OVER_LINKS, told))
 
 
 def _over(link: Link) -> str:
     if link.via:
-        return shortened(link.via, _NARROW)
+        return shorten_text(link.via, _NARROW)
     return _KINDS.get(link.kind, link.kind)
 
 

@@ -24,8 +24,8 @@ from palimpsest.eval.report.page import (
     RetrievedText,
     WorstQuestion,
 )
-from palimpsest.query.explain import shortened
-from palimpsest.query.reader import STEPS
+from palimpsest.query.context.explain import shorten_text
+from palimpsest.query.search import STEPS
 from palimpsest.store.builds import Build, kept
 from palimpsest.store.home import Home, data_folder
 
@@ -187,7 +187,7 @@ def _worst_question(
                 source=h.source,
                 relevant=h.relevant,
                 stale=h.stale,
-                text=shortened(texts.get(h.memory_id, ""), _MAX_TEXT_CHARS),
+                text=shorten_text(texts.get(h.memory_id, ""), _MAX_TEXT_CHARS),
             )
             for h in run.results.get(question.id, ())
         ],

@@ -14,8 +14,9 @@ from palimpsest.build.plan import INDEXED
 from palimpsest.eval.metrics.significance import loss_probability, paired_interval
 from palimpsest.eval.suites.suite_result import SuiteResult
 from palimpsest.memories.vector_store import embedding_store
-from palimpsest.query.reader import Reader, Results, open_index
+from palimpsest.query.reader import Reader, open_index
 from palimpsest.query.request.strategies import Weights
+from palimpsest.query.result import SearchResult
 from palimpsest.store.builds import Build
 from palimpsest.store.home import Home
 
@@ -62,7 +63,7 @@ class Staged:
     asked: Mapping[str, Any]
     calls: list[tuple[str, Any, dict[str, Any]]] = field(default_factory=list)
 
-    def search(self, text: str, scope: Any, **filters: Any) -> Results:
+    def search(self, text: str, scope: Any, **filters: Any) -> SearchResult:
         """Searches as the stage does."""
         self.calls.append((text, scope, filters))
         return self.reader.search(text, scope, **(dict(self.asked) | filters | _kept(self.asked, filters)))

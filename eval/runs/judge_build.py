@@ -24,7 +24,7 @@ from palimpsest.eval.golden.questions import GoldenSet, golden_path, load_golden
 from palimpsest.eval.golden.score_golden import run_golden
 from palimpsest.eval.report.notes import health_limits
 from palimpsest.memories.vector_store import embedding_store
-from palimpsest.query.explain import shortened
+from palimpsest.query.context.explain import shorten_text
 from palimpsest.query.reader import open_index
 from palimpsest.store.builds import Build, published, staged
 from palimpsest.store.decisions import read_decisions
@@ -128,7 +128,7 @@ def _with_texts(verdict: CollectionVerdict, memories: pl.DataFrame) -> Collectio
     """Adds the first words of what broken questions got, before and now: a source alone says little to a reader."""
     ids = {h.memory_id for b in verdict.broken for h in (*b.old_results, *b.new_results)}
     rows = memories.filter(pl.col("memory_id").is_in(sorted(ids))).select("memory_id", "text").sort("memory_id")
-    return replace(verdict, texts={i: shortened(text, _RESULT_CHARS) for i, text in rows.iter_rows()})
+    return replace(verdict, texts={i: shorten_text(text, _RESULT_CHARS) for i, text in rows.iter_rows()})
 
 
 def _with_health(home: Home, build: Build, verdict: CollectionVerdict) -> CollectionVerdict:

@@ -25,7 +25,7 @@ from palimpsest.eval.metrics.significance import paired_interval
 from palimpsest.eval.runs.ablation import Staged
 from palimpsest.eval.runs.golden_suite import golden_home, run_golden_suite
 from palimpsest.query.reader import open_home
-from palimpsest.query.request.strategies import Weights, chosen_weights
+from palimpsest.query.request.strategies import Weights, resolve_strategy
 from palimpsest.store.home import data_folder
 
 FOLDS = 5
@@ -65,7 +65,7 @@ def variations(prior: Weights) -> list[tuple[str, Any]]:
 
     `spreading.own` is a parameter of the walk.
     """
-    names = [n for n in GRID if _ONLY.get(n.partition(".")[0], prior.whole) == prior.whole]
+    names = [n for n in GRID if _ONLY.get(n.partition(".")[0], prior.scorer) == prior.scorer]
     return [(n, value) for n in names for value in GRID[n] if value != _value(prior, n)]
 
 
@@ -136,7 +136,7 @@ def golden_score(path: Path, cache: Path, backend: str = "duckdb") -> tuple[Weig
     """
     home, _ = golden_home(path, cache)
     reader = open_home(home.path, backend)
-    _, prior = chosen_weights("auto", reader.backend.collections()[path.stem])
+    _, prior = resolve_strategy("auto", reader.backend.collections()[path.stem])
     known: dict[Weights, dict[str, float]] = {}
 
     def score(weights: Weights) -> Mapping[str, float]:

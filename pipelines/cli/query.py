@@ -67,7 +67,7 @@ def query(
         filters["budget_tokens"] = filters.pop("budget")
         results = reader.search(text, scopes, explain=explain, **filters)
         out.text(present.results_text(results, explain))
-        out.result(present.results_json(results))
+        out.result(results.to_json())
 
 
 @click.command(short_help="Show what a name refers to, or decide it.")

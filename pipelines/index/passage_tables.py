@@ -103,7 +103,7 @@ def _sentences(
     )
     vectors = np.zeros((sentences.height, 384), "<f2")
     hashed = sentences.filter(pl.col("text_hash").is_not_null())
-    # Beside a collection whose sentences have vectors there may be one whose sentences have none.
+    # NeighborContext a collection whose sentences have vectors there may be one whose sentences have none.
     without = sentences.filter(pl.col("text_hash").is_null())["row"].to_numpy()
     embedded = ~np.isin(np.arange(rows.height), without) if hashed.height else np.zeros(rows.height, bool)
     if hashed.height:

@@ -1,193 +1,84 @@
-"""What rankers read of a whole scope beside its vectors and words, packed into bytes from the build's DuckDB file.
+"""Named arrays as Arrow IPC: how a node of the graph stores what readers need of a scope."""
 
-Parts: `order` of turns, `written` order in documents, `periods`, `reasons` why memories were retired, `standing`,
-`topics`, `named` (entities that tell something), `passages` (names, titles, who names what) and `sentences`, in blocks
-of memories. Memories are local rows in them, or their ids where rows would shift; entities of sentences are hashes of
-their ids, so that a block stays as it is while its memories do.
-"""
-
-import datetime as dt
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
-import duckdb
 import numpy as np
+import pyarrow as pa
 
-from palimpsest.neo4j_graph.packed import bucket_of
-from palimpsest.query.backends.duckdb_scope import (
-    FOLLOWING,
-    LABELS,
-    NAMES,
-    PERIODS,
-    REASONS,
-    STANDING,
-    TITLES,
-    TOKENS,
-    TOPICS,
-    WITHHELD,
-    WRITTEN,
-    standing_arrays,
-)
-from palimpsest.query.ranking.scope_graph import telling
-from palimpsest.text.name_keys import name_key
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.query.scope.scope_arrays import Arrays
 
-_PER_BLOCK = 16  # memories: a question reads those of twenty, and each brings its block
-_ENTITIES = "SELECT entity, entity_id, name FROM entities WHERE scope = $scope ORDER BY entity"
-_MENTIONS = "SELECT row, entity FROM mentions WHERE row BETWEEN $first AND $last ORDER BY row, entity"
-_SENTENCES = """
-    SELECT m.memory_id, s.spans, s.counts, s.entities, s.vectors
-    FROM sentences s JOIN memories m USING (row)
-    WHERE s.row BETWEEN $first AND $last AND len(s.counts) > 0 ORDER BY m.memory_id"""
+_DTYPES = {"halffloat": "<f2", "float": "<f4", "double": "<f8"}
+"""Numpy's names of Arrow types, where they differ."""
 
 
 def pack_arrays(arrays: Mapping[str, np.ndarray | list[str]]) -> bytes:
-    """Returns the bytes of named arrays: numbers as they are, texts joined; read by `unpack_arrays`."""
-    head, parts = [], []
-    for name, value in sorted(arrays.items()):
-        if isinstance(value, list):
-            data = json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
-            head.append([name, "text", [len(value)], len(data)])
-        else:
-            data = np.ascontiguousarray(value).tobytes()
-            head.append([name, value.dtype.str, list(value.shape), len(data)])
-        parts.append(data)
-    told = json.dumps(head).encode()
-    return b"".join([np.array([len(told)], "<i8").tobytes(), told, *parts])
-
-
-def unpack_arrays(data: bytes) -> dict[str, Any]:
-    """Reads what `pack_arrays` wrote."""
-    size = int(np.frombuffer(data, "<i8", 1)[0])
-    out, at = {}, 8 + size
-    for name, kind, shape, length in json.loads(data[8:at]):
-        part = data[at : at + length]
-        out[name] = (
-            json.loads(part.decode("utf-8", "surrogatepass"))
-            if kind == "text"
-            else np.frombuffer(part, np.dtype(kind)).reshape(shape)
-        )
-        at += length
-    return out
-
-
-def blocks_of(memories: int) -> int:
-    """Returns in how many blocks the sentences of a scope are kept: a power of two."""
-    return 1 << max(0, -(-memories // _PER_BLOCK) - 1).bit_length()
-
-
-def scope_arrays(db: duckdb.DuckDBPyConnection, scope: int, first: int, size: int) -> Iterator[tuple[str, bytes]]:
-    """Yields (part, bytes) of one scope of an index.
+    """Returns the bytes of named arrays: one record batch of one row, a list column for each array, sorted by name.
 
     Args:
-        db: the index.
-        scope: number of the scope.
-        first: its first row.
-        size: how many memories it has.
+        arrays: numbers of shape (n,) or (n, width); or texts, as a list or an object array.
     """
-    rows = {"first": first, "last": first + size - 1}
-
-    def read(sql: str, **values: int) -> dict[str, np.ndarray]:
-        return db.execute(sql, values).fetchnumpy()
-
-    following, periods = read(FOLLOWING, **rows), read(PERIODS, **rows)
-    if len(following["row"]):
-        pairs = {n: _local(following[n], first) for n in ("row", "next_row")}
-        tokens = np.asarray(read(TOKENS, **rows)["token_count"], "<i4")
-        yield "order", pack_arrays(pairs | {"tokens": tokens})
-    if len((written := read(WRITTEN, **rows))["row"]):
-        yield "written", pack_arrays({n: _local(written[n], first) for n in ("row", "next_row")})
-    if len(periods["row"]):
-        spans = {n: np.asarray(periods[n], "<f8") for n in ("begins", "ends")}
-        yield "periods", pack_arrays({"row": _local(periods["row"], first), **spans})
-    hidden, pii, ends = db.execute(WITHHELD, rows).fetchall()[0]
-    if hidden or pii or ends:
-        micros = [round(e.replace(tzinfo=dt.UTC).timestamp() * 1_000_000) for e in ends or ()]
-        flags = np.array([bool(hidden), bool(pii)], "<i4")
-        yield "withheld", pack_arrays({"ends": np.array(micros, "<i8"), "flags": flags})
-    if reasons := db.execute(REASONS, rows).fetchall():
-        yield "reasons", pack_arrays({"ids": [i for i, _ in reasons], "told": [line for _, line in reasons]})
-    observed, importance, support = standing_arrays(read(STANDING, **rows))
-    told_of = {"observed": observed.astype("<f8"), "importance": importance.astype("<f8")}
-    yield "standing", pack_arrays({**told_of, "support": support.astype("<i4")})
-    labels = db.execute(LABELS, {"scope": scope}).fetchall()
-    if labels:
-        held = db.execute(TOPICS, rows).fetchall()
-        number = {topic_id: i for i, (topic_id, *_) in enumerate(labels)}
-        yield (
-            "topics",
-            pack_arrays(
-                {
-                    "labels": [label for _, label, _ in labels],
-                    "parent": np.array([number.get(parent, -1) for *_, parent in labels], "<i4"),
-                    "row": np.array([row - first for row, _, _ in held], "<i4"),
-                    "topic": np.array([number[topic] for _, topic, _ in held], "<i4"),
-                    "relevance": np.array([relevance for _, _, relevance in held], "<f8"),
-                }
-            ),
-        )
-    entities, names = read(_ENTITIES, scope=scope), read(NAMES, scope=scope)
-    if len(entities["entity"]) == 0:
-        return
-    least = int(entities["entity"][0])
-    yield from _named(entities, read(_MENTIONS, **rows), least, first, size)
-    if len(names["key"]) == 0:
-        return
-    ids = [str(i) for i in entities["entity_id"]]
-    told: dict[str, np.ndarray | list[str]] = {
-        "names": [str(n) for n in entities["name"]],
-        "hashes": np.array([name_key(i) for i in ids], "<i8"),
-        "key": np.asarray(names["key"], "<i8"),
-        "key_entity": _local(names["entity"], least),
-        "blocks": np.array([blocks_of(size)], "<i4"),
-    }
-    for name, sql in (("mention", _MENTIONS), ("title", TITLES)):
-        found = read(sql, **rows)
-        told |= {f"{name}_row": _local(found["row"], first), f"{name}_entity": _local(found["entity"], least)}
-    yield "passages", pack_arrays(told)
-    hashes = np.asarray(told["hashes"])
-    yield from _sentence_blocks(db.execute(_SENTENCES, rows).fetchall(), hashes, least, size)
+    columns = {name: _column(value) for name, value in sorted(arrays.items())}
+    rows = [pa.ListArray.from_arrays(pa.array([0, len(c)], pa.int32()), c) for c in columns.values()]
+    batch = pa.record_batch(rows, names=list(columns))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return bytes(sink.getvalue())
 
 
-def _named(
-    entities: Mapping[str, np.ndarray], mentions: Mapping[str, np.ndarray], least: int, first: int, size: int
-) -> Iterator[tuple[str, bytes]]:
-    """Yields the entities that tell something, as `telling` has it, and who names them."""
-    entity = _local(mentions["entity"], least)
-    weight = telling(np.bincount(entity, minlength=len(entities["entity"])), size)
-    useful = np.flatnonzero(weight)
-    if len(useful):
-        kept = weight[entity] > 0
-        told: dict[str, np.ndarray | list[str]] = {
-            "names": [str(entities["name"][i]) for i in useful],
-            "weight": weight[useful].astype("<f8"),
-            "row": _local(mentions["row"], first)[kept],
-            "entity": np.searchsorted(useful, entity[kept]).astype("<i4"),
-        }
-        yield "named", pack_arrays(told)
+def unpack_arrays(data: bytes) -> Arrays:
+    """Reads what `pack_arrays` wrote: numbers as read-only arrays, texts as lists.
+
+    Raises:
+        PalimpsestError: the bytes are of an earlier version.
+    """
+    try:
+        with pa.ipc.open_stream(data) as reader:
+            batch = reader.read_next_batch()
+    except (pa.ArrowException, OSError, StopIteration):
+        raise PalimpsestError(
+            "neo4j: the build there was loaded by an earlier version; run palimpsest build --graph"
+        ) from None
+    return {name: _value(batch.column(name).values) for name in batch.schema.names}
 
 
-def _sentence_blocks(found: list[Any], hashes: np.ndarray, least: int, size: int) -> Iterator[tuple[str, bytes]]:
-    count = blocks_of(size)
-    by_block: dict[int, list[Any]] = {}
-    for memory in found:
-        by_block.setdefault(bucket_of(memory[0], count), []).append(memory)
-    for block, held in sorted(by_block.items()):
-        flat = [np.asarray(entities, np.int64) - least for _, _, _, entities, _ in held]
-        yield (
-            f"sentences:{block}",
-            pack_arrays(
-                {
-                    "ids": [i for i, *_ in held],
-                    "sizes": np.array([len(counts) for _, _, counts, _, _ in held], "<i4"),
-                    "spans": np.concatenate([np.asarray(spans, "<i4") for _, spans, _, _, _ in held]),
-                    "counts": np.concatenate([np.asarray(counts, "<i4") for _, _, counts, _, _ in held]),
-                    "entities": hashes[np.concatenate(flat)].astype("<i8"),
-                    "vectors": np.frombuffer(b"".join(v or b"" for *_, v in held), "<f2").reshape(-1, 384),
-                }
-            ),
-        )
+def _column(value: np.ndarray | list[str]) -> Any:
+    if isinstance(value, list) or value.dtype == object:
+        # As bytes: Arrow's strings cannot contain a lone surrogate.
+        return pa.array([str(text).encode("utf-8", "surrogatepass") for text in value], pa.binary())
+    flat = pa.array(np.ascontiguousarray(value).reshape(-1))
+    return flat if value.ndim == 1 else pa.FixedSizeListArray.from_arrays(flat, value.shape[1])
 
 
-def _local(values: np.ndarray, first: int) -> np.ndarray:
-    return (np.asarray(values, np.int64) - first).astype("<i4")
+def _value(column: Any) -> np.ndarray | list[str]:
+    if pa.types.is_binary(column.type):
+        return _texts(column)
+    if pa.types.is_fixed_size_list(column.type):
+        flat = column.values
+        return _numbers(flat).reshape(-1, column.type.list_size)
+    return _numbers(column)
+
+
+def _numbers(column: Any) -> np.ndarray:
+    """Returns a column as numpy, not copied: `to_numpy` would import pandas, for 1 s."""
+    name = str(column.type)
+    dtype = np.dtype(_DTYPES.get(name, name))
+    data = column.buffers()[1]
+    if data is None or len(column) == 0:
+        return np.zeros(0, dtype)
+    return np.frombuffer(data, dtype, len(column), column.offset * dtype.itemsize)
+
+
+def _texts(column: Any) -> list[str]:
+    if len(column) == 0:
+        return []
+    _, offsets, data = column.buffers()
+    ends = np.frombuffer(offsets, np.int32, len(column) + 1, 4 * column.offset).tolist()
+    content = bytes(data) if data is not None else b""
+    if content.isascii():  # then bytes are characters, and slices of one text are ten times as fast
+        text = content.decode("ascii")
+        return [text[a:b] for a, b in pairwise(ends)]
+    return [content[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(ends)]

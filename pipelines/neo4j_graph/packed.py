@@ -1,17 +1,32 @@
-"""What a reader needs of a whole scope, packed into bytes: its ids, which are latest, moments of its vectors, words."""
+"""What a reader needs of a whole scope, packed as Arrow: ids, vectors, words, and the parts that scorers read.
+
+Memories are local rows in a part, or their ids where rows would shift; entities of sentences are hashes of their ids,
+so that a block stays as it is while its memories do.
+"""
 
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
+import duckdb
 import numpy as np
 
+from palimpsest.neo4j_graph.arrays import pack_arrays, unpack_arrays
 from palimpsest.neo4j_graph.model import DIMENSIONS
-from palimpsest.query.request.types import Moments
+from palimpsest.query.backends.scope_parts import PARTS, Range, entity_ids, read_part
+from palimpsest.query.request.types import ScoreStats
+from palimpsest.query.scope.scope_arrays import Arrays
+from palimpsest.text.name_keys import name_key
 
-_PER_BUCKET = 8192  # postings
-_PER_BLOCK = 512  # vectors
+_POSTINGS_PER_BUCKET = 8192
+_VECTORS_PER_BLOCK = 512
+_MEMORIES_PER_BLOCK = 16  # of sentences: a question reads those of twenty, and each brings its block
 _TRIANGLE = np.triu_indices(DIMENSIONS)
+_SENTENCES = """
+    SELECT m.memory_id, s.spans, s.counts, s.entities, s.vectors
+    FROM sentences s JOIN memories m USING (row)
+    WHERE s.row BETWEEN $first AND $last AND len(s.counts) > 0 ORDER BY m.memory_id"""
 
 
 @dataclass(frozen=True)
@@ -22,7 +37,7 @@ class ScopeStats:
         ids: memory ids, ascending, shape (n,).
         latest: which of them are latest, shape (n,) bool.
         vectors: how many vectors they have in all.
-        mean: of the vectors of latest memories, shape (384,); None where the reader holds the scope's vectors anyway.
+        mean: of the vectors of latest memories, shape (384,); None where the reader caches the scope's vectors anyway.
         covariance: of the same, shape (384, 384).
     """
 
@@ -34,10 +49,10 @@ class ScopeStats:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held: about 73 for each string of 16 characters."""
+        """Size in bytes: about 73 for each string of 16 characters."""
         return 74 * len(self.ids) + (0 if self.covariance is None else self.covariance.nbytes)
 
-    def cosine_moments(self, query: np.ndarray) -> Moments:
+    def cosine_stats(self, query: np.ndarray) -> ScoreStats:
         """Returns mean and deviation of the cosines of all latest memories with a unit query, without reading them.
 
         q.mean and q.C.q: exact where each memory has one vector, of all windows' cosines where some have several.
@@ -45,36 +60,30 @@ class ScopeStats:
         assert self.mean is not None and self.covariance is not None
         q = query.astype(np.float64)
         variance = float(q @ self.covariance @ q)
-        return Moments(float(q @ self.mean), max(variance, 0.0) ** 0.5)
+        return ScoreStats(float(q @ self.mean), max(variance, 0.0) ** 0.5)
 
     def pack(self) -> bytes:
         """Returns the bytes of it."""
-        ids = "\n".join(self.ids.tolist()).encode()
-        held = self.mean is not None
-        head = np.array([len(self.ids), len(ids), self.vectors, held], "<i8").tobytes()
-        parts = [head, ids, np.packbits(self.latest).tobytes()]
+        arrays = {"ids": self.ids, "latest": self.latest.astype(np.uint8), "vectors": np.array([self.vectors], "<i8")}
         if self.mean is not None and self.covariance is not None:
-            parts += [self.mean.astype("<f8").tobytes(), self.covariance[_TRIANGLE].astype("<f8").tobytes()]
-        return b"".join(parts)
+            arrays |= {"mean": self.mean, "covariance": self.covariance[_TRIANGLE]}
+        return pack_arrays(arrays)
 
     @classmethod
     def unpack(cls, data: bytes) -> "ScopeStats":
         """Reads what `pack` wrote."""
-        count, size, vectors, held = np.frombuffer(data, "<i8", 4).tolist()
-        at = 32 + size
-        ids = np.array(data[32:at].decode().split("\n") if count else [], dtype=object)
-        flags = -(-count // 8)
-        latest = np.unpackbits(np.frombuffer(data, np.uint8, flags, at), count=count).astype(bool)
-        if not held:
+        arrays = unpack_arrays(data)
+        ids, latest = np.array(arrays["ids"], dtype=object), arrays["latest"].astype(bool)
+        vectors = int(arrays["vectors"][0])
+        if "mean" not in arrays:
             return cls(ids, latest, vectors)
-        mean = np.frombuffer(data, "<f8", DIMENSIONS, at + flags)
         covariance = np.zeros((DIMENSIONS, DIMENSIONS))
-        covariance[_TRIANGLE] = np.frombuffer(data, "<f8", len(_TRIANGLE[0]), at + flags + 8 * DIMENSIONS)
+        covariance[_TRIANGLE] = arrays["covariance"]
         covariance += np.triu(covariance, 1).T
-        return cls(ids, latest, vectors, mean, covariance)
+        return cls(ids, latest, vectors, arrays["mean"], covariance)
 
 
-def vector_moments(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def mean_and_covariance(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Returns mean and covariance of vectors, shapes (384,) and (384, 384)."""
     mean = vectors.mean(axis=0, dtype=np.float64)
     covariance = np.zeros((DIMENSIONS, DIMENSIONS))
@@ -85,30 +94,34 @@ def vector_moments(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def blocks_for(vectors: int) -> int:
-    """Returns in how many blocks a scope's vectors are kept: a power of two, so that growth seldom moves them all."""
-    return 1 << max(0, -(-vectors // _PER_BLOCK) - 1).bit_length()
+    """Returns the number of blocks of a scope's vectors: a power of two, so that growth seldom moves them all."""
+    return 1 << max(0, -(-vectors // _VECTORS_PER_BLOCK) - 1).bit_length()
+
+
+def sentence_blocks_for(memories: int) -> int:
+    """Returns the number of blocks of a scope's sentences: a power of two."""
+    return 1 << max(0, -(-memories // _MEMORIES_PER_BLOCK) - 1).bit_length()
+
+
+def buckets_for(postings: int) -> int:
+    """Returns the number of buckets of a scope's postings."""
+    return max(1, -(-postings // _POSTINGS_PER_BUCKET))
+
+
+def bucket_of(name: str, buckets: int) -> int:
+    """Returns the bucket of a term, or the block of a memory id."""
+    return zlib.crc32(name.encode("utf-8", "surrogatepass")) % buckets
 
 
 def pack_block(counts: np.ndarray, vectors: np.ndarray) -> bytes:
     """Returns the bytes of some memories' vectors: how many each has, shape (n,), and the vectors below each other."""
-    return np.array([len(counts)], "<i8").tobytes() + counts.astype("<i4").tobytes() + vectors.astype("<f4").tobytes()
+    return pack_arrays({"counts": counts.astype("<i4"), "vectors": vectors.astype("<f4").reshape(-1, DIMENSIONS)})
 
 
 def unpack_block(data: bytes) -> tuple[np.ndarray, np.ndarray]:
     """Reads what `pack_block` wrote."""
-    count = int(np.frombuffer(data, "<i8", 1)[0])
-    counts = np.frombuffer(data, "<i4", count, 8)
-    return counts, np.frombuffer(data, "<f4", -1, 8 + 4 * count).reshape(-1, DIMENSIONS)
-
-
-def buckets_for(postings: int) -> int:
-    """Returns in how many buckets a scope's postings are kept."""
-    return max(1, -(-postings // _PER_BUCKET))
-
-
-def bucket_of(term: str, buckets: int) -> int:
-    """Returns the bucket that holds a term, or the block that holds a memory id."""
-    return zlib.crc32(term.encode("utf-8", "surrogatepass")) % buckets
+    arrays = unpack_arrays(data)
+    return arrays["counts"], arrays["vectors"]
 
 
 def pack_postings(
@@ -127,20 +140,52 @@ def pack_postings(
     first = np.cumsum(df) - df
     for b in np.unique(bucket).tolist():
         mine = np.flatnonzero(bucket == b)
-        places = np.concatenate([np.arange(first[i], first[i] + df[i]) for i in mine])
-        words = "\n".join(terms[i] for i in mine).encode("utf-8", "surrogatepass")
-        head = np.array([len(mine), len(words), len(places)], "<i8").tobytes()
-        packed = (df[mine].astype("<i4"), rows[places].astype("<i4"), scores[places].astype("<f4"))
-        yield b, head + words + b"".join(p.tobytes() for p in packed)
+        at = np.concatenate([np.arange(first[i], first[i] + df[i]) for i in mine])
+        arrays = {"df": df[mine].astype("<i4"), "rows": rows[at].astype("<i4"), "scores": scores[at].astype("<f4")}
+        yield b, pack_arrays({**arrays, "terms": [terms[i] for i in mine]})
 
 
 def unpack_postings(data: bytes) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Reads what `pack_postings` wrote: local rows and scores by term."""
-    count, size, postings = np.frombuffer(data, "<i8", 3).tolist()
-    at = 24 + size
-    terms = data[24:at].decode("utf-8", "surrogatepass").split("\n") if count else []
-    df = np.frombuffer(data, "<i4", count, at)
-    rows = np.frombuffer(data, "<i4", postings, at + 4 * count)
-    scores = np.frombuffer(data, "<f4", postings, at + 4 * count + 4 * postings)
+    arrays = unpack_arrays(data)
+    df, rows, scores = arrays["df"], arrays["rows"], arrays["scores"]
     ends = np.cumsum(df).tolist()
-    return {t: (rows[e - n : e], scores[e - n : e]) for t, n, e in zip(terms, df.tolist(), ends, strict=True)}
+    return {t: (rows[e - n : e], scores[e - n : e]) for t, n, e in zip(arrays["terms"], df.tolist(), ends, strict=True)}
+
+
+def pack_parts(db: duckdb.DuckDBPyConnection, at: Range) -> Iterator[tuple[str, bytes]]:
+    """Yields (name, bytes) of the parts of one scope of an index: those of `scope_parts`, and blocks of sentences."""
+
+    def query(sql: str, values: dict[str, int], /) -> duckdb.DuckDBPyConnection:
+        return db.execute(sql, values)
+
+    for part in PARTS:
+        if not (arrays := read_part(query, at, part)):
+            continue
+        if part == "passages":
+            # Numbers of entities shift with every build: sentences name them by hashes of their ids.
+            first_entity = int(arrays.pop("first_entity")[0])
+            hashes = np.array([name_key(i) for i in entity_ids(query, at)], "<i8")
+            arrays |= {"hashes": hashes, "blocks": np.array([sentence_blocks_for(at.size)], "<i4")}
+            yield part, pack_arrays(arrays)
+            yield from _pack_sentences(query(_SENTENCES, at.rows).fetchall(), hashes, first_entity, at.size)
+        else:
+            yield part, pack_arrays(arrays)
+
+
+def _pack_sentences(found: list[Any], hashes: np.ndarray, first_entity: int, size: int) -> Iterator[tuple[str, bytes]]:
+    count = sentence_blocks_for(size)
+    by_block: dict[int, list[Any]] = {}
+    for memory in found:
+        by_block.setdefault(bucket_of(memory[0], count), []).append(memory)
+    for block, memories in sorted(by_block.items()):
+        entities = [np.asarray(numbers, np.int64) - first_entity for _, _, _, numbers, _ in memories]
+        arrays: Arrays = {
+            "ids": [i for i, *_ in memories],
+            "sizes": np.array([len(counts) for _, _, counts, _, _ in memories], "<i4"),
+            "spans": np.concatenate([np.asarray(spans, "<i4") for _, spans, _, _, _ in memories]),
+            "counts": np.concatenate([np.asarray(counts, "<i4") for _, _, counts, _, _ in memories]),
+            "entities": hashes[np.concatenate(entities)].astype("<i8"),
+            "vectors": np.frombuffer(b"".join(v or b"" for *_, v in memories), "<f2").reshape(-1, DIMENSIONS),
+        }
+        yield f"sentences:{block}", pack_arrays(arrays)

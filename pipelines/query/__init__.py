@@ -1,6 +1,22 @@
 """The thin query path: one API over a published build; imports none of torch, dspy, ragas, dagster, spacy or ranx."""
 
-from palimpsest.query.reader import Reader, Results, open_home, open_index
+from palimpsest.query.reader import Reader, open_home, open_index
+from palimpsest.query.request.search_request import SearchRequest
 from palimpsest.query.request.types import Filters, Memory, RankedMemory, Scope
+from palimpsest.query.result import SearchResult
 
-__all__ = ["Filters", "Memory", "RankedMemory", "Reader", "Results", "Scope", "open_home", "open_index"]
+Results = SearchResult
+"""The earlier name of `SearchResult`."""
+
+__all__ = [
+    "Filters",
+    "Memory",
+    "RankedMemory",
+    "Reader",
+    "Results",
+    "Scope",
+    "SearchRequest",
+    "SearchResult",
+    "open_home",
+    "open_index",
+]

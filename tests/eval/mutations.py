@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from palimpsest.query import reader as api
+from palimpsest.query import reader
+from palimpsest.query import search as api
 from palimpsest.query.backends import duckdb_scope
 from palimpsest.query.context import pack
 from palimpsest.query.request.types import Scope
@@ -31,9 +32,9 @@ class Mutation:
 
 def searching(patch: Patch, change: Callable[..., Any]) -> None:
     """Wraps Reader.search: `change(search, text, scope, filters)` gives the answer."""
-    search = api.Reader.search
+    search = reader.Reader.search
     patch.setattr(
-        api.Reader,
+        reader.Reader,
         "search",
         lambda self, text, scope, **f: change(
             lambda text, scope, f: search(self, text, scope, **f), text, scope, f, self

@@ -11,7 +11,7 @@ from palimpsest.eval.bench.synthetic import COLLECTION, synthetic_build
 from palimpsest.eval.bench.synthetic_titled import SENTENCES
 from palimpsest.eval.metrics.latency import LatencyMs
 from palimpsest.query import Scope
-from palimpsest.query.reader import STEPS
+from palimpsest.query.search import STEPS
 from palimpsest.store.tables import SCHEMAS
 
 

@@ -27,12 +27,12 @@ def test_luck_on_a_few_questions_does_not_pass_for_a_gain():
 
 def test_a_weight_inside_another_is_fitted_under_its_whole_name(monkeypatch):
     monkeypatch.setitem(GRID, "spreading.own", (0.1, 0.5))
-    prior = Weights(whole="passages", spreading=Spreading(own=0.1))
+    prior = Weights(scorer="passages", spreading=Spreading(own=0.1))
     told = fit(prior, lambda weights: dict.fromkeys(ASKED, 0.5 + 0.2 * (weights.spreading.own == 0.5)))
     assert told["chosen"] == {"spreading.own=0.5": 5} and prior.spreading.own != 0.5
-    assert "spreading.own" not in {name for name, _ in variations(Weights(whole="order"))}
+    assert "spreading.own" not in {name for name, _ in variations(Weights(scorer="order"))}
 
 
 def test_shares_are_tried_only_where_order_counts():
-    assert "shares" not in {name for name, _ in variations(Weights(whole="alone"))}
-    assert ("shares", ()) in variations(Weights(whole="order", shares=(0.3, 0.15)))
+    assert "shares" not in {name for name, _ in variations(Weights(scorer="alone"))}
+    assert ("shares", ()) in variations(Weights(scorer="order", shares=(0.3, 0.15)))

@@ -2,28 +2,28 @@
 
 import pytest
 
-from palimpsest.eval.studies.leaks.canary_home import canary_home, write_home
-from palimpsest.eval.studies.leaks.leak_search import search_for_leaks
-from palimpsest.query import reader as api
+from palimpsest.eval.studies.leaks import made_home, search_for_leaks, write_home
 from palimpsest.query.backends.duckdb_backend import DuckDBBackend
+from palimpsest.query.request import search_request
+from palimpsest.query.scope.served_scope import ServedScope
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    made = canary_home(users=3)
+    made = made_home(users=3)
     backend = DuckDBBackend(write_home(made, tmp_path_factory.mktemp("leaks")))
     yield made, backend
     backend.close()
 
 
-def test_no_canary_of_another_scope_or_past_a_filter_comes_back(made):
+def test_no_canary_of_another_scope_or_past_a_filter_is_told(made):
     report = search_for_leaks(made[1], made[0], 100)
     assert (report.searches, report.leaks) == (100, []) and report.texts > 10_000
 
 
 def test_the_search_finds_leaks_where_there_are_some(made, monkeypatch):
-    monkeypatch.setattr(api, "served", lambda backend, filters: backend)
+    monkeypatch.setattr(ServedScope, "_visible", lambda self, found: dict(found))
     leaks = search_for_leaks(made[1], made[0], 60, seed=2).leaks
     assert any("left out by" in leak for leak in leaks)
-    monkeypatch.setattr(api, "_scopes", lambda scope: made[0].scopes)
+    monkeypatch.setattr(search_request, "parse_scopes", lambda scope: made[0].scopes)
     assert any("belongs to" in leak for leak in search_for_leaks(made[1], made[0], 3).leaks)

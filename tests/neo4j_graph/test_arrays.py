@@ -1,6 +1,9 @@
 import numpy as np
+import pytest
 
-from palimpsest.neo4j_graph.arrays import blocks_of, pack_arrays, unpack_arrays
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.neo4j_graph.arrays import pack_arrays, unpack_arrays
+from palimpsest.neo4j_graph.packed import sentence_blocks_for
 
 
 def test_arrays_and_texts_come_back_as_they_were_packed():
@@ -18,4 +21,12 @@ def test_arrays_and_texts_come_back_as_they_were_packed():
 
 
 def test_blocks_are_a_power_of_two_so_that_growth_seldom_moves_memories():
-    assert [blocks_of(n) for n in (0, 1, 16, 17, 32, 33, 125)] == [1, 1, 1, 2, 2, 4, 8]
+    assert [sentence_blocks_for(n) for n in (0, 1, 16, 17, 32, 33, 125)] == [1, 1, 1, 2, 2, 4, 8]
+
+
+def test_bytes_of_an_earlier_version_are_refused_with_what_to_run():
+    head = b'[["row", "<i4", [2], 8]]'
+    earlier = np.array([len(head)], "<i8").tobytes() + head + np.array([1, 2], "<i4").tobytes()
+    for data in (earlier, b"", np.array([3, 50, 3, 0], "<i8").tobytes() + b"x" * 60):
+        with pytest.raises(PalimpsestError, match="loaded by an earlier version; run palimpsest build --graph"):
+            unpack_arrays(data)

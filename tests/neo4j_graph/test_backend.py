@@ -12,9 +12,14 @@ from palimpsest.neo4j_graph.connect import Connection
 from palimpsest.neo4j_graph.rows import scope_rows
 from palimpsest.query.backends.duckdb_backend import DuckDBBackend
 from palimpsest.query.context.history import histories
-from palimpsest.query.context.neighbours import ids_beside
-from palimpsest.query.ranking.rank import STRATEGIES, Weights, rank
+from palimpsest.query.context.neighbor_context import neighbor_ids
+from palimpsest.query.ranking.rank import rank
+from palimpsest.query.request.strategies import STRATEGIES, Weights
 from palimpsest.query.request.types import Filters, Scope
+from palimpsest.query.scope.backend import Backend
+from palimpsest.query.scope.interpret_time import TemporalInterpretation
+from palimpsest.query.scope.scope_query import ScopeQuery
+from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.text.question_time import parse_question_time
 from tests.neo4j_graph.made import Made, fresh_home, make, memory_id, vectors
 from tests.query import titled
@@ -22,7 +27,8 @@ from tests.query.made import at, memory, tables
 from tests.query.made import tables as made_tables
 from tests.query.test_valid_times import MADE as STATED
 
-SCOPE = Scope("made", "ann")
+SCOPE, ANA = Scope("made", "ann"), Scope("notes", "ana")
+NOTE_TERMS = ("note", "topic", "4", "correct")
 DAY = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
 FILTERS = {
     "latest": Filters(),
@@ -56,6 +62,10 @@ def query(seed: int = 1) -> np.ndarray:
     return vectors([f"{seed:032x}"])[0]
 
 
+def scope_query(store: Backend, filters: Filters, terms: tuple[str, ...], weights: Weights) -> ScopeQuery:
+    return ScopeQuery(ServedScope(store, SCOPE, filters), "", query(), terms, weights)
+
+
 def test_both_backends_rank_the_same_memories_by_the_same_scores(made: Made, graph: Connection) -> None:
     duck, neo = both(made, graph)
     assert duck.scopes() == neo.scopes() and duck.collections() == neo.collections()
@@ -64,12 +74,11 @@ def test_both_backends_rank_the_same_memories_by_the_same_scores(made: Made, gra
     for name, filters in FILTERS.items():
         for strategy, weights in (STRATEGIES | standing).items():
             for hops in (0, 1, 2):
-                told = (SCOPE, filters, query(), ("note", "topic", "4", "correct"), weights, hops)
-                a, b = rank(duck, *told), rank(neo, *told)
+                a, b = (rank(scope_query(store, filters, NOTE_TERMS, weights), hops) for store in (duck, neo))
                 assert [c.memory_id for c in a] == [c.memory_id for c in b], (name, strategy, hops)
                 assert np.allclose([c.score for c in a], [c.score for c in b], atol=1e-5)
                 assert [c.path for c in a] == [c.path for c in b]
-    assert rank(neo, SCOPE, FILTERS["nothing fits"], query(), (), STRATEGIES["flat"], 1) == []
+    assert rank(scope_query(neo, FILTERS["nothing fits"], (), STRATEGIES["flat"]), 1) == []
 
 
 def test_both_backends_know_the_standing_of_memories_and_the_weights_of_collections(
@@ -80,7 +89,7 @@ def test_both_backends_know_the_standing_of_memories_and_the_weights_of_collecti
     write_index(tables, vectors, tmp_path / "i.duckdb", told)
     duck, neo = both(Made(tables, tmp_path / "i.duckdb", "000001"), graph)
     assert duck.collections() == neo.collections() and neo.collections()["notes"].weights == {"recency": 0.5}
-    a, b = (backend.view(Scope("notes", "ana")).standing() for backend in (duck, neo))
+    a, b = (backend.view(Scope("notes", "ana")).priors() for backend in (duck, neo))
     assert np.array_equal(a.observed, b.observed, equal_nan=True) and a.support.tolist() == b.support.tolist()
     assert np.array_equal(a.importance, b.importance, equal_nan=True) and a.support.max() > 0
 
@@ -92,9 +101,9 @@ def test_both_backends_tell_what_stands_beside_a_memory(tmp_path: Path, graph: C
     write_index(tables_, vectors, tmp_path / "i.duckdb", {"build_id": "000001", "collections": {"notes": {}}})
     duck, neo = both(Made(tables_, tmp_path / "i.duckdb", "000001"), graph)
     for filters in (Filters(), Filters(history=True), Filters(session="s")):
-        asked = (Scope("notes", "ana"), filters, ["t2", "p0", "p4"])
-        assert ids_beside(duck, *asked) == ids_beside(neo, *asked)
-    assert ids_beside(neo, Scope("notes", "ana"), Filters(), ["p0"]) == {"p0": [(2, "p2")]}
+        a, b = (neighbor_ids(ServedScope(store, ANA, filters), ["t2", "p0", "p4"]) for store in (duck, neo))
+        assert a == b
+    assert neighbor_ids(ServedScope(neo, ANA, Filters()), ["p0"]) == {"p0": [(2, "p2")]}
 
 
 def test_a_moment_that_a_filter_names_is_included_on_both_backends(tmp_path: Path, graph: Connection) -> None:
@@ -112,8 +121,10 @@ def test_both_backends_spread_over_the_same_passages(tmp_path: Path, graph: Conn
     duck, neo = both(Made(tables, tmp_path / "i.duckdb", "000001"), graph)
     text = "Where was the founder of Port Elm born, in 1990?"
     for filters in (Filters(), Filters(history=True)):
-        asked = (Scope("notes", "ana"), filters, query(), ("born", "elm", "founder"), STRATEGIES["graph"], 1, 100)
-        a, b = (rank(store, *asked, text=text, period=parse_question_time(text).period) for store in (duck, neo))
+        temporal = TemporalInterpretation(period=parse_question_time(text).period)
+        served = (ServedScope(store, ANA, filters) for store in (duck, neo))
+        terms, weights = ("born", "elm", "founder"), STRATEGIES["graph"]
+        a, b = (rank(ScopeQuery(s, text, query(), terms, weights, temporal=temporal), 1) for s in served)
         assert [c.memory_id for c in a] == [c.memory_id for c in b]
         assert np.allclose([c.score for c in a], [c.score for c in b], atol=1e-6)
         assert [c.path for c in a] == [c.path for c in b] and any(link.via for c in a for link in c.path)
@@ -124,14 +135,15 @@ def test_both_backends_give_the_same_memories_links_and_history(made: Made, grap
     ids = [memory_id(i) for i in range(0, 90, 2)] + [memory_id(4, " corrected")]
     assert duck.memories(SCOPE, ids) == neo.memories(SCOPE, ids)
     assert len(neo.memories(SCOPE, ids)) == 46
-    links = duck.neighbours(SCOPE, Filters(), ids[:6], 20)
-    assert links == neo.neighbours(SCOPE, Filters(), ids[:6], 20) and links
+    links = duck.neighbors(SCOPE, Filters(), ids[:6], 20)
+    assert links == neo.neighbors(SCOPE, Filters(), ids[:6], 20) and links
     newer = [memory_id(4, " corrected"), memory_id(6)]
     assert duck.history(SCOPE, newer) == neo.history(SCOPE, newer)
     assert [m.memory_id for m in neo.history(SCOPE, newer)[newer[0]]] == [memory_id(4)]
     told = duck.reasons(SCOPE, ids)
     assert told == neo.reasons(SCOPE, ids) and list(told) == [memory_id(4), memory_id(10), memory_id(20)]
-    assert histories(duck, SCOPE, ids) == histories(neo, SCOPE, ids)
+    a, b = (histories(ServedScope(store, SCOPE, Filters()), ids) for store in (duck, neo))
+    assert a == b and a
     assert neo.reasons(Scope("made", "nobody"), ids) == {}
 
 
@@ -175,7 +187,7 @@ def test_the_vector_index_proposes_and_exact_cosines_decide(
             b = neo.seeds(SCOPE, filters, query(seed), ("topic", "3"), 0.0, 5)
             assert a.ids == b.ids and a.candidates == b.candidates
             assert np.allclose(a.vector, b.vector, atol=1e-6) and np.allclose(a.words, b.words)
-            assert np.allclose(a.words_moments, b.words_moments)
+            assert np.allclose(a.words_stats, b.words_stats)
 
 
 def test_stored_moments_are_those_of_all_cosines(
@@ -187,7 +199,7 @@ def test_stored_moments_are_those_of_all_cosines(
     duck, neo = both(single, graph)
     a, b = (d.seeds(SCOPE, Filters(), query(), ("topic", "3"), 1.2, 5) for d in (duck, neo))
     assert a.ids == b.ids
-    assert np.allclose(a.vector_moments, b.vector_moments, atol=1e-6)
+    assert np.allclose(a.vector_stats, b.vector_stats, atol=1e-6)
 
 
 def test_one_user_never_reaches_anothers_memory(made: Made, graph: Connection) -> None:
@@ -195,8 +207,8 @@ def test_one_user_never_reaches_anothers_memory(made: Made, graph: Connection) -
     theirs = [memory_id(i) for i in range(1, 90, 2)]
     bob = Scope("made", "bob")
     assert neo.memories(SCOPE, theirs) == {} and len(neo.memories(bob, theirs)) == 45
-    assert neo.history(SCOPE, theirs) == {} and neo.neighbours(SCOPE, Filters(), theirs[:5], 20) == []
-    mine = rank(neo, SCOPE, Filters(), query(), ("note",), STRATEGIES["hybrid"], 2, 200)
+    assert neo.history(SCOPE, theirs) == {} and neo.neighbors(SCOPE, Filters(), theirs[:5], 20) == []
+    mine = rank(scope_query(neo, Filters(), ("note",), STRATEGIES["hybrid"]), 2, 200)
     assert not {c.memory_id for c in mine} & set(theirs)
     assert neo.seeds(Scope("made", "nobody"), Filters(), query(), (), 0, 5).ids == []
 

@@ -63,14 +63,14 @@ def test_a_relationship_that_is_no_longer_stated_is_gone_for_people_and_there_fo
     user = made.tables["memories"]["user_id"][3]
     ids = [memory_id(3, " corrected"), memory_id(3)]
     asked = (Scope("made", user), Filters(history=True), ids, 20)
-    links = before.neighbours(*asked)
+    links = before.neighbors(*asked)
     assert any(link.kind == "UPDATE" for link in links)
     without = Made(made.tables | {"relations": made.tables["relations"].clear()}, made.index, "000002")
     without.load(home, graph)
     updates = "MATCH (:PalimpsestMemory {home_id: $home})-[r:UPDATES]-() RETURN count(r) AS n"
     assert graph.read(updates, home=home)[0]["n"] == 0 and check_graph(graph, home) == []
-    assert before.neighbours(*asked) == links
-    assert not any(link.kind == "UPDATE" for link in before.renewed().neighbours(*asked))
+    assert before.neighbors(*asked) == links
+    assert not any(link.kind == "UPDATE" for link in before.renewed().neighbors(*asked))
 
 
 def test_people_see_the_build_before_until_the_number_moves(

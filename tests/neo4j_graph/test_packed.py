@@ -4,23 +4,23 @@ from palimpsest.neo4j_graph.packed import (
     ScopeStats,
     bucket_of,
     buckets_for,
+    mean_and_covariance,
     pack_postings,
     unpack_postings,
-    vector_moments,
 )
 
 
 def test_stats_come_back_as_they_were_packed() -> None:
     rng = np.random.default_rng(0)
     vectors = rng.standard_normal((50, 384)).astype(np.float32)
-    mean, covariance = vector_moments(vectors)
+    mean, covariance = mean_and_covariance(vectors)
     ids = np.array([f"{i:016x}" for i in range(11)], dtype=object)
     stats = ScopeStats.unpack(ScopeStats(ids, np.arange(11) % 3 == 0, 12, mean, covariance).pack())
     assert stats.ids.tolist() == ids.tolist() and stats.latest.tolist() == (np.arange(11) % 3 == 0).tolist()
     assert np.array_equal(stats.covariance, covariance) and np.array_equal(stats.mean, mean)
     query = vectors[3]
-    told = stats.cosine_moments(query)
-    assert np.allclose(told, [(vectors @ query).mean(), (vectors @ query).std()], atol=1e-4)
+    found = stats.cosine_stats(query)
+    assert np.allclose(found, [(vectors @ query).mean(), (vectors @ query).std()], atol=1e-4)
     assert ScopeStats.unpack(ScopeStats(ids[:0], np.zeros(0, bool), 0).pack()).ids.tolist() == []
 
 

@@ -11,8 +11,9 @@ from palimpsest.index.write_index import write_index
 from palimpsest.neo4j_graph.backend.neo4j_backend import Neo4jBackend
 from palimpsest.neo4j_graph.connect import Connection
 from palimpsest.query.backends.duckdb_backend import DuckDBBackend
-from palimpsest.query.reader import Reader, Results
+from palimpsest.query.reader import Reader
 from palimpsest.query.request.types import Filters, Scope
+from palimpsest.query.result import SearchResult
 from tests.neo4j_graph.made import Made, fresh_home, vectors
 from tests.query.made import at, memory, tables
 
@@ -85,7 +86,7 @@ def both(graph: Connection, tmp_path: Path) -> Iterator[tuple[Reader, Reader]]:
     yield _pair(tmp_path, graph, _memories(), updates=updates, mentions=mentions)
 
 
-def _told(results: Results) -> tuple[object, ...]:
+def _told(results: SearchResult) -> tuple[object, ...]:
     found = [(m.memory_id, round(m.score, 4), m.is_latest, m.project_id) for m in results.memories]
     return found, results.context, results.versions, [m.may_be_outdated for m in results.memories]
 
@@ -118,5 +119,5 @@ def test_ids_of_another_project_are_answered_like_ids_that_do_not_exist(both: tu
     backend = both[1]._backend
     theirs = ["beta-old", "beta-new", "-new"]
     assert backend.memories(ALPHA, theirs) == {} and backend.history(ALPHA, theirs) == {}
-    assert backend.neighbours(ALPHA, Filters(history=True), theirs, 20) == []
+    assert backend.neighbors(ALPHA, Filters(history=True), theirs, 20) == []
     assert backend.passing(ALPHA, Filters(history=True), theirs) == set() and backend.reasons(ALPHA, theirs) == {}

@@ -13,7 +13,13 @@ from palimpsest.core.ids import text_hash
 from palimpsest.core.scopes import SCOPE
 from palimpsest.index.write_index import IndexStats, write_index
 from palimpsest.query.embed_query import count_tokens, query_embedder
+from palimpsest.query.request.strategies import Weights
+from palimpsest.query.request.types import Filters, Scope
+from palimpsest.query.scope.backend import Backend
+from palimpsest.query.scope.scope_query import ScopeQuery, resolve_query
+from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.store.tables import SCHEMAS, conform, empty
+from palimpsest.text.terms import query_terms
 
 
 def at(day: str) -> datetime:
@@ -143,6 +149,14 @@ def write(made: dict[str, pl.DataFrame], path: Path, **meta: Any) -> IndexStats:
         return np.array([query_embedder().embed(texts[h]) for h in hashes], np.float32).reshape(-1, 384)
 
     return write_index(made, vectors, path, {"build_id": "000001", "model_id": "test"} | meta)
+
+
+def scope_query(
+    backend: Backend, text: str, strategy: str | Weights, scope: Scope, filters: Filters | None = None
+) -> ScopeQuery:
+    """The query of a scope, as a search makes it."""
+    vector, terms = query_embedder().embed(text), query_terms(text)
+    return resolve_query(ServedScope(backend, scope, Filters()), text, vector, terms, strategy)
 
 
 def home(folder: Path, made: dict[str, pl.DataFrame], build: str = "000001", **meta: Any) -> Path:

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.query import Scope, open_home, open_index
-from palimpsest.query.present import results_json
-from palimpsest.query.reader import STEPS
 from palimpsest.query.request.strategies import STRATEGIES
+from palimpsest.query.search import STEPS
 from tests.query.made import at, home, memory, tables, write
 
 MADE = [
@@ -118,7 +117,7 @@ def test_what_explain_tells_adds_up_to_the_score_of_every_result_with_links_or_w
 
 
 def test_explain_in_json_holds_the_links_that_the_words_tell(reader):
-    told = results_json(reader.search("bees", ANA, explain=True, k=10))["memories"]
+    told = reader.search("bees", ANA, explain=True, k=10).to_json()["memories"]
     (link,) = next(m for m in told if m["memory_id"] == "m4")["path"]
     assert link | {"weight": 0.9} == {
         "source": "m3",
@@ -128,7 +127,7 @@ def test_explain_in_json_holds_the_links_that_the_words_tell(reader):
         "via": "",
         "text": MADE[2]["text"],
     }
-    assert "path" not in results_json(reader.search("bees", ANA))["memories"][0]
+    assert "path" not in reader.search("bees", ANA).to_json()["memories"][0]
 
 
 def test_the_same_question_gets_the_same_answer(reader):

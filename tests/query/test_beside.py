@@ -1,10 +1,11 @@
 import numpy as np
 
 from palimpsest.query.backends.duckdb_backend import DuckDBBackend
-from palimpsest.query.context.neighbours import ids_beside
-from palimpsest.query.ranking.places import Places
+from palimpsest.query.context.neighbor_context import neighbor_ids
 from palimpsest.query.reader import open_index
 from palimpsest.query.request.types import Filters, Scope
+from palimpsest.query.scope.reading_order import ReadingOrder
+from palimpsest.query.scope.served_scope import ServedScope
 from tests.query.made import at, memory, tables, write
 
 ANA, BEN = Scope("notes", "ana"), Scope("notes", "ben")
@@ -39,30 +40,30 @@ PAGE = [
 ]
 
 
-def test_places_are_told_nearest_first_and_end_where_the_session_does():
-    places = Places.of(np.array([0, 1, 2]), np.array([1, 2, 3]), 5)
-    assert places.around(1, 2) == [(-1, 0), (1, 2), (2, 3)]
-    assert places.around(0, 1) == [(1, 1)] and places.around(4, 3) == []
+def test_neighbors_come_nearest_first_and_end_where_the_session_does():
+    order = ReadingOrder.of(np.array([0, 1, 2]), np.array([1, 2, 3]), 5)
+    assert order.neighbors(1, 2) == [(-1, 0), (1, 2), (2, 3)]
+    assert order.neighbors(0, 1) == [(1, 1)] and order.neighbors(4, 3) == []
 
 
-def test_what_stands_beside_a_turn_or_a_chunk_is_of_its_session_or_document_and_scope(tmp_path):
+def test_neighbors_of_a_turn_or_a_chunk_are_of_its_session_or_document_and_scope(tmp_path):
     write(tables([*TALK, *PAGE]), tmp_path / "i.duckdb")
     backend = DuckDBBackend(tmp_path / "i.duckdb")
-    assert ids_beside(backend, ANA, Filters(), ["m3", "p0"], 2) == {
+    assert neighbor_ids(ServedScope(backend, ANA, Filters()), ["m3", "p0"], 2) == {
         "m3": [(-1, "m4"), (1, "m2"), (-2, "m5"), (2, "m1")],
         "p0": [(1, "p1"), (2, "p2")],
     }
-    assert ids_beside(backend, BEN, Filters(), ["b1"]) == {}
-    assert ids_beside(backend, Scope("notes", "nobody"), Filters(), ["m3"]) == {}
-    assert ids_beside(backend, ANA, Filters(), []) == {}
+    assert neighbor_ids(ServedScope(backend, BEN, Filters()), ["b1"]) == {}
+    assert neighbor_ids(ServedScope(backend, Scope("notes", "nobody"), Filters()), ["m3"]) == {}
+    assert neighbor_ids(ServedScope(backend, ANA, Filters()), []) == {}
 
 
-def test_what_is_no_candidate_stands_beside_nothing(tmp_path):
+def test_a_memory_that_is_no_candidate_is_no_neighbor(tmp_path):
     days = [m | {"observed_at": at(f"2024-05-0{m['ordinal'] + 1}")} for m in TALK[:5]]
     write(tables(days, updates=[("m1", "m4")]), tmp_path / "i.duckdb")
     backend = DuckDBBackend(tmp_path / "i.duckdb")
     near = {
-        name: [i for _, i in ids_beside(backend, ANA, filters, ["m3"], 1)["m3"]]
+        name: [i for _, i in neighbor_ids(ServedScope(backend, ANA, filters), ["m3"], 1)["m3"]]
         for name, filters in {
             "now": Filters(),
             "history": Filters(history=True),
@@ -74,7 +75,7 @@ def test_what_is_no_candidate_stands_beside_nothing(tmp_path):
     assert near == {"now": ["m2"], "history": ["m4", "m2"], "as of": ["m4"], "since": ["m2"], "elsewhere": []}
 
 
-def test_a_context_has_what_stands_beside_the_best_and_an_answer_tells_it_apart(tmp_path):
+def test_a_context_has_the_neighbors_of_the_best_and_an_answer_lists_them_apart(tmp_path):
     write(tables([*TALK, *PAGE]), tmp_path / "i.duckdb")
     with open_index(tmp_path / "i.duckdb") as reader:
         found = reader.search("Where do the owls nest?", ANA, k=1, strategy="hybrid", budget_tokens=400)

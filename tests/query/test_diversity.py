@@ -1,33 +1,37 @@
+import numpy as np
 import pytest
 
-from palimpsest.query.ranking.diversity import diverse
+from palimpsest.query.ranking.experimental.diversity import diversify
 from palimpsest.query.ranking.rank import Candidate
 from palimpsest.query.reader import open_index
-from palimpsest.query.request.strategies import STRATEGIES
-from palimpsest.query.request.types import Memory, Scope
+from palimpsest.query.request.strategies import STRATEGIES, Weights
+from palimpsest.query.request.types import Filters, Memory, Scope
+from palimpsest.query.scope.scope_query import ScopeQuery
+from palimpsest.query.scope.served_scope import ServedScope
 from tests.query.made import memory, tables, write
 
 ANA = Scope("notes", "ana")
 TEXTS = {"a": "owls hunt mice", "b": "owls hunt mice", "c": "owls hunt bats", "d": "bees hum"}
-HELD = {ANA: {i: Memory(i, "notes", "ana", text) for i, text in TEXTS.items()}}
+MEMORIES = {ANA: {i: Memory(i, "notes", "ana", text) for i, text in TEXTS.items()}}
 
 
-def candidates(**scores):
-    return [(ANA, Candidate(i, score, 0.5, 1.0, score)) for i, score in scores.items()]
+def candidates(diversity=1.0, **scores):
+    query = ScopeQuery(ServedScope(None, ANA, Filters()), "w", np.zeros(384), ["w"], Weights(diversity=diversity))
+    return [(query, Candidate(i, score, 0.5, 1.0, score)) for i, score in scores.items()]
 
 
 def test_the_next_result_is_the_one_that_says_most_that_none_before_it_said():
     # after a: b says all of it again (1), c two words of four (1/2), d nothing
-    found = diverse(candidates(a=4.0, b=3.9, c=3.8, d=3.2), HELD, {ANA: 1.0}, 3)
+    found = diversify(candidates(a=4.0, b=3.9, c=3.8, d=3.2), MEMORIES, 3)
     assert [(c.memory_id, c.score) for _, c in found] == [("a", 4.0), ("c", pytest.approx(3.3)), ("d", 3.2)]
     # b repeats a wholly, and its score is told less that
-    assert [c.memory_id for _, c in diverse(candidates(a=4.0, b=3.9, d=2.0), HELD, {ANA: 1.0}, 3)] == ["a", "b", "d"]
+    assert [c.memory_id for _, c in diversify(candidates(a=4.0, b=3.9, d=2.0), MEMORIES, 3)] == ["a", "b", "d"]
 
 
 def test_without_weight_and_among_equals_the_order_stays():
-    best = candidates(a=4.0, b=4.0, c=3.8, d=3.2)
-    assert diverse(best, HELD, {ANA: 0.0}, 4) == best
-    assert diverse([], HELD, {ANA: 1.0}, 4) == []
+    best = candidates(0.0, a=4.0, b=4.0, c=3.8, d=3.2)
+    assert diversify(best, MEMORIES, 4) == best
+    assert diversify([], MEMORIES, 4) == []
 
 
 def test_a_collection_may_ask_for_diversity_and_results_stay_in_the_order_of_their_scores(tmp_path):

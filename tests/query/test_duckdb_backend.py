@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.query.backends.duckdb_backend import DuckDBBackend
-from palimpsest.query.backends.duckdb_scope import looked_up
+from palimpsest.query.backends.duckdb_scope import rows_statement
 from palimpsest.query.embed_query import query_embedder
 from palimpsest.query.request.types import Filters, Scope
 from palimpsest.text.terms import query_terms
@@ -53,15 +53,15 @@ def test_seeds_hold_the_exact_scores_of_latest_memories_and_their_moments(backen
     e = query_embedder().embed
     expected = [float(e(texts[i]) @ e("when is the launch?")) for i in seeds.ids]
     assert seeds.vector == pytest.approx(expected, abs=1e-6)
-    assert seeds.vector_moments == pytest.approx((np.mean(expected), np.std(expected)), abs=1e-6)
+    assert seeds.vector_stats == pytest.approx((np.mean(expected), np.std(expected)), abs=1e-6)
     assert seeds.words[1] == 0 < min(seeds.words[0], seeds.words[2])
-    assert seeds.words_moments == pytest.approx((seeds.words.mean(), seeds.words.std()))
+    assert seeds.words_stats == pytest.approx((seeds.words.mean(), seeds.words.std()))
 
 
 def test_n_best_by_the_fused_score_are_returned(backend):
     everything = ask(backend, "honey", Filters(history=True), weight=1.2)
     z = lambda x, of: (x - of.mean) / of.std  # noqa: E731
-    fused = z(everything.vector, everything.vector_moments) + 1.2 * z(everything.words, everything.words_moments)
+    fused = z(everything.vector, everything.vector_stats) + 1.2 * z(everything.words, everything.words_stats)
     best = {everything.ids[i] for i in np.argsort(-fused)[:2]}
     assert set(ask(backend, "honey", Filters(history=True), weight=1.2, n=2).ids) == best
 
@@ -93,21 +93,21 @@ def test_a_scope_sees_only_its_own_words_vectors_links_and_memories(backend):
     assert ask(backend, "zyxquor", Filters(history=True)).words.sum() == 0
     assert "b1" not in ask(backend, "secret launch", Filters(history=True)).ids
     assert backend.memories(ANA, ["b1", "m1"]).keys() == {"m1"}
-    assert backend.neighbours(BEN, Filters(), ["b1"], 10) == []
+    assert backend.neighbors(BEN, Filters(), ["b1"], 10) == []
     assert backend.history(BEN, ["m3"]) == {}
 
 
 def test_a_scope_that_the_build_does_not_know_has_no_candidates(backend):
     nobody = Scope("notes", "nobody")
     assert ask(backend, "launch", scope=nobody).ids == []
-    assert backend.neighbours(nobody, Filters(), ["m1"], 5) == []
+    assert backend.neighbors(nobody, Filters(), ["m1"], 5) == []
     assert backend.memories(nobody, ["m1"]) == {} == backend.history(nobody, ["m1"])
 
 
-def test_links_follow_extend_both_ways_update_only_to_the_newer_and_telling_entities(backend):
+def test_links_follow_extend_both_ways_update_only_to_the_newer_and_idf_weight_entities(backend):
     found = {
         (link.source, link.target, link.kind, link.via)
-        for link in backend.neighbours(ANA, Filters(history=True), ["m1", "m4", "m5"], 10)
+        for link in backend.neighbors(ANA, Filters(history=True), ["m1", "m4", "m5"], 10)
     }
     assert found == {
         ("m1", "m2", "UPDATE", ""),
@@ -123,14 +123,14 @@ def test_links_follow_extend_both_ways_update_only_to_the_newer_and_telling_enti
 
 
 def test_links_reach_only_what_the_filters_allow(backend):
-    assert {link.target for link in backend.neighbours(ANA, Filters(), ["m1", "m5"], 10)} == {"m3", "m4", "m5"}
+    assert {link.target for link in backend.neighbors(ANA, Filters(), ["m1", "m5"], 10)} == {"m3", "m4", "m5"}
 
 
 def test_without_entities_only_relations_link(backend):
     asked = Filters(history=True), ["m1", "m4", "m5"]
-    all_links = backend.neighbours(ANA, *asked, 10)
+    all_links = backend.neighbors(ANA, *asked, 10)
     related = [link for link in all_links if link.kind != "entity"]
-    assert backend.neighbours(ANA, *asked, 0) == related and 0 < len(related) < len(all_links)
+    assert backend.neighbors(ANA, *asked, 0) == related and 0 < len(related) < len(all_links)
 
 
 def test_rows_are_found_by_their_places_few_or_many(tmp_path):
@@ -138,7 +138,7 @@ def test_rows_are_found_by_their_places_few_or_many(tmp_path):
     write(tables([memory(i, text) for i, text in told.items()]), tmp_path / "i.duckdb")
     with DuckDBBackend(tmp_path / "i.duckdb")._db.cursor() as db:
         for places in ([], [3], [3, 7, 24], list(range(0, 25, 2))):
-            found = db.execute(*looked_up("SELECT memory_id FROM memories", places)).fetchall()
+            found = db.execute(*rows_statement("SELECT memory_id FROM memories", places)).fetchall()
             assert [i for (i,) in found] == [list(told)[p] for p in places]
 
 
@@ -239,12 +239,12 @@ def test_a_scope_read_whole_answers_as_one_read_piece_by_piece(backend, monkeypa
     whole = [ask(backend, q, Filters(history=True)) for q in ("launch honey", "bees", "nothing of the kind")]
     texts, chains = backend.memories(ANA, ["m5", "m1", "m9", "m1"]), backend.history(ANA, ["m3"])
     for module in ("duckdb_backend", "duckdb_scope"):
-        monkeypatch.setattr(f"palimpsest.query.backends.{module}.WHOLE", 0)
+        monkeypatch.setattr(f"palimpsest.query.backends.{module}.SMALL_SCOPE", 0)
     pieces = DuckDBBackend(backend.path)
     for before, question in zip(whole, ("launch honey", "bees", "nothing of the kind"), strict=True):
         now = ask(pieces, question, Filters(history=True))
         assert now.ids == before.ids and now.words.tolist() == before.words.tolist()
-        assert now.words_moments == before.words_moments
+        assert now.words_stats == before.words_stats
     assert list(pieces.memories(ANA, ["m5", "m1", "m9", "m1"]).items()) == list(texts.items()) and len(texts) == 2
     assert pieces.history(ANA, ["m3"]) == chains and [m.memory_id for m in chains["m3"]] == ["m2", "m1"]
     pieces.close()

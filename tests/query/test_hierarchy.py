@@ -1,7 +1,7 @@
 import pytest
 
 from palimpsest.query import Scope, open_index
-from palimpsest.query.ranking.hierarchy import BELOW
+from palimpsest.query.ranking.experimental.hierarchy import INHERITED
 from tests.query.made import memory, rows, tables, write
 
 ANA = Scope("notes", "ana")
@@ -56,7 +56,7 @@ def test_what_is_below_a_topic_that_fits_inherits_a_part_of_it(tmp_path):
     write(made(below=[("t2", "t1")]), tmp_path / "i.duckdb")
     found = scores(tmp_path / "i.duckdb", "bees", strategy="hierarchical", explain=True)
     lift = {i: float(m.why.rsplit("(+", 1)[1].split(")")[0]) for i, m in found.items() if "topic" in m.why}
-    assert lift["m4"] == pytest.approx(BELOW * lift["m3"], abs=0.01) and "the topic 'house'" in found["m4"].why
+    assert lift["m4"] == pytest.approx(INHERITED * lift["m3"], abs=0.01) and "the topic 'house'" in found["m4"].why
 
 
 def test_a_topic_lifts_nothing_that_hardly_belongs_to_it(tmp_path):

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from palimpsest.query import Scope, open_index
-from palimpsest.query.present import history_text, results_json, results_text
+from palimpsest.query.present import history_text, results_text
 from tests.query.made import at, memory, tables, write
 
 ANA = Scope("notes", "ana")
@@ -64,13 +64,13 @@ def test_an_answer_with_history_tells_each_fact_once_and_without_it_none(index):
     with open_index(index) as reader:
         told = reader.search("When is the launch?", ANA, history=True)
         assert results_text(told).count("history, newest first") == 1 and "history: see 1" in results_text(told)
-        first = next(m for m in results_json(told)["memories"] if m["memory_id"] == "m1")
+        first = next(m for m in told.to_json()["memories"] if m["memory_id"] == "m1")
         assert [v["memory_id"] for v in first["history"]] == ["m3", "m2", "m1"]
         assert first["history"][2]["why"]["text"].startswith("replaced by [m2]: 'Monday' became 'Friday'")
         assert first["history"][0]["why"] is None and json.dumps(first)
         plain = reader.search("When is the launch?", ANA)
         assert not plain.versions and "history" not in results_text(plain)
-        assert "history" not in results_json(plain)["memories"][0]
+        assert "history" not in plain.to_json()["memories"][0]
 
 
 def test_no_history_leaves_its_scope(index):

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from palimpsest.query import Scope, open_index
-from palimpsest.query.present import results_json, results_text
+from palimpsest.query.present import results_text
 from tests.query.made import at, memory, rows, tables, write
 
 ANA = Scope("notes", "ana")
@@ -55,7 +55,7 @@ def test_a_retirement_that_nearly_happened_is_told_with_the_newest_of_the_newer_
 
 def test_json_text_and_context_mark_it(index):
     _, found = marks(index)
-    as_json = {m["memory_id"]: m["may_be_outdated"] for m in results_json(found)["memories"]}
+    as_json = {m["memory_id"]: m["may_be_outdated"] for m in found.to_json()["memories"]}
     assert as_json["m1"] == {
         "memory_id": "m2",
         "text": NEW,
@@ -82,7 +82,7 @@ def test_a_text_that_the_filters_exclude_is_never_told(index, filters, expected)
     marked, found = marks(index, **filters)
     assert marked == expected
     if not expected:
-        assert "m2" not in json.dumps(results_json(found)) and NEW not in results_text(found)
+        assert "m2" not in json.dumps(found.to_json()) and NEW not in results_text(found)
 
 
 def test_what_is_hidden_or_of_another_user_is_never_told(tmp_path):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palimpsest.query.context.pack import Beside, pack
+from palimpsest.query.context.pack import NeighborContext, pack
 from palimpsest.query.embed_query import count_tokens
 from palimpsest.query.request.types import Memory, RankedMemory
 from tests.query.made import at
@@ -75,8 +75,8 @@ def test_ranked_memories_take_the_room_before_what_they_replaced():
 def test_what_stands_beside_the_best_fills_the_room_that_facts_leave_nearest_first_and_is_marked():
     ranked = [found("m1", "short one"), found("m2", "short two")]
     beside = {
-        "m1": [Beside(-1, older("a1", "just before one")), Beside(1, older("a2", "just after one"))],
-        "m2": [Beside(1, older("b1", "just after two"))],
+        "m1": [NeighborContext(-1, older("a1", "just before one")), NeighborContext(1, older("a2", "just after one"))],
+        "m2": [NeighborContext(1, older("b1", "just after two"))],
     }
     body, sources = lines(pack(ranked, {"m1": [older("m0", "short old")]}, 500, count_tokens, beside))
     assert body == [
@@ -98,7 +98,10 @@ def test_context_is_no_repeat_and_none_of_what_was_ranked_folded_or_left_out():
     told, long = "The launch is on Friday.", "word " * 600
     ranked = [found("m1", told), found("m2", "the launch is on Friday"), found("m3", long)]
     near = [older("m2", "the launch is on Friday"), older("m3", long), older("x", "The launch is on friday!")]
-    beside = {"m1": [Beside(n, m) for n, m in enumerate(near, 1)], "m3": [Beside(1, older("y", "beside what is out"))]}
+    beside = {
+        "m1": [NeighborContext(n, m) for n, m in enumerate(near, 1)],
+        "m3": [NeighborContext(1, older("y", "beside what is out"))],
+    }
     packed = pack(ranked, {}, 500, count_tokens, beside)
     assert packed.packed_ids == ("m1",) and packed.beside == ()
 
@@ -144,7 +147,7 @@ _TEXT = st.text(st.sampled_from("ab 12.,-[]():\n'é漢_#"), max_size=60)
 def test_the_block_never_exceeds_its_budget_as_the_embedder_counts_it(texts, budget):
     made = [found(f"m{i}", t, speaker=s, observed_at=at("2024-01-01")) for i, (t, s) in enumerate(texts)]
     ranked, near = made[:3], made[3:]
-    packed = pack(ranked, {}, budget, count_tokens, {"m0": [Beside(n, m) for n, m in enumerate(near, 1)]})
+    packed = pack(ranked, {}, budget, count_tokens, {"m0": [NeighborContext(n, m) for n, m in enumerate(near, 1)]})
     assert count_tokens(packed.text) <= max(packed.tokens, 0) <= budget
     assert count_tokens(packed.text) == packed.tokens
     body, sources = lines(packed) if packed.text else ([], [])

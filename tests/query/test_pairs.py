@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from palimpsest.query.ranking.pairs import NOWHERE, best_pairs
-from palimpsest.query.ranking.passage_graph import PassageGraph
-from palimpsest.query.ranking.scope_cache import Postings
+from palimpsest.query.ranking.pairs import NONE, best_pairs
+from palimpsest.query.scope.passage_graph import PassageGraph
+from palimpsest.query.scope.scope_arrays import Postings
 
 SIZE = 40
 EVERY = np.ones(SIZE, bool)
@@ -37,7 +37,7 @@ def test_a_pair_scores_the_first_memory_and_the_words_that_only_the_second_has()
     found = best_pairs(graph(), np.array([0]), own(m0=5.0, m1=4.0), asked, 0.5, 0.0, EVERY)
     # 0 has `ada`, so 2 adds nothing and is in no pair; 1 adds half of 2.0, and both ends score 6 against 5 alone
     assert found.share[[0, 1]] == pytest.approx([1, 1]) and found.share[2] == 0 and found.share[4] == 0
-    assert found.partners[[0, 1, 2]].tolist() == [1, 0, NOWHERE] and found.names[[0, 1]].tolist() == [0, 0]
+    assert found.partners[[0, 1, 2]].tolist() == [1, 0, NONE] and found.names[[0, 1]].tolist() == [0, 0]
 
 
 def test_a_title_adds_to_a_pair_without_words():
@@ -49,7 +49,7 @@ def test_a_title_adds_to_a_pair_without_words():
 def test_what_answers_alone_stays_ahead_of_pairs_that_are_behind():
     asked = postings(born={1: 1.0, 9: 5.0})
     found = best_pairs(graph(), np.array([9, 0]), own(m9=8.0, m0=5.0), asked, 1.0, 0.0, EVERY)
-    assert found.share[9] == 1 and found.partners[9] == NOWHERE
+    assert found.share[9] == 1 and found.partners[9] == NONE
     assert found.share[[0, 1]] == pytest.approx(np.exp([-2, -2]))
 
 

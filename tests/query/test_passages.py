@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from palimpsest.query.ranking.passage_graph import PassageGraph, softmax, spread
+from palimpsest.query.ranking.spreading import softmax, spread
+from palimpsest.query.scope.passage_graph import PassageGraph
 from palimpsest.text.name_keys import candidate_name_keys, name_key
 
 NAMES = ["Ada", "Bee Town", "Rush (band)", "Everywhere", "Once"]

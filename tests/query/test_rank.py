@@ -4,13 +4,15 @@ import numpy as np
 import pytest
 
 from palimpsest.query.backends.duckdb_backend import DuckDBBackend
-from palimpsest.query.embed_query import query_embedder
-from palimpsest.query.ranking.fusion import moments, reciprocal_ranks, standardise, top
-from palimpsest.query.ranking.rank import DECAY, STRATEGIES, Weights, rank
-from palimpsest.query.ranking.scope_graph import telling
+from palimpsest.query.ranking.experimental.reciprocal_ranks import reciprocal_ranks
+from palimpsest.query.ranking.fusion import score_stats, standardize, top
+from palimpsest.query.ranking.rank import DECAY, rank
+from palimpsest.query.request.strategies import STRATEGIES, Weights
 from palimpsest.query.request.types import Filters, Link, Scope, Seeds
-from palimpsest.text.terms import query_terms
-from tests.query.made import memory, tables, write
+from palimpsest.query.scope.scope_graph import idf_weight
+from palimpsest.query.scope.scope_query import ScopeQuery
+from palimpsest.query.scope.served_scope import ServedScope
+from tests.query.made import memory, scope_query, tables, write
 
 TALK = ("Owls hunt at night.", "They eat mice.", "What about bees?", "Bees make honey.")
 SCOPE = Scope("notes", "ana")
@@ -26,17 +28,18 @@ class FakeBackend:
         ids = sorted(i for i in self.all if i not in self.hidden)
         both = np.array([self.all[i] for i in ids], float).reshape(-1, 2)
         every = np.array(list(self.all.values()), float)
-        return Seeds(ids, both[:, 0], both[:, 1], len(every), moments(every[:, 0]), moments(every[:, 1]))
+        return Seeds(ids, both[:, 0], both[:, 1], len(every), score_stats(every[:, 0]), score_stats(every[:, 1]))
 
     def scores(self, scope, vector, terms, ids):
         return np.array([self.all[i] for i in ids], float)
 
-    def neighbours(self, scope, filters, ids, n):
+    def neighbors(self, scope, filters, ids, n):
         return [link for link in self.links if link.source in ids]
 
 
-def ranked(backend, hops=0, **weights):
-    return rank(backend, SCOPE, Filters(), np.zeros(384), ["w"], Weights(**({"words": 1.0} | weights)), hops)
+def ranked(backend, hops=0, strategy=None, **weights):
+    chosen = strategy or Weights(**({"words": 1.0} | weights))
+    return rank(ScopeQuery(ServedScope(backend, SCOPE, Filters()), "w", np.zeros(384), ["w"], chosen), hops)
 
 
 def test_scores_are_sums_of_z_scores_over_every_candidate():
@@ -59,7 +62,7 @@ def test_words_alone_and_sums_of_reciprocal_ranks_score_every_memory(tmp_path):
     backend = DuckDBBackend(tmp_path / "index.duckdb")
 
     def found(weights):
-        return rank(backend, SCOPE, Filters(), query_embedder().embed("owls"), query_terms("owls"), weights, 1)
+        return rank(scope_query(backend, "owls", weights, SCOPE), 1)
 
     words = {c.memory_id: (c.words, c.score) for c in found(STRATEGIES["words"])}
     assert [c.memory_id for c in found(STRATEGIES["words"])] == ["m1", "m2", "m3", "m4"]
@@ -83,8 +86,8 @@ def test_the_weight_of_the_graph_is_how_much_of_what_it_adds_counts(tmp_path):
 
     def scores(graph):
         weights = replace(STRATEGIES["turns"], graph=graph)
-        found = rank(backend, SCOPE, Filters(), query_embedder().embed("owls"), query_terms("owls"), weights, 0)
-        return {c.memory_id: (c.own, c.score) for c in found}
+        found = rank(scope_query(backend, "owls", weights, SCOPE), 0)
+        return {c.memory_id: (c.base, c.score) for c in found}
 
     none, half, full = scores(0.0), scores(0.5), scores(1.0)
     assert all(own == score for own, score in none.values())
@@ -95,7 +98,7 @@ def test_the_weight_of_the_graph_is_how_much_of_what_it_adds_counts(tmp_path):
 def test_flat_follows_no_link():
     scores = {"a": (0.9, 0.0), "b": (0.5, 0.0), "c": (0.1, 0.0)}
     backend = FakeBackend(scores, [Link("a", "c", "EXTEND", 1.0)])
-    found = rank(backend, SCOPE, Filters(), np.zeros(384), ["w"], STRATEGIES["flat"], 2)
+    found = ranked(backend, 2, STRATEGIES["flat"])
     assert [c.memory_id for c in found] == ["a", "b", "c"]
 
 
@@ -109,7 +112,7 @@ def test_a_link_lifts_a_memory_towards_what_it_was_reached_from_and_never_past_i
     after = ranked(FakeBackend(scores, [Link("a", "c", "EXTEND", 0.9)]), hops=1)
     lifted = {c.memory_id: c for c in after}["c"]
     assert lifted.score == pytest.approx(before["a"] * DECAY * 0.9)
-    assert [link.kind for link in lifted.path] == ["EXTEND"] and lifted.own == pytest.approx(before["c"])
+    assert [link.kind for link in lifted.path] == ["EXTEND"] and lifted.base == pytest.approx(before["c"])
     assert [c.memory_id for c in after] == ["a", "c", "b", "d"]
     assert {c.memory_id: c.score for c in after if c.memory_id != "c"} == {k: v for k, v in before.items() if k != "c"}
 
@@ -127,7 +130,7 @@ def test_the_second_hop_decays_again_and_only_where_two_hops_are_asked_for():
 def test_a_memory_that_is_no_seed_joins_with_its_own_score():
     backend = FakeBackend({"a": (0.9, 4.0), "b": (0.5, 0.0), "z": (0.3, 0.0)}, [Link("a", "z", "EXTEND", 1.0)], {"z"})
     assert "z" not in {c.memory_id for c in ranked(backend)}
-    assert {c.memory_id: c.own for c in ranked(backend, hops=1)}["z"] == pytest.approx(
+    assert {c.memory_id: c.base for c in ranked(backend, hops=1)}["z"] == pytest.approx(
         {c.memory_id: c.score for c in ranked(FakeBackend(backend.all))}["z"]
     )
 
@@ -148,10 +151,10 @@ def test_no_candidates_give_no_ranking():
 
 def test_entities_tell_by_how_few_memories_name_them():
     # of 1000 memories: one mention links nothing, 2 tell most, 50 are the most that link
-    found = telling(np.array([1.0, 2.0, 50.0, 51.0]), 1000)
+    found = idf_weight(np.array([1.0, 2.0, 50.0, 51.0]), 1000)
     assert found == pytest.approx([0, np.log(500) / np.log(1000), np.log(20) / np.log(1000), 0])
-    assert telling(np.array([5.0, 6.0]), 20)[1] == 0 < telling(np.array([5.0, 6.0]), 20)[0]
-    assert telling(np.array([1.0]), 1) == pytest.approx([0])
+    assert idf_weight(np.array([5.0, 6.0]), 20)[1] == 0 < idf_weight(np.array([5.0, 6.0]), 20)[0]
+    assert idf_weight(np.array([1.0]), 1) == pytest.approx([0])
 
 
 def test_the_best_n_are_found_with_ties_going_to_the_lower_index():
@@ -162,4 +165,4 @@ def test_the_best_n_are_found_with_ties_going_to_the_lower_index():
 
 
 def test_scores_that_are_all_the_same_say_nothing():
-    assert standardise(np.full(5, 0.1 + 0.2), moments(np.full(5, 0.1 + 0.2))).tolist() == [0.0] * 5
+    assert standardize(np.full(5, 0.1 + 0.2), score_stats(np.full(5, 0.1 + 0.2))).tolist() == [0.0] * 5

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from palimpsest.query import Scope, open_index
-from palimpsest.query.present import results_json, results_text
+from palimpsest.query.present import results_text
 from tests.query.made import at, memory, tables, write
 
 ANA = Scope("notes", "ana")
@@ -45,7 +45,7 @@ def test_what_was_believed_is_answered_from_what_was_latest_then_and_told(reader
     told = found.times[ANA]
     assert told.as_of.date() == at(day).date()
     assert results_text(found).startswith(f"as of {told.as_of.date()}: {told.as_of_phrase!r} asks what was known then")
-    said = results_json(found)["time"]
+    said = found.to_json()["time"]
     assert said["as_of"] == told.as_of.isoformat() and said["as_of_phrase"] in question and json.dumps(said)
 
 
@@ -73,9 +73,9 @@ def test_relative_dates_are_told_from_now_else_from_as_of_else_not(reader):
         assert (str(told.reference), told.reference_is, str(told.first)) == (reference, named, first)
         assert f"'last month' is {first} to" in results_text(found) and f"told from {reference}" in results_text(found)
     assert ids(reader.search(question, ANA, now="2024-06-01"))[0] == "m3"
-    untold = reader.search(question, ANA)
-    assert (untold.times[ANA].untold, untold.times[ANA].period) == ("last month", None)
-    assert results_text(untold).startswith("'last month' is only words to search for: --now says when")
+    unresolved = reader.search(question, ANA)
+    assert (unresolved.times[ANA].unresolved_phrase, unresolved.times[ANA].period) == ("last month", None)
+    assert results_text(unresolved).startswith("'last month' is only words to search for: --now says when")
     never = reader.search("What did we say last month?", ANA, now="9999-12-31")
     assert results_text(never).startswith(
         "'last month' is only words to search for: no days are counted from 9999-12-31"
@@ -96,7 +96,7 @@ def test_what_was_known_some_time_ago_needs_to_know_when_it_is_asked(reader):
 
 def test_a_question_without_such_words_says_nothing_of_time(reader):
     found = reader.search("When is the launch?", ANA)
-    assert results_json(found)["time"] is None and results_text(found).startswith("1.")
+    assert found.to_json()["time"] is None and results_text(found).startswith("1.")
     assert reader.backend.observed(Scope("notes", "nobody")) is None
 
 

@@ -57,7 +57,7 @@ def asked(reader):
 def test_a_refreshed_reader_answers_as_one_that_never_saw_the_old_build(tmp_path, monkeypatch, whole):
     if not whole:  # as in scopes too large to be read at once
         for module in ("duckdb_backend", "duckdb_scope"):
-            monkeypatch.setattr(f"palimpsest.query.backends.{module}.WHOLE", 0)
+            monkeypatch.setattr(f"palimpsest.query.backends.{module}.SMALL_SCOPE", 0)
     texts = dict(titled.TEXTS)
     publish(tmp_path, "000001", texts, monkeypatch, "harbours")
     with open_home(tmp_path) as reader:

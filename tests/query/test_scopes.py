@@ -12,9 +12,9 @@ from palimpsest.core.errors import ArgumentError
 from palimpsest.core.scopes import SCOPE
 from palimpsest.eval.golden.answers import check_citations
 from palimpsest.query import Scope, open_home
-from palimpsest.query.merge import pooled
-from palimpsest.query.present import results_json, results_text
-from palimpsest.query.ranking.fusion import moments
+from palimpsest.query.present import results_text
+from palimpsest.query.ranking.fusion import score_stats
+from palimpsest.query.ranking.merge import pool_stats
 from tests.query.made import home, memory, tables
 
 MADE = [
@@ -58,7 +58,7 @@ def test_an_answer_says_the_scope_of_each_memory_and_its_citations_hold(reader):
     assert "(undated, project alpha)" in results_text(answer)
     assert "[memory:a1] a1.md, chars 0-40, project alpha" in answer.context
     assert "project" not in next(line for line in answer.context.splitlines() if line.startswith("[memory:g1]"))
-    told = {m["memory_id"]: m for m in results_json(answer)["memories"]}
+    told = {m["memory_id"]: m for m in answer.to_json()["memories"]}
     assert [told["a1"][c] for c in SCOPE] == ["notes", "ana", "alpha"] and told["g1"]["project_id"] == ""
 
     class Known:
@@ -124,6 +124,6 @@ def test_a_project_of_one_memory_is_found_beside_a_large_general_memory(tmp_path
 
 def test_pooled_moments_are_those_of_all_scores_together():
     a, b = np.array([0.1, 0.4, 0.7]), np.array([0.9])
-    both = moments(np.concatenate([a, b]))
-    pool = pooled({Scope("c", "u"): (3, moments(a)), Scope("c", "u", "p"): (1, moments(b))})
+    both = score_stats(np.concatenate([a, b]))
+    pool = pool_stats([(3, score_stats(a)), (1, score_stats(b))])
     assert (pool.mean, pool.std) == (pytest.approx(both.mean), pytest.approx(both.std))

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from palimpsest.query import Scope, open_index
-from palimpsest.query.present import results_json, results_text
+from palimpsest.query.present import results_text
 from tests.query.made import at, memory, tables, write
 
 ANA = Scope("notes", "ana")
@@ -34,7 +34,7 @@ def reader(tmp_path_factory):
 
 def said(reader, **asked):
     found = reader.search("When is the launch, and which van?", ANA, k=10, explain=True, **asked)
-    return results_text(found, True) + json.dumps(results_json(found))
+    return results_text(found, True) + json.dumps(found.to_json())
 
 
 @pytest.mark.parametrize("more", [{}, {"history": True}, {"strategy": "graph"}, {"strategy": "flat"}])

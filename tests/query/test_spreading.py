@@ -40,8 +40,8 @@ def test_a_passage_is_found_over_the_name_that_the_first_one_gives(tmp_path, pro
 
 def test_ways_are_told_of_what_is_returned_and_of_nothing_else(tmp_path, monkeypatch):
     asked = []
-    real = spreading._over_a_name
-    monkeypatch.setattr(spreading, "_over_a_name", lambda view, *told: asked.append(told[1]) or real(view, *told))
+    real = spreading._name_link
+    monkeypatch.setattr(spreading, "_name_link", lambda view, *told: asked.append(told[1]) or real(view, *told))
     with open_index(index(tmp_path / "i.duckdb", made())) as reader:
         found = reader.search(QUESTION, ANA, k=3)
     assert len(found.memories) == 3 and len(asked) <= 1  # the first two are reached by their titles

@@ -4,10 +4,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from palimpsest.query.ranking.priors import Standing, recency, standing_scores
+from palimpsest.query.ranking.priors import prior_scores, recency
 from palimpsest.query.reader import open_index
 from palimpsest.query.request.strategies import NAMED, STRATEGIES, Weights
 from palimpsest.query.request.types import Scope
+from palimpsest.query.scope.scope_arrays import Priors
 from tests.query.made import at, memory, tables, write
 
 DAY = 86_400.0
@@ -17,7 +18,7 @@ SAID = ("The lamp stands in the attic.", "The lamp stands in the cellar.", "Bees
 
 def standing(observed, importance=None, support=None):
     size = len(observed)
-    return Standing(
+    return Priors(
         np.array(observed, float),
         np.array([np.nan] * size if importance is None else importance, float),
         np.array([0] * size if support is None else support),
@@ -38,14 +39,14 @@ def test_terms_are_weighed_and_centred_over_the_candidates_alone():
     held = standing([np.nan] * 4, importance=[1.0, np.nan, 0.0, 0.9], support=[0, 1, 3, 99])
     rows = np.array([0, 1, 2])
     # support 0, 1 and 3 count 0, 1/2 and 3/4: mean 5/12
-    found = standing_scores(held, rows, Weights(frequency=2.0))
+    found = prior_scores(held, rows, Weights(frequency=2.0))
     assert found.tolist() == pytest.approx([-10 / 12, 2 / 12, 8 / 12, 0.0])
-    assert standing_scores(held, rows, Weights(importance=1.0)).tolist() == pytest.approx([0.5, 0.0, -0.5, 0.0])
-    assert standing_scores(held, rows, Weights(recency=1.0)).tolist() == [0.0] * 4
+    assert prior_scores(held, rows, Weights(importance=1.0)).tolist() == pytest.approx([0.5, 0.0, -0.5, 0.0])
+    assert prior_scores(held, rows, Weights(recency=1.0)).tolist() == [0.0] * 4
     endless = standing([np.nan] * 3, importance=[np.inf, -np.inf, 7.0])
-    found = standing_scores(endless, np.arange(3), Weights(importance=3.0))
+    found = prior_scores(endless, np.arange(3), Weights(importance=3.0))
     assert found.tolist() == pytest.approx([1.0, -2.0, 1.0])  # as 1, 0 and 1
-    assert standing_scores(held, rows[:0], Weights(recency=1.0)).tolist() == [0.0] * 4
+    assert prior_scores(held, rows[:0], Weights(recency=1.0)).tolist() == [0.0] * 4
 
 
 @pytest.mark.parametrize("strategy", sorted(STRATEGIES))
@@ -74,7 +75,7 @@ def test_a_collections_weights_are_those_of_auto_and_leave_named_strategies_as_t
 def test_what_came_later_does_not_change_how_what_was_known_is_ranked(tmp_path):
     first = [memory(f"m{i}", t, observed_at=at(f"2024-0{i + 1}-01")) for i, t in enumerate(SAID)]
     later = [memory(f"n{i}", "The van is red.", observed_at=at(f"202{i + 5}-01-01")) for i in range(4)]
-    weights, scored = Weights(words=0.0, vector=1e-9, whole="alone", recency=1.0), []
+    weights, scored = Weights(words=0.0, vector=1e-9, scorer="alone", recency=1.0), []
     for name, memories in (("before", first), ("after", first + later)):
         write(tables(memories), tmp_path / name)
         with open_index(tmp_path / name) as reader:

@@ -1,14 +1,13 @@
 import numpy as np
 import pytest
 
-from palimpsest.query import Filters, Scope, open_index
+from palimpsest.query import Scope, open_index
 from palimpsest.query.backends.duckdb_backend import DuckDBBackend
-from palimpsest.query.embed_query import query_embedder
-from palimpsest.query.ranking.rank import STRATEGIES, rank
-from palimpsest.query.ranking.scope_cache import Postings
-from palimpsest.query.ranking.turns import TurnOrder, said_nearby, smooth
-from palimpsest.text.terms import query_terms
-from tests.query.made import memory, tables, write
+from palimpsest.query.ranking.conversation import nearby_word_scores, smooth
+from palimpsest.query.ranking.rank import rank
+from palimpsest.query.scope.reading_order import TurnOrder
+from palimpsest.query.scope.scope_arrays import Postings
+from tests.query.made import memory, scope_query, tables, write
 
 ANA = Scope("notes", "ana")
 # rows 0-4; said in the order 2, 0, 3 and, in another session, 1, 4
@@ -36,7 +35,7 @@ def test_a_short_turn_takes_on_as_much_less():
     order = TurnOrder.of(*FOLLOWING, np.array([5, 30, 30, 30, 10]))
     assert smooth(np.array([1.0, 10.0, 4.0, 2.0, 0.0]), order, (0.5,)).tolist() == [1 + 0.2 * 3, 10, 4.5, 2.5, 0.4 * 5]
     city = Postings(np.array([0, 2], np.int32), np.array([1.0, 2.0], np.float32))
-    said = said_nearby([city], order, (0.75,), np.ones(5, bool))
+    said = nearby_word_scores([city], order, (0.75,), np.ones(5, bool))
     assert said.tolist() == pytest.approx([1 + 0.2 * 0.5, 0, 2, 0.75, 0])
 
 
@@ -44,19 +43,19 @@ def test_each_word_counts_once_where_a_turn_or_one_near_it_says_it_best():
     city = Postings(np.array([0, 2], np.int32), np.array([1.0, 2.0], np.float32))
     spring = Postings(np.array([2, 3, 4], np.int32), np.array([4.0, 1.0, 3.0], np.float32))
     everyone = np.ones(5, bool)
-    assert said_nearby([city, spring], ORDER, (0.75, 0.25), everyone).tolist() == [
+    assert nearby_word_scores([city, spring], ORDER, (0.75, 0.25), everyone).tolist() == [
         0.75 * 2 + 0.75 * 4,
         0.75 * 3,
         2 + 4,
         0.75 * 1 + 1,
         3,
     ]
-    assert said_nearby([city, spring], ORDER, (), everyone).tolist() == [1, 0, 6, 1, 3]
+    assert nearby_word_scores([city, spring], ORDER, (), everyone).tolist() == [1, 0, 6, 1, 3]
 
 
 def test_words_of_what_is_no_candidate_do_not_count_nearby():
     city = Postings(np.array([2], np.int32), np.array([2.0], np.float32))
-    assert said_nearby([city], ORDER, (0.5,), np.array([True, True, False, True, True])).tolist() == [0] * 5
+    assert nearby_word_scores([city], ORDER, (0.5,), np.array([True, True, False, True, True])).tolist() == [0] * 5
 
 
 TALK = [
@@ -86,10 +85,9 @@ def test_an_answer_is_found_by_the_question_before_it(index):
 
 def test_what_is_no_candidate_adds_nothing_to_its_neighbours(index, tmp_path):
     write(tables(TALK, updates=[("m5", "m3")]), tmp_path / "updated.duckdb")
-    vector, terms = query_embedder().embed("which city in spring?"), query_terms("which city in spring?")
 
     def helped(path):
-        found = rank(DuckDBBackend(path), ANA, Filters(), vector, terms, STRATEGIES["turns"], 0)
+        found = rank(scope_query(DuckDBBackend(path), "which city in spring?", "turns", ANA), 0)
         return {c.memory_id: [link.source for link in c.path] for c in found}
 
     before, after = helped(index), helped(tmp_path / "updated.duckdb")

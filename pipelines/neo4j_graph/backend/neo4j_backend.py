@@ -1,48 +1,45 @@
 """The served backend: one build in a Neo4j server, by number; the same answers as the embedded one.
 
-A scope is ranked over its vectors, read as packed blocks and held by the reader: exact, and as fast as the embedded
-backend. Of a scope too large to hold the filtered vector index proposes and exact cosines decide; mean and deviation
-over all its candidates come from stored moments. Words score by the postings of the build. Hops, filters, history and
-citations are Cypher.
+A scope is ranked over its vectors, read as packed blocks and cached by the reader: exact, and as fast as the embedded
+backend. For a scope too large for memory the filtered vector index proposes and exact cosines decide; mean and
+deviation over all its candidates come from stored statistics. Words score by the postings of the build. Hops, filters,
+history and citations are Cypher.
 """
 
 import datetime as dt
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from palimpsest.core.errors import ComponentFailed, PalimpsestError
-from palimpsest.core.ids import content_id
-from palimpsest.core.scopes import scope_parts
-from palimpsest.neo4j_graph.arrays import unpack_arrays
-from palimpsest.neo4j_graph.backend.neo4j_rows import conditions_of, memory_of, newest_first, sharing, withheld_of
-from palimpsest.neo4j_graph.backend.neo4j_scope import Neo4jScope
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.neo4j_graph.backend.neo4j_reads import BuildReads
+from palimpsest.neo4j_graph.backend.neo4j_rows import conditions_of, sharing
+from palimpsest.neo4j_graph.backend.neo4j_scope import Neo4jScope, SizedValue
 from palimpsest.neo4j_graph.connect import Connection, connect
 from palimpsest.neo4j_graph.cypher import querying
 from palimpsest.neo4j_graph.identity import served_id
-from palimpsest.neo4j_graph.model import DIMENSIONS, MAX_CACHED_VECTORS, VECTOR_INDEX, VectorSpace
-from palimpsest.neo4j_graph.packed import ScopeStats, blocks_for, bucket_of, unpack_block, unpack_postings
-from palimpsest.query.ranking.fusion import moments, standardise, top
-from palimpsest.query.ranking.scope_cache import ByteCache, Postings, ScopeVectors, Told, rows_of
-from palimpsest.query.ranking.scope_graph import WIDEST
+from palimpsest.neo4j_graph.model import MAX_CACHED_VECTORS, VECTOR_INDEX, VectorSpace
+from palimpsest.query.ranking.fusion import best_seeds, score_stats, top
 from palimpsest.query.request.types import CollectionInfo, Filters, Link, Memory, Scope, Seeds
-from palimpsest.query.request.withheld import Withheld
+from palimpsest.query.scope.backend import collection_infos, newest_first
+from palimpsest.query.scope.byte_cache import ByteCache
+from palimpsest.query.scope.scope_arrays import rows_of
+from palimpsest.query.scope.scope_graph import MAX_DF
 
 CACHE_BYTES = 512 * 2**20
-_WIDE = 1000  # of 5 proposals a quarter to six tenths are right, of so many the best five: measured at 42,925 memories
-_BLOCKS_AT_ONCE = 64  # some 50 MiB
-_WORDY = 100  # best by words, scored as well
+_PROPOSALS = 1000  # of 5 proposals a quarter to six tenths are right, of so many the best five: at 42,925 memories
+_BEST_BY_WORDS = 100  # scored as well
 _LABELS = {"UPDATES": "UPDATE", "EXTENDS": "EXTEND", "DERIVES": "DERIVE"}
 
 
 class Neo4jBackend:
-    """Implements `palimpsest.query.ranking.backend.Backend` over what a server shows of a home.
+    """Implements `palimpsest.query.scope.backend.Backend` over what a server shows of a home.
 
     Raises:
-        PalimpsestError: the server holds nothing of this home.
+        PalimpsestError: the server has nothing of this home.
         ComponentFailed: it does not answer.
     """
 
@@ -51,20 +48,21 @@ class Neo4jBackend:
         found = connection.read(querying.SERVED, home=home_id)
         if not found:
             raise PalimpsestError("neo4j: nothing of this home is published there; run palimpsest build --graph")
-        told = found[0]
-        self.number, self._begun = int(told["number"]), str(told["begun"])
-        self.build_id = str(told["build_id"])
-        own = told["vector_index"] not in (None, VECTOR_INDEX)
-        self._space = VectorSpace.of_measured(home_id) if own else VectorSpace()
-        self._told = json.loads(told["collections"])
-        self._scopes = sorted(Scope(*json.loads(s)) for s in told["scopes"])
+        build = found[0]
+        self.number, self._begun = int(build["number"]), str(build["begun"])
+        self.build_id = str(build["build_id"])
+        is_measured = build["vector_index"] not in (None, VECTOR_INDEX)
+        self._space = VectorSpace.of_measured(home_id) if is_measured else VectorSpace()
+        self._meta: dict[str, Any] = json.loads(build["collections"])
+        self._scopes = sorted(Scope(*json.loads(s)) for s in build["scopes"])
         self._known = frozenset(self._scopes)
+        self._reads = BuildReads(connection, home_id, self.number, self._begun, self.build_id)
         self._cache = ByteCache(cache_bytes)
 
     def renewed(self) -> "Neo4jBackend":
         """Returns this backend, or where another build is published by now a backend of that one, over one driver."""
-        told = self._connection.read(querying.SERVED, home=self._home)
-        if told and (told[0]["number"], told[0]["begun"]) == (self.number, self._begun):
+        found = self._connection.read(querying.SERVED, home=self._home)
+        if found and (found[0]["number"], found[0]["begun"]) == (self.number, self._begun):
             return self
         later = Neo4jBackend(self._home, self._connection, self._cache_bytes, self._owned)
         self._owned = False
@@ -72,17 +70,8 @@ class Neo4jBackend:
 
     def collections(self) -> dict[str, CollectionInfo]:
         """See Backend."""
-        told, strategies, weights = self._told["collections"], self._told["strategies"], self._told.get("weights", {})
-        return {
-            n: CollectionInfo(
-                name=n,
-                default=bool(told.get(n, {}).get("default", False)),
-                user_id=told.get(n, {}).get("user_id"),
-                strategy=strategies.get(n, "hybrid"),
-                weights=weights.get(n, {}),
-            )
-            for n in sorted({s.collection for s in self._scopes} | set(told))
-        }
+        meta = self._meta
+        return collection_infos(self._scopes, meta["collections"], meta["strategies"], meta.get("weights", {}))
 
     def scopes(self) -> list[Scope]:
         """See Backend."""
@@ -90,94 +79,61 @@ class Neo4jBackend:
 
     def view(self, scope: Scope) -> Neo4jScope | None:
         """See Backend: None above `MAX_CACHED_VECTORS` memories."""
-        if scope not in self._known or (stats := self._stats(scope)).mean is not None:
-            return None
-
-        def parts(names: Iterable[str], keep: bool = False) -> dict[str, bytes]:
-            held = {name: self._cache.peek((scope, "part", name)) for name in names}
-            ids = {f"{_scope_id(scope)}:{name}": name for name, part in held.items() if part is None}
-            found = self._packed(querying.ARRAYS, ids=sorted(ids)) if ids else []
-            read = {ids[r["id"]]: bytes(r["data"]) for r in found}
-            for name, data in read.items() if keep else ():
-                self._cache.put((scope, "part", name), _Sized(data, len(data) + 400))
-            return {name: part.value for name, part in held.items() if part is not None} | read
-
-        return Neo4jScope(
-            stats,
-            lambda filters: self._rows(scope, filters, stats),
-            lambda vector: self._cosines(scope, vector, stats, np.arange(len(stats.ids))),
-            lambda terms: self._postings(scope, terms),
-            parts,
-            lambda n, load: self._cache.get((scope, n), load),
-            lambda ids: {i: m.text for i, m in self.memories(scope, ids).items()},
-            lambda: self._withheld(scope),
-        )
+        found = self._scope(scope)
+        return found if found is not None and found.stats.mean is None else None
 
     def seeds(
         self, scope: Scope, filters: Filters, vector: np.ndarray, terms: Sequence[str], weight: float, n: int
     ) -> Seeds:
-        """See Backend. Above `MAX_CACHED_VECTORS` memories, moments of cosines are those of all latest memories."""
-        if scope not in self._known:
+        """See Backend. Above `MAX_CACHED_VECTORS` memories, statistics of cosines are those of all latest memories."""
+        if (found := self._scope(scope)) is None:
             return Seeds()
-        stats = self._stats(scope)
-        rows = self._rows(scope, filters, stats)
+        rows = found.candidate_rows(filters)
         if len(rows) == 0:
             return Seeds()
-        words = self._words(scope, terms, stats)[rows]
+        stats, words = found.stats, found.words(terms)[rows]
         if stats.mean is None or len(rows) <= MAX_CACHED_VECTORS // 4:
-            cosines = self._cosines(scope, vector, stats, rows)
-            of_vector, asked = moments(cosines), np.arange(len(rows))
+            cosines = found.cosines_of(vector, rows)
+            vector_stats, proposed = score_stats(cosines), np.arange(len(rows))
         else:
-            of_vector = stats.cosine_moments(vector)
-            asked, cosines = self._proposed(scope, filters, vector, stats, rows, words, n)
-        of_words = moments(words)
-        fused = standardise(cosines, of_vector) + weight * standardise(words[asked], of_words)
-        best = np.sort(top(fused, n))
-        chosen = rows[asked[best]]
-        return Seeds(stats.ids[chosen].tolist(), cosines[best], words[asked[best]], len(rows), of_vector, of_words)
+            vector_stats = stats.cosine_stats(vector)
+            proposed, cosines = self._propose(found, filters, vector, rows, words, n)
+        ids = stats.ids[rows[proposed]]
+        return best_seeds(ids, cosines, words[proposed], weight, n, len(rows), vector_stats, score_stats(words))
 
-    def _proposed(
-        self,
-        scope: Scope,
-        filters: Filters,
-        vector: np.ndarray,
-        stats: ScopeStats,
-        rows: np.ndarray,
-        words: np.ndarray,
-        n: int,
+    def _propose(
+        self, found: Neo4jScope, filters: Filters, vector: np.ndarray, rows: np.ndarray, words: np.ndarray, n: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Returns places in `rows`, ascending, and exact cosines: what the index proposes and the best by words."""
-        wordy = top(words, _WORDY)
-        ids = stats.ids[rows[wordy[words[wordy] > 0]]].tolist()
-        withheld = self._withheld(scope)
+        """Returns indices of `rows`, ascending, and exact cosines: proposals of the index and the best by words."""
+        ids, withheld = found.ids, found.withheld()
+        best = top(words, _BEST_BY_WORDS)
+        worded = ids[rows[best[words[best] > 0]]].tolist()
         filters = withheld.narrowed(filters)
         conditions, values = conditions_of(filters, withheld)
-        wide = max(_WIDE, 2 * n) if filters == Filters() else 4 * max(_WIDE, 2 * n)
-        found = self._read(
-            scope, querying.nearest(self._space, conditions), values, vector=vector.tolist(), ids=ids, wide=wide
-        )
-        at = rows_of(stats.ids[rows], (i for i, _ in found))
+        wide = max(_PROPOSALS, 2 * n) if filters == Filters() else 4 * max(_PROPOSALS, 2 * n)
+        statement = querying.nearest(self._space, conditions)
+        nearest = self._reads.read(found.scope, statement, values, vector=vector.tolist(), ids=worded, wide=wide)
+        at = rows_of(ids[rows], (i for i, _ in nearest))
         order = np.argsort(at)
-        return at[order], np.array([cosine for _, cosine in found])[order]
+        return at[order], np.array([cosine for _, cosine in nearest])[order]
 
     def scores(self, scope: Scope, vector: np.ndarray, terms: Sequence[str], ids: Sequence[str]) -> np.ndarray:
         """See Backend."""
-        stats = self._stats(scope)
-        rows = rows_of(stats.ids, ids)
-        words = self._words(scope, terms, stats)[rows]
-        return np.stack([self._cosines(scope, vector, stats, rows), words], axis=1)
+        found = Neo4jScope(scope, self._reads, self._cache)
+        rows = rows_of(found.ids, ids)
+        return np.stack([found.cosines_of(vector, rows), found.words(terms)[rows]], axis=1)
 
-    def neighbours(self, scope: Scope, filters: Filters, ids: Sequence[str], n: int) -> list[Link]:
+    def neighbors(self, scope: Scope, filters: Filters, ids: Sequence[str], n: int) -> list[Link]:
         """See Backend."""
-        if scope not in self._known or not ids:
+        if (found := self._scope(scope)) is None or not ids:
             return []
-        conditions, values = conditions_of(filters, self._withheld(scope))
-        size = len(self._stats(scope).ids)
-        widest = int(min(WIDEST, max(5, 0.05 * size)))
-        found = self._read(scope, querying.neighbours(conditions, n > 0), values, ids=list(ids), widest=widest)
+        conditions, values = conditions_of(filters, found.withheld())
+        size = len(found.ids)
+        widest = int(min(MAX_DF, max(5, 0.05 * size)))
+        rows = self._reads.read(scope, querying.neighbours(conditions, n > 0), values, ids=list(ids), widest=widest)
         related: dict[str, list[Any]] = {i: [] for i in ids}
         shared: dict[str, list[Any]] = {i: [] for i in ids}
-        for source, kind, newer, targets, weight, via in found:
+        for source, kind, newer, targets, weight, via in rows:
             if newer is None:
                 shared[source].append((via, kind, weight, sorted(targets)))
             else:
@@ -190,60 +146,44 @@ class Neo4jBackend:
 
     def passing(self, scope: Scope, filters: Filters, ids: Sequence[str]) -> set[str]:
         """See Backend."""
-        if scope not in self._known:
+        if (found := self._scope(scope)) is None:
             return set()
-        stats, wanted = self._stats(scope), sorted(set(ids))
-        at = np.searchsorted(stats.ids, np.array(wanted, dtype=object))
-        held = {i: int(r) for i, r in zip(wanted, at, strict=True) if r < len(stats.ids) and stats.ids[r] == i}
-        if (view := self.view(scope)) is not None:
-            allowed = view.allowed(filters)
-            return {i for i, r in held.items() if allowed[r]}
-        rows = set(self._rows(scope, filters, stats).tolist())
-        return {i for i, r in held.items() if r in rows}
+        known, wanted = found.ids, sorted(set(ids))
+        at = np.searchsorted(known, np.array(wanted, dtype=object))
+        rows = {i: int(r) for i, r in zip(wanted, at, strict=True) if r < len(known) and known[r] == i}
+        if found.stats.mean is None:
+            allowed = found.allowed(filters)
+            return {i for i, r in rows.items() if allowed[r]}
+        candidates = set(found.candidate_rows(filters).tolist())
+        return {i for i, r in rows.items() if r in candidates}
 
     def memories(self, scope: Scope, ids: Sequence[str]) -> dict[str, Memory]:
         """See Backend."""
-        if scope not in self._known or not ids:
-            return {}
-        found = self._read(scope, querying.MEMORIES, {}, ids=sorted(set(ids)))
-        for told, _, newer in found:
-            if not newer:
-                self._cache.put((scope, "replaced nothing", told["memory_id"]), _NOTHING)
-        return {told["memory_id"]: memory_of(told, source or {}) for told, source, _ in found}
+        found = self._scope(scope)
+        return found.memories(ids) if found else {}
 
     def history(self, scope: Scope, ids: Sequence[str]) -> dict[str, list[Memory]]:
         """See Backend."""
-        asked = sorted({i for i in ids if self._cache.peek((scope, "replaced nothing", i)) is None})
-        if scope not in self._known or not asked:
+        if (found := self._scope(scope)) is None:
             return {}
-        found = self._read(scope, querying.HISTORY, {}, ids=asked)
-        chains = {i: [o for o in older if o != i] for i, older in found}
-        held = self.memories(scope, sorted({o for chain in chains.values() for o in chain}))
-        return {i: sorted((held[o] for o in chain), key=newest_first) for i, chain in chains.items() if chain}
+        unknown = sorted({i for i in ids if found.may_have_history(i)})
+        rows = self._reads.read(scope, querying.HISTORY, {}, ids=unknown) if unknown else []
+        chains = {i: [o for o in older if o != i] for i, older in rows}
+        memories = found.memories(sorted({o for chain in chains.values() for o in chain}))
+        return {i: sorted((memories[o] for o in chain), key=newest_first) for i, chain in chains.items() if chain}
 
     def observed(self, scope: Scope) -> tuple[dt.datetime, dt.datetime] | None:
         """See Backend."""
         if scope not in self._known:
             return None
-        held: _Sized = self._cache.get((scope, "observed"), lambda: _Sized(self._load_observed(scope), 200))
-        oldest, newest = held.value
+        cached: SizedValue = self._cache.get((scope, "observed"), lambda: SizedValue(self._load_observed(scope), 200))
+        oldest, newest = cached.value
         return (oldest, newest) if oldest and newest else None
-
-    def _load_observed(self, scope: Scope) -> list[dt.datetime | None]:
-        (both,) = self._read(scope, querying.OBSERVED, {})
-        return [moment.to_native() if moment is not None else None for moment in both]
 
     def reasons(self, scope: Scope, ids: Sequence[str]) -> dict[str, list[str]]:
         """See Backend."""
-        if scope not in self._known:
-            return {}
-        told: Told = self._cache.get((scope, "reasons"), lambda: self._load_told(scope))
-        return told.among(ids)
-
-    def _load_told(self, scope: Scope) -> Told:
-        found = self._packed(querying.ARRAYS, ids=[f"{_scope_id(scope)}:reasons"])
-        a = unpack_arrays(bytes(found[0]["data"])) if found else {"ids": [], "told": []}
-        return Told.of(zip(a["ids"], a["told"], strict=True))
+        found = self._scope(scope)
+        return found.reasons().select(ids) if found else {}
 
     def close(self) -> None:
         """See Backend."""
@@ -251,113 +191,12 @@ class Neo4jBackend:
         if self._owned:
             self._connection.close()
 
-    def _read(self, scope: Scope, statement: str, values: dict[str, Any], **more: Any) -> list[Any]:
-        """Returns what was read, if this build was still kept after reading it: sweeping tells before it begins."""
-        told = values | more | {"home": self._home, "number": self.number, "begun": self._begun}
-        told |= {"collection": scope.collection, "user": scope.user_id, "project": scope.project_id}
-        found = self._connection.query(statement, told)
-        self._kept(bool(found) and found[0]["kept"])
-        return list(found[0]["found"])
+    def _scope(self, scope: Scope) -> Neo4jScope | None:
+        return Neo4jScope(scope, self._reads, self._cache) if scope in self._known else None
 
-    def _packed(self, statement: str, **values: Any) -> list[Any]:
-        """Returns what is too large to be collected; asks afterwards whether the build was still kept."""
-        told = {"home": self._home, "number": self.number, "begun": self._begun} | values
-        found, kept = self._connection.query(statement, told), self._connection.query(querying.STILL_KEPT, told)
-        self._kept(bool(kept) and kept[0]["kept"])
-        return found
-
-    def _kept(self, kept: bool) -> None:
-        if not kept:
-            raise ComponentFailed(f"neo4j: build {self.build_id} is served no longer; refresh or open the reader again")
-
-    def _stats(self, scope: Scope) -> ScopeStats:
-        held: tuple[ScopeStats, int] = self._cache.get((scope, "stats"), lambda: self._load_stats(scope)).value
-        return held[0]
-
-    def _load_stats(self, scope: Scope) -> "_Sized":
-        found = self._packed(querying.SCOPE_STATS, scope_id=_scope_id(scope))[0]
-        stats = ScopeStats.unpack(bytes(found["data"]))
-        return _Sized((stats, int(found["buckets"])), stats.nbytes)
-
-    def _withheld(self, scope: Scope) -> Withheld:
-        held: Withheld = self._cache.get((scope, "withheld"), lambda: self._load_withheld(scope))
-        return held
-
-    def _load_withheld(self, scope: Scope) -> Withheld:
-        found = self._packed(querying.ARRAYS, ids=[f"{_scope_id(scope)}:withheld"])
-        return withheld_of(unpack_arrays(bytes(found[0]["data"])) if found else {})
-
-    def _rows(self, scope: Scope, filters: Filters, stats: ScopeStats) -> np.ndarray:
-        """Returns the local rows of the candidates, ascending."""
-        withheld = self._withheld(scope)
-        filters = withheld.narrowed(filters)
-        if not withheld.conditions(filters):
-            if filters == Filters():
-                return np.flatnonzero(stats.latest)
-            if filters == Filters(history=True):
-                return np.arange(len(stats.ids))
-        conditions, values = conditions_of(filters, withheld)
-        ids = self._read(scope, querying.candidates(conditions), values)
-        return np.sort(rows_of(stats.ids, ids))
-
-    def _cosines(self, scope: Scope, vector: np.ndarray, stats: ScopeStats, rows: np.ndarray) -> np.ndarray:
-        if stats.mean is None:
-            held: ScopeVectors = self._cache.get((scope, "vectors"), lambda: self._load_vectors(scope, stats))
-            return held.cosines(vector)[rows] if len(rows) > len(stats.ids) // 4 else held.cosines_of(rows, vector)
-        ids = stats.ids[rows].tolist()
-        found = self._read(scope, querying.COSINES, {}, vector=vector.tolist(), ids=ids)
-        told = dict(found)
-        return np.array([told[i] for i in ids], np.float64)
-
-    def _load_vectors(self, scope: Scope, stats: ScopeStats) -> ScopeVectors:
-        blocks = blocks_for(stats.vectors)
-        names = [f"{_scope_id(scope)}:{b}" for b in range(blocks)]
-        held: dict[str, tuple[np.ndarray, np.ndarray]] = {}
-        for i in range(0, blocks, _BLOCKS_AT_ONCE):
-            found = self._packed(querying.BLOCKS, ids=names[i : i + _BLOCKS_AT_ONCE])
-            held |= {r["id"]: unpack_block(bytes(r["data"])) for r in found}
-        block = np.array([bucket_of(i, blocks) for i in stats.ids])
-        counts = np.empty(len(stats.ids), np.int64)
-        for b in np.unique(block).tolist():
-            counts[block == b] = held[names[b]][0]
-        starts = np.cumsum(counts) - counts
-        matrix = np.empty((stats.vectors, DIMENSIONS), np.float32)
-        of_memory = np.repeat(block, counts)
-        for b in np.unique(block).tolist():
-            matrix[of_memory == b] = held[names[b]][1]
-        return ScopeVectors((matrix,), starts, stats.vectors)
-
-    def _words(self, scope: Scope, terms: Sequence[str], stats: ScopeStats) -> np.ndarray:
-        """Returns the BM25 sum of each local row; terms are added in their order, for sums of floats depend on it."""
-        sums = np.zeros(len(stats.ids))
-        for _, postings in sorted(self._postings(scope, terms).items()):
-            sums[postings.rows] += postings.scores
-        return sums
-
-    def _postings(self, scope: Scope, terms: Sequence[str]) -> dict[str, Postings]:
-        held = {t: self._cache.peek((scope, "term", t)) for t in terms}
-        if missing := [t for t, postings in held.items() if postings is None]:
-            buckets = self._cache.get((scope, "stats"), lambda: self._load_stats(scope)).value[1]
-            ids = sorted({f"{_scope_id(scope)}:{bucket_of(t, buckets)}" for t in missing})
-            found: dict[str, tuple[np.ndarray, np.ndarray]] = {}
-            for r in self._packed(querying.POSTINGS, ids=ids):
-                found |= unpack_postings(bytes(r["data"]))
-            nothing = (np.zeros(0, np.int32), np.zeros(0, np.float32))
-            for term in missing:
-                rows, scores = found.get(term, nothing)
-                held[term] = Postings(rows.copy(), scores.copy())
-                self._cache.put((scope, "term", term), held[term])
-        return held
-
-
-class _Sized:
-    """A value and the bytes it holds, the bookkeeping of one entry included."""
-
-    def __init__(self, value: Any, nbytes: int):
-        self.value, self.nbytes = value, nbytes
-
-
-_NOTHING = _Sized(True, 400)
+    def _load_observed(self, scope: Scope) -> list[dt.datetime | None]:
+        (both,) = self._reads.read(scope, querying.OBSERVED, {})
+        return [time.to_native() if time is not None else None for time in both]
 
 
 def open_neo4j(home: Path, connection: Connection | None = None) -> Neo4jBackend:
@@ -377,7 +216,3 @@ def open_neo4j(home: Path, connection: Connection | None = None) -> Neo4jBackend
         if connection is None:
             used.close()
         raise
-
-
-def _scope_id(scope: Scope) -> str:
-    return content_id("scope", *scope_parts(*scope))

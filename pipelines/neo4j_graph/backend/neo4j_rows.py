@@ -1,4 +1,4 @@
-"""What the query path asks of Neo4j and gets, as its own types: filters, memories and links."""
+"""Filters as Cypher conditions, and rows of Neo4j as memories and links."""
 
 import datetime as dt
 from typing import Any
@@ -7,28 +7,18 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from palimpsest.neo4j_graph.cypher import querying
-from palimpsest.query.ranking.scope_graph import telling
 from palimpsest.query.request.types import Filters, Link, Memory
-from palimpsest.query.request.withheld import Withheld
+from palimpsest.query.scope.scope_graph import idf_weight
+from palimpsest.query.scope.withheld import Withheld
 
 _BOUND = {"since": "observed_since", "until": "observed_until"}
 _TIMES = ("observed_at", "valid_from", "valid_until", "created_at", "updated_at")
 _UTC = ZoneInfo("UTC")
-_FIELDS = tuple(n for n in Memory.__dataclass_fields__)
-
-
-def withheld_of(arrays: dict[str, Any]) -> Withheld:
-    """Returns what the packed part `withheld` says; a scope without that part withholds nothing."""
-    if not arrays:
-        return Withheld()
-    began = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-    ends = tuple(began + dt.timedelta(microseconds=m) for m in arrays["ends"].tolist())
-    hidden, pii = arrays["flags"].tolist()
-    return Withheld(ends, bool(hidden), bool(pii))
+_FIELDS = frozenset(Memory.__dataclass_fields__)
 
 
 def conditions_of(filters: Filters, withheld: Withheld) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """Returns the conditions of filters in a scope that withholds some memories, and their values by parameter."""
+    """Returns the conditions of filters in a scope, and the values of their parameters."""
     filters = withheld.narrowed(filters)
     given = {name: v for name in querying.CONDITIONS if (v := getattr(filters, name)) is not None}
     conditions = [querying.CONDITIONS[name] for name in given]
@@ -39,13 +29,13 @@ def conditions_of(filters: Filters, withheld: Withheld) -> tuple[tuple[str, ...]
 
 
 def _as_stored(value: Any) -> Any:
-    """Moments are stored in the zone named UTC; to Neo4j the same moment in `+00:00` is another value, and unequal."""
+    """Returns a time in the zone named UTC: to Neo4j the same time in `+00:00` is unequal."""
     return value.astimezone(_UTC) if isinstance(value, dt.datetime) else value
 
 
 def sharing(source: str, entities: list[tuple[str, str, float, list[str]]], size: int, n: int) -> list[Link]:
-    """Returns links over the most telling of (entity_id, name, df, targets), as `ScopeGraph.sharing` does."""
-    weights = telling(np.array([df for _, _, df, _ in entities]), size)
+    """Returns links over the heaviest of (entity_id, name, df, targets), as `ScopeGraph.sharing` does."""
+    weights = idf_weight(np.array([df for _, _, df, _ in entities]), size)
     found: dict[str, Link] = {}
     for i in np.argsort(-weights, kind="stable").tolist():
         if weights[i] > 0:
@@ -56,19 +46,13 @@ def sharing(source: str, entities: list[tuple[str, str, float, list[str]]], size
     return list(found.values())[:n]
 
 
-def memory_of(told: dict[str, Any], source: dict[str, Any]) -> Memory:
-    """Returns a memory from its node and from what its document's revision says of it."""
-    held = {k: v for k, v in (told | source).items() if k in _FIELDS}
+def memory_of(node: dict[str, Any], source: dict[str, Any]) -> Memory:
+    """Returns a memory from its node and from the fields that its document's revision has of it."""
+    fields = {k: v for k, v in (node | source).items() if k in _FIELDS}
     for name in _TIMES:
-        if held.get(name) is not None:
-            held[name] = held[name].to_native()
+        if fields.get(name) is not None:
+            fields[name] = fields[name].to_native()
     for name in ("page", "ordinal", "char_start", "char_end"):
-        if held.get(name) == -1:
-            held[name] = None
-    return Memory(**(held | {"tags": tuple(held.get("tags") or ())}))
-
-
-def newest_first(memory: Memory) -> tuple[float, str]:
-    """Returns what versions are sorted by; those that nobody knows the day of come last."""
-    seen = memory.valid_from or memory.observed_at
-    return (-seen.timestamp() if seen else float("inf"), memory.memory_id)
+        if fields.get(name) == -1:
+            fields[name] = None
+    return Memory(**(fields | {"tags": tuple(fields.get("tags") or ())}))

@@ -1,202 +1,214 @@
-"""A scope in Neo4j as dense arrays: implements `palimpsest.query.ranking.view.ScopeView` over packed parts."""
+"""A scope in Neo4j as dense arrays, from packed parts; implements `palimpsest.query.scope.view.ScopeView`."""
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.ids import content_id
+from palimpsest.core.scopes import scope_parts
 from palimpsest.neo4j_graph.arrays import unpack_arrays
-from palimpsest.neo4j_graph.packed import ScopeStats, bucket_of
-from palimpsest.query.ranking.named import Named
-from palimpsest.query.ranking.passage_graph import PassageGraph, Sentences
-from palimpsest.query.ranking.places import Places
-from palimpsest.query.ranking.priors import Standing
-from palimpsest.query.ranking.scope_cache import Flags, Postings, Topics
-from palimpsest.query.ranking.scope_graph import Adjacency
-from palimpsest.query.ranking.turns import TurnOrder
-from palimpsest.query.ranking.view import HeldParts
-from palimpsest.query.request.types import Filters
-from palimpsest.query.request.withheld import Withheld
-from palimpsest.text.memory_periods import MemoryPeriods
+from palimpsest.neo4j_graph.backend.neo4j_reads import BuildReads
+from palimpsest.neo4j_graph.backend.neo4j_rows import conditions_of, memory_of
+from palimpsest.neo4j_graph.backend.neo4j_sentences import Passages, sentences_of
+from palimpsest.neo4j_graph.cypher import querying
+from palimpsest.neo4j_graph.model import DIMENSIONS
+from palimpsest.neo4j_graph.packed import ScopeStats, blocks_for, bucket_of, unpack_block, unpack_postings
+from palimpsest.query.request.types import Filters, Memory, Scope
+from palimpsest.query.scope.byte_cache import ByteCache
+from palimpsest.query.scope.passage_graph import PassageGraph, Sentences
+from palimpsest.query.scope.scope_arrays import Arrays, Flags, Postings, ScopeVectors, rows_of, word_sums
+from palimpsest.query.scope.view import CachedScopeView, Part
+
+_BLOCKS_AT_ONCE = 64  # some 50 MiB
 
 
-class Parts(Protocol):
-    """Reads packed parts of the scope by name; those that are not there are left out."""
+class SizedValue:
+    """A value and its size in bytes, the bookkeeping of one cache entry included."""
 
-    def __call__(self, names: Iterable[str], keep: bool = False) -> dict[str, bytes]:
-        """Returns them; `keep` holds them as they are, for the next one who asks."""
+    def __init__(self, value: Any, nbytes: int):
+        self.value, self.nbytes = value, nbytes
 
 
-class Neo4jScope(HeldParts):
+_NOTHING = SizedValue(True, 400)
+
+
+class Neo4jScope(CachedScopeView):
     """See ScopeView.
 
     Args:
-        stats: of the scope.
-        rows: gives the local rows of candidates, ascending.
-        cosines: gives the cosine of every memory.
-        postings: gives the postings of terms by term.
-        parts: reads packed parts.
-        held: holds what is made under a name.
-        texts: gives the texts of memories by id.
-        withheld: gives what the scope does not serve unless asked.
+        scope: the scope; the build has memories of it.
+        reads: of the build.
+        cache: of everything that is read.
     """
 
-    def __init__(
-        self,
-        stats: ScopeStats,
-        rows: Callable[[Filters], np.ndarray],
-        cosines: Callable[[np.ndarray], np.ndarray],
-        postings: Callable[[Sequence[str]], dict[str, Postings]],
-        parts: Parts,
-        held: Callable[[Hashable, Callable[[], Any]], Any],
-        texts: Callable[[list[str]], dict[str, str]],
-        withheld: Callable[[], Withheld],
-    ):
-        self._stats, self._rows, self._cosines, self._postings = stats, rows, cosines, postings
-        self._parts, self._hold, self._texts, self._withheld = parts, held, texts, withheld
+    def __init__(self, scope: Scope, reads: BuildReads, cache: ByteCache):
+        self.scope, self._reads, self._cache = scope, reads, cache
+        self._id = content_id("scope", *scope_parts(*scope))
 
     @property
     def ids(self) -> np.ndarray:
         """See ScopeView."""
-        return self._stats.ids
+        return self.stats.ids
+
+    @property
+    def stats(self) -> ScopeStats:
+        """Ids, which are latest, and statistics of the vectors of a large scope."""
+        return self._stats_and_buckets()[0]
 
     def allowed(self, filters: Filters) -> np.ndarray:
         """See ScopeView."""
+        filters = self.withheld().narrowed(filters)
 
         def load() -> Flags:
             allowed = np.zeros(len(self.ids), bool)
-            allowed[self._rows(filters)] = True
+            allowed[self.candidate_rows(filters)] = True
             return Flags(allowed)
 
-        filters = self._withheld().narrowed(filters)
-        flags: Flags = self._hold(("allowed", filters), load)
+        flags: Flags = self._cache.get((self.scope, ("allowed", filters)), load)
         return flags.values
+
+    def candidate_rows(self, filters: Filters) -> np.ndarray:
+        """Returns the local rows of the candidates, ascending."""
+        stats, withheld = self.stats, self.withheld()
+        filters = withheld.narrowed(filters)
+        if not withheld.conditions(filters):
+            if filters == Filters():
+                return np.flatnonzero(stats.latest)
+            if filters == Filters(history=True):
+                return np.arange(len(stats.ids))
+        conditions, values = conditions_of(filters, withheld)
+        ids = self._reads.read(self.scope, querying.candidates(conditions), values)
+        return np.sort(rows_of(stats.ids, ids))
 
     def cosines(self, vector: np.ndarray) -> np.ndarray:
         """See ScopeView."""
-        return self._cosines(vector)
+        return self.cosines_of(vector, np.arange(len(self.ids)))
+
+    def cosines_of(self, vector: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Returns the exact cosines of some local rows, shape (len(rows),) float64; of a large scope by the server."""
+        stats = self.stats
+        if stats.mean is None:
+            vectors = self._cached("vectors", self._load_vectors)
+            if len(rows) > len(stats.ids) // 4:
+                return vectors.cosines(vector)[rows]
+            return vectors.cosines_of(rows, vector)
+        ids = stats.ids[rows].tolist()
+        cosine = dict(self._reads.read(self.scope, querying.COSINES, {}, vector=vector.tolist(), ids=ids))
+        return np.array([cosine[i] for i in ids], np.float64)
+
+    def words(self, terms: Sequence[str]) -> np.ndarray:
+        """Returns the BM25 sum of each local row."""
+        return word_sums(self.postings(terms), len(self.ids))
 
     def postings(self, terms: Sequence[str]) -> list[Postings]:
         """See ScopeView."""
-        return [postings for _, postings in sorted(self._postings(terms).items())]
+        found = {t: self._cache.peek((self.scope, "term", t)) for t in terms}
+        if missing := [t for t, postings in found.items() if postings is None]:
+            found |= self._load_postings(missing)
+        return [postings for _, postings in sorted(found.items())]
 
     def passages(self) -> PassageGraph | None:
         """See ScopeView."""
-        return self._named().graph
+        return self._passages().graph
 
     def sentences(self, rows: np.ndarray) -> Sentences:
         """See ScopeView."""
-        named = self._named()
+        passages = self._passages()
         wanted = {str(self.ids[r]): int(r) for r in rows}
-        names = sorted({f"sentences:{bucket_of(i, named.blocks)}" for i in wanted})
-        found: dict[int, tuple[np.ndarray, list[np.ndarray], np.ndarray]] = {}
-        for data in self._parts(names, keep=True).values():
-            found |= _of_block(unpack_arrays(data), wanted, named.entity_of)
+        names = sorted({f"sentences:{bucket_of(i, passages.blocks)}" for i in wanted})
+        blocks = (unpack_arrays(data) for data in self._parts(names, cached=True).values())
+        found = sentences_of(blocks, wanted, passages.entity_of)
         if not found:
             return Sentences(np.zeros(0, np.int64), [], [], None)
         order = sorted(found)
-        of = np.concatenate([np.full(len(found[r][0]), r, np.int64) for r in order])
-        entities = [e for r in order for e in found[r][1]]
-        vectors = np.concatenate([found[r][2] for r in order])
+        of = np.concatenate([np.full(len(found[r].spans), r, np.int64) for r in order])
+        entities = [e for r in order for e in found[r].entities]
+        vectors = np.concatenate([found[r].vectors for r in order])
         if len(vectors) == len(of):
             return Sentences(of, [], entities, vectors.astype(np.float32))
-        told = self._texts([str(self.ids[r]) for r in order])
-        texts = [told[str(self.ids[r])][a:b] for r in order for a, b in found[r][0].tolist()]
+        memories = self.memories([str(self.ids[r]) for r in order])
+        texts = [memories[str(self.ids[r])].text[a:b] for r in order for a, b in found[r].spans.tolist()]
         return Sentences(of, texts, entities, None)
 
-    def _held(self, name: str, load: Callable[[], Any]) -> Any:
-        return self._hold(name, load)
+    def memories(self, ids: Sequence[str]) -> dict[str, Memory]:
+        """Returns the memories of the scope among `ids`."""
+        found = self._reads.read(self.scope, querying.MEMORIES, {}, ids=sorted(set(ids))) if ids else []
+        for node, _, replaced_others in found:
+            if not replaced_others:
+                self._cache.put((self.scope, "replaced nothing", node["memory_id"]), _NOTHING)
+        return {node["memory_id"]: memory_of(node, source or {}) for node, source, _ in found}
 
-    def _load_order(self) -> TurnOrder:
-        nothing = np.zeros(0, np.int64)
-        none = {"row": nothing, "next_row": nothing, "tokens": np.zeros(len(self.ids), np.int64)}
-        a = self._arrays("order") or none
-        return TurnOrder.of(a["row"].astype(np.int64), a["next_row"].astype(np.int64), a["tokens"])
+    def may_have_history(self, memory_id: str) -> bool:
+        """Returns False where a read has shown that a memory replaced nothing."""
+        return self._cache.peek((self.scope, "replaced nothing", memory_id)) is None
 
-    def _load_places(self) -> Places:
-        found = [a for part in ("order", "written") if (a := self._arrays(part))]
-        nothing = np.zeros(0, np.int64)
-        rows, following = (np.concatenate([nothing, *(a[n] for a in found)]) for n in ("row", "next_row"))
-        return Places.of(rows, following, len(self.ids))
+    @property
+    def _size(self) -> int:
+        return len(self.ids)
 
-    def _load_periods(self) -> MemoryPeriods:
-        if a := self._arrays("periods"):
-            return MemoryPeriods(a["row"].astype(np.int64), a["begins"], a["ends"])
-        return MemoryPeriods(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
+    def _cached(self, name: str, load: Callable[[], Part]) -> Part:
+        value: Part = self._cache.get((self.scope, name), load)
+        return value
 
-    def _load_topics(self) -> Topics:
-        nothing = np.zeros(0, np.int64)
-        if a := self._arrays("topics"):
-            rows, topics = a["row"].astype(np.int64), a["topic"].astype(np.int64)
-            labels, parents = np.array(a["labels"], dtype=object), _told(a, "parent").astype(np.int64)
-            return Topics(rows, topics, a["relevance"], labels, parents)
-        return Topics(nothing, nothing, np.zeros(0), np.array([], dtype=object), nothing)
-
-    def _load_named(self) -> Named:
-        nothing = np.zeros(0, np.int64)
-        if not (a := self._arrays("named")):
-            return Named.of(np.array([], dtype=object), np.zeros(0), Adjacency.of(nothing, nothing, 0))
-        rows = Adjacency.of(a["entity"].astype(np.int64), a["row"].astype(np.int64), len(a["names"]))
-        return Named.of(np.array(a["names"], dtype=object), a["weight"], rows)
-
-    def _load_standing(self) -> Standing:
-        if a := self._arrays("standing"):
-            return Standing(a["observed"], a["importance"], a["support"].astype(np.int64))
-        size = len(self.ids)
-        return Standing(np.full(size, np.nan), np.full(size, np.nan), np.zeros(size, np.int64))
-
-    def _named(self) -> "_Named":
-        held: _Named = self._held("passages", self._load_passages)
-        return held
-
-    def _load_passages(self) -> "_Named":
-        if not (a := self._arrays("passages")):
-            return _Named(None, {}, 1)
-        wide = {name: value.astype(np.int64) for name, value in a.items() if name not in ("names", "key", "hashes")}
-        graph = PassageGraph.build(
-            len(self.ids),
-            (wide["mention_row"], wide["mention_entity"]),
-            (wide["title_row"], wide["title_entity"]),
-            np.array(a["names"], dtype=object),
-            (a["key"], wide["key_entity"]),
-        )
-        return _Named(graph, {h: i for i, h in enumerate(a["hashes"].tolist())}, int(_told(a, "blocks")[0]))
-
-    def _arrays(self, part: str) -> dict[str, Any]:
+    def _arrays(self, part: str) -> Arrays:
         found = self._parts([part])
         return unpack_arrays(found[part]) if part in found else {}
 
+    def _parts(self, names: Iterable[str], cached: bool = False) -> dict[str, bytes]:
+        """Returns packed parts by name, those that the scope has; `cached` keeps their bytes for the next query."""
+        known: dict[str, Any] = {name: self._cache.peek(self._part_key(name)) for name in names}
+        ids = {f"{self._id}:{name}": name for name, part in known.items() if part is None}
+        found = self._reads.packed(querying.ARRAYS, ids=sorted(ids)) if ids else []
+        read = {ids[r["id"]]: bytes(r["data"]) for r in found}
+        for name, data in read.items() if cached else ():
+            self._cache.put(self._part_key(name), SizedValue(data, len(data) + 400))
+        return {name: part.value for name, part in known.items() if part is not None} | read
 
-def _told(arrays: dict[str, Any], name: str) -> np.ndarray:
-    if name not in arrays:
-        raise PalimpsestError("neo4j: the build there was loaded by an earlier version; run palimpsest build --graph")
-    return np.asarray(arrays[name])
+    def _part_key(self, name: str) -> Hashable:
+        return (self.scope, "part", name)
 
+    def _passages(self) -> Passages:
+        return self._cached("passages", lambda: Passages.from_arrays(self._arrays("passages"), self._size))
 
-class _Named:
-    """The graph, local numbers of entities by the hash of their ids, and in how many blocks the sentences lie."""
+    def _stats_and_buckets(self) -> tuple[ScopeStats, int]:
+        value: tuple[ScopeStats, int] = self._cached("stats", self._load_stats).value
+        return value
 
-    def __init__(self, graph: PassageGraph | None, entity_of: dict[int, int], blocks: int):
-        self.graph, self.entity_of, self.blocks = graph, entity_of, blocks
+    def _load_stats(self) -> SizedValue:
+        found = self._reads.packed(querying.SCOPE_STATS, scope_id=self._id)[0]
+        stats = ScopeStats.unpack(bytes(found["data"]))
+        return SizedValue((stats, int(found["buckets"])), stats.nbytes)
 
-    @property
-    def nbytes(self) -> int:
-        return (self.graph.nbytes if self.graph else 0) + 100 * len(self.entity_of)
+    def _load_postings(self, missing: Sequence[str]) -> dict[str, Postings]:
+        _, buckets = self._stats_and_buckets()
+        ids = sorted({f"{self._id}:{bucket_of(t, buckets)}" for t in missing})
+        found: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+        for r in self._reads.packed(querying.POSTINGS, ids=ids):
+            found |= unpack_postings(bytes(r["data"]))
+        nothing = (np.zeros(0, np.int32), np.zeros(0, np.float32))
+        loaded = {}
+        for term in missing:
+            rows, scores = found.get(term, nothing)
+            loaded[term] = Postings(rows.copy(), scores.copy())
+            self._cache.put((self.scope, "term", term), loaded[term])
+        return loaded
 
-
-def _of_block(
-    block: dict[str, Any], wanted: dict[str, int], entity_of: dict[int, int]
-) -> dict[int, tuple[np.ndarray, list[np.ndarray], np.ndarray]]:
-    """Returns spans, entities of each sentence, and vectors, by local row."""
-    out = {}
-    ends = np.cumsum(block["sizes"])
-    named = np.concatenate([[0], np.cumsum(block["counts"])])
-    spans = block["spans"].reshape(-1, 2)
-    for i, memory_id in enumerate(block["ids"]):
-        if memory_id in wanted:
-            a, b = int(ends[i] - block["sizes"][i]), int(ends[i])
-            hashes = [block["entities"][named[k] : named[k + 1]].tolist() for k in range(a, b)]
-            entities = [np.array([entity_of[h] for h in of], np.int64) for of in hashes]
-            out[wanted[memory_id]] = (spans[a:b], [np.sort(e) for e in entities], block["vectors"][a:b])
-    return out
+    def _load_vectors(self) -> ScopeVectors:
+        stats = self.stats
+        blocks = blocks_for(stats.vectors)
+        names = [f"{self._id}:{b}" for b in range(blocks)]
+        unpacked: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+        for i in range(0, blocks, _BLOCKS_AT_ONCE):
+            found = self._reads.packed(querying.BLOCKS, ids=names[i : i + _BLOCKS_AT_ONCE])
+            unpacked |= {r["id"]: unpack_block(bytes(r["data"])) for r in found}
+        block = np.array([bucket_of(i, blocks) for i in stats.ids])
+        counts = np.empty(len(stats.ids), np.int64)
+        for b in np.unique(block).tolist():
+            counts[block == b] = unpacked[names[b]][0]
+        starts = np.cumsum(counts) - counts
+        matrix = np.empty((stats.vectors, DIMENSIONS), np.float32)
+        of_memory = np.repeat(block, counts)
+        for b in np.unique(block).tolist():
+            matrix[of_memory == b] = unpacked[names[b]][1]
+        return ScopeVectors((matrix,), starts, stats.vectors)

@@ -1,7 +1,7 @@
-"""The embedded backend: one DuckDB file, read only; what a scope needs at every query is held in memory.
+"""The embedded backend: one DuckDB file, read only; what a scope needs at every query is cached in memory.
 
 Cosines are matrix-vector products over the scope's rows and BM25 sums are additions along posting lists: both are
-exact, and both leave every candidate's score at hand for the moments that z-scores need. SQL serves what is sparse.
+exact, and both give every candidate's score for the statistics that z-scores need. SQL serves what is sparse.
 """
 
 import datetime as dt
@@ -15,10 +15,13 @@ import duckdb
 import numpy as np
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.query.backends.duckdb_scope import WHOLE, DuckDBScope, Range, looked_up
-from palimpsest.query.ranking.fusion import moments, standardise, top
-from palimpsest.query.ranking.scope_cache import ByteCache, Rows
+from palimpsest.query.backends.duckdb_arrays import MemoryRows
+from palimpsest.query.backends.duckdb_scope import SMALL_SCOPE, DuckDBScope, rows_statement
+from palimpsest.query.backends.scope_parts import Range
+from palimpsest.query.ranking.fusion import best_seeds, score_stats
 from palimpsest.query.request.types import CollectionInfo, Filters, Link, Memory, Scope, Seeds
+from palimpsest.query.scope.backend import collection_infos, newest_first
+from palimpsest.query.scope.byte_cache import ByteCache
 
 FORMAT = 8
 CACHE_BYTES = 512 * 2**20
@@ -57,12 +60,12 @@ _COLUMNS = (
     "updated_at",
 )
 _TIMES = ("observed_at", "valid_from", "valid_until", "created_at", "updated_at")
-_MEMORIES = f"SELECT {', '.join(_COLUMNS)} FROM memories"  # a row's number is its place in the table
+_MEMORIES = f"SELECT {', '.join(_COLUMNS)} FROM memories"  # a row's number is its rowid in the table
 _ALL_MEMORIES = f"{_MEMORIES} WHERE row BETWEEN $first AND $last ORDER BY row"
 
 
 class DuckDBBackend:
-    """Implements `palimpsest.query.ranking.backend.Backend` over an index file.
+    """Implements `palimpsest.query.scope.backend.Backend` over an index file.
 
     Raises:
         PalimpsestError: the file is missing, is no index, or has another format.
@@ -86,25 +89,15 @@ class DuckDBBackend:
         self.path = path
         self.meta: dict[str, Any] = meta
         self.build_id = str(meta.get("build_id", ""))
-        self._scopes = {Scope(*told[:3]): Range(*told[3:]) for told in scopes}
+        self._scopes = {Scope(*row[:3]): Range(*row[3:]) for row in scopes}
         self._threads = threading.local()
         self._cursors: list[duckdb.DuckDBPyConnection] = []
         self._cache = ByteCache(cache_bytes)
 
     def collections(self) -> dict[str, CollectionInfo]:
         """See Backend."""
-        told, strategies, weights = (self.meta.get(k, {}) for k in ("collections", "strategies", "weights"))
-        names = sorted({s.collection for s in self._scopes} | set(told))
-        return {
-            n: CollectionInfo(
-                name=n,
-                default=bool(told.get(n, {}).get("default", False)),
-                user_id=told.get(n, {}).get("user_id"),
-                strategy=strategies.get(n, "hybrid"),
-                weights=weights.get(n, {}),
-            )
-            for n in names
-        }
+        settings, strategies, weights = (self.meta.get(k, {}) for k in ("collections", "strategies", "weights"))
+        return collection_infos(self._scopes, settings, strategies, weights)
 
     def scopes(self) -> list[Scope]:
         """See Backend."""
@@ -119,32 +112,28 @@ class DuckDBBackend:
         self, scope: Scope, filters: Filters, vector: np.ndarray, terms: Sequence[str], weight: float, n: int
     ) -> Seeds:
         """See Backend."""
-        if (held := self.view(scope)) is None:
+        if (view := self.view(scope)) is None:
             return Seeds()
-        cosines, words = held.cosines(vector), held.words(terms)
-        rows = np.flatnonzero(held.allowed(filters))
+        ids, cosines, words = view.ids, view.cosines(vector), view.words(terms)
+        rows = np.flatnonzero(view.allowed(filters))
         if len(rows) == 0:
             return Seeds()
-        if len(rows) < held.at.size:
-            cosines, words = cosines[rows], words[rows]
-        of_vector, of_words = moments(cosines), moments(words)
-        fused = standardise(cosines, of_vector) + weight * standardise(words, of_words)
-        best = np.sort(top(fused, n))
-        ids = held.ids[rows[best]].tolist()
-        return Seeds(ids, cosines[best], words[best], len(rows), of_vector, of_words)
+        if len(rows) < view.at.size:
+            ids, cosines, words = ids[rows], cosines[rows], words[rows]
+        return best_seeds(ids, cosines, words, weight, n, len(rows), score_stats(cosines), score_stats(words))
 
     def scores(self, scope: Scope, vector: np.ndarray, terms: Sequence[str], ids: Sequence[str]) -> np.ndarray:
         """See Backend."""
-        held = self._held(scope)
-        rows = np.array([held.known.row(i) for i in ids], np.int64)
-        words = sum((p.scores_of(rows) for p in held.postings(terms)), np.zeros(len(rows)))
-        return np.stack([held.vectors.cosines_of(rows, vector), words], axis=1)
+        view = DuckDBScope(self._scopes[scope], self._cursor, self._cache)
+        rows = np.array([view.known.row(i) for i in ids], np.int64)
+        words = sum((p.scores_of(rows) for p in view.postings(terms)), np.zeros(len(rows)))
+        return np.stack([view.vectors.cosines_of(rows, vector), words], axis=1)
 
-    def neighbours(self, scope: Scope, filters: Filters, ids: Sequence[str], n: int) -> list[Link]:
+    def neighbors(self, scope: Scope, filters: Filters, ids: Sequence[str], n: int) -> list[Link]:
         """See Backend."""
-        if (held := self.view(scope)) is None:
+        if (view := self.view(scope)) is None:
             return []
-        graph, allowed, known = held.graph(n > 0), held.allowed(filters), held.known
+        graph, allowed, known = view.graph(n > 0), view.allowed(filters), view.known
         links = []
         for source in ids:
             row = known.row(source)
@@ -155,41 +144,42 @@ class DuckDBBackend:
 
     def passing(self, scope: Scope, filters: Filters, ids: Sequence[str]) -> set[str]:
         """See Backend."""
-        if (held := self.view(scope)) is None:
+        if (view := self.view(scope)) is None:
             return set()
-        allowed = held.allowed(filters)
-        return {i for i in ids if (row := held.known.row(i)) >= 0 and allowed[row]}
+        allowed = view.allowed(filters)
+        return {i for i in ids if (row := view.known.row(i)) >= 0 and allowed[row]}
 
     def memories(self, scope: Scope, ids: Sequence[str]) -> dict[str, Memory]:
         """See Backend."""
-        if (held := self.view(scope)) is None or not ids:
+        if (view := self.view(scope)) is None or not ids:
             return {}
-        at = held.at
-        rows = sorted({row for row in map(held.known.row, ids) if row >= 0})
-        if at.size <= WHOLE:
-            whole: Rows = self._cache.get((at.number, "memories"), lambda: self._load_memories(at))
-            found = [whole.values[row] for row in rows]
+        at = view.at
+        rows = sorted({row for row in map(view.known.row, ids) if row >= 0})
+        if at.size <= SMALL_SCOPE:
+            cached: MemoryRows = self._cache.get((at.number, "memories"), lambda: self._load_memories(at))
+            found = [cached.values[row] for row in rows]
         else:
-            found = self._cursor().execute(*looked_up(_MEMORIES, [at.first + row for row in rows])).fetchall()
+            found = self._cursor().execute(*rows_statement(_MEMORIES, [at.first + row for row in rows])).fetchall()
         return {values[0]: _memory(scope, values) for values in found}
 
     def history(self, scope: Scope, ids: Sequence[str]) -> dict[str, list[Memory]]:
         """See Backend."""
-        if (held := self.view(scope)) is None:
+        if (view := self.view(scope)) is None:
             return {}
-        chains = {i: chain for i in ids if (chain := held.known.chain(i))}
-        told = self.memories(scope, sorted({older for chain in chains.values() for older in chain})) if chains else {}
-        return {i: sorted((told[o] for o in chain), key=_newest_first) for i, chain in chains.items()}
+        chains = {i: chain for i in ids if (chain := view.known.chain(i))}
+        older = {i for chain in chains.values() for i in chain}
+        memories = self.memories(scope, sorted(older)) if older else {}
+        return {i: sorted((memories[o] for o in chain), key=newest_first) for i, chain in chains.items()}
 
     def observed(self, scope: Scope) -> tuple[dt.datetime, dt.datetime] | None:
         """See Backend."""
-        held = self.view(scope)
-        return held.observed() if held else None
+        view = self.view(scope)
+        return view.observed() if view else None
 
     def reasons(self, scope: Scope, ids: Sequence[str]) -> dict[str, list[str]]:
         """See Backend."""
-        held = self.view(scope)
-        return held.told().among(ids) if held else {}
+        view = self.view(scope)
+        return view.reasons().select(ids) if view else {}
 
     def close(self) -> None:
         """See Backend."""
@@ -199,12 +189,9 @@ class DuckDBBackend:
             cursor.close()
         self._db.close()
 
-    def _load_memories(self, at: Range) -> Rows:
-        values = self._cursor().execute(_ALL_MEMORIES, at.bounds).fetchall()
-        return Rows(values, sum(len(v[_COLUMNS.index("text")]) for v in values))
-
-    def _held(self, scope: Scope) -> DuckDBScope:
-        return DuckDBScope(self._scopes[scope], self._cursor, self._cache)
+    def _load_memories(self, at: Range) -> MemoryRows:
+        values = self._cursor().execute(_ALL_MEMORIES, at.rows).fetchall()
+        return MemoryRows(values, sum(len(v[_COLUMNS.index("text")]) for v in values))
 
     def _cursor(self) -> duckdb.DuckDBPyConnection:
         """Returns this thread's cursor: one connection must not be used by two threads at once."""
@@ -216,12 +203,7 @@ class DuckDBBackend:
 
 
 def _memory(scope: Scope, values: Sequence[Any]) -> Memory:
-    told = dict(zip(_COLUMNS, values, strict=True))
+    fields = dict(zip(_COLUMNS, values, strict=True))
     for name in _TIMES:
-        told[name] = told[name].replace(tzinfo=dt.UTC) if told[name] else None
-    return Memory(**(told | {"tags": tuple(told["tags"] or ())}), **scope._asdict())
-
-
-def _newest_first(memory: Memory) -> tuple[float, str]:
-    seen = memory.valid_from or memory.observed_at
-    return (-seen.timestamp() if seen else float("inf"), memory.memory_id)
+        fields[name] = fields[name].replace(tzinfo=dt.UTC) if fields[name] else None
+    return Memory(**(fields | {"tags": tuple(fields["tags"] or ())}), **scope._asdict())

@@ -1,4 +1,4 @@
-"""The history of one fact: each of its versions, until when it held, what took its place, and why."""
+"""The history of one fact: each of its versions, until when it was valid, what replaced it, and why."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from palimpsest.query.context.outdated import DOUBTED
-from palimpsest.query.ranking.backend import Backend
-from palimpsest.query.request.types import Memory, Scope
+from palimpsest.query.request.types import Memory
+from palimpsest.query.scope.served_scope import ServedScope
 
-_FARTHEST = 1000  # versions of one fact that are followed to the newest
+_MAX_VERSIONS = 1000  # of one fact that are followed to the newest
 
 
 @dataclass(frozen=True)
@@ -18,18 +18,18 @@ class Reason:
 
     Attributes:
         kind: `updated`, `edited`, `replaced`, `vanished` or `kept`: see `palimpsest.memories.version_reasons`.
-        by: id of the memory or document version that took its place, or that a person said does not.
+        by: id of the memory or document version that replaced it, or that a person decided does not.
         relation_id: of the relation; `palimpsest undo` takes it.
         label: of the relation.
         confidence: of the label.
-        labeler: who said so; `person` for what people decided.
-        rule: what it was seen by.
-        was: what changed, as the older text says it.
-        now: the same, as the newer text says it.
-        newer_quote: what the newer memory says to it.
-        older_quote: what this memory says to it.
+        labeler: who decided; `person` for decisions of people.
+        rule: the rule of the labeler.
+        was: what changed, in the words of the older text.
+        now: the same, in the words of the newer text.
+        newer_quote: the evidence in the newer memory.
+        older_quote: the evidence in this memory.
         decided_at: when a person decided, ISO 8601.
-        uri: of the document that took its place.
+        uri: of the document that replaced its own.
         title: of that document.
         at: date of that document, ISO 8601.
     """
@@ -53,39 +53,39 @@ class Reason:
 
 @dataclass(frozen=True)
 class Version:
-    """A version of a fact; `why` says why it is not latest, `kept` what people said does not replace it."""
+    """A version of a fact; `why` it is not latest, and in `kept` what people decided does not replace it."""
 
     memory: Memory
     why: Reason | None = None
     kept: tuple[Reason, ...] = ()
 
 
-def histories(backend: Backend, scope: Scope, ids: Sequence[str]) -> dict[str, tuple[Version, ...]]:
-    """Returns, for each of `ids` that the scope holds, all versions of its fact, newest first, itself among them.
+def histories(served: ServedScope, ids: Sequence[str]) -> dict[str, tuple[Version, ...]]:
+    """Returns, for each of `ids` that the scope has, all versions of its fact, newest first, itself among them.
 
     Versions are what replaced the memory, up to the newest, and all that this one replaced, through others too.
     """
-    known = backend.memories(scope, sorted(set(ids)))
-    newest = _newest(backend, scope, known)
-    older = backend.history(scope, sorted({*newest.values()}))
+    known = served.memories(sorted(set(ids)))
+    newest = _newest(served, known)
+    older = served.history(sorted({*newest.values()}))
     for chain in older.values():
         known |= {m.memory_id: m for m in chain}
-    told = backend.reasons(scope, sorted(known))
+    reasons = served.reasons(sorted(known))
     out = {}
     for memory_id in ids:
         if memory_id in newest:
             first = newest[memory_id]
             chain = [known[first], *older.get(first, [])]
-            out[memory_id] = tuple(_version(m, told.get(m.memory_id, ()), known) for m in chain)
+            out[memory_id] = tuple(_version(m, reasons.get(m.memory_id, ()), known) for m in chain)
     return out
 
 
-def _newest(backend: Backend, scope: Scope, known: dict[str, Memory]) -> dict[str, str]:
-    """Returns the newest version of each memory by id; adds to `known` what is met on the way."""
+def _newest(served: ServedScope, known: dict[str, Memory]) -> dict[str, str]:
+    """Returns the newest version of each memory by id; adds the versions between to `known`."""
     top = {i: i for i in known}
-    for _ in range(_FARTHEST):
+    for _ in range(_MAX_VERSIONS):
         wanted = {n for m in known.values() if (n := m.superseded_by) and n not in known}
-        found = backend.memories(scope, sorted(wanted)) if wanted else {}
+        found = served.memories(sorted(wanted)) if wanted else {}
         known |= found
         if not found:
             break
@@ -97,25 +97,59 @@ def _newest(backend: Backend, scope: Scope, known: dict[str, Memory]) -> dict[st
     return top
 
 
-def _version(memory: Memory, told: Iterable[str], known: Mapping[str, Memory]) -> Version:
-    found = [_reason(line, memory, known) for t in told if (line := json.loads(t))["kind"] != DOUBTED]
-    why = next((r for r in found if r.kind != "kept"), None)
-    return Version(memory, why, tuple(r for r in found if r.kind == "kept"))
+def _version(memory: Memory, lines: Iterable[str], known: Mapping[str, Memory]) -> Version:
+    records = [json.loads(line) for line in lines]
+    reasons = [_reason(record, memory, known) for record in records if record["kind"] != DOUBTED]
+    why = next((r for r in reasons if r.kind != "kept"), None)
+    return Version(memory, why, tuple(r for r in reasons if r.kind == "kept"))
 
 
-def _reason(told: Mapping[str, Any], older: Memory, known: Mapping[str, Memory]) -> Reason:
-    newer = known.get(told.get("by") or "")
-    fields: dict[str, Any] = {n: told[n] for n in Reason.__dataclass_fields__ if n in told}
-    fields |= {"was": _text(told.get("from")), "now": _text(told.get("to"))}
-    return Reason(**fields, older_quote=_quote(older, told.get("older")), newer_quote=_quote(newer, told.get("newer")))
+def _reason(record: Mapping[str, Any], older: Memory, known: Mapping[str, Memory]) -> Reason:
+    newer = known.get(record.get("by") or "")
+    fields: dict[str, Any] = {n: record[n] for n in Reason.__dataclass_fields__ if n in record}
+    fields |= {"was": _as_text(record.get("from")), "now": _as_text(record.get("to"))}
+    return Reason(
+        **fields, older_quote=_quote(older, record.get("older")), newer_quote=_quote(newer, record.get("newer"))
+    )
 
 
-def _text(value: Any) -> str | None:
+def _as_text(value: Any) -> str | None:
     return None if value is None else str(value)
 
 
 def _quote(memory: Memory | None, span: Any) -> str | None:
-    """What a span of evidence covers, where it is one."""
+    """Returns the text of a span of evidence, where it is one."""
     if memory is None or not isinstance(span, list) or len(span) != 2:
         return None
     return memory.text[span[0] : span[1]] or None
+
+
+def describe_reason(reason: Reason) -> str:
+    """Returns in words what replaced a memory, and why."""
+    if reason.kind == "vanished":
+        return "its source is there no more"
+    if reason.kind == "edited":
+        return f"no longer in {reason.uri or 'its source'}, which was edited{_on_day(reason.at)}"
+    if reason.kind == "replaced":
+        return f"its document was replaced by {reason.uri}{_on_day(reason.at)}: stated, not inferred"
+    by = f"[{reason.by}]"
+    if reason.labeler == "person":
+        verb = "replaced by" if reason.kind == "updated" else "not replaced by"
+        return f"{verb} {by}: a person said so{_on_day(reason.decided_at)}; relation {reason.relation_id}"
+    if reason.relation_id is None:
+        return f"replaced by {by}"
+    sure = f" ({reason.confidence:.2f} sure)" if reason.confidence is not None else ""
+    return f"replaced by {by}: {_describe_evidence(reason)}, says {reason.labeler}{sure}; relation {reason.relation_id}"
+
+
+def _describe_evidence(reason: Reason) -> str:
+    if reason.was and reason.now:
+        return f"{reason.was!r} became {reason.now!r}"
+    if reason.was:
+        return f"it names {reason.was!r} as over"
+    rule = {"model": "it reads as an update", "lm": "it reads as an update", None: "it is an update"}
+    return rule.get(reason.rule, f"it says {str(reason.rule)!r}")
+
+
+def _on_day(written: str | None) -> str:
+    return f" on {written[:10]}" if written else ""

@@ -1,35 +1,70 @@
-"""Fusion of scores of different kinds: each standardised over all candidates of its scope, for one query.
+"""Fusion of scores of different kinds: each standardized over all candidates of its scope, for one query.
 
-Sums of z-scores won over reciprocal ranks on every collection that was measured: ranks forget by how much the best is
-better. Both are here, so that the ablation can go on saying so.
+Sums of z-scores won over reciprocal ranks on every collection that was measured: ranks lose by how much the best is
+better.
 """
 
 import numpy as np
 
-from palimpsest.query.request.types import Moments
-
-RRF = 60
+from palimpsest.query.request.types import ScoreStats, Seeds
 
 
-def moments(scores: np.ndarray) -> Moments:
+def score_stats(scores: np.ndarray) -> ScoreStats:
     """Returns mean and standard deviation; a deviation that is only rounding counts as 0."""
     mean, std = float(scores.mean()), float(scores.std())
-    return Moments(mean, std if std > 1e-9 else 0.0)
+    return ScoreStats(mean, std if std > 1e-9 else 0.0)
 
 
-def standardise(scores: np.ndarray, of: Moments) -> np.ndarray:
+def standardize(scores: np.ndarray, stats: ScoreStats) -> np.ndarray:
     """Returns z-scores; all 0 where every candidate scores the same."""
-    return (scores - of.mean) / of.std if of.std > 0 else np.zeros_like(scores)
+    return (scores - stats.mean) / stats.std if stats.std > 0 else np.zeros_like(scores)
 
 
-def reciprocal_ranks(scores: np.ndarray, floor: float = -np.inf) -> np.ndarray:
-    """Returns 1 / (60 + rank) of each score, the best first, ties to the lower index; 0 for `floor` and less.
+def fuse(
+    cosines: np.ndarray,
+    words: np.ndarray,
+    vector_stats: ScoreStats,
+    words_stats: ScoreStats,
+    vector_weight: float,
+    words_weight: float,
+) -> np.ndarray:
+    """Returns vector_weight * z(cosine) + words_weight * z(BM25), shape of `cosines`.
 
-    Reciprocal rank fusion (Cormack, Clarke and Buettcher, 2009) sums these.
+    Args:
+        cosines: of some candidates.
+        words: BM25 sums of the same.
+        vector_stats: of the cosines of every candidate.
+        words_stats: of the BM25 sums of every candidate.
+        vector_weight: of z(cosine).
+        words_weight: of z(BM25).
     """
-    rank = np.empty(len(scores))
-    rank[np.argsort(-scores, kind="stable")] = np.arange(1, len(scores) + 1)
-    return np.where(scores > floor, 1 / (RRF + rank), 0.0)
+    return vector_weight * standardize(cosines, vector_stats) + words_weight * standardize(words, words_stats)
+
+
+def best_seeds(
+    ids: np.ndarray,
+    cosines: np.ndarray,
+    words: np.ndarray,
+    weight: float,
+    n: int,
+    candidates: int,
+    vector_stats: ScoreStats,
+    words_stats: ScoreStats,
+) -> Seeds:
+    """Returns the best n by z(cosine) + weight * z(BM25), ties to the lower id.
+
+    Args:
+        ids: memory ids, ascending.
+        cosines: of the same memories.
+        words: BM25 sums of the same memories.
+        weight: of the words.
+        n: how many.
+        candidates: how many memories the statistics cover.
+        vector_stats: of the cosines of every candidate.
+        words_stats: of the BM25 sums of every candidate.
+    """
+    best = np.sort(top(fuse(cosines, words, vector_stats, words_stats, 1.0, weight), n))
+    return Seeds(ids[best].tolist(), cosines[best], words[best], candidates, vector_stats, words_stats)
 
 
 def top(scores: np.ndarray, n: int) -> np.ndarray:

@@ -1,86 +1,119 @@
 """The strategies `graph` and `statements`: from what vectors, words and names find, over names to what they lead to.
 
-A question whose answer lies in two passages finds one of them; the other is named there. A walk over passages and names
-(personalised PageRank) starts from the passages that fit best, from those whose title the question names, and from the
-names in the sentences that fit best, and keeps returning there. Beside, two passages that answer more together than
-either does alone lift each other.
+A question whose answer is in two passages finds one of them; the other is named there. A walk over passages and names
+(personalized PageRank) starts from the passages that fit best, from those whose title the question names, and from the
+names in the sentences that fit best, and keeps returning there. In addition, two passages that answer more together
+than either does alone lift each other.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from palimpsest.query.ranking.fusion import moments, top
-from palimpsest.query.ranking.pairs import NOWHERE, best_pairs
-from palimpsest.query.ranking.passage_graph import PassageGraph, Sentences, softmax, spread
-from palimpsest.query.ranking.view import Question, ScopeView, Scored, basis, rescaled
-from palimpsest.query.request.strategies import Spreading, Weights
-from palimpsest.query.request.types import Filters, Link
+from palimpsest.query.ranking.fusion import score_stats, top
+from palimpsest.query.ranking.pairs import NONE, Pairs, best_pairs
+from palimpsest.query.ranking.scoring import BaseScores, Scored, base_scores, rescale
+from palimpsest.query.request.strategies import Spreading
+from palimpsest.query.request.types import Link
+from palimpsest.query.scope.passage_graph import PassageGraph, Sentences
+from palimpsest.query.scope.scope_query import ScopeQuery
+from palimpsest.query.scope.view import ScopeView
 from palimpsest.text.terms import terms as terms_of
 
-TRACE = 1e-5  # of the walk: a name that brought less is no reason why a memory is there
-TOLD = 0.1  # a lift of less is no reason why a memory is there
+MIN_SHARE = 1e-5  # of the walk: a name that brought less explains nothing
+MIN_LIFT = 0.1  # a pair that lifts by less explains nothing
 
 
-def score_passages(view: ScopeView, filters: Filters, question: Question, weights: Weights) -> Scored:
-    """Scores every candidate of a scope; nothing is reached over what is no candidate.
+@dataclass(frozen=True)
+class _Walk:
+    """A finished walk.
 
-    Args:
-        view: the scope.
-        filters: which memories are candidates.
-        question: the question; names in it are found by their capitals.
-        weights: of the strategy.
+    Attributes:
+        graph: what was walked over.
+        rows: share of each memory.
+        entities: share of each entity.
+        named: entities that the question names.
+        titled: memories whose title it names.
+        seeds: the best passages by themselves.
     """
-    use = weights.spreading
-    b, size = basis(view, filters, question, weights), len(view.ids)
-    rows, own = b.rows, b.own
+
+    graph: PassageGraph
+    rows: np.ndarray
+    entities: np.ndarray
+    named: list[int]
+    titled: np.ndarray
+    seeds: np.ndarray
+
+
+def score_passages(view: ScopeView, query: ScopeQuery) -> Scored:
+    """Scores every candidate of a scope; nothing is reached over a memory that is no candidate."""
+    use, b = query.weights.spreading, base_scores(view, query)
+    rows, base = b.rows, b.base
     graph = view.passages()
     if graph is None or len(rows) == 0:
-        return Scored(view.ids, rows, b.cosines, b.words, own, own, lambda row: ())
-    seeds = rows[top(own[rows], use.seeds)]
-    share = softmax(own[seeds])
-    named = graph.named_in(question.text)
-    titled = np.unique(np.concatenate([np.zeros(0, np.int64), *(graph.titled[e] for e in named)]))
-    titled = titled[b.allowed[titled]]
-    moved = use.named if len(titled) else 0.0
-    start = use.passages * (1 - moved) * spread(share, seeds, size)
-    start += use.passages * moved * spread(np.ones(len(titled)), titled, size)
-    asked = [e for e in named if graph.linked[e]]
-    entities = use.question * spread(1 / graph.df[asked], asked, len(graph.df))
-    found = view.sentences(np.sort(seeds))
-    rarity = {
-        t: float(np.log1p(size / max(1, len(p.rows)))) for t, p in zip(sorted(question.terms), b.postings, strict=True)
-    }
-    weight = dict(zip(seeds.tolist(), share.tolist(), strict=True))
-    entities += use.sentences * _named_in_sentences(graph, found, weight, question.vector, rarity, use)
-    at_rows, at_entities = graph.walk(start, entities, b.allowed, use.steps, use.follow)
-    leading = seeds[np.lexsort((seeds, -own[seeds]))][: use.leading if use.pairs > 0 else 0]
-    deviation = moments(b.words[rows]).std
-    word = weights.words / deviation if deviation > 0 else 0.0
-    together = best_pairs(graph, leading, own, b.postings, word, use.title, b.allowed)
-    best = float(own[rows].max())
-    total = np.log(at_rows + 1 / len(rows)) + use.pairs * together.share
+        return Scored(view.ids, rows, b.cosines, b.words, base, base, lambda row: ())
+    walk = _walk(view, graph, b, query)
+    seeds = walk.seeds
+    leading = seeds[np.lexsort((seeds, -base[seeds]))][: use.leading if use.pairs > 0 else 0]
+    deviation = score_stats(b.words[rows]).std
+    word = query.weights.words / deviation if deviation > 0 else 0.0
+    pairs = best_pairs(graph, leading, base, b.postings, word, use.title, b.allowed)
+    best = float(base[rows].max())
+    total = np.log(walk.rows + 1 / len(rows)) + use.pairs * pairs.share
     if best > 0:
-        total += use.own / best * own
-    total = rescaled(total, own, rows)
-    names = set(titled.tolist())
+        total += use.own / best * base
+    total = rescale(total, base, rows)
+    titled = set(walk.titled.tolist())
 
     def path(row: int) -> tuple[Link, ...]:
-        """By name in the question, as one of two, or over the name that brought most."""
-        target = str(view.ids[row])
-        if row in names:
-            return (Link("question", target, "asked", 1.0, _title_of(graph, named, row)),)
-        lift = use.pairs * float(together.share[row])
-        if together.partners[row] != NOWHERE and lift >= TOLD:
-            other, entity = str(view.ids[together.partners[row]]), int(together.names[row])
-            kind = "title" if row in graph.titled[entity] else "pair"
-            return (Link(other, target, kind, lift, str(graph.names[entity])),)
-        return _over_a_name(view, graph, row, at_rows, at_entities)
+        if row in titled:
+            name = next(str(graph.names[e]) for e in walk.named if row in graph.titled[e])
+            return (Link("question", str(view.ids[row]), "asked", 1.0, name),)
+        return _pair_link(view, graph, pairs, use, row) or _name_link(view, walk, row)
 
-    return Scored(view.ids, rows, b.cosines, b.words, own, total, path)
+    return Scored(view.ids, rows, b.cosines, b.words, base, total, path)
 
 
-def _named_in_sentences(
+def softmax(scores: np.ndarray) -> np.ndarray:
+    """Returns exp(scores), summing to 1."""
+    out: np.ndarray = np.exp(scores - scores.max())
+    out /= out.sum()
+    return out
+
+
+def spread(values: Sequence[float] | np.ndarray, at: Sequence[int] | np.ndarray, size: int) -> np.ndarray:
+    """Returns an array of `size` with `values`, scaled to sum to 1, at the indices `at`; zeros for no values."""
+    out = np.zeros(size)
+    np.add.at(out, np.asarray(at, np.int64), np.asarray(values, float))
+    total = out.sum()
+    return out / total if total > 0 else out
+
+
+def _walk(view: ScopeView, graph: PassageGraph, b: BaseScores, query: ScopeQuery) -> _Walk:
+    use, size = query.weights.spreading, len(view.ids)
+    seeds = b.rows[top(b.base[b.rows], use.seeds)]
+    share = softmax(b.base[seeds])
+    named = graph.named_in(query.text)
+    titled = np.unique(np.concatenate([np.zeros(0, np.int64), *(graph.titled[e] for e in named)]))
+    titled = titled[b.allowed[titled]]
+    to_titled = use.named if len(titled) else 0.0
+    start = use.passages * (1 - to_titled) * spread(share, seeds, size)
+    start += use.passages * to_titled * spread(np.ones(len(titled)), titled, size)
+    linked = [e for e in named if graph.linked[e]]
+    entities = use.question * spread(1 / graph.df[linked], linked, len(graph.df))
+    rarity = {
+        t: float(np.log1p(size / max(1, len(p.rows))))
+        for t, p in zip(sorted(query.word_terms), b.postings, strict=True)
+    }
+    weight = dict(zip(seeds.tolist(), share.tolist(), strict=True))
+    found = view.sentences(np.sort(seeds))
+    entities += use.sentences * _entities_of_sentences(graph, found, weight, query.vector, rarity, use)
+    at_rows, at_entities = graph.walk(start, entities, b.allowed, use.steps, use.follow)
+    return _Walk(graph, at_rows, at_entities, named, titled, seeds)
+
+
+def _entities_of_sentences(
     graph: PassageGraph,
     found: Sentences,
     weight: dict[int, float],
@@ -88,43 +121,44 @@ def _named_in_sentences(
     rarity: dict[str, float],
     use: Spreading,
 ) -> np.ndarray:
-    """Returns where to start among entities, summing to 1: those in sentences that fit the question."""
+    """Returns start shares of entities, summing to 1: those in sentences that fit the question."""
     if found.vectors is not None:
         fit = use.cosine * (np.vecdot(found.vectors, vector).astype(np.float64) - 1)
     else:
-        whole = sum(rarity.values()) or 1.0
-        share = [sum(r for t, r in rarity.items() if t in said) / whole for said in map(_terms, found.texts)]
-        fit = use.overlap * np.array(share)
+        sum_of_all = sum(rarity.values()) or 1.0
+        present = (frozenset(terms_of(text)) for text in found.texts)
+        fit = use.overlap * np.array([sum(r for t, r in rarity.items() if t in p) / sum_of_all for p in present])
     values, at = [], []
     for row, grade, named in zip(found.rows.tolist(), np.exp(fit).tolist(), found.entities, strict=True):
-        known = named[graph.linked[named]]
-        values.append(weight[row] * grade * np.log(graph.size / graph.df[known]))
-        at.append(known)
+        linked = named[graph.linked[named]]
+        values.append(weight[row] * grade * np.log(graph.size / graph.df[linked]))
+        at.append(linked)
     nothing = np.zeros(0)
     return spread(np.concatenate([nothing, *values]), np.concatenate([nothing, *at]), len(graph.df))
 
 
-def _terms(text: str) -> frozenset[str]:
-    return frozenset(terms_of(text))
+def _pair_link(view: ScopeView, graph: PassageGraph, pairs: Pairs, use: Spreading, row: int) -> tuple[Link, ...]:
+    """Returns the link from the other memory of the best pair, where that lifts enough."""
+    lift = use.pairs * float(pairs.share[row])
+    if pairs.partners[row] == NONE or lift < MIN_LIFT:
+        return ()
+    other, entity = str(view.ids[pairs.partners[row]]), int(pairs.names[row])
+    kind = "title" if row in graph.titled[entity] else "pair"
+    return (Link(other, str(view.ids[row]), kind, lift, str(graph.names[entity])),)
 
 
-def _title_of(graph: PassageGraph, named: Sequence[int], row: int) -> str:
-    return next(str(graph.names[e]) for e in named if row in graph.titled[e])
-
-
-def _over_a_name(
-    view: ScopeView, graph: PassageGraph, row: int, at_rows: np.ndarray, at_entities: np.ndarray
-) -> tuple[Link, ...]:
-    """The name that brought a memory most, and the memory that brought that name most."""
+def _name_link(view: ScopeView, walk: _Walk, row: int) -> tuple[Link, ...]:
+    """Returns the link over the name that brought a memory most, from the memory that brought that name most."""
+    graph = walk.graph
     edges = graph.edges_of(row)
-    brought = at_entities[graph.entities[edges]] * graph.to_row[edges]
-    if len(edges) == 0 or brought.max() <= TRACE:
+    brought = walk.entities[graph.entities[edges]] * graph.to_row[edges]
+    if len(edges) == 0 or brought.max() <= MIN_SHARE:
         return ()
     entity = int(graph.entities[edges[int(brought.argmax())]])
-    others = graph.places[entity]
+    others = graph.edges_by_entity[entity]
     others = others[graph.rows[others] != row]
-    given = at_rows[graph.rows[others]] * graph.to_entity[others]
-    if len(others) == 0 or given.max() <= 0:
+    sent = walk.rows[graph.rows[others]] * graph.to_entity[others]
+    if len(others) == 0 or sent.max() <= 0:
         return ()
-    source = str(view.ids[graph.rows[others[int(given.argmax())]]])
+    source = str(view.ids[graph.rows[others[int(sent.argmax())]]])
     return (Link(source, str(view.ids[row]), "names", float(brought.max()), str(graph.names[entity])),)

@@ -1,18 +1,28 @@
-"""What a search is asked with, as people give it: checked, and made into what the query path takes."""
+"""Checks the arguments of a search and converts them to the values that the query path uses."""
 
 import datetime as dt
+from collections.abc import Sequence
 
 from palimpsest.core.errors import ArgumentError
+from palimpsest.query.request.types import Scope
 
-MAX_CHARS = 100_000
+MAX_TEXT_CHARS = 100_000
 MAX_K = 1000
+MAX_HOPS = 2
 
 When = dt.datetime | dt.date | str
+"""A time, or a date that stands for its start or its end."""
+ScopeArgument = Scope | tuple[str, str] | tuple[str, str, str] | Sequence[Scope]
+"""One scope or several; a tuple of names is (collection, user) or (collection, user, project)."""
 
 
-def clean(text: str) -> str:
-    """Returns the text as the tokenizer and SQL can take it: no NUL, no lone surrogate."""
-    cleaned = text[:MAX_CHARS].replace("\0", " ").encode("utf-8", "replace").decode("utf-8").strip()
+def clean_text(text: str) -> str:
+    """Returns the text as the tokenizer and SQL accept it: no NUL, no lone surrogate, at most `MAX_TEXT_CHARS`.
+
+    Raises:
+        ArgumentError: it has no words.
+    """
+    cleaned = text[:MAX_TEXT_CHARS].replace("\0", " ").encode("utf-8", "replace").decode("utf-8").strip()
     if not cleaned:
         raise ArgumentError("text", "is empty; say what to look for")
     if not any(c.isalnum() for c in cleaned):
@@ -20,18 +30,22 @@ def clean(text: str) -> str:
     return cleaned
 
 
-def check(k: int, hops: int, budget_tokens: int) -> None:
+def check_numbers(k: int, hops: int, budget_tokens: int) -> None:
     """Raises ArgumentError where a number is out of range."""
     if not 1 <= k <= MAX_K:
         raise ArgumentError("k", f"must be 1 to {MAX_K}", k)
-    if hops not in (0, 1, 2):
+    if hops not in range(MAX_HOPS + 1):
         raise ArgumentError("hops", "must be 0, 1 or 2", hops)
     if budget_tokens < 0:
         raise ArgumentError("budget_tokens", "must be 0 or more", budget_tokens)
 
 
-def moment(name: str, value: When | None, end_of_day: bool) -> dt.datetime | None:
-    """Returns the UTC moment that an argument means; a date without a time is its start or its end."""
+def parse_datetime(name: str, value: When | None, end_of_day: bool) -> dt.datetime | None:
+    """Returns the UTC time of an argument; a date alone is its start or its end.
+
+    Raises:
+        ArgumentError: the text is no ISO 8601 date or time.
+    """
     if value is None:
         return None
     if isinstance(value, str):
@@ -44,3 +58,17 @@ def moment(name: str, value: When | None, end_of_day: bool) -> dt.datetime | Non
     if not isinstance(value, dt.datetime):
         value = dt.datetime.combine(value, dt.time.max if end_of_day else dt.time.min)
     return value.replace(tzinfo=dt.UTC) if value.tzinfo is None else value.astimezone(dt.UTC)
+
+
+def parse_scopes(scope: ScopeArgument) -> tuple[Scope, ...]:
+    """Returns the scopes of an argument, sorted.
+
+    Raises:
+        ArgumentError: there is none.
+    """
+    if isinstance(scope, tuple) and len(scope) in (2, 3) and all(isinstance(part, str) for part in scope):
+        return (Scope(*scope),)
+    scopes = tuple(sorted({Scope(*s) for s in scope}))
+    if not scopes:
+        raise ArgumentError("scope", "name at least one (collection, user) or (collection, user, project)")
+    return scopes

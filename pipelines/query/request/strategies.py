@@ -1,6 +1,5 @@
 """The strategies by name, and the weights of each."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,22 +9,22 @@ from palimpsest.query.request.types import CollectionInfo
 
 @dataclass(frozen=True)
 class Spreading:
-    """Weights of a walk over names: where it starts, and what is added to ln(where it ends + an even share).
+    """Weights of a walk over names: where it starts, and what is added to ln(final share + an even share).
 
     Attributes:
-        question: share of the start on entities that the question names.
-        passages: share on the `seeds` best passages; of it `named` goes to those whose title the question names.
-        sentences: share on entities in the sentences of the best passages.
+        question: start share of entities that the question names.
+        passages: start share of the `seeds` best passages; `named` of it goes to those whose title the question names.
+        sentences: start share of entities in the sentences of the best passages.
         named: see `passages`.
         seeds: how many passages.
         cosine: a sentence counts exp(cosine * its cosine with the question) times its passage's share.
         overlap: the same, where sentences have no vectors, with the share of the question's words in it.
         steps: of the walk.
-        follow: how much of it goes on at each step.
-        own: weight of what a memory scores by itself, as a share of the best one's.
+        follow: share that follows edges at each step.
+        own: weight of a memory's base score, relative to the best one's.
         pairs: weight of answering together with another passage, where one of both is among the `leading` best.
         leading: see `pairs`.
-        title: what it adds to a pair, in z-scores, that one names the other's title.
+        title: bonus of a pair, in z-scores, where one names the other's title.
     """
 
     question: float = 0.1
@@ -47,25 +46,25 @@ class Spreading:
 class Weights:
     """The composite: `vector` * z(cosine) + `words` * z(BM25) + ..., lifted over links.
 
-    A collection's settings may give `NAMED` of them. `palimpsest.query.ranking.priors` tells of recency, frequency and
+    A collection's settings may give `NAMED` of them. See `palimpsest.query.ranking.priors` for recency, frequency and
     importance.
 
     Attributes:
         vector: weight of z(cosine).
         words: weight of z(BM25).
-        graph: how much counts of what comes over links, neighbours, topics and names. A link lifts what it reaches to
-            `graph` * DECAY * link weight of the score that it comes from, where that is more.
-        time: weight of z(overlap with the period that the question asks about), where it states one.
+        graph: factor of every contribution over links, neighbors, topics and names. A link lifts its target to `graph`
+            * DECAY * link weight of its source's score, where that is more.
+        time: weight of z(overlap with the period of the question), where it has one.
         recency: weight of how new a memory is.
         frequency: weight of how many others support it.
-        importance: weight of how important it is said to be.
-        diversity: weight of what a result repeats of those before it; see `palimpsest.query.ranking.diversity`.
+        importance: weight of how important it is.
+        diversity: penalty of repeating a better result; see `palimpsest.query.ranking.experimental.diversity`.
         entities: how many links over shared entities are followed from each memory.
-        whole: what scores every memory of the scope first: `order`, `passages`, `topics`, or `alone`, by itself, which
-            is needed only where more than vectors and words counts.
-        shares: in conversations, of the vector score of what was said one, two, ... turns away.
-        nearby: of a word's score there; a word counts once.
-        spreading: the walk's where `passages` are scored.
+        scorer: name of the scorer that scores every memory of the scope: see `palimpsest.query.ranking.scorers`. With
+            "" or `alone` each scores by itself, and the store finds the best where only vectors and words count.
+        shares: in conversations, share of the vector scores one, two, ... turns away.
+        nearby: the same for the score of each word, which counts once.
+        spreading: weights of the walk of the scorer `passages`.
         fusion: `z` adds z-scores; `ranks` adds 1 / (60 + rank) instead, for comparison.
     """
 
@@ -78,7 +77,7 @@ class Weights:
     importance: float = 0.0
     diversity: float = 0.0
     entities: int = 20
-    whole: str = ""
+    scorer: str = ""
     shares: tuple[float, ...] = ()
     nearby: tuple[float, ...] = ()
     spreading: Spreading = field(default_factory=Spreading)
@@ -92,31 +91,41 @@ STRATEGIES: dict[str, Weights] = {
     "flat": Weights(words=0.0, graph=0.0),
     "hybrid": Weights(),
     "words": Weights(vector=0.0, graph=0.0),
-    "hierarchical": Weights(whole="topics"),
-    "dated": Weights(whole="alone", time=1.0),
-    "turns": Weights(words=0.8, whole="order", time=0.5, entities=0, shares=(0.3, 0.15), nearby=(0.6, 0.36, 0.22)),
-    "statements": Weights(words=1.2, whole="passages", time=1.0, entities=0, spreading=Spreading(own=8.0, title=0.0)),
-    "graph": Weights(words=1.2, whole="passages", time=1.0, entities=0),
+    "hierarchical": Weights(scorer="topics"),
+    "dated": Weights(scorer="alone", time=1.0),
+    "turns": Weights(words=0.8, scorer="order", time=0.5, entities=0, shares=(0.3, 0.15), nearby=(0.6, 0.36, 0.22)),
+    "statements": Weights(words=1.2, scorer="passages", time=1.0, entities=0, spreading=Spreading(own=8.0, title=0.0)),
+    "graph": Weights(words=1.2, scorer="passages", time=1.0, entities=0),
 }
-"""`auto` is one of the last four, by what the collection is: `palimpsest.entities.collection_shape`."""
+"""`auto` is one of the last four, by the shape of the collection: `palimpsest.entities.collection_shape`."""
 
 
-def chosen_weights(asked: str | Weights, info: CollectionInfo | None = None) -> tuple[str, Weights]:
-    """Returns the name and the weights of what a search is asked for.
-
-    Args:
-        asked: name of a strategy, `auto`, or weights.
-        info: what the build says of the collection; `auto` is its strategy, with the weights that it gives.
+def register_strategy(name: str, weights: Weights) -> None:
+    """Adds a strategy for the life of the process; a scorer of its own is added by `scorers.register_scorer`.
 
     Raises:
-        PalimpsestError: there is no such strategy.
+        ValueError: the name is `auto` or already in use.
     """
-    if isinstance(asked, Weights):
-        return "weights", asked
-    name: str = asked
-    told: Mapping[str, Any] = {}
-    if asked == "auto":
-        name, told = (info.strategy, info.weights) if info else ("hybrid", told)
+    if name == "auto" or name in STRATEGIES:
+        raise ValueError(f"strategy {name}: already in use; choose another name")
+    STRATEGIES[name] = weights
+
+
+def resolve_strategy(strategy: str | Weights, info: CollectionInfo | None = None) -> tuple[str, Weights]:
+    """Returns the name and the weights of a strategy.
+
+    Args:
+        strategy: its name, `auto`, or weights.
+        info: what the build records of the collection; `auto` is its strategy, with the weights that its settings give.
+
+    Raises:
+        ArgumentError: there is no such strategy.
+    """
+    if isinstance(strategy, Weights):
+        return "weights", strategy
+    name, changes = strategy, dict[str, Any]()
+    if strategy == "auto":
+        name, changes = (info.strategy, dict(info.weights)) if info else ("hybrid", changes)
     if name not in STRATEGIES:
         raise ArgumentError("strategy", f"not one of auto, {', '.join(STRATEGIES)}", name)
-    return name, replace(STRATEGIES[name], **told)
+    return name, replace(STRATEGIES[name], **changes)

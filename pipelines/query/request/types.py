@@ -1,4 +1,4 @@
-"""What the query path takes and gives: scopes, filters, memories, seeds and links."""
+"""The values of the query path: scopes, filters, memories, seeds and links."""
 
 import datetime as dt
 from collections.abc import Mapping
@@ -9,9 +9,9 @@ import numpy as np
 
 
 class Scope(NamedTuple):
-    """The isolation boundary: nothing that a query reads lies outside it.
+    """The isolation boundary: a query reads nothing outside it.
 
-    `project_id` is "" for what belongs to no project: the user's general memory.
+    `project_id` is "" for memories without a project: the user's general memory.
     """
 
     collection: str
@@ -26,15 +26,15 @@ class Filters:
     Attributes:
         session: session_id to stay in.
         type: memory type.
-        tag: a tag the memory must bear.
+        tag: a tag the memory must have.
         since: earliest observed_at, included.
         until: latest observed_at, included; a memory without observed_at fails both.
-        as_of: moment whose knowledge is asked for: valid_from <= as_of < valid_until, null valid_from always was.
-        now: what is not yet valid at this moment, or no longer, is no candidate; without `as_of`.
+        as_of: time whose knowledge is requested: valid_from <= as_of < valid_until; a null valid_from is always before.
+        now: only what is valid at this time is a candidate; without `as_of`.
         history: every version is a candidate.
-        clock: the real time; a memory whose retention ended by then is no candidate, whatever else is asked.
+        clock: the real time; a memory whose retention ended by then is never a candidate.
         include_hidden: memories that are not user_visible are candidates too.
-        include_pii: memories that hold personal data are candidates too.
+        include_pii: memories with personal data are candidates too.
     """
 
     session: str | None = None
@@ -50,15 +50,15 @@ class Filters:
     include_pii: bool = False
 
     @property
-    def moment(self) -> float | None:
-        """The moment that is asked about, in seconds since 1970; None where it is none in particular."""
-        asked = self.now or self.as_of
-        return asked.timestamp() if asked else None
+    def query_time(self) -> float | None:
+        """The time the query is about, `now` or `as_of`, in seconds since 1970; None where neither is given."""
+        time = self.now or self.as_of
+        return time.timestamp() if time else None
 
 
 @dataclass(frozen=True)
 class Memory:
-    """A memory as an index stores it, with its version and where it came from."""
+    """A memory as an index stores it, with its version and its source."""
 
     memory_id: str
     collection: str
@@ -101,13 +101,13 @@ class Memory:
 
 @dataclass(frozen=True)
 class NewerText:
-    """A newer memory that may replace another, though no labeler was sure of it.
+    """A newer memory that may replace another, though no labeler was certain.
 
     Attributes:
         memory_id: of the newer memory.
         text: of the newer memory.
         observed_at: when the newer memory was observed; None where that is unknown.
-        relation_id: of the pair; `palimpsest confirm` retires the older memory, `undo` ends the doubt.
+        relation_id: of the pair; a person may confirm it, which retires the older memory, or undo it.
     """
 
     memory_id: str
@@ -118,18 +118,18 @@ class NewerText:
 
 @dataclass(frozen=True)
 class RankedMemory(Memory):
-    """A memory with its place in an answer.
+    """A memory with its rank and scores in an answer.
 
     Attributes:
-        score: what the ranking sorts by; comparable within one answer only.
+        score: the ranking sorts by it; comparable within one answer only.
         vector_score: cosine of the query and the memory's best window.
         words_score: BM25 sum over the query's terms.
-        graph_score: what reached it over links, 0 for a seed that no link reached.
+        graph_score: contribution of links, 0 for a seed that no link reached.
         hops: links between the nearest seed and this memory; 0 for a seed.
         why: one line for people, with `explain`.
         path: the links that led to it, from the nearest seed on, with `explain`.
-        time_score: with `explain`, how well its times fit the one asked about, 0 to 1; None where none was.
-        may_be_outdated: a newer memory of the same scope and filters that may contradict it; None where none does.
+        time_score: with `explain`, how well its times fit the period of the question, 0 to 1; None without one.
+        may_be_outdated: a newer memory of the same scope and filters that may contradict it, or None.
     """
 
     score: float = 0.0
@@ -143,19 +143,19 @@ class RankedMemory(Memory):
     may_be_outdated: NewerText | None = None
 
 
-class Moments(NamedTuple):
-    """Mean and standard deviation of a score over every candidate of the scope."""
+class ScoreStats(NamedTuple):
+    """Mean and standard deviation of a score over every candidate of a scope."""
 
     mean: float = 0.0
     std: float = 0.0
 
 
-_NO_SCORES = Moments()
+_NO_STATS = ScoreStats()
 
 
 @dataclass(frozen=True)
 class Seeds:
-    """Candidates of one scope, with both scores each, and the moments of both over all candidates.
+    """Candidates of one scope, with both scores each, and the statistics of both over all candidates.
 
     Attributes:
         ids: memory ids, ascending.
@@ -168,12 +168,12 @@ class Seeds:
     vector: np.ndarray = field(default_factory=lambda: np.zeros(0))
     words: np.ndarray = field(default_factory=lambda: np.zeros(0))
     candidates: int = 0
-    vector_moments: Moments = _NO_SCORES
-    words_moments: Moments = _NO_SCORES
+    vector_stats: ScoreStats = _NO_STATS
+    words_stats: ScoreStats = _NO_STATS
 
 
 class Link(NamedTuple):
-    """A way from one memory to another inside a scope; weight in 0..1."""
+    """A link from one memory to another inside a scope; weight in 0..1, `via` the name of what they share."""
 
     source: str
     target: str
@@ -184,7 +184,7 @@ class Link(NamedTuple):
 
 @dataclass(frozen=True)
 class CollectionInfo:
-    """What a build says of a collection; `weights` are those of the composite that its settings give."""
+    """What a build records of a collection; `weights` are those of the composite that its settings give."""
 
     name: str
     default: bool = False

@@ -1,0 +1,86 @@
+"""What the DuckDB backend caches of a scope besides the arrays that scorers read: ids, terms, memories."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from palimpsest.query.scope.scope_arrays import Postings
+
+
+@dataclass(frozen=True)
+class ScopeIds:
+    """Memory ids by local row, ascending, and for the id of a newer memory those it replaced directly."""
+
+    values: np.ndarray
+    replaced: dict[str, list[str]]
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes: about 73 for each string of 16 characters."""
+        return 73 * (len(self.values) + 4 * len(self.replaced))
+
+    def row(self, memory_id: str) -> int:
+        """Returns the local row of an id, -1 where the scope does not have it."""
+        row = int(np.searchsorted(self.values, memory_id))
+        return row if row < len(self.values) and self.values[row] == memory_id else -1
+
+    def chain(self, memory_id: str) -> list[str]:
+        """Returns every memory that this one replaced, directly or through another."""
+        found: dict[str, None] = {}
+        waiting = list(self.replaced.get(memory_id, ()))
+        while waiting:
+            older = waiting.pop()
+            if older not in found and older != memory_id:
+                found[older] = None
+                waiting += self.replaced.get(older, ())
+        return list(found)
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Every term of a scope and its postings."""
+
+    postings: dict[str, Postings]
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return sum(p.nbytes for p in self.postings.values())
+
+
+@dataclass(frozen=True)
+class TermIndex:
+    """Where the postings of a scope's terms are: terms, ascending, the first posting of each and how many."""
+
+    names: np.ndarray
+    first: np.ndarray
+    df: np.ndarray
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes: about 64 for each term."""
+        return 64 * len(self.names) + self.first.nbytes + self.df.nbytes
+
+    def find(self, terms: Iterable[str]) -> list[tuple[str, int, int]]:
+        """Returns (term, first, df) of those terms that occur, ascending."""
+        found = []
+        for term in sorted(set(terms)):
+            at = int(np.searchsorted(self.names, term))
+            if at < len(self.names) and self.names[at] == term:
+                found.append((term, int(self.first[at]), int(self.df[at])))
+        return found
+
+
+@dataclass(frozen=True)
+class MemoryRows:
+    """A scope's memories by local row, as they were read, and how many characters their texts have."""
+
+    values: list[tuple[Any, ...]]
+    characters: int
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes: about 1,500 for a memory without its text."""
+        return 1500 * len(self.values) + 2 * self.characters

@@ -1,0 +1,42 @@
+"""The SQL conditions of filters."""
+
+import datetime as dt
+from typing import Any
+
+from palimpsest.query.request.types import Filters
+from palimpsest.query.scope.withheld import Withheld
+
+# Each filter's condition; its value is bound under the same name.
+_CONDITIONS = {
+    "session": "session_id = $session",
+    "type": "type = $type",
+    "tag": "list_contains(tags, $tag)",
+    "since": "observed_at >= $since",
+    "until": "observed_at <= $until",
+    # A memory retired on an unknown day is not offered as valid then; nor is an undated one before the home knew it.
+    "as_of": "(coalesce(valid_from, known_from) IS NULL OR coalesce(valid_from, known_from) <= $as_of) AND "
+    "(valid_until > $as_of OR (valid_until IS NULL AND is_latest))",
+    "now": "(valid_from IS NULL OR valid_from <= $now) AND (valid_until IS NULL OR valid_until > $now)",
+    "clock": "(retention_until IS NULL OR retention_until > $clock)",
+}
+_EXCLUSIONS = {"hidden": "user_visible IS DISTINCT FROM false", "pii": "pii IS DISTINCT FROM true"}
+
+
+def conditions_of(filters: Filters, withheld: Withheld) -> tuple[list[str], dict[str, Any]]:
+    """Returns the conditions of filters in a scope, and the values of their parameters.
+
+    Args:
+        filters: as `withheld.narrowed` returns them.
+        withheld: what the scope does not serve by default.
+    """
+    values = {name: _as_stored(v) for name in _CONDITIONS if (v := getattr(filters, name)) is not None}
+    conditions = [_CONDITIONS[name] for name in values]
+    conditions += [_EXCLUSIONS[name] for name in withheld.conditions(filters)]
+    if filters.as_of is None and not filters.history:
+        conditions.append("is_latest")
+    return conditions, values
+
+
+def _as_stored(value: Any) -> Any:
+    """Returns a time as UTC without a zone: DuckDB needs an extension for zones."""
+    return value.astimezone(dt.UTC).replace(tzinfo=None) if isinstance(value, dt.datetime) else value

@@ -1,0 +1,192 @@
+"""Reads the parts of one scope of an index as arrays: the DuckDB view makes them its own, the Neo4j loader packs them.
+
+Memories are local rows, topics and entities local numbers. A part without rows is empty.
+"""
+
+import datetime as dt
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import duckdb
+import numpy as np
+
+from palimpsest.query.scope.scope_arrays import Arrays
+from palimpsest.query.scope.scope_graph import idf_weight
+
+_EPOCH = dt.datetime(1970, 1, 1)  # times are in the file as UTC without a zone
+
+
+class Query(Protocol):
+    """Runs one statement of an index."""
+
+    def __call__(self, sql: str, values: dict[str, int], /) -> Any:
+        """Returns the DuckDB result."""
+
+
+class Range(NamedTuple):
+    """Where a scope is in the tables: its first row, how many rows, and its number."""
+
+    first: int
+    size: int
+    number: int
+
+    @property
+    def rows(self) -> dict[str, int]:
+        """Values of a statement that reads its rows."""
+        return {"first": self.first, "last": self.first + self.size - 1}
+
+    @property
+    def scope(self) -> dict[str, int]:
+        """Values of a statement that reads by its number."""
+        return {"scope": self.number}
+
+
+_FOLLOWING = "SELECT row, next_row FROM following WHERE row BETWEEN $first AND $last ORDER BY row"
+_TOKENS = "SELECT token_count FROM memories WHERE row BETWEEN $first AND $last ORDER BY row"
+_WRITTEN = "SELECT row, next_row FROM written WHERE row BETWEEN $first AND $last ORDER BY row"
+_PERIODS = "SELECT row, begins, ends FROM periods WHERE row BETWEEN $first AND $last ORDER BY row, begins, ends"
+_TOPICS = (
+    "SELECT row, topic_id, relevance FROM topic_memories WHERE row BETWEEN $first AND $last ORDER BY row, topic_id"
+)
+_LABELS = "SELECT topic_id, label, parent_id FROM topics WHERE scope = $scope ORDER BY topic_id"
+_PRIORS = """
+    SELECT epoch(observed_at) AS observed, importance, support FROM memories
+    WHERE row BETWEEN $first AND $last ORDER BY row"""
+_REASONS = "SELECT memory_id, told FROM reasons WHERE row BETWEEN $first AND $last ORDER BY memory_id, told"
+_NAMES = "SELECT key, entity FROM names WHERE scope = $scope ORDER BY key, entity"
+_TITLES = "SELECT row, entity FROM titles WHERE row BETWEEN $first AND $last ORDER BY row, entity"
+_MENTIONS = "SELECT row, entity FROM mentions WHERE row BETWEEN $first AND $last ORDER BY row, entity"
+_ENTITIES = "SELECT entity, name FROM entities WHERE scope = $scope ORDER BY entity"
+_ENTITY_IDS = "SELECT entity_id FROM entities WHERE scope = $scope ORDER BY entity"
+_WITHHELD = """
+    SELECT bool_or(user_visible = false), bool_or(pii), list_sort(list_distinct(list(retention_until)))
+    FROM memories WHERE row BETWEEN $first AND $last"""
+
+
+def read_part(query: Query, at: Range, part: str) -> Arrays:
+    """Returns the arrays of one part of `PARTS`; empty where the scope has none."""
+    return PARTS[part](query, at)
+
+
+def local(values: np.ndarray, first: int) -> np.ndarray:
+    """Returns row or entity numbers counted from `first`, int32."""
+    return (np.asarray(values, np.int64) - first).astype("<i4")
+
+
+def _order(query: Query, at: Range) -> Arrays:
+    """Returns turns that follow each other, and the tokens of every memory."""
+    pairs = _following_pairs(query, at, _FOLLOWING)
+    return pairs and pairs | {"tokens": np.asarray(query(_TOKENS, at.rows).fetchnumpy()["token_count"], "<i4")}
+
+
+def _written(query: Query, at: Range) -> Arrays:
+    """Returns memories that follow each other in their documents."""
+    return _following_pairs(query, at, _WRITTEN)
+
+
+def _following_pairs(query: Query, at: Range, sql: str) -> Arrays:
+    found = query(sql, at.rows).fetchnumpy()
+    return {n: local(found[n], at.first) for n in ("row", "next_row")} if len(found["row"]) else {}
+
+
+def _periods(query: Query, at: Range) -> Arrays:
+    found = query(_PERIODS, at.rows).fetchnumpy()
+    if len(found["row"]) == 0:
+        return {}
+    return {"row": local(found["row"], at.first)} | {n: np.asarray(found[n], "<f8") for n in ("begins", "ends")}
+
+
+def _withheld(query: Query, at: Range) -> Arrays:
+    """Returns `ends` in microseconds since 1970 and `flags`: whether anything is hidden, whether any is personal."""
+    hidden, pii, ends = query(_WITHHELD, at.rows).fetchall()[0]
+    if not (hidden or pii or ends):
+        return {}
+    micros = [(e - _EPOCH) // dt.timedelta(microseconds=1) for e in ends or ()]
+    return {"ends": np.array(micros, "<i8"), "flags": np.array([bool(hidden), bool(pii)], "<i4")}
+
+
+def _reasons(query: Query, at: Range) -> Arrays:
+    try:
+        found = query(_REASONS, at.rows).fetchall()
+    except duckdb.CatalogException:
+        return {}  # an index of an earlier version has no reasons
+    return {"ids": [i for i, _ in found], "told": [line for _, line in found]} if found else {}
+
+
+def _priors(query: Query, at: Range) -> Arrays:
+    """Returns what no question changes about memories; unknown is NaN."""
+    found = query(_PRIORS, at.rows).fetchnumpy()
+    known = {n: np.ma.filled(np.ma.asarray(found[n], np.float64), np.nan) for n in ("observed", "importance")}
+    return known | {"support": np.asarray(found["support"], "<i4")}
+
+
+def _topics(query: Query, at: Range) -> Arrays:
+    labels = query(_LABELS, at.scope).fetchall()
+    if not labels:
+        return {}
+    members = query(_TOPICS, at.rows).fetchall()
+    number = {topic_id: i for i, (topic_id, *_) in enumerate(labels)}
+    return {
+        "labels": [label for _, label, _ in labels],
+        "parent": np.array([number.get(parent, -1) for *_, parent in labels], "<i4"),
+        "row": np.array([row - at.first for row, _, _ in members], "<i4"),
+        "topic": np.array([number[topic] for _, topic, _ in members], "<i4"),
+        "relevance": np.array([relevance for _, _, relevance in members], "<f8"),
+    }
+
+
+def _named(query: Query, at: Range) -> Arrays:
+    """Returns entities of weight above 0, and the memories that name them."""
+    entities, mentions = query(_ENTITIES, at.scope).fetchnumpy(), query(_MENTIONS, at.rows).fetchnumpy()
+    if len(entities["entity"]) == 0:
+        return {}
+    entity = local(mentions["entity"], int(entities["entity"][0]))
+    weight = idf_weight(np.bincount(entity, minlength=len(entities["entity"])), at.size)
+    used = np.flatnonzero(weight)
+    if len(used) == 0:
+        return {}
+    linking = weight[entity] > 0
+    return {
+        "names": np.asarray(entities["name"], dtype=object)[used],
+        "weight": weight[used].astype("<f8"),
+        "row": local(mentions["row"], at.first)[linking],
+        "entity": np.searchsorted(used, entity[linking]).astype("<i4"),
+    }
+
+
+def _passages(query: Query, at: Range) -> Arrays:
+    """Returns names and titles, and which memory names which entity."""
+    names = query(_NAMES, at.scope).fetchnumpy()
+    if len(names["key"]) == 0:
+        return {}
+    entities = query(_ENTITIES, at.scope).fetchnumpy()
+    first = int(entities["entity"][0])  # those of a scope follow each other
+    arrays: Arrays = {
+        "names": np.asarray(entities["name"], dtype=object),
+        "key": np.asarray(names["key"], "<i8"),
+        "key_entity": local(names["entity"], first),
+        "first_entity": np.array([first], "<i4"),
+    }
+    for name, sql in (("mention", _MENTIONS), ("title", _TITLES)):
+        found = query(sql, at.rows).fetchnumpy()
+        arrays[f"{name}_row"], arrays[f"{name}_entity"] = local(found["row"], at.first), local(found["entity"], first)
+    return arrays
+
+
+def entity_ids(query: Query, at: Range) -> list[str]:
+    """Returns the ids of a scope's entities, by local number."""
+    return [str(i) for (i,) in query(_ENTITY_IDS, at.scope).fetchall()]
+
+
+PARTS: dict[str, Callable[[Query, Range], Arrays]] = {
+    "order": _order,
+    "written": _written,
+    "periods": _periods,
+    "withheld": _withheld,
+    "reasons": _reasons,
+    "priors": _priors,
+    "topics": _topics,
+    "named": _named,
+    "passages": _passages,
+}
+"""Reads each part of a scope, by name."""

@@ -1,0 +1,206 @@
+"""A search as a value: what `Reader.search` builds, and what a service reads from JSON."""
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypedDict, Unpack
+
+from palimpsest.core.errors import ArgumentError
+from palimpsest.core.json_types import JsonObject, JsonValue
+from palimpsest.query.request.arguments import (
+    MAX_HOPS,
+    MAX_K,
+    MAX_TEXT_CHARS,
+    ScopeArgument,
+    When,
+    check_numbers,
+    clean_text,
+    parse_datetime,
+    parse_scopes,
+)
+from palimpsest.query.request.strategies import Weights
+from palimpsest.query.request.types import Filters, Scope
+
+
+class SearchOptions(TypedDict, total=False):
+    """The keyword arguments of a search; see `Reader.search` for what each does."""
+
+    k: int
+    hops: int
+    strategy: str | Weights
+    as_of: When | None
+    history: bool
+    type: str | None
+    tag: str | None
+    since: When | None
+    until: When | None
+    project: str | None
+    session: str | None
+    now: When | None
+    budget_tokens: int
+    explain: bool
+    include_hidden: bool
+    include_pii: bool
+
+
+@dataclass(frozen=True)
+class SearchRequest:
+    """A checked search; times are in UTC. `create` and `from_json` make one.
+
+    Attributes:
+        text: the question.
+        scopes: where to search, sorted; each is ranked by its own statistics.
+        k: how many memories.
+        hops: links to follow from the best.
+        strategy: name, `auto`, or weights.
+        as_of: answer from what was current then.
+        history: superseded versions are candidates too.
+        type: memory type to stay in.
+        tag: a tag that memories must have.
+        since: earliest observed_at.
+        until: latest observed_at.
+        project: search this project of each scope's user too.
+        session: session to stay in.
+        now: when the question is put.
+        budget_tokens: of the context.
+        explain: say of each memory why it is there.
+        include_hidden: serve memories marked `user_visible: false` too.
+        include_pii: serve memories marked `pii: true` too.
+    """
+
+    text: str
+    scopes: tuple[Scope, ...]
+    k: int = 5
+    hops: int = 1
+    strategy: str | Weights = "auto"
+    as_of: dt.datetime | None = None
+    history: bool = False
+    type: str | None = None
+    tag: str | None = None
+    since: dt.datetime | None = None
+    until: dt.datetime | None = None
+    project: str | None = None
+    session: str | None = None
+    now: dt.datetime | None = None
+    budget_tokens: int = 1200
+    explain: bool = False
+    include_hidden: bool = False
+    include_pii: bool = False
+
+    @classmethod
+    def create(cls, text: str, scope: ScopeArgument, **options: Unpack[SearchOptions]) -> "SearchRequest":
+        """Makes a request of the arguments of `Reader.search`; see there.
+
+        Raises:
+            ArgumentError: an argument is out of range, the text has no words, or there is no scope.
+        """
+        fields: dict[str, Any] = dict(options)
+        for name, end_of_day in _TIMES.items():
+            fields[name] = parse_datetime(name, fields.get(name), end_of_day)
+        request = cls(clean_text(text), parse_scopes(scope), **fields)
+        check_numbers(request.k, request.hops, request.budget_tokens)
+        return request
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, JsonValue], scope: ScopeArgument) -> "SearchRequest":
+        """Makes a request of a JSON object of `json_schema`.
+
+        Args:
+            data: the object.
+            scope: whose memory is read. It is no field of the object: a service takes it from verified claims.
+
+        Raises:
+            ArgumentError: a field is unknown, missing, of another type, or out of range; the message names it.
+        """
+        for name, value in data.items():
+            if name not in _PROPERTIES:
+                raise ArgumentError(name, f"no field of a search; fields are {', '.join(_PROPERTIES)}")
+            expected = _PROPERTIES[name]["type"]
+            kinds = [expected] if isinstance(expected, str) else expected
+            if not any(_is_kind(value, kind) for kind in kinds):
+                raise ArgumentError(name, f"must be of type {' or '.join(kinds)}", value)
+        if "text" not in data:
+            raise ArgumentError("text", "is missing; say what to look for")
+        options: Any = {name: value for name, value in data.items() if name != "text"}
+        return cls.create(str(data["text"]), scope, **options)
+
+    @staticmethod
+    def json_schema() -> JsonObject:
+        """Returns the JSON schema (draft 2020-12) of the objects that `from_json` reads."""
+        return {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "title": "SearchRequest",
+            "type": "object",
+            "properties": {name: dict(field) for name, field in _PROPERTIES.items()},
+            "required": ["text"],
+            "additionalProperties": False,
+        }
+
+    def filters(self, clock: dt.datetime) -> Filters:
+        """Returns what narrows each scope; `clock` is the real time, for retention alone."""
+        return Filters(
+            session=self.session,
+            type=self.type,
+            tag=self.tag,
+            since=self.since,
+            until=self.until,
+            as_of=self.as_of,
+            now=self.now,
+            history=self.history,
+            clock=clock,
+            include_hidden=self.include_hidden,
+            include_pii=self.include_pii,
+        )
+
+
+_TIMES = {"since": False, "until": True, "as_of": True, "now": True}
+"""The arguments that are times, and whether a date alone means its end."""
+
+_KINDS: dict[str, type] = {"string": str, "integer": int, "boolean": bool, "null": type(None)}
+
+
+def _is_kind(value: JsonValue, kind: str) -> bool:
+    return isinstance(value, _KINDS[kind]) and (kind == "boolean" or not isinstance(value, bool))
+
+
+def _time(description: str) -> dict[str, Any]:
+    return {"type": ["string", "null"], "description": f"{description}; ISO 8601 date or date-time", "default": None}
+
+
+def _name(description: str) -> dict[str, Any]:
+    return {"type": ["string", "null"], "description": description, "default": None}
+
+
+def _flag(description: str) -> dict[str, Any]:
+    return {"type": "boolean", "description": description, "default": False}
+
+
+_PROPERTIES: dict[str, dict[str, Any]] = {
+    "text": {
+        "type": "string",
+        "description": f"The question; what is beyond {MAX_TEXT_CHARS:,} characters is not read",
+        "minLength": 1,
+    },
+    "k": {"type": "integer", "description": "How many memories", "minimum": 1, "maximum": MAX_K, "default": 5},
+    "hops": {
+        "type": "integer",
+        "description": "Links to follow from the best memories",
+        "minimum": 0,
+        "maximum": MAX_HOPS,
+        "default": 1,
+    },
+    "strategy": {"type": "string", "description": "How to rank: auto, or the name of a strategy", "default": "auto"},
+    "as_of": _time("Answer from what was current then"),
+    "history": _flag("Superseded versions are candidates too"),
+    "type": _name("Memory type to stay in"),
+    "tag": _name("A tag that memories must have"),
+    "since": _time("Earliest time of observation"),
+    "until": _time("Latest time of observation"),
+    "project": _name("Search this project of the user beside the general memory"),
+    "session": _name("Session to stay in"),
+    "now": _time("When the question is put: only what is valid then is a candidate"),
+    "budget_tokens": {"type": "integer", "description": "Tokens of the context", "minimum": 0, "default": 1200},
+    "explain": _flag("Say of each memory why it is there"),
+    "include_hidden": _flag("Serve memories marked user_visible: false too"),
+    "include_pii": _flag("Serve memories marked pii: true too"),
+}

@@ -1,0 +1,188 @@
+"""The answer to a search, and its JSON form."""
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from palimpsest.core.json_types import JsonObject, JsonValue
+from palimpsest.query.context.history import Reason, Version, describe_reason
+from palimpsest.query.request.types import Link, Memory, RankedMemory, Scope
+from palimpsest.query.scope.interpret_time import TemporalInterpretation
+
+_TEXT: JsonObject = {"type": "string"}
+_OPTIONAL_TEXT: JsonObject = {"type": ["string", "null"]}
+_OPTIONAL_INTEGER: JsonObject = {"type": ["integer", "null"]}
+_OPTIONAL_TIME: JsonObject = {"type": ["string", "null"], "format": "date-time"}
+_NUMBER: JsonObject = {"type": "number"}
+_TEXTS: JsonObject = {"type": "array", "items": {"type": "string"}}
+
+_MEMORY_FIELDS: dict[str, JsonObject] = {
+    "memory_id": _TEXT,
+    "collection": _TEXT,
+    "user_id": _TEXT,
+    "project_id": _TEXT,
+    "text": _TEXT,
+    "score": _NUMBER,
+    "is_latest": {"type": "boolean"},
+    "observed_at": _OPTIONAL_TIME,
+    "valid_from": _OPTIONAL_TIME,
+    "valid_until": _OPTIONAL_TIME,
+    "superseded_by": _OPTIONAL_TEXT,
+    "type": _TEXT,
+    "created_at": _OPTIONAL_TIME,
+    "updated_at": _OPTIONAL_TIME,
+    "uri": _OPTIONAL_TEXT,
+    "page": _OPTIONAL_INTEGER,
+    "speaker": _OPTIONAL_TEXT,
+    "heading": _OPTIONAL_TEXT,
+    "session_id": _OPTIONAL_TEXT,
+    "char_start": _OPTIONAL_INTEGER,
+    "char_end": _OPTIONAL_INTEGER,
+    "document_title": _OPTIONAL_TEXT,
+    "hops": {"type": "integer"},
+    "vector_score": _NUMBER,
+    "words_score": _NUMBER,
+    "graph_score": _NUMBER,
+    "tags": _TEXTS,
+    "why": _TEXT,
+}
+"""The fields of a memory in JSON, in their order, with the schema of each."""
+_VERSION_FIELDS = ("memory_id", "text", "is_latest", "observed_at", "valid_from", "valid_until", "superseded_by", "uri")
+_TIME_NAMES = {"unresolved_phrase": "untold"}
+"""Names in JSON of fields of `TemporalInterpretation`, where they differ."""
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """An answer.
+
+    Attributes:
+        memories: best first, at most k.
+        context: packed from them, cited; empty where nothing was found or fits.
+        packed_ids: the memories whose whole text is in the context.
+        beside: memories in the context that were not ranked, but are neighbors of those that were.
+        context_tokens: of the context, as the embedder counts them.
+        folded: ids left out of the context, by the id of the memory that they repeat.
+        timings: milliseconds of each of `search.STEPS`, over all scopes, and `total_ms`.
+        strategy: of the first scope, `auto` resolved.
+        build_id: the build that answered.
+        versions: with `history`, all versions of each memory's fact by its id, newest first, with what replaced each
+            and why.
+        times: how the question's words about time were interpreted in each scope.
+        met: with `explain`, the texts of the memories that links led from or to, by id.
+    """
+
+    memories: list[RankedMemory]
+    context: str
+    packed_ids: tuple[str, ...]
+    beside: tuple[Memory, ...]
+    context_tokens: int
+    folded: dict[str, tuple[str, ...]]
+    timings: dict[str, float]
+    strategy: str
+    build_id: str
+    versions: Mapping[str, tuple[Version, ...]] = field(default_factory=dict)
+    times: Mapping[Scope, TemporalInterpretation] = field(default_factory=dict)
+    met: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> JsonObject:
+        """Returns a JSON object of `json_schema`; dates are ISO 8601.
+
+        `time` is how words such as `last week` and `as of May` were interpreted. With history, each memory has
+        `history`: the versions of its fact, newest first, with `why` and `kept`. `may_be_outdated` is null or the newer
+        memory that may contradict it: `{"memory_id", "text", "observed_at", "relation_id"}`. With explain, `path` has
+        the links that led to it.
+        """
+        return {
+            "memories": [_memory_json(m, self) for m in self.memories],
+            "context": self.context,
+            "packed_ids": list(self.packed_ids),
+            "beside": [m.memory_id for m in self.beside],
+            "context_tokens": self.context_tokens,
+            "timings": {k: round(v, 3) for k, v in self.timings.items()},
+            "strategy": self.strategy,
+            "build_id": self.build_id,
+            "time": next((time_json(t) for t in self.times.values()), None),
+        }
+
+    @staticmethod
+    def json_schema() -> JsonObject:
+        """Returns the JSON schema (draft 2020-12) of `to_json`."""
+        added: JsonObject = {
+            "may_be_outdated": {"type": ["object", "null"]},
+            "history": {"type": "array", "items": {"type": "object"}},
+            "time_score": {"type": ["number", "null"]},
+            "path": {"type": "array", "items": {"type": "object"}},
+        }
+        memory: JsonObject = {
+            "type": "object",
+            "properties": {**_MEMORY_FIELDS, **added},
+            "required": [*_MEMORY_FIELDS, "may_be_outdated"],
+            "additionalProperties": False,
+        }
+        properties: JsonObject = {
+            "memories": {"type": "array", "items": memory},
+            "context": _TEXT,
+            "packed_ids": _TEXTS,
+            "beside": _TEXTS,
+            "context_tokens": {"type": "integer"},
+            "timings": {"type": "object", "additionalProperties": _NUMBER},
+            "strategy": _TEXT,
+            "build_id": _TEXT,
+            "time": {"type": ["object", "null"]},
+        }
+        return {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "title": "SearchResult",
+            "type": "object",
+            "properties": properties,
+            "required": list(properties),
+            "additionalProperties": False,
+        }
+
+
+def time_json(temporal: TemporalInterpretation) -> JsonObject | None:
+    """Returns how the time in a question was interpreted; None where it has no words that need it."""
+    if not (temporal.as_of_phrase or temporal.phrase or temporal.unresolved_phrase):
+        return None
+    fields = {name: value for name, value in asdict(temporal).items() if name != "period"}
+    return {_TIME_NAMES.get(name, name): _plain(value) for name, value in fields.items()}
+
+
+def history_json(versions: Sequence[Version]) -> list[JsonObject]:
+    """Returns the versions of one fact, newest first; `why` is null for what is latest."""
+    return [
+        {name: _plain(getattr(v.memory, name)) for name in _VERSION_FIELDS}
+        | {"why": _reason_json(v.why) if v.why else None, "kept": [_reason_json(k) for k in v.kept]}
+        for v in versions
+    ]
+
+
+def _memory_json(memory: RankedMemory, result: SearchResult) -> JsonObject:
+    versions, newer = result.versions.get(memory.memory_id), memory.may_be_outdated
+    fields = {name: _plain(getattr(memory, name)) for name in _MEMORY_FIELDS}
+    if versions:
+        fields["history"] = history_json(versions)
+    fields["may_be_outdated"] = {n: _plain(v) for n, v in asdict(newer).items()} if newer else None
+    if memory.why:
+        fields["time_score"] = _plain(memory.time_score)
+        fields["path"] = [_link_json(link, result) for link in memory.path]
+    return fields
+
+
+def _link_json(link: Link, result: SearchResult) -> JsonObject:
+    return {name: _plain(value) for name, value in link._asdict().items()} | {"text": result.met.get(link.source)}
+
+
+def _reason_json(reason: Reason) -> JsonObject:
+    """Returns the fields that are known, and the reason in words."""
+    known = {name: _plain(value) for name, value in asdict(reason).items() if value is not None}
+    return known | {"text": describe_reason(reason)}
+
+
+def _plain(value: Any) -> JsonValue:
+    if isinstance(value, dt.date):
+        return value.isoformat()
+    plain: JsonValue = round(float(value), 6) if isinstance(value, float) else value
+    return plain

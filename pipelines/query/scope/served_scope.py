@@ -1,0 +1,147 @@
+"""One scope of a build as a search reads it: without the memories that its filters leave out."""
+
+import datetime as dt
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from palimpsest.query.request.types import Filters, Link, Memory, Scope, Seeds
+from palimpsest.query.scope.backend import Backend
+from palimpsest.query.scope.view import ScopeView
+
+_DOCUMENT_REASONS = ("edited", "replaced")
+"""Kinds of reasons that name a document and not a memory."""
+
+
+@dataclass(frozen=True)
+class ServedScope:
+    """A scope behind its filters: every text of an answer is read through it, also by id.
+
+    Session, type, tag, since, until, retention, hidden and personal data apply to every text. A memory that is no
+    longer latest is served, because history needs it. With `as_of` nothing is served that was observed later, unless it
+    was valid then; with `now` nothing that is valid only later. A reason that names a memory left out is left out too.
+
+    Attributes:
+        backend: the store of the build.
+        scope: the scope.
+        filters: what the search leaves out.
+    """
+
+    backend: Backend
+    scope: Scope
+    filters: Filters
+
+    def view(self) -> ScopeView | None:
+        """See Backend; `allowed` of the view applies filters."""
+        return self.backend.view(self.scope)
+
+    def seeds(self, vector: np.ndarray, terms: Sequence[str], weight: float, n: int) -> Seeds:
+        """See Backend."""
+        return self.backend.seeds(self.scope, self.filters, vector, terms, weight, n)
+
+    def scores(self, vector: np.ndarray, terms: Sequence[str], ids: Sequence[str]) -> np.ndarray:
+        """See Backend."""
+        return self.backend.scores(self.scope, vector, terms, ids)
+
+    def neighbors(self, ids: Sequence[str], n: int) -> list[Link]:
+        """See Backend."""
+        return self.backend.neighbors(self.scope, self.filters, ids, n)
+
+    def passing(self, ids: Sequence[str]) -> set[str]:
+        """Returns which of `ids` are candidates of the search."""
+        return self.backend.passing(self.scope, self.filters, ids)
+
+    def memories(self, ids: Sequence[str]) -> dict[str, Memory]:
+        """Returns those memories among `ids` that may be shown."""
+        return self._visible(self.backend.memories(self.scope, ids))
+
+    def history(self, ids: Sequence[str]) -> dict[str, list[Memory]]:
+        """Returns the visible memories that each of `ids` replaced, newest first; see Backend."""
+        found = self.backend.history(self.scope, ids)
+        visible = self._visible({m.memory_id: m for chain in found.values() for m in chain})
+        chains = {i: [m for m in chain if m.memory_id in visible] for i, chain in found.items()}
+        return {i: chain for i, chain in chains.items() if chain}
+
+    def reasons(self, ids: Sequence[str]) -> dict[str, list[str]]:
+        """Returns the reasons that name nothing left out, by id; see Backend."""
+        lines = self.backend.reasons(self.scope, ids)
+        found = {i: [json.loads(line) for line in of_memory] for i, of_memory in lines.items()}
+        by = {b for reasons in found.values() for r in reasons if (b := r.get("by"))}
+        known = self.backend.memories(self.scope, sorted(by))
+        left_out = known.keys() - self._visible(known).keys()
+        visible = {
+            i: [
+                json.dumps(r, sort_keys=True, ensure_ascii=False)
+                for r in reasons
+                if _is_visible_reason(r, left_out, self.filters)
+            ]
+            for i, reasons in found.items()
+        }
+        return {i: of_memory for i, of_memory in visible.items() if of_memory}
+
+    def observed(self) -> tuple[dt.datetime, dt.datetime] | None:
+        """Returns when the oldest and newest visible memories were observed; None where none is dated."""
+        view = self.view() if _excludes_any(self.filters) else None
+        if view is None:
+            return self.backend.observed(self.scope)
+        seconds = view.priors().observed[view.allowed(_any_version(self.filters))]
+        seconds = seconds[~np.isnan(seconds)]
+        if self.filters.as_of is not None:
+            seconds = seconds[seconds <= self.filters.as_of.timestamp()]
+        if len(seconds) == 0:
+            return None
+        first, last = (dt.datetime.fromtimestamp(float(s), dt.UTC) for s in (seconds.min(), seconds.max()))
+        return first, last
+
+    def may_conceal(self) -> bool:
+        """Returns whether anything of the scope may be left out: a name then needs a visible text that has it."""
+        if self.filters.as_of is not None or self.filters.now is not None:
+            return True
+        view = self.view()
+        return view is None or not bool(view.allowed(_any_version(self.filters)).all())
+
+    def _visible(self, found: Mapping[str, Memory]) -> dict[str, Memory]:
+        if not found:
+            return {}
+        passing = self.backend.passing(self.scope, _any_version(self.filters), sorted(found))
+        later = {i for i in passing if _is_later(found[i], self.filters)}
+        if later:  # a memory valid at the requested time is a result, whenever it was observed
+            passing = passing - later | self.passing(sorted(later))
+        return {i: m for i, m in found.items() if i in passing}
+
+
+def _excludes_any(filters: Filters) -> bool:
+    """Returns whether anything but retention and privacy leaves memories out."""
+    given = (filters.session, filters.type, filters.tag, filters.since, filters.until, filters.as_of, filters.now)
+    return any(value is not None for value in given)
+
+
+def _any_version(filters: Filters) -> Filters:
+    return replace(filters, as_of=None, now=None, history=True)
+
+
+def _is_later(memory: Memory, filters: Filters) -> bool:
+    """Returns whether a memory may be from after the requested time."""
+    if filters.as_of is not None:
+        return memory.observed_at is None or memory.observed_at > filters.as_of
+    return filters.now is not None and memory.valid_from is not None and memory.valid_from > filters.now
+
+
+def _is_visible_reason(reason: Mapping[str, Any], left_out: Collection[str], filters: Filters) -> bool:
+    """Returns whether a reason names nothing that is left out, and nothing that happened later."""
+    if reason.get("by") in left_out:
+        return False
+    names_document = reason["kind"] in _DOCUMENT_REASONS
+    if names_document and (filters.session or filters.type or filters.tag):
+        return False  # whether the document would pass is unknown
+    text = reason.get("at") if names_document else reason.get("decided_at")
+    when = dt.datetime.fromisoformat(text) if text else None
+    if filters.as_of is not None and (when is None or when > filters.as_of):
+        return when is None and not names_document and reason["kind"] != "vanished"
+    if names_document and (filters.since or filters.until):
+        is_late = when is None or bool(filters.until and when > filters.until)
+        return not is_late and not (filters.since and when and when < filters.since)
+    return True

@@ -1,0 +1,116 @@
+"""A scope as dense arrays by local row: what scorers need that look at every memory, the same over every backend."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from palimpsest.query.request.types import Filters
+from palimpsest.query.scope.byte_cache import Sized
+from palimpsest.query.scope.named_entities import NamedEntities
+from palimpsest.query.scope.passage_graph import PassageGraph, Sentences
+from palimpsest.query.scope.reading_order import ReadingOrder, TurnOrder
+from palimpsest.query.scope.scope_arrays import Arrays, Postings, Priors, RetirementReasons, Topics
+from palimpsest.query.scope.withheld import Withheld
+from palimpsest.text.memory_periods import MemoryPeriods
+
+Part = TypeVar("Part", bound=Sized)
+
+
+class ScopeView(Protocol):
+    """One scope of one build. Local rows are in the order of memory ids."""
+
+    @property
+    def ids(self) -> np.ndarray:
+        """Memory ids, ascending, shape (memories,) object."""
+
+    def allowed(self, filters: Filters) -> np.ndarray:
+        """Returns which memories are candidates, shape (memories,) bool."""
+
+    def cosines(self, vector: np.ndarray) -> np.ndarray:
+        """Returns the cosine of each memory's best window with a unit vector, shape (memories,) float64."""
+
+    def postings(self, terms: Sequence[str]) -> list[Postings]:
+        """Returns the postings of terms, in alphabetical order of the terms."""
+
+    def passages(self) -> PassageGraph | None:
+        """Returns which memories name which entities, and whose titles they are; None where no names are indexed."""
+
+    def sentences(self, rows: np.ndarray) -> Sentences:
+        """Returns the sentences of some memories, by local row; memories without any are left out."""
+
+    def periods(self) -> MemoryPeriods:
+        """Returns the periods that memories state or were observed in."""
+
+    def topics(self) -> Topics:
+        """Returns which memories belong to which topics."""
+
+    def named_entities(self) -> NamedEntities:
+        """Returns the entities rare enough to link memories, and the memories that name them."""
+
+    def turn_order(self) -> TurnOrder:
+        """Returns which turns follow each other."""
+
+    def reading_order(self) -> ReadingOrder:
+        """Returns what precedes and follows memories, turns in their sessions and others in their documents."""
+
+    def priors(self) -> Priors:
+        """Returns how new, how much supported and how important memories are."""
+
+
+class CachedScopeView(ABC):
+    """The parts of a ScopeView that every store reads as arrays, makes once and caches under a name."""
+
+    def turn_order(self) -> TurnOrder:
+        """See ScopeView."""
+        return self._cached("order", lambda: TurnOrder.from_arrays(self._arrays("order"), self._size))
+
+    def reading_order(self) -> ReadingOrder:
+        """See ScopeView."""
+        return self._cached(
+            "reading order",
+            lambda: ReadingOrder.from_arrays(self._arrays("order"), self._arrays("written"), self._size),
+        )
+
+    def periods(self) -> MemoryPeriods:
+        """See ScopeView."""
+        return self._cached("periods", self._load_periods)
+
+    def topics(self) -> Topics:
+        """See ScopeView."""
+        return self._cached("topics", lambda: Topics.from_arrays(self._arrays("topics")))
+
+    def named_entities(self) -> NamedEntities:
+        """See ScopeView."""
+        return self._cached("named", lambda: NamedEntities.from_arrays(self._arrays("named")))
+
+    def priors(self) -> Priors:
+        """See ScopeView."""
+        return self._cached("priors", lambda: Priors.from_arrays(self._arrays("priors"), self._size))
+
+    def reasons(self) -> RetirementReasons:
+        """Returns why memories were retired or retained."""
+        return self._cached("reasons", lambda: RetirementReasons.from_arrays(self._arrays("reasons")))
+
+    def withheld(self) -> Withheld:
+        """Returns what the scope does not serve unless the query includes it."""
+        return self._cached("withheld", lambda: Withheld.from_arrays(self._arrays("withheld")))
+
+    def _load_periods(self) -> MemoryPeriods:
+        arrays, nothing = self._arrays("periods"), np.zeros(0)
+        row, begins, ends = (arrays.get(n, nothing) for n in ("row", "begins", "ends"))
+        return MemoryPeriods(row.astype(np.int64), begins, ends)
+
+    @property
+    @abstractmethod
+    def _size(self) -> int:
+        """How many memories the scope has."""
+
+    @abstractmethod
+    def _cached(self, name: str, load: Callable[[], Part]) -> Part:
+        """Returns what is cached under a name, made by `load` where it is not."""
+
+    @abstractmethod
+    def _arrays(self, part: str) -> Arrays:
+        """Returns the arrays of a part, as `scope_parts` reads them from an index; empty where there are none."""

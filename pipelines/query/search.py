@@ -1,0 +1,143 @@
+"""One search from request to answer: embed, rank each scope, merge, read, pack."""
+
+import datetime as dt
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from palimpsest.query.context.explain import explain_results
+from palimpsest.query.context.history import Version, histories
+from palimpsest.query.context.neighbor_context import distinct_ids, neighbor_contexts, neighbor_ids
+from palimpsest.query.context.outdated import mark_outdated
+from palimpsest.query.context.pack import NeighborContext, pack
+from palimpsest.query.embed_query import count_tokens, query_embedder
+from palimpsest.query.ranking.experimental.diversity import diversify_results
+from palimpsest.query.ranking.merge import Ranked, merge_candidates
+from palimpsest.query.ranking.rank import SEEDS, Candidate, rank
+from palimpsest.query.request.search_request import SearchRequest
+from palimpsest.query.request.types import Memory, RankedMemory, Scope
+from palimpsest.query.result import SearchResult
+from palimpsest.query.scope.backend import Backend
+from palimpsest.query.scope.resolve_scopes import project_scopes
+from palimpsest.query.scope.scope_query import ScopeQuery, resolve_query
+from palimpsest.query.scope.served_scope import ServedScope
+from palimpsest.text.terms import query_terms
+
+STEPS = ("embed_ms", "seeds_ms", "expand_ms", "rank_ms", "read_ms", "pack_ms")
+
+
+def run_search(request: SearchRequest, backend: Backend, clock: dt.datetime) -> SearchResult:
+    """Answers a request from one build.
+
+    Args:
+        request: the search.
+        backend: the store of the build.
+        clock: the real time; it decides one thing: a memory past its retention is not served.
+
+    Raises:
+        PalimpsestError: the strategy or the project is unknown.
+    """
+    timer = _StepTimer()
+    queries = _scope_queries(request, backend, clock)
+    timer.record("embed_ms")
+    found = [(query, rank(query, request.hops, max(SEEDS, request.k), timer.record)) for query in queries]
+    best = diversify_results(merge_candidates(found), request.k)[: request.k]
+    timer.record("rank_ms")
+    reads = {q.scope: _read_scope(q, [c.memory_id for at, c in best if at is q], request.history) for q in queries}
+    memories = _ranked_memories(best, queries, reads)
+    texts: dict[str, str] = {}
+    if request.explain:
+        memories, texts = explain_results(memories, best, queries)
+    timer.record("read_ms")
+    replaced = {i: chain for read in reads.values() for i, chain in read.replaced.items()}
+    neighbors = {i: near for read in reads.values() for i, near in read.neighbors.items()}
+    packed = pack(memories, replaced, request.budget_tokens, count_tokens, neighbors)
+    timer.record("pack_ms")
+    return SearchResult(
+        memories=memories,
+        context=packed.text,
+        packed_ids=packed.packed_ids,
+        beside=packed.beside,
+        context_tokens=packed.tokens,
+        folded=dict(packed.folded),
+        timings=timer.timings,
+        strategy=queries[0].strategy,
+        build_id=backend.build_id,
+        versions={i: versions for read in reads.values() for i, versions in read.versions.items()},
+        times={query.scope: query.temporal for query in queries},
+        met=texts,
+    )
+
+
+def _scope_queries(request: SearchRequest, backend: Backend, clock: dt.datetime) -> list[ScopeQuery]:
+    """Returns the query of each scope of a request, sorted by scope."""
+    scopes: Sequence[Scope] = request.scopes
+    if request.project:
+        known = backend.scopes()
+        scopes = sorted({s for at in scopes for s in project_scopes(known, *at[:2], request.project)})
+    filters = request.filters(clock)
+    vector, terms = query_embedder().embed(request.text), query_terms(request.text)
+    return [
+        resolve_query(ServedScope(backend, s, filters), request.text, vector, terms, request.strategy) for s in scopes
+    ]
+
+
+@dataclass(frozen=True)
+class _ScopeRead:
+    """What was read of one scope for its results: texts by id, and by the id of a result the rest."""
+
+    memories: Mapping[str, Memory]
+    neighbors: Mapping[str, Sequence[NeighborContext]]
+    replaced: Mapping[str, list[Memory]]
+    versions: Mapping[str, tuple[Version, ...]]
+
+
+def _read_scope(query: ScopeQuery, ids: Sequence[str], history: bool) -> _ScopeRead:
+    """Reads the results of one scope; without `history` only what each replaced directly."""
+    served = query.served
+    neighbors = neighbor_ids(served, ids)
+    memories = served.memories([*ids, *distinct_ids(neighbors)])
+    replaced = served.history(ids)
+    if not history:
+        replaced = {newer: [m for m in chain if m.superseded_by == newer][:1] for newer, chain in replaced.items()}
+    versions = histories(served, ids) if history else {}
+    return _ScopeRead(memories, neighbor_contexts(neighbors, memories), replaced, versions)
+
+
+def _ranked_memories(
+    best: Sequence[Ranked], queries: Sequence[ScopeQuery], reads: Mapping[Scope, _ScopeRead]
+) -> list[RankedMemory]:
+    """Returns the results in their order, marked where newer text of their scope may contradict them."""
+    marked: dict[str, RankedMemory] = {}
+    for query in queries:
+        texts = reads[query.scope].memories
+        ranked = [_with_scores(texts[c.memory_id], c) for at, c in best if at is query]
+        marked |= {m.memory_id: m for m in mark_outdated(query.served, ranked)}
+    return [marked[c.memory_id] for _, c in best]
+
+
+def _with_scores(memory: Memory, candidate: Candidate) -> RankedMemory:
+    fields = {name: getattr(memory, name) for name in memory.__dataclass_fields__}
+    return RankedMemory(
+        **fields,
+        score=candidate.score,
+        vector_score=candidate.vector,
+        words_score=candidate.words,
+        graph_score=candidate.score - candidate.base,
+        hops=len(candidate.path),
+    )
+
+
+class _StepTimer:
+    """Milliseconds of each step, and of all since it was made."""
+
+    def __init__(self) -> None:
+        self._started = self._last = time.perf_counter()
+        self.timings: dict[str, float] = dict.fromkeys(STEPS, 0.0)
+
+    def record(self, name: str) -> None:
+        """Adds the time since the last call to a step."""
+        now = time.perf_counter()
+        self.timings[name] += (now - self._last) * 1000
+        self._last = now
+        self.timings["total_ms"] = (now - self._started) * 1000
