@@ -1,0 +1,80 @@
+import datetime as dt
+import json
+
+import jsonschema
+import pytest
+
+from palimpsest.core.errors import ArgumentError
+from palimpsest.query import Scope, SearchRequest, SearchResult, open_index
+from tests.query.made import at, memory, tables, write
+
+ANA = Scope("notes", "ana")
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory):
+    path = tmp_path_factory.mktemp("request") / "i.duckdb"
+    facts = [
+        memory("m1", "The launch is on Monday.", observed_at=at("2024-01-01")),
+        memory("m2", "The launch moved to Friday.", observed_at=at("2024-02-01")),
+        memory("m3", "The van is red.", observed_at=at("2024-02-02")),
+    ]
+    write(tables(facts, [("m2", "m1")], [("m3", "m2", "EXTEND")]), path)
+    with open_index(path) as r:
+        yield r
+
+
+def test_a_request_in_json_is_the_request_that_a_search_makes():
+    data = {
+        "text": " When?\0",
+        "k": 3,
+        "as_of": "2024-01-15",
+        "since": "2023-12-01",
+        "history": True,
+        "strategy": "flat",
+    }
+    jsonschema.validate(data, SearchRequest.json_schema())
+    request = SearchRequest.from_json(json.loads(json.dumps(data)), ANA)
+    assert request == SearchRequest.create(
+        "When?", ANA, k=3, as_of=dt.date(2024, 1, 15), since=at("2023-12-01"), history=True, strategy="flat"
+    )
+    assert request.scopes == (ANA,) and request.as_of == dt.datetime.combine(request.as_of, dt.time.max, dt.UTC)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"text": "x", "limit": 3}, "limit: no field of a search; fields are text, k, hops"),
+        ({"k": 3}, "text: is missing"),
+        ({"text": "x", "k": "3"}, "k='3': must be of type integer"),
+        ({"text": "x", "k": True}, "k=True: must be of type integer"),
+        ({"text": "x", "history": 1}, "history=1: must be of type boolean"),
+        ({"text": "x", "tag": 5}, "tag=5: must be of type string or null"),
+        ({"text": "x", "k": 0}, "k=0: must be 1 to 1000"),
+        ({"text": "x", "until": "soon"}, "until='soon': no date"),
+        ({"text": "x", "scope": ["notes", "ben"]}, "scope: no field of a search"),
+    ],
+)
+def test_a_wrong_field_is_named_and_never_as_an_option_of_the_command_line(data, message):
+    with pytest.raises(ArgumentError) as error:
+        SearchRequest.from_json(data, ANA)
+    assert str(error.value).startswith(message) and "--" not in str(error.value)
+
+
+def test_the_schema_has_every_field_but_the_scope_with_its_default():
+    properties = SearchRequest.json_schema()["properties"]
+    fields = SearchRequest.__dataclass_fields__
+    assert properties.keys() == fields.keys() - {"scopes"}
+    assert all(properties[n]["default"] == fields[n].default for n in properties.keys() - {"text"})
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"explain": True, "hops": 2}, {"history": True}, {"as_of": "2024-01-15"}, {"tag": "none"}]
+)
+def test_an_answer_in_json_follows_its_schema(reader, options):
+    found = reader.run(SearchRequest.create("When is the launch?", ANA, **options))
+    schema = SearchResult.json_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(json.loads(json.dumps(found.to_json())), schema)
+    again = reader.search("When is the launch?", ANA, **options)
+    assert [m.memory_id for m in found.memories] == [m.memory_id for m in again.memories]
