@@ -1,7 +1,8 @@
-"""What the notebooks start from: a build of a home opened for reading, and the notes that they hand on."""
+"""What the notebooks start from: a build of a home, read-only, and the notes that they write."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,8 @@ import polars as pl
 
 from palimpsest.build.plan import INDEXED
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.eval.gate.compare import moved_questions, significance
-from palimpsest.eval.gate.health import memory_health
+from palimpsest.eval.gate.compare import MeasureChange, MovedQuestion, moved_questions, significance
+from palimpsest.eval.gate.health import MemoryHealth, memory_health
 from palimpsest.eval.golden.build_tables import collection_tables
 from palimpsest.eval.golden.golden_run import GoldenRun, Miss
 from palimpsest.eval.golden.questions import golden_path, load_golden
@@ -33,7 +34,7 @@ UNJUDGED = (
 
 
 @dataclass(frozen=True)
-class Opened:
+class BuildView:
     """A build of a home with its tables; `run` and `misses` need a collection that has golden questions."""
 
     home: Home
@@ -51,14 +52,14 @@ class Opened:
 
     @property
     def judged(self) -> list[str]:
-        """Names of the collections whose golden questions the build was asked."""
+        """Names of the collections that were judged by golden questions."""
         return sorted(self.build.manifest.get("golden_runs", {}))
 
     def run(self, collection: str) -> GoldenRun:
         """Returns what the collection's golden questions got from this build.
 
         Raises:
-            PalimpsestError: the build was not asked any.
+            PalimpsestError: it was not judged.
         """
         runs = self.build.manifest.get("golden_runs", {})
         if collection not in runs:
@@ -76,15 +77,16 @@ class Opened:
         first = list(dict.fromkeys(miss.question_id for miss in misses))[:shown]
         return [miss for miss in misses if miss.question_id in first]
 
-    def explained(self, question: Miss, collection: str) -> SearchResult:
+    def explain(self, miss: Miss, collection: str) -> SearchResult:
         """Returns what a missed question gets now, with why each result is there; `explained_figure` draws it."""
-        asked = {q.id: q for q in load_golden(golden_path(data_folder(), collection)) or ()}[question.question_id]
-        user = asked.user or self.build.manifest["settings"]["collections"][collection].get("user_id") or ""
-        filters: Any = asked.filters
+        questions = load_golden(golden_path(data_folder(), collection)) or ()
+        question = next(q for q in questions if q.id == miss.question_id)
+        filters: Any = question.filters
+        user = question.user or self.build.manifest["settings"]["collections"][collection].get("user_id") or ""
         with open_index(self.build.index) as reader:
-            return reader.search(asked.question, Scope(collection, user), explain=True, **filters)
+            return reader.search(question.question, Scope(collection, user), explain=True, **filters)
 
-    def health(self, now: Any = None) -> dict[str, dict[str, Any]]:
+    def health(self, now: datetime | None = None) -> dict[str, MemoryHealth]:
         """Returns the memory health of each collection."""
         return {
             c: memory_health(collection_tables(self.tables, c) | {"rejects": self.build.table(c, "rejects")}, now)
@@ -97,27 +99,29 @@ class Opened:
         return self.build.collections
 
 
-def open_build(home: str | Path, build_id: str | int | None = None) -> Opened:
+def open_build(home: str | Path, build_id: str | int | None = None) -> BuildView:
     """Opens a kept build of a home, the published one where none is named.
 
     Raises:
         PalimpsestError: the home has no such build.
     """
-    at = Home(Path(home))
+    folder = Home(Path(home))
     if build_id is None:
-        if (current := published(at)) is None:
+        if (current := published(folder)) is None:
             raise PalimpsestError(f"home {home}: nothing is published there; run palimpsest build --home {home}")
-        return Opened(at, current)
+        return BuildView(folder, current)
     named = str(build_id).zfill(6)
-    found = next((b for b in kept(at) if b.build_id == named and b.manifest), None)
+    found = next((b for b in kept(folder) if b.build_id == named and b.manifest), None)
     if found is None:
-        raise PalimpsestError(f"home {home}: keeps no build {named}; it has {', '.join(b.build_id for b in kept(at))}")
-    return Opened(at, found)
+        raise PalimpsestError(
+            f"home {home}: keeps no build {named}; it has {', '.join(b.build_id for b in kept(folder))}"
+        )
+    return BuildView(folder, found)
 
 
-def first_judged(opened: Opened) -> str | None:
-    """Returns the first collection whose golden questions the build was asked; None where it was asked none."""
-    return next((c for c in opened.judged if opened.run(c).questions), None)
+def first_judged(view: BuildView) -> str | None:
+    """Returns the first collection that was judged by golden questions; None without one."""
+    return next((c for c in view.judged if view.run(c).questions), None)
 
 
 def last_two(home: str | Path) -> tuple[str, str]:
@@ -132,24 +136,24 @@ def last_two(home: str | Path) -> tuple[str, str]:
     return ids[-2], ids[-1]
 
 
-def explored(opened: Opened) -> pl.DataFrame:
+def collection_counts(view: BuildView) -> pl.DataFrame:
     """Returns documents, chunks, memories and entities of each collection, and the mean length of a chunk."""
     rows = []
-    for name in opened.names:
-        counts = {t: opened.build.table(name, t).height for t in ("documents", "chunks", "memories", "entities")}
-        tokens = opened.build.table(name, "chunks")["token_count"].mean()
+    for name in view.names:
+        counts = {t: view.build.table(name, t).height for t in ("documents", "chunks", "memories", "entities")}
+        tokens = view.build.table(name, "chunks")["token_count"].mean()
         rows.append({"collection": name, **counts, "tokens_a_chunk": round(float(str(tokens or 0.0)), 1)})
     return pl.DataFrame(rows)
 
 
-def compared(a: Opened, b: Opened, collection: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Returns what `significance` and `moved_questions` say of a collection in two builds."""
+def compare_collection(a: BuildView, b: BuildView, collection: str) -> tuple[list[MeasureChange], list[MovedQuestion]]:
+    """Returns how the measures of a collection changed between two builds, and the questions that moved."""
     runs = a.run(collection), b.run(collection)
     return significance(*runs), moved_questions(*runs)
 
 
 def save_table(
-    opened: Opened,
+    view: BuildView,
     name: str,
     title: str,
     rows: Sequence[Mapping[str, Any]],
@@ -161,18 +165,18 @@ def save_table(
     cells = [tuple(_cell(row[c]) for c in columns) for row in rows[:200]]
     note = Note(
         title=title,
-        build_id=opened.build_id,
+        build_id=view.build_id,
         lines=tuple(lines),
         columns=tuple(columns),
         rows=tuple(cells),
         limits=limits or {},
     )
-    return write_note(opened.home, name, note)
+    return write_note(view.home, name, note)
 
 
-def accept_baseline_of(opened: Opened, why: str) -> list[Path]:
+def accept_baseline_of(view: BuildView, why: str) -> list[Path]:
     """Accepts the home's build as the new baseline where a reason is given; does nothing without one."""
-    return [a.path for a in accept_home(opened.home, why)] if why.strip() else []
+    return [a.path for a in accept_home(view.home, why)] if why.strip() else []
 
 
 def _cell(value: Any) -> str | float | int | None:
@@ -183,10 +187,10 @@ def _cell(value: Any) -> str | float | int | None:
 
 __all__ = [
     "UNJUDGED",
-    "Opened",
+    "BuildView",
     "accept_baseline_of",
-    "compared",
-    "explored",
+    "collection_counts",
+    "compare_collection",
     "first_judged",
     "last_two",
     "open_build",

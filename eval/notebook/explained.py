@@ -1,6 +1,6 @@
-"""Why each result of an answer is there, as a picture: from the question, over seeds and links, to the results.
+"""Why each result of a query was returned, as a picture: from the question, over seeds and links, to the results.
 
-The links are those that `query --explain` tells in words.
+The links are those that `query --explain` describes.
 """
 
 import html
@@ -12,10 +12,10 @@ from palimpsest.query.request.types import Link, RankedMemory
 from palimpsest.query.result import SearchResult
 
 _QUESTION, _SEED, _LINK, _RESULT = range(4)
-_COLOURS = {_QUESTION: "#33415c", _SEED: "#2867c7", _LINK: "#0f8a7e", _RESULT: "#2867c7"}
+_COLORS = {_QUESTION: "#33415c", _SEED: "#2867c7", _LINK: "#0f8a7e", _RESULT: "#2867c7"}
 _BY_ITSELF, _OVER_LINKS = "rgba(40,103,199,0.28)", "rgba(15,138,126,0.38)"
 _WIDE, _NARROW = 44, 28  # characters of a label
-_LEAST = 0.05  # of the widest flow: what is thinner cannot be seen or pointed at
+_MIN_FLOW = 0.05  # of the widest flow: what is thinner cannot be seen or pointed at
 _KINDS = {"near": "said near it", "UPDATE": "replaced", "EXTEND": "adds to", "DERIVE": "follows from"}
 
 
@@ -26,8 +26,8 @@ class _Drawn:
     nodes: dict[tuple[int, str], tuple[str, str]] = field(default_factory=dict)
     flows: list[tuple[tuple[int, str], tuple[int, str], float, str, str]] = field(default_factory=list)
 
-    def node(self, column: int, name: str, label: str, told: str) -> tuple[int, str]:
-        self.nodes.setdefault((column, name), (label, told))
+    def node(self, column: int, name: str, label: str, tooltip: str) -> tuple[int, str]:
+        self.nodes.setdefault((column, name), (label, tooltip))
         return column, name
 
 
@@ -38,7 +38,7 @@ def explained_figure(results: SearchResult, question: str, shown: int = 5) -> An
 
     Args:
         results: of a search with `explain`.
-        question: what was asked.
+        question: its words.
         shown: how many results.
     """
     import plotly.graph_objects as go
@@ -51,9 +51,9 @@ def explained_figure(results: SearchResult, question: str, shown: int = 5) -> An
             arrangement="snap",
             node={
                 "label": [html.escape(label) for label, _ in drawn.nodes.values()],
-                "customdata": [html.escape(told) for _, told in drawn.nodes.values()],
+                "customdata": [html.escape(tooltip) for _, tooltip in drawn.nodes.values()],
                 "hovertemplate": "%{customdata}<extra></extra>",
-                "color": [_COLOURS[column] for column, _ in drawn.nodes],
+                "color": [_COLORS[column] for column, _ in drawn.nodes],
                 "x": [(0.001, 0.3, 0.6, 0.999)[column] for column, _ in drawn.nodes],
                 "y": _heights(drawn),
                 "pad": 22,
@@ -64,8 +64,8 @@ def explained_figure(results: SearchResult, question: str, shown: int = 5) -> An
                 "source": [number[a] for a, *_ in drawn.flows],
                 "target": [number[b] for _, b, *_ in drawn.flows],
                 "value": [width for _, _, width, _, _ in drawn.flows],
-                "color": [colour for *_, colour, _ in drawn.flows],
-                "customdata": [html.escape(told) for *_, told in drawn.flows],
+                "color": [color for *_, color, _ in drawn.flows],
+                "customdata": [html.escape(tooltip) for *_, tooltip in drawn.flows],
                 "hovertemplate": "%{customdata}<extra></extra>",
             },
         )
@@ -74,9 +74,9 @@ def explained_figure(results: SearchResult, question: str, shown: int = 5) -> An
     legend = "as wide as its part of the score: blue by itself, green over links"
     title = f"{html.escape(shorten_text(question, 110))} ({about})<br><sup>{legend}</sup>"
     height = 150 + 95 * max(1, len(memories))
-    for x, told in ((0.0, "question"), (0.3, "found first"), (0.6, "leads on over"), (1.0, "results")):
+    for x, heading in ((0.0, "question"), (0.3, "found first"), (0.6, "leads on over"), (1.0, "results")):
         anchor = {0.0: "left", 1.0: "right"}.get(x, "left")
-        figure.add_annotation(x=x, y=1.06, text=told, showarrow=False, xanchor=anchor, font_color="#667")
+        figure.add_annotation(x=x, y=1.06, text=heading, showarrow=False, xanchor=anchor, font_color="#667")
     return figure.update_layout(title=title, template="simple_white", height=height, font_size=12)
 
 
@@ -89,16 +89,16 @@ def _drawn(memories: list[RankedMemory], results: SearchResult, question: str) -
     floor = max(0.0, -lowest) + 1.0  # widths are positive, however far below average a score lies
     for place, m in enumerate(memories, 1):
         alone = m.score - m.graph_score
-        scores = f"{alone:.1f}" + (f" {m.graph_score:+.1f}" if m.path or abs(m.graph_score) >= _LEAST else "")
+        scores = f"{alone:.1f}" + (f" {m.graph_score:+.1f}" if m.path or abs(m.graph_score) >= _MIN_FLOW else "")
         label = f"{place}. {shorten_text(m.text, _WIDE)}  {scores}"
         end = drawn.node(_RESULT, m.memory_id, label, f"{m.text} \u2014 {m.why}")
-        told = f"{alone:.2f} by itself: meaning {m.vector_score:.2f}, words {m.words_score:.2f}" + (
+        tooltip = f"{alone:.2f} by itself: meaning {m.vector_score:.2f}, words {m.words_score:.2f}" + (
             f", time {m.time_score:.2f}" if m.time_score is not None else ""
         )
         width = alone + floor
-        drawn.flows.append((start, end, width, _BY_ITSELF, told))
+        drawn.flows.append((start, end, width, _BY_ITSELF, tooltip))
         if m.path:
-            _add_path(drawn, m, max(m.graph_score, _LEAST * width), texts, named, start, end)
+            _add_path(drawn, m, max(m.graph_score, _MIN_FLOW * width), texts, named, start, end)
     return drawn
 
 
@@ -111,19 +111,19 @@ def _add_path(
     start: tuple[int, str],
     end: tuple[int, str],
 ) -> None:
-    """Adds the way to a result: over what was found first, and over the last link to it."""
+    """Adds the path to a result: over what was found first, and over the last link to it."""
     first, last = m.path[0], m.path[-1]
     words = ", then ".join(describe_link(link, named) for link in m.path)
-    told = f"{m.graph_score:+.2f} over links: {words}"
-    over = drawn.node(_LINK, last.via or last.kind, _over(last), told)
+    tooltip = f"{m.graph_score:+.2f} over links: {words}"
+    over = drawn.node(_LINK, last.via or last.kind, _over(last), tooltip)
     if first.source not in texts:  # the question itself, or a topic
-        drawn.flows.append((start, over, width, _OVER_LINKS, told))
+        drawn.flows.append((start, over, width, _OVER_LINKS, tooltip))
     else:
         text, place = texts[first.source], named.get(first.source, "")
         label = f"{place}: " if place.startswith("result") else ""
         seed = drawn.node(_SEED, first.source, label + shorten_text(text, _NARROW), text)
-        drawn.flows += [(start, seed, width, _OVER_LINKS, told), (seed, over, width, _OVER_LINKS, told)]
-    drawn.flows.append((over, end, width, _OVER_LINKS, told))
+        drawn.flows += [(start, seed, width, _OVER_LINKS, tooltip), (seed, over, width, _OVER_LINKS, tooltip)]
+    drawn.flows.append((over, end, width, _OVER_LINKS, tooltip))
 
 
 def _over(link: Link) -> str:

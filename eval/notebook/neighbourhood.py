@@ -5,12 +5,14 @@ from dataclasses import dataclass
 
 import polars as pl
 
-_SHORT = 80
+from palimpsest.query.context.explain import shorten_text
+
+_MAX_LABEL_CHARS = 80
 
 
 @dataclass(frozen=True)
 class Node:
-    """A memory, entity or topic; `ring` is how many links it lies from the centre."""
+    """A memory, entity or topic; `ring` is how many links away from the center it is."""
 
     node_id: str
     kind: str
@@ -27,13 +29,13 @@ class Neighbourhood:
     links: tuple[tuple[str, str, str], ...]
 
 
-def neighbourhood(tables: Mapping[str, pl.DataFrame], memory_id: str | None = None, most: int = 40) -> Neighbourhood:
+def neighbourhood(tables: Mapping[str, pl.DataFrame], memory_id: str | None = None, limit: int = 40) -> Neighbourhood:
     """Returns a memory with what it is linked to directly, and the memories that share its entities or relations.
 
     Args:
         tables: memories, relations, mentions, entities, topics and topic_memories of the build.
         memory_id: the centre; None means the memory with the most relations and entities.
-        most: nodes at most, the nearest by ring and id.
+        limit: nodes at most, the nearest by ring and id.
     """
     links = _links(tables)
     if memory_id is None:
@@ -43,19 +45,19 @@ def neighbourhood(tables: Mapping[str, pl.DataFrame], memory_id: str | None = No
         "entity": dict(tables["entities"].select("entity_id", "name").iter_rows()),
         "topic": dict(tables["topics"].select("topic_id", "label").iter_rows()),
     }
-    near: dict[str, set[str]] = {}
+    neighbors: dict[str, set[str]] = {}
     for source, target, _ in links:
-        near.setdefault(source, set()).add(target)
-        near.setdefault(target, set()).add(source)
+        neighbors.setdefault(source, set()).add(target)
+        neighbors.setdefault(target, set()).add(source)
     topics = set(texts["topic"])
     rings, edge = {memory_id: 0}, [memory_id]
     for ring in (1, 2):
-        # A topic holds hundreds: it is shown, and not gone through.
-        edge = sorted({n for e in edge if e not in topics for n in near.get(e, ())} - rings.keys())
+        # A topic has hundreds of memories: it is shown, and its links are not followed.
+        edge = sorted({n for e in edge if e not in topics for n in neighbors.get(e, ())} - rings.keys())
         rings |= dict.fromkeys(edge, ring)
-    kept = dict(sorted(rings.items(), key=lambda item: (item[1], item[0]))[:most])
-    nodes = tuple(_node(i, ring, texts) for i, ring in kept.items())
-    return Neighbourhood(memory_id, nodes, tuple(x for x in links if x[0] in kept and x[1] in kept))
+    chosen = dict(sorted(rings.items(), key=lambda item: (item[1], item[0]))[:limit])
+    nodes = tuple(_node(i, ring, texts) for i, ring in chosen.items())
+    return Neighbourhood(memory_id, nodes, tuple(x for x in links if x[0] in chosen and x[1] in chosen))
 
 
 def _links(tables: Mapping[str, pl.DataFrame]) -> list[tuple[str, str, str]]:
@@ -76,5 +78,4 @@ def _busiest(tables: Mapping[str, pl.DataFrame], links: list[tuple[str, str, str
 
 def _node(node_id: str, ring: int, texts: Mapping[str, Mapping[str, str]]) -> Node:
     kind = next(k for k, known in texts.items() if node_id in known)
-    label = " ".join(texts[kind][node_id].split())
-    return Node(node_id, kind, label if len(label) <= _SHORT else label[: _SHORT - 1] + "…", ring)
+    return Node(node_id, kind, shorten_text(texts[kind][node_id], _MAX_LABEL_CHARS), ring)

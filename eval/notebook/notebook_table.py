@@ -23,7 +23,7 @@ class Table:
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
     def __repr__(self) -> str:
-        lines = [" | ".join(self.columns), *(" | ".join(_shown(v) for v in row) for row in self.rows)]
+        lines = [" | ".join(self.columns), *(" | ".join(_format_cell(v) for v in row) for row in self.rows)]
         return "\n".join(lines)
 
 
@@ -36,10 +36,10 @@ def table(rows: pl.DataFrame | Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _cell(value: Any) -> str:
-    return f'<td style="{_CELL}">{html.escape(_shown(value))}</td>'
+    return f'<td style="{_CELL}">{html.escape(_format_cell(value))}</td>'
 
 
-def _shown(value: Any) -> str:
+def _format_cell(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, float):

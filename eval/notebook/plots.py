@@ -10,11 +10,14 @@ from typing import Any
 
 import polars as pl
 
-from palimpsest.eval.golden.misses import CAUSES, Miss
+from palimpsest.eval.gate.compare import MeasureChange
+from palimpsest.eval.gate.health import MemoryHealth
+from palimpsest.eval.golden.golden_run import Miss
+from palimpsest.eval.golden.misses import CAUSES
 from palimpsest.eval.notebook.neighbourhood import Neighbourhood
 from palimpsest.eval.report.static_svg import svg_of
 
-_COLOURS = {"memory": "#2867c7", "entity": "#0f8a7e", "topic": "#8a5cc7"}
+_COLORS = {"memory": "#2867c7", "entity": "#0f8a7e", "topic": "#8a5cc7"}
 
 
 @dataclass(frozen=True)
@@ -31,17 +34,17 @@ class Picture:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         """Returns plotly's JSON and the SVG, and the page where it is wanted."""
-        told: dict[str, Any] = {
+        bundle: dict[str, Any] = {
             "application/vnd.plotly.v1+json": json.loads(self.figure.to_json()),
             "image/svg+xml": svg_of(self.figure),
             "text/plain": str(self.figure.layout.title.text),
         }
         if self.inline:
-            told["text/html"] = self.figure.to_html(full_html=False, include_plotlyjs=True)
-        return told
+            bundle["text/html"] = self.figure.to_html(full_html=False, include_plotlyjs=True)
+        return bundle
 
 
-def shown(figure: Any, inline: bool = False) -> Picture:
+def show(figure: Any, inline: bool = False) -> Picture:
     """Returns a figure for a notebook's cell; an exported page shows it without a network."""
     return Picture(figure, inline)
 
@@ -55,8 +58,8 @@ def chunk_sizes(chunks: pl.DataFrame, build_id: str) -> Any:
     import plotly.graph_objects as go
 
     figure = go.Figure()
-    for (name,), own in sorted(chunks.group_by("collection")):
-        figure.add_histogram(x=own["token_count"].to_list(), name=html.escape(name), nbinsx=40)
+    for (name,), rows in sorted(chunks.group_by("collection")):
+        figure.add_histogram(x=rows["token_count"].to_list(), name=html.escape(name), nbinsx=40)
     return _titled(figure, "Tokens of a chunk", build_id, barmode="overlay", xaxis_title="tokens", yaxis_title="chunks")
 
 
@@ -71,43 +74,43 @@ def top_entities(mentions: pl.DataFrame, entities: pl.DataFrame, build_id: str, 
 
 
 def neighbourhood_figure(found: Neighbourhood, build_id: str) -> Any:
-    """Returns a neighbourhood as rings around its centre; what a node says is shown when it is pointed at."""
+    """Returns a neighbourhood as rings around its centre; a node's text is shown when it is pointed at."""
     import plotly.graph_objects as go
 
-    at = _rings(found)
+    positions = _rings(found)
     figure = go.Figure()
     for label in sorted({kind for _, _, kind in found.links}):
-        ends = [(at[a], at[b]) for a, b, kind in found.links if kind == label]
+        ends = [(positions[a], positions[b]) for a, b, kind in found.links if kind == label]
         x = [v for (ax, _), (bx, _) in ends for v in (ax, bx, None)]
         y = [v for (_, ay), (_, by) in ends for v in (ay, by, None)]
         figure.add_scatter(x=x, y=y, mode="lines", name=label.lower(), line_width=1, hoverinfo="skip")
-    for kind, colour in _COLOURS.items():
+    for kind, color in _COLORS.items():
         nodes = [n for n in found.nodes if n.kind == kind]
         figure.add_scatter(
-            x=[at[n.node_id][0] for n in nodes],
-            y=[at[n.node_id][1] for n in nodes],
+            x=[positions[n.node_id][0] for n in nodes],
+            y=[positions[n.node_id][1] for n in nodes],
             mode="markers",
             name=kind,
             text=[html.escape(n.label) for n in nodes],
             hoverinfo="text",
-            marker={"size": [18 if n.ring == 0 else 11 for n in nodes], "color": colour},
+            marker={"size": [18 if n.ring == 0 else 11 for n in nodes], "color": color},
         )
-    plain = {"visible": False}
-    return _titled(figure, "Around one memory", build_id, xaxis=plain, yaxis=plain | {"scaleanchor": "x"}, height=600)
+    hidden = {"visible": False}
+    return _titled(figure, "Around one memory", build_id, xaxis=hidden, yaxis=hidden | {"scaleanchor": "x"}, height=600)
 
 
 def _rings(found: Neighbourhood) -> dict[str, tuple[float, float]]:
     sizes = Counter(n.ring for n in found.nodes)
     seen: Counter[int] = Counter()
-    at = {}
+    positions = {}
     for node in found.nodes:
         angle = 2 * math.pi * seen[node.ring] / sizes[node.ring]
         seen[node.ring] += 1
-        at[node.node_id] = (round(node.ring * math.cos(angle), 6), round(node.ring * math.sin(angle), 6))
-    return at
+        positions[node.node_id] = (round(node.ring * math.cos(angle), 6), round(node.ring * math.sin(angle), 6))
+    return positions
 
 
-def change_figure(rows: Sequence[Mapping[str, Any]], title: str, build_ids: Sequence[str]) -> Any:
+def change_figure(rows: Sequence[MeasureChange], title: str, build_ids: Sequence[str]) -> Any:
     """Returns the change of each measure between two builds with its interval, as `significance` gives them."""
     import plotly.graph_objects as go
 
@@ -133,23 +136,23 @@ def causes_figure(misses: Sequence[Miss], build_id: str) -> Any:
     return _titled(figure, "Where what was missed got lost", build_id, yaxis_autorange="reversed")
 
 
-def health_figure(health: Mapping[str, Mapping[str, Any]], build_id: str) -> Any:
+def health_figure(health: Mapping[str, MemoryHealth], build_id: str) -> Any:
     """Returns the shares of each collection's health side by side."""
     import plotly.graph_objects as go
 
     figure = go.Figure()
-    for name, told in sorted(health.items()):
-        shares = {k: v for k, v in told.items() if k.endswith("_share")}
+    for name, values in sorted(health.items()):
+        shares = {k: v for k, v in values.items() if k.endswith("_share")}
         figure.add_bar(name=html.escape(name), x=[k.removesuffix("_share") for k in shares], y=list(shares.values()))
     return _titled(figure, "Memory health, shares", build_id, barmode="group", yaxis_range=[0, 1])
 
 
-def chains_figure(health: Mapping[str, Mapping[str, Any]], build_id: str) -> Any:
+def chains_figure(health: Mapping[str, MemoryHealth], build_id: str) -> Any:
     """Returns how many chains of updates have how many versions."""
     import plotly.graph_objects as go
 
     figure = go.Figure()
-    for name, told in sorted(health.items()):
-        chains = told["chains"]
+    for name, values in sorted(health.items()):
+        chains = values["chains"]
         figure.add_bar(name=html.escape(name), x=[str(n) for n in chains], y=list(chains.values()))
     return _titled(figure, "Chains of updates", build_id, xaxis_title="versions of a fact", yaxis_title="chains")
