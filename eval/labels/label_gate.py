@@ -1,14 +1,17 @@
-"""`palimpsest gate --labels`: may this labeler, or this program, be the default? Judged on golden pairs kept for it."""
+"""`palimpsest gate --labels`: whether a labeler, or a program, may be the default, by the golden test pairs."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import read_json, write_json
-from palimpsest.eval.labels.measured_labels import figures, figures_text, judged
+from palimpsest.core.json_types import JsonObject, JsonValue
+from palimpsest.eval.labels.label_metrics import LabelMetrics, label_metrics, predictions
 from palimpsest.relations.classify.choose_labeler import build_labeler
+from palimpsest.relations.classify.label_types import RelationLabeler
 from palimpsest.relations.classify.lm.ledger import Ledger
 from palimpsest.relations.classify.lm.lm_labeler import LmLabeler
 from palimpsest.relations.classify.lm.lm_settings import lm_settings
@@ -17,101 +20,115 @@ from palimpsest.relations.classify.model.model_cache import golden_pairs
 from palimpsest.relations.classify.pairs_file import pair_from_row
 from palimpsest.store.home import Home, data_folder
 
-MOST_LOST = 0.01
-"""Macro-F1 that may be lost: the same program on the same pairs loses none, so this is only room for rounding."""
+MAX_F1_LOSS = 0.01
+"""Of macro-F1: the same program on the same pairs loses none, so this is only room for rounding."""
+_MAX_UNANSWERED = 0.02
 _ACCEPT = "`palimpsest baseline accept --labels --why TEXT`"
 
 
 @dataclass(frozen=True)
 class LabelVerdict:
-    """What the gate says of a labeler: passed or failed, why, and its figures on the test pairs."""
+    """The gate's decision on a labeler.
+
+    Attributes:
+        labeler: its name.
+        program: hash of its program.
+        reasons: why it failed; none where it passed.
+        metrics: on the test pairs.
+        unanswered: pairs without a readable answer.
+    """
 
     labeler: str
     program: str
     reasons: tuple[str, ...]
-    figures: dict[str, Any]
+    metrics: LabelMetrics
+    unanswered: int
 
     @property
     def status(self) -> str:
         """`passed` or `failed`."""
         return "failed" if self.reasons else "passed"
 
-    def to_json(self) -> dict[str, Any]:
-        """Returns the verdict for machines."""
+    def to_json(self) -> JsonObject:
+        """Returns the JSON of `palimpsest gate --labels`."""
         return {
             "status": self.status,
             "labeler": self.labeler,
             "program": self.program,
-            "reasons": list(self.reasons),
-            "figures": self.figures,
+            "reasons": self.reasons,
+            "figures": self.metrics.to_json() | {"unanswered": self.unanswered},
         }
 
     def text(self) -> str:
         """Returns the verdict for people."""
         head = f"labels by {self.labeler} ({self.program}): {self.status}"
-        return "\n".join([head, *(f"  {r}" for r in self.reasons), figures_text(self.figures)])
+        return "\n".join([head, *(f"  {r}" for r in self.reasons), self.metrics.text()])
 
 
-def judge_labeler(labeler: Any, rows: list[dict[str, Any]] | None = None, path: Path | None = None) -> LabelVerdict:
-    """Judges a labeler on the golden test pairs against the committed figures.
+def judge_labeler(labeler: RelationLabeler) -> LabelVerdict:
+    """Judges a labeler on the golden test pairs against the committed baseline.
 
-    It fails without pairs or a baseline, for a figure that is missing or no number, for macro-F1 lost beyond 0.01, for
-    more false retirements than the baseline has, and for more answers that could not be read or never came than 2 %.
+    It fails without pairs or a baseline, for a figure that is missing or not a number, for macro-F1 lost beyond 0.01,
+    for more false retirements than the baseline has, and for more than 2 % of the pairs without a readable answer.
     """
-    rows = golden_pairs("test") if rows is None else rows
-    answers = labeler.label([pair_from_row(r) for r in rows])
-    found = figures(judged(rows, answers))
-    broken = sum(1 for a in answers if "failed" in a.evidence or a.evidence.get("rule") == "unpaid")
-    found["unanswered"] = broken
-    return LabelVerdict(labeler.name, labeler.program_hash, decide_labels(found, load_label_baseline(path)), found)
+    rows = golden_pairs("test")
+    results = labeler.label([pair_from_row(r) for r in rows])
+    metrics = label_metrics(predictions(rows, results))
+    unanswered = sum(1 for x in results if "failed" in x.evidence or x.evidence.get("rule") == "unpaid")
+    reasons = decide_labels(metrics, unanswered, load_label_baseline())
+    return LabelVerdict(labeler.name, labeler.program_hash, reasons, metrics, unanswered)
 
 
-def decide_labels(found: dict[str, Any], baseline: dict[str, Any] | None) -> tuple[str, ...]:
-    """Returns the reasons why figures do not pass; none where they do."""
-    if not found["pairs"]:
+def decide_labels(metrics: LabelMetrics, unanswered: int, baseline: Mapping[str, JsonValue] | None) -> tuple[str, ...]:
+    """Returns the reasons why metrics do not pass; none where they do."""
+    if not metrics.pairs:
         return ("no pair was judged; add golden pairs with split test",)
     if baseline is None:
         return (f"no baseline of labels; {_ACCEPT} writes one",)
-    reasons = []
     try:
-        was, now = float(baseline["macro_f1"]), float(found["macro_f1"])
-        wrong_was, wrong = int(baseline["false_retirement"]["pairs"]), int(found["false_retirement"]["pairs"])
+        old_f1, old_wrong = _baseline_figures(baseline)
     except (KeyError, TypeError, ValueError):
         return (f"the baseline of labels lacks a figure; {_ACCEPT} writes a new one",)
-    if math.isnan(now) or math.isnan(was):
+    reasons = []
+    wrong = metrics.false_retirement.pairs
+    if math.isnan(metrics.macro_f1) or math.isnan(old_f1):
         reasons.append("macro-F1 is no number")
-    elif now < was - MOST_LOST:
-        reasons.append(f"macro-F1 {now:.3f}, was {was:.3f}")
-    if wrong > wrong_was:
-        reasons.append(f"{wrong} pairs falsely retired, were {wrong_was}")
-    if found["unanswered"] > 0.02 * found["pairs"]:
-        reasons.append(f"{found['unanswered']} of {found['pairs']} pairs without a readable answer")
+    elif metrics.macro_f1 < old_f1 - MAX_F1_LOSS:
+        reasons.append(f"macro-F1 {metrics.macro_f1:.3f}, was {old_f1:.3f}")
+    if wrong > old_wrong:
+        reasons.append(f"{wrong} pairs falsely retired, were {old_wrong}")
+    if unanswered > _MAX_UNANSWERED * metrics.pairs:
+        reasons.append(f"{unanswered} of {metrics.pairs} pairs without a readable answer")
     return tuple(reasons)
 
 
+def _baseline_figures(baseline: Mapping[str, Any]) -> tuple[float, int]:
+    """Returns macro-F1 and pairs falsely retired."""
+    return float(baseline["macro_f1"]), int(baseline["false_retirement"]["pairs"])
+
+
 def label_baseline_path() -> Path:
-    """Returns where the committed figures of labels lie."""
+    """Returns the file of the committed label metrics."""
     return data_folder() / "baselines" / "labels.json"
 
 
-def load_label_baseline(path: Path | None = None) -> dict[str, Any] | None:
-    """Returns the committed figures, None where there are none."""
-    found = read_json(path or label_baseline_path())
+def load_label_baseline() -> JsonObject | None:
+    """Returns the committed label metrics, None where there are none."""
+    found = read_json(label_baseline_path())
     return found if isinstance(found, dict) else None
 
 
 def accept_labels(home: Home, why: str) -> Path:
-    """Writes the figures of the home's labeler as what later ones must not fall behind; returns the file."""
+    """Writes the metrics of the home's labeler as the baseline of later ones; returns the file."""
     from palimpsest.eval.gate.baseline import current_commit
 
     labeler = build_labeler(home, none_odds=1.0)
     rows = golden_pairs("test")
-    found = figures(judged(rows, labeler.label([pair_from_row(r) for r in rows])))
-    told = {"why": why, "commit": current_commit(), "labeler": labeler.name, "program": labeler.program_hash}
+    metrics = label_metrics(predictions(rows, labeler.label([pair_from_row(r) for r in rows]))).to_json()
+    stored = ("pairs", "macro_f1", "labels", "false_retirement", "ece", "coverage")
+    origin = {"why": why, "commit": current_commit(), "labeler": labeler.name, "program": labeler.program_hash}
     path = label_baseline_path()
-    write_json(
-        path, told | {k: found[k] for k in ("pairs", "macro_f1", "labels", "false_retirement", "ece", "coverage")}
-    )
+    write_json(path, origin | {name: metrics[name] for name in stored})
     return path
 
 

@@ -247,11 +247,12 @@ def label(
     max_cost: float | None,
 ) -> None:
     """Label pairs of texts UPDATE, EXTEND, DERIVE or NONE."""
-    from palimpsest.eval.labels.measured_labels import figures_text, label_file
+    from palimpsest.eval.labels.label_file import label_file
 
     out = Output(as_json)
     done = label_file(pairs_file, out_file, labeler, train_file, max_cost, home_path)
-    out.text(f"{done['pairs']} pairs labelled in {sum(done['seconds'].values()):.2f} s: {out_file}")
-    if "figures" in done:
-        out.text(figures_text(done["figures"]))
-    out.result(done)
+    seconds = done.seconds.load + done.seconds.features + done.seconds.predict
+    out.text(f"{done.pairs} pairs labelled in {seconds:.2f} s: {out_file}")
+    if done.metrics is not None:
+        out.text(done.metrics.text())
+    out.result(done.to_json())

@@ -1,4 +1,4 @@
-"""Figures of alias resolution, by hand: five names, two entities in truth."""
+"""Metrics of alias resolution, by hand: five names, two entities in truth."""
 
 import json
 
@@ -7,7 +7,7 @@ import pytest
 
 from palimpsest.build.plan import make_plan, run_without_dagster
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.eval.labels.aliases import figures, main, measure, read_aliases, resolve_names
+from palimpsest.eval.studies.aliases import alias_metrics, main, measure_aliases, read_aliases, resolve_names
 from palimpsest.store.home import Home
 from palimpsest.store.tables import conform
 from tests.small_corpus import write_notes
@@ -24,11 +24,11 @@ GOLDEN = [
 ]
 
 
-def tables(*said):
+def tables(*memories_with_names):
     """Each item is (text, {name: entity}): a memory and what its names are."""
     memories = [
         {"memory_id": f"m{i}", "collection": "c", "user_id": "u", "text": t, "title": ""}
-        for i, (t, _) in enumerate(said)
+        for i, (t, _) in enumerate(memories_with_names)
     ]
     mentions = [
         {
@@ -39,7 +39,7 @@ def tables(*said):
             "char_start": t.index(n),
             "char_end": t.index(n) + len(n),
         }
-        for i, (t, names) in enumerate(said)
+        for i, (t, names) in enumerate(memories_with_names)
         for n, e in names.items()
     ]
     entities = conform("entities", pl.DataFrame([{"entity_id": "e9", "collection": "c", "user_id": "u", "name": "x"}]))
@@ -51,7 +51,7 @@ def tables(*said):
 
 
 def test_pairs_and_clusters_are_counted_by_hand():
-    done = figures(
+    done = alias_metrics(
         resolve_names(
             GOLDEN,
             tables(
@@ -71,18 +71,18 @@ def test_pairs_and_clusters_are_counted_by_hand():
     assert done.homonyms_merged == () and len(done.missed) == 2
 
 
-def test_a_homonym_that_is_one_with_a_name_is_told():
+def test_a_homonym_merged_with_a_name_is_reported():
     merged = tables(("Ansel Moreau and Ansel Feldt", {"Ansel Moreau": "e1", "Ansel Feldt": "e1"}))
-    done = figures(resolve_names(GOLDEN, merged))
+    done = alias_metrics(resolve_names(GOLDEN, merged))
     assert done.homonyms_merged == ("c/u: Ansel Feldt | Ansel Moreau",) and done.precision == 0.0
 
 
-def test_a_name_inside_a_longer_one_is_no_place_of_its_own_and_most_places_decide():
-    said = [("Ansel Moreau sings", {"Ansel Moreau": "e1"}), ("Ansel sings", {"Ansel": "e1"})]
-    done = resolve_names(GOLDEN, tables(*said, ("Ansel rows", {"Ansel": "e1"}), ("Ansel hums", {"Ansel": "e2"})))
+def test_a_name_inside_a_longer_one_is_no_occurrence_and_most_occurrences_decide():
+    texts = [("Ansel Moreau sings", {"Ansel Moreau": "e1"}), ("Ansel sings", {"Ansel": "e1"})]
+    done = resolve_names(GOLDEN, tables(*texts, ("Ansel rows", {"Ansel": "e1"}), ("Ansel hums", {"Ansel": "e2"})))
     ansel = next(r for r in done if r.name == "Ansel")
-    assert (ansel.entity, ansel.places, ansel.named) == ("e1", 3, 2)
-    assert "c/u: Tip" in figures(done).unseen
+    assert (ansel.entity, ansel.occurrences, ansel.mentions) == ("e1", 3, 2)
+    assert "c/u: Tip" in alias_metrics(done).unseen
 
 
 def test_a_real_build_is_measured(tmp_path, shared_vectors, capsys):
@@ -93,7 +93,7 @@ def test_a_real_build_is_measured(tmp_path, shared_vectors, capsys):
     run_without_dagster(home, make_plan(home, [corpus]))
     golden = tmp_path / "aliases.jsonl"
     golden.write_text(json.dumps(GOLDEN[0] | {"collection": "notes", "user": "shared"}) + "\n")
-    assert measure(home, golden).f1 == 1.0
+    assert measure_aliases(home, golden).f1 == 1.0
     assert main(["--home", str(home.path), "--aliases", str(golden), "--json"]) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["homonyms_merged"] == []
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from palimpsest.eval.studies.leaks import made_home, search_for_leaks, write_home
+from palimpsest.eval.studies.leaks.canary_home import canary_home, write_home
+from palimpsest.eval.studies.leaks.leak_search import search_for_leaks
 from palimpsest.query.backends.duckdb_backend import DuckDBBackend
 from palimpsest.query.request import search_request
 from palimpsest.query.scope.served_scope import ServedScope
@@ -10,13 +11,13 @@ from palimpsest.query.scope.served_scope import ServedScope
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    made = made_home(users=3)
+    made = canary_home(users=3)
     backend = DuckDBBackend(write_home(made, tmp_path_factory.mktemp("leaks")))
     yield made, backend
     backend.close()
 
 
-def test_no_canary_of_another_scope_or_past_a_filter_is_told(made):
+def test_no_canary_of_another_scope_or_past_a_filter_comes_back(made):
     report = search_for_leaks(made[1], made[0], 100)
     assert (report.searches, report.leaks) == (100, []) and report.texts > 10_000
 

@@ -1,6 +1,6 @@
 """The labelled set of secrets: its size, and what the detector finds of the half that it was not written with."""
 
-from palimpsest.eval.studies.secrets.measure import examples, measure
+from palimpsest.eval.studies.secrets.measure import examples, measure_detection
 
 
 def test_the_labelled_set_is_large_enough_and_its_halves_share_no_text():
@@ -14,6 +14,6 @@ def test_the_labelled_set_is_large_enough_and_its_halves_share_no_text():
 
 
 def test_secrets_of_the_held_out_half_are_found_and_clean_texts_are_left_alone():
-    figures = measure(examples(held_out=True))
-    assert figures.recall >= 0.95, [e.text for e in figures.missed]
-    assert figures.false_alarms <= 0.01, [e.text for e in figures.alarms]
+    metrics = measure_detection(examples(held_out=True))
+    assert metrics.recall >= 0.95, [e.text for e in metrics.missed]
+    assert metrics.false_alarms <= 0.01, [e.text for e in metrics.alarms]

@@ -1,6 +1,6 @@
-"""Made-up values: secrets of each kind, and what only looks like one. Nothing here was ever valid anywhere.
+"""Made-up values: secrets of each kind, and values that only look like one. Nothing here was ever valid anywhere.
 
-Values are drawn at run time, so that no file holds anything that a scanner of repositories takes for a key.
+Values are drawn at run time, so that no file contains anything that a scanner of repositories takes for a key.
 """
 
 import base64
@@ -48,14 +48,14 @@ def chars(draw: Draw, alphabet: str, n: int) -> str:
     """Returns n characters, a digit, a small and a large letter among the first where the alphabet has them."""
     out = [draw.choice(alphabet) for _ in range(n)]
     for i, kind in enumerate((DIGITS, string.ascii_lowercase, string.ascii_uppercase)):
-        if n > i and (some := [c for c in kind if c in alphabet]):
-            out[i] = draw.choice(some)
+        if n > i and (allowed := [c for c in kind if c in alphabet]):
+            out[i] = draw.choice(allowed)
     draw.shuffle(out)
     return "".join(out)
 
 
 def card(draw: Draw, valid: bool = True) -> str:
-    """Returns a card number, grouped in one of the usual ways; not valid where its check digit is wrong."""
+    """Returns a card number, grouped in one of the usual forms; not valid where its check digit is wrong."""
     prefix, n = draw.choice([("4", 16), ("51", 16), ("55", 16), ("2345", 16), ("37", 15), ("6011", 16), ("36", 14)])
     body = prefix + "".join(draw.choice(DIGITS) for _ in range(n - len(prefix) - 1))
     right = next(d for d in DIGITS if is_luhn_valid(body + d))
@@ -77,8 +77,8 @@ def iban(draw: Draw, valid: bool = True) -> str:
     check = check if valid else (check + draw.randint(1, 90)) % 97 + 1
     if not valid and int("".join(str(int(c, 36)) for c in f"{body}{country}{check:02d}")) % 97 == 1:
         return iban(draw, valid)
-    whole = f"{country}{check:02d}{body}"
-    return draw.choice([whole, " ".join(whole[i : i + 4] for i in range(0, len(whole), 4))])
+    compact = f"{country}{check:02d}{body}"
+    return draw.choice([compact, " ".join(compact[i : i + 4] for i in range(0, len(compact), 4))])
 
 
 def jwt(draw: Draw) -> str:
@@ -160,3 +160,20 @@ LOOKALIKES: dict[str, Callable[[Draw], str]] = {
     "address": lambda d: ":".join(chars(d, HEX, 4) for _ in range(8)),
     "day": lambda d: f"2026-{d.randint(1, 12):02d}-{d.randint(1, 28):02d}",
 }
+
+KINDS_BY_FORM = (
+    "github token",
+    "gitlab token",
+    "google api key",
+    "openai key",
+    "anthropic key",
+    "slack token",
+    "stripe key",
+    "sendgrid key",
+    "twilio key",
+    "npm token",
+    "telegram token",
+    "json web token",
+    "aws access key",
+)
+"""Kinds of SECRETS that are recognized by their form alone, whatever surrounds them."""

@@ -8,7 +8,7 @@ from palimpsest.relations.classify.label_types import LabelPair, LabelResult
 from palimpsest.relations.classify.offline_labeler import OfflineLabeler
 
 SURE = 0.85
-"""From this calibrated confidence on the offline labeler is believed (measured by `eval.labels.cascade_figures`)."""
+"""From this calibrated confidence on the offline labeler is believed (measured by `eval.studies.cascade_tradeoff`)."""
 _RULES = ("same text",)
 
 

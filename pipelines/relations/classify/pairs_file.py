@@ -1,9 +1,9 @@
-"""Files of pairs: one JSON object a line, with texts, perhaps dates, perhaps a label."""
+"""Files of pairs: one JSON object a line, with texts, and optionally dates, a label, a group."""
 
 import datetime as dt
 import json
 from pathlib import Path
-from typing import Any
+from typing import NotRequired, TypedDict, cast
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.relations.classify.label_types import LABELS, LabelPair
@@ -11,12 +11,30 @@ from palimpsest.relations.classify.label_types import LABELS, LabelPair
 _REQUIRED = ("id", "older", "newer")
 
 
-def read_pairs_file(path: Path, option: str = "--pairs", labelled: bool = False) -> list[dict[str, Any]]:
+class PairRow(TypedDict):
+    """A line of a pairs file; other fields are kept as they are.
+
+    `older_date` and `newer_date` are ISO 8601; pairs of one `group` are held out together in training; `split` is
+    train or test; `source` is the data set a pair comes from.
+    """
+
+    id: str
+    older: str
+    newer: str
+    label: NotRequired[str]
+    older_date: NotRequired[str]
+    newer_date: NotRequired[str]
+    group: NotRequired[str]
+    split: NotRequired[str]
+    source: NotRequired[str]
+
+
+def read_pairs_file(path: Path, option: str = "--pairs", labelled: bool = False) -> list[PairRow]:
     """Returns the lines of a pairs file.
 
     Args:
         path: the file.
-        option: what named it, for messages.
+        option: the option that named it, for messages.
         labelled: each line must have a label.
 
     Raises:
@@ -26,48 +44,48 @@ def read_pairs_file(path: Path, option: str = "--pairs", labelled: bool = False)
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as e:
         raise PalimpsestError(f"{option}: cannot read {path}: {e}") from None
-    rows = []
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            raise PalimpsestError(f"{path}: line {number} is not JSON; fix it") from None
-        for field in _REQUIRED:
-            if not isinstance(row, dict) or not isinstance(row.get(field), str):
-                raise PalimpsestError(f"{path}: line {number}: {field} is required and must be text")
-        if labelled and row.get("label") not in LABELS:
-            raise PalimpsestError(f"{path}: line {number}: label must be one of {', '.join(LABELS)}")
-        pair_from_row(row)
-        rows.append(row)
+    rows = [_parse_line(path, number, line, labelled) for number, line in enumerate(lines, 1) if line.strip()]
     if not rows:
         raise PalimpsestError(f"{path}: no pairs; add lines with id, older and newer")
     return rows
 
 
-def pair_from_row(row: dict[str, Any]) -> LabelPair:
+def _parse_line(path: Path, number: int, line: str, labelled: bool) -> PairRow:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        raise PalimpsestError(f"{path}: line {number} is not JSON; fix it") from None
+    for field in _REQUIRED:
+        if not isinstance(row, dict) or not isinstance(row.get(field), str):
+            raise PalimpsestError(f"{path}: line {number}: {field} is required and must be text")
+    if labelled and row.get("label") not in LABELS:
+        raise PalimpsestError(f"{path}: line {number}: label must be one of {', '.join(LABELS)}")
+    pair_row = cast(PairRow, row)
+    pair_from_row(pair_row)
+    return pair_row
+
+
+def pair_from_row(row: PairRow) -> LabelPair:
     """Returns a line as a pair.
 
     Raises:
-        PalimpsestError: a date is none.
+        PalimpsestError: a date is not one.
     """
     return LabelPair(
         f"{row['id']}/newer",
         f"{row['id']}/older",
         row["newer"],
         row["older"],
-        newer_at=_time(row, "newer_date"),
-        older_at=_time(row, "older_date"),
+        newer_at=_parse_date(row["id"], "newer_date", row.get("newer_date")),
+        older_at=_parse_date(row["id"], "older_date", row.get("older_date")),
     )
 
 
-def _time(row: dict[str, Any], field: str) -> dt.datetime | None:
-    if not row.get(field):
+def _parse_date(pair_id: str, field: str, text: object) -> dt.datetime | None:
+    if not text:
         return None
     try:
-        parsed = dt.datetime.fromisoformat(str(row[field]))
+        parsed = dt.datetime.fromisoformat(str(text))
     except ValueError:
-        found = repr(str(row[field])[:40])
-        raise PalimpsestError(f"{row['id'][:60]}: {field} {found} is no ISO 8601 date") from None
+        raise PalimpsestError(f"{pair_id[:60]}: {field} {str(text)[:40]!r} is not an ISO 8601 date") from None
     return parsed.replace(tzinfo=dt.UTC) if parsed.tzinfo is None else parsed

@@ -1,30 +1,13 @@
-"""Sentences, settings and code around secrets, and around what only looks like one; `{v}` is the drawn value.
+"""Sentences, settings and code that were read while the detector was written; `{v}` is the drawn value.
 
-TUNE and SEEN were looked at while the detector was written: SEEN was held out first, and found too little. HELD was
-written before that was mended, and measured once, when it was.
+TUNE was read first. SEEN was held out first, and showed that the detector found too little. *_CLEAN surround values
+that only look like secrets.
 """
 
-_KEYED = (
-    "aws secret key",
-    "azure storage key",
-    "github token",
-    "gitlab token",
-    "google api key",
-    "openai key",
-    "anthropic key",
-    "slack token",
-    "stripe key",
-    "sendgrid key",
-    "twilio key",
-    "npm token",
-    "telegram token",
-    "json web token",
-    "aws access key",
-)
-_BY_FORM = tuple(k for k in _KEYED if k not in ("aws secret key", "azure storage key"))
+from palimpsest.eval.studies.secrets.secret_values import KINDS_BY_FORM
 
 TUNE: dict[str, tuple[str, ...]] = dict.fromkeys(
-    _BY_FORM,
+    KINDS_BY_FORM,
     (
         "Use {v} for the staging deploy.",
         "export SERVICE_KEY={v}",
@@ -52,7 +35,7 @@ TUNE: dict[str, tuple[str, ...]] = dict.fromkeys(
 }
 
 SEEN: dict[str, tuple[str, ...]] = dict.fromkeys(
-    _BY_FORM,
+    KINDS_BY_FORM,
     (
         "Heads up, someone committed {v} last night!",
         "    token: '{v}'  # prod",
@@ -198,108 +181,4 @@ SEEN_CLEAN: dict[str, tuple[str, ...]] = {
     "tracking": ("Your parcel {v} arrives tomorrow",),
     "address": ("ping6 {v}", "listen [{v}]:443"),
     "day": ("password expires {v}", "secret rotated {v}", "token valid until {v}"),
-}
-
-HELD: dict[str, tuple[str, ...]] = dict.fromkeys(
-    _BY_FORM,
-    ("what does {v} mean?", "| prod | {v} | ana |", "curl https://api.acme.io -H 'k: {v}'", "`{v}` is the new one"),
-) | {
-    "aws secret key": (
-        "AWS_SECRET_ACCESS_KEY={v} python run.py",
-        "secret access key: {v}",
-        'aws_secret_key="{v}"',
-    ),
-    "azure storage key": ("connection string: AccountName=x;AccountKey={v}", "AccountKey: {v}"),
-    "private key": ("```\n{v}\n```", "she mailed me this\n\n{v}\n\nis it ok?"),
-    "password": (
-        "spring.datasource.password={v}",
-        "ansible_password: {v}",
-        "'password' => '{v}',",
-        'password := "{v}"',
-        "my password is: {v}",
-        "Login: ana, Password: {v}.",
-        "MYSQL_ROOT_PASSWORD: {v}",
-        "backup --db-password {v}",
-        "wifi pw: {v}",
-        "PGPASSWORD={v} psql -h db",
-        "new password: {v} (the old one expired)",
-    ),
-    "password in a url": (
-        "mongodb+srv://svc:{v}@cluster0.mongodb.net/db",
-        "DATABASE_URL=mysql://root:{v}@127.0.0.1/shop",
-        "hook: https://bot:{v}@example.org/x",
-    ),
-    "generic key": (
-        "API_KEY={v}",
-        '"apiKey": "{v}",',
-        "client-secret={v}",
-        "'app_secret' => '{v}'",
-        "encryption key: {v}",
-    ),
-    "bearer token": (
-        "'authorization': 'Bearer {v}'",
-        'wget --header "Authorization: Bearer {v}"',
-        "access_token={v}&expires_in=3600",
-        "refresh_token: {v}",
-    ),
-    "card number": ("Visa {v}", "card number: {v}", "pan={v};", "It was charged to {v}.", "({v})"),
-    "bank account number": ("to: {v}; amount: 20", "my bank details: {v} (Ana)", "iban:{v}", "{v}"),
-}
-
-HELD_CLEAN: dict[str, tuple[str, ...]] = {
-    "sha1": ("cherry-picked from {v}", "rev = '{v}'", "etag {v}"),
-    "short sha": ("bisect says {v}", "build {v} failed"),
-    "sha256": ("sha256sum says {v}", "layer {v}: pulled"),
-    "uuid": ("correlation id {v}", "urn:uuid:{v}", "key: {v}"),
-    "isbn": ("isbn={v}",),
-    "phone": ("My number: {v}", "tel:{v}"),
-    "bad card": ("reference {v}", "order={v}", "Meter {v} was read."),
-    "bad iban": ("no such account: {v}",),
-    "order": ("Booking {v} is confirmed", "barcode {v}"),
-    "image": ("<link rel=icon href='{v}'>",),
-    "integrity": ("resolved with {v}",),
-    "nanoseconds": ("span {v} closed",),
-    "version": ("Release {v}", "jwt-token {v} is out", "FROM python:{v}"),
-    "number": (
-        "tokens: {v}",
-        "token budget = {v}",
-        "secret number: {v}",
-        "password attempts: {v}",
-        "{v} tokens per second",
-    ),
-    "word": (
-        "Your password must not contain {v}.",
-        "password: ********",
-        "let password = prompt('{v}')",
-        "password = input('Password: ')",
-        "the secret of {v} is patience",
-        "a token of {v}",
-        "token: {v}",
-        "she kept the {v} password to herself",
-        "password reset link for {v}",
-        "key: {v}",
-        "PASSWORD=$1 # {v}",
-        "What is the password? asked {v}",
-        "credentials: see {v}",
-        "passport: {v}",
-        "Bearer of the {v} ring",
-    ),
-    "identifier": (
-        "api_key=os.environ.get('{v}')",
-        "user.password = {v}",
-        "return token.{v}",
-        "secret={v}.read()",
-        "password: process.env.{v},",
-        "${{{{ secrets.{v} }}}}",
-        "auth_token = load_{v}()",
-    ),
-    "name": ("Token ring, said {v}.", "{v} is the key person", "Secretary: {v}", "password manager of {v}"),
-    "path": ("api key in {v}.env", "password file: {v}", "https://{v}/token?x=1"),
-    "slug": ("token={v}", "password: your-{v}"),
-    "video": ("clip {v} has sound",),
-    "public key": ("known_hosts: {v}",),
-    "certificate": ("ca:\n{v}",),
-    "tracking": ("parcel: {v}",),
-    "address": ("dns {v}",),
-    "day": ("token expires: {v}", "password set on {v}", "pin changed {v}"),
 }

@@ -1,0 +1,153 @@
+"""`palimpsest label`: labels a file of pairs, and measures the labels where the file has the right ones."""
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.files import write_bytes
+from palimpsest.core.json_types import JsonObject
+from palimpsest.eval.labels.label_metrics import (
+    LabelMetrics,
+    SourceMetrics,
+    label_metrics,
+    metrics_by_source,
+    predictions,
+)
+from palimpsest.relations.classify.label_types import LABELS, LabelResult, RelationLabeler
+from palimpsest.relations.classify.pairs_file import PairRow, pair_from_row, read_pairs_file
+from palimpsest.store.home import Home, home_from_environment
+
+
+@dataclass(frozen=True)
+class LabelSeconds:
+    """Seconds to load the labeler, to compute features, and to predict."""
+
+    load: float
+    features: float
+    predict: float
+
+
+@dataclass(frozen=True)
+class LabelUsage:
+    """LM calls, their tokens and cost, and pairs on which the labeler abstained."""
+
+    lm_calls: int
+    tokens: int
+    cost: float
+    abstained: int
+
+
+@dataclass(frozen=True)
+class LabelReport:
+    """What labelling a file took, and for lines with a right label its metrics, else None."""
+
+    pairs: int
+    seconds: LabelSeconds
+    usage: LabelUsage
+    metrics: LabelMetrics | None
+    by_source: Mapping[str, SourceMetrics] | None
+
+    def to_json(self) -> JsonObject:
+        """Returns the JSON of `palimpsest label`."""
+        report: JsonObject = {
+            "pairs": self.pairs,
+            "seconds": asdict(self.seconds),
+            "usage": asdict(self.usage),
+        }
+        if self.metrics is not None:
+            report["figures"] = self.metrics.to_json()
+        if self.by_source is not None:
+            report["by_source"] = {source: asdict(metrics) for source, metrics in self.by_source.items()}
+        return report
+
+
+def label_file(
+    pairs_file: Path,
+    out_file: Path,
+    labeler_name: str = "offline",
+    train_file: Path | None = None,
+    max_cost: float | None = None,
+    home_path: Path | None = None,
+) -> LabelReport:
+    """Labels a pairs file and writes each line with predicted, confidence, labeler, and `abstained` where it is so.
+
+    Args:
+        pairs_file: JSONL of pairs.
+        out_file: where the labelled lines are written.
+        labeler_name: offline, dspy or cascade.
+        train_file: labelled pairs to train the offline labeler on, instead of the checked-in ones.
+        max_cost: money that may be spent on an LM.
+        home_path: the home of the LM's ledger.
+
+    Raises:
+        PalimpsestError: a file cannot be read or written, or the labeler is not configured.
+    """
+    from palimpsest.relations.classify.features.prepare_pair import compute_features, prepare_pair
+    from palimpsest.relations.classify.offline_labeler import OfflineLabeler
+
+    started = time.perf_counter()
+    rows = read_pairs_file(pairs_file)
+    labeler = _load_labeler(labeler_name, train_file, max_cost, home_path)
+    if isinstance(labeler, OfflineLabeler):
+        compute_features([prepare_pair(pair_from_row(rows[0]))])  # loads the parser
+    loaded = time.perf_counter()
+    pairs = [pair_from_row(r) for r in rows]
+    if isinstance(labeler, OfflineLabeler):
+        batch = labeler.read(pairs)
+        prepared = time.perf_counter()
+        results = labeler.decide(batch)
+    else:
+        prepared = time.perf_counter()
+        results = labeler.label(pairs)
+    done = time.perf_counter()
+    _write_labelled(out_file, rows, results, labeler.name)
+    known = [(r, x) for r, x in zip(rows, results, strict=True) if r.get("label") in LABELS]
+    judged = predictions([r for r, _ in known], [x for _, x in known])
+    return LabelReport(
+        pairs=len(rows),
+        seconds=LabelSeconds(load=loaded - started, features=prepared - loaded, predict=done - prepared),
+        usage=LabelUsage(
+            lm_calls=sum(x.lm_calls for x in results),
+            tokens=sum(x.tokens for x in results),
+            cost=round(sum(x.cost for x in results), 6),
+            abstained=sum(not x.decided for x in results),
+        ),
+        metrics=label_metrics(judged) if judged else None,
+        by_source=metrics_by_source(judged) if judged else None,
+    )
+
+
+def _write_labelled(path: Path, rows: Sequence[PairRow], results: Sequence[LabelResult], labeler: str) -> None:
+    """Writes the rows, all their fields included, with what was predicted of them."""
+    lines = []
+    for row, result in zip(rows, results, strict=True):
+        predicted: JsonObject = {
+            "predicted": result.label,
+            "confidence": round(result.confidence, 4),
+            "labeler": result.labeler or labeler,
+        }
+        lines.append({**row, **predicted, **({} if result.decided else {"abstained": True})})
+    try:
+        write_bytes(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode())
+    except OSError as e:
+        raise PalimpsestError(f"--out {path}: {e.strerror}; name another") from None
+
+
+def _load_labeler(
+    name: str, train_file: Path | None, max_cost: float | None, home_path: Path | None
+) -> RelationLabeler:
+    from palimpsest.relations.classify.model.model_cache import default_model, train_on_pairs
+    from palimpsest.relations.classify.offline_labeler import OfflineLabeler
+
+    rows = read_pairs_file(train_file, "--train", labelled=True) if train_file else None
+    offline = OfflineLabeler(train_on_pairs(rows) if rows else default_model())
+    if name == "offline":
+        return offline
+    from palimpsest.relations.classify.choose_labeler import lm_labeler
+
+    home = Home(home_path) if home_path else home_from_environment()
+    labeler: RelationLabeler = lm_labeler(name, offline, home, max_cost)
+    return labeler
