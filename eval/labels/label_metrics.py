@@ -9,8 +9,6 @@ from palimpsest.core.json_types import JsonObject
 from palimpsest.relations.classify.label_types import LABELS, LabelResult
 from palimpsest.relations.classify.pairs_file import PairRow
 
-RELIABILITY_BINS = 10
-
 
 @dataclass(frozen=True)
 class LabelPrediction:
@@ -120,7 +118,10 @@ def label_metrics(pairs: Sequence[LabelPrediction]) -> LabelMetrics:
     wrong = sum(p.predicted == "UPDATE" for p in others)
     low, high = wilson_interval(wrong, len(others))
     decided = [p for p in pairs if p.decided]
-    bins = reliability(decided)
+    bins = tuple(
+        ReliabilityBin(round(b.confidence, 4), round(b.accuracy, 4), b.pairs)
+        for b in reliability((p.confidence, p.label == p.predicted) for p in decided)
+    )
     gap = sum(abs(b.confidence - b.accuracy) * b.pairs for b in bins)
     return LabelMetrics(
         pairs=len(pairs),
@@ -175,14 +176,19 @@ def wilson_interval(hits: int, n: int, z: float = 1.96) -> tuple[float, float]:
     return max(0.0, middle - half), min(1.0, middle + half)
 
 
-def reliability(pairs: Iterable[LabelPrediction]) -> tuple[ReliabilityBin, ...]:
-    """Returns a bin for each tenth of confidence that occurs, ascending."""
-    bins: dict[int, list[LabelPrediction]] = {}
-    for p in pairs:
-        bins.setdefault(min(RELIABILITY_BINS - 1, int(p.confidence * RELIABILITY_BINS)), []).append(p)
+def reliability(outcomes: Iterable[tuple[float, bool]], bins: int = 10) -> tuple[ReliabilityBin, ...]:
+    """Returns a bin for each range of confidence that occurs, ascending.
+
+    Args:
+        outcomes: (confidence, whether the label is right) of each pair.
+        bins: how many ranges of equal width from 0 to 1.
+    """
+    groups: dict[int, list[tuple[float, bool]]] = {}
+    for confidence, right in outcomes:
+        groups.setdefault(min(int(confidence * bins), bins - 1), []).append((confidence, right))
     return tuple(
-        ReliabilityBin(round(sum(p.confidence for p in b) / len(b), 4), _accuracy(b), len(b))
-        for _, b in sorted(bins.items())
+        ReliabilityBin(sum(c for c, _ in g) / len(g), sum(right for _, right in g) / len(g), len(g))
+        for _, g in sorted(groups.items())
     )
 
 

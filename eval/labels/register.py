@@ -10,14 +10,32 @@ import polars as pl
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.eval.golden.questions import Quote
 from palimpsest.eval.golden.resolve import QuoteIndex
+from palimpsest.eval.labels.label_metrics import ReliabilityBin, reliability
+from palimpsest.eval.metrics.rows import numbered_lines
 
 LABELS = ("UPDATE", "EXTEND", "DERIVE", "NONE")
-BINS = 5
+_BINS = 5
+_FIELDS = ("id", "collection", "user", "label", "newer", "older")
 
 
 @dataclass(frozen=True)
-class Labelled:
-    """A relation that people found, and what the build says of the same two memories; NONE where it says nothing."""
+class RegisterRelation:
+    """A line of the register; the relation leads from the newer quote to any of the older ones."""
+
+    id: str
+    collection: str
+    user: str
+    label: str
+    newer: Quote
+    older: tuple[Quote, ...]
+
+
+@dataclass(frozen=True)
+class RegisterPrediction:
+    """A relation's right label, and the build's label of the same two memories.
+
+    `predicted` is NONE, without a confidence, where the build has no relation between them.
+    """
 
     relation_id: str
     gold: str
@@ -26,72 +44,71 @@ class Labelled:
 
 
 def register_path(data: Path) -> Path:
-    """Returns where the register lies below the project's data folder."""
+    """Returns the path of the register below the project's data folder."""
     return data / "golden" / "relations.jsonl"
 
 
-def compare_register(path: Path, tables: Mapping[str, pl.DataFrame], collection: str) -> list[Labelled]:
-    """Returns the register's relations of a collection with the build's labels; a relation in no build is left out.
+def compare_register(path: Path, tables: Mapping[str, pl.DataFrame], collection: str) -> list[RegisterPrediction]:
+    """Returns the build's labels of the register's relations of a collection.
 
-    Any pair of memories that show the two quotes counts; where they bear several labels, the right one.
+    A relation whose quotes are not in the build is left out. Any pair of memories that show the two quotes counts; of
+    several labels the right one, else one that is not NONE.
 
     Raises:
         PalimpsestError: a line is not JSON or lacks a field; the message names it.
     """
-    rows = [r for r in _rows(path) if r["collection"] == collection]
-    quotes = [[Quote(**r["newer"]), *(Quote(**o) for o in r["older"])] for r in rows]
-    index = QuoteIndex(tables, collection, {q.uri for group in quotes for q in group})
-    labels: dict[tuple[str, str], tuple[str, float | None]] = {}
-    own = tables["relations"].filter(pl.col("collection") == collection)
-    for newer_id, older_id, label, confidence in own.select("newer_id", "older_id", "label", "confidence").iter_rows():
-        labels[newer_id, older_id] = (label, confidence)
-    done = []
-    for row, (newer, *older) in zip(rows, quotes, strict=True):
-        newer_ids = index.find_memories(newer, row["user"])
-        older_ids = [index.find_memories(q, row["user"]) for q in older]
+    relations = [r for r in _read_register(path) if r.collection == collection]
+    index = QuoteIndex(tables, collection, {quote.uri for r in relations for quote in (r.newer, *r.older)})
+    columns = ("newer_id", "older_id", "label", "confidence")
+    rows = tables["relations"].filter(pl.col("collection") == collection).select(columns).iter_rows()
+    labels: dict[tuple[str, str], tuple[str, float | None]] = {
+        (newer_id, older_id): (label, confidence) for newer_id, older_id, label, confidence in rows
+    }
+    found = []
+    for relation in relations:
+        newer_ids = index.find_memories(relation.newer, relation.user)
+        older_ids = [index.find_memories(quote, relation.user) for quote in relation.older]
         if isinstance(newer_ids, str) or any(isinstance(ids, str) for ids in older_ids):
             continue
-        found = [labels[n, o] for n in sorted(newer_ids) for ids in older_ids for o in sorted(ids) if (n, o) in labels]
-        right = [f for f in found if f[0] == row["label"]]
-        said = [f for f in found if f[0] != "NONE"]
-        predicted, confidence = (right or said or found or [("NONE", None)])[0]
-        done.append(Labelled(row["id"], row["label"], predicted, confidence))
-    return done
+        pairs = [(newer, older) for newer in sorted(newer_ids) for ids in older_ids for older in sorted(ids)]
+        predicted, confidence = _best_label([labels[p] for p in pairs if p in labels], relation.label)
+        found.append(RegisterPrediction(relation.id, relation.label, predicted, confidence))
+    return found
 
 
-def confusion(labelled: Iterable[Labelled]) -> dict[str, dict[str, int]]:
+def _best_label(found: Sequence[tuple[str, float | None]], gold: str) -> tuple[str, float | None]:
+    """Returns the first (label, confidence) that is right, else that is not NONE, else the first; NONE of nothing."""
+    right = [f for f in found if f[0] == gold]
+    related = [f for f in found if f[0] != "NONE"]
+    return (*right, *related, *found, ("NONE", None))[0]
+
+
+def confusion(predictions: Iterable[RegisterPrediction]) -> dict[str, dict[str, int]]:
     """Returns gold -> predicted -> count, all labels, zeros included."""
     counts = {gold: dict.fromkeys(LABELS, 0) for gold in LABELS}
-    for item in labelled:
+    for item in predictions:
         counts[item.gold][item.predicted] += 1
     return counts
 
 
-def calibration(labelled: Sequence[Labelled], bins: int = BINS) -> list[dict[str, float]]:
-    """Returns, for each bin of confidence that holds a label, its mean confidence, the share that is right, and n."""
-    told = [(x.confidence, x.gold == x.predicted) for x in labelled if x.confidence is not None]
-    groups: dict[int, list[tuple[float, bool]]] = {}
-    for confidence, right in told:
-        groups.setdefault(min(int(confidence * bins), bins - 1), []).append((confidence, right))
-    return [
-        {"confidence": sum(c for c, _ in g) / len(g), "right": sum(r for _, r in g) / len(g), "n": len(g)}
-        for _, g in sorted(groups.items())
-    ]
+def calibration(predictions: Iterable[RegisterPrediction]) -> tuple[ReliabilityBin, ...]:
+    """Returns a bin for each fifth of confidence that occurs, ascending; labels without a confidence are left out."""
+    outcomes = ((p.confidence, p.gold == p.predicted) for p in predictions)
+    return reliability(((c, right) for c, right in outcomes if c is not None), _BINS)
 
 
-def _rows(path: Path) -> list[dict]:
-    rows = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n") if path.exists() else [], 1):
-        if not line.strip():
-            continue
+def _read_register(path: Path) -> list[RegisterRelation]:
+    relations = []
+    for where, line in numbered_lines(path) if path.exists() else ():
         try:
             row = json.loads(line)
-            missing = [f for f in ("id", "collection", "user", "label", "newer", "older") if f not in row]
+            missing = [f for f in _FIELDS if f not in row]
         except (ValueError, TypeError):
-            raise PalimpsestError(f"{path.name} line {number}: not a JSON object; fix it ({path})") from None
+            raise PalimpsestError(f"{where}: not a JSON object; fix it ({path})") from None
         if missing:
-            raise PalimpsestError(f"{path.name} line {number}: {missing[0]} is required ({path})")
+            raise PalimpsestError(f"{where}: {missing[0]} is required ({path})")
         if row["label"] not in LABELS:
-            raise PalimpsestError(f"{path.name} line {number}: label {row['label']!r} is none of {', '.join(LABELS)}")
-        rows.append(row)
-    return rows
+            raise PalimpsestError(f"{where}: label {row['label']!r} is none of {', '.join(LABELS)}")
+        newer, older = Quote(**row["newer"]), tuple(Quote(**quote) for quote in row["older"])
+        relations.append(RegisterRelation(row["id"], row["collection"], row["user"], row["label"], newer, older))
+    return relations

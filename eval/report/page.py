@@ -7,6 +7,7 @@ from typing import TypedDict
 from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.eval.gate.health import MemoryHealth
 from palimpsest.eval.golden.golden_run import Miss
+from palimpsest.eval.labels.label_metrics import ReliabilityBin
 from palimpsest.eval.report.charts import Histogram, Spark
 from palimpsest.eval.report.notes import Note
 
@@ -66,7 +67,7 @@ class CollectionSection(TypedDict):
     against: Mapping[str, str]
     latency: list[LatencyChart]
     confusion: Mapping[str, Mapping[str, int]] | None
-    calibration: Sequence[Mapping[str, float]]
+    calibration: Sequence[ReliabilityBin]
     labelled: int
     worst: list[WorstQuestion]
     broken: list[str]

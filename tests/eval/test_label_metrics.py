@@ -61,7 +61,7 @@ def test_a_constant_answer_scores_low_on_two_classes():
 
 
 def test_reliability_bins_and_sources():
-    assert [b.pairs for b in reliability(PAIRS)] == [1, 1, 1, 2]
+    assert [b.pairs for b in reliability((p.confidence, True) for p in PAIRS)] == [1, 1, 1, 2]
     by_source = metrics_by_source(PAIRS)
     assert set(by_source) == {"a", "b"} and by_source["a"].false_retirement.pairs == 1
 

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.eval.labels.register import Labelled, calibration, compare_register, confusion
+from palimpsest.eval.labels.register import RegisterPrediction, calibration, compare_register, confusion
 from tests.eval.home import tables
 
 FRIDAY = {"uri": "news.md", "quote": "The launch moved to Friday"}
@@ -13,9 +13,9 @@ CAKE = {"uri": "news.md", "quote": "Bring cake"}
 
 
 def register(tmp_path, *rows):
-    told = [{"id": f"r{i}", "collection": "notes", "user": "ana"} | row for i, row in enumerate(rows)]
+    lines = [{"id": f"r{i}", "collection": "notes", "user": "ana"} | row for i, row in enumerate(rows)]
     path = tmp_path / "relations.jsonl"
-    path.write_text("".join(json.dumps(r) + "\n" for r in told))
+    path.write_text("".join(json.dumps(r) + "\n" for r in lines))
     return path
 
 
@@ -39,10 +39,10 @@ def test_a_build_is_compared_with_the_relations_that_people_found(tmp_path):
     assert compare_register(tmp_path / "none.jsonl", tables(), "notes") == []
 
 
-def test_calibration_puts_confidence_beside_the_share_that_is_right():
-    told = [("UPDATE", 0.95), ("NONE", 1.0), ("UPDATE", 0.5), ("UPDATE", None)]
-    got = calibration([Labelled("r", "UPDATE", p, c) for p, c in told])
-    assert [(round(b["confidence"], 3), b["right"], b["n"]) for b in got] == [(0.5, 1.0, 1), (0.975, 0.5, 2)]
+def test_calibration_compares_confidence_with_the_share_that_is_right():
+    outcomes = [("UPDATE", 0.95), ("NONE", 1.0), ("UPDATE", 0.5), ("UPDATE", None)]
+    got = calibration(RegisterPrediction("r", "UPDATE", p, c) for p, c in outcomes)
+    assert [(round(b.confidence, 3), b.accuracy, b.pairs) for b in got] == [(0.5, 1.0, 1), (0.975, 0.5, 2)]
 
 
 @pytest.mark.parametrize(
