@@ -188,7 +188,7 @@ def _span(chunk: list[Piece], start: int, page: int | None) -> Segment:
         char_start=start,
         char_end=chunk[-1].span.char_end,
         kind=kinds.pop() if len(kinds) == 1 else "prose",
-        heading=_SEPARATOR.join(commonprefix(paths)) or None,  # type: ignore[type-var]
+        heading=_SEPARATOR.join(commonprefix(paths)) or None,
         page=page,
         speaker=speakers.pop() if len(speakers) == 1 else None,
     )

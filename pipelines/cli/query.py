@@ -103,8 +103,8 @@ def entity(
     if other is None or verdict is None:
         found = entity_decisions.explain_entity(home, scope, name)
         out.text(entity_decisions.entity_text(found))
-        out.result({"entities": found})
+        out.result({"entities": [entity.to_json() for entity in found]})
         return
-    done = entity_decisions.decide_names(home, scope, name, other, verdict)
+    decision = entity_decisions.decide_names(home, scope, name, other, verdict)
     out.text(f"{name} and {other}: {verdict}, from the next palimpsest build on")
-    out.result(done)
+    out.result(decision.to_json())

@@ -141,8 +141,8 @@ def _entities(assigned: pl.DataFrame, titles: pl.DataFrame, people: pl.DataFrame
         .join(titles.select(*_KEY, titled=pl.lit(True)).unique(), on=_KEY, how="left")
     )
     ids = [entity_id(*r) for r in rows.select(_KEY).iter_rows()]
-    columns = (pl.Series("entity_id", ids, pl.String), *_KEY, "name", "aliases")
-    return rows.select(*columns, type=_entity_type()).sort("entity_id")
+    rows = rows.select(pl.Series("entity_id", ids, pl.String), *_KEY, "name", "aliases", type=_entity_type())
+    return rows.sort("entity_id")
 
 
 def _entity_type() -> pl.Expr:

@@ -201,7 +201,7 @@ def _above(middles: np.ndarray) -> dict[int, int]:
 
 
 def _unit(rows: np.ndarray) -> np.ndarray:
-    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
+    return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9))
 
 
 def _related(topic_ids: list[str], middles: np.ndarray) -> Iterator[tuple[str, str, str, float]]:

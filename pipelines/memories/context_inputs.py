@@ -1,7 +1,7 @@
-"""What is known of the sentences in a memory, where names in them lead from one memory to the next.
+"""The context_inputs table: sentences of memories, in collections where names link one memory to the next.
 
-A long passage's vector says what it is about; which of its sentences answers a question, and so which of the names in
-it lead on, only the sentences' own vectors tell.
+The vector of a long passage shows what it is about; which of its sentences answers a question, and so which of its
+names to follow, only the vectors of the sentences show.
 """
 
 import polars as pl
@@ -20,9 +20,9 @@ def context_inputs(
 
     Args:
         memories: the memories table.
-        strategy: what `auto` stands for in the collection.
-        embedded: whether the sentences of passages get vectors; `text_hash` is null where not. Of statements they do
-            not: those are single sentences.
+        strategy: the strategy that `auto` is in the collection.
+        embedded: whether the sentences of passages get vectors; `text_hash` is null where not. Statements get none:
+            they are single sentences.
         previous: the same table of an earlier build made by the same code; a memory's rows are carried over.
     """
     if strategy not in ("graph", "statements"):

@@ -34,7 +34,7 @@ def model_folder() -> Path:
 
 
 def cpu_dtype() -> str:
-    """Returns bfloat16 where the processor multiplies it natively, else float32; read off the machine, not assumed."""
+    """Returns bfloat16 where the processor multiplies it natively, else float32."""
     try:
         flags = next(
             line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("flags")
@@ -45,7 +45,7 @@ def cpu_dtype() -> str:
 
 
 def vector_space() -> str:
-    """Returns the name of all that a vector depends on beside its text: model, number format and batch shape."""
+    """Returns the name of all that a vector depends on besides its text: model, number format and batch shape."""
     return f"{MODEL_ID}-{cpu_dtype()}-{_TOKENS_PER_BATCH}x{_WIDTH_STEP}"
 
 
@@ -107,7 +107,7 @@ def load_embedder() -> Embedder:
     from tokenizers import Tokenizer
     from transformers.utils import logging as transformers_logging
 
-    transformers_logging.disable_progress_bar()
+    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     torch.set_num_threads(1 if spinning else _THREADS)
     folder = model_folder()
     dtype = cpu_dtype()

@@ -1,7 +1,8 @@
-"""Memories from chunks: one memory a chunk, with what is embedded of it and what words search sees."""
+"""Memories from chunks: one memory a chunk, with the texts that are embedded and that word search indexes."""
 
+import datetime as dt
 import json
-from typing import Any
+from typing import TypedDict
 
 import polars as pl
 
@@ -15,7 +16,13 @@ from palimpsest.store.tables import conform, empty
 from palimpsest.text.dates import DateOrder, parse_stated_end, parse_stated_time
 
 _TYPES = {"turn": "episodic", "chunk": "document", "statement": "semantic"}
-_SHOWN = ("unit", "title", "heading", "speaker", "refers_to")  # with the text: all that the embedded text depends on
+_CONTEXT_FIELDS = (
+    "unit",
+    "title",
+    "heading",
+    "speaker",
+    "refers_to",
+)  # with the text: all that the embedded text depends on
 _TIME = pl.Datetime("us", "UTC")
 
 
@@ -27,9 +34,9 @@ def form_memories(
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Returns (memories, embed_inputs): one memory for each chunk, sorted by memory_id.
 
-    A chunk that several versions of a document hold is one memory, of the newest of them. What is embedded has speaker,
-    title, heading and what an opening pronoun refers to in it, but no date; what words search sees has the date too. A
-    text over 256 tokens of the embedder is embedded as windows of at most 250 that overlap.
+    A chunk that several versions of a document have is one memory, of the newest of them. The embedded text has
+    speaker, title, heading and what an opening pronoun refers to, but no date; the text for word search has the date
+    too. A text over 256 tokens of the embedder is embedded as windows of at most 250 that overlap.
 
     Args:
         documents: the documents table, all versions.
@@ -37,7 +44,7 @@ def form_memories(
         config: the collection; its unit decides the memories' type, its retention_days bound their end.
         previous: (memories, embed_inputs) of an earlier build made by the same code; embedded texts are carried over.
     """
-    rows = _joined(documents, chunks, config)
+    rows = _join_documents(documents, chunks, config)
     rows = rows.with_columns(attribute_columns(rows, _TYPES[config.unit], config.retention_days))
     memories = conform(
         "memories",
@@ -78,8 +85,8 @@ def form_memories(
     return memories, _embed_inputs(memories, previous)
 
 
-def _joined(documents: pl.DataFrame, chunks: pl.DataFrame, config: CollectionConfig) -> pl.DataFrame:
-    stated = [_stated(m, config.dates) for m in documents["metadata"]]
+def _join_documents(documents: pl.DataFrame, chunks: pl.DataFrame, config: CollectionConfig) -> pl.DataFrame:
+    valid = [_valid_times(m, config.dates) for m in documents["metadata"]]
     about = documents.select(
         "document_id",
         "session_id",
@@ -92,8 +99,8 @@ def _joined(documents: pl.DataFrame, chunks: pl.DataFrame, config: CollectionCon
         "ingested_at",
         "metadata",
     ).with_columns(
-        pl.Series("valid_from", [s["valid_from"] for s in stated], _TIME),
-        pl.Series("valid_until", [s["valid_until"] for s in stated], _TIME),
+        pl.Series("valid_from", [v["valid_from"] for v in valid], _TIME),
+        pl.Series("valid_until", [v["valid_until"] for v in valid], _TIME),
     )
     rows = (
         chunks.join(about, on="document_id", how="inner")
@@ -105,32 +112,37 @@ def _joined(documents: pl.DataFrame, chunks: pl.DataFrame, config: CollectionCon
         pl.Series("memory_id", ids, pl.String),
         pl.coalesce("said_at", "source_time").alias("observed_at"),
         pl.col("title").fill_null(""),
-        pl.coalesce(_of_turn("valid_from"), "valid_from").alias("valid_from"),
-        pl.coalesce(_of_turn("valid_until"), "valid_until").alias("valid_until"),
+        pl.coalesce(_stated_by_turn("valid_from"), "valid_from").alias("valid_from"),
+        pl.coalesce(_stated_by_turn("valid_until"), "valid_until").alias("valid_until"),
     ).sort("memory_id")
 
 
-def _of_turn(name: str) -> pl.Expr:
-    """The time that a turn or a row of a table states itself."""
+def _stated_by_turn(name: str) -> pl.Expr:
+    """Returns the time that a turn or a row of a table states itself."""
     stated = pl.col("stated").str.json_path_match(f"$.{name}")
     return stated.str.to_datetime("%Y-%m-%dT%H:%M:%S%.f%:z", time_unit="us", time_zone="UTC")
 
 
-def _stated(metadata: str | None, order: DateOrder | None) -> dict[str, Any]:
-    """Returns the time that a document's metadata state its memories to be valid in."""
+class _ValidTimes(TypedDict):
+    valid_from: dt.datetime | None
+    valid_until: dt.datetime | None
+
+
+def _valid_times(metadata: str | None, order: DateOrder | None) -> _ValidTimes:
+    """Returns the time in which a document's memories are valid, by its metadata."""
     try:
         data = json.loads(metadata or "{}")
     except ValueError:
         data = {}
-    told = data if isinstance(data, dict) else {}
+    fields = data if isinstance(data, dict) else {}
     return {
-        "valid_from": parse_stated_time(told.get("valid_from"), order),
-        "valid_until": parse_stated_end(told.get("valid_until"), order),
+        "valid_from": parse_stated_time(fields.get("valid_from"), order),
+        "valid_until": parse_stated_end(fields.get("valid_until"), order),
     }
 
 
-def _head() -> pl.Expr:
-    """`Title > Heading`, the title once: not where the heading path starts with it or the text is headed by it."""
+def _heading_path() -> pl.Expr:
+    """Returns `Title > Heading`, without the title where the heading path or the text starts with it."""
     title, heading = pl.col("title").fill_null(""), pl.col("heading").fill_null("")
     opens = pl.col("text").str.strip_chars_start("#* \n").str.starts_with(title + "\n")
     repeated = (title == "") | heading.str.to_lowercase().str.starts_with(title.str.to_lowercase()) | opens
@@ -145,15 +157,15 @@ def _head() -> pl.Expr:
 
 def _search_text() -> pl.Expr:
     date = pl.col("observed_at").dt.strftime("%-d %B %Y %Y-%m-%d").fill_null("")
-    shown = [pl.col(c).fill_null("") for c in ("speaker", "refers_to")]
-    parts = [_head(), *shown, pl.col("text"), date]
+    context = [pl.col(c).fill_null("") for c in ("speaker", "refers_to")]
+    parts = [_heading_path(), *context, pl.col("text"), date]
     return pl.concat_str(parts, separator="\n").str.replace_all(r"\n{2,}", "\n").str.strip_chars("\n")
 
 
 def _prefix() -> pl.Expr:
-    """What precedes a memory's text where it is embedded. A turn says who speaks; a passage says where it stands."""
+    """Returns what precedes a memory's text where it is embedded: the speaker of a turn, the headings of a passage."""
     speaker = pl.col("speaker").fill_null("")
-    head = _head()
+    head = _heading_path()
     refers_to = pl.col("refers_to") + ": "
     before = (
         pl.when(speaker != "")
@@ -171,7 +183,9 @@ def _embed_inputs(memories: pl.DataFrame, previous: tuple[pl.DataFrame, pl.DataF
     carried = empty("embed_inputs")
     todo = memories
     if previous is not None:
-        same = memories.join(previous[0], on=["memory_id", *_SHOWN], how="semi", nulls_equal=True).select("memory_id")
+        same = memories.join(previous[0], on=["memory_id", *_CONTEXT_FIELDS], how="semi", nulls_equal=True).select(
+            "memory_id"
+        )
         carried = previous[1].join(same, on="memory_id", how="semi")
         todo = memories.join(carried, on="memory_id", how="anti")
     rows = todo.select("memory_id", "text", "token_count", prefix=_prefix())

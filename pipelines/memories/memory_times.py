@@ -1,4 +1,4 @@
-"""When the home first read a memory, and when what it says of the memory last changed."""
+"""When the home first read a memory, and when it last changed what it has of it."""
 
 import polars as pl
 
@@ -12,7 +12,7 @@ def memory_times(memories: pl.DataFrame, documents: pl.DataFrame, versions: pl.D
 
     `created_at` is when the document was first read. `updated_at` is when the version of the document that has the
     memory now was read, or, of a superseded memory, the newer one's version if that was later. `known_from` is
-    `created_at` of memories without `observed_at` and `valid_from`: what was known at a moment before cannot include
+    `created_at` of memories without `observed_at` and `valid_from`: what was known before cannot include
     them, whenever they were written.
 
     Args:
@@ -42,5 +42,5 @@ def memory_times(memories: pl.DataFrame, documents: pl.DataFrame, versions: pl.D
 
 
 def is_undated() -> pl.Expr:
-    """Tells of each memory whether neither its source nor its text says when it is from."""
+    """Returns whether neither the source nor the text of a memory has a time."""
     return pl.col("observed_at").is_null() & pl.col("valid_from").is_null()

@@ -11,7 +11,7 @@ from palimpsest.core.scopes import SCOPE
 
 
 def recency_columns(memories: pl.DataFrame, documents: pl.DataFrame) -> pl.DataFrame:
-    """Returns the memories with what their order depends on, in the rows' order.
+    """Returns the columns that the order of memories depends on, in the rows' order.
 
     Columns: memory_id, the scope columns, `at` (microseconds, null where undated), `line` (a number for each line of
     the build), `seq` (of the document version), `ordinal`, `live`.
@@ -35,7 +35,7 @@ def recency_columns(memories: pl.DataFrame, documents: pl.DataFrame) -> pl.DataF
 
 
 def is_newer(newer: str = "_newer", older: str = "_older") -> pl.Expr:
-    """Returns an expression that says whether the memory of columns `*<newer>` is newer than the one of `*<older>`.
+    """Returns whether the memory of columns `*<newer>` is newer than the one of `*<older>`, as an expression.
 
     Both sides need the columns of `recency_columns`, with those suffixes.
     """

@@ -1,4 +1,4 @@
-"""Quotes in mails: what is quoted makes memories only where the quoted mail is not a source itself."""
+"""Quotes in mails: a quote makes memories only where the quoted mail is not a source itself."""
 
 import polars as pl
 
@@ -6,9 +6,10 @@ from palimpsest.sources.records.extracted import QUOTED_IN
 
 
 def without_repeated_quotes(rows: pl.DataFrame) -> pl.DataFrame:
-    """Returns document versions without the quotes whose words another current document of the scope holds.
+    """Returns document versions without the quotes whose words another current document of the scope contains.
 
-    A mail and a reply that quotes it would say the same twice. Of equal quotes the one with the lowest id stays.
+    A mail and a reply that quotes it would make the same memories twice. Of equal quotes the one with the lowest id is
+    kept.
 
     Args:
         rows: document versions with document_id, user_id, project_id, metadata, text and is_current.

@@ -1,4 +1,4 @@
-"""The order of turns in a conversation and of memories in a document: what stands before and after each."""
+"""The order of turns in a conversation and of memories in a document: which memory follows each."""
 
 import re
 
@@ -13,24 +13,24 @@ _DIGITS = 20
 def turn_order(memories: pl.DataFrame, documents: pl.DataFrame) -> pl.DataFrame:
     """Returns (memory_id, next_id) of each turn that another follows in its session; sorted by memory_id.
 
-    Turns are the memories of unit `turn` whose document version is current. A session is what `session_id`
-    says, else one file. Inside it turns are in the order of their sources, numbers in a uri counted as numbers, then of
-    their places in them. Nothing here crosses a scope.
+    Turns are the memories of unit `turn` whose document version is current. A session has one `session_id`, else is one
+    file. In it turns are in the order of their sources, where numbers in a uri count as numbers, then of their places
+    in them. Nothing crosses a scope.
 
     Args:
         memories: the memories table.
         documents: the documents table.
     """
-    about = documents.filter("is_current").select("document_id", "uri")
-    uris = about["uri"].unique()
+    current = documents.filter("is_current").select("document_id", "uri")
+    uris = current["uri"].unique()
     natural = pl.DataFrame(
-        {"uri": uris, "natural": [_natural(u) for u in uris]}, schema_overrides={"natural": pl.String}
+        {"uri": uris, "natural": [_natural_key(u) for u in uris]}, schema_overrides={"natural": pl.String}
     )
     file = pl.col("uri").str.split("#").list.first()
     turns = (
         memories.filter(pl.col("unit") == "turn")
         .select("memory_id", *SCOPE, "document_id", "session_id", "ordinal")
-        .join(about.unique("document_id"), on="document_id", how="inner")
+        .join(current.unique("document_id"), on="document_id", how="inner")
         .join(natural, on="uri", how="left")
         .with_columns(
             session=pl.when(pl.col("session_id").is_null())
@@ -50,7 +50,7 @@ def turn_order(memories: pl.DataFrame, documents: pl.DataFrame) -> pl.DataFrame:
 def document_order(memories: pl.DataFrame) -> pl.DataFrame:
     """Returns (memory_id, next_id) of each memory that another follows in its document version; sorted by memory_id.
 
-    Turns are left out: those of a session follow each other over files.
+    Turns are excluded: those of a session follow each other over files.
 
     Args:
         memories: the memories table.
@@ -65,6 +65,6 @@ def document_order(memories: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _natural(uri: str) -> str:
+def _natural_key(uri: str) -> str:
     """Returns a key under which `turn 9` comes before `turn 10`."""
     return _NUMBER.sub(lambda m: m.group().lstrip("0").zfill(_DIGITS), uri)

@@ -1,4 +1,4 @@
-"""What a memory is said to be: type, tags, importance, confidence, kind of source, privacy and retention."""
+"""Attributes that sources state of memories: type, tags, importance, confidence, kind, privacy and retention."""
 
 import datetime as dt
 import json
@@ -8,10 +8,10 @@ import polars as pl
 
 from palimpsest.sources.records.stated_fields import StatedFields, combine_stated_fields, parse_stated_fields
 
-# How much a memory weighs, and how sure its source is, where nobody states it.
+# Defaults by type and by kind of source, where nobody states a value.
 IMPORTANCE = {"preference": 0.7, "task": 0.7, "semantic": 0.6, "summary": 0.6, "inference": 0.4}
 CONFIDENCE = {"file": 1.0, "message": 0.9, "import": 0.8, "tool": 0.6}
-_MIDDLE = 0.5
+_NEUTRAL = 0.5
 _TOOL_IMPORTANCE = 0.3
 _NOTHING = StatedFields()
 _TIME = pl.Datetime("us", "UTC")
@@ -30,12 +30,12 @@ def attribute_columns(rows: pl.DataFrame, default_type: str, retention_days: int
         default_type: type of what states none.
         retention_days: of the collection.
     """
-    described = [
-        _described(stated, metadata, kind, default_type, retention_days)
+    attributes = [
+        _attributes(stated, metadata, kind, default_type, retention_days)
         for stated, metadata, kind in rows.select("stated", "metadata", "kind").iter_rows()
     ]
-    columns = [pl.Series(name, [d[i] for d in described], dtype) for i, (name, dtype) in enumerate(_COLUMNS.items())]
-    days = pl.Series("days", [d[-1] for d in described], pl.Int64)
+    columns = [pl.Series(name, [d[i] for d in attributes], dtype) for i, (name, dtype) in enumerate(_COLUMNS.items())]
+    days = pl.Series("days", [d[-1] for d in attributes], pl.Int64)
     until = rows.select(pl.coalesce("observed_at", "ingested_at").cast(_TIME).alias("since"), days).select(
         pl.col("since") + pl.duration(days=pl.col("days"))
     )
@@ -55,15 +55,15 @@ _COLUMNS: dict[str, pl.DataType | type[pl.DataType]] = {
     "user_visible": pl.Boolean,
 }
 
-_Described = tuple[str, tuple[str, ...], float, str, float, str, str, bool, bool, int | None]
+_Attributes = tuple[str, tuple[str, ...], float, str, float, str, str, bool, bool, int | None]
 
 
 @lru_cache(maxsize=4096)
-def _described(
+def _attributes(
     stated: str | None, metadata: str | None, document_kind: str | None, default_type: str, retention_days: int | None
-) -> _Described:
+) -> _Attributes:
     turn = StatedFields.from_json(json.loads(stated)) if stated else _NOTHING
-    document = _of_document(metadata)
+    document = _stated_by_document(metadata)
     both = combine_stated_fields([turn, document])
     kind = turn.kind or document.kind or document_kind or "file"
     type_ = turn.type or document.type
@@ -92,7 +92,7 @@ def _described(
 
 
 @lru_cache(maxsize=256)
-def _of_document(metadata: str | None) -> StatedFields:
+def _stated_by_document(metadata: str | None) -> StatedFields:
     try:
         data = json.loads(metadata or "{}")
     except ValueError:
@@ -101,4 +101,4 @@ def _of_document(metadata: str | None) -> StatedFields:
 
 
 def _first(*found: tuple[float | None, str]) -> tuple[float, str]:
-    return next(((value, source) for value, source in found if value is not None), (_MIDDLE, "default"))
+    return next(((value, source) for value, source in found if value is not None), (_NEUTRAL, "default"))

@@ -37,7 +37,7 @@ def window_texts(prefixes: Sequence[str], texts: Sequence[str]) -> list[list[str
 
 
 def _window_spans(
-    words: Sequence[int], offsets: Sequence[tuple[int, int]], text_end: int, limit: int
+    words: Sequence[int | None], offsets: Sequence[tuple[int, int]], text_end: int, limit: int
 ) -> list[tuple[int, int]]:
     """Returns the spans, in characters, of windows over a text; `words` is the number of the word of each token."""
     spans: list[tuple[int, int]] = []
@@ -52,7 +52,7 @@ def _window_spans(
         start = max(start + 1, _word_start(words, end - _OVERLAP_TOKENS)) if limit > 2 * _OVERLAP_TOKENS else end
 
 
-def _word_start(words: Sequence[int], token: int) -> int:
+def _word_start(words: Sequence[int | None], token: int) -> int:
     """Returns the nearest token at or before `token` that starts a word."""
     while token > 0 and words[token] == words[token - 1]:
         token -= 1

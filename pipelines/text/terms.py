@@ -72,4 +72,4 @@ def _plain_terms(word: str) -> list[str]:
 
 
 def _stem(word: str) -> str:
-    return _stemmer.stemWord(word[:_MAX_TERM_CHARS])
+    return str(_stemmer.stemWord(word[:_MAX_TERM_CHARS]))

@@ -61,8 +61,8 @@ def test_names_made_one_are_one_and_the_rules_may_tell_again(home):
     decide_names(home, SCOPE, "Kestrel", "Windhover", "same")
     build(home)
     assert names(home)["Windhover"] == {"Kestrel"}
-    reasons = explain_entity(home, SCOPE, "Kestrel")[0]["reasons"]
-    assert [(r["alias"], r["name"], r["why"]) for r in reasons] == [("Kestrel", "Windhover", "decided")]
+    reasons = explain_entity(home, SCOPE, "Kestrel")[0].reasons
+    assert [(r.alias, r.name, r.why) for r in reasons] == [("Kestrel", "Windhover", "decided")]
     decide_names(home, SCOPE, "Kestrel", "Windhover", "undecided")
     build(home)
     assert names(home)["Windhover"] == set() == names(home)["Kestrel"]
@@ -71,8 +71,8 @@ def test_names_made_one_are_one_and_the_rules_may_tell_again(home):
 def test_reasons_name_the_memory_that_shows_them(home):
     found = explain_entity(home, SCOPE, "ansel")
     texts = dict(published(home).table("notes", "memories").select("memory_id", "text").iter_rows())
-    assert [e["name"] for e in found] == ["Ansel Moreau"]
-    (shown,) = [texts[r["memory_id"]] for r in found[0]["reasons"]]
+    assert [e.name for e in found] == ["Ansel Moreau"]
+    (shown,) = [texts[r.memory_id] for r in found[0].reasons]
     assert "Ansel Moreau" in shown
     assert "Ansel = Ansel Moreau: short form [memory:" in entity_text(found)
 
@@ -125,7 +125,7 @@ def test_a_decision_in_one_scope_is_none_in_another():
     )
 
 
-def test_the_command_tells_and_decides(home):
+def test_the_command_explains_and_decides(home):
     def run(*args):
         return CliRunner().invoke(entity, [*args, "--home", str(home.path), "--json"])
 
