@@ -1,4 +1,4 @@
-"""What the index holds for spreading over passages: names to look up, whose titles they are, sentences."""
+"""The tables for spreading over passages: names to look up, titles, sentences."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -10,7 +10,7 @@ import polars as pl
 from palimpsest.store.tables import Schema
 from palimpsest.text.name_keys import name_key
 
-_AFTER_TITLE = re.compile(r"\s*\([^()]*\)\s*$")  # `Rush (band)` is called Rush
+_AFTER_TITLE = re.compile(r"\s*\([^()]*\)\s*$")  # `Rush (band)` is also Rush
 _NAMES: Schema = {"scope": pl.Int32, "key": pl.Int64, "entity": pl.Int32}
 _TITLES: Schema = {"row": pl.Int32, "entity": pl.Int32}
 _SENTENCES: Schema = {
@@ -39,63 +39,65 @@ def passage_tables(
         entities: (entity, scope, entity_id) of the index.
         lookup: the vectors of text hashes.
     """
-    held = t["context_inputs"].filter(pl.col("kind") == "sentence")
-    own = rows.join(held.select("memory_id").unique(), on="memory_id", how="semi")
+    inputs = t["context_inputs"].filter(pl.col("kind") == "sentence")
+    own = rows.join(inputs.select("memory_id").unique(), on="memory_id", how="semi")
     scopes = own.select("scope").unique()
     names = _names(t["entities"], entities.join(scopes, on="scope", how="semi"))
     titled = t["memories"].select("memory_id", "title").join(own, on="memory_id").filter(pl.col("title") != "")
     titles = _titles(titled, names)
-    names = pl.concat([names, _called(titled, names)]).sort(list(_NAMES))
-    return {"names": names, "titles": titles, "sentences": _sentences(t["mentions"], held, rows, entities, lookup)}
+    names = pl.concat([names, _short_titles(titled, names)]).sort(list(_NAMES))
+    return {"names": names, "titles": titles, "sentences": _sentences(t["mentions"], inputs, rows, entities, lookup)}
 
 
-def _names(told: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFrame:
-    """A name that several entities bear is the lowest one's."""
-    said = told.select("entity_id", name=pl.concat_list("name", pl.col("aliases").fill_null([]))).explode("name")
-    said = said.drop_nulls().join(entities.select("entity_id", "entity", "scope"), on="entity_id")
-    keyed = said.with_columns(key=pl.Series([name_key(n) for n in said["name"]], dtype=pl.Int64))
+def _names(entity_rows: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFrame:
+    """Returns the names of entities by key; a name of several entities is the lowest one's."""
+    named = entity_rows.select("entity_id", name=pl.concat_list("name", pl.col("aliases").fill_null([]))).explode(
+        "name"
+    )
+    named = named.drop_nulls().join(entities.select("entity_id", "entity", "scope"), on="entity_id")
+    keyed = named.with_columns(key=pl.Series([name_key(n) for n in named["name"]], dtype=pl.Int64))
     out = keyed.select(pl.col("scope").cast(pl.Int32), "key", pl.col("entity").cast(pl.Int32))
     return out.sort(list(_NAMES)).unique(["scope", "key"], keep="first", maintain_order=True)
 
 
 def _titles(titled: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
-    keys = [(r, s, name_key(x)) for _, title, r, s in titled.iter_rows() for x in {title, _called_by(title)} if x]
+    keys = [(r, s, name_key(x)) for _, title, r, s in titled.iter_rows() for x in {title, _short_title(title)} if x]
     frame = pl.DataFrame(keys, schema={"row": pl.Int32, "scope": pl.Int32, "key": pl.Int64}, orient="row")
     return frame.join(names, on=["scope", "key"]).select(list(_TITLES)).unique().sort("row", "entity")
 
 
-def _called(titled: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
-    """What a title says before its brackets stands for all that are titled so, where nothing else is called that."""
+def _short_titles(titled: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
+    """Returns the titles without their brackets, for all entities so titled, where no entity has that name."""
     pairs = titled.select("scope", "title").unique().iter_rows()
     keys = [
-        (s, name_key(title), name_key(short)) for s, title in pairs if (short := _called_by(title)) not in ("", title)
+        (s, name_key(title), name_key(short)) for s, title in pairs if (short := _short_title(title)) not in ("", title)
     ]
     schema: Schema = {"scope": pl.Int32, "title": pl.Int64, "key": pl.Int64}
-    told = pl.DataFrame(keys, schema=schema, orient="row").join(names, on=["scope", "key"], how="anti")
-    return told.join(names.rename({"key": "title"}), on=["scope", "title"]).select(list(_NAMES)).unique()
+    unused = pl.DataFrame(keys, schema=schema, orient="row").join(names, on=["scope", "key"], how="anti")
+    return unused.join(names.rename({"key": "title"}), on=["scope", "title"]).select(list(_NAMES)).unique()
 
 
-def _called_by(title: str) -> str:
+def _short_title(title: str) -> str:
     return _AFTER_TITLE.sub("", title)
 
 
 def _sentences(
     mentions: pl.DataFrame,
-    held: pl.DataFrame,
+    inputs: pl.DataFrame,
     rows: pl.DataFrame,
     entities: pl.DataFrame,
     lookup: Callable[[Sequence[str]], np.ndarray],
 ) -> pl.DataFrame:
-    """A row's number is its place in the table, as in memories: memories without sentences have empty lists."""
-    if held.is_empty():
+    """Returns one row a memory, in the order of memories; those without sentences have empty lists."""
+    if inputs.is_empty():
         return pl.DataFrame(schema=_SENTENCES)
-    sentences = held.join(rows.select("memory_id", "row"), on="memory_id").sort("row", "ordinal")
+    sentences = inputs.join(rows.select("memory_id", "row"), on="memory_id").sort("row", "ordinal")
     sentences = sentences.with_row_index("number")
-    said = mentions.filter(pl.col("char_start").is_not_null()).select("memory_id", "entity_id", at="char_start")
-    said = said.join(entities.select("entity_id", "entity"), on="entity_id")
+    located = mentions.filter(pl.col("char_start").is_not_null()).select("memory_id", "entity_id", at="char_start")
+    located = located.join(entities.select("entity_id", "entity"), on="entity_id")
     named = (
         sentences.select("number", "memory_id", "char_start", "char_end")
-        .join(said, on="memory_id")
+        .join(located, on="memory_id")
         .filter(pl.col("at").is_between("char_start", "char_end", closed="left"))
         .select("number", "entity")
         .unique()
@@ -103,7 +105,7 @@ def _sentences(
     )
     vectors = np.zeros((sentences.height, 384), "<f2")
     hashed = sentences.filter(pl.col("text_hash").is_not_null())
-    # NeighborContext a collection whose sentences have vectors there may be one whose sentences have none.
+    # Sentences of one collection may have vectors while those of another have none.
     without = sentences.filter(pl.col("text_hash").is_null())["row"].to_numpy()
     embedded = ~np.isin(np.arange(rows.height), without) if hashed.height else np.zeros(rows.height, bool)
     if hashed.height:
@@ -112,7 +114,7 @@ def _sentences(
     names_at = np.searchsorted(named["number"].to_numpy(), np.arange(sentences.height + 1))
     spans = sentences.select("char_start", "char_end").to_numpy().astype(np.int32)
     counts, entity = np.diff(names_at).astype(np.int32), named["entity"].to_numpy()
-    made = [
+    records = [
         (
             row,
             spans[a:b].ravel().tolist(),
@@ -122,4 +124,4 @@ def _sentences(
         )
         for row, (a, b) in enumerate(pairwise(at))
     ]
-    return pl.DataFrame(made, schema=_SENTENCES, orient="row")
+    return pl.DataFrame(records, schema=_SENTENCES, orient="row")

@@ -1,4 +1,4 @@
-"""How many other memories of its scope support each memory: decision 17's frequency, which counts no reads."""
+"""How many other memories of its scope support each memory: the prior `frequency`, which counts no reads."""
 
 from collections.abc import Mapping
 
@@ -11,25 +11,25 @@ _SUPPORTING = ("EXTEND", "DERIVE")
 
 
 def support_of(memories: pl.DataFrame, tables: Mapping[str, pl.DataFrame]) -> pl.Series:
-    """Returns, in the memories' order, how many others support each; what is retired supports nothing.
+    """Returns, in the order of the memories, how many others support each; retired ones support nothing.
 
     Those are: memories that extend it or follow from it, or that it extends or follows from; memories of other
-    documents that say the same in the same words; and other documents that name its title.
+    documents with the same words; and other documents that name its title.
 
     Args:
         memories: row, scope, document_id, text and is_latest of every memory.
         tables: links, mentions and titles of the index.
     """
-    said = pl.Series("said", [_said(x) for x in memories["text"]], dtype=pl.String)
-    about = memories.select("row", "scope", pl.col("document_id").fill_null(""), "is_latest").with_columns(said)
+    normalized = pl.Series("normalized", [_normalize(x) for x in memories["text"]], dtype=pl.String)
+    about = memories.select("row", "scope", pl.col("document_id").fill_null(""), "is_latest").with_columns(normalized)
     live = about.filter("is_latest")
     links = tables["links"].filter(pl.col("label").is_in(_SUPPORTING))
     ends = [links.select(row=a, other=b) for a, b in (("newer_row", "older_row"), ("older_row", "newer_row"))]
     linked = pl.concat(ends).unique().join(live.select(other="row"), on="other")
-    said_live, here = live.group_by("scope", "said").agg(n=pl.len()), ["scope", "said", "document_id"]
+    same_text, here = live.group_by("scope", "normalized").agg(n=pl.len()), ["scope", "normalized", "document_id"]
     same = (
-        about.filter(pl.col("said") != "")
-        .join(said_live, on=["scope", "said"])
+        about.filter(pl.col("normalized") != "")
+        .join(same_text, on=["scope", "normalized"])
         .join(live.group_by(here).agg(own=pl.len()), on=here, how="left")
         .select("row", n=pl.col("n") - pl.col("own").fill_null(0))
     )
@@ -43,5 +43,5 @@ def support_of(memories: pl.DataFrame, tables: Mapping[str, pl.DataFrame]) -> pl
     return joined["n"].fill_null(0).cast(pl.Int32).alias("support")
 
 
-def _said(text: str | None) -> str:
+def _normalize(text: str | None) -> str:
     return " ".join(WORD.findall(strip_accents(text or "").lower()))

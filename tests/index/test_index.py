@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palimpsest.index.write_index import TITLE_WEIGHT, write_index
+from palimpsest.index.word_tables import TITLE_WEIGHT
+from palimpsest.index.write_index import write_index
 from palimpsest.text.terms import terms
 from tests.query import titled
 from tests.query.made import at, memory, rows, tables, write

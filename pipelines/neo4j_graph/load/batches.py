@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from neo4j.vector import Vector
 
-from palimpsest.index.write_index import VectorLookup
+from palimpsest.index.vector_table import VectorLookup
 from palimpsest.neo4j_graph.packed import pack_block
 
 Batch: TypeAlias = list[Mapping[str, Any]]

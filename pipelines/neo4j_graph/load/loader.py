@@ -16,7 +16,7 @@ import polars as pl
 
 from palimpsest.core.ids import content_id
 from palimpsest.core.progress import progress
-from palimpsest.index.write_index import VectorLookup
+from palimpsest.index.vector_table import VectorLookup
 from palimpsest.neo4j_graph.connect import Connection, plain_errors
 from palimpsest.neo4j_graph.cypher import loading
 from palimpsest.neo4j_graph.identity import home_id

@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 
 from palimpsest.core.errors import ComponentFailed
-from palimpsest.index.write_index import VectorLookup
+from palimpsest.index.vector_table import VectorLookup
 from palimpsest.neo4j_graph.cypher import loading
 from palimpsest.neo4j_graph.load import load_context
 from palimpsest.neo4j_graph.load.batches import VECTOR_KINDS, edge_batches, node_batches

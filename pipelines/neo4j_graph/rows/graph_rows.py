@@ -12,7 +12,7 @@ from pathlib import Path
 import polars as pl
 
 from palimpsest.core.scopes import SCOPE, ScopeKey
-from palimpsest.index.write_index import VectorLookup
+from palimpsest.index.vector_table import VectorLookup
 from palimpsest.neo4j_graph.rows.edge_rows import edge_rows
 from palimpsest.neo4j_graph.rows.node_rows import document_keys, memory_rows, node_rows, window_rows
 from palimpsest.neo4j_graph.rows.row_keys import add_edge_keys, add_node_keys

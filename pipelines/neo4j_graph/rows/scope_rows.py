@@ -10,7 +10,7 @@ import polars as pl
 from palimpsest.core.errors import ComponentFailed
 from palimpsest.core.ids import content_id
 from palimpsest.core.scopes import GENERAL, SCOPE, ScopeKey, by_scope, scope_parts
-from palimpsest.index.write_index import VectorLookup
+from palimpsest.index.vector_table import VectorLookup
 from palimpsest.neo4j_graph.model import MAX_CACHED_VECTORS
 from palimpsest.neo4j_graph.packed import (
     ScopeStats,

@@ -54,7 +54,8 @@ class Adjacency:
 def ranges(starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
     """Returns the numbers from each start to before its end, one range after the other."""
     sizes = ends - starts
-    return np.arange(int(sizes.sum())) + np.repeat(starts - (np.cumsum(sizes) - sizes), sizes)
+    numbers: np.ndarray = np.arange(int(sizes.sum())) + np.repeat(starts - (np.cumsum(sizes) - sizes), sizes)
+    return numbers
 
 
 @dataclass(frozen=True)

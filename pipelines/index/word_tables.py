@@ -1,0 +1,58 @@
+"""The tables of words: BM25 scores as postings, by scope and term."""
+
+import numpy as np
+import polars as pl
+
+from palimpsest.text.terms import terms
+
+K1, B = 1.2, 0.75
+TITLE_WEIGHT = 3  # a title's words count as if each occurred so often: it says once what a passage is about
+
+
+def word_tables(memories: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    """Returns `terms` (scope, term, first, df) and the `postings` (row, score) they point into, both in order.
+
+    Scores are Lucene's BM25 over each scope's own statistics. Postings of a term are rows first..first + df - 1.
+    """
+    named = [pl.DataFrame(schema={"scope": pl.Int32, "term": pl.String, "first": pl.Int64, "df": pl.Int32})]
+    rows, scores, filled = [np.zeros(0, np.int32)], [np.zeros(0, np.float32)], 0
+    for (scope,), group in memories.group_by("scope", maintain_order=True):
+        found, row, score = _scope_words(group)
+        names = found.select(pl.lit(scope, pl.Int32).alias("scope"), "term", pl.col("first") + filled, "df")
+        named.append(names)
+        rows.append(row)
+        scores.append(score)
+        filled += len(row)
+    return {
+        "terms": pl.concat(named),
+        "postings": pl.DataFrame({"row": np.concatenate(rows), "score": np.concatenate(scores)}),
+    }
+
+
+def _scope_words(memories: pl.DataFrame) -> tuple[pl.DataFrame, np.ndarray, np.ndarray]:
+    """Returns a scope's terms in order, and rows and scores of their postings, by term and row."""
+    import bm25s
+
+    vocabulary: dict[str, int] = {}
+    number = vocabulary.setdefault
+    documents = []
+    titles: dict[str | None, list[int]] = {None: []}
+    for text, title in zip(memories["search_text"], memories["title"], strict=True):
+        if title not in titles:
+            titles[title] = [number(w, len(vocabulary)) for w in terms(title)] * (TITLE_WEIGHT - 1)
+        documents.append([number(w, len(vocabulary)) for w in terms(text or "")] + titles[title])
+    if not vocabulary:
+        documents, vocabulary = [[0]], {"": 0}  # no query has this term
+    model = bm25s.BM25(k1=K1, b=B, method="lucene")
+    model.index((documents, vocabulary), create_empty_token=False, show_progress=False)
+    df = np.diff(model.scores["indptr"])
+    names = sorted(vocabulary)
+    order = np.fromiter((vocabulary[n] for n in names), np.int64, len(names))
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    by_term = np.lexsort((model.scores["indices"], np.repeat(rank, df)))
+    rows = model.scores["indices"][by_term].astype(np.int32) + np.int32(memories["row"][0])
+    df = df[order].astype(np.int32)
+    first = np.cumsum(df, dtype=np.int64) - df
+    found = pl.DataFrame({"term": pl.Series(names, dtype=pl.String), "first": first, "df": df})
+    return found, rows, model.scores["data"][by_term].astype(np.float32)

@@ -1,0 +1,58 @@
+"""Writes frames as the tables of one DuckDB file."""
+
+import json
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars as pl
+import polars.selectors as cs
+
+# For people: what each word scores in each memory.
+_WORD_SCORES = """
+    CREATE VIEW word_scores AS
+    SELECT s.collection, s.user_id, s.project_id, t.term, m.memory_id, p.score
+    FROM terms t JOIN scopes s USING (scope)
+    JOIN (SELECT rowid AS place, row, score FROM postings) p ON p.place BETWEEN t.first AND t.first + t.df - 1
+    JOIN memories m USING (row)"""
+
+# Types that Parquet cannot carry, or that a table without rows would lose.
+_CASTS = {"vectors": "SELECT row, vector::FLOAT[384] AS vector FROM read_parquet($path)"}
+
+
+def write_file(path: Path, frames: Mapping[str, pl.DataFrame], meta: Mapping[str, Any]) -> int:
+    """Writes the frames as tables of a new DuckDB file at `path`; returns its size in bytes.
+
+    Frames travel as Parquet files: DuckDB 2.0.0 can read polars and Arrow objects wrongly.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    try:
+        aside = folder / "index.duckdb"
+        with duckdb.connect(str(aside)) as db:
+            for name in sorted(frames, key=lambda n: n != "vectors"):
+                part = folder / f"{name}.parquet"
+                # Without a zone, always UTC: DuckDB needs an extension for zones.
+                frame = frames[name].with_columns(cs.datetime().dt.replace_time_zone(None))
+                frame.write_parquet(part, compression="uncompressed", statistics=False)
+                if name == "vectors":
+                    # They do not compress, and reading them is what a first query waits for.
+                    db.execute("SET force_compression = 'uncompressed'").fetchall()
+                select = _CASTS.get(name, "SELECT * FROM read_parquet($path)")
+                db.execute(f"CREATE TABLE {name} AS {select}", {"path": str(part)}).fetchall()
+                part.unlink()
+                if name == "vectors":
+                    db.execute("CHECKPOINT").fetchall()
+                    db.execute("SET force_compression = 'auto'").fetchall()
+            db.execute("CREATE TABLE meta (key VARCHAR, value VARCHAR)").fetchall()
+            rows = [(key, json.dumps(value, sort_keys=True)) for key, value in sorted(meta.items())]
+            db.executemany("INSERT INTO meta VALUES (?, ?)", rows)
+            db.execute(_WORD_SCORES).fetchall()
+            db.execute("CHECKPOINT").fetchall()
+        aside.replace(path)
+        return path.stat().st_size
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
