@@ -34,7 +34,7 @@ _TOP = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class SpanQuestion:
     """A question and the spans of one text that answer it."""
 
     text: str
@@ -43,7 +43,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class ChunkScore:
     """Means over the questions, as fractions; `tokens` is the mean size of a chunk."""
 
     name: str
@@ -55,11 +55,11 @@ class Score:
     recall_per_question: tuple[float, ...]
 
 
-def load(folder: Path) -> tuple[list[Question], dict[str, ExtractedDocument]]:
+def load_questions(folder: Path) -> tuple[list[SpanQuestion], dict[str, ExtractedDocument]]:
     """Returns the questions and the texts by corpus id."""
     with (folder / "questions_df.csv").open(encoding="utf-8", newline="") as file:
         questions = [
-            Question(
+            SpanQuestion(
                 r["question"],
                 r["corpus_id"],
                 tuple((x["start_index"], x["end_index"]) for x in json.loads(r["references"])),
@@ -70,13 +70,13 @@ def load(folder: Path) -> tuple[list[Question], dict[str, ExtractedDocument]]:
     return questions, {n: read_source(folder / f"{n}.md", f"{n}.md", Limits()).documents[0] for n in names}
 
 
-def ours(sizes: ChunkSizes) -> Chunker:
+def own_chunker(sizes: ChunkSizes) -> Chunker:
     """Returns our chunker with the given sizes."""
     return lambda d: [(c.char_start, c.char_end) for c in chunk_documents([d], "chunk", sizes=sizes)[0]]
 
 
-def fixed(tokens: int, overlap: int) -> Chunker:
-    """Returns a chunker that cuts every `tokens` tokens, whatever stands there."""
+def fixed_size_chunker(tokens: int, overlap: int) -> Chunker:
+    """Returns a chunker that cuts every `tokens` tokens, whatever the text."""
 
     def chunk(document: ExtractedDocument) -> list[Span]:
         offsets = tokenizer().encode(document.text, add_special_tokens=False).offsets
@@ -117,10 +117,10 @@ def by_langchain(tokens: int, overlap: int) -> Chunker:
     return chunk
 
 
-class Bench:
-    """Texts, their tokens and the vectors of the questions, ready to score chunkers."""
+class ChunkScorer:
+    """Scores chunkers on texts, their tokens and the vectors of the questions."""
 
-    def __init__(self, questions: list[Question], documents: dict[str, ExtractedDocument]) -> None:
+    def __init__(self, questions: list[SpanQuestion], documents: dict[str, ExtractedDocument]) -> None:
         self._questions, self._documents = questions, documents
         self._starts = {
             name: np.array([a for a, _ in tokenizer().encode(d.text, add_special_tokens=False).offsets])
@@ -129,8 +129,8 @@ class Bench:
         self._embedder = load_embedder()
         self._queries = self._embedder.encode([q.text for q in questions])
 
-    def score(self, name: str, chunker: Chunker, top: int = _TOP) -> Score:
-        """Returns the measures of one chunker; ties are broken by the place of the chunk."""
+    def score(self, name: str, chunker: Chunker, top: int = _TOP) -> ChunkScore:
+        """Returns the measures of one chunker; ties are broken by the order of the chunks."""
         chunks = [(n, span) for n, d in self._documents.items() for span in chunker(d)]
         texts = [self._documents[n].text[a:b] for n, (a, b) in chunks]
         windows = window_texts([""] * len(texts), texts)
@@ -153,7 +153,7 @@ class Bench:
             )
         recall, precision, iou = (float(m) for m in np.mean(measures, axis=0))
         size = float(np.mean([b - a for a, b in ranges]))
-        return Score(name, len(chunks), size, recall, precision, iou, tuple(m[0] for m in measures))
+        return ChunkScore(name, len(chunks), size, recall, precision, iou, tuple(m[0] for m in measures))
 
     def _tokens(self, name: str, span: Span) -> Span:
         a, b = np.searchsorted(self._starts[name], span)
@@ -164,7 +164,7 @@ def _union(ranges: Iterable[Span]) -> set[int]:
     return {i for a, b in ranges for i in range(a, b)}
 
 
-def row(score: Score) -> str:
+def format_row(score: ChunkScore) -> str:
     """Returns a line of the Markdown table."""
     measures = " | ".join(f"{100 * v:.2f}" for v in (score.recall, score.precision, score.iou))
     return f"| {score.name} | {score.chunks} | {score.tokens:.0f} | {measures} |"
@@ -176,12 +176,12 @@ HEADER = "| chunker | chunks | tokens | recall | precision | IoU |\n|---|---|---
 def chunkers(sizes: Iterable[ChunkSizes] = ()) -> dict[str, Chunker]:
     """Returns the chunkers of the README's table: ours by default and at other sizes, fixed ones, two libraries."""
     default = ChunkSizes()
-    out = {"ours": ours(default)}
+    out = {"ours": own_chunker(default)}
     for s in sizes:
-        out[f"ours {s.min_tokens}-{s.target_tokens}-{s.prose_tokens}, overlap {s.overlap:.0%}"] = ours(s)
+        out[f"ours {s.min_tokens}-{s.target_tokens}-{s.prose_tokens}, overlap {s.overlap:.0%}"] = own_chunker(s)
     for tokens in (400, 300, 200):
         for overlap in (0, tokens * 15 // 100):
-            out[f"fixed {tokens}, overlap {overlap}"] = fixed(tokens, overlap)
+            out[f"fixed {tokens}, overlap {overlap}"] = fixed_size_chunker(tokens, overlap)
     out["semantic-text-splitter 400, overlap 60"] = by_semantic_text_splitter(400, 60)
     out["langchain recursive 400, overlap 60"] = by_langchain(400, 60)
     return out
@@ -192,7 +192,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--sizes", nargs="*", default=[], metavar="MIN,TARGET,PROSE,OVERLAP", help="more sizes of ours")
-    parser.add_argument("--only", default="", help="only chunkers whose name begins so")
+    parser.add_argument("--only", default="", help="only chunkers whose name begins with this")
     args = parser.parse_args(argv)
     sizes = []
     for text in args.sizes:
@@ -200,12 +200,12 @@ def main(argv: list[str] | None = None) -> int:
         sizes.append(
             ChunkSizes(min_tokens=int(low), target_tokens=int(target), prose_tokens=int(high), overlap=float(overlap))
         )
-    bench = Bench(*load(args.folder))
+    scorer = ChunkScorer(*load_questions(args.folder))
     sys.stdout.write(f"{HEADER}\n")
     for name, chunker in chunkers(sizes).items():
         if name.startswith(args.only):
             started = time.perf_counter()
-            sys.stdout.write(f"{row(bench.score(name, chunker))}\n")
+            sys.stdout.write(f"{format_row(scorer.score(name, chunker))}\n")
             sys.stdout.flush()
             sys.stderr.write(f"stage {name} {time.perf_counter() - started:.0f} s\n")
     return 0

@@ -2,10 +2,10 @@
 
 Run with `python -m palimpsest.eval.studies.fit`.
 
-From the weights as they stand, the one change of a parameter that gains most is made, again and again while one gains a
-margin; in each fold on the questions of the other folds, and the result is judged on the fold that was held out. What
-is printed is a proposal: a change is worth making where most folds choose it and the held-out questions gain. The
-suites that figures are reported on play no part.
+Greedy: from the current weights, the one change of a parameter that gains most is made, repeatedly while one gains a
+margin; in each fold on the questions of the other folds, and the result is judged on the fold that was held out. The
+output is a proposal: a change should be made where most folds choose it and the held-out questions gain. The suites
+that figures are reported on are not used.
 """
 
 import argparse
@@ -13,7 +13,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,29 +53,52 @@ GRID: dict[str, tuple[Any, ...]] = {
     "spreading.follow": (0.2, 0.3, 0.4),
     "spreading.seeds": (10, 20, 40),
 }
-# What says something only where every memory is scored in this way.
-_ONLY = {"shares": "order", "nearby": "order", "spreading": "passages"}
+_SCORERS = {"shares": "order", "nearby": "order", "spreading": "passages"}
+"""The only scorer that a parameter has an effect on."""
 
 Score = Callable[[Weights], Mapping[str, float]]
 """Returns a value for each question, under some weights."""
 
 
 def variations(prior: Weights) -> list[tuple[str, Any]]:
-    """Returns every (parameter, value) of the grid that differs from the prior and says something for its strategy.
+    """Returns every (parameter, value) of the grid that differs from the prior and has an effect with its scorer.
 
     `spreading.own` is a parameter of the walk.
     """
-    names = [n for n in GRID if _ONLY.get(n.partition(".")[0], prior.scorer) == prior.scorer]
-    return [(n, value) for n in names for value in GRID[n] if value != _value(prior, n)]
+    names = [n for n in GRID if _SCORERS.get(n.partition(".")[0], prior.scorer) == prior.scorer]
+    return [(n, value) for n in names for value in GRID[n] if value != _parameter(prior, n)]
 
 
-def _value(weights: Any, name: str) -> Any:
+def _parameter(weights: Any, name: str) -> Any:
     first, _, rest = name.partition(".")
-    return _value(getattr(weights, first), rest) if rest else getattr(weights, first)
+    return _parameter(getattr(weights, first), rest) if rest else getattr(weights, first)
 
 
-def fit(prior: Weights, score: Score, folds: int = FOLDS) -> dict[str, Any]:
-    """Returns held-out means of the prior and of what was chosen, the gain's interval, and how often each was chosen.
+@dataclass(frozen=True)
+class FitResult:
+    """A cross-validated fit.
+
+    Attributes:
+        questions: how many.
+        prior: mean with the weights it started from.
+        held_out: mean over the held-out questions of each fold with the weights chosen on the others.
+        low: of the 95 % interval of the gain.
+        high: of that interval.
+        chosen: in how many folds each change was chosen, by `parameter=value`.
+        alone: mean with one change alone, by `parameter=value`.
+    """
+
+    questions: int
+    prior: float
+    held_out: float
+    low: float
+    high: float
+    chosen: Mapping[str, int]
+    alone: Mapping[str, float]
+
+
+def fit(prior: Weights, score: Score, folds: int = FOLDS) -> FitResult:
+    """Fits the weights on all folds but one, for each fold, and judges them on that one.
 
     Args:
         prior: the weights to start from.
@@ -83,54 +106,54 @@ def fit(prior: Weights, score: Score, folds: int = FOLDS) -> dict[str, Any]:
         folds: how many; a question's fold is a hash of its id.
     """
     base = score(prior)
-    asked = sorted(base)
-    fold = {q: int(content_id("fold", q), 16) % folds for q in asked}
-    alone = {change: score(_changed(prior, change)) for change in variations(prior)}
+    questions = sorted(base)
+    fold = {q: int(content_id("fold", q), 16) % folds for q in questions}
+    alone = {change: score(_with_change(prior, change)) for change in variations(prior)}
     chosen: Counter[tuple[str, Any]] = Counter()
     held_out: dict[str, float] = {}
     for number in range(folds):
-        train = [q for q in asked if fold[q] != number]
+        train = [q for q in questions if fold[q] != number]
         best, picked = _climb(prior, train, score)
         chosen.update(picked)
         found = score(best)
-        held_out |= {q: found[q] for q in asked if fold[q] == number}
-    old, new = [base[q] for q in asked], [held_out[q] for q in asked]
+        held_out |= {q: found[q] for q in questions if fold[q] == number}
+    old, new = [base[q] for q in questions], [held_out[q] for q in questions]
     low, high = paired_interval(old, new)
-    return {
-        "questions": len(asked),
-        "prior": float(np.mean(old)),
-        "held_out": float(np.mean(new)),
-        "low": low,
-        "high": high,
-        "chosen": {f"{name}={value}": n for (name, value), n in sorted(chosen.items(), key=str)},
-        "alone": {f"{name}={value}": float(np.mean([r[q] for q in asked])) for (name, value), r in alone.items()},
-    }
+    return FitResult(
+        questions=len(questions),
+        prior=float(np.mean(old)),
+        held_out=float(np.mean(new)),
+        low=low,
+        high=high,
+        chosen={f"{name}={value}": n for (name, value), n in sorted(chosen.items(), key=str)},
+        alone={f"{name}={value}": _mean(values, questions) for (name, value), values in alone.items()},
+    )
 
 
-def _changed(prior: Any, change: tuple[str, Any]) -> Any:
+def _with_change(prior: Any, change: tuple[str, Any]) -> Any:
     """Returns the weights with one of them changed, also one inside another: `spreading.own`."""
     first, _, rest = change[0].partition(".")
-    return replace(prior, **{first: _changed(getattr(prior, first), (rest, change[1])) if rest else change[1]})
+    return replace(prior, **{first: _with_change(getattr(prior, first), (rest, change[1])) if rest else change[1]})
 
 
 def _climb(prior: Weights, train: Sequence[str], score: Score) -> tuple[Weights, list[tuple[str, Any]]]:
-    """Returns the weights reached by the change that gains most, again and again while one gains the margin."""
+    """Returns the weights reached by the change that gains most, repeatedly while one gains the margin."""
     best, picked, reached = prior, {}, _mean(score(prior), train)
     for _ in GRID:
-        tried = [(_mean(score(_changed(best, change)), train), change) for change in variations(best)]
+        tried = [(_mean(score(_with_change(best, change)), train), change) for change in variations(best)]
         gained, (name, value) = max(tried, key=lambda t: (t[0], str(t[1])))
         if gained < reached + MARGIN:
             break
-        best, reached, picked[name] = _changed(best, (name, value)), gained, value
+        best, reached, picked[name] = _with_change(best, (name, value)), gained, value
     return best, sorted(picked.items())
 
 
-def _mean(found: Mapping[str, float], asked: Sequence[str]) -> float:
-    return float(np.mean([found[q] for q in asked]))
+def _mean(values: Mapping[str, float], questions: Sequence[str]) -> float:
+    return float(np.mean([values[q] for q in questions]))
 
 
 def golden_score(path: Path, cache: Path, backend: str = "duckdb") -> tuple[Weights, Score]:
-    """Returns the weights of the strategy that `auto` stands for in a golden set's collection, and what scores others.
+    """Returns the weights that `auto` resolves to in a golden set's collection, and a function that scores others.
 
     A question's value is the mean of R@5 and nDCG@10.
     """
@@ -156,8 +179,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="fits a strategy's weights on golden questions")
     parser.add_argument("collections", nargs="*", default=["atlas", "diary", "lexicon"])
     for name in parser.parse_args().collections:
-        told = fit(*golden_score(data_folder() / "golden" / f"{name}.jsonl", cache_folder()))
-        sys.stdout.write(json.dumps({"collection": name} | told) + "\n")
+        result = fit(*golden_score(data_folder() / "golden" / f"{name}.jsonl", cache_folder()))
+        sys.stdout.write(json.dumps({"collection": name} | asdict(result)) + "\n")
 
 
 if __name__ == "__main__":

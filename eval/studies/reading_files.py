@@ -1,8 +1,7 @@
-"""How well sources are read: what became of each file of a folder, and its words against expected text beside it.
+"""How well sources are read: the result of each file of a folder, and its words against an expected text.
 
-`python -m palimpsest.eval.studies.reading_files FOLDER` prints a line for each format. Expected text is Markdown by
-another tool: F1
-over the words of both, marks of Markdown left out on both sides, order not counted.
+`python -m palimpsest.eval.studies.reading_files FOLDER` prints a line for each format. An expected text is Markdown by
+another tool, in a folder next to the file: F1 is over the words of both, without marks of Markdown, in any order.
 """
 
 import argparse
@@ -15,7 +14,7 @@ import time
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from palimpsest.core.errors import Rejected
@@ -31,7 +30,7 @@ _EXPECTED_FOLDERS = ("groundtruth", "expected_outputs")
 
 @dataclass(frozen=True, slots=True)
 class FileResult:
-    """One file: its format, what was read of it or why not, and its F1 where an expected text lies beside it."""
+    """One file: its format, what was read of it or why not, and its F1 where it has an expected text."""
 
     uri: str
     suffix: str
@@ -39,6 +38,19 @@ class FileResult:
     chars: int
     reason: str | None
     f1: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class FormatResult:
+    """The files of one suffix: read, rejected, those with an expected text, and their median and least F1."""
+
+    format: str
+    files: int
+    read: int
+    rejected: int
+    expected: int
+    median_f1: float | None
+    min_f1: float | None
 
 
 def words(text: str) -> Counter[str]:
@@ -57,7 +69,7 @@ def token_f1(found: str, expected: str) -> float:
 
 
 def expected_text(path: Path) -> str | None:
-    """Returns the expected Markdown of a fixture: beside it in a folder of such texts, null where there is none."""
+    """Returns the expected Markdown of a file, from a folder of such texts next to it; None where there is none."""
     for folder in (path.parent.parent / "groundtruth", path.parent / "expected_outputs"):
         for name in (f"{path.name}.md", f"{path.stem}.md"):
             candidate = folder / name
@@ -66,7 +78,7 @@ def expected_text(path: Path) -> str | None:
     return None
 
 
-def measure(folder: Path, limits: Limits | None = None) -> list[FileResult]:
+def measure_reading(folder: Path, limits: Limits | None = None) -> list[FileResult]:
     """Reads every file below `folder`, expected texts included, each in a worker; results are sorted by uri."""
     paths = {p.relative_to(folder).as_posix(): p for p in sorted(folder.rglob("*")) if p.is_file()}
     results = []
@@ -82,24 +94,24 @@ def measure(folder: Path, limits: Limits | None = None) -> list[FileResult]:
     return results
 
 
-def table(results: Iterable[FileResult]) -> list[dict[str, object]]:
-    """Returns a row for each suffix: files, read, rejected, files with expected text, median and least F1."""
+def format_results(results: Iterable[FileResult]) -> list[FormatResult]:
+    """Returns the results of each suffix, sorted."""
     by_suffix: dict[str, list[FileResult]] = defaultdict(list)
     for r in results:
         by_suffix[r.suffix or "none"].append(r)
-    rows: list[dict[str, object]] = []
+    rows: list[FormatResult] = []
     for suffix, group in sorted(by_suffix.items()):
         f1s = [r.f1 for r in group if r.f1 is not None]
         rows.append(
-            {
-                "format": suffix,
-                "files": len(group),
-                "read": sum(r.reason is None for r in group),
-                "rejected": sum(r.reason is not None for r in group),
-                "expected": len(f1s),
-                "median_f1": round(statistics.median(f1s), 3) if f1s else None,
-                "min_f1": round(min(f1s), 3) if f1s else None,
-            }
+            FormatResult(
+                format=suffix,
+                files=len(group),
+                read=sum(r.reason is None for r in group),
+                rejected=sum(r.reason is not None for r in group),
+                expected=len(f1s),
+                median_f1=round(statistics.median(f1s), 3) if f1s else None,
+                min_f1=round(min(f1s), 3) if f1s else None,
+            )
         )
     return rows
 
@@ -112,14 +124,14 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args(argv)
     started = time.perf_counter()
-    results = measure(args.folder)
+    results = measure_reading(args.folder)
     seconds = time.perf_counter() - started
     out = sys.stdout.write
     if args.files:
         for r in results:
             f1 = "" if r.f1 is None else f"{r.f1:.3f}"
             out(f"{r.suffix:10} {f1:6} {r.chars:8} {r.uri}  {r.reason or ''}\n")
-    rows = table(results)
+    rows = [asdict(row) for row in format_results(results)]
     out("| format | files | read | rejected | with expected text | median F1 | least F1 |\n")
     out("|---|---|---|---|---|---|---|\n")
     for row in rows:

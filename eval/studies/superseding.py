@@ -1,8 +1,7 @@
-"""Documents that supersede each other: whether a build retires those that were replaced, and nothing else.
+"""Documents that supersede each other: whether a build retires those that were replaced, and no others.
 
-`python -m palimpsest.eval.studies.superseding FOLDER` lays the rows of FOLDER/corpus.jsonl out as files, one a
-document, with
-FOLDER/relations.jsonl (older, newer, label) as the collection's document relations, builds them and compares.
+`python -m palimpsest.eval.studies.superseding FOLDER` writes the rows of FOLDER/corpus.jsonl as files, one a document,
+with FOLDER/relations.jsonl (older, newer, label) as the collection's document relations, builds them and compares.
 """
 
 import argparse
@@ -25,7 +24,7 @@ COLLECTION = "documents"
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SupersedingResult:
     """What became of the documents; all of the last three are 0 where versions are right.
 
     `still_latest` were replaced and have a latest memory; `wrongly_retired` were not and have none;
@@ -43,7 +42,7 @@ class Outcome:
     seconds: float
 
 
-def lay_out(folder: Path, corpus: Path) -> set[str]:
+def write_corpus(folder: Path, corpus: Path) -> set[str]:
     """Writes one file a row below `<corpus>/documents`, `.md` where it has front matter; returns the replaced ids.
 
     A number in a file's name is that of the row's id, so that front matter which names numbers finds its documents.
@@ -63,39 +62,39 @@ def lay_out(folder: Path, corpus: Path) -> set[str]:
     return {row["older"] for row in rows if row["label"] == "UPDATE"}
 
 
-def outcome(build: Build, replaced: set[str], seconds: float) -> Outcome:
+def superseding_result(build: Build, replaced: set[str], seconds: float) -> SupersedingResult:
     """Returns what became of each document of the build, a document's id being its file name without suffix."""
     tables = build.tables(["documents", "memories", "versions", "document_relations", "rejects"])
     documents = tables["documents"].filter("is_current")
-    held = (
+    memories = (
         tables["memories"]
         .join(tables["versions"].select("memory_id", "is_latest"), on="memory_id")
         .join(documents.select("document_id", "uri"), on="document_id")
         .with_columns(replaced=pl.col("uri").str.replace(r"\.\w+$", "").is_in(sorted(replaced)))
     )
-    by_document = held.group_by("uri", "replaced").agg(pl.col("is_latest").any())
-    return Outcome(
+    by_document = memories.group_by("uri", "replaced").agg(pl.col("is_latest").any())
+    return SupersedingResult(
         documents.height,
-        held.height,
+        memories.height,
         tables["document_relations"].height,
         by_document.filter("replaced").height,
         tables["rejects"].height,
         by_document.filter("replaced", "is_latest").height,
         by_document.filter(~pl.col("replaced"), ~pl.col("is_latest")).height,
-        held.filter(~pl.col("replaced"), ~pl.col("is_latest")).height,
+        memories.filter(~pl.col("replaced"), ~pl.col("is_latest")).height,
         round(seconds, 1),
     )
 
 
-def measure(folder: Path) -> Outcome:
+def measure_superseding(folder: Path) -> SupersedingResult:
     """Builds the documents of a folder in a throw-away home and returns what became of them."""
     with tempfile.TemporaryDirectory(prefix="palimpsest-superseding-") as scratch:
-        replaced = lay_out(folder, Path(scratch) / "corpus")
+        replaced = write_corpus(folder, Path(scratch) / "corpus")
         home = Home(Path(scratch) / "home")
         started = time.perf_counter()
         home.create()
         build = run_without_dagster(home, make_plan(home, [Path(scratch) / "corpus"]))
-        return outcome(build, replaced, time.perf_counter() - started)
+        return superseding_result(build, replaced, time.perf_counter() - started)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -104,7 +103,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("folders", type=Path, nargs="+")
     wrong = 0
     for folder in parser.parse_args(argv).folders:
-        done = measure(folder)
+        done = measure_superseding(folder)
         wrong += done.still_latest + done.wrongly_retired
         sys.stdout.write(json.dumps({"suite": folder.name} | asdict(done)) + "\n")
     return int(wrong > 0)

@@ -1,6 +1,6 @@
 import json
 
-from palimpsest.eval.studies.index_time import index_time, index_time_text
+from palimpsest.eval.studies.index_time import measure_index_time
 from tests.query.titled import TEXTS
 
 
@@ -12,10 +12,11 @@ def test_index_time_tells_what_each_profile_adds_to_embedding_and_what_it_keeps(
     (suite / "corpus.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
     (suite / "queries.jsonl").write_text(json.dumps({"_id": "q", "text": "Where was the founder of Port Elm born?"}))
     (suite / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\nq\td1\t1\n")
-    told = index_time(suite, rounds=1)
+    report = measure_index_time(suite, rounds=1)
+    told = report.to_json()
     assert told["memories"] == len(TEXTS) and told["rounds"] == 1
     assert set(told["seconds"]) == {"flat", "full", "fast"} and min(t["cpu_s"] for t in told["seconds"].values()) > 0
     for profile, ratio in told["times_flat"].items():
         assert ratio["wall_s"] == told["seconds"][profile]["wall_s"] / told["seconds"]["flat"]["wall_s"]
     assert told["R@5"] == {"full": 1.0, "fast": 1.0, "hybrid": 1.0} and told["gain_kept"] is None
-    assert "no gain to keep" in index_time_text(told) and "full" in index_time_text(told)
+    assert "no gain to keep" in report.text() and "full" in report.text()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.eval.studies.superseding import measure
+from palimpsest.eval.studies.superseding import measure_superseding
 
 SUITES = Path(os.environ.get("PALIMPSEST_SUITES") or "../shared/suites")
 
@@ -21,7 +21,7 @@ def write(folder: Path, rows: dict[str, str], stated: list[tuple[str, str, str]]
 
 def test_replaced_documents_are_not_latest_and_all_others_are(tmp_path):
     rows = {"p-1": "One is old.", "p-2": "Two replaces one.", "p-3": "---\nrequires: 2\n---\nThree adds to two."}
-    done = measure(write(tmp_path / "s", rows, [("p-2", "p-1", "UPDATE")]))
+    done = measure_superseding(write(tmp_path / "s", rows, [("p-2", "p-1", "UPDATE")]))
     assert (done.documents, done.relations, done.replaced) == (3, 2, 1)
     assert (done.still_latest, done.wrongly_retired, done.memories_retired, done.rejects) == (0, 0, 0, 0)
 
@@ -31,5 +31,5 @@ def test_replaced_documents_are_not_latest_and_all_others_are(tmp_path):
 def test_real_documents_that_were_replaced_are_not_latest_and_all_others_are(name):
     if not (SUITES / name).is_dir():
         pytest.skip(f"{SUITES / name} is not here; PALIMPSEST_SUITES names the suites")
-    done = measure(SUITES / name)
+    done = measure_superseding(SUITES / name)
     assert done.replaced and not done.still_latest and not done.wrongly_retired

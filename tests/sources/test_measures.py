@@ -2,8 +2,8 @@
 
 import pytest
 
-from palimpsest.eval.studies.chunking import fixed
-from palimpsest.eval.studies.reading_files import measure, table, token_f1
+from palimpsest.eval.studies.chunking import fixed_size_chunker
+from palimpsest.eval.studies.reading_files import format_results, measure_reading, token_f1
 from palimpsest.sources.records.extracted import ExtractedDocument
 
 
@@ -22,13 +22,13 @@ def test_every_file_of_a_folder_is_accounted_for(tmp_path) -> None:
     }.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    results = measure(tmp_path)
+    results = measure_reading(tmp_path)
     assert [(r.uri, r.f1, r.reason is None) for r in results] == [
         ("groundtruth/a.csv.md", None, True),
         ("sources/a.csv", 0.75, True),
         ("sources/b.bin", None, False),
     ]
-    assert [(r["format"], r["read"], r["median_f1"]) for r in table(results)] == [
+    assert [(r.format, r.read, r.median_f1) for r in format_results(results)] == [
         (".bin", 0, None),
         (".csv", 1, 0.75),
         (".md", 1, None),
@@ -38,5 +38,5 @@ def test_every_file_of_a_folder_is_accounted_for(tmp_path) -> None:
 def test_fixed_chunks_hold_the_same_number_of_tokens_and_overlap() -> None:
     text = " ".join(f"word{'s' * (i % 2)}" for i in range(10))
     document = ExtractedDocument(uri="a", media_type="text/plain", text=text)
-    spans = fixed(4, 1)(document)
+    spans = fixed_size_chunker(4, 1)(document)
     assert [text[a:b].split() for a, b in spans] == [text.split()[i : i + 4] for i in (0, 3, 6)]
