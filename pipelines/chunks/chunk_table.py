@@ -16,32 +16,32 @@ from palimpsest.store.collection_config import CollectionConfig
 from palimpsest.store.tables import conform, empty
 from palimpsest.text.tokenizer import CountTokens, count_tokens_batch
 
-_AT_ONCE = 500
+_BATCH_DOCUMENTS = 500
 
 
 def chunk_table(
     documents: pl.DataFrame,
     texts: pl.DataFrame,
     config: CollectionConfig,
-    before: tuple[pl.DataFrame, pl.DataFrame] | None = None,
+    previous: tuple[pl.DataFrame, pl.DataFrame] | None = None,
 ) -> pl.DataFrame:
     """Returns one row for each different span text of each document, sorted by (document_id, ordinal).
 
-    chunk_id is content-addressed over (collection, user, uri, session, text, who said it, when, n-th occurrence of all
+    chunk_id is content-addressed over (collection, user, uri, session, text, speaker, time, n-th occurrence of all
     that), so a text that an edit left alone keeps its id; its offsets are those of the newest version that holds it.
 
     Args:
         documents: the documents table.
         texts: the document_texts table.
         config: the collection.
-        before: (documents, chunks) of an earlier build made by the same code; their spans are carried over.
+        previous: (documents, chunks) of an earlier build made by the same code; their spans are carried over.
     """
     todo = documents
     carried = empty("chunks")
-    if before is not None:
-        todo = _to_cut(documents, before[0])
-        carried = before[1].join(documents, on="document_id", how="semi")
-    counts = dict(before[1].select("text", "token_count").iter_rows()) if before is not None else {}
+    if previous is not None:
+        todo = _changed_documents(documents, previous[0])
+        carried = previous[1].join(documents, on="document_id", how="semi")
+    counts = dict(previous[1].select("text", "token_count").iter_rows()) if previous is not None else {}
     fresh = _chunk(todo.join(texts, on="document_id", how="left", maintain_order="left"), config, counts)
     seq = documents.select("document_id", "seq", "is_current")
     rows = (
@@ -53,7 +53,7 @@ def chunk_table(
     return conform("chunks", rows.drop("seq", "is_current").sort("document_id", "ordinal", "chunk_id"))
 
 
-def _to_cut(documents: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
+def _changed_documents(documents: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
     """Returns the versions that are new, and all of a document whose known versions changed their order.
 
     The newest version wins a shared span; where an older one came back, spans change hands among the known ones.
@@ -88,11 +88,11 @@ def _chunk(rows: pl.DataFrame, config: CollectionConfig, counts: dict[str, int])
         scope = scope_parts(*owner)
         for chunk in chunks:
             # Speaker and time are part of it: or an edited "Yes." would hand its id to the next one, by somebody else.
-            said = (chunk.text, chunk.speaker, chunk.said_at.isoformat() if chunk.said_at else None)
-            n = occurrences[said] = occurrences.get(said, 0) + 1
+            content = (chunk.text, chunk.speaker, chunk.said_at.isoformat() if chunk.said_at else None)
+            n = occurrences[content] = occurrences.get(content, 0) + 1
             out.append(
                 {
-                    "chunk_id": content_id("chunk", *scope, document.uri, document.session_id, *said, n),
+                    "chunk_id": content_id("chunk", *scope, document.uri, document.session_id, *content, n),
                     "document_id": document_id,
                     **dict(zip(SCOPE, owner, strict=True)),
                     "ordinal": chunk.ordinal,
@@ -112,14 +112,14 @@ def _chunk(rows: pl.DataFrame, config: CollectionConfig, counts: dict[str, int])
 
 
 def _stated_by(document: ExtractedDocument) -> Callable[[Chunk], str | None]:
-    """Returns what tells, of a chunk, what the turns in it state: JSON, or None where they state nothing."""
-    told = [(s.char_start, s.char_end, s.stated) for s in document.segments if s.stated]
-    starts = [start for start, _, _ in told]
+    """Returns a function from a chunk to what its turns state: JSON, or None where they state nothing."""
+    spans = [(s.char_start, s.char_end, s.stated) for s in document.segments if s.stated]
+    starts = [start for start, _, _ in spans]
 
     def stated(chunk: Chunk) -> str | None:
         first = bisect_right(starts, chunk.char_start) - 1
         last = bisect_left(starts, chunk.char_end)
-        found = [s for _, end, s in told[max(first, 0) : last] if end > chunk.char_start]
+        found = [s for _, end, s in spans[max(first, 0) : last] if end > chunk.char_start]
         return json.dumps(combine_stated_fields(found).to_json(), sort_keys=True) if found else None
 
     return stated
@@ -130,7 +130,7 @@ def _cut(
 ) -> Iterator[tuple[str, ExtractedDocument, list[Chunk]]]:
     """Yields each document with its chunks; a few hundred at a time, so that tokens are counted in large batches."""
     with progress("chunk", rows.height, "documents") as advance:
-        for some in rows.iter_slices(_AT_ONCE):
+        for batch in rows.iter_slices(_BATCH_DOCUMENTS):
             documents = [
                 ExtractedDocument.from_json(
                     {
@@ -147,9 +147,9 @@ def _cut(
                         "segments": json.loads(r["segments"]),
                     }
                 )
-                for r in some.to_dicts()
+                for r in batch.to_dicts()
             ]
             yield from zip(
-                some["document_id"], documents, chunk_documents(documents, config.unit, count_tokens), strict=True
+                batch["document_id"], documents, chunk_documents(documents, config.unit, count_tokens), strict=True
             )
-            advance(some.height)
+            advance(batch.height)

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby, zip_longest
 
-from palimpsest.chunks.packing import ChunkSizes, Piece, pack, pack_group, weigh
-from palimpsest.chunks.runs import apart
+from palimpsest.chunks.packing import ChunkSizes, Piece, pack, pack_group, piece_size
+from palimpsest.chunks.runs import split_runs
 from palimpsest.sources.records.extracted import SUITE_ROW, ExtractedDocument, Kind, Segment
 from palimpsest.store.collection_config import Unit
 from palimpsest.text.referents import opening_referents
@@ -20,7 +20,7 @@ _SIZES = ChunkSizes()
 class Chunk:
     """A span of a document's text, `text == document.text[char_start:char_end]`, with its place and its tokens.
 
-    `refers_to` is what the pronoun that opens a statement stands for.
+    `refers_to` is what the pronoun that opens a statement refers to.
     """
 
     ordinal: int
@@ -52,9 +52,9 @@ def chunk_documents(
     under them; elsewhere they are in the `heading` of what does.
     """
     if unit == "statement":
-        spans = [_whole(d) or _statements(d) for d in documents]
+        spans = [_as_one_segment(d) or _cut_statements(d) for d in documents]
     else:
-        spans = _packed(documents, unit, count_tokens, sizes)
+        spans = _pack_documents(documents, unit, count_tokens, sizes)
     texts = [[d.text[s.char_start : s.char_end] for s in ss] for d, ss in zip(documents, spans, strict=True)]
     counts = iter(count_tokens([t for ts in texts for t in ts]))
     return [
@@ -84,34 +84,36 @@ def _referents(texts: Sequence[str], spans: Sequence[Segment], unit: Unit) -> Se
     return opening_referents(texts, [(s.heading, s.speaker, s.kind) for s in spans])
 
 
-def _whole(document: ExtractedDocument) -> list[Segment] | None:
+def _as_one_segment(document: ExtractedDocument) -> list[Segment] | None:
     return [document.segments[0]] if document.media_type == SUITE_ROW and len(document.segments) == 1 else None
 
 
-def _packed(
+def _pack_documents(
     documents: Sequence[ExtractedDocument], unit: Unit, count_tokens: CountTokens, sizes: ChunkSizes
 ) -> list[list[Segment]]:
     out: list[list[Segment]] = []
-    open_: list[tuple[int, list[tuple[int, Segment]]]] = []
+    to_pack: list[tuple[int, list[tuple[int, Segment]]]] = []
     for d in documents:
         turns = unit == "turn" and any(s.kind == "turn" for s in d.segments)
-        done = _whole(d) or (_content(d) if turns else None)
+        done = _as_one_segment(d) or (_without_section_headings(d) if turns else None)
         if done is None:
-            open_.append((len(out), _pieces(d, _content(d) if unit == "turn" else _shown(d))))
+            to_pack.append(
+                (len(out), _pieces(d, _without_section_headings(d) if unit == "turn" else _without_asides(d)))
+            )
         out.append(done or [])
-    texts = [documents[n].text[s.char_start : s.char_end] for n, pieces in open_ for _, s in pieces]
+    texts = [documents[n].text[s.char_start : s.char_end] for n, pieces in to_pack for _, s in pieces]
     counts = iter(count_tokens(texts))
-    for n, pieces in open_:
-        weighed: list[Piece] = []
+    for n, pieces in to_pack:
+        sized: list[Piece] = []
         end = pieces[0][1].char_start if pieces else 0
         for block, s in pieces:
-            weighed.append(Piece(s, block, weigh(next(counts), s.char_end - end)))
+            sized.append(Piece(s, block, piece_size(next(counts), s.char_end - end)))
             end = s.char_end
         if unit == "turn":
-            blocks = groupby(weighed, key=lambda p: p.block)
+            blocks = groupby(sized, key=lambda p: p.block)
             out[n] = [span for _, block in blocks for span in pack_group(list(block), documents[n].text, sizes)]
         else:
-            runs = apart(weighed, [s.char_start for s in documents[n].segments if s.kind == "aside"])
+            runs = split_runs(sized, [s.char_start for s in documents[n].segments if s.kind == "aside"])
             out[n] = [span for run in runs for span in pack(run, documents[n].text, sizes)]
     return out
 
@@ -120,22 +122,22 @@ def _segments(document: ExtractedDocument) -> Sequence[Segment]:
     return document.segments or ((Segment(0, len(document.text), "prose"),) if document.text.strip() else ())
 
 
-def _shown(document: ExtractedDocument) -> list[Segment]:
+def _without_asides(document: ExtractedDocument) -> list[Segment]:
     """Returns the segments that memories are made of: all but asides."""
     return [s for s in _segments(document) if s.kind != "aside"]
 
 
-def _content(document: ExtractedDocument) -> list[Segment]:
-    """Returns the segments that memories are made of, without the headings that have something under them."""
-    segments = _shown(document)
+def _without_section_headings(document: ExtractedDocument) -> list[Segment]:
+    """Returns the segments that memories are made of, without the headings of sections that are not empty."""
+    segments = _without_asides(document)
     return [
         s
         for s, following in zip_longest(segments, segments[1:])
-        if s.kind != "heading" or following is None or (following.kind == "heading" and not _under(following, s))
+        if s.kind != "heading" or following is None or (following.kind == "heading" and not _is_below(following, s))
     ]
 
 
-def _under(lower: Segment, upper: Segment) -> bool:
+def _is_below(lower: Segment, upper: Segment) -> bool:
     return bool(upper.heading and lower.heading and lower.heading.startswith(f"{upper.heading} > "))
 
 
@@ -161,9 +163,9 @@ def _pieces(document: ExtractedDocument, segments: Sequence[Segment]) -> list[tu
     return out
 
 
-def _statements(document: ExtractedDocument) -> list[Segment]:
+def _cut_statements(document: ExtractedDocument) -> list[Segment]:
     text, out = document.text, []
-    for s in _content(document):
+    for s in _without_section_headings(document):
         if s.kind in ("table", "code"):
             spans = _line_groups(text, s, MAX_SENTENCE_CHARS)
         else:

@@ -10,7 +10,7 @@ from palimpsest.chunks.cohesion import Cohesion
 from palimpsest.sources.records.extracted import Segment
 
 _SEPARATOR = " > "
-_SIZE_WEIGHT = 0.5  # of the squared distance from the target, beside a cohesion of 0 to 1
+_SIZE_WEIGHT = 0.5  # of the squared distance from the target; cohesion is 0 to 1
 _INSIDE_WEIGHT = 0.05  # of a cut that divides a paragraph
 _CHARS_PER_TOKEN = 10  # one unbroken run of letters is one token however long: its length counts then
 
@@ -51,19 +51,19 @@ class _Item:
         return sum(p.tokens for p in self.pieces)
 
 
-def weigh(tokens: int, chars: int) -> int:
-    """Returns what a piece counts towards a chunk's size; `chars` is its length with the white space before it."""
+def piece_size(tokens: int, chars: int) -> int:
+    """Returns the size of a piece in tokens; `chars` is its length with the white space before it."""
     return max(tokens, chars // _CHARS_PER_TOKEN)
 
 
 def pack(pieces: list[Piece], text: str, sizes: ChunkSizes) -> list[Segment]:
     """Returns the spans of the chunks of one document.
 
-    Sections below the highest heading that divides the document are packed apart, save that small neighbours share a
-    chunk as long as they fit the target together. Inside a section a chunk ends where the words before and after have
-    least in common, near the target; it may go up to the maximum rather than be left under the minimum or divide a
-    table or code that fits. A heading stays with what follows it. Each chunk but a section's first begins with the last
-    sentences of the one before, unless that would make it too long.
+    Sections below the highest heading that divides the document are packed separately, except that small neighbors
+    share a chunk as long as they fit the target together. Inside a section a chunk ends near the target, where the
+    words before and after have least in common; it may be up to the maximum rather than leave one under the minimum or
+    divide a table or code that fits. A heading is in the chunk of what follows it. Each chunk but a section's first
+    begins with the last sentences of the one before, unless that would make it too long.
     Packing runs forward only, so an edit changes no chunk of the sections before it, or of large ones after it; in its
     own section the cuts soon fall again where they fell before.
     """
@@ -73,17 +73,17 @@ def pack(pieces: list[Piece], text: str, sizes: ChunkSizes) -> list[Segment]:
 def pack_group(pieces: list[Piece], text: str, sizes: ChunkSizes) -> list[Segment]:
     """Returns the spans of the chunks of pieces that may share one."""
     chunks: list[list[Piece]] = []
-    items = _items(pieces, sizes)
+    items = _group_pieces(pieces, sizes)
     cohesion = Cohesion(
         ["".join(text[p.span.char_start : p.span.char_end] for p in item.pieces) for item in items],
         [item.tokens for item in items],
     )
     at, size = 0, 0
     while at < len(items):
-        end, size = _cut(items, at, cohesion, sizes)
+        end, size = _next_chunk(items, at, cohesion, sizes)
         chunks.append([p for item in items[at:end] for p in item.pieces])
         at = end
-    if len(chunks) > 1 and size < sizes.min_tokens / 2 and size + _sum(chunks[-2]) <= sizes.max_tokens:
+    if len(chunks) > 1 and size < sizes.min_tokens / 2 and size + _total_tokens(chunks[-2]) <= sizes.max_tokens:
         chunks[-2:] = [chunks[-2] + chunks[-1]]
     spans = []
     for i, chunk in enumerate(chunks):
@@ -93,16 +93,16 @@ def pack_group(pieces: list[Piece], text: str, sizes: ChunkSizes) -> list[Segmen
     return spans
 
 
-def _cut(items: list[_Item], start: int, cohesion: Cohesion, sizes: ChunkSizes) -> tuple[int, int]:
+def _next_chunk(items: list[_Item], start: int, cohesion: Cohesion, sizes: ChunkSizes) -> tuple[int, int]:
     """Returns (end, size) of the chunk that begins at `start`.
 
     Cuts from the minimum to the longest prose are weighed, and one beyond that only where there is none before it.
     """
     size, found = 0, (start + 1, items[start].tokens)
-    least = float("inf")
+    lowest_cost = float("inf")
     for end in range(start + 1, len(items) + 1):
         size += items[end - 1].tokens
-        if (size > sizes.max_tokens and end > start + 1) or (size > sizes.prose_tokens and least < float("inf")):
+        if (size > sizes.max_tokens and end > start + 1) or (size > sizes.prose_tokens and lowest_cost < float("inf")):
             break
         if size < sizes.min_tokens:
             found = (end, size)
@@ -112,8 +112,8 @@ def _cut(items: list[_Item], start: int, cohesion: Cohesion, sizes: ChunkSizes) 
             cost = cost if size > sizes.target_tokens else 0.0
         elif items[end].pieces[0].span.kind != "heading":
             cost += cohesion.before(end) + (_INSIDE_WEIGHT if items[end].inside else 0.0)
-        if (cost := round(cost, 6)) < least:
-            least, found = cost, (end, size)
+        if (cost := round(cost, 6)) < lowest_cost:
+            lowest_cost, found = cost, (end, size)
     return found
 
 
@@ -124,7 +124,7 @@ def _sections(pieces: list[Piece], sizes: ChunkSizes) -> list[list[Piece]]:
     size = 0
     for _, members in groupby(pieces, key=lambda p: (p.span.heading or "").split(_SEPARATOR)[:depth]):
         section = list(members)
-        tokens = _sum(section)
+        tokens = _total_tokens(section)
         title = bool(groups) and size <= sizes.target_tokens and all(p.span.kind == "heading" for p in groups[-1])
         if groups and (title or size + tokens <= sizes.target_tokens):
             groups[-1] += section
@@ -135,19 +135,19 @@ def _sections(pieces: list[Piece], sizes: ChunkSizes) -> list[list[Piece]]:
     return groups
 
 
-def _items(pieces: list[Piece], sizes: ChunkSizes) -> list[_Item]:
+def _group_pieces(pieces: list[Piece], sizes: ChunkSizes) -> list[_Item]:
     items: list[_Item] = []
     headings: list[Piece] = []
     for _, members in groupby(pieces, key=lambda p: p.block):
         block = list(members)
         kind = block[0].span.kind
         if kind == "heading":
-            if _sum(headings) + _sum(block) > sizes.target_tokens:
+            if _total_tokens(headings) + _total_tokens(block) > sizes.target_tokens:
                 items.append(_Item(headings))
                 headings = []
             headings = headings + block
             continue
-        whole = kind in ("table", "code") and _sum(block) + _sum(headings) <= sizes.max_tokens
+        whole = kind in ("table", "code") and _total_tokens(block) + _total_tokens(headings) <= sizes.max_tokens
         parts = [_Item(block)] if whole else [_Item([p], inside=i > 0) for i, p in enumerate(block)]
         parts[0].pieces = headings + parts[0].pieces
         headings = []
@@ -156,10 +156,10 @@ def _items(pieces: list[Piece], sizes: ChunkSizes) -> list[_Item]:
 
 
 def _overlap(before: list[Piece], chunk: list[Piece], text: str, sizes: ChunkSizes) -> tuple[int, int | None]:
-    """Returns (char_start, page) of a chunk, reaching back over the last sentences of the one before."""
+    """Returns (char_start, page) of a chunk with the last sentences of the one before."""
     start, page = chunk[0].span.char_start, chunk[0].span.page
     wanted = int(sizes.overlap * sizes.target_tokens)
-    if _sum(chunk) + wanted > sizes.prose_tokens or chunk[0].span.kind not in ("prose", "turn"):
+    if _total_tokens(chunk) + wanted > sizes.prose_tokens or chunk[0].span.kind not in ("prose", "turn"):
         return start, page
     taken = 0
     for piece in reversed(before):
@@ -194,5 +194,5 @@ def _span(chunk: list[Piece], start: int, page: int | None) -> Segment:
     )
 
 
-def _sum(pieces: list[Piece]) -> int:
+def _total_tokens(pieces: list[Piece]) -> int:
     return sum(p.tokens for p in pieces)

@@ -1,8 +1,8 @@
 """Topics of a scope: phrases that its texts really use, chosen so that together they cover the texts.
 
-The description comes first and the cluster follows (as in Lingo, Osinski et al. 2004): a topic is a phrase, its centre
-the texts that use it. Which phrases are taken is decided by counts alone: choosing by vectors as well turned 6 to 20 %
-of a graph over when 1 % of its texts changed, by counts it is 2 to 3 %. A topic's id comes from its phrase.
+The description comes first and the cluster follows (as in Lingo, Osinski et al. 2004): a topic is a phrase, its center
+the texts that use it. Phrases are selected by counts alone: selecting by vectors too changed 6 to 20 % of a graph when
+1 % of its texts changed, by counts it is 2 to 3 %. A topic's id comes from its phrase.
 """
 
 import math
@@ -16,21 +16,21 @@ from palimpsest.core.scopes import SCOPE, ScopeKey, by_scope, scope_parts
 from palimpsest.store.tables import conform, empty
 from palimpsest.text.phrases import count_phrases, phrase_labels, phrase_stems
 
-_BLOCK = 16  # memories in a row that are read as one text
-_FEW_BLOCKS = 4  # fewer than this: one topic
-_MOST_TOPICS = 64
-_FIRST_BROADER = 8  # topics from which some are broader than others
-_MOST_CANDIDATES = 400
-_WIDEST = 0.5  # of the blocks: a phrase that more use tells nothing
-_RELEVANT = 0.3
-_RELATED = 0.6
+_BLOCK_MEMORIES = 16  # in a row that count as one text
+_MIN_BLOCKS = 4  # fewer than this: one topic
+_MAX_TOPICS = 64
+_MIN_TOPICS_FOR_BROAD = 8  # from here on some topics are broader than others
+_MAX_CANDIDATES = 400
+_MAX_BLOCK_SHARE = 0.5  # a phrase that more blocks use says nothing
+_MIN_RELEVANCE = 0.3
+_MIN_RELATED = 0.6
 _TOPICS_PER_MEMORY = 2
-_TWO_WORDS = 1.5
-_TOLD = 0.6  # of a word's blocks: from here on a pair with it says it better
-_NAME = 0.5  # share of capitals from which a word that is part of a person's name is no topic
-_NOUN = 0.3  # share of occurrences that look like a noun's, from which a phrase may be a topic
-_TOLD_AGAIN = 0.25  # what a block counts for each further phrase that tells of it
-_BURST = 2.0  # what a phrase gains by being said over and over where it is said
+_PAIR_WEIGHT = 1.5  # of a phrase of two words
+_MIN_PAIR_SHARE = 0.6  # of a word's blocks: from here on a pair with it replaces it
+_MIN_NAME_CAPITALS = 0.5  # share of capitals from which a word that is part of a person's name is no topic
+_MIN_NOUN_SHARE = 0.3  # of the occurrences of a phrase that may be a topic
+_COVERED_WEIGHT = 0.25  # factor of a block for each selected phrase that it uses
+_BURST_WEIGHT = 2.0  # of repeated use in the blocks that use a phrase
 _EDGE = {"source_id": pl.String, "target_id": pl.String, "kind": pl.String, "weight": pl.Float64}
 
 
@@ -39,11 +39,11 @@ def build_topics(
 ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
     """Returns (topics, topic_edges, topic_memories), each scope by itself, sorted by id.
 
-    Up to 16 memories in a row of one document are a block. Among the phrases that several blocks use, those are taken
-    one by one that tell the most of blocks which no phrase told of yet; the first of them, about the square root of
-    all, are the broader ones that the others hang below. A memory is held by its nearest two topics, with the cosine to
-    their centre as relevance, where that is 0.3 or more; it is rounded to 2 decimals, because a third would rewrite a
-    fifth of all rows whenever 1 % of the texts change.
+    Up to 16 memories in a row of one document are a block. Among the phrases that several blocks use, those are
+    selected one by one that weigh most in blocks not yet covered; the first of them, about the square root of all, are
+    the broader ones, parents of the others. A memory belongs to its nearest two topics, with the cosine to their center
+    as relevance, where that is 0.3 or more; it is rounded to 2 decimals, because a third would rewrite a fifth of all
+    rows whenever 1 % of the texts change.
 
     Args:
         memories: the memories table; those of document versions that are not current belong to no topic.
@@ -56,22 +56,22 @@ def build_topics(
     if live.is_empty():
         return empty("topics"), empty("topic_edges"), empty("topic_memories")
     live = live.sort(*SCOPE, "document_id", "ordinal", "memory_id").with_columns(
-        block=pl.struct(*SCOPE, "document_id", pl.col("ordinal").fill_null(0) // _BLOCK).rle_id()
+        block=pl.struct(*SCOPE, "document_id", pl.col("ordinal").fill_null(0) // _BLOCK_MEMORIES).rle_id()
     )
     titles = live.filter(pl.col("unit") != "turn").select(*SCOPE, "block", text="title").unique()
     found = count_phrases(pl.concat([live.select(*SCOPE, "block", "text"), titles]))
-    said, spelled = by_scope(found), by_scope(phrase_labels(found))
+    counts, labels = by_scope(found), by_scope(phrase_labels(found))
     people = by_scope(_people(live, entities))
     parts = [
-        _scope_topics(at, rows, vectors, _candidates(rows, said.get(at), spelled.get(at), people.get(at)))
+        _scope_topics(at, rows, vectors, _candidates(rows, counts.get(at), labels.get(at), people.get(at)))
         for at, rows in by_scope(live.select("memory_id", *SCOPE, "block", "row")).items()
     ]
-    topics, edges, held = (pl.concat(list(frames)) for frames in zip(*parts, strict=True))
-    return topics.sort("topic_id"), edges.sort("source_id", "target_id", "kind"), held.sort("topic_id", "memory_id")
+    topics, edges, members = (pl.concat(list(frames)) for frames in zip(*parts, strict=True))
+    return topics.sort("topic_id"), edges.sort("source_id", "target_id", "kind"), members.sort("topic_id", "memory_id")
 
 
 def _people(live: pl.DataFrame, entities: pl.DataFrame | None) -> pl.DataFrame:
-    """(scope, name) of who speaks and who is spoken of."""
+    """Returns (scope, name, speaks) of speakers and of people in texts."""
     speakers = live.select(*SCOPE, name="speaker").drop_nulls().unique()
     if entities is None:
         return speakers.with_columns(speaks=pl.lit(True))
@@ -82,91 +82,98 @@ def _people(live: pl.DataFrame, entities: pl.DataFrame | None) -> pl.DataFrame:
 
 
 def _candidates(
-    live: pl.DataFrame, said: pl.DataFrame | None, spelled: pl.DataFrame | None, people: pl.DataFrame | None
+    live: pl.DataFrame, counts: pl.DataFrame | None, labels: pl.DataFrame | None, people: pl.DataFrame | None
 ) -> pl.DataFrame:
-    """Returns (phrase, label, telling, blocks), the most telling first.
+    """Returns (phrase, label, weight, blocks), the phrases of most weight in all blocks first.
 
-    No names of people, no word that a pair says better. `telling` is what a phrase tells of one block: more where few
-    blocks use it, where those use it often, and where it has two words.
+    Names of people and words that a pair replaces are excluded. `weight` is that of a phrase in one block: more where
+    few blocks use it, where those use it often, and where it has two words.
     """
-    if said is None or spelled is None:
+    if counts is None or labels is None:
         return pl.DataFrame(
-            schema={"phrase": pl.String, "label": pl.String, "telling": pl.Float64, "blocks": pl.List(pl.Int64)}
+            schema={"phrase": pl.String, "label": pl.String, "weight": pl.Float64, "blocks": pl.List(pl.Int64)}
         )
     blocks = live["block"].n_unique()
-    least, most = (1, blocks) if blocks < _FEW_BLOCKS else (2, max(2, math.floor(_WIDEST * blocks)))
+    fewest, most = (1, blocks) if blocks < _MIN_BLOCKS else (2, max(2, math.floor(_MAX_BLOCK_SHARE * blocks)))
     rows = (
-        said.group_by("phrase")
+        counts.group_by("phrase")
         .agg(blocks=pl.col("block").unique().sort() - live["block"].min(), n=pl.col("n").sum())
         .with_columns(df=pl.col("blocks").list.len().cast(pl.Int64))
-        .filter(pl.col("df").is_between(least, most))
-        .join(spelled.select("phrase", "label", "capitals", "nouns"), on="phrase", how="left")
+        .filter(pl.col("df").is_between(fewest, most))
+        .join(labels.select("phrase", "label", "capitals", "nouns"), on="phrase", how="left")
     )
     words = pl.col("phrase").str.split(" ")
     if people is not None:
-        always = phrase_stems(w for name in people.filter("speaks")["name"] for w in name.split())
-        named = phrase_stems(w for name in people["name"] for w in name.split()) - always
-        is_name = words.list.eval(pl.element().is_in(sorted(named))).list.any() & (pl.col("capitals") >= _NAME)
-        rows = rows.filter(~words.list.eval(pl.element().is_in(sorted(always))).list.any() & ~is_name)
+        speakers = phrase_stems(w for name in people.filter("speaks")["name"] for w in name.split())
+        named = phrase_stems(w for name in people["name"] for w in name.split()) - speakers
+        has_name = words.list.eval(pl.element().is_in(sorted(named))).list.any()
+        is_name = has_name & (pl.col("capitals") >= _MIN_NAME_CAPITALS)
+        rows = rows.filter(~words.list.eval(pl.element().is_in(sorted(speakers))).list.any() & ~is_name)
     pairs = rows.filter(pl.col("phrase").str.contains(" ", literal=True))
-    held = pairs.select(phrase=words, held="df").explode("phrase").group_by("phrase").agg(pl.col("held").max())
-    rows = rows.join(held, on="phrase", how="left").filter(pl.col("held").fill_null(0) < _TOLD * pl.col("df"))
-    nouns = rows.filter(pl.col("nouns") >= _NOUN)
+    in_pairs = (
+        pairs.select(phrase=words, pair_df="df").explode("phrase").group_by("phrase").agg(pl.col("pair_df").max())
+    )
+    rows = rows.join(in_pairs, on="phrase", how="left").filter(
+        pl.col("pair_df").fill_null(0) < _MIN_PAIR_SHARE * pl.col("df")
+    )
+    nouns = rows.filter(pl.col("nouns") >= _MIN_NOUN_SHARE)
     if nouns.height >= _topic_count(blocks):  # notes without articles, and other languages, show none
         rows = nouns
-    worth = pl.when(pl.col("phrase").str.contains(" ", literal=True)).then(_TWO_WORDS).otherwise(1.0)
-    telling = worth * (1 + blocks / pl.col("df")).log() * (1 + _BURST * (pl.col("n") / pl.col("df")).log())
+    length_weight = pl.when(pl.col("phrase").str.contains(" ", literal=True)).then(_PAIR_WEIGHT).otherwise(1.0)
+    weight = (
+        length_weight * (1 + blocks / pl.col("df")).log() * (1 + _BURST_WEIGHT * (pl.col("n") / pl.col("df")).log())
+    )
     return (
-        rows.with_columns(telling=telling.round(6))
-        .sort((pl.col("df") * pl.col("telling")).round(4), "phrase", descending=[True, False])
-        .select("phrase", "label", "telling", "blocks")
-        .head(_MOST_CANDIDATES)
+        rows.with_columns(weight=weight.round(6))
+        .sort((pl.col("df") * pl.col("weight")).round(4), "phrase", descending=[True, False])
+        .select("phrase", "label", "weight", "blocks")
+        .head(_MAX_CANDIDATES)
     )
 
 
 def _scope_topics(
     scope: ScopeKey, live: pl.DataFrame, vectors: np.ndarray, candidates: pl.DataFrame
 ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-    of_memory = live["block"].to_numpy().astype(np.int64) - int(live["block"][0])
+    block_of = live["block"].to_numpy().astype(np.int64) - int(live["block"][0])
     # To 4 decimals: neither the last bits of a sum nor the order of rows may decide a tie.
-    mine = np.round(vectors[live["row"].to_numpy()].astype(np.float64), 4)
-    blocks = _unit(np.add.reduceat(mine, np.searchsorted(of_memory, np.arange(of_memory[-1] + 1))))
-    if len(blocks) < _FEW_BLOCKS or candidates.is_empty():
-        chosen, middles = [0], _unit(blocks.sum(axis=0, keepdims=True))
+    memory_vectors = np.round(vectors[live["row"].to_numpy()].astype(np.float64), 4)
+    blocks = _unit(np.add.reduceat(memory_vectors, np.searchsorted(block_of, np.arange(block_of[-1] + 1))))
+    if len(blocks) < _MIN_BLOCKS or candidates.is_empty():
+        chosen, centers = [0], _unit(blocks.sum(axis=0, keepdims=True))
     else:
-        chosen, middles = _choose(blocks, candidates)
-    of_block = np.round(blocks @ middles.T, 4).argmax(axis=1)
-    used = np.unique(of_block)
-    chosen, middles, of_block = [chosen[i] for i in used], middles[used], np.searchsorted(used, of_block)
+        chosen, centers = _choose(blocks, candidates)
+    topic_of = np.round(blocks @ centers.T, 4).argmax(axis=1)
+    used = np.unique(topic_of)
+    chosen, centers, topic_of = [chosen[i] for i in used], centers[used], np.searchsorted(used, topic_of)
     if candidates.is_empty():
-        names, said = ["everything"], ["everything"]
+        names, labels = ["everything"], ["everything"]
     else:
-        names, said = (candidates[c].gather(chosen).to_list() for c in ("phrase", "label"))
+        names, labels = (candidates[c].gather(chosen).to_list() for c in ("phrase", "label"))
     ids = [content_id("topic", *scope_parts(*scope), name) for name in names]
-    above = _above(middles)
-    sizes = np.bincount(of_block[of_memory], minlength=len(ids))
-    total = sizes.copy()
-    for child, parent in above.items():
-        total[parent] += sizes[child]
-    edges = list(_related(ids, middles))
-    edges += [(ids[c], ids[p], "subtopic_of", round(float(middles[c] @ middles[p]), 2)) for c, p in above.items()]
-    rows = [(i, *scope, label, int(n)) for i, label, n in zip(ids, said, total, strict=True)]
+    parents = _broader_topics(centers)
+    sizes = np.bincount(topic_of[block_of], minlength=len(ids))
+    total_sizes = sizes.copy()
+    for child, parent in parents.items():
+        total_sizes[parent] += sizes[child]
+    edges = list(_related(ids, centers))
+    edges += [(ids[c], ids[p], "subtopic_of", round(float(centers[c] @ centers[p]), 2)) for c, p in parents.items()]
+    rows = [(i, *scope, label, int(n)) for i, label, n in zip(ids, labels, total_sizes, strict=True)]
     return (
         conform("topics", pl.DataFrame(rows, schema=["topic_id", *SCOPE, "label", "size"], orient="row")),
-        _scoped("topic_edges", scope, pl.DataFrame(edges, schema=_EDGE, orient="row")),
-        _scoped("topic_memories", scope, _held(live, mine, middles, ids)),
+        _with_scope("topic_edges", scope, pl.DataFrame(edges, schema=_EDGE, orient="row")),
+        _with_scope("topic_memories", scope, _topic_memories(live, memory_vectors, centers, ids)),
     )
 
 
-def _scoped(table: str, scope: ScopeKey, frame: pl.DataFrame) -> pl.DataFrame:
+def _with_scope(table: str, scope: ScopeKey, frame: pl.DataFrame) -> pl.DataFrame:
     return conform(table, frame.with_columns(pl.lit(v).alias(c) for c, v in zip(SCOPE, scope, strict=True)))
 
 
 def _choose(blocks: np.ndarray, candidates: pl.DataFrame) -> tuple[list[int], np.ndarray]:
-    """Takes phrases greedily by what they tell of blocks that were told less of (maximum coverage, damped).
+    """Selects phrases greedily by their weight in the blocks that are covered least (maximum coverage, damped).
 
-    No two phrases share a word. Returns the candidates taken, the most telling first, and their centres: the middle of
-    the blocks that use each.
+    No two phrases share a word. Returns the selected candidates, in order, and their centers: the mean direction of the
+    blocks that use each.
     """
     from scipy.sparse import csr_matrix
 
@@ -174,29 +181,29 @@ def _choose(blocks: np.ndarray, candidates: pl.DataFrame) -> tuple[list[int], np
     at = rows.explode().to_numpy().astype(np.int64)
     ends = np.r_[0, np.cumsum(rows.list.len().to_numpy())]
     uses = csr_matrix((np.ones(len(at)), at, ends), shape=(len(rows), len(blocks)))
-    telling, words = candidates["telling"].to_numpy(), [set(p.split()) for p in candidates["phrase"]]
-    open_, left, chosen = np.ones(len(rows), bool), np.ones(len(blocks)), list[int]()
+    weights, words = candidates["weight"].to_numpy(), [set(p.split()) for p in candidates["phrase"]]
+    available, uncovered, chosen = np.ones(len(rows), bool), np.ones(len(blocks)), list[int]()
     for _ in range(_topic_count(len(blocks))):
-        gains = np.where(open_, np.round((uses @ left) * telling, 6), -1)
-        pick = int(np.argmax(gains))  # candidates are sorted: of equals, the more telling one
+        gains = np.where(available, np.round((uses @ uncovered) * weights, 6), -1)
+        pick = int(np.argmax(gains))  # candidates are sorted: of equals, the one with more weight
         if gains[pick] <= 0:
             break
         chosen.append(pick)
-        left[at[ends[pick] : ends[pick + 1]]] *= _TOLD_AGAIN
-        open_ &= np.array([words[pick].isdisjoint(w) for w in words])
+        uncovered[at[ends[pick] : ends[pick + 1]]] *= _COVERED_WEIGHT
+        available &= np.array([words[pick].isdisjoint(w) for w in words])
     return chosen, _unit(np.asarray(uses[chosen] @ blocks))
 
 
 def _topic_count(blocks: int) -> int:
-    return min(_MOST_TOPICS, max(2, round(math.sqrt(1.5 * blocks))))
+    return min(_MAX_TOPICS, max(2, round(math.sqrt(1.5 * blocks))))
 
 
-def _above(middles: np.ndarray) -> dict[int, int]:
+def _broader_topics(centers: np.ndarray) -> dict[int, int]:
     """Maps each topic but the broad ones, which come first, to the nearest broad one."""
-    if len(middles) < _FIRST_BROADER:
+    if len(centers) < _MIN_TOPICS_FOR_BROAD:
         return {}
-    broad = round(math.sqrt(len(middles)))
-    near = np.round(middles[broad:] @ middles[:broad].T, 4).argmax(axis=1)
+    broad = round(math.sqrt(len(centers)))
+    near = np.round(centers[broad:] @ centers[:broad].T, 4).argmax(axis=1)
     return {broad + i: int(p) for i, p in enumerate(near)}
 
 
@@ -204,19 +211,21 @@ def _unit(rows: np.ndarray) -> np.ndarray:
     return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9))
 
 
-def _related(topic_ids: list[str], middles: np.ndarray) -> Iterator[tuple[str, str, str, float]]:
-    weights = np.round(middles @ middles.T, 2)
-    for i, j in zip(*np.nonzero(np.triu(weights >= _RELATED, 1)), strict=True):
+def _related(topic_ids: list[str], centers: np.ndarray) -> Iterator[tuple[str, str, str, float]]:
+    weights = np.round(centers @ centers.T, 2)
+    for i, j in zip(*np.nonzero(np.triu(weights >= _MIN_RELATED, 1)), strict=True):
         first, second = sorted((topic_ids[i], topic_ids[j]))
         yield first, second, "related_to", float(weights[i, j])
 
 
-def _held(memories: pl.DataFrame, vectors: np.ndarray, middles: np.ndarray, topic_ids: list[str]) -> pl.DataFrame:
-    relevance = np.round(vectors @ middles.T, 2)
+def _topic_memories(
+    memories: pl.DataFrame, vectors: np.ndarray, centers: np.ndarray, topic_ids: list[str]
+) -> pl.DataFrame:
+    relevance = np.round(vectors @ centers.T, 2)
     by_id = np.argsort(np.array(topic_ids))
     order = by_id[np.argsort(-relevance[:, by_id], axis=1, kind="stable")[:, :_TOPICS_PER_MEMORY]]
     best = np.take_along_axis(relevance, order, axis=1)
-    row, place = np.nonzero(best >= _RELEVANT)
+    row, place = np.nonzero(best >= _MIN_RELEVANCE)
     return pl.DataFrame(
         {
             "topic_id": pl.Series(topic_ids, dtype=pl.String)[order[row, place]],

@@ -149,8 +149,8 @@ def test_many_topics_hang_below_a_few_broader_ones():
         "newt",
     ]
     inputs = formed(docs, [chunk(d, f"We saw the {subjects[i % 12]} today.") for i, d in enumerate(docs)], "chunk")
-    centres = rng.normal(size=(12, 16))
-    place = {d["document_id"]: centres[i % 12] for i, d in enumerate(docs)}
+    centers = rng.normal(size=(12, 16))
+    place = {d["document_id"]: centers[i % 12] for i, d in enumerate(docs)}
     vectors = np.stack([place[d] for d in inputs.memories["document_id"]]).astype(np.float32)
     vectors += rng.normal(scale=0.1, size=vectors.shape).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
