@@ -1,6 +1,6 @@
 """Seeded synthetic builds at any scale: users of Zipf size, Zipf words, clustered vectors, entities and versions.
 
-Each kind is what `auto` takes it for: turns of sessions, or titled passages that name each other's titles.
+`auto` resolves to a strategy of each kind: turns of sessions, or titled passages that name each other's titles.
 """
 
 import datetime as dt
@@ -21,12 +21,12 @@ Kind = Literal["turns", "titled"]
 COLLECTION = "bench"
 SEED = 20_251_122
 DIMENSIONS = 384
-_SIZES = 1.5  # Zipf exponent of users: the largest of 50 holds 43 %
+_SIZE_EXPONENT = 1.5  # Zipf, of users: the largest of 50 has 43 %
 _WORDS, _WORD_EXPONENT = 40_000, 1.05
 _CLUSTERS, _SPREAD = 200, 0.8
 _PER_MEMORY = {"turns": (6, 40), "titled": (60, 140)}  # words
 _MENTIONS = 2
-_DATED = 5  # one question in so many asks about a month
+_QUESTIONS_PER_MONTH_QUESTION = 5  # one of so many names a month
 _EPOCH = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
 
 
@@ -67,18 +67,19 @@ def synthetic_build(memories: int, users: int, kind: Kind, queries: int) -> Synt
     sizes = _zipf_sizes(memories, users)
     owner = np.repeat([f"user{u:04d}" for u in range(users)], sizes)
     cluster = rng.integers(0, _CLUSTERS, memories)
-    vocabulary, said = _words(rng, cluster, kind)
+    vocabulary, texts = _draw_words(rng, cluster, kind)
     ids = [content_id(COLLECTION, kind, i) for i in range(memories)]
     drawn = rng.integers(0, sizes[0], queries).tolist()
     if kind == "titled":
-        passages = titled_passages(rng, sizes, cluster, said, vocabulary)
+        passages = titled_passages(rng, sizes, cluster, texts, vocabulary)
         frame = _memories(rng, ids, owner, passages.texts, vocabulary, passages.titles)
         named = named_tables(passages, ids, owner, COLLECTION)
-        asked = [_question(rng, said[i], about) for i, about in zip(drawn, passages.asked(rng, drawn), strict=True)]
+        names = passages.draw_names(rng, drawn)
+        questions = [_draw_question(rng, texts[i], name) for i, name in zip(drawn, names, strict=True)]
     else:
-        frame = _memories(rng, ids, owner, [" ".join(words) + "." for words in said], vocabulary, None)
+        frame = _memories(rng, ids, owner, [" ".join(words) + "." for words in texts], vocabulary, None)
         named = {"context_inputs": empty("context_inputs"), **_entities(rng, ids, owner, cluster, vocabulary)}
-        asked = [_question(rng, said[i], "") for i in drawn]
+        questions = [_draw_question(rng, texts[i], "") for i in drawn]
     tables = {
         "memories": conform("memories", frame),
         "documents": conform("documents", _documents(frame)),
@@ -91,19 +92,19 @@ def synthetic_build(memories: int, users: int, kind: Kind, queries: int) -> Synt
         vectors=_vectors(rng, cluster),
         largest="user0000",
         sizes={f"user{u:04d}": int(s) for u, s in enumerate(sizes)},
-        queries=asked,
+        queries=questions,
     )
 
 
 def _zipf_sizes(memories: int, users: int) -> np.ndarray:
-    share = 1 / np.arange(1, users + 1) ** _SIZES
+    share = 1 / np.arange(1, users + 1) ** _SIZE_EXPONENT
     sizes = np.maximum(1, np.floor(memories * share / share.sum())).astype(int)
     sizes[0] += memories - sizes.sum()
     return sizes
 
 
-def _words(rng: np.random.Generator, cluster: np.ndarray, kind: Kind) -> tuple[np.ndarray, list[list[str]]]:
-    """Returns the vocabulary and the words of each memory; half of them are its cluster's own."""
+def _draw_words(rng: np.random.Generator, cluster: np.ndarray, kind: Kind) -> tuple[np.ndarray, list[list[str]]]:
+    """Returns the vocabulary and the words of each memory; half of them are those of its cluster."""
     vocabulary = _vocabulary(rng)
     rank = 1 / np.arange(1, _WORDS + 1) ** _WORD_EXPONENT
     lengths = rng.integers(*_PER_MEMORY[kind], len(cluster))
@@ -132,7 +133,7 @@ def _memories(
     words: np.ndarray,
     titles: list[str] | None,
 ) -> pl.DataFrame:
-    """Memories are passages where they have titles, else turns."""
+    """Returns memories: passages where they have titles, else turns."""
     n = len(ids)
     turns = titles is None
     speakers = [f"{words[i]}".capitalize() for i in range(200)]
@@ -186,7 +187,7 @@ def _inputs(memories: pl.DataFrame) -> pl.DataFrame:
 def _entities(
     rng: np.random.Generator, ids: list[str], owner: np.ndarray, cluster: np.ndarray, words: np.ndarray
 ) -> dict[str, pl.DataFrame]:
-    """Some entities everyone of a user names, more that few do: Zipf again, a cluster favouring its own."""
+    """Returns entities of Zipf frequency and their mentions; each cluster prefers entities of its own."""
     n = len(ids)
     number = (rng.zipf(1.3, (n, _MENTIONS)) + 31 * cluster[:, None]) % max(50, n // 20)
     flat = pl.DataFrame(
@@ -212,7 +213,7 @@ def _entities(
 
 
 def _versions(rng: np.random.Generator, memories: pl.DataFrame) -> dict[str, pl.DataFrame]:
-    """One memory in fifty updates the one before it of the same user, and as many extend it."""
+    """Returns relations and versions: one memory in fifty updates the one before it of its user, as many extend it."""
     frame = memories.select("memory_id", "collection", "user_id", "observed_at").with_columns(
         pl.col("memory_id").shift(1).over("user_id").alias("older_id"),
         pl.Series("draw", rng.integers(0, 50, memories.height)),
@@ -253,8 +254,9 @@ def _vectors(rng: np.random.Generator, cluster: np.ndarray) -> np.ndarray:
     return noise
 
 
-def _question(rng: np.random.Generator, words: list[str], about: str) -> str:
-    """Some words of a memory, in order, with the name that is asked about, and now and then the month."""
+def _draw_question(rng: np.random.Generator, words: list[str], name: str) -> str:
+    """Returns a question of some words of a memory, in order, with a name, and sometimes with a month."""
     chosen = rng.choice(len(words), size=min(len(words), int(rng.integers(4, 10))), replace=False)
-    told = " ".join(words[i] for i in sorted(chosen)) + (f" of {about}" if about else "")
-    return f"What did we say about {told}{' in February 2024' if rng.integers(_DATED) == 0 else ''}?"
+    topic = " ".join(words[i] for i in sorted(chosen)) + (f" of {name}" if name else "")
+    month = " in February 2024" if rng.integers(_QUESTIONS_PER_MONTH_QUESTION) == 0 else ""
+    return f"What did we say about {topic}{month}?"

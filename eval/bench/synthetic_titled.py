@@ -1,7 +1,7 @@
 """Titled passages of a synthetic build: sentences, and names in them that lead from one passage to the next.
 
-How many names and sentences there are is what passages of encyclopaedias have: MuSiQue's and HotpotQA's hold 80 to 88
-words, four sentences and ten names, of which six are said nowhere else and one or two are other passages' titles.
+The numbers of names and sentences are those of encyclopedia passages: MuSiQue's and HotpotQA's have 80 to 88 words,
+four sentences and ten names, of which six occur nowhere else and one or two are titles of other passages.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,14 +14,18 @@ from palimpsest.store.collection_config import CollectionConfig
 from palimpsest.store.tables import conform
 
 SENTENCES = 4
-OTHERS, SHARED, OWN = 2, 2, 4  # names in a passage: titles of others, names that others say too, its alone
+OTHERS, SHARED, OWN = (
+    2,
+    2,
+    4,
+)  # names in a passage: titles of others, shared with others, its alone
 _ZIPF = 1.3
 _SPREAD = 7919  # a prime: sentences have vectors of passages far from their own
 
 
 @dataclass(frozen=True)
 class Passages:
-    """Texts of titled passages and what is named in them.
+    """Texts of titled passages and the names in them.
 
     Attributes:
         titles: of each passage.
@@ -39,10 +43,10 @@ class Passages:
     mentions: pl.DataFrame
     names: dict[str, list[str]]
 
-    def asked(self, rng: np.random.Generator, passages: Sequence[int]) -> list[str]:
-        """Returns a name to ask about for each of some passages: its own title, or one that it names."""
-        own = rng.random(len(passages)) < 0.5
-        return [self.titles[p if mine else self.others[p, 0]] for p, mine in zip(passages, own.tolist(), strict=True)]
+    def draw_names(self, rng: np.random.Generator, passages: Sequence[int]) -> list[str]:
+        """Returns a name for a question about each of some passages: its title, or a title that it names."""
+        is_title = (rng.random(len(passages)) < 0.5).tolist()
+        return [self.titles[p if title else self.others[p, 0]] for p, title in zip(passages, is_title, strict=True)]
 
 
 def titled_passages(
@@ -52,11 +56,11 @@ def titled_passages(
     words: Sequence[Sequence[str]],
     vocabulary: np.ndarray,
 ) -> Passages:
-    """Makes passages of given words; what a passage names is its own user's, a cluster favouring its own.
+    """Makes passages of given words; a passage names only those of its user, and prefers its cluster's.
 
     Args:
-        rng: what chooses.
-        sizes: memories of each user, which follow each other.
+        rng: of the random choices.
+        sizes: memories of each user, which are consecutive.
         cluster: of each memory.
         words: of each memory.
         vocabulary: words to make names of.
@@ -64,31 +68,31 @@ def titled_passages(
     n = len(words)
     rare = vocabulary[500:].tolist()
 
-    def made(count: int) -> list[str]:
+    def draw_rare_names(count: int) -> list[str]:
         return [f"{rare[a]} {rare[b]}".title() for a, b in rng.integers(0, len(rare), (count, 2)).tolist()]
 
     first, size = (np.repeat(a, sizes)[:, None] for a in (np.cumsum(sizes) - sizes, sizes))
     others = first + (rng.zipf(_ZIPF, (n, OTHERS)) + 31 * cluster[:, None]) % size
     shared = first + (rng.zipf(_ZIPF, (n, SHARED)) + 31 * cluster[:, None]) % np.maximum(1, size // 4)
-    names = {"title": made(n), "shared": made(n), "own": made(n * OWN)}
+    names = {"title": draw_rare_names(n), "shared": draw_rare_names(n), "own": draw_rare_names(n * OWN)}
     numbers = np.concatenate([np.arange(n)[:, None], others, shared, np.arange(n * OWN).reshape(n, OWN)], axis=1)
     kinds = ["title"] * (1 + OTHERS) + ["shared"] * SHARED + ["own"] * OWN
-    texts, spans, at = [], [], []
-    for said, told in zip(words, numbers.tolist(), strict=True):
-        text, ends, starts = _passage(said, [names[k][i] for k, i in zip(kinds, told, strict=True)])
+    texts, sentence_spans, name_spans = [], [], []
+    for passage_words, named in zip(words, numbers.tolist(), strict=True):
+        text, sentences, mentioned = _passage(passage_words, [names[k][i] for k, i in zip(kinds, named, strict=True)])
         texts.append(text)
-        spans.append(ends)
-        at.append(starts)
+        sentence_spans.append(sentences)
+        name_spans.append(mentioned)
     mentions = pl.DataFrame(
         {
             "passage": np.repeat(np.arange(n), len(kinds)),
             "kind": kinds * n,
             "number": numbers.ravel(),
-            "char_start": np.array(at)[:, :, 0].ravel(),
-            "char_end": np.array(at)[:, :, 1].ravel(),
+            "char_start": np.array(name_spans)[:, :, 0].ravel(),
+            "char_end": np.array(name_spans)[:, :, 1].ravel(),
         }
     )
-    return Passages(names["title"], texts, np.array(spans), others, mentions, names)
+    return Passages(names["title"], texts, np.array(sentence_spans), others, mentions, names)
 
 
 def _passage(words: Sequence[str], names: Sequence[str]) -> tuple[str, list[list[int]], list[list[int]]]:
@@ -96,23 +100,23 @@ def _passage(words: Sequence[str], names: Sequence[str]) -> tuple[str, list[list
 
     Each of the other names ends a sentence, in turn.
     """
-    parts, spans, at, length = [], [], [[0, 0]] * len(names), 0
+    parts, spans, name_spans, length = [], [], [[0, 0]] * len(names), 0
     for s in range(SENTENCES):
         plain = list(words[len(words) * s // SENTENCES : len(words) * (s + 1) // SENTENCES])
         begins = length
         for i, text in _pieces(s, plain, names):
             if i is not None:
-                at[i] = [length, length + len(text)]
+                name_spans[i] = [length, length + len(text)]
             parts.append(text)
             length += len(text) + 1
         parts[-1] += "."
         length += 1
         spans.append([begins, length - 1])
-    return " ".join(parts), spans, at
+    return " ".join(parts), spans, name_spans
 
 
 def _pieces(s: int, plain: list[str], names: Sequence[str]) -> Iterator[tuple[int | None, str]]:
-    """Yields what a sentence is made of, and the number of each name in it."""
+    """Yields the parts of a sentence with the number of the name that each is, None for plain words."""
     if s == 0:
         yield 0, names[0]
         yield None, " ".join(plain)
@@ -132,8 +136,8 @@ def named_tables(
     """
     if embedded is None:
         embedded = CollectionConfig.model_fields["profile"].default == "full"
-    whose = pl.DataFrame({"passage": np.arange(len(ids)), "memory_id": ids, "user_id": owner})
-    mentions = passages.mentions.join(whose, on="passage", maintain_order="left").with_columns(
+    owners = pl.DataFrame({"passage": np.arange(len(ids)), "memory_id": ids, "user_id": owner})
+    mentions = passages.mentions.join(owners, on="passage", maintain_order="left").with_columns(
         pl.format("{}-{}-{}", "user_id", "kind", "number").alias("entity_id"), collection=pl.lit(collection)
     )
     distinct = mentions.unique("entity_id", keep="first", maintain_order=True)
@@ -141,7 +145,7 @@ def named_tables(
     entities = distinct.select(
         "entity_id", "collection", "user_id", pl.Series("name", named), pl.lit("x").alias("type")
     )
-    said = mentions.unique(["memory_id", "entity_id"], keep="first", maintain_order=True)
+    first_mentions = mentions.unique(["memory_id", "entity_id"], keep="first", maintain_order=True)
     n, k = len(ids), SENTENCES
     spans = passages.spans.reshape(-1, 2)
     vectors = (np.arange(n)[:, None] + _SPREAD * np.arange(k)) % n
@@ -159,6 +163,6 @@ def named_tables(
         inputs = inputs.with_columns(text_hash=pl.lit(None, pl.String))
     return {
         "entities": conform("entities", entities),
-        "mentions": conform("mentions", said.drop("passage", "kind", "number")),
+        "mentions": conform("mentions", first_mentions.drop("passage", "kind", "number")),
         "context_inputs": conform("context_inputs", inputs),
     }
