@@ -1,10 +1,11 @@
 """Clean text for documents and messages, names from uris, and metadata that JSON can represent."""
 
 import re
+from collections.abc import Mapping
 from datetime import date, datetime
 from pathlib import PurePosixPath
-from typing import Any
 
+from palimpsest.core.json_types import JsonValue
 from palimpsest.text.dates import DateOrder, parse_stated_time
 
 _LINE_END = re.compile(r"\r\n?")
@@ -59,17 +60,18 @@ def title_from_uri(uri: str) -> str:
     return one_line(re.sub(r"[-_]+", " ", PurePosixPath(uri.rpartition("#")[2] or uri).stem))
 
 
-def to_json_value(value: Any) -> Any:
-    """Returns `value` as JSON can hold it: dates as ISO text, keys as text, NaN as null.
+def to_json_value(value: object) -> JsonValue:
+    """Returns `value` as a JSON value: dates as ISO text, keys as text, NaN as null.
 
     Raises:
         ValueError: it nests or expands beyond what a person would write (YAML anchors can be made to explode).
     """
-    left = [_MAX_METADATA_NODES]
+    nodes_left = _MAX_METADATA_NODES
 
-    def walk(node: Any, depth: int) -> Any:
-        left[0] -= 1
-        if depth > _MAX_METADATA_DEPTH or left[0] < 0:
+    def walk(node: object, depth: int) -> JsonValue:
+        nonlocal nodes_left
+        nodes_left -= 1
+        if depth > _MAX_METADATA_DEPTH or nodes_left < 0:
             raise ValueError("nests or expands too far")
         if isinstance(node, str):
             return clean_text(node)
@@ -86,12 +88,12 @@ def to_json_value(value: Any) -> Any:
     return walk(value, 0)
 
 
-def first_date(metadata: dict[str, Any], *keys: str, order: DateOrder | None = None) -> datetime | None:
+def first_date(metadata: Mapping[str, JsonValue], *keys: str, order: DateOrder | None = None) -> datetime | None:
     """Returns the first of the named values that is a date."""
     return next((when for key in keys if (when := parse_stated_time(metadata.get(key), order))), None)
 
 
-def parse_name(value: Any) -> str | None:
+def parse_name(value: object) -> str | None:
     """Returns a name or id as text, or null when it is empty or not a single value."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None

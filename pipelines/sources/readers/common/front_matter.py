@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 from frontmatter.default_handlers import YAMLHandler
 
+from palimpsest.core.json_types import JsonObject
 from palimpsest.sources.readers.common.clean_text import clean_text, to_json_value
 from palimpsest.sources.records.extracted import RelationLabel, StatedRelation
 from palimpsest.sources.records.stated_fields import parse_stated_fields
@@ -16,7 +17,7 @@ _HANDLER = YAMLHandler()
 _STATED: dict[str, RelationLabel] = {"supersedes": "UPDATE", "replaces": "UPDATE", "requires": "EXTEND"}
 
 
-def split_front_matter(text: str, limits: Limits) -> tuple[dict[str, Any], str, list[str]]:
+def split_front_matter(text: str, limits: Limits) -> tuple[JsonObject, str, list[str]]:
     """Returns (metadata, body, problems); text without valid front matter is all body.
 
     A file may begin with a thematic break that looks like front matter, so what is not a mapping stays in the body.

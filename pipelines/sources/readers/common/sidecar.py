@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from palimpsest.core.errors import Rejected
+from palimpsest.core.json_types import JsonObject
 from palimpsest.sources.readers.common.clean_text import parse_name, to_json_value
 from palimpsest.sources.readers.common.document_time import DATE_FIELDS, check_dates, find_stated_time
 from palimpsest.sources.readers.common.front_matter import check_fields, parse_relations
@@ -31,7 +32,7 @@ def find_sidecar(path: Path) -> Path | None:
     return sidecar if stat.S_ISREG(mode) or stat.S_ISLNK(mode) else None
 
 
-def read_sidecar(path: Path, limits: Limits) -> dict[str, Any]:
+def read_sidecar(path: Path, limits: Limits) -> JsonObject:
     """Returns the fields of a sidecar.
 
     Raises:

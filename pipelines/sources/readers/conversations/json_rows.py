@@ -1,8 +1,11 @@
-"""JSON lines: each line by itself, so that a bad one loses only itself."""
+"""JSON lines: each line by itself, so that a damaged one loses only itself."""
 
 import json
 from dataclasses import dataclass
-from typing import Any
+
+from palimpsest.core.json_types import JsonObject
+
+_DECODER = json.JSONDecoder(parse_constant=lambda _: None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -10,13 +13,13 @@ class JsonRow:
     """One JSON object and the number of its line, from 1."""
 
     line: int
-    value: dict[str, Any]
+    value: JsonObject
 
 
 def parse_json_rows(text: str) -> tuple[list[JsonRow], list[str]]:
     """Returns the JSON objects of a text by line, and a problem for each other line that is not blank."""
     rows, problems = [], []
-    # Only a newline ends a line: JSON strings may hold other line separators.
+    # Only a newline ends a line: JSON strings may contain other line separators.
     for number, line in enumerate(text.split("\n"), 1):
         if not line or line.isspace():
             continue
@@ -30,6 +33,3 @@ def parse_json_rows(text: str) -> tuple[list[JsonRow], list[str]]:
         else:
             problems.append(f"line {number}: not a JSON object")
     return rows, problems
-
-
-_DECODER = json.JSONDecoder(parse_constant=lambda _: None)

@@ -6,7 +6,8 @@ import re
 import stat
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any
+
+from palimpsest.core.json_types import JsonObject, JsonValue
 
 USERS = "users.json"
 _LISTS = (USERS, "channels.json", "groups.json", "dms.json", "mpims.json", "integration_logs.json")
@@ -71,7 +72,7 @@ def read_user_names(path: Path) -> dict[str, str]:
     return {u["id"]: name for u in rows if isinstance(u.get("id"), str) and (name := _name(u))}
 
 
-def is_export_list(name: str, value: Any) -> bool:
+def is_export_list(name: str, value: JsonValue) -> bool:
     """Tells whether a JSON file is one of the lists of an export: who there is and which channels, and no message."""
     rows = [r for r in value if isinstance(r, dict)] if isinstance(value, list) else []
     return (
@@ -79,7 +80,7 @@ def is_export_list(name: str, value: Any) -> bool:
     )
 
 
-def has_slack_messages(value: Any, depth: int = 0) -> bool:
+def has_slack_messages(value: JsonValue, depth: int = 0) -> bool:
     """Tells whether a JSON value holds messages as Slack exports them."""
     if isinstance(value, list):
         return any(_is_message(v) or (depth < _MAX_DEPTH and has_slack_messages(v, depth + 1)) for v in value[:1000])
@@ -88,7 +89,7 @@ def has_slack_messages(value: Any, depth: int = 0) -> bool:
     )
 
 
-def format_messages(value: Any, names: Mapping[str, str], depth: int = 0) -> Any:
+def format_messages(value: JsonValue, names: Mapping[str, str], depth: int = 0) -> JsonValue:
     """Returns a JSON value with its messages as people saw them; notices that somebody joined or left are left out.
 
     Args:
@@ -112,12 +113,12 @@ def format_messages(value: Any, names: Mapping[str, str], depth: int = 0) -> Any
     return out
 
 
-def _is_message(item: Any) -> bool:
+def _is_message(item: JsonValue) -> bool:
     stamp = item.get("ts") if isinstance(item, dict) else None
     return isinstance(stamp, str) and bool(_STAMP.fullmatch(stamp)) and item.get("type", "message") == "message"
 
 
-def _message(item: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any] | None:
+def _message(item: Mapping[str, JsonValue], names: Mapping[str, str]) -> JsonObject | None:
     text = item.get("text")
     text = text if isinstance(text, str) else ""
     if item.get("subtype") in _NOTICES or _NOTICE_TEXT.fullmatch(text.strip()):
@@ -155,7 +156,7 @@ def _unmarked(mark: str, names: Mapping[str, str]) -> str:
     return f"{label} ({bare})"
 
 
-def _name(user: Any) -> str | None:
+def _name(user: JsonValue) -> str | None:
     if not isinstance(user, dict):
         return None
     profile = user["profile"] if isinstance(user.get("profile"), dict) else {}

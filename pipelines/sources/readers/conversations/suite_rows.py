@@ -1,8 +1,9 @@
 """The corpus of a suite, JSONL {"_id", "title", "text", "scope"?, "meta"?}: each row a document, and one memory."""
 
-from typing import Any
+from collections.abc import Mapping
 
 from palimpsest.core.errors import Rejected
+from palimpsest.core.json_types import JsonValue
 from palimpsest.sources.readers.common.clean_text import clean_text, first_date, one_line, parse_name, to_json_value
 from palimpsest.sources.readers.conversations.json_rows import JsonRow
 from palimpsest.sources.records.extracted import SUITE_ROW, ExtractedDocument, Extraction, Segment
@@ -72,7 +73,7 @@ def _document(source: Source, row: JsonRow, seen: set[str], problems: list[str])
     )
 
 
-def _text(text: Any, title: str, meta: dict[str, Any]) -> str:
+def _text(text: JsonValue, title: str, meta: Mapping[str, JsonValue]) -> str:
     text = clean_text(text).strip() if isinstance(text, str) else ""
     if caption := parse_name(meta.get("image_caption")):
         text = f"{text} [image: {caption}]".lstrip()
