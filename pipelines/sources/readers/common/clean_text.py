@@ -4,8 +4,9 @@ import re
 from collections.abc import Mapping
 from datetime import date, datetime
 from pathlib import PurePosixPath
+from typing import Any
 
-from palimpsest.core.json_types import JsonValue
+from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.text.dates import DateOrder, parse_stated_time
 
 _LINE_END = re.compile(r"\r\n?")
@@ -86,6 +87,13 @@ def to_json_value(value: object) -> JsonValue:
         return node.isoformat() if isinstance(node, date | datetime) else clean_text(str(node))
 
     return walk(value, 0)
+
+
+def to_json_object(fields: Mapping[Any, object]) -> JsonObject:
+    """Returns a mapping as a JSON object, see `to_json_value`."""
+    found = to_json_value(dict(fields))
+    assert isinstance(found, dict)
+    return found
 
 
 def first_date(metadata: Mapping[str, JsonValue], *keys: str, order: DateOrder | None = None) -> datetime | None:

@@ -8,7 +8,7 @@ import yaml
 from frontmatter.default_handlers import YAMLHandler
 
 from palimpsest.core.json_types import JsonObject
-from palimpsest.sources.readers.common.clean_text import clean_text, to_json_value
+from palimpsest.sources.readers.common.clean_text import clean_text, to_json_object
 from palimpsest.sources.records.extracted import RelationLabel, StatedRelation
 from palimpsest.sources.records.stated_fields import parse_stated_fields
 from palimpsest.store.limits import Limits
@@ -35,7 +35,7 @@ def split_front_matter(text: str, limits: Limits) -> tuple[JsonObject, str, list
         loaded = _HANDLER.load(raw, Loader=yaml.SafeLoader)
         if not isinstance(loaded, dict):
             return {}, text, []
-        return to_json_value(loaded), body.lstrip("\n"), []
+        return to_json_object(loaded), body.lstrip("\n"), []
     except (yaml.YAMLError, ValueError, RecursionError, TypeError, OverflowError, LookupError, AttributeError) as e:
         return {}, text, [f"front matter: not valid YAML, read as text: {_first_line(e)}"]
 

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from palimpsest.core.errors import Rejected
 from palimpsest.sources.readers.common.clean_text import clean_text, one_line
 from palimpsest.sources.readers.common.text_builder import TextBuilder
 from palimpsest.sources.readers.common.validity import find_validity_columns, parse_validity
+from palimpsest.sources.records.extracted import Kind
 from palimpsest.sources.records.stated_fields import StatedFields
 from palimpsest.store.limits import Limits
 from palimpsest.text.dates import DateOrder
@@ -46,7 +46,11 @@ def format_row(cells: Iterable[str]) -> str:
 
 
 def add_table(
-    builder: TextBuilder, rows: Sequence[Sequence[str]], order: DateOrder | None = None, **fields: Any
+    builder: TextBuilder,
+    rows: Sequence[Sequence[str]],
+    order: DateOrder | None = None,
+    heading: str | None = None,
+    page: int | None = None,
 ) -> list[str]:
     """Appends the rows of one table; the header, where the first row is one, begins every block.
 
@@ -58,7 +62,7 @@ def add_table(
     """
     columns = find_validity_columns(rows[0]) if rows else None
     if columns is None or len(rows) < 2:
-        _add_rows(builder, rows, **fields)
+        _add_rows(builder, rows, heading, page)
         return []
     problems: list[str] = []
     parts: list[tuple[StatedFields | None, list[Sequence[str]]]] = []
@@ -68,28 +72,37 @@ def add_table(
         if not parts or parts[-1][0] != stated:
             parts.append((stated, [rows[0]]))
         parts[-1][1].append(row)
-    for stated, some in parts:
-        _add_rows(builder, some, stated=stated, **fields)
+    for stated, block in parts:
+        _add_rows(builder, block, heading, page, stated)
     return problems
 
 
-def _add_rows(builder: TextBuilder, rows: Sequence[Sequence[str]], **fields: Any) -> None:
+def _add_rows(
+    builder: TextBuilder,
+    rows: Sequence[Sequence[str]],
+    heading: str | None,
+    page: int | None,
+    stated: StatedFields | None = None,
+) -> None:
+    def add(text: str, kind: Kind) -> None:
+        builder.add(text, kind, heading=heading, page=page, stated=stated)
+
     lines = [line for row in rows if (line := format_row(row))]
     if len(lines) == 1 and lines[0].count(" | ") == 0:
-        builder.add(lines[0][2:-2], "prose", **fields)
+        add(lines[0][2:-2], "prose")
         return
     header = lines[0] if len(lines) > 1 and _is_header(rows[0]) else None
     block: list[str] = []
     size = 0
     for line in lines:
         if block and size + len(line) > _BLOCK_CHARS:
-            builder.add("\n".join(block), "table", **fields)
+            add("\n".join(block), "table")
             block = [header] if header else []
             size = len(header or "")
         block.append(line)
         size += len(line)
     if block:
-        builder.add("\n".join(block), "table", **fields)
+        add("\n".join(block), "table")
 
 
 def _is_header(row: Sequence[str]) -> bool:

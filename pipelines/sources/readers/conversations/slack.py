@@ -6,6 +6,7 @@ import re
 import stat
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
+from typing import TypeGuard
 
 from palimpsest.core.json_types import JsonObject, JsonValue
 
@@ -103,7 +104,10 @@ def format_messages(value: JsonValue, names: Mapping[str, str], depth: int = 0) 
         return {k: format_messages(v, names, depth + 1) if isinstance(v, list | dict) else v for k, v in value.items()}
     if not isinstance(value, list):
         return value
-    known = {**names, **{m["user"]: name for m in value if _is_message(m) and (name := _name(m.get("user_profile")))}}
+    known = {
+        **names,
+        **{str(m["user"]): name for m in value if _is_message(m) and (name := _name(m.get("user_profile")))},
+    }
     out = []
     for item in value:
         if not _is_message(item):
@@ -113,8 +117,10 @@ def format_messages(value: JsonValue, names: Mapping[str, str], depth: int = 0) 
     return out
 
 
-def _is_message(item: JsonValue) -> bool:
-    stamp = item.get("ts") if isinstance(item, dict) else None
+def _is_message(item: JsonValue) -> TypeGuard[JsonObject]:
+    if not isinstance(item, dict):
+        return False
+    stamp = item.get("ts")
     return isinstance(stamp, str) and bool(_STAMP.fullmatch(stamp)) and item.get("type", "message") == "message"
 
 
@@ -129,8 +135,8 @@ def _message(item: Mapping[str, JsonValue], names: Mapping[str, str]) -> JsonObj
     user = item.get("user")
     speaker = names.get(user) if isinstance(user, str) else None
     bot = item.get("bot_profile")
-    if speaker is None and isinstance(bot, dict) and isinstance(bot.get("name"), str):
-        speaker = bot["name"]
+    if speaker is None and isinstance(bot, dict) and isinstance(name := bot.get("name"), str):
+        speaker = name
     return {**item, "text": words} | ({"speaker": speaker} if speaker else {})
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from palimpsest.core.errors import Rejected
-from palimpsest.core.json_types import JsonValue
-from palimpsest.sources.readers.common.clean_text import clean_text, first_date, one_line, parse_name, to_json_value
+from palimpsest.core.json_types import JsonObject, JsonValue
+from palimpsest.sources.readers.common.clean_text import clean_text, first_date, one_line, parse_name, to_json_object
 from palimpsest.sources.readers.conversations.json_rows import JsonRow
 from palimpsest.sources.records.extracted import SUITE_ROW, ExtractedDocument, Extraction, Segment
 from palimpsest.sources.records.source import Source, limit_problems
@@ -47,13 +47,13 @@ def _document(source: Source, row: JsonRow, seen: set[str], problems: list[str])
     if row_id in seen:
         problems.append(f"line {row.line}: _id {row_id[:80]!r} was used before; the first row is kept")
         return None
-    meta = value.get("meta")
+    stated = value.get("meta")
+    meta: JsonObject = {}
     try:
-        meta = to_json_value(meta) if isinstance(meta, dict) else {}
+        meta = to_json_object(stated) if isinstance(stated, dict) else {}
     except ValueError as e:
         problems.append(f"line {row.line}: meta {e}; the row is kept without it")
-        meta = {}
-    title = one_line(clean_text(value["title"])) if isinstance(value.get("title"), str) else ""
+    title = one_line(clean_text(name)) if isinstance(name := value.get("title"), str) else ""
     text = _text(value.get("text"), title, meta)
     if not text:
         problems.append(f"line {row.line}: _id {row_id[:80]!r} has no text")

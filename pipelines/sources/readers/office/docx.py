@@ -35,37 +35,12 @@ def read_docx(source: Source, limits: Limits) -> Extraction:
 
     check_archive(source.data, limits)
     try:
-        document = docx.Document(io.BytesIO(to_transitional(source.data)))
+        word = docx.Document(io.BytesIO(to_transitional(source.data)))
     except KeyError:  # the relation to the main part has another name there
         raise Rejected("corrupt DOCX: it does not name its main part; save it again as a Word document") from None
-    levels, notes = _heading_levels(document), _footnotes(document)
-    comments = {c.place: c.line for c in Comments(source.data).of(document.part.partname)}
-    builder, path = TextBuilder(limits.max_chars), HeadingPath()
-    in_list = False
-    for element in _blocks(document.element.body, 0):
-        if element.tag == f"{_W}tbl":
-            if rows := _rows(element):
-                builder.add("\n".join(rows), "table", heading=path.path)
-            continue
-        text, boxes = _text(element)
-        level = levels.get(element.style or "", 0) or _outline_level(element)
-        if text and level:
-            builder.add(text, "heading", heading=path.push(level, text))
-        elif text:
-            item = element.pPr is not None and element.pPr.numPr is not None
-            gap = "\n" if item and in_list else "\n\n"
-            builder.add(f"- {text}" if item else text, "prose", gap=gap, heading=path.path)
-            in_list = item
-        for reference in element.iter(f"{_W}footnoteReference", f"{_W}endnoteReference"):
-            if note := notes.pop((reference.tag, reference.get(f"{_W}id")), ""):
-                builder.add(note, "prose", prefix="Note: ", heading=path.path)
-                in_list = False
-        for reference in element.iter(f"{_W}commentReference"):
-            if comment := comments.pop(reference.get(f"{_W}id") or "", ""):
-                builder.add(comment, "prose", heading=path.path)
-                in_list = False
-        for box in boxes:
-            builder.add(box, "prose", heading=path.path)
+    comments = {c.place: c.line for c in Comments(source.data).of(word.part.partname)}
+    builder = TextBuilder(limits.max_chars)
+    _add_blocks(builder, word, _footnotes(word), comments)
     if not builder.segments:
         raise Rejected("empty: the document holds no text")
     properties = office_properties(source.data)
@@ -77,6 +52,38 @@ def read_docx(source: Source, limits: Limits) -> Extraction:
         metadata=properties,
     )
     return Extraction((document,))
+
+
+def _add_blocks(
+    builder: TextBuilder, word: Any, notes: dict[tuple[str, str | None], str], comments: dict[str, str]
+) -> None:
+    """Appends paragraphs and tables in order; notes and comments follow the paragraph that refers to them."""
+    levels, path = _heading_levels(word), HeadingPath()
+    in_list = False
+    for element in _blocks(word.element.body, 0):
+        if element.tag == f"{_W}tbl":
+            if rows := _rows(element):
+                builder.add("\n".join(rows), "table", heading=path.path)
+            continue
+        text, boxes = _text(element)
+        level = levels.get(element.style or "", 0) or _outline_level(element)
+        if text and level:
+            builder.add(text, "heading", heading=path.push(level, text))
+        elif text:
+            is_item = element.pPr is not None and element.pPr.numPr is not None
+            gap = "\n" if is_item and in_list else "\n\n"
+            builder.add(f"- {text}" if is_item else text, "prose", gap=gap, heading=path.path)
+            in_list = is_item
+        for reference in element.iter(f"{_W}footnoteReference", f"{_W}endnoteReference"):
+            if note := notes.pop((reference.tag, reference.get(f"{_W}id")), ""):
+                builder.add(note, "prose", prefix="Note: ", heading=path.path)
+                in_list = False
+        for reference in element.iter(f"{_W}commentReference"):
+            if comment := comments.pop(reference.get(f"{_W}id") or "", ""):
+                builder.add(comment, "prose", heading=path.path)
+                in_list = False
+        for box in boxes:
+            builder.add(box, "prose", heading=path.path)
 
 
 def _footnotes(document: Any) -> dict[tuple[str, str | None], str]:

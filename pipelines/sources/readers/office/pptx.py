@@ -90,7 +90,7 @@ def _shapes(shapes: Any, depth: int) -> Iterator[Any]:
 
 
 def _paragraph(paragraph: Any) -> str:
-    return paragraph.text.replace("\v", " ")
+    return str(paragraph.text).replace("\v", " ")
 
 
 def _cell(cell: Any) -> str:

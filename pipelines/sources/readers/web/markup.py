@@ -8,6 +8,7 @@ from typing import Any
 
 from palimpsest.sources.readers.common.clean_text import clean_text, one_line
 from palimpsest.sources.readers.common.text_builder import HeadingPath, TextBuilder
+from palimpsest.sources.records.extracted import Kind
 
 _UNREAD = "script style noscript template svg head iframe object embed canvas audio video map"
 _FIELDS = "select datalist textarea input annotation annotation-xml rp"
@@ -32,7 +33,9 @@ _SPACE = re.compile(r"[^\S\n]+")
 _LINES = re.compile(r" ?\n ?")
 
 
-def add_markup(root: Any, builder: TextBuilder, path: HeadingPath, *, whole: bool = False, **fields: Any) -> None:
+def add_markup(
+    root: Any, builder: TextBuilder, path: HeadingPath, *, whole: bool = False, page: int | None = None
+) -> None:
     """Appends the text of an lxml element to `builder`.
 
     What is left out as furniture: elements that say so (nav, roles of navigation, classes of menus) and blocks of
@@ -43,7 +46,7 @@ def add_markup(root: Any, builder: TextBuilder, path: HeadingPath, *, whole: boo
         builder: receives the segments.
         path: the headings above, which headings here enter.
         whole: nothing is furniture.
-        fields: of every segment (page, speaker, said_at).
+        page: of every segment.
 
     Raises:
         Rejected: the text would be longer than the limit of the builder.
@@ -58,7 +61,7 @@ def add_markup(root: Any, builder: TextBuilder, path: HeadingPath, *, whole: boo
             root = start
         else:
             skip = set()
-    _Walk(builder, path, skip, fields).walk(root)
+    _Walk(builder, path, skip, page).walk(root)
 
 
 class _Links:
@@ -134,8 +137,8 @@ def _is_furniture(element: Any, links: _Links) -> bool:
 class _Walk:
     """Collects inline text and gives it out as a segment where a block begins or ends."""
 
-    def __init__(self, builder: TextBuilder, path: HeadingPath, skip: set[Any], fields: dict[str, Any]) -> None:
-        self._builder, self._path, self._skip, self._fields = builder, path, skip, fields
+    def __init__(self, builder: TextBuilder, path: HeadingPath, skip: set[Any], page: int | None) -> None:
+        self._builder, self._path, self._skip, self._page = builder, path, skip, page
         self._inline: list[str] = []
         self._items = 0  # list items that are open
         self._marker = self._in_list = False
@@ -206,11 +209,11 @@ class _Walk:
         item = self._marker
         self._marker = False
         gap = "\n" if item and self._in_list else "\n\n"
-        self._builder.add(f"- {text}" if item else text, "prose", gap=gap, heading=self._path.path, **self._fields)
+        self._builder.add(f"- {text}" if item else text, "prose", gap=gap, heading=self._path.path, page=self._page)
         self._in_list = item
 
-    def _add(self, text: str, kind: Any, **fields: Any) -> None:
-        self._builder.add(text, kind, **fields, **self._fields)
+    def _add(self, text: str, kind: Kind, heading: str | None) -> None:
+        self._builder.add(text, kind, heading=heading, page=self._page)
         self._in_list = self._marker = False
 
 
