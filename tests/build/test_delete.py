@@ -179,7 +179,7 @@ def test_a_delete_that_was_stopped_keeps_no_text_and_is_finished_and_proved_by_t
         delete(home, user="bob")
     (pending,) = home.path.glob("pending-delete-*.json")
     (unfinished,) = [v for v in verify_home(home).violations if v.name == "finished_deletes"]
-    assert unfinished["examples"] == (pending.name,)
+    assert unfinished.examples == (pending.name,)
     assert "quixotic" not in pending.read_text() and pending.stat().st_mode & 0o077 == 0
     with pytest.raises(Refused, match=r"still found in stray\.txt"):
         delete(home, user="bob")

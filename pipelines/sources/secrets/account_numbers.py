@@ -1,4 +1,4 @@
-"""Card and bank numbers: found by their shape, kept as found only where their check digits are valid."""
+"""Card and bank numbers: found by their shape, and only where their check digits are valid."""
 
 import re
 
@@ -52,7 +52,7 @@ def _is_card(written: str) -> bool:
 
 
 def _has_issuer(digits: str) -> bool:
-    """Tells whether the first digits are those of a card network, and the length one that it uses."""
+    """Returns whether the first digits are those of a card network, and the length one that it uses."""
     n, two, three, four = len(digits), int(digits[:2]), int(digits[:3]), int(digits[:4])
     return (
         (digits[0] == "4" and n in (13, 16, 19))
@@ -65,7 +65,7 @@ def _has_issuer(digits: str) -> bool:
 
 
 def is_luhn_valid(digits: str) -> bool:
-    """Tells whether the last digit is the check digit of ISO/IEC 7812 (Luhn)."""
+    """Returns whether the last digit is the check digit of ISO/IEC 7812 (Luhn)."""
     total = 0
     for i, digit in enumerate(map(int, reversed(digits))):
         total += digit if i % 2 == 0 else sum(divmod(2 * digit, 10))

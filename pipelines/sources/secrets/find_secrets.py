@@ -11,7 +11,7 @@ from palimpsest.sources.secrets.secret_tokens import find_tokens
 
 @dataclass(frozen=True, slots=True, order=True)
 class Secret:
-    """Where a secret stands in a text, end exclusive, and its kind; never the secret itself."""
+    """The span of a secret in a text, end exclusive, and its kind; never the secret itself."""
 
     start: int
     end: int

@@ -27,7 +27,7 @@ _ASSIGNED = re.compile(
     rf"(?:[@bfru]{{1,2}}(?=[\"']))?(?P<value>{_QUOTED}|{_BARE})",
     re.IGNORECASE,
 )
-_FLAG = re.compile(r"(?:--?|\blogin \S{1,64} )$")  # what stands before the name where only a space follows it
+_FLAG = re.compile(r"(?:--?|\blogin \S{1,64} )$")  # text before the name where only a space follows it
 _URL = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s:/@\"'<>]{0,100}:(?P<value>[^\s/@\"'<>]{1,200})@", re.IGNORECASE)
 _HEADER = re.compile(
     r"\b(?:authorization[\"']?[ \t]{0,3}[:=][ \t]{0,3}[\"']?(?:bearer|basic|token)|bearer)[ \t]{1,3}"
@@ -111,19 +111,19 @@ def _is_secret(value: str, m: re.Match[str]) -> bool:
 
 
 def _is_drawn(value: str) -> bool:
-    """Tells what can only be a password, although nothing but a space stands before it."""
+    """Returns whether a value can only be a password, although nothing but a space separates it from the name."""
     letters, digits = any(c.isalpha() for c in value), any(c.isdigit() for c in value)
     return len(value) >= 8 and letters and digits and (value.lower() != value or bool(_SYMBOL.search(value)))
 
 
 def _is_code(value: str) -> bool:
-    """Tells an expression, an address or a path from a made-up token that happens to be written like one."""
+    """Returns whether a value is an expression, an address or a path, and not a random token written like one."""
     piece = max(value.split("."), key=len)
     return bool(_CODE.match(value)) and ("(" in value or "/" in value or not _is_random(piece))
 
 
 def _is_random(value: str) -> bool:
-    """Tells a made-up token from a word, a name or a path: long, with letters and digits, few of them repeated."""
+    """Returns whether a value is a random token, not a word, a name or a path: long, mixed, with few repetitions."""
     letters, digits = sum(c.isalpha() for c in value), sum(c.isdigit() for c in value)
     return len(value) >= 16 and letters > 0 and digits > 1 and _entropy(value) >= 3.0 and "://" not in value
 

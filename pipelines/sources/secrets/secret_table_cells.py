@@ -32,7 +32,7 @@ def find_table_secrets(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 def _names_a_secret(head: str) -> bool:
-    """Tells whether what stands below this head is a secret where it looks like one."""
+    """Returns whether a cell below this head is a secret where it looks like one."""
     if not 0 < len(head) < 60 or head.lower() in _ALSO_COUNTS:
         return False
     return any(True for _ in find_assignments(f"{head}: {_SAMPLE}"))

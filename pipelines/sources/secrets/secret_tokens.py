@@ -59,7 +59,7 @@ _OWN = (
         ("PuTTY-User-Key-",),
     ),
 )
-_ANYWHERE = ("private key", "azure storage key")  # what may stand beside letters
+_ANYWHERE = ("private key", "azure storage key")  # may be next to letters
 _INSIDE = re.compile(r"[A-Za-z0-9]")
 
 
@@ -95,7 +95,7 @@ def find_tokens(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 def _stands_alone(text: str, start: int, end: int) -> bool:
-    """Tells whether a match is not a piece of something longer, such as encoded data."""
+    """Returns whether a match is not a piece of something longer, such as encoded data."""
     return not (start and _INSIDE.match(text[start - 1])) and not (end < len(text) and _INSIDE.match(text[end]))
 
 

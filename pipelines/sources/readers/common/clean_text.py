@@ -56,7 +56,7 @@ def path_to_uri(name: str) -> str:
 def title_from_uri(uri: str) -> str:
     """Returns the file's name as words, for a source that states no title: `hr/leave-policy.md` -> `leave policy`.
 
-    An attachment has the name that stands behind the `#`.
+    An attachment has the name behind the `#`.
     """
     return one_line(re.sub(r"[-_]+", " ", PurePosixPath(uri.rpartition("#")[2] or uri).stem))
 

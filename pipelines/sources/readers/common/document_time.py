@@ -44,7 +44,7 @@ def _key(name: str) -> str:
 
 
 def find_stated_time(metadata: Mapping[str, Any], order: DateOrder | None = None) -> datetime | None:
-    """Returns the date that metadata states: of the `DATE_FIELDS` the first that holds one."""
+    """Returns the date that metadata states: the first of the `DATE_FIELDS` that is a date."""
     fields: dict[str, list[Any]] = {}
     for name, value in metadata.items():
         fields.setdefault(_key(name), []).append(value)
@@ -53,11 +53,11 @@ def find_stated_time(metadata: Mapping[str, Any], order: DateOrder | None = None
 
 
 def check_dates(metadata: Mapping[str, Any], where: str, order: DateOrder | None = None) -> list[str]:
-    """Returns a line for each field that should hold a date and holds something else, with the fix.
+    """Returns a line for each field that should be a date and is not, with the fix.
 
     Args:
         metadata: fields of front matter or of a sidecar.
-        where: what holds them, to people.
+        where: what contains them, as messages show it.
         order: what comes first in dates of three numbers.
     """
     problems = []
@@ -122,7 +122,7 @@ def find_name_date(uri: str, order: DateOrder | None = None) -> tuple[date | Non
 
 
 def _title_date(document: ExtractedDocument, order: DateOrder | None) -> tuple[date | None, list[str]]:
-    """Returns the date in the title, else in the first heading; none where headings beside it name other days."""
+    """Returns the date in the title, else in the first heading; none where its sibling headings name other days."""
     paths = [s.heading.split(_SEPARATOR) for s in document.segments if s.kind == "heading" and s.heading]
     first = paths[0][-1] if paths else ""
     stated = document.title if document.title != first else ""

@@ -84,7 +84,7 @@ def _telling(data: bytes, start: int) -> bytes:
 
 
 def _is_western(telling: bytes) -> bool:
-    """Tells Latin text with too few accents and signs to detect an encoding by: Windows-1252 is the likeliest."""
+    """Returns whether this is Latin text with too few accents to detect an encoding; Windows-1252 is the likeliest."""
     high = len(_HIGH_BYTE.findall(telling))
     if not 0 < high <= _FEW_HIGH or 2 * high > len(_LETTER.findall(telling)):
         return False

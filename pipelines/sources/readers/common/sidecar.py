@@ -1,4 +1,4 @@
-"""Sidecars: `<file>.meta.yaml` beside a source holds what front matter would, for formats that have none."""
+"""Sidecars: `<file>.meta.yaml` next to a source has the fields that front matter would, for formats that have none."""
 
 import stat
 from collections.abc import Mapping
@@ -90,5 +90,5 @@ def apply_sidecar(
             )
         documents.append(document)
     problems += check_fields(fields)
-    told = [*extraction.problems, *(p.replace("front matter", "sidecar", 1) for p in problems)]
-    return Extraction(tuple(documents), (*told, *check_dates(fields, "sidecar", order)))
+    problems_of_all = [*extraction.problems, *(p.replace("front matter", "sidecar", 1) for p in problems)]
+    return Extraction(tuple(documents), (*problems_of_all, *check_dates(fields, "sidecar", order)))

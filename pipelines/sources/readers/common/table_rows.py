@@ -38,7 +38,7 @@ class TableLimits:
 
 
 def format_row(cells: Iterable[str]) -> str:
-    """Returns a row as text on one line, empty when no cell holds anything; empty cells at the end are left out."""
+    """Returns a row as text on one line, empty when every cell is empty; empty cells at the end are left out."""
     words = [one_line(clean_text(c)) for c in cells]
     while words and not words[-1]:
         words.pop()
@@ -54,7 +54,7 @@ def add_table(
 ) -> list[str]:
     """Appends the rows of one table; the header, where the first row is one, begins every block.
 
-    Rows that hold at other times, by columns `valid_from` and `valid_until`, are blocks of their own. Returns a problem
+    Rows that are valid at other times, by columns `valid_from` and `valid_until`, are separate blocks. Returns a problem
     for each cell there that is not a date.
 
     Raises:

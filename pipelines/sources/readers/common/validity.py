@@ -1,4 +1,4 @@
-"""When a turn or a row of a table holds: its `valid_from` and `valid_until`."""
+"""When a turn or a row of a table is valid: its `valid_from` and `valid_until`."""
 
 import re
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _FROM, _UNTIL = {"validfrom"}, {"validuntil", "validto"}
 
 
 class ValidityColumns(NamedTuple):
-    """The columns of a table that say when its rows hold; None for one that is not there."""
+    """The columns of a table that state when its rows are valid; None for one that is not there."""
 
     starts: int | None
     ends: int | None
@@ -37,7 +37,7 @@ def find_validity_columns(header: Sequence[str]) -> ValidityColumns | None:
 
 
 def parse_validity(starts: Any, ends: Any, order: DateOrder | None = None) -> tuple[StatedFields | None, list[str]]:
-    """Returns when something holds, None where neither value is a date, and a problem for each that should be one.
+    """Returns when something is valid, None where neither value is a date, and a problem for each that should be one.
 
     Args:
         starts: the value of `valid_from`.

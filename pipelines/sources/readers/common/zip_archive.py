@@ -11,7 +11,7 @@ def check_archive(data: bytes, limits: Limits) -> list[str]:
     """Returns the names in a zip archive, having checked that unpacking it stays within the limits.
 
     The sizes are those of its directory; `zipfile` never unpacks more of a member than its directory says, so they
-    bound what is expanded even where the directory lies.
+    bound what is expanded even where the directory is false.
 
     Raises:
         Rejected: corrupt, encrypted or too large.

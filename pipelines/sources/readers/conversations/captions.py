@@ -19,7 +19,7 @@ _TAG = re.compile(r"<[^<>\n]{0,200}>")
 
 
 def read_captions(source: Source, limits: Limits) -> Extraction:
-    """Reads captions; `metadata.starts` holds the second at which each turn begins, in the order of the segments.
+    """Reads captions; `metadata.starts` is the second at which each turn begins, in the order of the segments.
 
     Raises:
         Rejected: binary, unknown encoding, no cue or too long.

@@ -45,7 +45,7 @@ _MAX_DEPTH, _MAX_USERS_BYTES = 4, 50_000_000
 
 
 def find_users_file(path: Path, uri: str) -> Path | None:
-    """Returns the list of users of the export that a JSON file lies in, in its folder or the one above, never outside.
+    """Returns the list of users of the export of a JSON file, in its folder or the one above, never outside.
 
     Args:
         path: the file.
@@ -74,7 +74,7 @@ def read_user_names(path: Path) -> dict[str, str]:
 
 
 def is_export_list(name: str, value: JsonValue) -> bool:
-    """Tells whether a JSON file is one of the lists of an export: who there is and which channels, and no message."""
+    """Returns whether a JSON file is one of the lists of an export: who there is and which channels, and no message."""
     rows = [r for r in value if isinstance(r, dict)] if isinstance(value, list) else []
     return (
         PurePosixPath(name).name in _LISTS and bool(rows) and all(_ID.fullmatch(str(r.get("id", "U00"))) for r in rows)
@@ -82,7 +82,7 @@ def is_export_list(name: str, value: JsonValue) -> bool:
 
 
 def has_slack_messages(value: JsonValue, depth: int = 0) -> bool:
-    """Tells whether a JSON value holds messages as Slack exports them."""
+    """Returns whether a JSON value contains messages as Slack exports them."""
     if isinstance(value, list):
         return any(_is_message(v) or (depth < _MAX_DEPTH and has_slack_messages(v, depth + 1)) for v in value[:1000])
     return (

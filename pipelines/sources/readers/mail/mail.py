@@ -38,7 +38,7 @@ _HEADERS = {
 
 
 def read_mail(source: Source, limits: Limits, read_any: ReadAny) -> Extraction:
-    """Reads a mail; what its writer says has the writer as speaker and the mail's date.
+    """Reads a mail; what its writer wrote has the writer as speaker and the mail's date.
 
     Each quote is a document of its own, `<uri>#quoted-<n>`, by the author and of the day that the line above it states,
     else undated and by nobody. Greetings, closings and signatures are asides.
@@ -92,7 +92,7 @@ def _date(text: str) -> Any:
 def _body_documents(
     source: Source, message: EmailMessage, headers: dict[str, str], when: Any, limits: Limits, problems: list[str]
 ) -> list[ExtractedDocument]:
-    """Returns what the writer says, and each quote as a document `<uri>#quoted-<n>` with its own author and day."""
+    """Returns what the writer wrote, and each quote as a document `<uri>#quoted-<n>` with its own author and day."""
     subject = headers.get("subject", "")
     speaker = _speaker(headers.get("from", ""))
     builder, path = TextBuilder(limits.max_chars), HeadingPath()

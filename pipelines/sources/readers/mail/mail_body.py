@@ -38,7 +38,7 @@ def text_lines(text: str) -> tuple[list[Line], list[Segment | None]]:
 
 
 def html_lines(root: Any, limits: Limits) -> tuple[list[Line], list[Segment | None]]:
-    """Returns the lines of an HTML body and, by block, the segment that holds it.
+    """Returns the lines of an HTML body and the segment of each block.
 
     Tables, code and headings are whole blocks, not lines.
 
@@ -100,7 +100,7 @@ def add_words(
         path: the headings above.
         speaker: who wrote it.
         said_at: when.
-        first: whether the lines begin the mail, so that a greeting may stand there.
+        first: whether the lines begin the mail, so that a greeting is possible.
 
     Returns:
         How many segments are words.
@@ -139,7 +139,7 @@ def _parts(lines: Sequence[Line], speaker: str | None, first: bool) -> Iterator[
 
 
 def _asides(lines: Sequence[Line], speaker: str | None, first: bool) -> list[bool]:
-    """Tells of each line whether it is a greeting, a closing, a signature or a note of a phone."""
+    """Returns for each line whether it is a greeting, a closing, a signature or a note of a phone."""
     out = [False] * len(lines)
     full = [n for n, line in enumerate(lines) if line.text.strip() or line.whole]
     if not full:

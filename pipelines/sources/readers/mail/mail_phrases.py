@@ -35,7 +35,7 @@ _SENTENCE = re.compile(r"(?:\S+\s+){4,}\S+[.!?]$|p\.?\s?s\.?\W", re.IGNORECASE)
 
 
 def is_greeting(line: str, alone: bool) -> bool:
-    """Tells whether a line greets and says nothing else: `Hi Tom,`, `Dear all`.
+    """Returns whether a line is a greeting and nothing else: `Hi Tom,`, `Dear all`.
 
     Args:
         line: the first line of a mail.
@@ -53,25 +53,25 @@ def is_greeting(line: str, alone: bool) -> bool:
 
 
 def is_closing(line: str) -> bool:
-    """Tells whether a line ends a mail and says nothing else: `Kind regards,`."""
+    """Returns whether a line is a closing and nothing else: `Kind regards,`."""
     return bool(_CLOSING.fullmatch(line))
 
 
 def is_phone_note(line: str) -> bool:
-    """Tells whether a program wrote the line: `Sent from my phone`."""
+    """Returns whether a program wrote the line: `Sent from my phone`."""
     return len(line) <= _MAX_LINE_CHARS and bool(_PHONE.fullmatch(line))
 
 
 def may_be_signature(line: str) -> bool:
-    """Tells whether a line below a closing may be a name, a role or an address: short, no sentence and no part of one.
+    """Returns whether a line below a closing may be a name, a role or an address: short, no sentence or part of one.
 
-    What begins with a small letter goes on with something, unless it is the address of a mailbox or a site.
+    A line in lower case continues a sentence, unless it is the address of a mailbox or a site.
     """
     small = line[:1].islower() and not re.match(r"\S+@|www\.|https?:|m:|t:|e:|tel", line)
     return len(line) <= _MAX_LINE_CHARS and not small and not _SENTENCE.match(line)
 
 
 def is_name_of(line: str, name: str | None) -> bool:
-    """Tells whether a line holds nothing but words of a name."""
+    """Returns whether a line has only words of a name."""
     words = re.findall(r"\w+", line.lower())
     return bool(words and name) and set(words) <= set(re.findall(r"\w+", (name or "").lower()))

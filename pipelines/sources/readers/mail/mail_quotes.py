@@ -79,7 +79,7 @@ def parse_line(text: str, block: int) -> Line:
 
 
 def split_quotes(lines: Sequence[Line], order: DateOrder | None = None) -> tuple[list[list[Line]], list[Quote]]:
-    """Returns what the writer of a mail says, as runs of lines that no quote divides, and what the mail quotes.
+    """Returns what the writer of a mail wrote, as runs of lines that no quote divides, and what the mail quotes.
 
     Lines after `On ..., X wrote:` that are marked with `>` are X's; where the next line is not marked, all that follow
     are. After a block of From and Sent or Subject, all that follows is quoted. Marked lines that nothing introduces are
@@ -153,14 +153,14 @@ def _next(lines: Sequence[Line], at: int) -> Line | None:
 
 
 def _is_block(lines: Sequence[Line]) -> bool:
-    """Tells whether lines are the header of a mail: who it is from, and another field, with an address or a date."""
+    """Returns whether lines are the header of a mail: who it is from, and another field, with an address or a date."""
     found = [_LABEL.fullmatch(line.text.strip()) for line in lines if line.text.strip()]
-    told = " ".join(m["value"] for m in found if m)
-    return len(found) > 1 and any(m and m["from"] for m in found) and ("@" in told or bool(written_dates(told)[0]))
+    values = " ".join(m["value"] for m in found if m)
+    return len(found) > 1 and any(m and m["from"] for m in found) and ("@" in values or bool(written_dates(values)[0]))
 
 
 def _attributes(head: Sequence[Line], following: Line | None) -> bool:
-    """Tells whether lines say who wrote what follows: in words for that, and with marked lines or an address below."""
+    """Returns whether lines state who wrote what follows: in such words, with marked lines or an address below."""
     text = "\n".join(line.text.strip() for line in head)
     if len(text) > _WINDOW_CHARS or not _pattern().search(text):
         return False
@@ -172,7 +172,7 @@ def _attributes(head: Sequence[Line], following: Line | None) -> bool:
 def _pattern() -> re.Pattern[str]:
     from mailparser_reply.constants import MAIL_LANGUAGES
 
-    parts = [told["wrote_header"] for told in MAIL_LANGUAGES.values() if "wrote_header" in told]
+    parts = [forms["wrote_header"] for forms in MAIL_LANGUAGES.values() if "wrote_header" in forms]
     return re.compile("|".join([*parts, *_MORE_HEADS]), re.MULTILINE | re.IGNORECASE)
 
 
@@ -180,8 +180,8 @@ def _introduced(head: list[Line], order: DateOrder | None) -> Quote:
     text = " ".join(line.text.strip() for line in head)
     days, _ = written_dates(text, order)
     when = next(iter(days)) if len(days) == 1 else None
-    moment = datetime(when.year, when.month, when.day, tzinfo=UTC) if when else None
-    return Quote(_author(head), moment, head)
+    time = datetime(when.year, when.month, when.day, tzinfo=UTC) if when else None
+    return Quote(_author(head), time, head)
 
 
 def _author(head: list[Line]) -> str | None:

@@ -20,7 +20,7 @@ def convert_outlook_mail(source: Source) -> Source:
     Headers are those that the mail was sent with; one that was never sent has its properties instead.
 
     Raises:
-        Rejected: it holds no message that can be read.
+        Rejected: it contains no readable message.
     """
     from oxmsg import Message  # few collections have one, and each reader process would load it
 
@@ -28,11 +28,11 @@ def convert_outlook_mail(source: Source) -> Source:
     mail = EmailMessage()
     sent = {name.lower(): value for name, value in found.message_headers.items()}
     to = ", ".join(f"{r.name} <{r.email_address}>" for r in found.recipients if r.email_address)
-    own = {"From": found.sender, "To": to, "Subject": found.subject}
+    properties = {"From": found.sender, "To": to, "Subject": found.subject}
     if found.sent_date:
-        own["Date"] = format_datetime(found.sent_date)
+        properties["Date"] = format_datetime(found.sent_date)
     for name in _KEPT:
-        if value := _line(sent.get(name.lower()) or own.get(name)):
+        if value := _line(sent.get(name.lower()) or properties.get(name)):
             mail[name] = value
     if found.body:
         mail.set_content(_text(found.body))

@@ -152,7 +152,7 @@ def _text(paragraph: Any) -> tuple[str, list[str]]:
 
 
 def _rows(table: Any) -> list[str]:
-    """Returns a line for each row that has text, tables in cells after their rows; a merged cell stands once."""
+    """Returns a line for each row that has text, tables in cells after their rows; a merged cell is read once."""
     rows = []
     for row in table.iter(f"{_W}tr"):
         cells = [

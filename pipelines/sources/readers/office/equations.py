@@ -73,7 +73,7 @@ def _atom(words: str) -> str:
 
 
 def _is_enclosed(words: str) -> bool:
-    """Tells whether the parenthesis that opens the text is the one that closes it."""
+    """Returns whether the parenthesis that opens the text is the one that closes it."""
     depth = 0
     for i, letter in enumerate(words):
         depth += (letter == "(") - (letter == ")")

@@ -1,4 +1,4 @@
-"""Comments in the margins of Office files: who said what, when, and on which cell."""
+"""Comments in Office files: by whom, when, and on which cell."""
 
 import io
 import posixpath
@@ -68,9 +68,9 @@ class Comments:
             when = parse_stated_time(_get(comment, "date") or _get(comment, "dT") or _get(comment, "dt"))
             when = when or parse_stated_time(_get(comment, "created"))
             if text and not by.startswith(_THREAD):
-                told = f"Comment by {one_line(clean_text(by))}" if by else "Comment"
-                told += (f" on {cell}" if cell else "") + (f", {when:%Y-%m-%d}" if when else "")
-                yield Comment(cell or _get(comment, "id"), f"{told}: {text}")
+                line = f"Comment by {one_line(clean_text(by))}" if by else "Comment"
+                line += (f" on {cell}" if cell else "") + (f", {when:%Y-%m-%d}" if when else "")
+                yield Comment(cell or _get(comment, "id"), f"{line}: {text}")
 
 
 def _letters(node: Any) -> list[str]:

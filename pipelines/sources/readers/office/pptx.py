@@ -53,7 +53,7 @@ def read_pptx(source: Source, limits: Limits) -> Extraction:
 
 
 def _slide(slide: Any, number: int, builder: TextBuilder) -> str | None:
-    """Adds what a slide holds and returns the heading of it."""
+    """Adds the content of a slide and returns its heading."""
     path = HeadingPath()
     title = slide.shapes.title
     if title is not None and (words := one_line(clean_text(title.text_frame.text))):

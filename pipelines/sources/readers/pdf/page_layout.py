@@ -1,4 +1,4 @@
-"""The layout of a PDF page: columns that were drawn line by line across, and tables, by where the words stand."""
+"""The layout of a PDF page: columns that were drawn line by line across, and tables, by the positions of the words."""
 
 import re
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 
 _GAP_HEIGHTS = 1.2  # white space inside a line wider than this many letter heights divides cells
 _MIN_TABLE_ROWS, _MIN_COLUMN_LINES, _MIN_COLUMN_WORDS = 3, 6, 4.0
-_ALIGNED, _ALIGNED_POINTS = 0.6, 3.0  # of the cells of a row stand under cells of the row above, to 3 points
+_ALIGNED, _ALIGNED_POINTS = 0.6, 3.0  # of the cells of a row are under cells of the row above, to 3 points
 _MAX_CHARS = 60_000
 _MARKER = re.compile(r"[^\w\s]|[\w]{1,3}[.)]|\uf0b7|o")
 _LEADER = re.compile(r"[.·_\s]{4,}")
@@ -15,7 +15,7 @@ _LEADER = re.compile(r"[.·_\s]{4,}")
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Words beside each other with nothing wide between; points, y grows upwards."""
+    """Adjacent words without a wide gap between them; points, y grows upwards."""
 
     text: str
     x0: float
@@ -32,7 +32,7 @@ def page_blocks(textpage: Any) -> list[tuple[str, bool]] | None:
     """Returns (text, whether it is a table) of a page in reading order, null where the text as drawn is in order.
 
     A table gives a line `| a | b |` for each row. Only pages with tables, or with columns that were drawn line by line
-    across, are laid out anew: PDFium's own order is right elsewhere, and knows scripts that run from right to left.
+    across, are reordered: PDFium's own order is right elsewhere, and knows scripts that run from right to left.
     """
     if textpage.count_chars() > _MAX_CHARS:
         return None
@@ -138,7 +138,7 @@ def _uncolumned(lines: list[Line]) -> list[Line]:
     left: list[Line] = []
     right: list[Line] = []
     for line in lines:
-        if any(c.x0 < middle < c.x1 for c in line):  # across both columns: what stands above is done
+        if any(c.x0 < middle < c.x1 for c in line):  # across both columns: what is above is complete
             out += [*left, *right, line]
             left, right = [], []
             continue

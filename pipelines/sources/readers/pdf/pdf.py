@@ -25,7 +25,7 @@ _METADATA = ("Author", "Subject", "Keywords")
 def read_pdf(source: Source, limits: Limits) -> Extraction:
     """Reads the text of each page; a segment is a table, or a paragraph where blank lines show them, on one page.
 
-    A page that holds only pictures becomes a problem.
+    A page of pictures only becomes a problem.
 
     Raises:
         Rejected: encrypted, corrupt, too many pages, or no text layer on any page.
@@ -63,7 +63,7 @@ def read_pdf(source: Source, limits: Limits) -> Extraction:
 
 
 def _page(pdf: Any, index: int) -> tuple[list[tuple[str, bool]], bool]:
-    """Returns the page's blocks as (text, whether it is a table) and whether a page without text holds pictures."""
+    """Returns the page's blocks as (text, whether it is a table) and whether a page without text has pictures."""
     from pypdfium2.raw import FPDF_PAGEOBJ_IMAGE
 
     page = pdf[index]

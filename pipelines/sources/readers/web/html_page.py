@@ -34,7 +34,7 @@ _KEPT = {"description": ("description", "og:description"), "author": ("author", 
 
 
 def read_html(source: Source, limits: Limits) -> Extraction:
-    """Reads a page: main text without menus; `metadata` holds description, author, language and url where stated.
+    """Reads a page: main text without menus; `metadata` has description, author, language and url where stated.
 
     Raises:
         Rejected: binary, unknown encoding, empty or too long.
@@ -71,7 +71,7 @@ def read_html(source: Source, limits: Limits) -> Extraction:
 
 
 def parse_html(data: bytes, limits: Limits) -> tuple[Any, list[str]]:
-    """Returns the root element of a page in whatever encoding it says or shows, and problems.
+    """Returns the root element of a page in its stated or detected encoding, and problems.
 
     Raises:
         Rejected: binary, unknown encoding or empty.
@@ -105,7 +105,7 @@ def _decode(data: bytes, limits: Limits) -> str:
 
 
 def _meta(root: Any) -> dict[str, str]:
-    """Returns what the page says of itself by lower-case name: meta elements, JSON-LD dates, the first `time`."""
+    """Returns the metadata of a page by lower-case name: meta elements, JSON-LD dates, the first `time`."""
     found: dict[str, str] = {}
     for element in root.iter("meta"):
         name = element.get("property") or element.get("name") or element.get("itemprop") or element.get("http-equiv")

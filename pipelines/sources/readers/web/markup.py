@@ -71,7 +71,7 @@ class _Links:
         self.words: dict[Any, int] = {}
         self.linked: dict[Any, int] = {}
         self.count: dict[Any, int] = {}
-        for element in reversed(list(root.iter())):  # children stand after their parents
+        for element in reversed(list(root.iter())):  # children come after their parents
             words = len((element.text or "").strip()) if _shown(element) else 0
             linked = count = 0
             if words or _shown(element):
@@ -183,7 +183,7 @@ class _Walk:
                 self._add("\n".join(rows), "table", heading=self._path.path)
             return False
         if tag == "br":
-            self._inline.append("\0")  # no text holds one
+            self._inline.append("\0")  # no text contains one
         elif tag in _BLOCKS:
             self._flush()
             if tag == "li":
