@@ -54,8 +54,8 @@ def add_table(
 ) -> list[str]:
     """Appends the rows of one table; the header, where the first row is one, begins every block.
 
-    Rows that are valid at other times, by columns `valid_from` and `valid_until`, are separate blocks. Returns a problem
-    for each cell there that is not a date.
+    Rows that are valid at other times, by columns `valid_from` and `valid_until`, are separate blocks. Returns a
+    problem for each cell there that is not a date.
 
     Raises:
         Rejected: the text would be longer than the limit of the builder.
