@@ -12,8 +12,11 @@ from subprocess import CompletedProcess
 from typing import Any
 from unittest.mock import patch
 
-from palimpsest.build.plan import Plan, index_build, partition, publish_build, refusal
-from palimpsest.build.stages import STAGES, run_stage
+from palimpsest.build.finish import finish_staged
+from palimpsest.build.plan import Plan, stage_context
+from palimpsest.build.publish import publish_build, refusal
+from palimpsest.build.run_stage import run_stage
+from palimpsest.build.stages import STAGES
 from palimpsest.cli.main import main
 from palimpsest.store.builds import staged
 from palimpsest.store.home import Home
@@ -60,8 +63,8 @@ def _run_stages(home: Home, plan: Plan, max_cost: float | None, allow_removals: 
 
     for name in plan.changed:
         for stage in STAGES:
-            run_stage(partition(home, name, plan.collections[name], max_cost, allow_removals), stage)
-    index_build(home)
+            run_stage(stage_context(home, name, plan.collections[name], max_cost, allow_removals), stage)
+    finish_staged(home)
     judge_staged(home)
     if not refusal(staged(home).manifest):
         publish_build(home)

@@ -87,14 +87,15 @@ def embed_corpus(tmp_path_factory: pytest.TempPathFactory, shared_vectors: Path)
 
     A command that builds the home afterwards need not load torch, which takes ten seconds of processor time.
     """
-    from palimpsest.build.plan import make_plan, partition
-    from palimpsest.build.stages import STAGES, run_stage
+    from palimpsest.build.plan import make_plan, stage_context
+    from palimpsest.build.run_stage import run_stage
+    from palimpsest.build.stages import STAGES
 
     def embed(home: Path, corpus: Path) -> Path:
         scratch = Home(tmp_path_factory.mktemp("embedded") / "home", shared_vectors)
         scratch.create()
         for name, folder in make_plan(scratch, [corpus]).collections.items():
-            part = partition(scratch, name, folder)
+            part = stage_context(scratch, name, folder)
             for stage in list(STAGES)[: list(STAGES).index("embeddings") + 1]:
                 run_stage(part, stage)
         shutil.copytree(shared_vectors, Home(home).embeddings, copy_function=os.link, dirs_exist_ok=True)

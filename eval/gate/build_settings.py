@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from palimpsest.core.json_types import JsonValue
 from palimpsest.query.request.strategies import NAMED, STRATEGIES
 from palimpsest.store.collection_config import CollectionConfig
+from palimpsest.store.manifest import BuildManifest
 
 _CODE = "code."
 _NOT_SETTINGS = ("name", "description")
@@ -26,7 +27,7 @@ class SettingChange:
         return f"{collection}.{self.name} {_format_value(self.old)} -> {_format_value(self.new)}"
 
 
-def build_settings(manifest: Mapping[str, Any], collection: str) -> dict[str, JsonValue]:
+def build_settings(manifest: BuildManifest, collection: str) -> dict[str, JsonValue]:
     """Returns the settings of one collection of a build: dotted names, values as they took effect.
 
     Contains collection.yaml (defaults included), the strategy that `auto` resolves to, its weights, `embedder`,
@@ -37,9 +38,10 @@ def build_settings(manifest: Mapping[str, Any], collection: str) -> dict[str, Js
         manifest: the build's manifest.
         collection: name of the collection.
     """
-    settings = manifest.get("settings", {})
-    config = {k: v for k, v in manifest.get("configs", {}).get(collection, {}).items() if k not in _NOT_SETTINGS}
-    given = config.pop("weights", None) or settings.get("weights", {}).get(collection, {})
+    settings = manifest.settings
+    config = {k: v for k, v in manifest.configs.get(collection, {}).items() if k not in _NOT_SETTINGS}
+    weights = settings.get("weights", {}).get(collection, {})
+    given = cast(Mapping[str, float], config.pop("weights", None) or weights)
     found = _flatten(config)
     if strategy := settings.get("strategies", {}).get(collection):
         found["strategy"] = strategy
@@ -49,9 +51,9 @@ def build_settings(manifest: Mapping[str, Any], collection: str) -> dict[str, Js
             found[f"weights.{name}"] = getattr(defaults, name, None) if value is None else value
     if model := settings.get("model_id"):
         found["embedder"] = model
-    if labeler := manifest.get("labeler"):
+    if labeler := manifest.labeler:
         found["labeler"] = labeler
-    return found | {f"{_CODE}{part}": key for part, key in manifest.get("code", {}).items()}
+    return found | {f"{_CODE}{part}": key for part, key in manifest.code.items()}
 
 
 def changed_settings(old: Mapping[str, JsonValue], new: Mapping[str, JsonValue]) -> tuple[SettingChange, ...]:

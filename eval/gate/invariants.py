@@ -1,11 +1,14 @@
 """The invariants of DESIGN.md that can be checked on a finished build, each by a small function with a name."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import cast
 
 import polars as pl
 
+from palimpsest.build.stage import Reference, Table
+from palimpsest.build.stages import key_of, references
+from palimpsest.build.stages import tables as declared_tables
 from palimpsest.core.ids import text_hash
 from palimpsest.core.scopes import SCOPE
 from palimpsest.eval.gate.invariants_versions import check_versions
@@ -14,43 +17,6 @@ from palimpsest.sources.filters.erased_texts import ErasedTexts
 from palimpsest.sources.records.document_row import TextRow
 from palimpsest.store.decisions import Decisions
 from palimpsest.store.tables import SCHEMAS, empty
-
-# What must be unique in each table.
-_KEYS = {
-    "documents": ["document_id"],
-    "document_texts": ["document_id"],
-    "chunks": ["chunk_id"],
-    "memories": ["memory_id"],
-    "embed_inputs": ["memory_id", "kind", "ordinal"],
-    "entities": ["entity_id"],
-    "topics": ["topic_id"],
-    "topic_memories": ["topic_id", "memory_id"],
-    "relations": ["relation_id"],
-    "versions": ["memory_id"],
-    "context_inputs": ["memory_id", "kind", "ordinal"],
-}
-
-# Every column that names a row of another table: table, column, what it names, the id there.
-_REFERENCES = (
-    ("document_texts", "document_id", "documents", "document_id"),
-    ("chunks", "document_id", "documents", "document_id"),
-    ("memories", "document_id", "documents", "document_id"),
-    ("embed_inputs", "memory_id", "memories", "memory_id"),
-    ("context_inputs", "memory_id", "memories", "memory_id"),
-    ("mentions", "memory_id", "memories", "memory_id"),
-    ("mentions", "entity_id", "entities", "entity_id"),
-    ("topic_memories", "memory_id", "memories", "memory_id"),
-    ("topic_memories", "topic_id", "topics", "topic_id"),
-    ("candidate_pairs", "newer_id", "memories", "memory_id"),
-    ("candidate_pairs", "older_id", "memories", "memory_id"),
-    ("relations", "newer_id", "memories", "memory_id"),
-    ("relations", "older_id", "memories", "memory_id"),
-    ("versions", "memory_id", "memories", "memory_id"),
-    ("surfaces", "memory_id", "memories", "memory_id"),
-    ("merges", "entity_id", "entities", "entity_id"),
-    ("merges", "memory_id", "memories", "memory_id"),
-    ("merges", "document_id", "documents", "document_id"),
-)
 
 
 def check_invariants(
@@ -96,7 +62,10 @@ def check_schema(tables: Tables) -> list[Violation]:
 def check_unique_ids(tables: Tables) -> list[Violation]:
     """1: every id is set, and is used once in its table."""
     found = []
-    for name, key in _KEYS.items():
+    for table in declared_tables():
+        name, key = table.name, list(table.key)
+        if not key:
+            continue
         parts = [pl.col(c).cast(pl.String).fill_null("null") for c in key]
         ids = tables[name].select(pl.concat_str(parts, separator="/")).to_series()
         twice = ids.filter(ids.is_duplicated()).unique()
@@ -109,19 +78,11 @@ def check_unique_ids(tables: Tables) -> list[Violation]:
 def check_references(tables: Tables) -> list[Violation]:
     """4: nothing outlives what it came from: every id that a row names exists."""
     found = []
-    for name, column, target, key in _REFERENCES:
-        named = tables[name].select(pl.col(column).alias(key)).drop_nulls().unique()
-        gone = named.join(tables[target].select(key), on=key, how="anti")[key]
-        found += report(4, "references", f"{name}.{column}: {{n}} ids are not in {target}", gone)
-    chunks = tables["memories"].select(pl.col("chunk_ids").alias("chunk_id")).explode("chunk_id").drop_nulls().unique()
-    gone = chunks.join(tables["chunks"].select("chunk_id"), on="chunk_id", how="anti")["chunk_id"]
-    found += report(4, "references", "memories.chunk_ids: {n} ids are not in chunks", gone)
-    nodes = pl.concat([tables["topics"]["topic_id"], tables["entities"]["entity_id"]])
-    for column in ("source_id", "target_id"):
-        ids = tables["topic_edges"][column].drop_nulls().unique()
-        found += report(
-            4, "references", f"topic_edges.{column}: {{n}} ids are no topic or entity", set(ids) - set(nodes)
-        )
+    for table, reference in _checked_references():
+        targets = [tables[t].select(pl.col(key_of(t)).alias("id")) for t in reference.tables]
+        gone = _named_ids(tables, table, reference).join(pl.concat(targets), on="id", how="anti")["id"]
+        message = f"{table.name}.{reference.column}: {{n}} ids are not in {' or '.join(reference.tables)}"
+        found += report(4, "references", message, gone)
     used = pl.concat(
         [tables["mentions"]["entity_id"], tables["topic_edges"]["source_id"], tables["topic_edges"]["target_id"]]
     )
@@ -129,28 +90,31 @@ def check_references(tables: Tables) -> list[Violation]:
     return found + report(4, "orphans", "entities: {n} are mentioned nowhere", orphans)
 
 
+def _checked_references() -> Iterator[tuple[Table, Reference]]:
+    return ((table, reference) for table, reference in references() if not reference.may_dangle)
+
+
+def _named_ids(tables: Tables, table: Table, reference: Reference, *columns: str) -> pl.DataFrame:
+    """Returns the ids that a column names, as `id`, once each with other columns of their rows."""
+    ids = tables[table.name].select(pl.col(reference.column).alias("id"), *columns)
+    if isinstance(ids.schema["id"], pl.List):
+        ids = ids.explode("id")
+    return ids.drop_nulls("id").unique()
+
+
 def check_scopes(tables: Tables) -> list[Violation]:
     """3: nothing crosses a scope: every row lies in the scope of every row that it names."""
-    owners = [
-        tables[t].select(pl.col(key).alias("id"), *SCOPE)
-        for t, key in (
-            ("documents", "document_id"),
-            ("memories", "memory_id"),
-            ("entities", "entity_id"),
-            ("topics", "topic_id"),
-        )
-    ]
-    owner = pl.concat(owners).unique("id", keep="first").rename({c: f"of_{c}" for c in SCOPE})
-    named = [(t, c) for t, c, _, _ in _REFERENCES] + [("topic_edges", "source_id"), ("topic_edges", "target_id")]
     found = []
-    for name, column in named:
-        if not set(SCOPE) <= set(SCHEMAS[name]):
+    for table, reference in _checked_references():
+        owned = [t for t in reference.tables if set(SCOPE) <= set(SCHEMAS[t])]
+        if not owned or not set(SCOPE) <= set(SCHEMAS[table.name]):
             continue
-        rows = (
-            tables[name].select(pl.col(column).alias("id"), *SCOPE).drop_nulls("id").join(owner, on="id", how="inner")
-        )
+        of = [
+            tables[t].select(pl.col(key_of(t)).alias("id"), *(pl.col(c).alias(f"of_{c}") for c in SCOPE)) for t in owned
+        ]
+        rows = _named_ids(tables, table, reference, *SCOPE).join(pl.concat(of).unique("id", keep="first"), on="id")
         crossing = rows.filter(pl.any_horizontal(pl.col(c).ne_missing(pl.col(f"of_{c}")) for c in SCOPE))["id"].unique()
-        found += report(3, "scopes", f"{name}.{column}: {{n}} ids belong to another scope", crossing)
+        found += report(3, "scopes", f"{table.name}.{reference.column}: {{n}} ids belong to another scope", crossing)
     for name, schema in SCHEMAS.items():
         if set(SCOPE) <= set(schema):
             unset = tables[name].filter(pl.any_horizontal(pl.col(SCOPE).is_null()))
@@ -162,7 +126,10 @@ def check_spans(tables: Tables) -> list[Violation]:
     """8: the char span of every chunk and memory holds its text, and that of every mention lies in its memory."""
     texts = dict(tables["document_texts"].select("document_id", "text").iter_rows())
     found = []
-    for name, key in (("chunks", "chunk_id"), ("memories", "memory_id")):
+    for table in declared_tables():
+        if not table.has_spans:
+            continue
+        name, key = table.name, table.key[0]
         columns = (key, "document_id", "text", "char_start", "char_end")
         wrong = {
             row_id

@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from palimpsest.build.plan import INDEXED
+from palimpsest.build.stages import indexed_tables
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.eval.gate.compare import MeasureChange, MovedQuestion, moved_questions, significance
 from palimpsest.eval.gate.health import MemoryHealth, memory_health
@@ -48,12 +48,12 @@ class BuildView:
     @cached_property
     def tables(self) -> dict[str, pl.DataFrame]:
         """The tables of the build over all collections."""
-        return self.build.tables(INDEXED)
+        return self.build.tables(indexed_tables())
 
     @property
     def judged(self) -> list[str]:
         """Names of the collections that were judged by golden questions."""
-        return sorted(self.build.manifest.get("golden_runs", {}))
+        return sorted(self.build.manifest.golden_runs or {})
 
     def run(self, collection: str) -> GoldenRun:
         """Returns what the collection's golden questions got from this build.
@@ -61,7 +61,7 @@ class BuildView:
         Raises:
             PalimpsestError: it was not judged.
         """
-        runs = self.build.manifest.get("golden_runs", {})
+        runs = self.build.manifest.golden_runs or {}
         if collection not in runs:
             raise PalimpsestError(
                 f"build {self.build_id}: {collection} was not judged; add data/golden/{collection}.jsonl and build"
@@ -82,7 +82,7 @@ class BuildView:
         questions = load_golden(golden_path(data_folder(), collection)) or ()
         question = next(q for q in questions if q.id == miss.question_id)
         filters: Any = question.filters
-        user = question.user or self.build.manifest["settings"]["collections"][collection].get("user_id") or ""
+        user = question.user or self.build.manifest.default_user(collection)
         with open_index(self.build.index) as reader:
             return reader.search(question.question, Scope(collection, user), explain=True, **filters)
 
@@ -111,7 +111,7 @@ def open_build(home: str | Path, build_id: str | int | None = None) -> BuildView
             raise PalimpsestError(f"home {home}: nothing is published there; run palimpsest build --home {home}")
         return BuildView(folder, current)
     named = str(build_id).zfill(6)
-    found = next((b for b in kept(folder) if b.build_id == named and b.manifest), None)
+    found = next((b for b in kept(folder) if b.build_id == named and b.is_finished), None)
     if found is None:
         raise PalimpsestError(
             f"home {home}: keeps no build {named}; it has {', '.join(b.build_id for b in kept(folder))}"
@@ -130,7 +130,7 @@ def last_two(home: str | Path) -> tuple[str, str]:
     Raises:
         PalimpsestError: there are not two.
     """
-    ids = [b.build_id for b in kept(Home(Path(home))) if b.manifest]
+    ids = [b.build_id for b in kept(Home(Path(home))) if b.is_finished]
     if len(ids) < 2:
         raise PalimpsestError(f"home {home}: keeps {len(ids)} builds; comparing needs two: change a source, build")
     return ids[-2], ids[-1]

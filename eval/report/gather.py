@@ -60,8 +60,8 @@ _TABLES = (
 def gather(home: Home, build: Build, verdict: GateVerdict) -> ReportPage:
     """Returns the page's values, most of them by collection: headlines, types, latency, labels, misses, health."""
     manifest = build.manifest
-    older = [b for b in kept(home) if b.manifest and b.build_id < build.build_id]
-    history = [(b.build_id, b.manifest.get("gate", {}).get("metrics", {})) for b in older]
+    older = [b for b in kept(home) if b.is_finished and b.build_id < build.build_id]
+    history = [(b.build_id, b.manifest.gate.get("metrics", {})) for b in older]
     tables = build.tables(_TABLES)
     verdicts = {v.collection: v for v in verdict.collections}
     collections = [
@@ -70,14 +70,14 @@ def gather(home: Home, build: Build, verdict: GateVerdict) -> ReportPage:
     ]
     return {
         "build_id": build.build_id,
-        "created_at": manifest.get("created_at", ""),
-        "digest": manifest.get("digest", ""),
-        "model": manifest.get("settings", {}).get("model_id", ""),
+        "created_at": manifest.created_at,
+        "digest": manifest.digest,
+        "model": manifest.settings.get("model_id", ""),
         "status": verdict.status,
         "reasons": [(v.collection, r) for v in verdict.collections for r in v.reasons],
         "warnings": [(v.collection, w) for v in verdict.collections for w in v.warnings],
-        "counts": {n: manifest.get(n, 0) for n in ("documents", "chunks", "memories", "retired", "rejects")},
-        "relations": manifest.get("relations", {}),
+        "counts": {n: getattr(manifest, n) for n in ("documents", "chunks", "memories", "retired", "rejects")},
+        "relations": manifest.relations,
         "builds": [b for b, _ in history] + [build.build_id],
         "collections": collections,
         "notes": read_notes(home),

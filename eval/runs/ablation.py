@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from palimpsest.build.plan import INDEXED
+from palimpsest.build.stages import indexed_tables
 from palimpsest.eval.metrics.significance import loss_probability, paired_interval
 from palimpsest.eval.suites.suite_result import SuiteResult
 from palimpsest.memories.vector_store import embedding_store
@@ -172,10 +172,10 @@ def _undated(home: Home, build: Build, path: Path) -> Path:
     """Writes the index of a build again, with the dates left out of what words search sees."""
     from palimpsest.index.write_index import write_index
 
-    tables = build.tables(INDEXED)
+    tables = build.tables(indexed_tables())
     date = pl.col("observed_at").dt.strftime("\n%-d %B %Y %Y-%m-%d").fill_null("")
     bare = tables["memories"].with_columns(pl.col("search_text").str.strip_suffix(date))
-    settings = build.manifest["settings"] | {"build_id": build.build_id}
+    settings = build.manifest.settings | {"build_id": build.build_id}
     write_index(tables | {"memories": bare}, embedding_store(home).vectors, path, settings)
     return path
 

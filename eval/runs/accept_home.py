@@ -65,6 +65,6 @@ def next_steps(home: Home, accepted: Sequence[AcceptedBaseline]) -> str:
     files = " ".join(str(a.path) for a in accepted)
     waiting = staged(home)
     publish = (
-        f"; then palimpsest build{home_option(home)} publishes build {waiting.build_id}" if waiting.manifest else ""
+        f"; then palimpsest build{home_option(home)} publishes build {waiting.build_id}" if waiting.is_finished else ""
     )
     return f"next: git add {files} and commit{publish}; from now on the gate judges by what was accepted"

@@ -1,6 +1,6 @@
 """`palimpsest compare`: what changed between two builds that a home keeps."""
 
-from palimpsest.build.plan import INDEXED
+from palimpsest.build.stages import indexed_tables
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.json_types import JsonObject
 from palimpsest.eval.gate.build_settings import build_settings
@@ -16,7 +16,7 @@ def compare_builds(home: Home, a: str, b: str) -> tuple[JsonObject, str]:
         PalimpsestError: the home does not keep one of them.
     """
     builds = [_kept_build(home, x) for x in (a, b)]
-    (older, newer), runs = (x.tables(INDEXED) for x in builds), [x.manifest.get("golden_runs") for x in builds]
+    (older, newer), runs = (x.tables(indexed_tables()) for x in builds), [x.manifest.golden_runs for x in builds]
     settings = [{c: build_settings(x.manifest, c) for c in x.collections} for x in builds]
     found = compare(older, newer, runs[0], runs[1], settings_a=settings[0], settings_b=settings[1])
     return found, compare_text(found)

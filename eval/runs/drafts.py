@@ -116,7 +116,7 @@ def init_golden(home: Home, collection: str | None, count: int) -> dict[str, int
     wanted = [collection] if collection else [c for c in build.collections if not golden_path(DATA, c).exists()]
     if not wanted:
         raise PalimpsestError(f"gate --init: {', '.join(build.collections)}: each has questions in {DATA / 'golden'}")
-    tables, settings = build.tables(JUDGED_TABLES), build.manifest["settings"]["collections"]
+    tables, settings = build.tables(JUDGED_TABLES), build.manifest.settings["collections"]
     written = {}
     for name in wanted:
         drafts = draft_questions(tables, name, settings[name].get("user_id", ""), count)

@@ -3,7 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from palimpsest.build.plan import make_plan, run_without_dagster, summary
+from palimpsest.build.plan import make_plan
+from palimpsest.build.publish import run_without_dagster
+from palimpsest.build.summary import build_summary
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.eval.golden.build_tables import JUDGED_TABLES
 from palimpsest.eval.golden.by_type import by_type, time_kind
@@ -36,12 +38,12 @@ def golden_home(path: Path, cache: Path) -> tuple[Home, dict[str, Any]]:
             run_without_dagster(home, plan)
     build = published(home)
     assert build is not None
-    return home, summary(home, build)
+    return home, build_summary(home, build).to_json()
 
 
 def golden_set_of(build: Build, path: Path) -> GoldenSet:
     """Returns the questions of a file, which are of the collection that it is named after."""
-    user = build.manifest["settings"]["collections"][path.stem].get("user_id") or ""
+    user = build.manifest.default_user(path.stem)
     return GoldenSet(path.stem, tuple(load_golden(path) or ()), user)
 
 

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import polars as pl
 
-from palimpsest.build.plan import INDEXED, digest, record
+from palimpsest.build.digest import digest
+from palimpsest.build.publish import record_tail
+from palimpsest.build.stages import indexed_tables
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import write_bytes
 from palimpsest.core.progress import say
@@ -41,7 +43,7 @@ def build_to_judge(home: Home) -> Build:
         PalimpsestError: the home has neither.
     """
     waiting, current = staged(home), published(home)
-    if waiting.manifest:
+    if waiting.is_finished:
         return waiting
     if current is None:
         raise PalimpsestError(f"home {home.path}: no build there; run palimpsest build --home {home.path}")
@@ -50,12 +52,12 @@ def build_to_judge(home: Home) -> Build:
 
 def find_violations(home: Home, build: Build) -> list[Violation]:
     """Returns the invariants that a finished build breaks, its digest included: its tables are those it was made of."""
-    known, tables = embedding_store(home).known(), build.tables(INDEXED)
+    known, tables = embedding_store(home).known(), build.tables(indexed_tables())
     decisions = read_decisions(home.decisions)
-    if (undone := build.manifest.get("undone")) is not None:  # what was undone later takes effect in the next build
+    if (undone := build.manifest.undone) is not None:  # what was undone later takes effect in the next build
         decisions = replace(decisions, undone=frozenset(undone))
     found = check_invariants(tables, build.index, known_vectors=known, decisions=decisions)
-    if (now := digest(tables)) != build.manifest["digest"]:
+    if (now := digest(tables)) != build.manifest.digest:
         found += report(1, "digest", "the tables are not those that the build was made with", [now])
     return found
 
@@ -72,7 +74,7 @@ def run_collection(build: Build, collection: str, tables: Tables, diagnose: bool
     questions = load_golden(golden_path(data_folder(), collection))
     if questions is None:
         return None
-    settings = build.manifest["settings"]
+    settings = build.manifest.settings
     golden = GoldenSet(collection, tuple(questions), settings["collections"][collection]["user_id"])
     with open_index(build.index) as reader:
         run = run_golden(reader, golden, collection_tables(tables, collection), diagnose=diagnose)
@@ -163,7 +165,7 @@ def check_staged(home: Home) -> list[Violation]:
     started = time.perf_counter()
     found = find_violations(home, staged(home))
     lines = [v.headline for v in found]
-    record(staged(home), "invariants", time.perf_counter() - started, violations=lines)
+    record_tail(staged(home), "invariants", time.perf_counter() - started, violations=lines)
     return found
 
 
@@ -174,9 +176,9 @@ def judge_staged(home: Home) -> GateVerdict:
     verdict = judge_build(home, staged(home), violations=())
     runs = {v.collection: v.run.to_json() for v in verdict.collections if v.run is not None}
     gate = verdict.to_manifest()
-    record(staged(home), "retrieval_report", time.perf_counter() - started, gate=gate, golden_runs=runs)
+    record_tail(staged(home), "retrieval_report", time.perf_counter() - started, gate=gate, golden_runs=runs)
     write_report(home, staged(home), verdict)
-    record(staged(home), "retrieval_report", time.perf_counter() - started)
+    record_tail(staged(home), "retrieval_report", time.perf_counter() - started)
     return verdict
 
 

@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from palimpsest.build.plan import make_plan, run_without_dagster, summary
+from palimpsest.build.plan import make_plan
+from palimpsest.build.publish import run_without_dagster
 from palimpsest.build.stages import STAGES
+from palimpsest.build.summary import build_summary
 from palimpsest.core.code import code_hash
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import content_id
@@ -56,13 +58,12 @@ def suite_home(folder: Path, extra: Path | None = None) -> tuple[Home, dict[str,
     Raises:
         PalimpsestError: the suite is malformed; the message names file and line.
     """
-    modules = sorted({m for s in STAGES.values() for m in s.modules})
     key = content_id(
         suite_digest(folder, extra),
+        *(stage.code for stage in STAGES.values()),
         labeler_key(),
         code_hash(
             (
-                *modules,
                 "palimpsest.sources",
                 "palimpsest.chunks",
                 "palimpsest.index.write_index",
@@ -84,7 +85,7 @@ def suite_home(folder: Path, extra: Path | None = None) -> tuple[Home, dict[str,
     os.utime(home.path)
     build = published(home)
     assert build is not None
-    return home, summary(home, build)
+    return home, build_summary(home, build).to_json()
 
 
 def _forget_old(cache: Path) -> None:

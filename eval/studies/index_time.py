@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from palimpsest.build.plan import make_plan, run_without_dagster
+from palimpsest.build.plan import make_plan
+from palimpsest.build.publish import run_without_dagster
 from palimpsest.core.json_types import JsonObject
 from palimpsest.eval.golden.retrieval_run import SearchSettings
 from palimpsest.eval.metrics.latency import Machine, this_machine

@@ -40,29 +40,30 @@ def build(
     dry_run: bool,
 ) -> None:
     """Run the asset graph: read, embed, relate, version, index, judge, publish."""
+    from palimpsest.build.dry_run import dry_run as estimate
     from palimpsest.cli import summary as report
     from palimpsest.cli.demo import copy_demo, demo_corpora
     from palimpsest.orchestration import run
 
     out, home = Output(as_json), Home(home_path)
     if dry_run:
-        plan = report.dry_run(home, list(corpora) or demo_corpora(home), list(only) or None)
+        plan = estimate(home, list(corpora) or demo_corpora(home), list(only) or None)
         out.text(report.dry_run_text(plan))
-        out.result(plan)
+        out.result(plan.to_json())
         return
     if not corpora:
         copy_demo(home)
     done = run.build(home, list(corpora) or None, list(only) or None, graph, max_cost, allow_removals)
     out.text(report.build_text(done))
-    if done["rejects"]:
+    if done.rejects:
         out.text(report.rejects_text(home))
-    out.result(done)
-    if done["gate"]["status"] == "failed":
-        why = why_closed(done["gate"].get("settings_changed", ()), done["gate"]["reasons"])
-        raise Refused(f"gate: {why}; build {done['build_id']} is staged, not published")
-    if done["rejects"] and not allow_rejects:
+    out.result(done.to_json())
+    if done.gate["status"] == "failed":
+        why = why_closed(done.gate.get("settings_changed", ()), done.gate["reasons"])
+        raise Refused(f"gate: {why}; build {done.build_id} is staged, not published")
+    if done.rejects and not allow_rejects:
         raise PalimpsestError(
-            f"{done['rejects']} rejects (listed above): fix those sources or lines, or pass --allow-rejects"
+            f"{done.rejects} rejects (listed above): fix those sources or lines, or pass --allow-rejects"
         )
 
 
@@ -112,8 +113,8 @@ def delete(
         collection=collection,
         dry_run=dry_run,
     )
-    out.text(done["text"])
-    out.result(done)
+    out.text(done.text)
+    out.result(done.to_json())
 
 
 @click.command()

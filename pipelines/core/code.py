@@ -2,6 +2,7 @@
 
 import ast
 import hashlib
+import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -9,11 +10,14 @@ from pathlib import Path
 _PACKAGE = "palimpsest"
 _EVAL = f"{_PACKAGE}.eval"
 # What these change shows in the tables (their schemas are hashed beside the code) or not at all.
-_PLUMBING = ("palimpsest.core", "palimpsest.store")
+_PLUMBING = ("palimpsest.core", "palimpsest.store", "palimpsest.build.stage")
 
 
 def code_hash(modules: Iterable[str]) -> str:
-    """Returns one hash over the sources of modules, packages and all of the project's code that they import."""
+    """Returns one hash over the sources of modules, packages and all of the project's code that they import.
+
+    A module of another package, such as a stage that it adds, counts with its own file.
+    """
     h = hashlib.blake2b(digest_size=8)
     for name in sorted(_reachable(modules)):
         h.update(name.encode() + b"\0" + (_source(name) or b""))
@@ -27,13 +31,17 @@ def _reachable(modules: Iterable[str]) -> set[str]:
         name = waiting.pop()
         if name not in seen:
             seen.add(name)
-            waiting += [i for i in _imports(name) if not i.startswith(_PLUMBING)]
+            waiting += [i for i in _imports(name) if not _is_plumbing(i)]
     return seen
+
+
+def _is_plumbing(name: str) -> bool:
+    return any(name == p or name.startswith(f"{p}.") for p in _PLUMBING)
 
 
 def _members(name: str) -> Iterator[str]:
     folder = _place(name)
-    if not folder.is_dir():
+    if not _is_own(name) or not folder.is_dir():
         yield name
         return
     for path in sorted(folder.rglob("*.py")):
@@ -52,7 +60,13 @@ def _place(name: str) -> Path:
     return _folders()[root].joinpath(*name.removeprefix(root).split(".")[1:])
 
 
+def _is_own(name: str) -> bool:
+    return name.split(".")[0] == _PACKAGE
+
+
 def _path(name: str) -> Path:
+    if not _is_own(name):
+        return Path(sys.modules[name].__file__ or "")
     path = _place(name)
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
@@ -74,7 +88,7 @@ def _imports(name: str) -> frozenset[str]:
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             found.add(node.module)
             found |= {f"{node.module}.{a.name}" for a in node.names}
-    return frozenset(m for m in found if m.split(".")[0] == _PACKAGE and _source(m) is not None)
+    return frozenset(m for m in found if _is_own(m) and _source(m) is not None)
 
 
 def _statements(source: bytes) -> Iterator[ast.AST]:

@@ -6,14 +6,14 @@ from pathlib import Path
 import dagster as dg
 
 from palimpsest.build.plan import make_plan
+from palimpsest.build.stages import collection_stages, once_stages
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import file_hash
 from palimpsest.core.ids import content_id
 from palimpsest.neo4j_graph.identity import is_served
 from palimpsest.orchestration.alerts import closed_message, send_alert
 from palimpsest.orchestration.assets.evaluation import GOLDEN, known_suites, suites
-from palimpsest.orchestration.assets.glue import collections
-from palimpsest.orchestration.assets.resources import HomeResource
+from palimpsest.orchestration.assets.resources import HomeResource, collections
 from palimpsest.orchestration.schedule import schedule_from_environment
 from palimpsest.relations.classify.lm.relation_program import program_folder
 from palimpsest.store.builds import published, staged
@@ -25,7 +25,7 @@ _BATCH = "palimpsest/batch"
 
 build_collection = dg.define_asset_job(
     "build_collection",
-    dg.AssetSelection.groups("sources", "memories", "relations"),
+    dg.AssetSelection.assets(*(s.name for s in collection_stages())),
     description="Everything of one collection, from its sources to its versions.",
     partitions_def=collections,
     executor_def=dg.in_process_executor,
@@ -37,9 +37,9 @@ def alert_when_closed(context: dg.HookContext) -> None:
     """Tells the webhook of PALIMPSEST_ALERT_URL that the gate, or an invariant, keeps a build from its readers."""
     build = staged(context.resources.home.home())
     manifest = build.manifest
-    gate = dict(manifest.get("gate", {}))
-    if broken := manifest.get("violations"):
-        gate = {"status": "failed", "reasons": broken}
+    gate = manifest.gate
+    if manifest.violations:
+        gate = {"status": "failed", "reasons": manifest.violations}
     if gate.get("status") != "failed":
         return  # something else went wrong: that is a failed run, not a closed gate
     try:
@@ -51,7 +51,7 @@ def alert_when_closed(context: dg.HookContext) -> None:
 
 publish_build = dg.define_asset_job(
     "publish_build",
-    dg.AssetSelection.groups("serving"),
+    dg.AssetSelection.groups("serving") | dg.AssetSelection.assets(*(s.name for s in once_stages())),
     description="Index of all collections, invariants, gate, and the switch that readers see.",
     executor_def=dg.in_process_executor,
     hooks={alert_when_closed},

@@ -3,11 +3,12 @@
 import dagster as dg
 
 from palimpsest.orchestration import automation
-from palimpsest.orchestration.assets import evaluation, graph, memories, relations, serving, sources
+from palimpsest.orchestration.assets import evaluation, graph, labels, serving
 from palimpsest.orchestration.assets.resources import HomeResource
+from palimpsest.orchestration.assets.stages import stage_assets
 
 defs = dg.Definitions(
-    assets=dg.load_assets_from_modules([sources, memories, relations, serving, graph, evaluation]),
+    assets=[*stage_assets, *dg.load_assets_from_modules([labels, serving, graph, evaluation])],
     jobs=[automation.build_collection, automation.publish_build, automation.serve_graph, automation.evaluate_suite],
     schedules=[automation.nightly_rebuild, automation.weekly_evaluation],
     sensors=[

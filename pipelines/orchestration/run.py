@@ -5,13 +5,16 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from palimpsest.build.delete.due import delete_due
 from palimpsest.build.delete.target import unfinished_deletes
-from palimpsest.build.plan import Plan, drop_unwanted, make_plan, summary
+from palimpsest.build.plan import Plan, make_plan
+from palimpsest.build.publish import drop_unplanned
 from palimpsest.build.stages import STAGES
+from palimpsest.build.summary import BuildSummary, build_summary
 from palimpsest.core.errors import ComponentFailed, PalimpsestError, Refused
 from palimpsest.core.extras import missing_in
 from palimpsest.core.faults import fault_in
@@ -30,7 +33,7 @@ _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 DEFINITIONS = "palimpsest.definitions"
 _BY = {"palimpsest/by": "cli", ".dagster/repository": f"__repository__@{DEFINITIONS}"}
 _DAGSTER_YAML = """\
-# Everything Dagster keeps lies beside this file. Runs of one home do not overlap: it has one writer.
+# Everything Dagster keeps is next to this file. Runs of one home do not overlap: it has one writer.
 telemetry:
   enabled: false
 nux:
@@ -48,12 +51,18 @@ def build(
     graph: bool = False,
     max_cost: float | None = None,
     allow_removals: bool = False,
-) -> dict[str, Any]:
-    """Builds what changed and publishes it if the gate agrees; returns the summary that `build --json` prints.
+) -> BuildSummary:
+    """Builds what changed and publishes it if the gate agrees; returns what `build --json` prints.
 
-    With `graph` the published build is loaded into Neo4j as well. `max_cost` bounds what labels by an LM may cost;
-    pairs that were not asked abstain, and the next build asks them. Memories past their
-    retention and those of denied users are deleted first.
+    Memories past their retention and those of denied users are deleted first.
+
+    Args:
+        home: the home.
+        corpora: folders of collections; None means the folders this home knows.
+        only: names of the collections to build; None means all.
+        graph: load the published build into Neo4j as well.
+        max_cost: bounds what labels by an LM may cost; pairs beyond it are labelled by the next build.
+        allow_removals: build although too many sources or memories vanished.
 
     Raises:
         PalimpsestError: settings are wrong, too much vanished and `allow_removals` is not given, another process is
@@ -61,7 +70,7 @@ def build(
         ComponentFailed: a stage failed; what was finished is kept for the next run.
     """
     started = time.perf_counter()
-    make_plan(home, corpora, only)  # bad settings are told before anything is made
+    make_plan(home, corpora, only)  # bad settings are reported before anything is made
     if graph:
         from palimpsest.neo4j_graph.connect import connect
 
@@ -77,13 +86,13 @@ def build(
         if plan.nothing_to_do:
             current = published(home)
             assert current is not None
-            done = _nothing(home, current, started) | {"skipped": _skipped(home, plan), "expired": expired}
-            return _serve_graph(home, done, started) if graph else done
-        drop_unwanted(home, plan)
-        _run_graph(home, plan, max_cost, allow_removals)
-        told = {"changed": list(plan.changed), "skipped": _skipped(home, plan), "expired": expired}
-        done = summary(home, _last(home), told | {"wall_s": round(time.perf_counter() - started, 3)})
-        return _serve_graph(home, done, started) if graph and done["published"] else done
+            done = _nothing_done(home, current, started)
+        else:
+            drop_unplanned(home, plan)
+            _run_graph(home, plan, max_cost, allow_removals)
+            done = replace(build_summary(home, _last_build(home)), changed=list(plan.changed))
+        done = replace(done, skipped=_skipped(home, plan), expired=expired, wall_s=_seconds_since(started))
+        return _serve_graph(home, done, started) if graph and done.published else done
 
 
 def _skipped(home: Home, plan: Plan) -> list[str]:
@@ -95,10 +104,10 @@ def _skipped(home: Home, plan: Plan) -> list[str]:
     ]
 
 
-def _last(home: Home) -> Build:
-    """The build just made: still staged where the gate closed, else the published one."""
+def _last_build(home: Home) -> Build:
+    """Returns the build just made: still staged where the gate closed, else the published one."""
     made = staged(home)
-    if made.manifest:
+    if made.is_finished:
         return made
     current = published(home)
     if current is None:
@@ -106,11 +115,20 @@ def _last(home: Home) -> Build:
     return current
 
 
-def _nothing(home: Home, current: Build, started: float) -> dict[str, Any]:
-    done = summary(home, current)
-    done["work"] = dict.fromkeys(done["work"], 0)
-    done["seconds"] = dict.fromkeys([*STAGES, "load_model"], 0.0) | {"plan": round(time.perf_counter() - started, 3)}
-    return done | {"changed": [], "changes": None, "wall_s": round(time.perf_counter() - started, 3)}
+def _nothing_done(home: Home, current: Build, started: float) -> BuildSummary:
+    """Returns the summary of the published build for a run that had nothing to do."""
+    done, seconds = build_summary(home, current), dict.fromkeys([*STAGES, "load_model"], 0.0)
+    return replace(
+        done,
+        work=dict.fromkeys(done.work, 0),
+        seconds=seconds | {"plan": _seconds_since(started)},
+        changed=[],
+        changes=None,
+    )
+
+
+def _seconds_since(started: float) -> float:
+    return round(time.perf_counter() - started, 3)
 
 
 def write_dagster_yaml(home: Home) -> None:
@@ -143,7 +161,7 @@ def _dagster(
         yield instance, {"instance": instance, "resources": resources, "run_config": _QUIET, "tags": _BY}
 
 
-def _serve_graph(home: Home, done: dict[str, Any], started: float) -> dict[str, Any]:
+def _serve_graph(home: Home, done: BuildSummary, started: float) -> BuildSummary:
     """Loads the published build into Neo4j; returns the summary with what that did."""
     from palimpsest.orchestration.code_location import defs
 
@@ -162,17 +180,16 @@ def _serve_graph(home: Home, done: dict[str, Any], started: float) -> dict[str, 
     if not (materializations := result.asset_materializations_for_node("neo4j_graph")):
         raise ComponentFailed("neo4j: the server went away before the load; run again")
     (loaded,) = materializations
-    seconds = done["seconds"] | {"neo4j_graph": round(time.perf_counter() - began, 3)}
-    writes = int(str(loaded.metadata["writes"].value))
-    return done | {
-        "work": done["work"] | {"graph_writes": writes},
-        "seconds": seconds,
-        "wall_s": round(time.perf_counter() - started, 3),
-    }
+    return replace(
+        done,
+        work={**done.work, "graph_writes": int(str(loaded.metadata["writes"].value))},
+        seconds={**done.seconds, "neo4j_graph": _seconds_since(began)},
+        wall_s=_seconds_since(started),
+    )
 
 
 def _run_graph(home: Home, plan: Plan, max_cost: float | None, allow_removals: bool) -> None:
-    from palimpsest.orchestration.assets.glue import collections
+    from palimpsest.orchestration.assets.resources import collections
     from palimpsest.orchestration.code_location import defs
 
     with _dagster(home, max_cost, allow_removals) as (instance, common):
@@ -184,9 +201,9 @@ def _run_graph(home: Home, plan: Plan, max_cost: float | None, allow_removals: b
         if plan.tail_only or plan.changed:
             tail = defs.resolve_job_def("publish_build").execute_in_process(raise_on_error=False, **common)
             waiting = staged(home).manifest
-            if broken := waiting.get("violations"):
-                raise Refused(f"build {waiting['build_id']} is staged, not published: {'; '.join(broken[:3])}")
-            if waiting.get("gate", {}).get("status") != "failed":
+            if waiting.violations:
+                raise Refused(f"build {waiting.build_id} is staged, not published: {'; '.join(waiting.violations[:3])}")
+            if waiting.gate.get("status") != "failed":
                 _check(tail)
 
 
@@ -216,7 +233,7 @@ def _check(result: Any) -> None:
 
 
 def _usage_errors(kind: type[PalimpsestError]) -> set[str]:
-    """Names of the errors that are told as they are: the family's, and those derived from it."""
+    """Returns the names of the errors that are reported as they are: the family's, and those derived from it."""
     names = {kind.__name__} if kind.exit_code == PalimpsestError.exit_code else set()
     return names.union(*(_usage_errors(k) for k in kind.__subclasses__()))
 

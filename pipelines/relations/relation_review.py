@@ -184,7 +184,7 @@ def current_build(home: Home) -> Build:
     Raises:
         PalimpsestError: there is none.
     """
-    current = published(home) or (staged(home) if staged(home).manifest else None)
+    current = published(home) or (staged(home) if staged(home).is_finished else None)
     if current is None:
         raise PalimpsestError(f"home {home.path}: no build there; run palimpsest build --home {home.path}")
     return current

@@ -4,20 +4,22 @@ import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
 from palimpsest.core.files import file_hash, link, read_json, write_json
 from palimpsest.store.home import Home
+from palimpsest.store.manifest import BuildManifest, StageRecord
 from palimpsest.store.tables import SCHEMAS, completed, conform, empty
 
 KEPT_BUILDS = 5
+ONCE = "_once"
+"""Folder of a build with the tables of stages that run once, for all collections; no collection has such a name."""
 
 
 @dataclass(frozen=True)
 class Build:
-    """The folder of one build: `<collection>/<table>.parquet`, stage markers, index.duckdb, manifest.json."""
+    """The folder of one build: `<collection>/<table>.parquet`, stage records, index.duckdb, manifest.json."""
 
     path: Path
 
@@ -32,20 +34,25 @@ class Build:
         return self.path / "index.duckdb"
 
     @property
-    def manifest(self) -> dict[str, Any]:
-        """What the build is: collections, stage keys, digest, counts, gate; empty until it is indexed."""
-        return read_json(self.path / "manifest.json") or {}
+    def is_finished(self) -> bool:
+        """Whether the build has its index and manifest."""
+        return (self.path / "manifest.json").is_file()
 
-    def write_manifest(self, manifest: dict[str, Any]) -> None:
+    @property
+    def manifest(self) -> BuildManifest:
+        """What the build is: collections, stage keys, digest, counts, gate; empty until it is finished."""
+        return BuildManifest.from_json(read_json(self.path / "manifest.json") or {})
+
+    def write_manifest(self, manifest: BuildManifest) -> None:
         """Replaces the manifest."""
-        write_json(self.path / "manifest.json", manifest)
+        write_json(self.path / "manifest.json", manifest.to_json())
 
     @property
     def collections(self) -> list[str]:
         """Names of the collections staged in this build."""
         if not self.path.is_dir():
             return []
-        return sorted(p.name for p in self.path.iterdir() if p.is_dir() and not p.name.startswith("."))
+        return sorted(p.name for p in self.path.iterdir() if p.is_dir() and not p.name.startswith((".", "_")))
 
     def table_path(self, collection: str, table: str) -> Path:
         """Where a table of a collection lies."""
@@ -61,8 +68,8 @@ class Build:
 
     def tables(self, names: Iterable[str]) -> dict[str, pl.DataFrame]:
         """Returns the named tables over all collections, in the order of collections."""
-        collections = self.collections
-        return {n: pl.concat([empty(n), *(self.table(c, n) for c in collections)]) for n in names}
+        folders = [*self.collections, ONCE]
+        return {n: pl.concat([empty(n), *(self.table(c, n) for c in folders)]) for n in names}
 
     def write_table(self, collection: str, table: str, frame: pl.DataFrame) -> str:
         """Writes a table atomically and returns the hash of its bytes."""
@@ -73,17 +80,21 @@ class Build:
         aside.replace(path)
         return file_hash(path)
 
-    def marker(self, collection: str, stage: str) -> dict[str, Any] | None:
+    def record(self, collection: str, stage: str) -> StageRecord | None:
         """Returns what a finished stage recorded, or None while it is unfinished."""
-        return read_json(self.path / collection / f"{stage}.json")
+        found = read_json(self._record_path(collection, stage))
+        return None if found is None else StageRecord.from_json(found)
 
-    def write_marker(self, collection: str, stage: str, marker: dict[str, Any] | None) -> None:
-        """Records that a stage finished (or, with None, that it is being redone)."""
-        path = self.path / collection / f"{stage}.json"
-        if marker is None:
-            path.unlink(missing_ok=True)
-        else:
-            write_json(path, marker)
+    def write_record(self, collection: str, stage: str, record: StageRecord) -> None:
+        """Records that a stage finished."""
+        write_json(self._record_path(collection, stage), record.to_json())
+
+    def remove_record(self, collection: str, stage: str) -> None:
+        """Marks a stage as unfinished: its tables are about to be written."""
+        self._record_path(collection, stage).unlink(missing_ok=True)
+
+    def _record_path(self, collection: str, stage: str) -> Path:
+        return self.path / collection / f"{stage}.json"
 
     def adopt(self, other: "Build", collection: str) -> None:
         """Takes a collection over from another build by hard links: whole, or not at all."""

@@ -10,8 +10,11 @@ import polars as pl
 import pytest
 
 from palimpsest.build.delete import delete
-from palimpsest.build.plan import INDEXED, digest, make_plan, partition, run_without_dagster
-from palimpsest.build.stages import STAGES, run_stage
+from palimpsest.build.digest import digest
+from palimpsest.build.plan import make_plan, stage_context
+from palimpsest.build.publish import run_without_dagster
+from palimpsest.build.run_stage import run_stage
+from palimpsest.build.stages import STAGES, indexed_tables
 from palimpsest.core.errors import PalimpsestError, Refused
 from palimpsest.query.reader import open_home
 from palimpsest.query.request.types import Scope
@@ -51,7 +54,7 @@ def stop_after(home, corpus, name, stage):
     home.create()
     home.remember_sources(plan.collections)
     for s in STAGES:
-        run_stage(partition(home, name, plan.collections[name]), s)
+        run_stage(stage_context(home, name, plan.collections[name]), s)
         if s == stage:
             return
 
@@ -127,7 +130,7 @@ def test_a_user_is_deleted_from_a_build_that_a_kill_left_unfinished(tmp_path):
     build(home, corpus)
     write_chats(corpus, [*TURNS, ("s5", "ann", "Ann", "The tram was late.", "2026-05-01T00:00:00Z")])
     stop_after(home, corpus, "chats", "memories")
-    staged(home).write_marker("chats", "memories", None)
+    staged(home).remove_record("chats", "memories")
     for _ in range(2):
         try:
             delete(home, document=None, user="bob", collection=None)
@@ -149,7 +152,7 @@ def test_a_user_can_be_deleted_whose_name_is_in_the_path_of_the_corpus(tmp_path)
     turns = [("s1", "alexandra", "Ann", f"The code is {SECRET}.", ""), ("s2", "bob", "Bob", "Rain today.", "")]
     corpus, home = write_chats(tmp_path / "alexandra" / "corpus", turns), Home(tmp_path / "home")
     build(home, corpus)
-    assert delete(home, document=None, user="alexandra", collection=None)["residue"] == []
+    assert delete(home, document=None, user="alexandra", collection=None).to_json()["residue"] == []
     assert files_with(home, SECRET) == []
 
 
@@ -175,7 +178,7 @@ def test_a_version_that_came_and_went_between_two_builds_leaves_them_equal_to_on
     fresh = Home(tmp_path / "fresh")
     fresh.create()
     shutil.copytree(home.log, fresh.log, dirs_exist_ok=True)
-    assert digest(build(fresh, corpus).tables(INDEXED)) == digest(grown.tables(INDEXED))
+    assert digest(build(fresh, corpus).tables(indexed_tables())) == digest(grown.tables(indexed_tables()))
 
 
 def test_a_replaced_document_retires_nothing_of_the_document_that_replaces_it(tmp_path):

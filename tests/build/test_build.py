@@ -5,8 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.build.plan import INDEXED, digest, make_plan, partition, run_without_dagster
-from palimpsest.build.stages import STAGES, run_stage
+from palimpsest.build.digest import digest
+from palimpsest.build.plan import make_plan, stage_context
+from palimpsest.build.publish import run_without_dagster
+from palimpsest.build.run_stage import run_stage
+from palimpsest.build.stages import STAGES, indexed_tables
 from palimpsest.query.reader import open_home
 from palimpsest.store.builds import Build, kept, published
 from palimpsest.store.home import Home
@@ -25,9 +28,9 @@ def build(tmp_path, shared_vectors):
 
 def how(b: Build) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
-    for stages in b.manifest["markers"].values():
-        for stage, marker in stages.items():
-            found.setdefault(marker["how"], set()).add(stage)
+    for stages in b.manifest.stages.values():
+        for stage, record in stages.items():
+            found.setdefault(record.cache_status, set()).add(stage)
     return found
 
 
@@ -46,7 +49,7 @@ def test_only_the_collection_that_changed_is_made_again(tmp_path, build):
     (corpus / "notes/a.md").write_text("# Heron\n\nHeron is a large project.\n")
     home, second = build(corpus)
     assert second.build_id == "000002"
-    assert {m["how"] for m in second.manifest["markers"]["chats"].values()} == {"linked"}
+    assert {r.cache_status for r in second.manifest.stages["chats"].values()} == {"linked"}
     assert second.table_path("chats", "memories").samefile(kept(home)[0].table_path("chats", "memories"))
 
 
@@ -57,8 +60,8 @@ def test_other_weights_are_written_to_the_index_and_manifest_and_nothing_is_made
     settings.write_text(settings.read_text() + "weights: {recency: 0.5}\n")
     home, second = build(corpus)
     assert second.build_id == "000002" and how(second)["linked"] == set(STAGES) - {"documents"}
-    assert second.manifest["digest"] == first.manifest["digest"]
-    assert (first.manifest["settings"]["weights"], second.manifest["settings"]["weights"]) == (
+    assert second.manifest.digest == first.manifest.digest
+    assert (first.manifest.settings["weights"], second.manifest.settings["weights"]) == (
         {"chats": {}},
         {"chats": {"recency": 0.5}},
     )
@@ -86,7 +89,7 @@ def test_an_incremental_build_equals_one_from_scratch(tmp_path, build, change):
     fresh.create()
     shutil.copytree(home.log, fresh.log, dirs_exist_ok=True)
     scratch = run_without_dagster(fresh, make_plan(fresh, [corpus]))
-    assert digest(grown.tables(INDEXED)) == digest(scratch.tables(INDEXED))
+    assert digest(grown.tables(indexed_tables())) == digest(scratch.tables(indexed_tables()))
 
 
 def test_a_text_that_an_edit_left_alone_keeps_its_id_and_the_old_one_is_history(tmp_path, build):
@@ -136,8 +139,8 @@ def test_a_build_stopped_after_a_stage_ends_as_one_that_was_not(tmp_path, build,
     plan = make_plan(home, [corpus])
     home.remember_sources(plan.collections)
     for stage in STAGES:
-        run_stage(partition(home, "chats", plan.collections["chats"]), stage)
+        run_stage(stage_context(home, "chats", plan.collections["chats"]), stage)
         if stage == stop:
             break
     again = run_without_dagster(home, make_plan(home, [corpus]))
-    assert again.manifest["digest"] == whole.manifest["digest"]
+    assert again.manifest.digest == whole.manifest.digest

@@ -4,7 +4,10 @@ import shutil
 
 import pytest
 
-from palimpsest.build.plan import INDEXED, digest, make_plan, run_without_dagster
+from palimpsest.build.digest import digest
+from palimpsest.build.plan import make_plan
+from palimpsest.build.publish import run_without_dagster
+from palimpsest.build.stages import indexed_tables
 from palimpsest.memories.vector_store import embedding_store
 from palimpsest.query import Scope, open_index
 from palimpsest.store.home import Home
@@ -36,18 +39,18 @@ def test_an_edit_of_a_titled_passage_equals_a_build_from_scratch(tmp_path, profi
     home = Home(tmp_path / "home")
     first = run(home, corpus(tmp_path, TEXTS, profile=profile))
     sentences = first.table("notes", "context_inputs")
-    assert first.manifest["settings"]["strategies"] == {"notes": "graph"} and sentences.height >= 2 * len(TEXTS)
+    assert first.manifest.settings["strategies"] == {"notes": "graph"} and sentences.height >= 2 * len(TEXTS)
     store = embedding_store(home)
     assert not store.missing(sentences["text_hash"].drop_nulls())
     assert (sentences["text_hash"].null_count() == 0) == (profile == "full")
     folder = corpus(tmp_path, TEXTS | {"Mills": "Mills grind corn. The mill at Varn is the oldest."}, profile=profile)
     grown = run(home, folder)
-    work = grown.manifest["markers"]["notes"]["embeddings"]["work"]["embeddings"]
+    work = grown.manifest.stages["notes"]["embeddings"].work.embeddings
     assert work == (2 if profile == "full" else 1)  # the passage, and its one new sentence where those have vectors
     fresh = Home(tmp_path / "fresh", home.embeddings_path)
     fresh.create()
     shutil.copytree(home.log, fresh.log, dirs_exist_ok=True)
     scratch = run(fresh, folder)
-    assert digest(grown.tables(INDEXED)) == digest(scratch.tables(INDEXED))
+    assert digest(grown.tables(indexed_tables())) == digest(scratch.tables(indexed_tables()))
     assert grown.table("notes", "context_inputs").equals(scratch.table("notes", "context_inputs"))
     assert asked(grown) == asked(scratch) and asked(grown)[0] == "graph"

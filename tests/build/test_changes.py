@@ -1,13 +1,14 @@
 """What a build says it changed since the last one, document by document."""
 
-from palimpsest.build.plan import make_plan, run_without_dagster
+from palimpsest.build.plan import make_plan
+from palimpsest.build.publish import run_without_dagster
 from palimpsest.cli.summary import changes_lines
 from palimpsest.store.home import Home
 from tests.small_corpus import TURNS, write_chats, write_notes
 
 
 def build(home, corpus):
-    return run_without_dagster(home, make_plan(home, [corpus])).manifest["changes"]
+    return run_without_dagster(home, make_plan(home, [corpus])).manifest.changes
 
 
 def test_each_document_is_told_with_what_became_of_its_memories(tmp_path):

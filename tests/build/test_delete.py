@@ -10,8 +10,11 @@ import pytest
 
 from palimpsest.build.delete import delete
 from palimpsest.build.delete.due import delete_due
-from palimpsest.build.plan import INDEXED, digest, make_plan, run_without_dagster
-from palimpsest.build.stages import run_stage
+from palimpsest.build.digest import digest
+from palimpsest.build.plan import make_plan
+from palimpsest.build.publish import run_without_dagster
+from palimpsest.build.run_stage import run_stage
+from palimpsest.build.stages import indexed_tables
 from palimpsest.core.errors import PalimpsestError, Refused
 from palimpsest.eval.runs.verify_home import verify_home
 from palimpsest.sources.filters.erased_texts import ErasedTexts, place_key, utterance_key
@@ -61,7 +64,7 @@ def test_one_memory_goes_from_log_and_builds_and_the_rest_of_its_document_keeps_
     memories = published(home).tables(["memories"])["memories"]
     (gate,) = memories.filter(pl.col("text").str.contains("zqgate"))["memory_id"]
     done = delete(home, memories=[gate])
-    assert (done["memories"], done["residue"]) == (1, []) and holding(home, "zqgate") == []
+    assert (done.memories, done.to_json()["residue"]) == (1, []) and holding(home, "zqgate") == []
     run_without_dagster(home, make_plan(home, [corpus]))
     assert holding(home, "zqgate") == [] and "The roof is red zqroof." in texts(home)
     tables = published(home).tables(["memories", "document_texts"])
@@ -124,20 +127,20 @@ def test_what_is_left_after_a_delete_equals_a_build_that_never_had_it(made, tmp_
     write_notes(write_chats(without, turns), NOTES, unit="statement")
     never = Home(tmp_path / "never", home.embeddings_path)
     build = run_without_dagster(never, make_plan(never, [without]))
-    assert digest(published(home).tables(INDEXED)) == digest(build.tables(INDEXED))
+    assert digest(published(home).tables(indexed_tables())) == digest(build.tables(indexed_tables()))
 
 
 def test_memories_before_a_day_go_and_a_session_is_deleted_for_one_user_only(made):
     home, _ = made
     march = dt.datetime(2026, 2, 15, tzinfo=dt.UTC)
     planned = delete(home, user="ann", before=march, dry_run=True)
-    assert planned["memories"] == 2 and "I prefer tea in the morning." in texts(home)
-    assert delete(home, user="ann", before=march)["memories"] == 2
+    assert planned.memories == 2 and "I prefer tea in the morning." in texts(home)
+    assert delete(home, user="ann", before=march).memories == 2
     left = texts(home)
     assert "I prefer tea in the morning." not in left and "My locker code is quixotic-77." in left
     with pytest.raises(PalimpsestError, match="no session 's9'"):
         delete(home, session="s9", user="bob")
-    assert delete(home, session="s3", user="bob")["documents"] == 1
+    assert delete(home, session="s3", user="bob").documents == 1
     assert holding(home, "quixotic-77") == []
 
 
@@ -157,7 +160,7 @@ def test_a_delete_killed_while_it_rewrites_a_build_is_finished_by_the_next(made,
             delete(home, user="bob")
     if again == "build":
         run_without_dagster(home, make_plan(home, [corpus]))
-    assert delete(home, user="bob")["residue"] == []
+    assert delete(home, user="bob").to_json()["residue"] == []
     assert holding(home, "quixotic-77") == []
     run_without_dagster(home, make_plan(home, [corpus]))
     assert holding(home, "quixotic-77") == [] and "My locker code is quixotic-77." not in texts(home)
@@ -184,7 +187,7 @@ def test_a_delete_that_was_stopped_keeps_no_text_and_is_finished_and_proved_by_t
     with pytest.raises(Refused, match=r"still found in stray\.txt"):
         delete(home, user="bob")
     stray.unlink()
-    assert delete(home, user="bob")["memories"] == 2 and not pending.exists()
+    assert delete(home, user="bob").memories == 2 and not pending.exists()
 
 
 def test_what_is_past_its_retention_enters_no_log_and_goes_before_the_next_build(tmp_path, shared_vectors):

@@ -5,7 +5,10 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from palimpsest.build.plan import INDEXED, digest, make_plan, run_without_dagster
+from palimpsest.build.digest import digest
+from palimpsest.build.plan import make_plan
+from palimpsest.build.publish import run_without_dagster
+from palimpsest.build.stages import indexed_tables
 from palimpsest.cli.query import entity
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import entity_id
@@ -53,7 +56,7 @@ def test_names_set_apart_stay_apart_through_later_builds_and_from_scratch(home, 
     fresh.create()
     append_decisions(fresh.decisions, "apart", ["+".join(p) for p in read_decisions(home.decisions).apart])
     scratch = run_without_dagster(fresh, make_plan(fresh, [tmp_path / "corpus"]))
-    assert digest(grown.tables(INDEXED)) == digest(scratch.tables(INDEXED))
+    assert digest(grown.tables(indexed_tables())) == digest(scratch.tables(indexed_tables()))
     assert grown.tables(["merges"])["merges"].equals(scratch.tables(["merges"])["merges"])
 
 

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from palimpsest.build.plan import make_plan, run_without_dagster
+from palimpsest.build.plan import make_plan
+from palimpsest.build.publish import run_without_dagster
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.entities.names import spacy_names
 from palimpsest.store.collection_config import load_collection

@@ -5,7 +5,8 @@ import json
 import polars as pl
 import pytest
 
-from palimpsest.build.plan import make_plan, run_without_dagster
+from palimpsest.build.plan import make_plan
+from palimpsest.build.publish import run_without_dagster
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.eval.studies.aliases import alias_metrics, main, measure_aliases, read_aliases, resolve_names
 from palimpsest.store.home import Home

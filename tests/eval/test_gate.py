@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 import polars as pl
 import pytest
 
-from palimpsest.build.plan import make_plan, stage_build
+from palimpsest.build.plan import make_plan
+from palimpsest.build.publish import stage_build
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.eval.gate.baseline import accept_baseline, current_user, load_baseline
 from palimpsest.eval.gate.build_settings import build_settings, changed_settings

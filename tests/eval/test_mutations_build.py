@@ -8,7 +8,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from palimpsest.build.plan import INDEXED, make_plan, run_without_dagster
+from palimpsest.build.plan import make_plan
+from palimpsest.build.publish import run_without_dagster
+from palimpsest.build.stages import indexed_tables
 from palimpsest.eval.gate.baseline import Baseline, accept_baseline
 from palimpsest.eval.gate.decide import decide
 from palimpsest.eval.gate.verdict import CollectionVerdict
@@ -42,7 +44,7 @@ class Judge:
             n: t.filter(pl.col("collection") == self.name) if "collection" in t.columns else t
             for n, t in self.tables.items()
         }
-        user = self.build.manifest["settings"]["collections"][self.name].get("user_id") or ""
+        user = self.build.manifest.default_user(self.name)
         with open_index(index or self.build.index) as reader:
             return run_golden(
                 reader, GoldenSet(self.name, tuple(self.questions[:few]), user), own, clock=clock or ticking(0.001)
@@ -52,10 +54,10 @@ class Judge:
         return decide(self.run(index, few, clock), self.baseline, True)
 
     def reindex(self, path: Path, mutation: Mutation | None = None) -> Path:
-        tables, lookup = self.build.tables(INDEXED), embedding_store(self.home).vectors
+        tables, lookup = self.build.tables(indexed_tables()), embedding_store(self.home).vectors
         if mutation and mutation.index:
             tables, lookup = mutation.index(tables, lookup)
-        write_index(tables, lookup, path, self.build.manifest["settings"] | {"build_id": self.build.build_id})
+        write_index(tables, lookup, path, self.build.manifest.settings | {"build_id": self.build.build_id})
         return path
 
 
@@ -64,7 +66,7 @@ def judge_of(base: Path, vectors: Path, name: str) -> Judge:
     home = Home(base / "home", vectors)
     build = run_without_dagster(home, make_plan(home, [base / "corpus"]))
     questions = load_golden(ROOT / f"data/golden/{name}.jsonl")
-    judge = Judge(home, build, name, questions, build.tables(INDEXED))
+    judge = Judge(home, build, name, questions, build.tables(indexed_tables()))
     judge.baseline = accept_baseline(judge.run(), base / "baseline.json", "the code as it is", who="test")
     return judge
 

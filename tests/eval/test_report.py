@@ -176,5 +176,5 @@ def test_a_delete_takes_pages_and_notes_along(judged_home, tmp_path):
     assert "quixotic-77" in page.read_text()
     write_note(home, "explore", Note(title="quixotic-77", build_id="000001"))
     done = delete(home, document=None, user="bob", collection=None)
-    assert done["residue"] == [] and not page.exists()
+    assert done.to_json()["residue"] == [] and not page.exists()
     assert not [p for p in home.path.rglob("*") if p.is_file() and b"quixotic-77" in p.read_bytes()]

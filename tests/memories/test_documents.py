@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.build.plan import make_plan, run_without_dagster
+from palimpsest.build.plan import make_plan
+from palimpsest.build.publish import run_without_dagster
 from palimpsest.store.builds import Build
 from palimpsest.store.home import Home
 from tests.small_corpus import write_notes

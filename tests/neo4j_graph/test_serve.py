@@ -10,7 +10,8 @@ import dagster as dg
 import pytest
 
 from palimpsest.build.delete import delete
-from palimpsest.build.plan import make_plan, run_without_dagster
+from palimpsest.build.plan import make_plan
+from palimpsest.build.publish import run_without_dagster
 from palimpsest.core.errors import ComponentFailed
 from palimpsest.neo4j_graph.check_names import CHECKS, WARNINGS
 from palimpsest.neo4j_graph.connect import Connection
@@ -86,7 +87,7 @@ def test_a_deleted_user_is_gone_from_the_server_at_once(run: Run, home: Home, gr
     with open_home(home.path, "neo4j") as reader:
         assert reader.search("locker code", ("chats", "bob")).memories
         done = delete(home, document=None, user="bob", collection=None)
-        assert done["graph_writes"] > 0 and "or in Neo4j" in done["text"]
+        assert done.to_json()["graph_writes"] > 0 and "or in Neo4j" in done.text
         assert residue(graph, home_id(home), ["quixotic-77", "canteen"]) == []
         with pytest.raises(ComponentFailed, match="open the reader again"):
             reader.search("canteen", ("chats", "bob"))
@@ -115,7 +116,7 @@ def test_a_delete_that_was_stopped_before_the_server_is_seen_by_verify_and_finis
         with pytest.raises(KeyboardInterrupt):
             delete(home, document=None, user="bob", collection=None)
     assert "finish the delete" in "".join(check_published(home))
-    assert delete(home, document=None, user="bob", collection=None)["graph_writes"] > 0
+    assert delete(home, document=None, user="bob", collection=None).to_json()["graph_writes"] > 0
     assert check_published(home) == [] and residue(graph, home_id(home), ["quixotic-77"]) == []
 
 

@@ -5,7 +5,8 @@ import datetime as dt
 import dagster as dg
 import pytest
 
-from palimpsest.build.plan import make_plan, run_without_dagster
+from palimpsest.build.plan import make_plan
+from palimpsest.build.publish import run_without_dagster
 from palimpsest.orchestration.assets.resources import HomeResource
 from palimpsest.store.home import Home
 from tests.small_corpus import TURNS, write_chats

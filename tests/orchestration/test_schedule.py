@@ -111,7 +111,7 @@ def test_what_runs_by_itself_is_on_publishes_a_build_and_ends_whole(ui):
     sensors = {s["name"]: s["sensorState"]["status"] for s in found["sensors"]}
     assert sensors["changed_folders"] == "RUNNING"
     build = wait_for("a published build", lambda: published(home))
-    assert build.manifest["memories"] == 5
+    assert build.manifest.memories == 5
     wait_for(
         "the end of both runs",
         lambda: {("build_collection", "SUCCESS"), ("publish_build", "SUCCESS")}

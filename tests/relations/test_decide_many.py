@@ -11,6 +11,7 @@ from palimpsest.relations.relation_review import decide
 from palimpsest.store.builds import Build, publish
 from palimpsest.store.decisions import read_decisions
 from palimpsest.store.home import Home
+from palimpsest.store.manifest import BuildManifest
 from tests.eval.home import COLLECTION, rows, tables
 
 SCOPE = {"collection": COLLECTION, "user_id": "ana"}
@@ -33,7 +34,7 @@ def home(tmp_path):
     build = Build(home.builds / "000001")
     for name, frame in t.items():
         build.write_table(COLLECTION, name, frame)
-    build.write_manifest({"build_id": "000001"})
+    build.write_manifest(BuildManifest(build_id="000001"))
     publish(home, build)
     return home
 

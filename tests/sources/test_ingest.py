@@ -4,6 +4,7 @@ import datetime as dt
 import json
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import dagster as dg
@@ -11,8 +12,8 @@ import polars as pl
 import pytest
 import yaml
 
-from palimpsest.build.plan import make_plan, partition
-from palimpsest.build.stages import run_stage
+from palimpsest.build.plan import make_plan, stage_context
+from palimpsest.build.run_stage import run_stage
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.sources.discovery import source_files
 from palimpsest.store.collection_config import load_collection
@@ -28,8 +29,8 @@ def documents_stage(home: Home, corpus: Path) -> dict[str, pl.DataFrame]:
     home.create()
     plan = make_plan(home, [corpus])
     (name, folder), *_ = plan.collections.items()
-    part = partition(home, name, folder)
-    run_stage(part, "documents", NOW)
+    part = replace(stage_context(home, name, folder), now=NOW)
+    run_stage(part, "documents")
     return {t: part.table(t) for t in ("documents", "document_texts", "rejects")}
 
 
@@ -53,9 +54,9 @@ def test_a_reason_shows_no_control_characters(tmp_path) -> None:
 
 
 def test_hostile_files_leave_the_rest_of_the_build_as_it_is_and_the_ui_lists_each_with_its_reason(tmp_path) -> None:
-    from palimpsest.orchestration.assets.glue import collections
-    from palimpsest.orchestration.assets.resources import HomeResource
-    from palimpsest.orchestration.assets.sources import documents
+    from palimpsest.build.stages import STAGES
+    from palimpsest.orchestration.assets.resources import HomeResource, collections
+    from palimpsest.orchestration.assets.stages import stage_asset
 
     good = {f"good-{i}.md": f"# Note {i}\n\nWords of note {i}.\n" for i in range(10)}
     alone = documents_stage(Home(tmp_path / "alone"), write_notes(tmp_path / "a", good))
@@ -72,12 +73,15 @@ def test_hostile_files_leave_the_rest_of_the_build_as_it_is_and_the_ui_lists_eac
     with dg.instance_for_test() as instance:
         instance.add_dynamic_partitions(str(collections.name), ["notes"])
         done = dg.materialize(
-            [documents], partition_key="notes", instance=instance, resources={"home": HomeResource(path=str(home.path))}
+            [stage_asset(STAGES["documents"])],
+            partition_key="notes",
+            instance=instance,
+            resources={"home": HomeResource(path=str(home.path))},
         )
         assert done.success
         metadata = done.asset_materializations_for_node("documents")[0].metadata
     shown = {str(r.data["uri"]): str(r.data["reason"]) for r in metadata["rejects"].value.records}
-    part = partition(home, "notes", corpus / "notes")
+    part = stage_context(home, "notes", corpus / "notes")
     rejects = dict(part.table("rejects").select("uri", "reason").iter_rows())
     assert shown == rejects and len(hostile) >= 20
     read = set(part.table("documents")["uri"].str.split("#").list.first())

@@ -4,6 +4,7 @@ import pytest
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.store.builds import Build, kept, publish, published, staged
 from palimpsest.store.home import Home
+from palimpsest.store.manifest import BuildManifest
 from palimpsest.store.tables import conform, empty
 
 
@@ -16,7 +17,7 @@ def home(tmp_path):
 
 def finish(build: Build, reason: str) -> None:
     build.write_table("c", "rejects", pl.DataFrame([{"uri": "u", "stage": "read", "reason": reason}]))
-    build.write_manifest({"digest": reason})
+    build.write_manifest(BuildManifest(digest=reason))
 
 
 def test_the_pointer_moves_to_the_staged_build_and_five_are_kept(home):

@@ -63,7 +63,7 @@ def collect(home: Home, builds: Iterable[Build], target: Target) -> Collected:
     if target.denied:
         found.staying.append(str(target.user))  # the setting that denies the user names the user
     for build in builds:
-        settings = build.manifest.get("configs", {})
+        settings = build.manifest.configs
         for name in build.collections:
             if not (target.whole_collection and target.covers(name)):
                 # What collection.yaml names is a setting, and stays: the default user, for one.

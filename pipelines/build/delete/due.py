@@ -59,4 +59,4 @@ def delete_due(home: Home, now: dt.datetime | None = None) -> int:
         return 0
     from palimpsest.build.delete import delete_target
 
-    return sum(int(delete_target(home, target)["memories"]) for target in targets)
+    return sum(delete_target(home, target).memories for target in targets)

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from palimpsest.core.errors import PalimpsestError, Refused
 from palimpsest.neo4j_graph.connect import Connection, connect
-from palimpsest.neo4j_graph.identity import ID_FILE, home_id, is_served
+from palimpsest.neo4j_graph.identity import ID_FILE, home_id
 from palimpsest.neo4j_graph.load.load_stats import LoadStats
 from palimpsest.neo4j_graph.load.loader import load_graph
 from palimpsest.neo4j_graph.model import KEYS, batch_size, row_label
@@ -50,13 +50,11 @@ def drop_home(connection: Connection, home: str) -> int:
 
 
 def check_server(home: Home) -> None:
-    """Makes sure, before anything is deleted, that the server of a home answers.
+    """Makes sure, before anything is deleted from a home that was loaded into Neo4j, that the server answers.
 
     Raises:
-        PalimpsestError: the home was loaded into Neo4j, and no server answers.
+        PalimpsestError: no server answers.
     """
-    if not is_served(home):
-        return
     try:
         connect().close()
     except PalimpsestError as e:
@@ -64,14 +62,12 @@ def check_server(home: Home) -> None:
         raise type(e)(f"delete: this home is in Neo4j too: {e}; {fix}") from None
 
 
-def forget(home: Home, probes: Probes) -> int | None:
-    """Erases from the server what a delete took from a home; returns the writes, None where it was never loaded.
+def forget(home: Home, probes: Probes) -> int:
+    """Erases from the server what a delete took from a home that was loaded; returns the writes.
 
     Raises:
         Refused: a probe is still found.
     """
-    if not is_served(home):
-        return None
     with connect() as connection:
         return _erase(home, published(home), connection, probes).writes
 

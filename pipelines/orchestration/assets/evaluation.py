@@ -8,8 +8,7 @@ import dagster as dg
 
 from palimpsest.core.code import code_hash
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.orchestration.assets.glue import OWNERS
-from palimpsest.orchestration.assets.resources import HomeResource
+from palimpsest.orchestration.assets.resources import OWNERS, HomeResource
 from palimpsest.store.home import data_folder
 
 suites = dg.DynamicPartitionsDefinition(name="suites")

@@ -1,10 +1,15 @@
-"""What the assets need from outside: which home they write."""
+"""What the assets share: the home they write, the partitions by collection, owners, how long they wait for the lock."""
 
 from pathlib import Path
 
 import dagster as dg
 
 from palimpsest.store.home import DEFAULT_HOME, Home, home_from_environment
+
+OWNERS = ["team:palimpsest"]
+LOCK_WAIT_S = 3600.0
+
+collections = dg.DynamicPartitionsDefinition(name="collections")
 
 
 class HomeResource(dg.ConfigurableResource):

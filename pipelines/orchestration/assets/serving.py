@@ -8,15 +8,15 @@ from typing import Any
 
 import dagster as dg
 
-from palimpsest.build.plan import index_build, publish_build, refusal
+from palimpsest.build.finish import finish_staged
+from palimpsest.build.publish import publish_build, refusal
+from palimpsest.build.stages import last_stages
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.orchestration.assets.glue import LOCK_WAIT_S, OWNERS
-from palimpsest.orchestration.assets.memories import topics
-from palimpsest.orchestration.assets.relations import versions
-from palimpsest.orchestration.assets.resources import HomeResource
+from palimpsest.orchestration.assets.resources import LOCK_WAIT_S, OWNERS, HomeResource
 from palimpsest.store.builds import staged
+from palimpsest.store.manifest import BuildManifest
 
-_SHOWN, _REASONS = 50, 10
+_MAX_VIOLATIONS, _MAX_REASONS = 50, 10
 _DAY = dt.timedelta(days=1)
 _INVARIANTS = dg.AssetCheckSpec(
     "invariants",
@@ -32,42 +32,43 @@ _GATE = dg.AssetCheckSpec(
 )
 
 
-@dg.asset(group_name="serving", kinds={"duckdb"}, owners=OWNERS, deps=[versions, topics], check_specs=[_INVARIANTS])
+@dg.asset(group_name="serving", kinds={"duckdb"}, owners=OWNERS, deps=last_stages(), check_specs=[_INVARIANTS])
 def index(context: dg.AssetExecutionContext, home: HomeResource) -> Iterator[dg.MaterializeResult]:
     """One DuckDB file over all collections: vectors, words, graph and versions, staged beside the published one."""
     from palimpsest.eval.runs.judge_build import check_staged
 
     with home.home().lock(LOCK_WAIT_S):
-        index_build(home.home())
-        violations = check_staged(home.home())
+        finish_staged(home.home())
+        found = check_staged(home.home())
         manifest = staged(home.home()).manifest
-    context.log.info(f"indexed {manifest['memories']} memories, {len(violations)} violations")
-    told = "\n".join(f"- {v.invariant} {v.name}: {v.message}" for v in violations[:_SHOWN]) or "none"
+    context.log.info(f"indexed {manifest.memories} memories, {len(found)} violations")
+    lines = "\n".join(f"- {v.invariant} {v.name}: {v.message}" for v in found[:_MAX_VIOLATIONS]) or "none"
+    violations, shown = manifest.violations or [], {"violations": dg.MetadataValue.md(lines)}
     yield dg.MaterializeResult(
         metadata={
-            "dagster/row_count": manifest["memories"],
-            "documents": manifest["documents"],
-            "retired": manifest["retired"],
-            "rejects": manifest["rejects"],
-            "seconds": manifest["index"]["seconds"],
-            "digest": manifest["digest"],
-            "build": manifest["build_id"],
-            **manifest["relations"],
+            "dagster/row_count": manifest.memories,
+            "documents": manifest.documents,
+            "retired": manifest.retired,
+            "rejects": manifest.rejects,
+            "seconds": manifest.index["seconds"],
+            "digest": manifest.digest,
+            "build": manifest.build_id,
+            **manifest.relations,
         },
-        check_results=[_answer("invariants", manifest["violations"], {"violations": dg.MetadataValue.md(told)})],
+        check_results=[_check_result("invariants", violations, shown)],
     )
-    _stop_if(manifest["violations"], manifest, {"violations": dg.MetadataValue.md(told)})
+    _stop_if(violations, manifest, shown)
 
 
 @dg.asset(group_name="serving", kinds={"python"}, owners=OWNERS, deps=[index], check_specs=[_GATE])
 def retrieval_report(context: dg.AssetExecutionContext, home: HomeResource) -> Iterator[dg.MaterializeResult]:
-    """Golden questions asked of the staged build: R@5, nDCG@10, stale@5 against the baseline, p95 against 400 ms."""
+    """Golden questions on the staged build: R@5, nDCG@10, stale@5 against the baseline, p95 against 400 ms."""
     from palimpsest.eval.runs.judge_build import PICTURE, REPORT, judge_staged
 
     with home.home().lock(LOCK_WAIT_S):
         verdict = judge_staged(home.home())
         manifest, folder = staged(home.home()).manifest, staged(home.home()).path
-    gate = manifest["gate"]
+    gate = manifest.gate
     found = {
         "status": gate["status"],
         "verdict": dg.MetadataValue.md(verdict.markdown()),
@@ -79,10 +80,10 @@ def retrieval_report(context: dg.AssetExecutionContext, home: HomeResource) -> I
         metadata={
             **gate["metrics"],
             **found,
-            "seconds": manifest["tail_seconds"]["retrieval_report"],
+            "seconds": manifest.tail_seconds["retrieval_report"],
             "picture": dg.MetadataValue.md(_image(folder / PICTURE)),
         },
-        check_results=[_answer("gate", refusal(manifest), found | {"reasons": reasons})],
+        check_results=[_check_result("gate", refusal(manifest), found | {"reasons": reasons})],
     )
     _stop_if(refusal(manifest), manifest, found | {"reasons": reasons} | gate["metrics"])
 
@@ -106,16 +107,16 @@ def published(context: dg.AssetExecutionContext, home: HomeResource) -> dg.Mater
     return dg.MaterializeResult(metadata={"build": build_id, "how": "published"})
 
 
-def _stop_if(reasons: list[str], manifest: dict[str, Any], metadata: dict[str, Any]) -> None:
+def _stop_if(reasons: list[str], manifest: BuildManifest, metadata: dict[str, Any]) -> None:
     """Ends the run where there are reasons not to publish the staged build; the run's page shows this failure.
 
     Raises:
         dagster.Failure: with the reasons as its description.
     """
     if reasons:
-        more = f"; and {len(reasons) - _REASONS} more" if len(reasons) > _REASONS else ""
+        more = f"; and {len(reasons) - _MAX_REASONS} more" if len(reasons) > _MAX_REASONS else ""
         raise dg.Failure(
-            f"build {manifest['build_id']} is staged, not published: {'; '.join(reasons[:_REASONS])}{more}",
+            f"build {manifest.build_id} is staged, not published: {'; '.join(reasons[:_MAX_REASONS])}{more}",
             metadata=metadata,
             allow_retries=False,
         )
@@ -126,11 +127,11 @@ def _image(path: Path) -> str:
     return f"![recall by type of question](data:image/svg+xml;base64,{base64.b64encode(path.read_bytes()).decode()})"
 
 
-def _answer(check: str, reasons: list[str], metadata: dict[str, Any]) -> dg.AssetCheckResult:
+def _check_result(check: str, reasons: list[str], metadata: dict[str, Any]) -> dg.AssetCheckResult:
     return dg.AssetCheckResult(
         check_name=check,
         passed=not reasons,
         severity=dg.AssetCheckSeverity.ERROR,
-        description="; ".join(reasons[:_REASONS]) or None,
+        description="; ".join(reasons[:_MAX_REASONS]) or None,
         metadata=metadata,
     )

@@ -39,8 +39,8 @@ READER = """
 STAGE = """
     import json, sys
     from pathlib import Path
-    from palimpsest.build.plan import make_plan, partition
-    from palimpsest.build.stages import run_stage
+    from palimpsest.build.plan import make_plan, stage_context
+    from palimpsest.build.run_stage import run_stage
     from palimpsest.core.errors import PalimpsestError
     from palimpsest.store.home import Home
 
@@ -48,7 +48,7 @@ STAGE = """
     home.create()
     try:
         plan = make_plan(home, [Path(sys.argv[1])])
-        part = partition(home, "notes", plan.collections["notes"])
+        part = stage_context(home, "notes", plan.collections["notes"])
         marker = run_stage(part, "documents")
     except PalimpsestError as e:
         print(json.dumps({"error": str(e)}))

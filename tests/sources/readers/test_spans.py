@@ -5,12 +5,13 @@ import os
 import random
 import shutil
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from palimpsest.build.plan import make_plan, partition
-from palimpsest.build.stages import run_stage
+from palimpsest.build.plan import make_plan, stage_context
+from palimpsest.build.run_stage import run_stage
 from palimpsest.sources.readers.read_source import read_source
 from palimpsest.sources.readers.registry import formats_by_suffix
 from palimpsest.store.home import Home
@@ -26,9 +27,10 @@ def quotes(home: Home, corpus: Path) -> tuple[Quotes, dict[str, str], dict[str, 
     """Builds up to the memories; returns document -> (start, end, quote), its text, and its format."""
     home.create()
     (name, folder), *_ = make_plan(home, [corpus]).collections.items()
-    part = partition(home, name, folder)
+    now = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    part = replace(stage_context(home, name, folder), now=now)
     for stage in ("documents", "chunks", "memories"):
-        run_stage(part, stage, dt.datetime(2026, 1, 1, tzinfo=dt.UTC))
+        run_stage(part, stage)
     texts = dict(part.table("document_texts").select("document_id", "text").iter_rows())
     formats = dict(part.table("documents").select("document_id", "media_type").iter_rows())
     found: Quotes = {}

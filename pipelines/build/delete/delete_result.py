@@ -1,0 +1,98 @@
+"""What a delete did or would do, as `palimpsest delete --json` prints it."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+from palimpsest.build.delete.collect import Collected
+from palimpsest.build.delete.probes import Probes
+from palimpsest.build.delete.proof import Proof
+from palimpsest.core.json_types import JsonObject
+
+MAX_SHOWN = 5
+_LIMITS = (
+    "lines under 8 characters, names under 3, and what remaining documents also hold, are not searched for; "
+    "compressed files are searched as they are"
+)
+
+
+@dataclass(frozen=True)
+class Erased:
+    """What was removed next to tables: vectors, answers of a language model, runs, and writes to Neo4j.
+
+    `graph_writes` is None, and `graph_bytes` 0, where the home was never loaded into Neo4j.
+    """
+
+    vectors: int
+    ledger: int
+    runs: int
+    graph_writes: int | None = None
+    graph_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class DeleteResult:
+    """What a delete removed, with its proof; or, for a dry run, what it would remove.
+
+    Attributes:
+        documents: how many documents went whole.
+        memories: how many memories went.
+        fields: the other fields of the JSON.
+        text: the same for people.
+    """
+
+    documents: int
+    memories: int
+    fields: JsonObject
+    text: str
+
+    def to_json(self) -> JsonObject:
+        """Returns the JSON that `delete --json` prints; `residue` is empty, for what is left is an error."""
+        counts: JsonObject = {"documents": self.documents, "memories": self.memories, "residue": []}
+        return {**counts, **self.fields, "text": self.text}
+
+
+def proved(counts: Mapping[str, int], erased: Erased, probes: Probes, proof: Proof) -> DeleteResult:
+    """Returns the result of a delete of which nothing is left."""
+    fields = asdict(erased)
+    graph_bytes = fields.pop("graph_bytes")
+    fields["proof"] = {
+        "strings": len(probes),
+        "files": proof.files,
+        "bytes": proof.bytes,
+        "graph_bytes": graph_bytes,
+        "too_short": probes.too_short,
+        "elsewhere": probes.elsewhere,
+        "unsearched": list(proof.unsearched),
+        "cannot": _LIMITS,
+    }
+    return DeleteResult(counts["documents"], counts["memories"], fields, _format_proof(counts, erased, probes, proof))
+
+
+def planned(found: Collected) -> DeleteResult:
+    """Returns the result of a dry run."""
+    documents = [
+        {"collection": c, "user_id": u, "uri": uri, "session_id": s}
+        for c, u, uri, s, _ in sorted(found.documents, key=str)
+    ]
+    texts = [found.first_texts[m] for m in sorted(found.first_texts)[:MAX_SHOWN]]
+    lines = [f"  {d['collection']}/{d['uri']}{'#' + d['session_id'] if d['session_id'] else ''}" for d in documents]
+    more = [f"  … and {len(lines) - 4 * MAX_SHOWN} more"] if len(lines) > 4 * MAX_SHOWN else []
+    head = f"would delete {len(documents)} documents, {len(found.memories)} memories"
+    shown = [head, *lines[: 4 * MAX_SHOWN], *more, *(f"  {t.splitlines()[0][:100]}" for t in texts if t)]
+    names = {"documents": documents, "memories": sorted(found.memories), "texts": texts}
+    fields: JsonObject = {"dry_run": True, "would_delete": names}
+    return DeleteResult(len(documents), len(found.memories), fields, "\n".join(shown))
+
+
+def _format_proof(counts: Mapping[str, int], erased: Erased, probes: Probes, proof: Proof) -> str:
+    graph = "" if erased.graph_writes is None else f", or in Neo4j ({erased.graph_bytes:,} bytes read)"
+    lines = [
+        f"deleted {counts['documents']} documents, {counts['memories']} memories, {erased.vectors} vectors, "
+        f"{erased.ledger} answers of a language model, {erased.runs} runs",
+        f"proof: none of {len(probes)} ids, lines and names is in any of {proof.files} files{graph}",
+    ]
+    if probes.too_short or probes.elsewhere:
+        lines.append(
+            f"not searched for: {probes.elsewhere} that remaining documents hold too, {probes.too_short} too short"
+        )
+    return "\n".join([*lines, *(f"not searched: {path}" for path in proof.unsearched)])

@@ -1,0 +1,110 @@
+"""Erases what a delete names from log, builds, decisions, ledger, vectors, run history and Neo4j."""
+
+import shutil
+
+import polars as pl
+
+from palimpsest.build.delete.collect import Collected
+from palimpsest.build.delete.delete_result import Erased
+from palimpsest.build.delete.probes import Probes
+from palimpsest.build.delete.rewrite_builds import rewrite_build
+from palimpsest.build.delete.run_history import forget_runs
+from palimpsest.build.delete.target import Target
+from palimpsest.build.stages import tables
+from palimpsest.core.files import write_json
+from palimpsest.memories.vector_store import embedding_store
+from palimpsest.neo4j_graph.identity import served_id
+from palimpsest.relations.classify.lm.ledger import Ledger
+from palimpsest.sources.log_maintenance import apply_deletions, update_stored_documents
+from palimpsest.store.builds import ONCE, kept
+from palimpsest.store.collection_config import load_collection
+from palimpsest.store.decisions import append_decisions, append_erased, forget_overrides, read_decisions, tombstone
+from palimpsest.store.home import Home
+from palimpsest.store.ingest_log import IngestLog
+from palimpsest.store.tables import SCHEMAS
+
+_QUOTING = ("builds/*/report.*", "notes/*")  # they quote texts and questions; the next build writes its own
+
+
+def check_server(home: Home) -> None:
+    """Makes sure, before anything is deleted, that a home's Neo4j can be made to forget as well.
+
+    Raises:
+        PalimpsestError: the home was loaded into Neo4j, and no server answers.
+    """
+    if served_id(home.path) is not None:  # the driver takes a second to import
+        from palimpsest.neo4j_graph.load.erase import check_server
+
+        check_server(home)
+
+
+def keep_out(home: Home, target: Target, found: Collected) -> None:
+    """Writes the tombstones that keep what goes out of later builds."""
+    places = pl.DataFrame(
+        sorted(found.documents, key=str),
+        orient="row",
+        schema=dict.fromkeys(("collection", "user_id", "uri", "session_id", "project_id"), pl.String()),
+    )
+    append_erased(home.decisions, found.erased)
+    append_decisions(home.decisions, "tombstone", sorted(target.tombstones(places)))
+
+
+def erase(home: Home, target: Target, probes: Probes) -> Erased:
+    """Removes a target from a home; returns what went next to tables."""
+    _erase_from_logs(home, target)
+    for build in kept(home):
+        rewrite_build(home, build, target, probes)
+    for path in (p for pattern in _QUOTING for p in home.path.glob(pattern)):
+        path.unlink()
+    forget_overrides(home.decisions, probes)
+    ledger = 0
+    if home.lm_ledger.exists():
+        answers = Ledger(home.lm_ledger)
+        ledger = answers.forget(probes)
+        answers.close()
+    vectors = _sweep_vectors(home)
+    runs = forget_runs(home, probes, target.collection if target.whole_collection else None)
+    return Erased(vectors, ledger, runs, *_erase_from_server(home, probes))
+
+
+def _erase_from_server(home: Home, probes: Probes) -> tuple[int | None, int]:
+    """Returns the writes to Neo4j, None where the home was never loaded, and how many bytes were searched there."""
+    if served_id(home.path) is None:
+        return None, 0
+    from palimpsest.neo4j_graph.load.erase import forget
+
+    searched = 0
+
+    def has_probe(data: bytes) -> bool:
+        nonlocal searched
+        searched += len(data)
+        return probes.any_in(data)
+
+    return forget(home, has_probe), searched
+
+
+def _erase_from_logs(home: Home, target: Target) -> None:
+    """Removes the target from the logs; a source of which nothing is left is forgotten, and its hash kept out."""
+    decisions = read_decisions(home.decisions)
+    for name in home.sources:
+        log = IngestLog(home.log / name)
+        if not target.covers(name):
+            continue
+        if target.whole_collection:
+            shutil.rmtree(log.folder, ignore_errors=True)
+            continue
+        if target.denied:
+            update_stored_documents(log, load_collection(home.sources[name]))
+        if target.document is not None and decisions.hides_source(name, target.document, ""):
+            log.forget({target.document})
+        _, emptied = apply_deletions(log, name, decisions)
+        append_decisions(home.decisions, "tombstone", (tombstone("source", name, *source) for source in emptied))
+    if target.whole_collection:
+        sources = {n: str(f) for n, f in home.sources.items() if n != target.collection}
+        write_json(home.path / "home.json", {"collections": sources})
+
+
+def _sweep_vectors(home: Home) -> int:
+    embedded = [t.name for t in tables() if "text_hash" in SCHEMAS[t.name]]
+    found = (b.table(c, t)["text_hash"] for b in kept(home) for c in (*b.collections, ONCE) for t in embedded)
+    return embedding_store(home).compact({text_hash for column in found for text_hash in column.drop_nulls()})

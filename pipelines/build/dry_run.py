@@ -1,0 +1,121 @@
+"""What a build would do and cost, without doing it."""
+
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from palimpsest.build.plan import make_plan, stage_context
+from palimpsest.build.run_stage import run_stage
+from palimpsest.build.stages import STAGES
+from palimpsest.core.json_types import JsonObject
+from palimpsest.relations.classify.choose_labeler import expected_calls
+from palimpsest.store.builds import Build, published, staged
+from palimpsest.store.home import Home
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """What a build would do: counts of what it reads and makes, and estimates of what follows.
+
+    Attributes:
+        changed: collections that would be built.
+        counts: `files`, `chunks`, `tokens`, new `memories`, texts to embed (`embeddings`), `candidate_pairs`,
+            `lm_calls`, `removed_sources`, `removed_memories`, `deleted_memories`.
+        cost: money for labels by an LM.
+        seconds: wall time.
+    """
+
+    changed: tuple[str, ...]
+    counts: dict[str, int]
+    cost: float
+    seconds: float
+
+    def to_json(self) -> JsonObject:
+        """Returns the JSON that `build --dry-run --json` prints."""
+        return {"changed": list(self.changed), **self.counts, "cost": self.cost, "seconds": self.seconds}
+
+
+_COUNTS = (
+    "files",
+    "chunks",
+    "tokens",
+    "memories",
+    "embeddings",
+    "candidate_pairs",
+    "lm_calls",
+    "removed_sources",
+    "removed_memories",
+    "deleted_memories",
+)
+
+
+def dry_run(home: Home, corpora: list[Path] | None, only: list[str] | None) -> DryRun:
+    """Returns what a build would do: runs the cheap stages of changed collections in a scratch folder, embeds nothing.
+
+    Candidate pairs and seconds are estimates: from the rates of this home's published build, before the first from
+    those of the demo corpus on two cores.
+    """
+    plan = make_plan(home, corpora, only)
+    current = published(home)
+    counts: Counter[str] = Counter(dict.fromkeys(_COUNTS, 0))
+    started = time.perf_counter()
+    for name in plan.changed:
+        counts.update(_count_collection(home, name, plan.collections[name]))
+    reading = time.perf_counter() - started
+    rates = _Rates.of(current)
+    pairs = round(counts["memories"] * rates.pairs_per_memory)
+    last = staged(home) if staged(home).is_finished else current  # a build that the gate held back has paid, too
+    prior = [last.table(n, "relations") for n in plan.changed if n in last.collections] if last else []
+    calls, cost = expected_calls(home, pairs, pl.concat(prior) if prior else None)
+    embedding = counts["embeddings"] / rates.texts_per_s + (rates.load_s if counts["embeddings"] else 0.0)
+    rest = rates.fixed_s + counts["memories"] * rates.rest_s_per_memory
+    seconds = round(reading + embedding + rest, 1) if plan.changed else 0.0
+    return DryRun(plan.changed, {**counts, "candidate_pairs": pairs, "lm_calls": calls}, round(cost, 4), seconds)
+
+
+def _count_collection(home: Home, name: str, folder: Path) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory(prefix="palimpsest-dry-run-") as scratch_folder:
+        scratch = Home(Path(scratch_folder))
+        scratch.create()
+        context = stage_context(scratch, name, folder)
+        for stage in STAGES.values():
+            if stage.in_dry_run:
+                run_stage(context, stage.name)
+        for stage in STAGES.values():
+            if stage.estimate:
+                counts.update(stage.estimate(context, home))
+    return counts
+
+
+@dataclass(frozen=True, slots=True)
+class _Rates:
+    """Rates of the last build, by which the next is estimated; the defaults are those of the demo corpus."""
+
+    texts_per_s: float = 350.0
+    load_s: float = 6.0
+    pairs_per_memory: float = 1.2
+    rest_s_per_memory: float = 0.001
+    fixed_s: float = 8.0
+
+    @classmethod
+    def of(cls, build: Build | None) -> "_Rates":
+        if build is None:
+            return cls()
+        manifest, default = build.manifest, cls()
+        records = [(STAGES.get(s), r) for stages in manifest.stages.values() for s, r in stages.items()]
+        rates = [rate for _, r in records if (rate := r.numbers.get("texts_per_s"))]
+        loads = [load for _, r in records if (load := r.numbers.get("load_model_s"))]
+        rest = sum(r.seconds for s, r in records if s and not s.estimate)
+        memories = max(manifest.memories, 1)
+        return cls(
+            max(rates, default=default.texts_per_s),
+            max(loads, default=default.load_s),
+            sum(manifest.relations.values()) / memories,
+            rest / memories,
+            manifest.index["seconds"] + sum(manifest.tail_seconds.values()),
+        )

@@ -1,0 +1,179 @@
+"""The end of a build: unchanged collections taken over, stages that run once, the index, and the manifest."""
+
+import datetime as dt
+import shutil
+import time
+from collections import Counter
+from pathlib import Path
+
+import polars as pl
+
+from palimpsest.build.changes import COMPARED, changes_record
+from palimpsest.build.digest import digest
+from palimpsest.build.plan import logged_fingerprint, tail_code_key
+from palimpsest.build.run_stage import run_stage
+from palimpsest.build.stage import StageContext
+from palimpsest.build.stages import STAGES, collection_stages, indexed_tables, once_stages
+from palimpsest.core.code import code_hash
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.json_types import JsonObject
+from palimpsest.core.progress import say
+from palimpsest.entities.collection_shape import strategy_for
+from palimpsest.memories.embed import vector_space
+from palimpsest.memories.memory_times import is_undated
+from palimpsest.memories.vector_store import embedding_store
+from palimpsest.relations.classify.choose_labeler import configured_labeler, labeler_key
+from palimpsest.store.builds import ONCE, Build, published, staged, sweep
+from palimpsest.store.collection_config import load_collection
+from palimpsest.store.decisions import read_decisions
+from palimpsest.store.home import Home
+from palimpsest.store.manifest import BuildManifest, CollectionSettings, IndexSettings, StageRecord
+
+_INDEX_MODULES = ("palimpsest.index.write_index",)
+_QUERY_MODULES = ("palimpsest.query.reader",)
+_LABELS = ("UPDATE", "EXTEND", "DERIVE", "NONE")
+_NOT_STORED = "not_stored_"
+
+
+def finish_staged(home: Home) -> BuildManifest:
+    """Completes the staged build: takes unchanged collections over, writes the index and the manifest; returns it."""
+    say("stage index")
+    complete_collections(home)
+    base = published(home)
+    for stage in once_stages():
+        run_stage(once_context(home, staged(home), base), stage.name)
+    if base is None:
+        _check_something_was_read(staged(home))
+    return finish_build(home, staged(home), base.manifest if base else BuildManifest(), base)
+
+
+def complete_collections(home: Home) -> None:
+    """Takes the collections that the staged build does not make again over from the published build."""
+    build, base = staged(home), published(home)
+    sweep(home)
+    for name in build.collections:
+        if any(build.record(name, stage.name) is None for stage in collection_stages()):
+            shutil.rmtree(build.path / name)  # begun by a run that was stopped, and not wanted since
+    if base is None:
+        return
+    for name in base.collections:
+        if name not in build.collections:
+            build.adopt(base, name)
+            for stage in collection_stages():
+                if record := base.record(name, stage.name):
+                    build.write_record(name, stage.name, record.linked())
+
+
+def once_context(home: Home, build: Build, base: Build | None) -> StageContext:
+    """Returns what a stage that runs once runs on: all collections of a build."""
+    return StageContext(home, build, base, None, Path(), read_decisions(home.decisions))
+
+
+def _check_something_was_read(build: Build) -> None:
+    """Raises PalimpsestError where a first build has rejects and nothing else."""
+    tables = build.tables(["documents", "rejects"])
+    if tables["documents"].is_empty() and tables["rejects"].height:
+        first = tables["rejects"].row(0, named=True)
+        raise PalimpsestError(
+            f"none of the sources could be read, so nothing is published; first {first['uri']}: {first['reason'][:120]}"
+        )
+
+
+def finish_build(home: Home, build: Build, earlier: BuildManifest, base: Build | None = None) -> BuildManifest:
+    """Writes the index and the manifest of a build whose tables are complete; returns the manifest.
+
+    Args:
+        home: the home.
+        build: the build.
+        earlier: has the fingerprints of collections whose folder is gone.
+        base: the build that this one follows; the manifest lists the changes from it.
+    """
+    from palimpsest.index.write_index import write_index
+
+    started = time.perf_counter()
+    tables = build.tables(indexed_tables())
+    settings = index_settings(home, build)
+    stats = write_index(tables, embedding_store(home).vectors, build.index, {"build_id": build.build_id, **settings})
+    decisions = read_decisions(home.decisions)
+    records = _records(build)
+    labels = Counter(tables["relations"]["label"])
+    manifest = BuildManifest(
+        build_id=build.build_id,
+        created_at=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        fingerprints={
+            c: None  # so that the next build goes on
+            if any(r.is_unpaid for r in records[c].values())
+            else logged_fingerprint(home, c, decisions) or earlier.fingerprints.get(c)
+            for c in build.collections
+        },
+        tail_code_key=tail_code_key(build.collections),
+        digest=digest(tables),
+        documents=tables["documents"].filter("is_current").height,
+        chunks=tables["chunks"].height,
+        memories=tables["memories"].height,
+        relations={label: labels.get(label, 0) for label in _LABELS},
+        retired=tables["versions"].filter(~pl.col("is_latest")).height,
+        undone=sorted(decisions.undone.intersection(tables["relations"]["relation_id"])),
+        rejects=tables["rejects"].height,
+        undated=tables["memories"].filter(is_undated()).height,
+        redactions=tables["redactions"].height,
+        not_stored=_not_stored(records),
+        stages=records,
+        settings=settings,
+        configs=_configs(home, build),
+        labeler=f"{configured_labeler()} {labeler_key()}",
+        code={name: stage.code for name, stage in STAGES.items()}
+        | {"index": code_hash(_INDEX_MODULES), "query": code_hash(_QUERY_MODULES)},
+        index={"seconds": time.perf_counter() - started, **stats.__dict__},
+        gate={"status": "unjudged"},
+        changes=changes_record(base.tables(COMPARED), tables) if base else None,
+    )
+    build.write_manifest(manifest)
+    return manifest
+
+
+def _records(build: Build) -> dict[str, dict[str, StageRecord]]:
+    names = [*build.collections, *([ONCE] if once_stages() else [])]
+    found = {n: {s: build.record(n, s) for s in STAGES} for n in names}
+    return {n: {s: r for s, r in records.items() if r is not None} for n, records in found.items()}
+
+
+def index_settings(home: Home, build: Build) -> IndexSettings:
+    """Returns what the index must know of each collection: unit, default user, strategy, weights, which is default."""
+    current = published(home)
+    known = current.manifest.settings if current else IndexSettings()
+    collections: dict[str, CollectionSettings] = {}
+    weights: dict[str, dict[str, float]] = {}
+    for name in build.collections:
+        folder = home.sources.get(name)
+        if folder and (folder / "collection.yaml").is_file():
+            config = load_collection(folder)
+            collections[name] = {"user_id": config.user_id, "default": config.default, "unit": config.unit}
+            weights[name] = config.weights.model_dump(exclude_none=True)
+        else:
+            collections[name] = known.get("collections", {}).get(name, {})
+            weights[name] = known.get("weights", {}).get(name, {})
+    strategies = {name: strategy_for(build.table(name, "memories")) for name in collections}
+    return {"model_id": vector_space(), "collections": collections, "strategies": strategies, "weights": weights}
+
+
+def _configs(home: Home, build: Build) -> dict[str, JsonObject]:
+    """Returns the settings that each collection was built with, so that a build outlives their folders."""
+    current = published(home)
+    known = {**(current.manifest.configs if current else {}), **build.manifest.configs}
+    for name in build.collections:
+        folder = home.sources.get(name)
+        if folder and (folder / "collection.yaml").is_file():
+            known[name] = load_collection(folder).model_dump()
+    return {name: known[name] for name in build.collections}
+
+
+def _not_stored(records: dict[str, dict[str, StageRecord]]) -> dict[str, int]:
+    """Returns how many turns the sources have that are not stored, by reason."""
+    counts: Counter[str] = Counter()
+    for stages in records.values():
+        for record in stages.values():
+            for name, n in record.numbers.items():
+                if name.startswith(_NOT_STORED):
+                    counts[name.removeprefix(_NOT_STORED)] += int(n)
+    return dict(sorted(counts.items()))

@@ -1,0 +1,91 @@
+"""How a stage is run: made where its key is new, taken over from the published build where that has the same key.
+
+The key is the hash of the stage's inputs, settings and code. Where only the inputs changed, the stage gets its earlier
+tables and makes the difference. Dagster, the command line and tests all run stages through `run_stage`.
+"""
+
+import time
+
+from palimpsest.build.stage import PreviousTable, Stage, StageContext
+from palimpsest.build.stages import STAGES, collection_stages, producer
+from palimpsest.core.files import link
+from palimpsest.core.ids import content_id
+from palimpsest.core.progress import say
+from palimpsest.store.builds import ONCE, Build
+from palimpsest.store.manifest import CacheStatus, StageRecord
+
+
+def run_stage(context: StageContext, name: str) -> StageRecord:
+    """Runs one stage of a context, or links what the published build has; returns what was recorded."""
+    stage = STAGES[name]
+    say(f"stage {name}")
+    started = time.perf_counter()
+    if stage.prepare:
+        stage.prepare(context)
+    code_key = content_id(stage.code, repr(stage.settings(context)), repr(stage.environment()), *stage.schemas)
+    key = content_id(code_key, *(h for t in stage.reads for h in _input_hashes(context, t)))
+    found, status = _find_result(context, stage, key)
+    if found is None:
+        return _compute(context, stage, key, code_key, started)
+    record = found.linked(status, time.perf_counter() - started)
+    context.build.write_record(context.name, name, record)
+    return record
+
+
+def _find_result(context: StageContext, stage: Stage, key: str) -> tuple[StageRecord | None, CacheStatus]:
+    """Returns the record of the same result in this build, else in the published one, whose tables are then linked."""
+    name, build, base = context.name, context.build, context.base
+    if stage.is_intact and not stage.is_intact(context):
+        return None, "done"
+    if found := _matching(build, name, stage, key):
+        return found, "kept"
+    if base is None or not (found := _matching(base, name, stage, key)):
+        return None, "done"
+    build.remove_record(name, stage.name)
+    for table in stage.tables:
+        link(base.table_path(name, table), build.table_path(name, table))
+    return found, "linked"
+
+
+def _matching(build: Build, name: str, stage: Stage, key: str) -> StageRecord | None:
+    record = build.record(name, stage.name)
+    if record is None or record.key != key or record.is_unpaid:
+        return None
+    return record if all(build.table_path(name, t).exists() for t in record.outputs) else None
+
+
+def _compute(context: StageContext, stage: Stage, key: str, code_key: str, started: float) -> StageRecord:
+    name, build = context.name, context.build
+    previous = _previous_tables(context, stage, code_key)
+    build.remove_record(name, stage.name)
+    result = stage.run(context, previous)
+    outputs = {t: build.write_table(name, t, result.tables[t]) for t in stage.tables}
+    rows = {f"{t}_rows": float(result.tables[t].height) for t in stage.tables}
+    record = StageRecord(
+        key, code_key, outputs, result.work, rows | dict(result.numbers), time.perf_counter() - started, "done"
+    )
+    build.write_record(name, stage.name, record)
+    return record
+
+
+def _previous_tables(context: StageContext, stage: Stage, code_key: str) -> PreviousTable | None:
+    """Returns a reader of the published tables, where the same code made them and none is missing."""
+    base, name = context.base, context.name
+    record = base.record(name, stage.name) if base else None
+    if base is None or record is None or record.code_key != code_key:
+        return None
+    stages = [stage] if name == ONCE else collection_stages()
+    if not all(base.table_path(name, t).exists() for s in stages for t in s.tables):
+        return None  # a difference to half a build would be wrong
+    if name == ONCE:
+        return lambda table: base.tables([table])[table]
+    return lambda table: base.table(name, table)
+
+
+def _input_hashes(context: StageContext, table: str) -> list[str]:
+    stage, build = producer(table), context.build
+    names = build.collections if context.name == ONCE and stage.runs == "by_collection" else [context.name]
+    records = [build.record(name, stage.name) for name in names]
+    if None in records:
+        raise KeyError(f"{table}: stage {stage.name} has not run in build {build.build_id}")
+    return [record.outputs[table] for record in records if record is not None]

@@ -1,0 +1,34 @@
+"""Stage `candidate_pairs`: pairs of memories that may be related."""
+
+from palimpsest.build.stage import PreviousTable, Reference, Stage, StageContext, StageResult, Table
+from palimpsest.memories.embed import vector_space
+from palimpsest.memories.vector_store import memory_vectors
+from palimpsest.relations.candidates.find_candidates import CandidateInputs, PreviousCandidates, candidate_pairs
+
+_READS = ("memories", "embed_inputs", "mentions", "documents")
+
+
+def _run(context: StageContext, previous: PreviousTable | None) -> StageResult:
+    inputs = CandidateInputs(*(context.table(t) for t in _READS))
+    earlier = None
+    if previous:
+        earlier = PreviousCandidates(CandidateInputs(*(previous(t) for t in _READS)), previous("candidate_pairs"))
+    vectors = memory_vectors(context.home, inputs.memories, inputs.embed_inputs)
+    return StageResult({"candidate_pairs": candidate_pairs(inputs, vectors, earlier)})
+
+
+STAGE = Stage(
+    name="candidate_pairs",
+    description="For each memory, the few older ones of its scope that it may update, extend or derive from.",
+    group="relations",
+    reads=_READS,
+    after=("embeddings",),
+    writes=(
+        Table(
+            "candidate_pairs",
+            references=(Reference("newer_id", ("memories",)), Reference("older_id", ("memories",))),
+        ),
+    ),
+    run=_run,
+    environment=vector_space,
+)

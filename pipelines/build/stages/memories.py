@@ -1,0 +1,81 @@
+"""Stage `memories`: the units of retrieval, and the texts that are embedded for them."""
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from palimpsest.build.stage import Digest, PreviousTable, Reference, Stage, StageContext, StageResult, Table
+from palimpsest.entities.collection_shape import strategy_for
+from palimpsest.memories.context_inputs import context_inputs
+from palimpsest.memories.form import form_memories
+from palimpsest.store.builds import published
+from palimpsest.store.home import Home
+
+
+def _run(context: StageContext, previous: PreviousTable | None) -> StageResult:
+    config = context.config
+    earlier = (previous("memories"), previous("embed_inputs")) if previous else None
+    memories, inputs = form_memories(context.table("documents"), context.table("chunks"), config, earlier)
+    earlier_contexts = previous("context_inputs") if previous else None
+    contexts = context_inputs(memories, strategy_for(memories), config.profile == "full", earlier_contexts)
+    return StageResult({"memories": memories, "embed_inputs": inputs, "context_inputs": contexts})
+
+
+def _estimate(context: StageContext, home: Home) -> Mapping[str, int]:
+    """Counts memories that are new, and latest ones of the published build that would be retired or deleted."""
+    current, name, memories = published(home), context.name, context.table("memories")
+    if current is None or name not in current.collections:
+        return {"memories": memories.height, "removed_memories": 0, "deleted_memories": 0}
+    known = current.table(name, "memories")
+    latest = current.table(name, "versions").filter("is_latest").select("memory_id")
+    lost = known.join(latest, on="memory_id", how="semi").join(memories, on="memory_id", how="anti")
+    deletes_all = context.config.on_removed == "delete"
+    deleted = lost if deletes_all else lost.filter(pl.col("retention_until") <= context.now)
+    return {
+        "memories": memories.join(known, on="memory_id", how="anti").height,
+        "removed_memories": lost.height - deleted.height,
+        "deleted_memories": deleted.height,
+    }
+
+
+_OF_MEMORY = (Reference("memory_id", ("memories",)),)
+
+STAGE = Stage(
+    name="memories",
+    description="One memory for each chunk, turn or statement: what is embedded, searched by words, related and "
+    "versioned.",
+    group="memories",
+    kinds=("parquet", "polars"),
+    reads=("documents", "chunks"),
+    writes=(
+        Table(
+            "memories",
+            key=("memory_id",),
+            references=(Reference("document_id", ("documents",)), Reference("chunk_ids", ("chunks",))),
+            removed_by={"memory_id": "memory"},
+            has_spans=True,
+            digest=Digest(
+                skipped=("provenance", "kind", "importance_source", "confidence_source"),
+                unless={"pii": False, "user_visible": True},
+                with_project=True,
+            ),
+        ),
+        Table(
+            "embed_inputs",
+            key=("memory_id", "kind", "ordinal"),
+            references=_OF_MEMORY,
+            removed_by={"memory_id": "memory"},
+        ),
+        Table(
+            "context_inputs",
+            key=("memory_id", "kind", "ordinal"),
+            references=_OF_MEMORY,
+            removed_by={"memory_id": "memory"},
+        ),
+    ),
+    run=_run,
+    settings=lambda context: (context.config.unit, context.config.retention_days, context.config.profile),
+    on_delete="remove_rows",
+    in_dry_run=True,
+    estimate=_estimate,
+)

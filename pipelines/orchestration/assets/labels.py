@@ -1,0 +1,21 @@
+"""Group `labels`: the labeler that stage `relations` uses."""
+
+from typing import Any
+
+import dagster as dg
+
+from palimpsest.orchestration.assets.resources import OWNERS
+from palimpsest.relations.classify.model.model_cache import default_model
+from palimpsest.relations.classify.offline_labeler import labeler_code
+
+
+@dg.asset(group_name="labels", kinds={"scikitlearn", "numpy"}, owners=OWNERS, code_version=labeler_code())
+def offline_labeler() -> dg.MaterializeResult:
+    """The offline labeler, trained on the checked-in labels; the same labels and code train nothing again."""
+    model = default_model()
+    figures: dict[str, Any] = {
+        "labeler": model.key,
+        "temperature": model.temperature,
+        "least_update": model.least_update,
+    }
+    return dg.MaterializeResult(metadata=figures | model.card, data_version=dg.DataVersion(model.key))

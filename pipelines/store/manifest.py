@@ -1,0 +1,187 @@
+"""What a build records about itself, as typed records with one JSON form each: `manifest.json` and stage records.
+
+The keys on disk are older than some names here: a record's `code_key` is written as `logic`, `cache_status` as `how`,
+and the manifest's `stages` as `markers`. A manifest of an older version reads with what it has.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, Literal, TypedDict, cast
+
+from palimpsest.core.json_types import JsonObject
+
+CacheStatus = Literal["done", "linked", "kept"]
+"""Whether a stage ran, took the published build's tables over, or was finished by a run that was stopped."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a stage did that costs money or minutes; an unchanged build does none of it."""
+
+    embeddings: int = 0
+    lm_calls: int = 0
+    graph_writes: int = 0
+
+
+@dataclass(frozen=True)
+class StageRecord:
+    """What a finished stage recorded for one collection.
+
+    Attributes:
+        key: hash of code, settings and inputs: with the same key the same tables would be written.
+        code_key: hash of code, settings and table schemas: with the same, an earlier result can be updated.
+        outputs: hash of each table's bytes, by table.
+        numbers: figures of the run, by name; those that end in `_s` are seconds.
+        seconds: wall time.
+        cache_status: how the tables came to be.
+    """
+
+    key: str
+    code_key: str
+    outputs: Mapping[str, str]
+    work: Work = field(default_factory=Work)
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    seconds: float = 0.0
+    cache_status: CacheStatus = "done"
+
+    @property
+    def is_unpaid(self) -> bool:
+        """Whether pairs were left unlabelled because the money was spent: the stage runs again, whatever its key."""
+        return bool(self.numbers.get("unpaid"))
+
+    def linked(self, cache_status: CacheStatus = "linked", seconds: float = 0.0) -> "StageRecord":
+        """Returns the record where the tables are taken over as they are: no work, no seconds but those of linking."""
+        numbers = {k: 0.0 if k.endswith("_s") else v for k, v in self.numbers.items()}
+        return replace(self, numbers=numbers, seconds=seconds, work=Work(), cache_status=cache_status)
+
+    def to_json(self) -> JsonObject:
+        """Returns the record as JSON values."""
+        return {
+            "key": self.key,
+            "logic": self.code_key,
+            "outputs": dict(self.outputs),
+            "work": asdict(self.work),
+            "numbers": dict(self.numbers),
+            "seconds": self.seconds,
+            "how": self.cache_status,
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "StageRecord":
+        """Reads a record; figures that an older version did not write are zero."""
+        work = {f.name: value.get("work", {}).get(f.name, 0) for f in fields(Work)}
+        return cls(
+            value.get("key", ""),
+            value.get("logic", ""),
+            value.get("outputs", {}),
+            Work(**work),
+            value.get("numbers", {}),
+            value.get("seconds", 0.0),
+            value.get("how", "done"),
+        )
+
+
+class CollectionSettings(TypedDict, total=False):
+    """What the index knows of a collection."""
+
+    user_id: str
+    default: bool
+    unit: str
+
+
+class IndexSettings(TypedDict, total=False):
+    """What the index knows of its collections, by name: their settings, strategies and weights."""
+
+    model_id: str
+    collections: dict[str, CollectionSettings]
+    strategies: dict[str, str]
+    weights: dict[str, dict[str, float]]
+
+
+class GateRecord(TypedDict, total=False):
+    """The gate's answer; only `status` is there until a build is judged."""
+
+    status: str
+    reasons: list[str]
+    warnings: list[str]
+    metrics: dict[str, float]
+    settings_changed: list[str]
+
+
+class ChangesRecord(TypedDict):
+    """What a build changed: documents by kind of change, and the first of them by name."""
+
+    counts: dict[str, int]
+    documents: list[JsonObject]
+
+
+@dataclass(frozen=True)
+class BuildManifest:
+    """What a finished build is. All fields are empty where the build is unfinished.
+
+    Attributes:
+        fingerprints: hash of all inputs of each collection; None where the next build must look again.
+        tail_code_key: hash of the code and judgments that index, report and gate depend on.
+        digest: hash of what the tables say, without times, scores and vectors.
+        undone: relations that were undone when the build was made; None in builds of older versions.
+        undated: memories without a time; None in builds of older versions.
+        stages: records by collection and stage.
+        configs: collection.yaml of each collection as it took effect.
+        code: hash of the code of each stage, of the index and of the query path.
+        index: seconds and counts of the index.
+        tail_seconds: wall time of what follows the index, by name.
+        changes: what differs from the build before; None for a first build.
+        violations: invariants that the build breaks; None until they are checked.
+        golden_runs: results of the golden questions by collection; None until they are run.
+    """
+
+    build_id: str = ""
+    created_at: str = ""
+    fingerprints: Mapping[str, str | None] = field(default_factory=dict)
+    tail_code_key: str = ""
+    digest: str = ""
+    documents: int = 0
+    chunks: int = 0
+    memories: int = 0
+    relations: Mapping[str, int] = field(default_factory=dict)
+    retired: int = 0
+    undone: list[str] | None = None
+    rejects: int = 0
+    undated: int | None = None
+    redactions: int | None = None
+    not_stored: dict[str, int] | None = None
+    stages: Mapping[str, Mapping[str, StageRecord]] = field(default_factory=dict)
+    settings: IndexSettings = field(default_factory=IndexSettings)
+    configs: Mapping[str, JsonObject] = field(default_factory=dict)
+    labeler: str = ""
+    code: Mapping[str, str] = field(default_factory=dict)
+    index: Mapping[str, Any] = field(default_factory=dict)
+    gate: GateRecord = field(default_factory=GateRecord)
+    tail_seconds: Mapping[str, float] = field(default_factory=dict)
+    changes: ChangesRecord | None = None
+    violations: list[str] | None = None
+    golden_runs: Mapping[str, JsonObject] | None = None
+
+    def default_user(self, collection: str) -> str:
+        """Returns the user whose memories a collection's sources are where they name none; empty where unknown."""
+        return self.settings.get("collections", {}).get(collection, {}).get("user_id") or ""
+
+    def to_json(self) -> JsonObject:
+        """Returns the manifest as JSON values; what is not known yet is left out."""
+        values = {_KEYS.get(f.name, f.name): getattr(self, f.name) for f in fields(self)}
+        values["markers"] = {c: {s: r.to_json() for s, r in stages.items()} for c, stages in self.stages.items()}
+        return {k: v for k, v in values.items() if v is not None or k not in _LEFT_OUT}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "BuildManifest":
+        """Reads a manifest; fields that this version does not know are left out."""
+        found = {f.name: value[key] for f in fields(cls) if (key := _KEYS.get(f.name, f.name)) in value}
+        found["stages"] = {
+            collection: {stage: StageRecord.from_json(record) for stage, record in stages.items()}
+            for collection, stages in value.get("markers", {}).items()
+        }
+        return cls(**cast(Any, found))
+
+
+_KEYS = {"tail_code_key": "tail_logic", "stages": "markers"}
+_LEFT_OUT = ("violations", "golden_runs")
