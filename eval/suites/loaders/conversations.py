@@ -1,17 +1,13 @@
 """LoCoMo and LongMemEval: long conversations, questions about them, and the turns that contain the answers."""
 
 import re
-from typing import Any
 
-from palimpsest.eval.suites.loaders.suite_draft import SuiteDraft
+from palimpsest.eval.suites.loaders.suite_draft import Item, SuiteDraft
 
 _LOCOMO_TYPES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
 _TURN = re.compile(r"D:?(\d+):(\d+)")  # "D:11:26" and "D30:05" occur too
 _SESSION = re.compile(r"session_(\d+)")
 _WEEKDAY = re.compile(r"\s*\([A-Za-z]+\)\s*")
-
-Item = dict[str, Any]
-"""One object of a data set; a loader that meets another shape than expected raises KeyError, TypeError or the like."""
 
 
 def load_locomo(items: list[Item], draft: SuiteDraft) -> None:

@@ -5,7 +5,6 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from palimpsest.core.code import code_hash
 from palimpsest.core.errors import PalimpsestError
@@ -14,9 +13,9 @@ from palimpsest.core.ids import content_id
 from palimpsest.eval.suites.loaders.beir import load_beir
 from palimpsest.eval.suites.loaders.conversations import load_locomo, load_longmemeval
 from palimpsest.eval.suites.loaders.multihop import load_hotpot, load_musique
-from palimpsest.eval.suites.loaders.suite_draft import SuiteDraft
+from palimpsest.eval.suites.loaders.suite_draft import Item, SuiteDraft
 
-Loader = Callable[[list[dict[str, Any]], SuiteDraft], None]
+Loader = Callable[[list[Item], SuiteDraft], None]
 
 _LOADERS: tuple[tuple[str, frozenset[str], Loader], ...] = (
     ("LoCoMo", frozenset({"sample_id", "conversation", "qa"}), load_locomo),
@@ -79,7 +78,7 @@ def _load_file(path: Path, draft: SuiteDraft) -> None:
         raise PalimpsestError(f"suite {path}: looks like {name}, but an item lacks or breaks {str(e)[:80]}") from None
 
 
-def _read_items(path: Path) -> list[dict[str, Any]]:
+def _read_items(path: Path) -> list[Item]:
     """Reads a JSON array, an object with the array under `data`, or JSONL."""
     try:
         text = path.read_text(encoding="utf-8")

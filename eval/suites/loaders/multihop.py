@@ -1,11 +1,9 @@
 """HotpotQA, 2WikiMultihopQA and MuSiQue: the passages of all questions in one corpus, the supporting ones judged."""
 
-from typing import Any
-
-from palimpsest.eval.suites.loaders.suite_draft import SuiteDraft, content_row_id
+from palimpsest.eval.suites.loaders.suite_draft import Item, SuiteDraft, content_row_id
 
 
-def load_hotpot(items: list[dict[str, Any]], draft: SuiteDraft) -> None:
+def load_hotpot(items: list[Item], draft: SuiteDraft) -> None:
     """Adds HotpotQA or 2WikiMultihopQA, in their own JSON or as a data hub's columns.
 
     Source: Yang et al., EMNLP 2018; Ho et al., COLING 2020. Relevant are the passages named by `supporting_facts`.
@@ -26,7 +24,7 @@ def load_hotpot(items: list[dict[str, Any]], draft: SuiteDraft) -> None:
         )
 
 
-def load_musique(items: list[dict[str, Any]], draft: SuiteDraft) -> None:
+def load_musique(items: list[Item], draft: SuiteDraft) -> None:
     """Adds MuSiQue; a question that its passages cannot answer has nothing relevant.
 
     Source: Trivedi et al., TACL 2022; `musique_ans_v1.0_*.jsonl`.

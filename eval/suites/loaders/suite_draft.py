@@ -5,10 +5,14 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import write_bytes
 from palimpsest.core.json_types import JsonObject, JsonValue
+
+Item = dict[str, Any]
+"""One object of a data set; a loader that meets another shape than expected raises KeyError, TypeError or the like."""
 
 
 @dataclass
