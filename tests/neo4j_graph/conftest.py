@@ -1,4 +1,4 @@
-"""One real server for the whole folder; where it does not start, its tests fail: they are never skipped."""
+"""One real server for the whole folder; if it does not start, the tests fail: they are never skipped."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,13 +22,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def server_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The folder of this test run's own server, apart from the user's; the jars are the user's."""
+    """The folder of a server of this test run alone; the jars are the user's."""
     folder = tmp_path_factory.mktemp("neo4j")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PALIMPSEST_NEO4J_JARS", str(jar_folder()))
-        # A server that lives for a minute has no use for the slow, thorough compiler.
+        # The optimizing compiler does not pay off in a server that runs for a minute.
         patch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
-        # Tests fill and empty the database all the time: the server would plan every statement anew after 10 s.
+        # Tests fill and empty the database all the time: the server would plan every statement again after 10 s.
         patch.setattr(server_config, "CONF", server_config.CONF + "dbms.cypher.min_replan_interval=1h\n")
         patch.setattr(connect_module, "RETRY_S", 1.0)
         yield folder
@@ -43,7 +43,7 @@ def server(server_folder: Path) -> ServerInfo:
 
 @pytest.fixture
 def graph(server: ServerInfo, server_folder: Path) -> Iterator[Connection]:
-    """A connection to it; a test that stopped it finds it started again."""
+    """A connection to it; started again where a test stopped it."""
     info = start_server(server_folder, heap="600m")
     with connect(info.uri, info.user, info.password) as connection:
         yield connection

@@ -1,4 +1,4 @@
-"""A loader in a process of its own, for tests that kill it: folder, build, home, uri, password, and how it is made."""
+"""A loader in a separate process, for tests that kill it: folder, build, home, uri, password, options of `make`."""
 
 import json
 import sys

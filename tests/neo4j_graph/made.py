@@ -48,13 +48,13 @@ _USED: list[str] = []
 
 
 def fresh_home() -> str:
-    """A home that holds nothing. Ids come round again: fewer are left to look at where a test failed."""
+    """Returns the id of an empty home. Ids are used again, so that a failed test leaves few homes."""
     _USED.append(_FREE.pop(0) if _FREE else secrets.token_hex(8))
     return _USED[-1]
 
 
 def empty_homes(connection: Connection) -> None:
-    """Forgets what the homes of a test hold."""
+    """Deletes the rows of the homes of a test."""
     while _USED:
         for statement, limit in DROP_NODES.values():
             while connection.write(statement, home=_USED[-1], limit=limit)[0]["n"]:
@@ -75,19 +75,19 @@ def make(
     mark: str = "",
     windows: int = 0,
 ) -> Made:
-    """Makes a build of `count` memories, dealt to users; each edited one is replaced by a corrected memory.
+    """Makes a build of `count` memories, distributed over users; each edited one is replaced by a corrected memory.
 
-    `mark` is a word in every text: what a reader sees says which build it reads.
+    `mark` is a word in every text, so that a text shows which build it is from.
     """
-    seen = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    first_day = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
     rows: list[dict[str, Any]] = []
     for i in range(count):
         versions = [("", None)] + ([(" corrected", 1)] if i in edited else [])
-        for said, later in versions:
-            text = f"Note {i} on topic {i % 7} {mark}{said}."
+        for suffix, later in versions:
+            text = f"Note {i} on topic {i % 7} {mark}{suffix}."
             rows.append(
                 {
-                    "memory_id": memory_id(i, mark + said),
+                    "memory_id": memory_id(i, mark + suffix),
                     "collection": "made",
                     "user_id": users[i % len(users)],
                     "session_id": f"s{i % 3}",
@@ -99,12 +99,12 @@ def make(
                     "search_text": text,
                     "char_start": 0,
                     "char_end": len(text),
-                    "observed_at": seen + dt.timedelta(days=i + 200 * (later or 0)),
+                    "observed_at": first_day + dt.timedelta(days=i + 200 * (later or 0)),
                     "token_count": 9,
                     "confidence": 1.0,
                     "importance": 0.5,
                     "number": i,
-                    "said": said,
+                    "suffix": suffix,
                     "tags": ["t"],
                 }
             )
@@ -123,11 +123,11 @@ def make(
             )
         ]
         inputs = pl.concat([inputs, *more], how="vertical_relaxed")
-    newer = {r["number"]: r for r in rows if r["said"]}
-    pairs = [(newer[r["number"]], r) for r in rows if r["number"] in newer and not r["said"]]
+    newer = {r["number"]: r for r in rows if r["suffix"]}
+    pairs = [(newer[r["number"]], r) for r in rows if r["number"] in newer and not r["suffix"]]
     scope = ["collection", "user_id"]
     tables = {
-        "memories": conform("memories", frame.drop("number", "said")),
+        "memories": conform("memories", frame.drop("number", "suffix")),
         "documents": conform(
             "documents",
             frame.unique("document_id").select(
@@ -184,9 +184,9 @@ def make(
             frame.select(
                 "memory_id",
                 *scope,
-                (~(pl.col("number").is_in(list(newer)) & (pl.col("said") == ""))).alias("is_latest"),
+                (~(pl.col("number").is_in(list(newer)) & (pl.col("suffix") == ""))).alias("is_latest"),
                 pl.col("observed_at").alias("valid_from"),
-                pl.when((pl.col("said") == "") & pl.col("number").is_in(list(newer)))
+                pl.when((pl.col("suffix") == "") & pl.col("number").is_in(list(newer)))
                 .then(
                     pl.col("number").map_elements(
                         lambda i: newer[i]["memory_id"] if i in newer else None, return_dtype=pl.String
@@ -208,11 +208,11 @@ def make(
 
 
 def shown(connection: Connection, home: str) -> dict[str, list[int]]:
-    """The keys of all that readers of a home are shown: equal for equal builds, whatever the loads before."""
+    """Returns the keys of all rows that readers of a home see: equal for equal builds, whatever was loaded before."""
     number = connection.read(querying.SERVED, home=home)[0]["number"]
-    told = {"home": home, "published": number, "number": number}
+    parameters = {"home": home, "published": number, "number": number}
     statements = loading.LIST_NODES | loading.LIST_EDGES
     return {
-        name: sorted(r["key"] for r in connection.read(s, **told) if r["since"] <= number)
+        name: sorted(r["key"] for r in connection.read(s, **parameters) if r["since"] <= number)
         for name, s in statements.items()
     }

@@ -1,4 +1,4 @@
-"""Homes that are measured: dropped when they were, also where the process that measured one was killed."""
+"""Homes of benchmarks are dropped after the measurement, and where the process that measured one was killed."""
 
 import subprocess
 import sys

@@ -26,12 +26,12 @@ def test_each_violation_is_named(graph: Connection, tmp_path: Path) -> None:
         id=memory_id(4),
     )
     graph.ddl(f"DROP INDEX {VECTOR_INDEX}")
-    told = "\n".join(check_graph(graph, home))
-    assert "counts: 1 of Memory-EXTENDS-Memory, the build has 0" in told
-    assert "scope: 1 of Memory-EXTENDS-Memory lead into another scope" in told
-    assert f"latest: memory {memory_id(3)} is superseded, and latest as well" in told
-    assert f"latest: memory {memory_id(4)} is neither latest nor superseded" in told
-    assert "is missing" in told
+    violations = "\n".join(check_graph(graph, home))
+    assert "counts: 1 of Memory-EXTENDS-Memory, the build has 0" in violations
+    assert "scope: 1 of Memory-EXTENDS-Memory lead into another scope" in violations
+    assert f"latest: memory {memory_id(3)} is superseded, and latest as well" in violations
+    assert f"latest: memory {memory_id(4)} is neither latest nor superseded" in violations
+    assert "is missing" in violations
 
 
 def test_a_home_that_was_never_loaded_is_a_violation(graph: Connection) -> None:
@@ -40,23 +40,23 @@ def test_a_home_that_was_never_loaded_is_a_violation(graph: Connection) -> None:
 
 
 def rounds_of(*p95_ms: float) -> tuple[list[str], int]:
-    """What the check tells where every query of a round takes as long, and how many rounds it took."""
-    now, asked = [0.0], [0]
+    """Returns the warnings where every query of a round takes equally long, and the number of rounds."""
+    now, queries = [0.0], [0]
 
-    def ask(_: int) -> None:
-        now[0] += p95_ms[min(asked[0] // 10, len(p95_ms) - 1)] / 1000
-        asked[0] += 1
+    def run_query(_: int) -> None:
+        now[0] += p95_ms[min(queries[0] // 10, len(p95_ms) - 1)] / 1000
+        queries[0] += 1
 
-    return check_latency(ask, 10, lambda: now[0]), asked[0] // 10
+    return check_latency(run_query, 10, lambda: now[0]), queries[0] // 10
 
 
 def test_a_cold_server_is_warmed_up_and_its_best_round_counts() -> None:
     assert rounds_of(90) == ([], 1)
     assert rounds_of(450, 263) == ([], 2)
-    told, rounds = rounds_of(900, 500, 450, 450, 450, 450, 450)
-    assert rounds == 6 and told == ["latency: p95 of 10 queries is 450 ms, over 400, best of 6 rounds"]
+    warnings, rounds = rounds_of(900, 500, 450, 450, 450, 450, 450)
+    assert rounds == 6 and warnings == ["latency: p95 of 10 queries is 450 ms, over 400, best of 6 rounds"]
 
 
 def test_the_check_of_latency_begins_no_round_after_its_time_is_over() -> None:
-    told, rounds = rounds_of(4000)
-    assert rounds == 1 and len(told) == 1
+    warnings, rounds = rounds_of(4000)
+    assert rounds == 1 and len(warnings) == 1

@@ -1,4 +1,4 @@
-"""Each query of docs/neo4j.md runs on a loaded server and finds what the page says it does."""
+"""Each query of docs/neo4j.md runs on a loaded server and finds what the page states."""
 
 import datetime as dt
 import re
@@ -17,16 +17,17 @@ SCOPE = {"collection": "made", "user_id": "ann", "project_id": ""}
 
 
 def with_topics(folder: Path) -> Made:
-    """A build that has rows of everything that the page asks for."""
+    """Returns a build that has rows of everything that the page queries."""
     made = make(folder, "000001", count=30, edited=(4, 6))
     topics = pl.DataFrame([{"topic_id": f"t{i}", **SCOPE, "label": f"topic {i}"} for i in range(2)])
-    held = pl.DataFrame([{"memory_id": memory_id(2 * i), "topic_id": "t0", **SCOPE, "relevance": 0.5} for i in (0, 1)])
+    topic = {"topic_id": "t0", **SCOPE, "relevance": 0.5}
+    topic_memories = pl.DataFrame([{"memory_id": memory_id(2 * i), **topic} for i in (0, 1)])
     edges = pl.DataFrame([{"source_id": "t0", "target_id": "t1", **SCOPE, "kind": "subtopic_of", "weight": 1.0}])
     mentions = made.tables["mentions"]
     second = mentions.filter(memory_id=memory_id(0)).with_columns(entity_id=pl.lit("ann1"))
     tables = made.tables | {
         "topics": conform("topics", topics),
-        "topic_memories": conform("topic_memories", held),
+        "topic_memories": conform("topic_memories", topic_memories),
         "topic_edges": conform("topic_edges", edges),
         "mentions": pl.concat([mentions, second]),
     }
@@ -39,7 +40,7 @@ def test_every_recipe_runs_and_finds_rows_where_it_says_so(graph: Connection, tm
     made, home = with_topics(tmp_path), fresh_home()
     made.load(home, graph)
     graph.read("CALL db.index.fulltext.awaitEventuallyConsistentIndexRefresh()")
-    told = {
+    parameters = {
         "user": "ann",
         "memory": memory_id(0),
         "superseded": memory_id(4),
@@ -56,5 +57,5 @@ def test_every_recipe_runs_and_finds_rows_where_it_says_so(graph: Connection, tm
     blocks = BLOCK.findall(PAGE.read_text(encoding="utf-8"))
     assert len(blocks) >= 12
     for none, recipe in blocks:
-        found = graph.read(recipe, **told)
+        found = graph.read(recipe, **parameters)
         assert bool(found) != bool(none), recipe

@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Crash(BaseException):
-    """What stands for a process that ends."""
+    """Raised in place of a process that ends."""
 
 
 def crash_after(batches: int, monkeypatch: pytest.MonkeyPatch, when: str) -> None:
@@ -37,12 +37,12 @@ def crash_after(batches: int, monkeypatch: pytest.MonkeyPatch, when: str) -> Non
     seen = 0
 
     def ending(real: Callable[..., Any]) -> Callable[..., Any]:
-        def run(*told: Any, **values: Any) -> Any:
+        def run(*args: Any, **values: Any) -> Any:
             nonlocal seen
             seen += 1
             if seen == batches and when == "before":
                 raise Crash
-            done = real(*told, **values)
+            done = real(*args, **values)
             if seen == batches:
                 raise Crash
             return done
@@ -84,8 +84,8 @@ def test_a_load_that_ended_anywhere_is_finished_by_the_next_and_equals_one_that_
             crash_after(batches, patch, when)
             with contextlib.suppress(Crash):
                 pair[which].load(home, graph)
-        held = shown(graph, home)
-        assert held in (before, expected)
+        visible = shown(graph, home)
+        assert visible in (before, expected)
         assert check_graph(graph, home) == []
     second.load(home, graph)
     assert shown(graph, home) == expected
@@ -153,9 +153,11 @@ def test_a_loader_killed_in_the_middle_is_resumed_and_holds_no_lock(
     graph: Connection, server: ServerInfo, tmp_path: Path
 ) -> None:
     home, options = fresh_home(), {"count": 1500}
-    told = [str(tmp_path / "killed"), "000001", home, graph.uri, server.password, json.dumps(options)]
+    arguments = [str(tmp_path / "killed"), "000001", home, graph.uri, server.password, json.dumps(options)]
     loader = subprocess.Popen(
-        [sys.executable, "-m", "tests.neo4j_graph.loader", *told], cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}
+        [sys.executable, "-m", "tests.neo4j_graph.loader", *arguments],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
     )
     half = "MATCH (m:PalimpsestMemoryRow {home_id: $home}) RETURN count(m) AS n"
     until = time.monotonic() + 60
@@ -170,7 +172,7 @@ def test_a_loader_killed_in_the_middle_is_resumed_and_holds_no_lock(
     assert check_graph(graph, home) == []
 
 
-def test_of_two_loads_at_once_one_is_told_to_wait_and_nothing_is_mixed(
+def test_of_two_loads_at_once_one_is_refused_and_nothing_is_mixed(
     graph: Connection, pair: tuple[Made, Made], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(home_lock, "LOCK_WAIT_S", 1.0)
@@ -237,9 +239,7 @@ def test_readers_see_one_whole_build_during_a_full_reload_and_a_difference_load(
     assert seen <= {("one", 120), ("two", 130), ("two", 131)} and ("one", 120) in seen
 
 
-def test_a_reader_of_a_build_replaced_twice_is_told_so_instead_of_reading_a_part(
-    graph: Connection, tmp_path: Path
-) -> None:
+def test_a_reader_of_a_build_replaced_twice_fails_instead_of_reading_a_part(graph: Connection, tmp_path: Path) -> None:
     home, scope = fresh_home(), Scope("made", "ann")
     builds = [make(tmp_path, f"00000{i}", mark=f"m{i}") for i in (1, 2, 3)]
     builds[0].load(home, graph)
@@ -251,7 +251,7 @@ def test_a_reader_of_a_build_replaced_twice_is_told_so_instead_of_reading_a_part
         reader.memories(scope, reader.seeds(scope, Filters(), _QUERY, (), 0, 50).ids)
 
 
-def test_a_reader_of_a_home_that_was_erased_and_loaded_anew_is_told_so_though_numbers_begin_again(
+def test_a_reader_of_a_home_that_was_erased_and_loaded_again_fails_though_numbers_begin_again(
     graph: Connection, tmp_path: Path
 ) -> None:
     home, scope = fresh_home(), Scope("made", "ann")

@@ -28,8 +28,8 @@ def served(tmp_path: Path) -> Iterator[tuple[Path, str]]:
     folder.mkdir()
 
     class Quiet(http.server.SimpleHTTPRequestHandler):
-        def __init__(self, *told: object) -> None:
-            super().__init__(*told, directory=str(folder))  # type: ignore[arg-type]
+        def __init__(self, *args: object) -> None:
+            super().__init__(*args, directory=str(folder))  # type: ignore[arg-type]
 
         def log_message(self, *_: object) -> None:
             return
@@ -42,7 +42,7 @@ def served(tmp_path: Path) -> Iterator[tuple[Path, str]]:
 
 
 @pytest.fixture(autouse=True)
-def _no_maven_of_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_maven_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("M2_REPO", str(tmp_path / "m2"))
     monkeypatch.delenv("PALIMPSEST_MAVEN", raising=False)
 
@@ -78,7 +78,7 @@ def test_a_jar_that_was_damaged_in_the_cache_is_fetched_again(tmp_path: Path, se
 
 
 def test_what_lies_in_a_folder_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From the folder that is named, or from what Maven fetched for this user."""
+    """From the folder of PALIMPSEST_MAVEN, or from what Maven fetched for this user."""
     jars = repository(tmp_path / "m2", b"one")
     monkeypatch.setenv("PALIMPSEST_MAVEN", "http://127.0.0.1:9")
     assert fetch_jars(jars, tmp_path / "a")[0].read_bytes() == b"one"

@@ -40,9 +40,9 @@ def test_a_server_that_cannot_is_refused_by_what_to_install(
     for probe in ("COMPONENTS", "PROBE_CYPHER_25", "PROBE_SEARCH"):
         with monkeypatch.context() as patch:
             patch.setattr(ddl, probe, "CYPHER 25 CALL no.such()")
-            with pytest.raises(PalimpsestError, match=r"install Neo4j 2026\.01 or later") as told:
+            with pytest.raises(PalimpsestError, match=r"install Neo4j 2026\.01 or later") as error:
                 connect(graph.uri, server.user, server.password)
-        assert told.value.exit_code == 2
+        assert error.value.exit_code == 2
 
 
 def test_a_password_file_that_is_gone_is_told_at_once(graph: Connection, server_folder: Path) -> None:
@@ -93,9 +93,9 @@ def test_a_uri_with_a_password_is_refused_and_not_shown(monkeypatch: pytest.Monk
     for uri in ("bolt://neo4j:s3cret@127.0.0.1:9", "neo4j://s3cret@127.0.0.1:9", "bolt://a:s3cret@[::1"):
         monkeypatch.setenv("NEO4J_URI", uri)
         for ask in (server_url, connect, lambda uri=uri: connect(uri, "neo4j", "x")):
-            with pytest.raises(PalimpsestError, match="NEO4J_USER and NEO4J_PASSWORD") as told:
+            with pytest.raises(PalimpsestError, match="NEO4J_USER and NEO4J_PASSWORD") as error:
                 ask()
-            assert "s3cret" not in str(told.value)
+            assert "s3cret" not in str(error.value)
 
 
 def test_what_is_wrong_with_a_build_is_not_told_as_a_server_that_does_not_answer() -> None:

@@ -26,9 +26,9 @@ BUILDS = (
 
 
 def loading(folder: Path, which: int, home: str, info: ServerInfo) -> subprocess.Popen[bytes]:
-    told = [folder, f"00000{which}", home, info.uri, info.password, json.dumps(BUILDS[which])]
+    arguments = [folder, f"00000{which}", home, info.uri, info.password, json.dumps(BUILDS[which])]
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.neo4j_graph.loader", *map(str, told)],
+        [sys.executable, "-m", "tests.neo4j_graph.loader", *map(str, arguments)],
         cwd=ROOT,
         stderr=subprocess.DEVNULL,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
@@ -40,7 +40,7 @@ def test_twenty_loads_with_a_fault_each_all_end_as_loads_without_one(
     server: ServerInfo, server_folder: Path, tmp_path: Path
 ) -> None:
     pick, home = random.Random(11), fresh_home()
-    made = [make(tmp_path / "b", f"00000{i}", **told) for i, told in enumerate(BUILDS)]
+    made = [make(tmp_path / "b", f"00000{i}", **options) for i, options in enumerate(BUILDS)]
     expected = []
     for build in made:
         info = start_server(server_folder, heap="600m")

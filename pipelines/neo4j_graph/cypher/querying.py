@@ -1,4 +1,4 @@
-"""Cypher of queries. Statements begin at the ids or the scope that they are given and end by `_while_kept`."""
+"""Cypher of queries: each reads one scope of one load number, and returns whether that number is still kept."""
 
 from palimpsest.neo4j_graph.model import CLOSED, VectorSpace
 
@@ -7,12 +7,12 @@ _SCOPE = "{home_id: $home, collection: $collection, user_id: $user, project_id: 
 _INSIDE = "{0}.collection = $collection AND {0}.user_id = $user AND {0}.project_id = $project"
 
 
-# Numbers begin again in a home that was erased, or on a new server: what began then is another `begun`.
+# Numbers start again in a home that was erased, or on a new server: `begun` is another one then.
 _KEPT = "h.oldest <= $number AND coalesce(h.begun, '') = $begun"
 
 
-def _while_kept(found: str) -> str:
-    """Ends a read: collecting is a barrier, so that whether the number is kept is looked up after all was read."""
+def _with_kept(found: str) -> str:
+    """Ends a read: collecting is a barrier, so that the number is looked up only after everything was read."""
     return f"""WITH collect({found}) AS found
 OPTIONAL MATCH (h:PalimpsestHome {{home_id: $home}}) RETURN found, coalesce({_KEPT}, false) AS kept"""
 
@@ -38,20 +38,19 @@ ARRAYS = """
 MATCH (a:PalimpsestScopeArraysRow {home_id: $home})
 WHERE a.arrays_id IN $ids AND a.since <= $number AND a.until > $number
 RETURN a.arrays_id AS id, a.data AS data"""
-# Each filter's condition; its value is bound under the filter's name, but for those whose name means a load number.
 CONDITIONS = {
     "session": "m.session_id = $session",
     "type": "m.type = $type",
     "tag": "$tag IN m.tags",
     "since": "m.observed_at >= $observed_since",
     "until": "m.observed_at <= $observed_until",
-    # What was retired on a day that nobody knows is not offered as what held then; nor is what has no date before the
-    # home knew it.
+    # A memory that was retired on an unknown day is left out, and one without a date before the home knew it.
     "as_of": "(coalesce(m.valid_from, m.known_from) IS NULL OR coalesce(m.valid_from, m.known_from) <= $as_of) AND "
     "(m.valid_until > $as_of OR (m.valid_until IS NULL AND m.is_latest))",
     "now": "(m.valid_from IS NULL OR m.valid_from <= $now) AND (m.valid_until IS NULL OR m.valid_until > $now)",
     "clock": "(m.retention_until IS NULL OR m.retention_until > $clock)",
 }
+"""Each filter's condition; the parameter has the filter's name, except where that name means a load number."""
 LEFT_OUT = {
     "hidden": "(m.user_visible IS NULL OR m.user_visible = true)",
     "pii": "(m.pii IS NULL OR m.pii = false)",
@@ -61,8 +60,8 @@ LATEST = "m.is_latest = true"
 
 def candidates(conditions: tuple[str, ...]) -> str:
     """Returns the statement that finds the ids of a scope's memories that pass some of `CONDITIONS`."""
-    told = " AND ".join((_VISIBLE, "m.is_latest IS NOT NULL", *conditions))
-    return f"MATCH (m:PalimpsestMemoryRow {_SCOPE}) WHERE {told} {_while_kept('m.memory_id')}"
+    where = " AND ".join((_VISIBLE, "m.is_latest IS NOT NULL", *conditions))
+    return f"MATCH (m:PalimpsestMemoryRow {_SCOPE}) WHERE {where} {_with_kept('m.memory_id')}"
 
 
 _COSINES = """
@@ -71,16 +70,16 @@ WITH m, CASE WHEN m.windows = 0 THEN [] ELSE
     RETURN vector.similarity.cosine(w.embedding, $vector) } END AS others
 WITH m.memory_id AS id, reduce(best = vector.similarity.cosine(m.embedding, $vector), s IN others |
   CASE WHEN s > best THEN s ELSE best END) * 2 - 1 AS cosine
-""" + _while_kept("[id, cosine]")
+""" + _with_kept("[id, cosine]")
 
 
 def nearest(space: VectorSpace, conditions: tuple[str, ...]) -> str:
-    """Returns the statement that asks the vector index for candidates, adds given ones, and scores all exactly.
+    """Returns the statement that takes candidates from the vector index, adds given ones, and scores all exactly.
 
-    The index alone finds some .7 of the true best five: it proposes `$wide`, and their vectors decide.
+    The index alone finds about 0.7 of the true best five: it proposes `$wide`, and exact cosines decide.
     """
     latest = "AND hit.is_latest = true" if LATEST in conditions else ""
-    told = " AND ".join((_VISIBLE, *conditions))
+    where = " AND ".join((_VISIBLE, *conditions))
     return f"""CYPHER 25
 CALL () {{
   MATCH (hit:{space.label})
@@ -93,7 +92,7 @@ CALL () {{
 }}
 WITH DISTINCT wanted
 MATCH (m:PalimpsestMemoryRow {{home_id: $home, memory_id: wanted}})
-WHERE {_INSIDE.format("m")} AND {told}
+WHERE {_INSIDE.format("m")} AND {where}
 {_COSINES}"""
 
 
@@ -103,32 +102,31 @@ MATCH (m:PalimpsestMemoryRow {{home_id: $home, memory_id: wanted}})
 WHERE {_INSIDE.format("m")} AND {_VISIBLE}
 {_COSINES}"""
 _FROM = f"""
-UNWIND $ids AS asked
-MATCH (s:PalimpsestMemoryRow {{home_id: $home, memory_id: asked}})
+UNWIND $ids AS wanted
+MATCH (s:PalimpsestMemoryRow {{home_id: $home, memory_id: wanted}})
 WHERE {_INSIDE.format("s")} AND s.since <= $number AND s.until > $number"""
 _LIVE = "{0}.since <= $number AND ({0}.until IS NULL OR {0}.until > $number)"
 
 
 def neighbours(conditions: tuple[str, ...], entities: bool = True) -> str:
-    """Returns the statement that finds what memories are related to, and on demand what shares telling entities."""
-    told = " AND ".join((_VISIBLE, _INSIDE.format("m"), *conditions))
-    fits = " AND ".join(conditions) or "true"
+    """Returns the statement that finds related memories, and on demand those that share a rare entity."""
+    where = " AND ".join((_VISIBLE, _INSIDE.format("m"), *conditions))
     live, was = _LIVE.format("r"), "coalesce(r.was, type(r))"
     return f"""CYPHER 25 {_FROM}
 CALL (s) {{
   MATCH (s)-[r:EXTENDS|DERIVES|{CLOSED}]->(m:PalimpsestMemoryRow)
-  WHERE {was} IN ['EXTENDS', 'DERIVES'] AND {live} AND {told}
+  WHERE {was} IN ['EXTENDS', 'DERIVES'] AND {live} AND {where}
   RETURN {was} AS kind, true AS newer, [m.memory_id] AS targets, r.confidence AS weight, r.relation_id AS via
   UNION ALL
   MATCH (s)<-[r:UPDATES|EXTENDS|DERIVES|{CLOSED}]-(m:PalimpsestMemoryRow)
-  WHERE {was} IN ['UPDATES', 'EXTENDS', 'DERIVES'] AND {live} AND {told}
+  WHERE {was} IN ['UPDATES', 'EXTENDS', 'DERIVES'] AND {live} AND {where}
   RETURN {was} AS kind, false AS newer, [m.memory_id] AS targets, r.confidence AS weight, r.relation_id AS via
-{_sharing(fits) if entities else ""}
+{_sharing(" AND ".join(conditions) or "true") if entities else ""}
 }}
-{_while_kept("[asked, kind, newer, targets, weight, via]")}"""
+{_with_kept("[wanted, kind, newer, targets, weight, via]")}"""
 
 
-def _sharing(fits: str) -> str:
+def _sharing(where: str) -> str:
     return f"""  UNION ALL
   MATCH (s)-[x:MENTIONS|{CLOSED}]->(e:PalimpsestEntityRow)
   WHERE {_LIVE.format("x")} AND e.since <= $number AND e.until > $number
@@ -138,7 +136,7 @@ def _sharing(fits: str) -> str:
     WITH DISTINCT m LIMIT $widest + 1 RETURN collect(m) AS sharing
   }}
   WITH DISTINCT s, e, sharing WHERE 2 <= size(sharing) <= $widest
-  RETURN e.name AS kind, null AS newer, [m IN sharing WHERE m <> s AND {fits} | m.memory_id] AS targets,
+  RETURN e.name AS kind, null AS newer, [m IN sharing WHERE m <> s AND {where} | m.memory_id] AS targets,
     toFloat(size(sharing)) AS weight, e.entity_id AS via"""
 
 
@@ -150,14 +148,14 @@ WITH s, d, v, [i IN range(0, size(v.memory_ids) - 1) WHERE v.memory_ids[i] = s.m
 WITH s {{.*, embedding: null}} AS memory, v {{.document_id, uri: d.uri, document_title: v.title,
   ordinal: v.ordinals[at], page: v.pages[at], char_start: v.starts[at], char_end: v.ends[at]}} AS source,
   EXISTS {{ (s)-[:SUPERSEDES|{CLOSED}]->() }} AS newer
-{_while_kept("[memory, source, newer]")}"""
+{_with_kept("[memory, source, newer]")}"""
 OBSERVED = f"""
 MATCH (m:PalimpsestMemoryRow {_SCOPE}) WHERE {_VISIBLE} AND m.is_latest IS NOT NULL AND m.observed_at IS NOT NULL
 WITH [min(m.observed_at), max(m.observed_at)] AS both
-{_while_kept("both")}"""
+{_with_kept("both")}"""
 HISTORY = f"""{_FROM}
 MATCH (s) ((a)-[r:SUPERSEDES|{CLOSED}]->(b)
   WHERE coalesce(r.was, 'SUPERSEDES') = 'SUPERSEDES' AND {_LIVE.format("r")}
   AND b.since <= $number AND b.until > $number AND {_INSIDE.format("b")})+ (older:PalimpsestMemoryRow)
-WITH asked, collect(DISTINCT older.memory_id) AS older
-{_while_kept("[asked, older]")}"""
+WITH wanted, collect(DISTINCT older.memory_id) AS older
+{_with_kept("[wanted, older]")}"""

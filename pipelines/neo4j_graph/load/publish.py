@@ -1,4 +1,4 @@
-"""Publishing a load: the number moves with what people see, and what no kept number needs is swept."""
+"""Publishing a load: the number moves with what people see, and rows of no kept number are swept."""
 
 from collections.abc import Callable, Iterator, Mapping
 
