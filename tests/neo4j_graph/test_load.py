@@ -105,8 +105,8 @@ def test_the_vector_index_has_one_name_whatever_the_home_and_the_embedder(graph:
     made.load(fresh_home(), graph)
     load_tables(home, made.tables, vectors, made.index, "another", graph, keep_previous=False)
     assert vector_indexes(graph) == ["palimpsest_probe", VECTOR_INDEX]
-    held = graph.read("MATCH (n:PalimpsestVector {home_id: $home}) RETURN count(n) AS n", home=home)
-    assert held[0]["n"] == 4 and check_graph(graph, home) == []
+    found = graph.read("MATCH (n:PalimpsestVector {home_id: $home}) RETURN count(n) AS n", home=home)
+    assert found[0]["n"] == 4 and check_graph(graph, home) == []
 
 
 def test_a_home_that_is_measured_has_a_vector_index_of_its_own_that_goes_with_it(
@@ -124,6 +124,18 @@ def test_each_migration_is_applied_once_and_recorded(graph: Connection) -> None:
     migrate(graph)
     assert migrate(graph) == []
     assert [r["number"] for r in graph.read(ddl.MIGRATIONS_APPLIED)] == [m.number for m in MIGRATIONS]
+
+
+def test_a_server_of_an_earlier_version_loses_the_indexes_that_nothing_uses(graph: Connection) -> None:
+    """Migration 9, on a database where 6 to 8 were applied by a version that made these indexes."""
+    migrate(graph)
+    last = MIGRATIONS[-1].number
+    graph.write("MATCH (m:PalimpsestMigration {number: $number}) DELETE m", number=last)
+    graph.ddl("CREATE INDEX palimpsest_window_memory FOR (n:PalimpsestWindowRow) ON (n.home_id, n.memory_id)")
+    graph.ddl("CREATE INDEX palimpsest_precedes_closed FOR ()-[r:PRECEDES]-() ON (r.home_id, r.until)")
+    assert migrate(graph) == [last]
+    names = {r["name"] for r in graph.read(ddl.INDEX_STATES)}
+    assert not names & set(ddl.UNUSED_INDEXES) and set(ddl.RANGE_INDEXES) <= names
 
 
 def test_a_build_without_its_index_is_refused(graph: Connection, tmp_path: Path) -> None:

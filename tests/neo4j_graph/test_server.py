@@ -45,7 +45,7 @@ def test_a_server_that_cannot_is_refused_by_what_to_install(
         assert error.value.exit_code == 2
 
 
-def test_a_password_file_that_is_gone_is_told_at_once(graph: Connection, server_folder: Path) -> None:
+def test_a_missing_password_file_is_reported_at_once(graph: Connection, server_folder: Path) -> None:
     aside = (server_folder / "password").rename(server_folder / "aside")
     try:
         with pytest.raises(ComponentFailed, match="put it back"):
@@ -98,7 +98,7 @@ def test_a_uri_with_a_password_is_refused_and_not_shown(monkeypatch: pytest.Monk
             assert "s3cret" not in str(error.value)
 
 
-def test_what_is_wrong_with_a_build_is_not_told_as_a_server_that_does_not_answer() -> None:
+def test_an_error_in_a_build_is_not_reported_as_a_server_that_does_not_answer() -> None:
     with pytest.raises(ValueError, match="embed_inputs"), plain_errors("bolt://127.0.0.1:9"):
         raise ValueError("memory 1 has no row in embed_inputs")
     with pytest.raises(ComponentFailed, match="run again"), plain_errors("bolt://127.0.0.1:9"):

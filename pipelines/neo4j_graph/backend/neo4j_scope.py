@@ -89,7 +89,7 @@ class Neo4jScope(CachedScopeView):
         """Returns the exact cosines of some local rows, shape (len(rows),) float64; of a large scope by the server."""
         stats = self.stats
         if stats.mean is None:
-            vectors = self._cached("vectors", self._load_vectors)
+            vectors: ScopeVectors = self._cached("vectors", self._load_vectors)
             if len(rows) > len(stats.ids) // 4:
                 return vectors.cosines(vector)[rows]
             return vectors.cosines_of(rows, vector)
