@@ -82,5 +82,5 @@ def _create_statement(load: LoadContext, kind: str) -> str:
 
 def _difference(load: LoadContext, listing: str, frame: pl.DataFrame | None) -> Difference:
     wanted = set(frame["key"].to_list()) if frame is not None else set()
-    listed = [] if load.is_empty else load.writer.listed(listing)
+    listed = [] if load.is_empty else load.writer.list_rows(listing)
     return difference(listed, wanted, load.writer.number, load.full_reload)

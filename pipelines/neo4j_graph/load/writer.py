@@ -89,8 +89,8 @@ class Writer:
             say("neo4j: gone while it committed; looking whether it did")
             return False
 
-    def listed(self, statement: str) -> list[dict[str, Any]]:
-        """Returns what the server has of a kind or relationship."""
+    def list_rows(self, statement: str) -> Sequence[Mapping[str, Any]]:
+        """Returns the rows that the server has of a kind or relationship."""
         with self._connection.session() as session:
             return session.execute_read(
                 lambda tx: tx.run(statement, home=self._home, published=self.published, number=self.number).data()
