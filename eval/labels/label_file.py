@@ -96,9 +96,9 @@ def label_file(
     loaded = time.perf_counter()
     pairs = [pair_from_row(r) for r in rows]
     if isinstance(labeler, OfflineLabeler):
-        batch = labeler.read(pairs)
+        batch = labeler.prepare(pairs)
         prepared = time.perf_counter()
-        results = labeler.decide(batch)
+        results = labeler.label_prepared(batch)
     else:
         prepared = time.perf_counter()
         results = labeler.label(pairs)

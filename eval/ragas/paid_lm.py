@@ -4,7 +4,7 @@ import threading
 
 from palimpsest.core.ids import content_id
 from palimpsest.relations.classify.lm.ledger import Ledger, LmAnswer
-from palimpsest.relations.classify.lm.lm_client import LmClient, LmUnavailable
+from palimpsest.relations.classify.lm.lm_client import ChatMessage, LmClient, LmUnavailable
 from palimpsest.relations.classify.lm.lm_settings import LmSettings
 
 _MIN_CHARACTERS_A_TOKEN = 3  # what a call may cost is known before it is made
@@ -48,7 +48,7 @@ class PaidLm:
             self._reserved += max_cost
         answer: LmAnswer | None = None
         try:
-            answer = self._client.complete([{"role": "user", "content": prompt}])
+            answer = self._client.complete([ChatMessage("user", prompt)])
             self._ledger.put(key, query_id, "", "ragas", self._settings.model, answer)
         finally:
             with self._lock:

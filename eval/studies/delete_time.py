@@ -73,7 +73,7 @@ def measure_delete(memories: int, folder: Path, graph: bool) -> DeleteFigures:
     words = [canary(i) for i in range(memories)]
     left = _count_in_files(home, words) + (_count_in_graph(home, words[:: max(1, memories // 50)]) if graph else 0)
     ledger = Ledger(Home(home).lm_ledger)
-    ledger_left = int(ledger.totals()["calls"])
+    ledger_left = ledger.totals().calls
     ledger.close()
     unchanged = _other_rows(Home(home)) == before
     return DeleteFigures(memories, ledger_rows, round(seconds, 1), left, ledger_left, unchanged)

@@ -22,7 +22,7 @@ def test_the_notebook_tries_edits_compiles_and_saves_a_program_with_its_score_ca
     assert saved["card"]["pairs"] == 16 and 0 < saved["card"]["macro_f1"] <= 1
     assert saved["card"]["interval"][0] <= saved["card"]["macro_f1"] <= saved["card"]["interval"][1] + 1e-9
     assert saved["state"]["demos"], "demonstrations were compiled in"
-    assert Ledger(home.lm_ledger).totals()["calls"] >= 48 * 2
+    assert Ledger(home.lm_ledger).totals().calls >= 48 * 2
     assert "Relations that wait for a person" in {n.title for n in read_notes(home)}
     assert not any("Traceback" in str(c.get("outputs")) for c in done.cells)
     assert saved["made_with"] == "stand-in"

@@ -3,7 +3,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palimpsest.relations.candidates.find_candidates import FLOOR, PreviousCandidates, candidate_pairs
+from palimpsest.relations.candidates.candidate_inputs import PreviousCandidates
+from palimpsest.relations.candidates.find_candidates import candidate_pairs
+from palimpsest.relations.candidates.scope_search import MIN_SIMILARITY
 from tests.memories.frames import by_text, chunk, day, document, formed, word_vectors
 
 
@@ -59,7 +61,7 @@ def test_only_pairs_over_the_floor_and_at_most_three_live_ones_the_best():
     docs = [dated(i, f"{i}.md") for i in range(6)]
     inputs = formed(docs, [chunk(d, f"falcon number{i}") for i, d in enumerate(docs)])
     order = by_text(inputs.memories)
-    angles = {5: 0.0, 0: 0.9, 1: 0.8, 2: 0.7, 3: 0.6, 4: FLOOR - 0.01}
+    angles = {5: 0.0, 0: 0.9, 1: 0.8, 2: 0.7, 3: 0.6, 4: MIN_SIMILARITY - 0.01}
     vectors = np.zeros((6, 2), np.float32)
     for i, cosine in angles.items():
         row = inputs.memories["memory_id"].to_list().index(order[f"falcon number{i}"])

@@ -87,8 +87,8 @@ def test_an_earlier_date_never_updates_and_an_equal_one_needs_words_of_change():
     assert label(*pair, newer_at=day(1), older_at=day(2)).label != "UPDATE"
     assert label(pair[0], said, newer_at=day(1), older_at=day(2)).label != "UPDATE"
     assert label(*pair, newer_at=day(1), older_at=day(1)).label != "UPDATE"
-    assert label(*pair, by_place=True).label != "UPDATE"
-    assert label(pair[0], said, by_place=True).label == "UPDATE"
+    assert label(*pair, by_position=True).label != "UPDATE"
+    assert label(pair[0], said, by_position=True).label == "UPDATE"
 
 
 def test_i_is_the_speaker():

@@ -169,7 +169,7 @@ def test_the_ledger_keeps_the_first_answer_and_forgets_for_good(tmp_path):
     ledger = Ledger(path)
     ledger.put("k", "n", "o", "p", "m", LmAnswer("zyxquorvine", 5, 2, 0.1))
     ledger.put("k", "n", "o", "p", "m", LmAnswer("other", 9, 9, 9.0))
-    assert ledger.get("k") == LmAnswer("zyxquorvine", 5, 2, 0.1) and ledger.totals()["calls"] == 1
+    assert ledger.get("k") == LmAnswer("zyxquorvine", 5, 2, 0.1) and ledger.totals().calls == 1
     assert ledger.forget(Needles.of(["o"])) == 1 and ledger.get("k") is None
     ledger.close()
     assert not any(b"zyxquorvine" in p.read_bytes() for p in tmp_path.iterdir())
@@ -217,8 +217,8 @@ def test_killed_twice_no_answered_call_is_repeated_but_those_on_their_way(tmp_pa
         assert [a.label for a in got] == [LABELS[i % 4] for i in range(60)]
         assert all(server.counts.pairs[k] == n for k, n in asked.items()), "no answered call is repeated"
         totals = Ledger(ledger).totals()
-        assert server.counts.answered == 60 + lost and totals["calls"] == 60
-        assert lost <= totals["unheard"] <= 8, "what was on its way is counted as perhaps paid"
+        assert server.counts.answered == 60 + lost and totals.calls == 60
+        assert lost <= totals.unanswered <= 8, "what was on its way is counted as perhaps paid"
 
 
 @pytest.mark.lm
@@ -239,7 +239,7 @@ def test_two_processes_with_one_ledger_pay_each_call_once(tmp_path):
         assert other.wait(timeout=120) == 0
         assert server.counts.requests == server.counts.answered == 60
     totals = Ledger(tmp_path / "l.sqlite").totals()
-    assert (totals["calls"], totals["unheard"]) == (60, 0)
+    assert (totals.calls, totals.unanswered) == (60, 0)
 
 
 def test_a_call_that_got_no_answer_may_be_made_by_the_next(tmp_path):
@@ -248,4 +248,4 @@ def test_a_call_that_got_no_answer_may_be_made_by_the_next(tmp_path):
     ledger.release("k")
     assert ledger.claim("k", "n", "o") is None
     ledger.put("k", "n", "o", "p", "m", LmAnswer("told", 1, 1, 0.0))
-    assert ledger.claim("k", "n", "o") == LmAnswer("told", 1, 1, 0.0) and ledger.totals()["unheard"] == 0
+    assert ledger.claim("k", "n", "o") == LmAnswer("told", 1, 1, 0.0) and ledger.totals().unanswered == 0

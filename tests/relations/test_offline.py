@@ -1,5 +1,7 @@
 """The trained half of the offline labeler: features, model file, thresholds, abstentions."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -15,18 +17,26 @@ from palimpsest.relations.classify.model.model_cache import (
     train_on_pairs,
     training_key,
 )
-from palimpsest.relations.classify.model.relation_model import CLASSES, UPDATE, Model, distances, points, tempered
-from palimpsest.relations.classify.model.train import choose, least_update, text_groups
-from palimpsest.relations.classify.model.update_veto import veto
+from palimpsest.relations.classify.model.relation_model import (
+    CLASSES,
+    UPDATE,
+    RelationModel,
+    apply_temperature,
+    neighbor_distances,
+    to_points,
+)
+from palimpsest.relations.classify.model.train import choose_class, text_groups, update_threshold
+from palimpsest.relations.classify.model.update_veto import update_veto
 from palimpsest.relations.classify.offline_labeler import CANDIDATE_ODDS, OfflineLabeler
 from palimpsest.relations.classify.pairs_file import pair_from_row, read_pairs_file
+from palimpsest.relations.classify.rules.reading import Verdict
 from tests.memories.frames import day
 
-UNSURE = ("NONE", 0.5, {})
+UNSURE = Verdict("NONE", 0.5, {})
 
 
 @pytest.fixture(scope="module")
-def model() -> Model:
+def model() -> RelationModel:
     return default_model()
 
 
@@ -68,13 +78,14 @@ def test_training_is_deterministic_and_the_key_names_labels_and_code():
 def test_a_model_is_read_back_as_it_was_written_and_holds_no_pickle(model, tmp_path):
     path = tmp_path / "m.npz"
     model.save(path)
-    again = Model.load(path)
+    again = RelationModel.load(path)
     found = compute_features([prepare_pair(pair_from_row(r)) for r in golden_pairs("train")[:30]])
     assert np.array_equal(model.predict(found.rows, found.words), again.predict(found.rows, found.words))
-    assert (again.key, again.least_update, again.features) == (model.key, model.least_update, model.features)
+    assert again.key == model.key and again.held_out == model.held_out
+    assert (again.update_threshold, again.feature_names) == (model.update_threshold, model.feature_names)
     path.write_bytes(b"PK\x03\x04 not a model")
     with pytest.raises(PalimpsestError, match="not a trained labeler"):
-        Model.load(path)
+        RelationModel.load(path)
 
 
 def test_probabilities_do_not_depend_on_the_batch(model):
@@ -82,27 +93,27 @@ def test_probabilities_do_not_depend_on_the_batch(model):
     whole = np.round(model.predict(found.rows, found.words), 4)
     one = np.concatenate([model.predict(found.rows[i : i + 1], found.words[i : i + 1]) for i in range(64)])
     assert np.array_equal(whole, np.round(one, 4)) and np.allclose(whole.sum(axis=1), 1, atol=1e-3)
-    assert np.array_equal(model.unlike(found.rows), np.concatenate([model.unlike(r[None]) for r in found.rows]))
+    assert np.array_equal(model.novelty(found.rows), np.concatenate([model.novelty(r[None]) for r in found.rows]))
 
 
 def test_temperature_keeps_the_order_and_softens():
     p = np.array([[0.7, 0.2, 0.05, 0.05]])
-    soft = tempered(p, 2.0)
+    soft = apply_temperature(p, 2.0)
     assert soft.argmax() == 0 and soft.max() < 0.7 and soft.sum() == pytest.approx(1.0)
 
 
 def test_update_is_chosen_from_its_threshold_on_only():
     p = np.array([[0.1, 0.2, 0.1, 0.6], [0.1, 0.2, 0.1, 0.6]])
-    assert choose(p, 0.6).tolist() == [UPDATE, UPDATE]
-    assert choose(p, 0.61).tolist() == [CLASSES.index("EXTEND")] * 2
+    assert choose_class(p, 0.6).tolist() == [UPDATE, UPDATE]
+    assert choose_class(p, 0.61).tolist() == [CLASSES.index("EXTEND")] * 2
 
 
 def test_the_threshold_is_the_lowest_that_retires_no_more_wrongly_than_allowed():
     probability = np.array([0.95, 0.9, 0.7, 0.65, 0.3])
     is_update = np.array([True, False, True, False, False])
-    assert least_update(probability, is_update, 0.0) == pytest.approx(0.91)
-    assert least_update(probability, is_update, 0.34) == pytest.approx(0.66)
-    assert least_update(probability, is_update, 1.0) == 0.5
+    assert update_threshold(probability, is_update, 0.0) == pytest.approx(0.91)
+    assert update_threshold(probability, is_update, 0.34) == pytest.approx(0.66)
+    assert update_threshold(probability, is_update, 1.0) == 0.5
 
 
 VETOES = [
@@ -110,25 +121,28 @@ VETOES = [
     ("The meeting is short.", "The meeting is noisy instead.", "too little in common"),
     ("Ana likes tea with milk.", "Ana likes coffee with milk.", "many at a time"),
     ("Ana is a trustee of the city museum.", "Ana is a trustee of the city library.", "many at a time"),
-    ("The hall has eleven seats.", "The hall has fourteen seats.", ""),
+    ("The hall has eleven seats.", "The hall has fourteen seats.", None),
     ("The hall has eleven seats.", "The hall has 14 seats.", "many at a time"),
     ("The rowing club meets on Mondays.", "The canoe club meets on Fridays now.", "another of its kind"),
     ("The lab is in Lindow.", "The lab might be in Brakel.", "unsure"),
-    ("The lab of Lindow opens at 8:00.", "The lab of Lindow opens at 9:00 since 4 May.", ""),
+    ("The lab of Lindow opens at 8:00.", "The lab of Lindow opens at 9:00 since 4 May.", None),
 ]
 
 
 @pytest.mark.parametrize(("older", "newer", "why"), VETOES)
 def test_what_only_the_model_sees_as_an_update_needs_evidence(older, newer, why):
-    assert veto(1, False, False, features(older, newer)) == why
-    assert veto(-1, False, False, features(older, newer)) == "earlier"
-    assert veto(1, False, True, features(older, newer)) == "a question"
+    f = features(older, newer)
+    later = prepare_pair(LabelPair("n", "o", newer, older, day(2), day(1)))
+    assert update_veto(later, f) == why
+    earlier = prepare_pair(LabelPair("n", "o", newer, older, day(1), day(2)))
+    assert update_veto(earlier, f) == "earlier"
+    assert update_veto(replace(later, is_question=True), f) == "a question"
 
 
 def test_distances_are_whole_number_arithmetic():
-    rows = points(np.array([[0.0, 1.0], [3.0, 9.0]]), np.zeros(2), np.ones(2))
+    rows = to_points(np.array([[0.0, 1.0], [3.0, 9.0]]), np.zeros(2), np.ones(2))
     assert rows.tolist() == [[0, 32], [96, 128]]
-    assert distances(rows, rows[:1]).tolist() == pytest.approx([0.0, float(np.hypot(96, 96))])
+    assert neighbor_distances(rows, rows[:1]).tolist() == pytest.approx([0.0, float(np.hypot(96, 96))])
 
 
 def test_pairs_that_share_a_text_directly_or_not_are_one_group():
@@ -196,7 +210,7 @@ def test_a_bad_line_of_pairs_is_named(tmp_path):
     for line, said in [
         ("{", "not JSON"),
         ('{"id": "1", "older": "a"}', "newer is required"),
-        ('{"id": "1", "older": "a", "newer": "b", "label": "NONE", "newer_date": "soon"}', "no ISO 8601 date"),
+        ('{"id": "1", "older": "a", "newer": "b", "label": "NONE", "newer_date": "soon"}', "not an ISO 8601 date"),
         ('{"id": "1", "older": "a", "newer": "b", "label": "MAYBE"}', "label must be one of"),
     ]:
         path.write_text(line + "\n")

@@ -4,7 +4,7 @@ import pytest
 
 from palimpsest.core.errors import ComponentFailed
 from palimpsest.eval.testing.fake_lm_server import FakeLMServer
-from palimpsest.relations.classify.lm.check_answers import check_readable
+from palimpsest.relations.classify.lm.check_answers import check_answers
 from palimpsest.relations.classify.lm.ledger import Ledger, LmAnswer
 from palimpsest.store.home import Home
 from tests.command import last_json, run
@@ -39,7 +39,7 @@ def test_more_unreadable_answers_than_readable_ones_stop_the_build_and_only_thos
     for i in range(3):
         ledger.put(f"k{i}", f"n{i}", f"o{i}", "p", "m", LmAnswer("x", 1, 1, 0.0))
     with pytest.raises(ComponentFailed, match="2 of 3 answers") as e:
-        check_readable(relations(READ, FAILED, FAILED), home)
+        check_answers(relations(READ, FAILED, FAILED), home)
     assert e.value.exit_code == 3 and "PALIMPSEST_LABELER=offline" in str(e.value)
     assert [ledger.get(f"k{i}") is None for i in range(3)] == [False, True, True]
 
@@ -56,7 +56,7 @@ def test_more_unreadable_answers_than_readable_ones_stop_the_build_and_only_thos
     ids=["half", "few", "not asked", "none", "no model"],
 )
 def test_a_build_goes_on_where_most_answers_are_readable_or_nothing_was_answered(tmp_path, table):
-    check_readable(table, Home(tmp_path))
+    check_answers(table, Home(tmp_path))
     assert not Home(tmp_path).lm_ledger.exists()
 
 

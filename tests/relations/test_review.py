@@ -111,9 +111,9 @@ def test_a_relation_is_found_by_its_id_or_by_its_memories_in_any_order():
     relations, _ = label_pairs(pairs, inputs.memories, Says("UPDATE"))
     tables = all_tables(inputs, relations)
     for named in ((relation_id(b, a),), (a, b), (b, a)):
-        assert find_relation(tables, named)["relation_id"] == relation_id(b, a)
+        assert find_relation(tables, named).relation_id == relation_id(b, a)
     unasked = tables | {"relations": relations.clear()}
-    assert find_relation(unasked, (a, b))["newer_id"] == b
+    assert find_relation(unasked, (a, b)).newer_id == b
     for wrong in (("nonesuch",), (a, "nonesuch"), (a, a)):
         with pytest.raises(PalimpsestError):
             find_relation(tables, wrong)

@@ -13,9 +13,9 @@ def _run(context: StageContext, previous: PreviousTable | None) -> StageResult:
     pairs, memories = context.table("candidate_pairs"), context.table("memories")
     relations, usage = label_pairs(pairs, memories, labeler, earlier, context.decisions)
     if usage["lm_failures"]:
-        from palimpsest.relations.classify.lm.check_answers import check_readable
+        from palimpsest.relations.classify.lm.check_answers import check_answers
 
-        check_readable(relations, context.home)
+        check_answers(relations, context.home)
     return StageResult({"relations": relations}, Work(lm_calls=int(usage.get("lm_calls", 0))), dict(usage))
 
 

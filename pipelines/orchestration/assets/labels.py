@@ -1,5 +1,6 @@
 """Group `labels`: the labeler that stage `relations` uses."""
 
+from dataclasses import asdict
 from typing import Any
 
 import dagster as dg
@@ -16,6 +17,6 @@ def offline_labeler() -> dg.MaterializeResult:
     figures: dict[str, Any] = {
         "labeler": model.key,
         "temperature": model.temperature,
-        "least_update": model.least_update,
+        "least_update": model.update_threshold,
     }
-    return dg.MaterializeResult(metadata=figures | model.card, data_version=dg.DataVersion(model.key))
+    return dg.MaterializeResult(metadata=figures | asdict(model.held_out), data_version=dg.DataVersion(model.key))

@@ -1,53 +1,46 @@
-"""The cascade: the offline labeler decides what it is sure of, the language model the rest."""
+"""The cascade: the offline labeler decides where it is certain, the language model elsewhere."""
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
 
 from palimpsest.core.ids import content_id
-from palimpsest.relations.classify.label_types import LabelPair, LabelResult
+from palimpsest.relations.classify.label_types import LabelPair, LabelResult, RelationLabeler
 from palimpsest.relations.classify.offline_labeler import OfflineLabeler
 
-SURE = 0.85
-"""From this calibrated confidence on the offline labeler is believed (measured by `eval.studies.cascade_tradeoff`)."""
-_RULES = ("same text",)
+MIN_CONFIDENCE = 0.85
+"""Of the offline labeler's calibrated answer to be final (measured by `eval.studies.cascade_tradeoff`)."""
 
 
 class CascadeLabeler:
-    """Asks the LM only where the offline labeler is not sure; where no answer came, nothing is retired."""
+    """Calls the LM only where the offline labeler is not certain; a pair without an answer retires nothing."""
 
     name = "cascade"
 
-    def __init__(self, offline: OfflineLabeler, lm: Any, sure: float = SURE):
-        self.offline, self.lm, self.sure = offline, lm, sure
-        self.program_hash = content_id("cascade", offline.program_hash, lm.program_hash, str(sure))
+    def __init__(self, offline: OfflineLabeler, lm: RelationLabeler, min_confidence: float = MIN_CONFIDENCE):
+        self.offline, self.lm, self.min_confidence = offline, lm, min_confidence
+        self.program_hash = content_id("cascade", offline.program_hash, lm.program_hash, str(min_confidence))
 
     def label(self, pairs: list[LabelPair]) -> list[LabelResult]:
-        """Returns one answer for each pair, in order; `labeler` says who gave it."""
-        first = [_by("offline", a) for a in self.offline.label(pairs)]
-        hard = [i for i, a in enumerate(first) if not is_sure(a, self.sure)]
-        answers = self.lm.label([pairs[i] for i in hard])
-        out = list(first)
-        for i, answer in zip(hard, answers, strict=True):
-            out[i] = answer
-        return out
+        """Returns one result for each pair, in order; `labeler` names the labeler that decided."""
+        results = [replace(r, labeler="offline") for r in self.offline.label(pairs)]
+        uncertain = [i for i, r in enumerate(results) if not is_certain(r, self.min_confidence)]
+        for i, answer in zip(uncertain, self.lm.label([pairs[i] for i in uncertain]), strict=True):
+            results[i] = answer
+        return results
 
 
-def is_sure(answer: LabelResult, sure: float) -> bool:
-    """Tells whether the offline labeler's answer stands without asking."""
-    return answer.decided and (answer.confidence >= sure or answer.evidence.get("rule") in _RULES)
-
-
-def _by(name: str, a: LabelResult) -> LabelResult:
-    return LabelResult(a.label, a.confidence, a.evidence, labeler=name, decided=a.decided)
+def is_certain(result: LabelResult, min_confidence: float) -> bool:
+    """Returns whether the offline labeler's result is final."""
+    return result.decided and (result.confidence >= min_confidence or result.rule == "same text")
 
 
 def tradeoff_by_threshold(
     offline: Sequence[LabelResult], lm: Sequence[LabelResult], thresholds: Sequence[float]
 ) -> list[tuple[float, float, list[LabelResult]]]:
-    """Returns (threshold, share of pairs asked, answers) for each threshold, from answers of both to all pairs."""
+    """Returns (threshold, share of LM calls, results) for each threshold, from results of both for all pairs."""
     out = []
-    for t in thresholds:
-        stands = [is_sure(a, t) for a in offline]
-        chosen = [a if s else b for s, a, b in zip(stands, offline, lm, strict=True)]
-        out.append((t, 1 - sum(stands) / max(1, len(stands)), chosen))
+    for threshold in thresholds:
+        certain = [is_certain(r, threshold) for r in offline]
+        chosen = [a if c else b for c, a, b in zip(certain, offline, lm, strict=True)]
+        out.append((threshold, 1 - sum(certain) / max(1, len(certain)), chosen))
     return out

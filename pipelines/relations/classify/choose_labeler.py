@@ -1,10 +1,9 @@
-"""Which labeler a build uses: the offline one, an LM, or both. Chosen by the environment, never by a document.
+"""Which labeler a build uses: the offline one, an LM, or both. Set by the environment, never by a document.
 
 `PALIMPSEST_LABELER` is offline (the default), dspy or cascade; the last two need `PALIMPSEST_LM`.
 """
 
 import os
-from typing import Any
 
 import polars as pl
 
@@ -16,18 +15,20 @@ from palimpsest.relations.classify.model.model_cache import default_key, default
 from palimpsest.relations.classify.offline_labeler import CANDIDATE_ODDS, OfflineLabeler
 from palimpsest.store.home import Home
 
-NAMES = ("offline", "dspy", "cascade")
+LABELERS = ("offline", "dspy", "cascade")
+_CASCADE_LM_SHARE = 0.8
+_TOKENS_PER_CALL = (1000, 120)  # read, written
 
 
 def configured_labeler() -> str:
-    """Returns the name of the labeler that the environment asks for.
+    """Returns the name of the labeler that the environment sets.
 
     Raises:
-        PalimpsestError: there is none of that name, or the LM it needs is not named.
+        PalimpsestError: there is none of that name, or the LM it needs is not set.
     """
     name = os.environ.get("PALIMPSEST_LABELER") or "offline"
-    if name not in NAMES:
-        raise PalimpsestError(f"PALIMPSEST_LABELER: {name!r} is none of {', '.join(NAMES)}; set one of them or nothing")
+    if name not in LABELERS:
+        raise PalimpsestError(f"PALIMPSEST_LABELER: {name!r} must be one of {', '.join(LABELERS)}; set one or unset it")
     if name != "offline":
         from palimpsest.relations.classify.lm.lm_settings import lm_settings
 
@@ -36,7 +37,7 @@ def configured_labeler() -> str:
 
 
 def labeler_key() -> str:
-    """Returns what tells one labeler of a build from another, without training or loading any."""
+    """Returns a key that differs between the labelers of two builds, without training or loading any."""
     name = configured_labeler()
     if name == "offline":
         return content_id(name, default_key())
@@ -48,14 +49,14 @@ def labeler_key() -> str:
 
 
 def build_labeler(home: Home, max_cost: float | None = None, none_odds: float = CANDIDATE_ODDS) -> RelationLabeler:
-    """Returns the labeler that the environment names, by default for pairs that a build found."""
+    """Returns the labeler that the environment sets; the default odds are those of pairs that a build finds."""
     offline = OfflineLabeler(default_model(), none_odds)
     name = configured_labeler()
     return offline if name == "offline" else lm_labeler(name, offline, home, max_cost)
 
 
-def lm_labeler(name: str, offline: OfflineLabeler, home: Home, max_cost: float | None) -> Any:
-    """Returns the LM's labeler, or the cascade of both."""
+def lm_labeler(name: str, offline: OfflineLabeler, home: Home, max_cost: float | None) -> RelationLabeler:
+    """Returns the LM's labeler (`dspy`), or the cascade of both."""
     from palimpsest.relations.classify.cascade_labeler import CascadeLabeler
     from palimpsest.relations.classify.lm.ledger import Ledger
     from palimpsest.relations.classify.lm.lm_labeler import LmLabeler
@@ -65,19 +66,16 @@ def lm_labeler(name: str, offline: OfflineLabeler, home: Home, max_cost: float |
     return lm if name == "dspy" else CascadeLabeler(offline, lm)
 
 
-_ASKED_BY_CASCADE = 0.8
-_TOKENS_A_CALL = (1000, 120)
-
-
 def expected_calls(home: Home, new_pairs: int, relations: pl.DataFrame | None = None) -> tuple[int, float]:
-    """Returns (calls, money) that a build may cost with the labeler that the environment names.
+    """Returns (calls, cost) that a build may need with the labeler that the environment sets.
 
-    An estimate for a dry run; the stage itself tells what it needs before it asks.
+    An estimate for a dry run; the stage itself reports what it needs before its first call.
 
     Args:
         home: of the build.
-        new_pairs: candidate pairs that no build knew.
-        relations: of the published build, in collections that are built again: those of another program are asked anew.
+        new_pairs: candidate pairs that are in no earlier build.
+        relations: of the published build, in collections that are built again; those of another program are labelled
+            again.
     """
     name = configured_labeler()
     if name == "offline":
@@ -86,7 +84,7 @@ def expected_calls(home: Home, new_pairs: int, relations: pl.DataFrame | None = 
 
     pairs = new_pairs
     if relations is not None:
-        standing = ("person", build_labeler(home).program_hash)
-        pairs += relations.filter(~pl.col("program_hash").is_in(standing)).height
-    calls = round(pairs * (_ASKED_BY_CASCADE if name == "cascade" else 1.0))
-    return calls, calls * lm_settings().cost(*_TOKENS_A_CALL)
+        unchanged = ("person", build_labeler(home).program_hash)
+        pairs += relations.filter(~pl.col("program_hash").is_in(unchanged)).height
+    calls = round(pairs * (_CASCADE_LM_SHARE if name == "cascade" else 1.0))
+    return calls, calls * lm_settings().cost(*_TOKENS_PER_CALL)

@@ -1,23 +1,34 @@
-"""Candidate pairs in, relations out: who is asked what, what is carried over, what people decided, what it cost."""
+"""Candidate pairs in, relations out: which pairs need a label, what is carried over, what people decided, the cost."""
 
 import datetime as dt
 import json
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import polars as pl
 
 from palimpsest.core.ids import content_id
 from palimpsest.core.scopes import SCOPE
-from palimpsest.relations.classify.label_types import LABELS, UNPAID, LabelPair, RelationLabeler
+from palimpsest.relations.classify.label_types import (
+    LABELS,
+    UNPAID,
+    Evidence,
+    LabelPair,
+    LabelResult,
+    RelationLabeler,
+)
 from palimpsest.store.decisions import Decisions
 from palimpsest.store.tables import conform, empty
 
-_ASKED = ("text", "observed_at", "speaker", "title", "heading")
-_ANSWER = ("label", "confidence", "labeler", "evidence", "decided_at")
+MemoryRow: TypeAlias = tuple[str, str, dt.datetime | None, str | None, str | None, str | None]
+"""(memory_id, text, observed_at, speaker, title, heading): what a label depends on."""
+_INPUTS = ("text", "observed_at", "speaker", "title", "heading")
+_RESULT = ("label", "confidence", "labeler", "evidence", "decided_at")
+_PAIR = (*SCOPE, "newer_id", "older_id")
 
 
 def relation_id(newer_id: str, older_id: str) -> str:
-    """Returns the name of the relation of a pair: the same whoever labels it, so that what people say of it stays."""
+    """Returns the id of the relation of a pair: the same for every labeler, so that a person's decision stays valid."""
     return content_id("relation", newer_id, older_id)
 
 
@@ -30,72 +41,57 @@ def label_pairs(
 ) -> tuple[pl.DataFrame, dict[str, float]]:
     """Returns (relations, usage): one row for each candidate pair, NONE included, sorted by relation_id.
 
-    A pair is asked once: a relation of `previous` made by the same program from the same inputs (`input_hash`: text,
+    A pair is labelled once: a relation of `previous` made by the same program from the same inputs (`input_hash`: text,
     date, speaker, title and heading of both) is carried over. What a person decided of a pair is its label, and the
-    pair stays although it may be no candidate any more. `decided_at` is when a person did: labels have no clock.
+    pair stays even when it is no longer a candidate. `decided_at` is when a person decided: labels have no clock.
 
     Args:
         pairs: candidate_pairs.
         memories: the memories table.
-        labeler: what to ask.
+        labeler: labels the pairs that nobody decided and that are not carried over.
         previous: relations of an earlier build.
-        decisions: what people said.
+        decisions: what people decided.
     """
-    hashes = {r[0]: content_id(*r[1:]) for r in memories.select("memory_id", *_ASKED).iter_rows()}
-    asked = pairs.select(*SCOPE, "newer_id", "older_id")
-    said = _said(decisions or Decisions(), memories)
-    scope = [*SCOPE, "newer_id", "older_id"]
-    asked = pl.concat([asked, said.filter(pl.col("label") != "NONE").select(scope)]).unique(scope)
-    ids = asked.select("newer_id", "older_id").rows()
-    wanted = asked.with_columns(
+    decided = _decided_pairs(decisions or Decisions(), memories)
+    wanted = _wanted_pairs(pairs, decided, memories, labeler.program_hash)
+    by_person = _relations_by_person(wanted, decided)
+    open_pairs = wanted.join(by_person, on="relation_id", how="anti")
+    carried = open_pairs.join(
+        _reusable_results(previous), on=["relation_id", "input_hash", "program_hash"], how="inner"
+    )
+    todo = open_pairs.join(carried, on="relation_id", how="anti").sort("relation_id")
+    results = labeler.label(_to_label_pairs(todo, memories)) if todo.height else []
+    labelled = todo.with_columns(
+        pl.Series("label", [r.label for r in results], pl.String),
+        pl.Series("confidence", [round(r.confidence, 3) for r in results], pl.Float64),
+        pl.Series("labeler", [r.labeler or labeler.name for r in results], pl.String),
+        pl.Series("evidence", [_to_json(r.evidence) for r in results], pl.String),
+    )
+    relations = pl.concat([by_person, conform("relations", carried), conform("relations", labelled)])
+    usage = {"asked": todo.height, "carried": carried.height, "decided_by_people": by_person.height, **_costs(results)}
+    counts = dict(relations["label"].value_counts().iter_rows())
+    usage |= {label: counts.get(label, 0) for label in LABELS}
+    return relations.sort("relation_id"), {name: float(value) for name, value in usage.items()}
+
+
+def _wanted_pairs(
+    pairs: pl.DataFrame, decided: pl.DataFrame, memories: pl.DataFrame, program_hash: str
+) -> pl.DataFrame:
+    """Returns the candidate pairs and those that people gave a label, with relation_id, input_hash, program_hash."""
+    hashes = {r[0]: content_id(*r[1:]) for r in memories.select("memory_id", *_INPUTS).iter_rows()}
+    wanted = pl.concat([pairs.select(_PAIR), decided.filter(pl.col("label") != "NONE").select(_PAIR)]).unique(_PAIR)
+    ids = wanted.select("newer_id", "older_id").rows()
+    return wanted.with_columns(
         pl.Series("relation_id", [relation_id(n, o) for n, o in ids], pl.String),
         pl.Series("input_hash", [hashes[n] + hashes[o] for n, o in ids], pl.String),
-        program_hash=pl.lit(labeler.program_hash),
+        program_hash=pl.lit(program_hash),
     )
-    decided = said.select("newer_id", "older_id", "label", "decided_at")
-    by_person = conform(
-        "relations",
-        wanted.join(decided, on=["newer_id", "older_id"]).with_columns(
-            confidence=pl.lit(1.0),
-            labeler=pl.lit("person"),
-            program_hash=pl.lit("person"),
-            evidence=pl.lit(_json({"rule": "person"})),
-        ),
-    )
-    open_pairs = wanted.join(by_person, on="relation_id", how="anti")
-    known = empty("relations") if previous is None else previous
-    answers = known.filter(~pl.col("evidence").str.contains(f'"rule": "{UNPAID}"', literal=True))
-    answers = answers.select("relation_id", "input_hash", "program_hash", *_ANSWER)
-    carried = open_pairs.join(answers, on=["relation_id", "input_hash", "program_hash"], how="inner")
-    todo = open_pairs.join(carried, on="relation_id", how="anti").sort("relation_id")
-    labelled = labeler.label(_label_pairs(todo, memories)) if todo.height else []
-    fresh = todo.with_columns(
-        pl.Series("label", [a.label for a in labelled], pl.String),
-        pl.Series("confidence", [round(a.confidence, 3) for a in labelled], pl.Float64),
-        pl.Series("labeler", [a.labeler or labeler.name for a in labelled], pl.String),
-        pl.Series("evidence", [_json(a.evidence) for a in labelled], pl.String),
-    )
-    parts = [by_person, conform("relations", carried), conform("relations", fresh)]
-    relations = pl.concat(parts).sort("relation_id")
-    usage = {
-        "asked": float(todo.height),
-        "carried": float(carried.height),
-        "decided_by_people": float(by_person.height),
-        "lm_calls": float(sum(a.lm_calls for a in labelled)),
-        "tokens": float(sum(a.tokens for a in labelled)),
-        "cost": float(sum(a.cost for a in labelled)),
-        "abstained": float(sum(not a.decided for a in labelled)),
-        "unpaid": float(sum(a.evidence.get("rule") == UNPAID for a in labelled)),
-        "lm_failures": float(sum("failed" in a.evidence for a in labelled)),
-    }
-    counts = dict(relations["label"].value_counts().iter_rows())
-    return relations, usage | {label: float(counts.get(label, 0)) for label in LABELS}
 
 
-def _said(decisions: Decisions, memories: pl.DataFrame) -> pl.DataFrame:
-    """What people decided of pairs whose memories are both here, and in one scope."""
+def _decided_pairs(decisions: Decisions, memories: pl.DataFrame) -> pl.DataFrame:
+    """Returns what people decided of pairs whose memories are both in this build, and in one scope."""
     frame = pl.DataFrame(
-        [(d.newer_id, d.older_id, d.label, _moment(d.at)) for d in decisions.relations],
+        [(d.newer_id, d.older_id, d.label, _parse_utc(d.at)) for d in decisions.relations],
         schema={
             "newer_id": pl.String,
             "older_id": pl.String,
@@ -104,36 +100,65 @@ def _said(decisions: Decisions, memories: pl.DataFrame) -> pl.DataFrame:
         },
         orient="row",
     )
-    place = memories.select("memory_id", *SCOPE)
-    return frame.join(place, left_on="newer_id", right_on="memory_id", how="inner").join(
-        place.rename({"memory_id": "older_id"}), on=["older_id", *SCOPE], how="inner"
+    scopes = memories.select("memory_id", *SCOPE)
+    return frame.join(scopes, left_on="newer_id", right_on="memory_id", how="inner").join(
+        scopes.rename({"memory_id": "older_id"}), on=["older_id", *SCOPE], how="inner"
     )
 
 
-def _moment(written: str) -> dt.datetime | None:
-    """Returns the UTC moment of a line of the decisions file, None where it tells none."""
+def _relations_by_person(wanted: pl.DataFrame, decided: pl.DataFrame) -> pl.DataFrame:
+    labels = decided.select("newer_id", "older_id", "label", "decided_at")
+    rows = wanted.join(labels, on=["newer_id", "older_id"]).with_columns(
+        confidence=pl.lit(1.0),
+        labeler=pl.lit("person"),
+        program_hash=pl.lit("person"),
+        evidence=pl.lit(_to_json({"rule": "person"})),
+    )
+    return conform("relations", rows)
+
+
+def _reusable_results(previous: pl.DataFrame | None) -> pl.DataFrame:
+    """Returns the results of an earlier build, without those of pairs that no model answered."""
+    relations = empty("relations") if previous is None else previous
+    answered = relations.filter(~pl.col("evidence").str.contains(f'"rule": "{UNPAID}"', literal=True))
+    return answered.select("relation_id", "input_hash", "program_hash", *_RESULT)
+
+
+def _costs(results: Sequence[LabelResult]) -> dict[str, float]:
+    return {
+        "lm_calls": sum(r.lm_calls for r in results),
+        "tokens": sum(r.tokens for r in results),
+        "cost": sum(r.cost for r in results),
+        "abstained": sum(not r.decided for r in results),
+        "unpaid": sum(r.rule == UNPAID for r in results),
+        "lm_failures": sum("failed" in r.evidence for r in results),
+    }
+
+
+def _parse_utc(text: str) -> dt.datetime | None:
+    """Returns the UTC time of a line of the decisions file, None where it has none."""
     try:
-        when = dt.datetime.fromisoformat(written)
+        parsed = dt.datetime.fromisoformat(text)
     except ValueError:
         return None
-    return when.replace(tzinfo=dt.UTC) if when.tzinfo is None else when.astimezone(dt.UTC)
+    return parsed.replace(tzinfo=dt.UTC) if parsed.tzinfo is None else parsed.astimezone(dt.UTC)
 
 
-def _json(value: dict[str, object]) -> str:
-    return json.dumps(value, sort_keys=True, ensure_ascii=False)
+def _to_json(evidence: Evidence) -> str:
+    return json.dumps(evidence, sort_keys=True, ensure_ascii=False)
 
 
-def _label_pairs(todo: pl.DataFrame, memories: pl.DataFrame) -> list[LabelPair]:
+def _to_label_pairs(todo: pl.DataFrame, memories: pl.DataFrame) -> list[LabelPair]:
     ids = pl.concat([todo["newer_id"], todo["older_id"]]).unique()
-    rows: dict[str, Sequence] = {
+    rows: dict[str, MemoryRow] = {
         r[0]: r
-        for r in memories.filter(pl.col("memory_id").is_in(ids.to_list())).select("memory_id", *_ASKED).iter_rows()
+        for r in memories.filter(pl.col("memory_id").is_in(ids.to_list())).select("memory_id", *_INPUTS).iter_rows()
     }
     return [pair_from_memories(rows[n], rows[o]) for n, o in todo.select("newer_id", "older_id").iter_rows()]
 
 
-def pair_from_memories(newer: Sequence, older: Sequence) -> LabelPair:
-    """Returns the pair of two memories, each as (memory_id, text, observed_at, speaker, title, heading)."""
+def pair_from_memories(newer: MemoryRow, older: MemoryRow) -> LabelPair:
+    """Returns the pair of two memories."""
     newer_id, newer_text, newer_at, newer_speaker, newer_title, newer_heading = newer
     older_id, older_text, older_at, older_speaker, older_title, older_heading = older
     return LabelPair(
@@ -147,7 +172,7 @@ def pair_from_memories(newer: Sequence, older: Sequence) -> LabelPair:
         _context(older_title, older_heading),
         newer_speaker,
         older_speaker,
-        newer_at == older_at,
+        by_position=newer_at == older_at,
     )
 
 

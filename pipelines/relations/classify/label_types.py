@@ -1,20 +1,32 @@
-"""What labelers take and give: a pair of memories, a label with its evidence, and the protocol between them."""
+"""The input and output of labelers: a pair of memories, a label with its evidence, and the protocol between them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, TypeAlias
+
+from palimpsest.core.json_types import JsonValue
 
 LABELS = ("UPDATE", "DERIVE", "EXTEND", "NONE")
 """By precedence: where several rules apply, the first."""
 UNPAID = "unpaid"
 """The evidence rule of a pair that no model answered (budget, server down): the next build asks again."""
 
+Evidence: TypeAlias = Mapping[str, JsonValue]
+"""The rule that decided, char spans in both texts, values, reasons: stored with the relation as JSON."""
+
 
 @dataclass(frozen=True)
 class LabelPair:
-    """Two memories to compare. Context is `Title > Heading`; times are when they were observed, null where unknown.
+    """Two memories to compare.
 
-    `by_place` says that only their places in one document tell which is newer.
+    Attributes:
+        newer_id, older_id: ids of the memories.
+        newer, older: their texts.
+        newer_at, older_at: when they were observed, None where unknown.
+        newer_context, older_context: `Title > Heading`.
+        newer_speaker, older_speaker: who said them, None where unknown.
+        by_position: only their positions in one document determine which is newer.
     """
 
     newer_id: str
@@ -27,7 +39,7 @@ class LabelPair:
     older_context: str = ""
     newer_speaker: str | None = None
     older_speaker: str | None = None
-    by_place: bool = False
+    by_position: bool = False
 
     @property
     def order(self) -> int | None:
@@ -36,22 +48,40 @@ class LabelPair:
             return None
         return (self.newer_at > self.older_at) - (self.newer_at < self.older_at)
 
+    @property
+    def same_day(self) -> bool:
+        """Whether both were observed, or begin to be valid, on one day."""
+        if self.newer_at is None or self.older_at is None:
+            return False
+        return self.newer_at.date() == self.older_at.date()
+
 
 @dataclass(frozen=True)
 class LabelResult:
-    """A label with its confidence in [0, 1] and its evidence (rule, char spans in both texts, values); what it cost.
+    """What a labeler returns for a pair.
 
-    `labeler` names who decided where several work together; `decided` is false for an abstention, whose label is NONE.
+    Attributes:
+        label: one of LABELS.
+        confidence: in [0, 1].
+        evidence: why.
+        lm_calls, tokens, cost: what this answer took of a language model.
+        labeler: which labeler decided, where several work together.
+        decided: False for an abstention, whose label is NONE.
     """
 
     label: str
     confidence: float
-    evidence: dict[str, object] = field(default_factory=dict)
+    evidence: Evidence = field(default_factory=dict)
     lm_calls: int = 0
     tokens: int = 0
     cost: float = 0.0
     labeler: str = ""
     decided: bool = True
+
+    @property
+    def rule(self) -> JsonValue:
+        """The rule that its evidence names."""
+        return self.evidence.get("rule")
 
 
 class RelationLabeler(Protocol):
@@ -66,4 +96,4 @@ class RelationLabeler(Protocol):
         """Changes whenever the same pair could get another label."""
 
     def label(self, pairs: list[LabelPair]) -> list[LabelResult]:
-        """Returns one answer for each pair, in order."""
+        """Returns one result for each pair, in order."""

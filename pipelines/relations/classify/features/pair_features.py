@@ -1,10 +1,15 @@
-"""What a pair of parsed texts looks like in numbers: the input of the trained labeler."""
+"""The features of a pair of parsed texts: the input of the trained model."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from difflib import SequenceMatcher
+from typing import TypeAlias
 
 from palimpsest.relations.classify.features.parse import Parse
+from palimpsest.relations.classify.rules.reading import Verdict
+
+_Opcode: TypeAlias = tuple[str, int, int, int, int]
+"""Of difflib: operation, range of the older words, range of the newer words."""
 
 _CUE_WORDS = """
 change: now no longer instead replaced replaces replacing changed changes moved moves switched raised lowered
@@ -26,35 +31,35 @@ negates: not no n't never nobody nothing neither nor none without cannot
 _CUES = {
     name: frozenset(words.split()) for name, words in re.findall(r"^(\w+): (.+(?:\n .+)*)", _CUE_WORDS, re.MULTILINE)
 }
-_WHOLE_NUMBER = re.compile(r"\d")
+_DIGIT = re.compile(r"\d")
+_FUNCTION_TAGS = ("ADP", "AUX", "PART", "SCONJ", "DET")
+_MAX_DIFF_WORDS = 120
 
 
-def pair_features(
-    older: Parse, newer: Parse, order: int | None, same_day: bool, rule: tuple[str, float, Mapping]
-) -> dict[str, float]:
-    """Returns named numbers; the same names in the same order for every pair.
+def pair_features(older: Parse, newer: Parse, order: int | None, same_day: bool, verdict: Verdict) -> dict[str, float]:
+    """Returns features by name; the same names in the same order for every pair.
 
     Args:
         older: the older text.
         newer: the newer text.
         order: 1 where the newer is known to be later, 0 for the same time, -1 for earlier, None where a date lacks.
-        same_day: both were said, or begin to hold, on one day.
-        rule: what the rules say: label, confidence, evidence.
+        same_day: both were observed, or begin to be valid, on one day.
+        verdict: of the rules.
     """
     f: dict[str, float] = {}
-    _overlap(f, older, newer)
-    _difference(f, older, newer)
-    _syntax(f, older, newer)
-    _shape(f, older, newer)
-    _chain(f, older, newer)
-    _values(f, older, newer)
+    _add_overlap(f, older, newer)
+    _add_difference(f, older, newer)
+    _add_syntax(f, older, newer)
+    _add_lengths(f, older, newer)
+    _add_derivation(f, older, newer)
+    _add_frame(f, older, newer)
     f["order_known"] = float(order is not None)
     f["later"] = 0.0 if order is None else float(order)
     f["same_day"] = float(same_day)
     for label in ("UPDATE", "EXTEND", "DERIVE"):
-        f[f"rule_{label.lower()}"] = rule[1] if rule[0] == label else 0.0
-    f["rule_same"] = float(rule[2].get("rule") in ("same value", "same text"))
-    f["rule_abstains"] = float(rule[2].get("rule") == "abstain")
+        f[f"rule_{label.lower()}"] = verdict.confidence if verdict.label == label else 0.0
+    f["rule_same"] = float(verdict.evidence.get("rule") in ("same value", "same text"))
+    f["rule_abstains"] = float(verdict.evidence.get("rule") == "abstain")
     return f
 
 
@@ -66,7 +71,7 @@ def _jaccard(a: frozenset[str], b: frozenset[str]) -> float:
     return len(a & b) / len(a | b) if a or b else 0.0
 
 
-def _overlap(f: dict[str, float], o: Parse, n: Parse) -> None:
+def _add_overlap(f: dict[str, float], o: Parse, n: Parse) -> None:
     f["words_older_in_newer"] = _share(o.bag, n.bag)
     f["words_newer_in_older"] = _share(n.bag, o.bag)
     f["content_older_in_newer"] = _share(o.content, n.content)
@@ -75,9 +80,9 @@ def _overlap(f: dict[str, float], o: Parse, n: Parse) -> None:
     f["content_shared"] = float(len(o.content & n.content))
     f["content_only_older"] = float(len(o.content - n.content))
     f["content_only_newer"] = float(len(n.content - o.content))
-    rough_o, rough_n = _rough(o.content), _rough(n.content)
-    f["rough_older_in_newer"] = _share(rough_o, rough_n)
-    f["rough_newer_in_older"] = _share(rough_n, rough_o)
+    prefixes_o, prefixes_n = _prefixes(o.content), _prefixes(n.content)
+    f["rough_older_in_newer"] = _share(prefixes_o, prefixes_n)
+    f["rough_newer_in_older"] = _share(prefixes_n, prefixes_o)
     f["numbers_lost"] = float(len(o.numbers - n.numbers))
     f["numbers_gained"] = float(len(n.numbers - o.numbers))
     f["numbers_shared"] = float(len(o.numbers & n.numbers))
@@ -88,12 +93,12 @@ def _overlap(f: dict[str, float], o: Parse, n: Parse) -> None:
     f["numbers_newer_in_older"] = _share(n.numbers, o.bag) if n.numbers else -1.0
 
 
-def _rough(lemmas: frozenset[str]) -> frozenset[str]:
+def _prefixes(lemmas: frozenset[str]) -> frozenset[str]:
     return frozenset(w[:5] for w in lemmas)
 
 
-def _difference(f: dict[str, float], o: Parse, n: Parse) -> None:
-    blocks = SequenceMatcher(None, o.words[:120], n.words[:120], autojunk=False).get_opcodes()
+def _add_difference(f: dict[str, float], o: Parse, n: Parse) -> None:
+    blocks = SequenceMatcher(None, o.words[:_MAX_DIFF_WORDS], n.words[:_MAX_DIFF_WORDS], autojunk=False).get_opcodes()
     replaced = [b for b in blocks if b[0] == "replace"]
     inserted = [b for b in blocks if b[0] == "insert"]
     deleted = [b for b in blocks if b[0] == "delete"]
@@ -108,20 +113,20 @@ def _difference(f: dict[str, float], o: Parse, n: Parse) -> None:
     last = next((b for b in reversed(blocks) if b[0] != "equal"), None)
     f["prefix"] = first[1] / max(1, len(o.words)) if first else 1.0
     f["suffix"] = (len(o.words) - last[2]) / max(1, len(o.words)) if last else 1.0
-    f["replaced_number"] = float(any(_numeric(o, b[1], b[2]) and _numeric(n, b[3], b[4]) for b in replaced))
-    f["replaced_name"] = float(any(_named(o, b[1], b[2]) and _named(n, b[3], b[4]) for b in replaced))
+    f["replaced_number"] = float(any(_has_number(o, b[1], b[2]) and _has_number(n, b[3], b[4]) for b in replaced))
+    f["replaced_name"] = float(any(_has_name(o, b[1], b[2]) and _has_name(n, b[3], b[4]) for b in replaced))
     f["replaced_common"] = float(
         any(
-            not _named(o, b[1], b[2])
-            and not _numeric(o, b[1], b[2])
-            and any(o.says(i) for i in range(b[1], b[2]))
-            and any(n.says(i) for i in range(b[3], b[4]))
+            not _has_name(o, b[1], b[2])
+            and not _has_number(o, b[1], b[2])
+            and any(o.is_content(i) for i in range(b[1], b[2]))
+            and any(n.is_content(i) for i in range(b[3], b[4]))
             for b in replaced
         )
     )
-    f["replaced_subject"] = float(any(_holds_subject(o, b[1], b[2]) for b in replaced))
+    f["replaced_subject"] = float(any(_has_subject(o, b[1], b[2]) for b in replaced))
     f["replaced_same_pos"] = float(
-        sum(_kinds(o, b[1], b[2]) == _kinds(n, b[3], b[4]) for b in replaced) / max(1, len(replaced))
+        sum(_tags(o, b[1], b[2]) == _tags(n, b[3], b[4]) for b in replaced) / max(1, len(replaced))
     )
     fresh = frozenset(n.words[i] for b in blocks if b[0] in ("replace", "insert") for i in range(b[3], b[4]))
     gone = frozenset(o.words[i] for b in blocks if b[0] in ("replace", "delete") for i in range(b[1], b[2]))
@@ -129,51 +134,51 @@ def _difference(f: dict[str, float], o: Parse, n: Parse) -> None:
         f[f"{cue}_inserted"] = float(len(fresh & words))
         f[f"{cue}_gone"] = float(len(gone & words))
     for cue in ("past", "unsure", "many", "negates"):
-        f[f"{cue}_older"] = float(len(_without_month(o) & _CUES[cue]))
-        f[f"{cue}_newer"] = float(len(_without_month(n) & _CUES[cue]))
-    f["many_held_older"], f["many_held_newer"] = float(_holds_many(o)), float(_holds_many(n))
+        f[f"{cue}_older"] = float(len(_bag_without_month(o) & _CUES[cue]))
+        f[f"{cue}_newer"] = float(len(_bag_without_month(n) & _CUES[cue]))
+    f["multivalued_older"], f["multivalued_newer"] = float(_has_multivalued_word(o)), float(_has_multivalued_word(n))
     differing = sum(b[0] != "equal" for b in blocks)
-    f["number_changed"] = float(differing == 1 and _other_number(o, n, replaced))
+    f["number_changed"] = float(differing == 1 and _only_numbers_differ(o, n, replaced))
 
 
-def _holds_many(p: Parse) -> bool:
-    """Says whether a word stands here for what holds several at a time: `has swapped` and `one runway` are none."""
+def _has_multivalued_word(p: Parse) -> bool:
+    """Returns whether a word here means several at a time: in `has swapped` and `one runway` none does."""
     return any(w in _CUES["many"] and t not in ("AUX", "NUM") for w, t in zip(p.words, p.pos, strict=True))
 
 
-def _other_number(o: Parse, n: Parse, replaced: Sequence[tuple[str, int, int, int, int]]) -> bool:
+def _only_numbers_differ(o: Parse, n: Parse, replaced: Sequence[_Opcode]) -> bool:
     for _, a, b, c, d in replaced:
         if not all(t == "NUM" for t in (*o.pos[a:b], *n.pos[c:d])):
             return False
-        # `eleven` and `11` are one number; of two ways to write it nothing is said.
+        # `eleven` and `11` are one number, so a word and digits are not compared.
         if any(x[0].isdigit() for x in o.words[a:b]) != any(x[0].isdigit() for x in n.words[c:d]):
             return False
     return bool(replaced)
 
 
-def _without_month(p: Parse) -> frozenset[str]:
-    """The words, `may` only where it is the verb: since 4 May nobody doubts anything."""
+def _bag_without_month(p: Parse) -> frozenset[str]:
+    """The words, `may` only where it is the verb: `since 4 May` expresses no doubt."""
     verb = any(w == "may" and t == "AUX" for w, t in zip(p.words, p.pos, strict=True))
     return p.bag if verb else p.bag - {"may"}
 
 
-def _kinds(p: Parse, a: int, b: int) -> frozenset[str]:
+def _tags(p: Parse, a: int, b: int) -> frozenset[str]:
     return frozenset(p.pos[a:b]) - {"DET", "ADP", "PUNCT", "PART"}
 
 
-def _numeric(p: Parse, a: int, b: int) -> bool:
-    return any(p.pos[i] == "NUM" or _WHOLE_NUMBER.search(p.words[i]) for i in range(a, b))
+def _has_number(p: Parse, a: int, b: int) -> bool:
+    return any(p.pos[i] == "NUM" or _DIGIT.search(p.words[i]) for i in range(a, b))
 
 
-def _named(p: Parse, a: int, b: int) -> bool:
+def _has_name(p: Parse, a: int, b: int) -> bool:
     return any(p.pos[i] == "PROPN" for i in range(a, b))
 
 
-def _holds_subject(p: Parse, a: int, b: int) -> bool:
+def _has_subject(p: Parse, a: int, b: int) -> bool:
     return any(p.deps[i] in ("nsubj", "nsubjpass") for i in range(a, b))
 
 
-def _syntax(f: dict[str, float], o: Parse, n: Parse) -> None:
+def _add_syntax(f: dict[str, float], o: Parse, n: Parse) -> None:
     root_o = o.lemmas[o.root] if o.root >= 0 else ""
     root_n = n.lemmas[n.root] if n.root >= 0 else ""
     f["same_subject"] = _jaccard(o.subject, n.subject)
@@ -190,20 +195,20 @@ def _syntax(f: dict[str, float], o: Parse, n: Parse) -> None:
     f["root_newer_in_older"] = float(root_n in o.content)
     f["copula_older"], f["copula_newer"] = float(root_o == "be"), float(root_n == "be")
     f["negated_differs"] = float(("neg" in o.deps) != ("neg" in n.deps))
-    f["past_tense_older"] = float(_past(o))
-    f["past_tense_newer"] = float(_past(n))
+    f["past_tense_older"] = float(_is_past_tense(o))
+    f["past_tense_newer"] = float(_is_past_tense(n))
     f["pronoun_newer"] = float(n.subject_head in ("it", "he", "she", "they", "this", "that"))
     f["first_person"] = float(n.has("i", "my", "me", "we", "our") == o.has("i", "my", "me", "we", "our"))
 
 
 def _another_of_its_kind(o: Parse, n: Parse) -> bool:
-    """Says whether both are about one kind of thing, each told apart by a word that the other text lacks."""
+    """Returns whether both are about one kind of thing, each distinguished by a word that the other text lacks."""
     if not o.subject_head or o.subject_head != n.subject_head:
         return False
     return bool(o.subject - n.content - {o.subject_head}) and bool(n.subject - o.content - {n.subject_head})
 
 
-def _past(p: Parse) -> bool:
+def _is_past_tense(p: Parse) -> bool:
     if p.root < 0:
         return False
     if p.tags[p.root] == "VBD":
@@ -213,7 +218,7 @@ def _past(p: Parse) -> bool:
     )
 
 
-def _shape(f: dict[str, float], o: Parse, n: Parse) -> None:
+def _add_lengths(f: dict[str, float], o: Parse, n: Parse) -> None:
     f["length_older"], f["length_newer"] = float(len(o.words)), float(len(n.words))
     f["length_ratio"] = len(n.words) / max(1, len(o.words))
     f["sentences_older"], f["sentences_newer"] = float(o.sentences), float(n.sentences)
@@ -222,8 +227,8 @@ def _shape(f: dict[str, float], o: Parse, n: Parse) -> None:
 _GENERAL = frozenset({"kind", "type", "part", "example", "form", "property", "similar", "means", "mean", "synonym"})
 
 
-def _chain(f: dict[str, float], o: Parse, n: Parse) -> None:
-    """How a premise hands its words on to a conclusion: one side kept, the other replaced."""
+def _add_derivation(f: dict[str, float], o: Parse, n: Parse) -> None:
+    """Which words of a premise a conclusion repeats: one of its sides is kept, the other replaced."""
     f["subject_older_anywhere"] = _share(o.subject, n.content)
     f["predicate_older_anywhere"] = _share(o.predicate, n.content)
     f["object_older_anywhere"] = _share(o.object, n.content)
@@ -243,8 +248,8 @@ def _chain(f: dict[str, float], o: Parse, n: Parse) -> None:
     f["long_newer_in_older"] = sum(w in o.content for w in rare) / len(rare) if rare else -1.0
 
 
-def _values(f: dict[str, float], o: Parse, n: Parse) -> None:
-    """What stands in one place of both texts after the words that they begin and end with."""
+def _add_frame(f: dict[str, float], o: Parse, n: Parse) -> None:
+    """The values between the words with which both texts begin and end, the frame."""
     a = 0
     while a < min(len(o.words), len(n.words)) and o.words[a] == n.words[a]:
         a += 1
@@ -261,15 +266,15 @@ def _values(f: dict[str, float], o: Parse, n: Parse) -> None:
     grams = [_trigrams(" ".join(x)) for x in (old, new)]
     f["value_trigrams"] = _jaccard(*grams)
     f["value_trigrams_newer"] = _share(grams[1], grams[0])
-    f["value_pos_same"] = float(_kinds(o, a, len(o.words) - b) == _kinds(n, a, len(n.words) - b))
+    f["value_pos_same"] = float(_tags(o, a, len(o.words) - b) == _tags(n, a, len(n.words) - b))
     f["value_last_same"] = float(bool(old and new) and old[-1] == new[-1])
     f["value_first_same"] = float(bool(old and new) and old[0] == new[0])
-    f["value_capital_older"] = _share_capital(o, a, len(o.words) - b)
-    f["value_capital_newer"] = _share_capital(n, a, len(n.words) - b)
+    f["value_capital_older"] = _capitalized_share(o, a, len(o.words) - b)
+    f["value_capital_newer"] = _capitalized_share(n, a, len(n.words) - b)
 
 
-def _share_capital(p: Parse, a: int, b: int) -> float:
-    return sum(p.shapes[a:b]) / (b - a) if b > a else -1.0
+def _capitalized_share(p: Parse, a: int, b: int) -> float:
+    return sum(p.is_capitalized[a:b]) / (b - a) if b > a else -1.0
 
 
 def _trigrams(text: str) -> frozenset[str]:
@@ -277,9 +282,10 @@ def _trigrams(text: str) -> frozenset[str]:
 
 
 def pair_words(o: Parse, n: Parse) -> frozenset[str]:
-    """Returns the lemmas that a pair shares, that went, and that came, each marked with which."""
-    both = o.content | {w for w, p in zip(o.lemmas, o.pos, strict=True) if p in ("ADP", "AUX", "PART", "SCONJ", "DET")}
-    there = n.content | {w for w, p in zip(n.lemmas, n.pos, strict=True) if p in ("ADP", "AUX", "PART", "SCONJ", "DET")}
-    return frozenset(
-        {"=" + w for w in both & there} | {"-" + w for w in both - there} | {"+" + w for w in there - both}
-    )
+    """Returns the lemmas that a pair shares, loses and gains, each marked with `=`, `-` or `+`."""
+    old, new = _content_and_function_lemmas(o), _content_and_function_lemmas(n)
+    return frozenset({"=" + w for w in old & new} | {"-" + w for w in old - new} | {"+" + w for w in new - old})
+
+
+def _content_and_function_lemmas(p: Parse) -> frozenset[str]:
+    return p.content | {w for w, tag in zip(p.lemmas, p.pos, strict=True) if tag in _FUNCTION_TAGS}

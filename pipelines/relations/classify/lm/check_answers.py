@@ -1,4 +1,4 @@
-"""Whether a language model's answers are fit to build with: a server that answers nonsense stops the build."""
+"""Stops a build whose language model returns unreadable answers."""
 
 import json
 
@@ -7,30 +7,30 @@ import polars as pl
 from palimpsest.core.errors import ComponentFailed
 from palimpsest.relations.classify.label_types import UNPAID
 from palimpsest.relations.classify.lm.ledger import Ledger
-from palimpsest.relations.classify.lm.read_answer import GIVES_ORDERS
+from palimpsest.relations.classify.lm.read_answer import CONTAINS_INSTRUCTIONS
 from palimpsest.store.home import Home
 
-MOST_UNREADABLE = 0.5
-"""Of all pairs of a collection that the model answered, earlier builds' included: one odd answer stops nothing."""
+MAX_UNREADABLE_SHARE = 0.5
+"""Of all pairs of a collection that the model answered, those of earlier builds included."""
 
 
-def check_readable(relations: pl.DataFrame, home: Home) -> None:
-    """Stops the build where most answers of the model cannot be read; those are forgotten and will be asked again.
+def check_answers(relations: pl.DataFrame, home: Home) -> None:
+    """Stops the build where most answers of the model are unreadable, and removes those from the ledger.
 
     Readable answers stay in the ledger, so that a run after the server is repaired does not pay for them again.
 
     Args:
-        relations: a collection's relations; those that no model was asked about do not count.
-        home: whose ledger holds the answers.
+        relations: a collection's relations; those without an answer of the model do not count.
+        home: whose ledger has the answers.
 
     Raises:
-        ComponentFailed: more than half of the answers cannot be read.
+        ComponentFailed: more than half of the answers are unreadable.
     """
-    asked = relations.filter(pl.col("labeler") == "dspy").select("newer_id", "older_id", "evidence")
-    told = [(n, o, json.loads(e)) for n, o, e in asked.iter_rows()]
-    answered = [t for t in told if t[2].get("rule") != UNPAID and t[2].get("why") != GIVES_ORDERS]
-    unreadable = [(n, o) for n, o, evidence in answered if "failed" in evidence]
-    if len(unreadable) <= MOST_UNREADABLE * len(answered):
+    by_lm = relations.filter(pl.col("labeler") == "dspy").select("newer_id", "older_id", "evidence")
+    rows = [(newer, older, json.loads(evidence)) for newer, older, evidence in by_lm.iter_rows()]
+    answered = [r for r in rows if r[2].get("rule") != UNPAID and r[2].get("why") != CONTAINS_INSTRUCTIONS]
+    unreadable = [(newer, older) for newer, older, evidence in answered if "failed" in evidence]
+    if len(unreadable) <= MAX_UNREADABLE_SHARE * len(answered):
         return
     ledger = Ledger(home.lm_ledger)
     ledger.drop(unreadable)

@@ -1,7 +1,7 @@
-"""Every answer of a language model, kept before anything is made of it: no answered call is paid twice.
+"""The answers of a language model, stored before they are used: no answered call is paid twice.
 
-A call is written down before it is made: two processes never ask the same, and what a killed one had on its way, which
-may have been paid, is counted.
+A call is recorded before it is made: two processes never make the same one, and the calls of a killed process, which
+may have been paid, are counted.
 """
 
 import os
@@ -27,20 +27,20 @@ CREATE TABLE IF NOT EXISTS calls (
     key TEXT NOT NULL, newer_id TEXT NOT NULL, older_id TEXT NOT NULL, pid INTEGER NOT NULL, began TEXT NOT NULL
 )
 """
-_WAIT_S = 0.1  # between looks at a call that another process has on its way
+_POLL_INTERVAL_S = 0.1  # while another process makes the same call
 _PUT = "INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _GET = "SELECT answer, tokens_in, tokens_out, cost FROM answers WHERE key = ?"
 _ROWS = {"answers": "SELECT * FROM answers", "calls": "SELECT * FROM calls"}
-_FORGET = {"answers": "DELETE FROM answers WHERE key = ?", "calls": "DELETE FROM calls WHERE key = ?"}
-_AT_ONCE = 1000
-_TOTAL = (
+_DELETE = {"answers": "DELETE FROM answers WHERE key = ?", "calls": "DELETE FROM calls WHERE key = ?"}
+_ROWS_PER_FETCH = 1000
+_TOTALS = (
     "SELECT count(*), coalesce(sum(tokens_in), 0), coalesce(sum(tokens_out), 0), coalesce(sum(cost), 0) FROM answers"
 )
 
 
 @dataclass(frozen=True)
 class LmAnswer:
-    """What a model said, word for word, and what it cost when it was asked."""
+    """The text of an answer, its tokens, and its cost at the prices of that time."""
 
     text: str
     tokens_in: int
@@ -48,8 +48,22 @@ class LmAnswer:
     cost: float
 
 
+@dataclass(frozen=True)
+class LedgerTotals:
+    """Sums over all stored answers, and the calls whose process died before it stored an answer.
+
+    Those may have been answered, and paid: a server's own count is between `calls` and `calls` + `unanswered`.
+    """
+
+    calls: int
+    tokens_in: int
+    tokens_out: int
+    cost: float
+    unanswered: int
+
+
 class Ledger:
-    """Answers by key (pair, program, model) in a SQLite file: WAL, each answer committed, erased bytes overwritten."""
+    """Answers by key (pair, program, model) in a SQLite file: WAL, each committed, deleted bytes overwritten."""
 
     def __init__(self, path: Path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -62,25 +76,25 @@ class Ledger:
         self._db.execute("PRAGMA secure_delete=ON")
         self._db.execute(_TABLE)
         self._db.execute(_CALLS)
-        self._holder = (os.getpid(), process_started(os.getpid()) or "")
+        self._process = (os.getpid(), process_started(os.getpid()) or "")
 
     def get(self, key: str) -> LmAnswer | None:
-        """Returns the answer that was given under this key."""
+        """Returns the answer of a key, None where there is none."""
         with self._lock:
             row = self._db.execute(_GET, [key]).fetchone()
         return LmAnswer(*row) if row else None
 
     def put(self, key: str, newer_id: str, older_id: str, program: str, model: str, answer: LmAnswer) -> None:
-        """Keeps an answer; it is on disk when this returns. The first answer under a key stays."""
+        """Stores an answer; it is on disk when this returns. The first answer of a key stays."""
         values = [key, newer_id, older_id, program, model]
         with self._lock, self._transaction():
             self._db.execute(_PUT, [*values, answer.text, answer.tokens_in, answer.tokens_out, answer.cost])
             self._end(key)
 
     def claim(self, key: str, newer_id: str, older_id: str) -> LmAnswer | None:
-        """Returns the answer under a key, or None where the caller is the one to ask now, and to `put` or `release`.
+        """Returns the answer of a key, or None where the caller must make the call now, then `put` or `release`.
 
-        Waits while another has the same call on its way; a process that died has none.
+        Waits while another live process makes the same call.
         """
         if known := self.get(key):
             return known
@@ -88,41 +102,38 @@ class Ledger:
             with self._lock, self._transaction():
                 if row := self._db.execute(_GET, [key]).fetchone():
                     return LmAnswer(*row)
-                asking = self._db.execute("SELECT pid, began FROM calls WHERE key = ?", [key]).fetchall()
-                if not any(_lives(*holder) for holder in asking):
+                callers = self._db.execute("SELECT pid, began FROM calls WHERE key = ?", [key]).fetchall()
+                if not any(_is_alive(*caller) for caller in callers):
                     self._db.execute(
-                        "INSERT INTO calls VALUES (?, ?, ?, ?, ?)", [key, newer_id, older_id, *self._holder]
+                        "INSERT INTO calls VALUES (?, ?, ?, ?, ?)", [key, newer_id, older_id, *self._process]
                     )
                     return None
-            time.sleep(_WAIT_S)
+            time.sleep(_POLL_INTERVAL_S)
 
     def release(self, key: str) -> None:
-        """Ends a claimed call that got no answer."""
+        """Ends a claimed call without an answer."""
         with self._lock:
             self._end(key)
 
-    def totals(self) -> dict[str, float]:
-        """Returns calls, tokens and cost of all answers kept, and `unheard`: calls whose process died on the way.
-
-        Those may have been answered, and paid: a server's own count lies between `calls` and `calls` + `unheard`.
-        """
+    def totals(self) -> LedgerTotals:
+        """Returns the totals of all stored answers."""
         with self._lock:
-            calls, tokens_in, tokens_out, cost = self._db.execute(_TOTAL).fetchone()
-            asking = self._db.execute("SELECT pid, began FROM calls").fetchall()
-        unheard = sum(not _lives(*holder) for holder in asking)
-        return {"calls": calls, "tokens_in": tokens_in, "tokens_out": tokens_out, "cost": cost, "unheard": unheard}
+            calls, tokens_in, tokens_out, cost = self._db.execute(_TOTALS).fetchone()
+            callers = self._db.execute("SELECT pid, began FROM calls").fetchall()
+        unanswered = sum(not _is_alive(*caller) for caller in callers)
+        return LedgerTotals(calls, tokens_in, tokens_out, cost, unanswered)
 
     def forget(self, probes: RowSearch) -> int:
-        """Removes for good the answers that name or quote one of the probes, in any column; returns how many."""
+        """Deletes the answers that name or quote one of the probes, in any column; returns how many."""
         removed = 0
         with self._lock:
             for table in ("answers", "calls"):
                 rows = self._db.execute(_ROWS[table])
-                gone: list[tuple[str]] = []
-                while some := rows.fetchmany(_AT_ONCE):
-                    gone += [(some[i][0],) for i in probes.rows_in(["\n".join(map(str, row)) for row in some])]
-                self._db.executemany(_FORGET[table], gone)
-                removed += len(gone) if table == "answers" else 0
+                found: list[tuple[str]] = []
+                while batch := rows.fetchmany(_ROWS_PER_FETCH):
+                    found += [(batch[i][0],) for i in probes.rows_in(["\n".join(map(str, row)) for row in batch])]
+                self._db.executemany(_DELETE[table], found)
+                removed += len(found) if table == "answers" else 0
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             if removed:
                 self._db.execute("VACUUM")
@@ -130,7 +141,7 @@ class Ledger:
         return removed
 
     def drop(self, pairs: Iterable[tuple[str, str]]) -> None:
-        """Removes the answers about these (newer, older) pairs, so that they are asked, and paid, again."""
+        """Removes the answers about these (newer, older) pairs, so that their calls are made, and paid, again."""
         with self._lock, self._transaction():
             for pair in pairs:
                 self._db.execute("DELETE FROM answers WHERE newer_id = ? AND older_id = ?", pair)
@@ -141,7 +152,7 @@ class Ledger:
             self._db.close()
 
     def _end(self, key: str) -> None:
-        self._db.execute("DELETE FROM calls WHERE key = ? AND pid = ? AND began = ?", [key, *self._holder])
+        self._db.execute("DELETE FROM calls WHERE key = ? AND pid = ? AND began = ?", [key, *self._process])
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -154,5 +165,5 @@ class Ledger:
         self._db.execute("COMMIT")
 
 
-def _lives(pid: int, began: str) -> bool:
+def _is_alive(pid: int, began: str) -> bool:
     return process_started(pid) == began

@@ -1,18 +1,26 @@
-"""The LM labeler: each pair asked once, in threads, under a budget; what cannot be asked abstains and stays open."""
+"""The LM labeler: each pair labelled once, in threads, within a budget; pairs without an answer stay open."""
 
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import content_id
+from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.core.progress import progress, say
 from palimpsest.relations.classify.label_types import UNPAID, LabelPair, LabelResult
 from palimpsest.relations.classify.lm.ledger import Ledger
-from palimpsest.relations.classify.lm.lm_client import LmClient, LmUnavailable, PairEngine, log_failures
+from palimpsest.relations.classify.lm.lm_client import LmClient, LmUnavailable
 from palimpsest.relations.classify.lm.lm_settings import LmSettings
-from palimpsest.relations.classify.lm.read_answer import GIVES_ORDERS, failed, gives_orders, read_answer
+from palimpsest.relations.classify.lm.pair_engine import PairEngine
+from palimpsest.relations.classify.lm.read_answer import (
+    CONTAINS_INSTRUCTIONS,
+    contains_instructions,
+    read_answer,
+    unreadable,
+)
 from palimpsest.relations.classify.lm.relation_program import (
     INSTRUCTIONS,
     load_program,
@@ -21,9 +29,13 @@ from palimpsest.relations.classify.lm.relation_program import (
     saved_program,
 )
 
-_BROKEN = 8  # pairs in a row without an answer: the server is down, the rest is not tried
-_CHARACTERS_A_TOKEN = 3  # at least: what a question may cost is told before it is asked
+if TYPE_CHECKING:
+    import dspy
+
+_MAX_CONSECUTIVE_FAILURES = 8  # then the server is down, and the remaining pairs are not tried
+_CHARACTERS_PER_TOKEN = 3  # at least: for the highest cost of a call, reported before it is made
 _FIXED_TOKENS = 900
+_MAX_CAUSES = 10
 
 
 class LmLabeler:
@@ -36,17 +48,17 @@ class LmLabeler:
         settings: LmSettings,
         ledger: Ledger,
         max_cost: float | None = None,
-        state: dict[str, Any] | None = None,
+        state: JsonObject | None = None,
         instructions: str = INSTRUCTIONS,
     ):
         """Makes a labeler.
 
         Args:
             settings: the model.
-            ledger: where answers are kept.
-            max_cost: money that may be spent by this labeler; None means no limit.
+            ledger: where answers are stored.
+            max_cost: the most that this labeler may spend; None means no limit.
             state: a compiled program; None means the accepted one, or the instructions as they are.
-            instructions: what to ask with, where nothing was compiled.
+            instructions: of the program, where nothing was compiled.
 
         Raises:
             PalimpsestError: a budget is set, and no price.
@@ -59,144 +71,159 @@ class LmLabeler:
         self._state, self._instructions = state, instructions
         self.program = program_hash(state, instructions)
         self.program_hash = content_id(self.program, settings.model)
-        self.spent = 0.0
+        self._spent = 0.0
         self._reserved = 0.0
-        self._down = 0
+        self._consecutive_failures = 0
         self._lock = threading.Lock()
-        self.client: LmClient | None = None
+        self._client: LmClient | None = None
 
     def label(self, pairs: list[LabelPair]) -> list[LabelResult]:
-        """Returns one answer for each pair, in order. Equal questions are asked once."""
+        """Returns one result for each pair, in order. Equal pairs are labelled once."""
         if not pairs:
             return []
         import dspy
 
-        self.client = self.client or LmClient(self._settings)
+        client = self._client = self._client or LmClient(self._settings)
         predict = load_program(self._state, self._instructions)
         adapter = dspy.ChatAdapter(use_json_adapter_fallback=False)
-        first: dict[str, int] = {}
-        for i, pair in enumerate(pairs):
-            first.setdefault(self.key(pair), i)
-        calls, most = self.estimate(pairs)
-        if calls:
-            limit = "" if self._max_cost is None else f" of {self._max_cost:.4f} allowed"
-            known = len(first) - calls
-            say(f"labels: {calls} calls to {self._settings.model}, {known} known; at most {most:.4f}{limit}")
-        if unheard := int(self._ledger.totals()["unheard"]):
-            say(f"labels: {unheard} calls were on their way when a build was killed, and may have been paid")
-        answers: dict[str, LabelResult] = {}
-        with progress("ask", len(first), "pairs") as advance:
+        keys = [self.key(pair) for pair in pairs]
+        unique: dict[str, LabelPair] = {}
+        for key, pair in zip(keys, pairs, strict=True):
+            unique.setdefault(key, pair)
+        self._log_plan(pairs, len(unique))
+        results: dict[str, LabelResult] = {}
+        with progress("ask", len(unique), "pairs") as advance:
 
-            def one(key: str, pair: LabelPair) -> None:
-                told = self._one(key, pair, predict, adapter)
+            def label_one(key: str, pair: LabelPair) -> None:
+                result = self._label_one(client, key, pair, predict, adapter)
                 with self._lock:
-                    answers[key] = told
+                    results[key] = result
                     advance(1)
 
             with ThreadPoolExecutor(self._settings.concurrency) as pool:
-                for future in [pool.submit(one, key, pairs[i]) for key, i in first.items()]:
+                for future in [pool.submit(label_one, key, pair) for key, pair in unique.items()]:
                     future.result()
-        if open_ := [a for a in answers.values() if a.evidence.get("why") == "no answer"]:
-            log_failures(len(open_), str(open_[0].evidence.get("error", "")))
-        out, counted = [], set()
-        for pair in pairs:
-            key = self.key(pair)
-            told = answers[key]
-            again = key in counted
-            counted.add(key)
-            out.append(
-                LabelResult(told.label, told.confidence, told.evidence, labeler=self.name, decided=told.decided)
-                if again
-                else told
-            )
-        return out
+        _log_failures(list(results.values()))
+        return _charge_once(keys, results)
 
     def key(self, pair: LabelPair) -> str:
-        """Returns the name under which the ledger keeps the answer: of the question, the program and the model."""
-        return content_id(
-            json.dumps(pair_inputs(pair), sort_keys=True), self.program_hash, pair.newer_id, pair.older_id
-        )
+        """Returns the key of the answer in the ledger: of the inputs, the program and the model."""
+        inputs = json.dumps(pair_inputs(pair), sort_keys=True)
+        return content_id(inputs, self.program_hash, pair.newer_id, pair.older_id)
 
-    def _one(self, key: str, pair: LabelPair, predict: Any, adapter: Any) -> LabelResult:
-        import dspy
+    def estimate(self, pairs: list[LabelPair]) -> tuple[int, float]:
+        """Returns (calls, cost): how many of the pairs are not in the ledger, and the most that they can cost."""
+        todo = {key: pair for pair in pairs if self._ledger.get(key := self.key(pair)) is None}
+        return len(todo), sum(self._max_call_cost(pair_inputs(pair)) for pair in todo.values())
 
-        if gives_orders(pair.older) or gives_orders(pair.newer):
-            evidence: dict[str, object] = {"rule": "abstain", "why": GIVES_ORDERS}
+    def _log_plan(self, pairs: list[LabelPair], unique: int) -> None:
+        calls, max_cost = self.estimate(pairs)
+        if calls:
+            limit = "" if self._max_cost is None else f" of {self._max_cost:.4f} allowed"
+            known = unique - calls
+            say(f"labels: {calls} calls to {self._settings.model}, {known} known; at most {max_cost:.4f}{limit}")
+        if unanswered := self._ledger.totals().unanswered:
+            say(f"labels: {unanswered} calls were under way when a build was killed, and may have been paid")
+
+    def _label_one(
+        self, client: LmClient, key: str, pair: LabelPair, predict: "dspy.Predict", adapter: "dspy.Adapter"
+    ) -> LabelResult:
+        if contains_instructions(pair.older) or contains_instructions(pair.newer):
+            evidence: JsonObject = {"rule": "abstain", "why": CONTAINS_INSTRUCTIONS}
             return LabelResult("NONE", 0.0, evidence, labeler=self.name, decided=False)
-        told_inputs = pair_inputs(pair)
-        known = self._ledger.get(key) is not None
-        reserved = 0.0 if known else self._reserve(told_inputs)
+        is_known = self._ledger.get(key) is not None
+        reserved = 0.0 if is_known else self._reserve(self._max_call_cost(pair_inputs(pair)))
         if reserved is None:
-            return _open("budget")
-        engine = PairEngine(self.client, self._ledger, key, pair.newer_id, pair.older_id, self.program)  # type: ignore[arg-type]
+            return _open_pair("budget")
+        engine = PairEngine(client, self._ledger, key, pair, self.program)
         try:
-            if not known and self._down >= _BROKEN:
-                return _open("no answer", error="server down")
-            lm = dspy.LM(
-                f"openai/{self._settings.model}",
-                engine=engine,
-                cache=False,
-                num_retries=0,
-                temperature=0.0,
-                max_tokens=self._settings.max_tokens,
-            )
-            with dspy.context(lm=lm, adapter=adapter, disable_history=True, track_usage=False):
-                told = read_answer(pair, predict(**told_inputs))
-        except Exception as e:
-            cause = _cause(e, LmUnavailable)
-            if cause is not None:
-                self._down += 1
-                return _open("no answer", error=str(cause))
-            if engine.answer is None:
-                raise
-            told = failed(pair, "parse")
+            if not is_known and self._consecutive_failures >= _MAX_CONSECUTIVE_FAILURES:
+                return _open_pair("no answer", error="server down")
+            result = self._predict(engine, pair, predict, adapter)
+        except LmUnavailable as e:
+            self._consecutive_failures += 1
+            return _open_pair("no answer", error=str(e))
         finally:
             with self._lock:
                 self._reserved -= reserved
                 if engine.paid and engine.answer is not None:
-                    self.spent += engine.answer.cost
-        self._down = 0
+                    self._spent += engine.answer.cost
+        self._consecutive_failures = 0
         if not engine.paid or engine.answer is None:
-            return told
+            return result
         answer = engine.answer
-        return LabelResult(
-            told.label,
-            told.confidence,
-            told.evidence,
-            lm_calls=1,
-            tokens=answer.tokens_in + answer.tokens_out,
-            cost=answer.cost,
-            labeler=self.name,
-            decided=told.decided,
+        return replace(result, lm_calls=1, tokens=answer.tokens_in + answer.tokens_out, cost=answer.cost)
+
+    def _predict(
+        self, engine: PairEngine, pair: LabelPair, predict: "dspy.Predict", adapter: "dspy.Adapter"
+    ) -> LabelResult:
+        """Returns the result of the model's answer, an abstention where DSPy cannot parse it.
+
+        Raises:
+            LmUnavailable: there is no answer.
+        """
+        import dspy
+
+        lm = dspy.LM(
+            f"openai/{self._settings.model}",
+            engine=engine,
+            cache=False,
+            num_retries=0,
+            temperature=0.0,
+            max_tokens=self._settings.max_tokens,
         )
+        try:
+            with dspy.context(lm=lm, adapter=adapter, disable_history=True, track_usage=False):
+                return read_answer(pair, predict(**pair_inputs(pair)))
+        except Exception as e:
+            if cause := _unavailable_cause(e):
+                raise cause from None
+            if engine.answer is None:
+                raise
+            return unreadable("parse")
 
-    def estimate(self, pairs: list[LabelPair]) -> tuple[int, float]:
-        """Returns (calls, money): how many of the pairs are not in the ledger, and the most that they can cost."""
-        todo = {k: p for p in pairs if self._ledger.get(k := self.key(p)) is None}
-        return len(todo), sum(self._most(pair_inputs(p)) for p in todo.values())
+    def _max_call_cost(self, inputs: dict[str, str]) -> float:
+        characters = sum(len(text) for text in inputs.values())
+        tokens = _FIXED_TOKENS + characters // _CHARACTERS_PER_TOKEN
+        return self._settings.cost(tokens + len(self._instructions) // _CHARACTERS_PER_TOKEN, self._settings.max_tokens)
 
-    def _most(self, inputs: dict[str, str]) -> float:
-        told = _FIXED_TOKENS + sum(len(v) for v in inputs.values()) // _CHARACTERS_A_TOKEN
-        return self._settings.cost(told + len(self._instructions) // _CHARACTERS_A_TOKEN, self._settings.max_tokens)
-
-    def _reserve(self, inputs: dict[str, str]) -> float | None:
-        most = self._most(inputs)
+    def _reserve(self, cost: float) -> float | None:
+        """Reserves the highest cost of a call, and returns it; None where the budget does not cover it."""
         with self._lock:
-            if self._max_cost is not None and self.spent + self._reserved + most > self._max_cost:
+            if self._max_cost is not None and self._spent + self._reserved + cost > self._max_cost:
                 return None
-            self._reserved += most
-        return most
+            self._reserved += cost
+        return cost
 
 
-def _open(why: str, **more: object) -> LabelResult:
-    """Returns the answer for a pair that could not be asked now: it retires nothing, and is asked again."""
-    return LabelResult("NONE", 0.0, {"rule": UNPAID, "why": why, **more}, labeler="dspy", decided=False)
+def _open_pair(why: str, **more: JsonValue) -> LabelResult:
+    """Returns the result for a pair without an answer: it retires nothing, and the next build tries it again."""
+    return LabelResult("NONE", 0.0, {"rule": UNPAID, "why": why, **more}, labeler=LmLabeler.name, decided=False)
 
 
-def _cause(error: BaseException | None, kind: type[Exception]) -> BaseException | None:
-    seen = 0
-    while error is not None and seen < 10:
-        if isinstance(error, kind):
+def _charge_once(keys: list[str], results: dict[str, LabelResult]) -> list[LabelResult]:
+    """Returns the result of each key; a repeated key has no calls and no cost."""
+    out, charged = [], set()
+    for key in keys:
+        result = results[key]
+        out.append(
+            replace(result, lm_calls=0, tokens=0, cost=0.0, labeler=LmLabeler.name) if key in charged else result
+        )
+        charged.add(key)
+    return out
+
+
+def _log_failures(results: list[LabelResult]) -> None:
+    failed = [r for r in results if r.evidence.get("why") == "no answer"]
+    if failed:
+        why = failed[0].evidence.get("error", "")
+        say(f"labels: {len(failed)} pairs without an answer ({why}); they are asked again by the next build")
+
+
+def _unavailable_cause(error: BaseException | None) -> LmUnavailable | None:
+    """Returns the LmUnavailable in a chain of exceptions: DSPy wraps what its engine raises."""
+    for _ in range(_MAX_CAUSES):
+        if error is None or isinstance(error, LmUnavailable):
             return error
-        error, seen = error.__cause__ or error.__context__, seen + 1
+        error = error.__cause__ or error.__context__
     return None

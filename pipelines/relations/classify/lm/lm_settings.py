@@ -1,4 +1,4 @@
-"""Which language model is asked, and how hard. From the environment alone; the key is never shown or written."""
+"""Settings of the language model, from the environment alone; the key is never shown or written."""
 
 import os
 from dataclasses import dataclass, field
@@ -13,12 +13,14 @@ class LmSettings:
     Attributes:
         model: its name there.
         url: the server, up to and with `/v1`.
-        key: sent with each request; not in repr, logs, ledger or hashes.
-        price_in, price_out: money for a million tokens read and written.
+        key: sent with each request; never in repr, logs, ledger or hashes.
+        price_in, price_out: of a million tokens read and written.
         concurrency: requests at once.
-        requests_per_minute: at most; 0 means no limit.
+        requests_per_minute: 0 means no limit.
         timeout_s: of one request.
         attempts: for one answer, the first included.
+        longest_wait_s: between two attempts.
+        max_tokens: of an answer.
     """
 
     model: str
@@ -45,7 +47,7 @@ def lm_settings() -> LmSettings:
     _RPM, _TIMEOUT (seconds), _ATTEMPTS.
 
     Raises:
-        PalimpsestError: it is not set, or a value cannot be read; the message never holds the key.
+        PalimpsestError: it is not set, or a value cannot be read; the message never contains the key.
     """
     named = os.environ.get("PALIMPSEST_LM", "")
     model, at, url = named.rpartition("@")
@@ -53,7 +55,7 @@ def lm_settings() -> LmSettings:
         raise PalimpsestError("PALIMPSEST_LM: must be MODEL@URL, such as qwen3@http://127.0.0.1:8000/v1; set it")
     prices = _numbers("PRICE", "0,0")
     if len(prices) != 2:
-        raise PalimpsestError("PALIMPSEST_LM_PRICE: must be two numbers, IN,OUT for a million tokens; mend it")
+        raise PalimpsestError("PALIMPSEST_LM_PRICE: must be two numbers, IN,OUT for a million tokens; fix it")
     return LmSettings(
         model=model,
         url=url.rstrip("/"),
@@ -74,5 +76,5 @@ def _numbers(name: str, default: str) -> list[float]:
     except ValueError:
         found = [-1.0]
     if any(not 0 <= x < 1e9 for x in found):
-        raise PalimpsestError(f"PALIMPSEST_LM_{name}: {text[:40]!r} is no number of 0 or more; mend it")
+        raise PalimpsestError(f"PALIMPSEST_LM_{name}: {text[:40]!r} must be a number of 0 or more; fix it")
     return found

@@ -1,132 +1,129 @@
 """Trains the offline labeler from labelled pairs: minutes at most, on a CPU, the same result from the same pairs."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from palimpsest.core.ids import content_id
+from palimpsest.relations.classify.model.onnx_ensemble import to_onnx_ensemble
 from palimpsest.relations.classify.model.relation_model import (
     CLASSES,
     UPDATE,
-    Model,
-    WordWeights,
-    distances,
-    mixed,
-    points,
-    tempered,
+    HeldOutFigures,
+    RelationModel,
+    WordModel,
+    apply_temperature,
+    average,
+    neighbor_distances,
+    to_points,
 )
-from palimpsest.relations.classify.model.trees import from_boosting, from_forest
+
+if TYPE_CHECKING:
+    from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
 
 FOLDS = 5
-_COMMON_WORD = 3  # pairs that a word must occur in
+_MIN_PAIRS_PER_WORD = 3
 _TEMPERATURES = np.round(np.arange(0.5, 2.01, 0.05), 2)
 _THRESHOLDS = np.round(np.arange(0.5, 0.96, 0.01), 2)
-MOST_WRONG = 0.0
-"""Of the pairs held out that are no UPDATE: so many may be labelled UPDATE."""
-MOST_WRONG_UNDATED = 0.022
-"""The same for pairs without dates: they retire nothing, so their label may be less sure.
+MAX_FALSE_UPDATE_RATE = 0.0
+"""Share of the pairs held out that are not UPDATE that may be labelled UPDATE."""
+MAX_FALSE_UPDATE_RATE_UNDATED = 0.022
+"""The same for pairs without dates: they retire nothing, so their label may be less certain.
 
-The whole model knows a fifth more pairs than those that judge the pairs held out, so of new pairs fewer are wrong.
+The final model is trained on a fifth more pairs than the models of the folds, so on new pairs its rate is lower.
 """
-_BOOSTING = {
-    "max_iter": 120,
-    "learning_rate": 0.08,
-    "max_leaf_nodes": 8,
-    "min_samples_leaf": 8,
-    "l2_regularization": 5.0,
-    "max_features": 0.2,
-    "random_state": 0,
-    "early_stopping": False,
-}
-_FOREST = {"n_estimators": 200, "min_samples_leaf": 2, "max_features": 0.3, "random_state": 0, "n_jobs": 2}
+
+_Predict = Callable[[np.ndarray, np.ndarray], np.ndarray]
+"""From the row numbers to train on and those to predict: probabilities of the latter."""
 
 
-def train(
-    features: tuple[str, ...],
-    rows: np.ndarray,
-    words: list[frozenset[str]],
-    labels: Sequence[str],
-    groups: Sequence[str],
-    key: str,
-    vetoed: Sequence[bool] | None = None,
-    dated: Sequence[bool] | None = None,
-) -> Model:
-    """Returns a model.
+@dataclass(frozen=True)
+class TrainingSet:
+    """Labelled pairs as numbers.
 
-    Everything that decides about labels (temperature, threshold) is fitted on predictions for pairs whose group was
-    held out, so that it holds for texts that were not seen.
-
-    Args:
-        features: names of the columns of `rows`.
-        rows: one row a pair, shape (n, len(features)).
+    Attributes:
+        feature_names: names of the columns of `rows`.
+        rows: one row for each pair, shape (n, len(feature_names)) float32.
         words: of each pair, as `pair_words` gives them.
         labels: of each pair.
         groups: pairs of one group (a subject, a document) are held out together.
-        key: names the model.
-        vetoed: pairs that are no UPDATE whatever the model says; none by default.
-        dated: pairs of which it is known which is newer; all by default.
+        is_vetoed: the pair is not UPDATE whatever the model returns.
+        is_dated: it is known which of the two memories is newer.
+    """
+
+    feature_names: tuple[str, ...]
+    rows: np.ndarray
+    words: list[frozenset[str]]
+    labels: Sequence[str]
+    groups: Sequence[str]
+    is_vetoed: np.ndarray
+    is_dated: np.ndarray
+
+
+def train(data: TrainingSet, key: str) -> RelationModel:
+    """Returns the model trained on `data`, named `key`.
+
+    All that decides about labels (temperature, thresholds) is fitted on predictions for pairs whose group was held
+    out, so that it is valid for unseen texts.
     """
     from threadpoolctl import threadpool_limits
 
-    # Two threads that wait for each other cost more than they bring, most so on a busy machine.
+    # Two threads that wait for each other cost more than they gain, most of all on a busy machine.
     with threadpool_limits(1):
-        return _train(features, rows.astype(np.float32), words, labels, groups, key, vetoed, dated)
+        return _train(data, key)
 
 
-def _train(
-    features: tuple[str, ...],
-    rows: np.ndarray,
-    words: list[frozenset[str]],
-    labels: Sequence[str],
-    groups: Sequence[str],
-    key: str,
-    vetoed: Sequence[bool] | None,
-    dated: Sequence[bool] | None,
-) -> Model:
-    y = np.array([CLASSES.index(label) for label in labels])
-    fold = np.array([int(content_id("fold", g), 16) % FOLDS for g in groups])
-    by_words = _held_out(y, fold, lambda a, b: _fit_words([words[i] for i in a], y[a]).predict([words[i] for i in b]))
-    by_word = _fit_words(words, y)
-    # What the words say of a pair is held out for that pair; which words are shown is no secret of any pair.
-    wide = np.hstack([rows, by_words.astype(np.float32)])
-    broad = np.hstack([wide, by_word.widened(rows, words)[:, wide.shape[1] :]])
+def _train(data: TrainingSet, key: str) -> RelationModel:
+    rows, words = data.rows.astype(np.float32), data.words
+    y = np.array([CLASSES.index(label) for label in data.labels])
+    fold = np.array([int(content_id("fold", group), 16) % FOLDS for group in data.groups])
 
-    def fitted(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        return mixed(_aligned(_boosting(wide[a], y[a]), wide[b]), _aligned(_forest(broad[a], y[a]), broad[b]))
+    def fit_predict_words(train: np.ndarray, test: np.ndarray) -> np.ndarray:
+        return _fit_words([words[i] for i in train], y[train]).predict([words[i] for i in test])
 
-    held_out = _held_out(y, fold, fitted)
-    temperature = min(_TEMPERATURES, key=lambda t: (round(_log_loss(tempered(held_out, t), y), 6), t))
-    told = tempered(held_out, temperature)
-    none = np.zeros(len(y), bool)
-    free = told[:, UPDATE] * ~(none if vetoed is None else np.asarray(vetoed, bool))
-    known_order = ~none if dated is None else np.asarray(dated, bool)
-    least, least_undated = _thresholds(free, y == UPDATE, known_order)
-    told[:, UPDATE] = free
-    trees, start = from_boosting(_boosting(wide, y, whole=True))
+    word_model = _fit_words(words, y)
+    # The word probabilities of a pair come from a model that did not see it; the choice of word columns may see all.
+    boosting_rows = np.hstack([rows, _cross_predict(y, fold, fit_predict_words).astype(np.float32)])
+    word_columns = word_model.extend_rows(rows, words)[:, boosting_rows.shape[1] :]
+    forest_rows = np.hstack([boosting_rows, word_columns])
+
+    def fit_predict(train: np.ndarray, test: np.ndarray) -> np.ndarray:
+        boosting, forest = _fit_boosting(boosting_rows[train], y[train]), _fit_forest(forest_rows[train], y[train])
+        return average(
+            _class_probabilities(boosting, boosting_rows[test]), _class_probabilities(forest, forest_rows[test])
+        )
+
+    held_out = _cross_predict(y, fold, fit_predict)
+    temperature = min(_TEMPERATURES, key=lambda t: (round(_log_loss(apply_temperature(held_out, t), y), 6), t))
+    probabilities = apply_temperature(held_out, temperature)
+    probabilities[:, UPDATE] *= ~data.is_vetoed
+    threshold, undated_threshold = _update_thresholds(probabilities[:, UPDATE], y == UPDATE, data.is_dated)
     mean, scale = rows.mean(axis=0), np.maximum(rows.std(axis=0), 1e-3)
-    known = points(rows, mean, scale)
-    return Model(
+    points = to_points(rows, mean, scale)
+    boosting = _fit_boosting(*_with_every_class(boosting_rows, y))
+    forest = _fit_forest(*_with_every_class(forest_rows, y))
+    return RelationModel(
         key=key,
-        features=features,
-        words=by_word,
-        boosting=trees,
-        start=start,
-        forest=from_forest(_forest(broad, y, whole=True)),
+        feature_names=data.feature_names,
+        words=word_model,
+        boosting=to_onnx_ensemble(boosting, boosting_rows.shape[1], raw_scores=True),
+        forest=to_onnx_ensemble(forest, forest_rows.shape[1]),
         mean=mean,
         scale=scale,
-        known=known,
-        usual=float(np.quantile(_held_out_distances(known, fold), 0.99)),
+        training_points=points,
+        typical_distance=float(np.quantile(_held_out_distances(points, fold), 0.99)),
         temperature=float(temperature),
-        least_update=least,
-        least_undated=least_undated,
-        card=_card(told, y, np.where(known_order, least, least_undated)),
+        update_threshold=threshold,
+        undated_update_threshold=undated_threshold,
+        held_out=_held_out_figures(probabilities, y, np.where(data.is_dated, threshold, undated_threshold)),
     )
 
 
 def text_groups(pairs: Sequence[tuple[str, str]]) -> list[str]:
-    """Returns a group for each (older, newer): pairs that share a text, directly or over others, are of one group."""
+    """Returns a group for each (older, newer): pairs that share a text, directly or through others, have one group."""
     parent: dict[str, str] = {}
 
     def find(text: str) -> str:
@@ -141,75 +138,86 @@ def text_groups(pairs: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def _folds(fold: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yields (train, test) row numbers of each fold; where one fold has all rows, it trains on itself."""
     for k in range(FOLDS):
-        inside = np.flatnonzero(fold == k)
-        outside = np.flatnonzero(fold != k)
-        if len(inside):
-            yield (outside if len(outside) else inside), inside
+        test, train = np.flatnonzero(fold == k), np.flatnonzero(fold != k)
+        if len(test):
+            yield (train if len(train) else test), test
 
 
-def _held_out(y: np.ndarray, fold: np.ndarray, predict: Any) -> np.ndarray:
+def _cross_predict(y: np.ndarray, fold: np.ndarray, fit_predict: _Predict) -> np.ndarray:
     out = np.zeros((len(y), len(CLASSES)))
-    for outside, inside in _folds(fold):
-        out[inside] = predict(outside, inside)
+    for train, test in _folds(fold):
+        out[test] = fit_predict(train, test)
     return out
 
 
-def _held_out_distances(known: np.ndarray, fold: np.ndarray) -> np.ndarray:
-    out = np.zeros(len(known))
-    for outside, inside in _folds(fold):
-        out[inside] = distances(known[inside], known[outside])
+def _held_out_distances(points: np.ndarray, fold: np.ndarray) -> np.ndarray:
+    out = np.zeros(len(points))
+    for train, test in _folds(fold):
+        out[test] = neighbor_distances(points[test], points[train])
     return out
 
 
-def _fit_words(words: list[frozenset[str]], y: np.ndarray) -> WordWeights:
+def _fit_words(words: list[frozenset[str]], y: np.ndarray) -> WordModel:
     from scipy import sparse
     from sklearn.linear_model import LogisticRegression
 
-    counts = Counter(w for of_pair in words for w in of_pair)
-    kept = sorted((w for w, n in counts.items() if n >= _COMMON_WORD), key=lambda w: (-counts[w], w))
-    vocabulary = {w: i for i, w in enumerate(kept)}
-    places = [(i, vocabulary[w]) for i, of_pair in enumerate(words) for w in sorted(of_pair) if w in vocabulary]
+    counts = Counter(word for pair_words in words for word in pair_words)
+    frequent = sorted((w for w, n in counts.items() if n >= _MIN_PAIRS_PER_WORD), key=lambda w: (-counts[w], w))
+    vocabulary = {word: i for i, word in enumerate(frequent)}
+    cells = [(i, vocabulary[w]) for i, pair_words in enumerate(words) for w in sorted(pair_words) if w in vocabulary]
     shape = (len(words), max(1, len(vocabulary)))
-    at = np.array(places, np.int64).reshape(-1, 2)
+    at = np.array(cells, np.int64).reshape(-1, 2)
     matrix = sparse.csr_matrix((np.ones(len(at)), (at[:, 0], at[:, 1])), shape=shape)
     weights, intercept = np.zeros((len(CLASSES), shape[1])), np.full(len(CLASSES), -30.0)
     present = np.unique(y)
     if len(present) == 1:
         intercept[present] = 0.0
-        return WordWeights(vocabulary, weights, intercept)
+        return WordModel(vocabulary, weights, intercept)
     fitted = LogisticRegression(C=0.5, max_iter=1000).fit(matrix, y)
     if len(present) == 2:  # scikit-learn keeps one row for two classes
         weights[present] = np.vstack([-fitted.coef_[0] / 2, fitted.coef_[0] / 2])
         intercept[present] = [-fitted.intercept_[0] / 2, fitted.intercept_[0] / 2]
     else:
         weights[present], intercept[present] = fitted.coef_, fitted.intercept_
-    return WordWeights(vocabulary, weights, intercept)
+    return WordModel(vocabulary, weights, intercept)
 
 
-def _boosting(rows: np.ndarray, y: np.ndarray, whole: bool = False) -> Any:
+def _fit_boosting(rows: np.ndarray, y: np.ndarray) -> "HistGradientBoostingClassifier":
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    rows, y = _every_class(rows, y) if whole else (rows, y)
-    return HistGradientBoostingClassifier(**_BOOSTING).fit(rows, y)
+    return HistGradientBoostingClassifier(
+        max_iter=120,
+        learning_rate=0.08,
+        max_leaf_nodes=8,
+        min_samples_leaf=8,
+        l2_regularization=5.0,
+        max_features=0.2,
+        random_state=0,
+        early_stopping=False,
+    ).fit(rows, y)
 
 
-def _forest(rows: np.ndarray, y: np.ndarray, whole: bool = False) -> Any:
+def _fit_forest(rows: np.ndarray, y: np.ndarray) -> "ExtraTreesClassifier":
     from sklearn.ensemble import ExtraTreesClassifier
 
-    rows, y = _every_class(rows, y) if whole else (rows, y)
-    # Trees are grown side by side, each from its own seed; what they say is added up in one order.
-    return ExtraTreesClassifier(**_FOREST).fit(rows, y).set_params(n_jobs=1)
+    forest = ExtraTreesClassifier(n_estimators=200, min_samples_leaf=2, max_features=0.3, random_state=0, n_jobs=2)
+    # Trees are grown in parallel, each from its own seed; their probabilities are added in one order.
+    return forest.fit(rows, y).set_params(n_jobs=1)
 
 
-def _every_class(rows: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Adds one row of zeros for each label that no pair has: the trees then have four columns."""
+def _with_every_class(rows: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Adds one row of zeros for each label that no pair has: the ensembles then return four columns."""
     missing = [c for c in range(len(CLASSES)) if c not in y]
     extra = np.zeros((len(missing), rows.shape[1]), rows.dtype)
     return np.vstack([rows, extra]), np.concatenate([y, np.array(missing, y.dtype)])
 
 
-def _aligned(fitted: Any, rows: np.ndarray) -> np.ndarray:
+def _class_probabilities(
+    fitted: "HistGradientBoostingClassifier | ExtraTreesClassifier", rows: np.ndarray
+) -> np.ndarray:
+    """Returns probabilities with a column for each of CLASSES, 0 for those that were not trained on."""
     out = np.zeros((len(rows), len(CLASSES)))
     out[:, fitted.classes_] = fitted.predict_proba(rows)
     return out
@@ -219,35 +227,40 @@ def _log_loss(probabilities: np.ndarray, y: np.ndarray) -> float:
     return float(-np.log(np.maximum(probabilities[np.arange(len(y)), y], 1e-6)).mean())
 
 
-def _thresholds(probability: np.ndarray, is_update: np.ndarray, dated: np.ndarray) -> tuple[float, float]:
-    """Returns the thresholds of dated and of undated pairs; where there are none of a kind, those of the other's."""
-    kinds = [(dated, MOST_WRONG), (~dated, MOST_WRONG_UNDATED)]
-    found = [least_update(probability[k], is_update[k], most) if k.any() else None for k, most in kinds]
-    first, second = (f if f is not None else next(x for x in found if x is not None) for f in found)
-    return first, second
+def _update_thresholds(probability: np.ndarray, is_update: np.ndarray, is_dated: np.ndarray) -> tuple[float, float]:
+    """Returns the thresholds of dated and of undated pairs; without pairs of one kind it has the other's."""
+    kinds = ((is_dated, MAX_FALSE_UPDATE_RATE), (~is_dated, MAX_FALSE_UPDATE_RATE_UNDATED))
+    found = [update_threshold(probability[k], is_update[k], rate) if k.any() else None for k, rate in kinds]
+    dated, undated = (f if f is not None else next(x for x in found if x is not None) for f in found)
+    return dated, undated
 
 
-def least_update(probability: np.ndarray, is_update: np.ndarray, most_wrong: float) -> float:
-    """Returns the lowest threshold that retires no larger share wrongly of the pairs held out than is allowed."""
+def update_threshold(probability: np.ndarray, is_update: np.ndarray, max_false_rate: float) -> float:
+    """Returns the lowest threshold at which no larger share of the other pairs is labelled UPDATE than allowed.
+
+    Args:
+        probability: of UPDATE, for pairs held out.
+        is_update: whether the pair is UPDATE.
+        max_false_rate: the allowed share of the pairs that are not.
+    """
     others = max(1, int((~is_update).sum()))
-    good = [t for t in _THRESHOLDS if ((probability >= t) & ~is_update).sum() <= most_wrong * others]
-    return float(good[0] if good else _THRESHOLDS[-1])
+    allowed = [t for t in _THRESHOLDS if ((probability >= t) & ~is_update).sum() <= max_false_rate * others]
+    return float(allowed[0] if allowed else _THRESHOLDS[-1])
 
 
-def _card(told: np.ndarray, y: np.ndarray, least_update: np.ndarray) -> dict[str, Any]:
-    said = choose(told, least_update)
-    wrong = int(((said == UPDATE) & (y != UPDATE)).sum())
-    return {
-        "pairs": len(y),
-        "accuracy": round(float((said == y).mean()), 4),
-        "wrong_updates": wrong,
-        "updates": int((y == UPDATE).sum()),
-        "found_updates": int(((said == UPDATE) & (y == UPDATE)).sum()),
-    }
+def _held_out_figures(probabilities: np.ndarray, y: np.ndarray, threshold: np.ndarray) -> HeldOutFigures:
+    predicted = choose_class(probabilities, threshold)
+    return HeldOutFigures(
+        pairs=len(y),
+        accuracy=round(float((predicted == y).mean()), 4),
+        wrong_updates=int(((predicted == UPDATE) & (y != UPDATE)).sum()),
+        updates=int((y == UPDATE).sum()),
+        found_updates=int(((predicted == UPDATE) & (y == UPDATE)).sum()),
+    )
 
 
-def choose(probabilities: np.ndarray, least_update: float | np.ndarray) -> np.ndarray:
+def choose_class(probabilities: np.ndarray, threshold: float | np.ndarray) -> np.ndarray:
     """Returns the most probable class of each row; UPDATE only from its threshold on, else the next."""
-    without = probabilities.copy()
-    without[probabilities[:, UPDATE] < least_update, UPDATE] = -1.0
-    return without.argmax(axis=1)
+    allowed = probabilities.copy()
+    allowed[probabilities[:, UPDATE] < threshold, UPDATE] = -1.0
+    return np.asarray(allowed.argmax(axis=1))

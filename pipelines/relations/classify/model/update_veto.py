@@ -1,46 +1,47 @@
-"""What an UPDATE needs beside a probability: positive evidence in the pair itself."""
+"""What an UPDATE needs besides a probability: positive evidence in the pair itself."""
 
 from collections.abc import Mapping
-from typing import Any
 
-_SAME = 0.99
-_COMMON = 2  # content words: `the meeting ends` and `another meeting instead` share one
-_MUCH = 3  # where neither subject nor verb is the same
-_SAID_AGAIN = 0.65  # of the older's content words, where subject and verb are not the same
+from palimpsest.relations.classify.features.prepare_pair import PreparedPair
+
+_MIN_SAME_SUBJECT = 0.5
+_EQUAL_SUBJECT = 0.99
+_MIN_SHARED_WORDS = 2  # content words: `the meeting ends` and `another meeting instead` share one
+_MIN_SHARED_WORDS_OTHERWISE = 3  # where neither subject nor verb is the same
+_MIN_REPEATED_SHARE = 0.65  # of the older memory's content words, where subject and verb are not the same
 
 
-def veto(order: int | None, by_place: bool, asks: bool, f: Mapping[str, Any]) -> str:
-    """Says why an UPDATE that only the model sees may not be one, or nothing.
+def update_veto(prepared: PreparedPair, features: Mapping[str, float]) -> str | None:
+    """Returns why an UPDATE that only the model predicts is refused, None where it is not.
 
     Args:
-        order: 1 where the newer is known to be later, 0 for the same time, -1 for earlier, None where a date lacks.
-        by_place: only their places in one document tell which is newer.
-        asks: what the newer has to do with in the older is a question.
-        f: the pair's features.
+        prepared: the pair.
+        features: of the pair, by name.
     """
-    if order == -1:
+    f, pair = features, prepared.pair
+    if pair.order == -1:
         return "earlier"
-    if asks:
+    if prepared.is_question:
         return "a question"
     announced = f["change_inserted"] > 0
-    if (by_place or order == 0) and not announced:
+    if (pair.by_position or pair.order == 0) and not announced:
         return "same time"
     if f["value_within"] and not announced:
         return "refines"
     if f["unsure_newer"] and not f["unsure_older"]:
         return "unsure"
-    if not announced and (f["many_held_older"] or f["many_held_newer"]) and not f["number_changed"]:
+    if not announced and (f["multivalued_older"] or f["multivalued_newer"]) and not f["number_changed"]:
         return "many at a time"
     if f["another_of_its_kind"]:
         return "another of its kind"
-    if max(f["same_subject"], f["subject_newer_in_older"], f["subject_older_in_newer"]) < 0.5:
+    if max(f["same_subject"], f["subject_newer_in_older"], f["subject_older_in_newer"]) < _MIN_SAME_SUBJECT:
         return "another subject"
-    if f["content_shared"] < _COMMON:
+    if f["content_shared"] < _MIN_SHARED_WORDS:
         return "too little in common"
-    one_place = max(f["same_subject"], f["same_subject_head"], f["same_root"], f["root_older_in_newer"])
-    if one_place < 0.5 and f["content_shared"] < _MUCH:
+    same_part = max(f["same_subject"], f["same_subject_head"], f["same_root"], f["root_older_in_newer"])
+    if same_part < _MIN_SAME_SUBJECT and f["content_shared"] < _MIN_SHARED_WORDS_OTHERWISE:
         return "another statement"
-    one_frame = f["same_subject"] > _SAME and f["same_root"]
-    if not one_frame and f["content_older_in_newer"] < _SAID_AGAIN:
+    same_clause = f["same_subject"] > _EQUAL_SUBJECT and f["same_root"]
+    if not same_clause and f["content_older_in_newer"] < _MIN_REPEATED_SHARE:
         return "too little said again"
-    return ""
+    return None

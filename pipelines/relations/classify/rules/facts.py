@@ -1,22 +1,12 @@
-"""What a sentence states, as far as a careful rule can read it: subject, slot, value, words that announce a change."""
+"""The fact that a clause states, as far as a careful rule can read it: one slot of one subject, and its value."""
 
 import re
 from dataclasses import dataclass
 
-from palimpsest.relations.classify.rules.slots import MANY_AT_A_TIME, SLOT_OF_NOUN, SLOT_OF_VERB, STATE_GROUP
+from palimpsest.relations.classify.rules.slots import MULTIVALUED_NOUNS, SLOT_OF_NOUN, SLOT_OF_VERB, STATE_GROUP
 from palimpsest.relations.classify.rules.values import APPROXIMATE, Value, read_value
 from palimpsest.text.normalize import fold
-from palimpsest.text.sentences import memory_sentence_spans
-from palimpsest.text.stopwords import CALENDAR_WORDS, STOPWORDS
-from palimpsest.text.words import content_words
 
-_MANY_AT_A_TIME = re.compile(
-    r"\b(?:likes?|loves?|enjoys?|prefers?|hates?|speaks?|knows?|uses?|visits?|visited|reads?|eats?|drinks?|handles?|"
-    r"handled by|supports?|includes?|contains?|covers?|offers?|sells|buys|writes?|teaches|studies|follows|"
-    r"owns|has|have|"
-    r"attends?|collects?|plays(?! for)|watch(?:es)?|mentions?|said|says|met|meets? with)\b",
-    re.IGNORECASE,
-)
 _NOW = r"(?:now|currently|today|at present|officially|already|just|instead|henceforth|again|still|also)"
 _SLOT_VERB = re.compile(
     r"\b(?:"
@@ -48,17 +38,6 @@ _COPULA = re.compile(
     r"\b(?P<verb>is|are|was|were|remains?|will be|has been|have been|becomes?|became|stands at|amounts to)\b",
     re.IGNORECASE,
 )
-_OPENING = re.compile(
-    r"^(?:(?:update|note|fyi|correction|reminder|ok(?:ay)?|so|and|but|also|well|yes|yeah|actually|hi all|hello)\b"
-    r"[\s,:!\-]*)+",
-    re.IGNORECASE,
-)
-_FROM_THEN = re.compile(
-    r"^(?:as of|from|since|starting|effective|beginning|with effect from)\b[^,]{2,40},\s*", re.IGNORECASE
-)
-_LEAD_IN = re.compile(
-    r"^(?:in|on|at|by|for|after|before|during|this|last|next|yesterday|today)\b[^,]{0,40},\s*", re.IGNORECASE
-)
 _AFTER_VERB = re.compile(
     rf"^(?:\s*(?:{_NOW}|set to|set at|set for|fixed at|scheduled for|due on|due|held on|held at|held in|at|on|"
     rf"in|by|to|for|"
@@ -71,58 +50,32 @@ _VALUE_END = re.compile(
     r"instead of|rather than|not|as of|starting|effective|from|until|per the|according)\b",
     re.IGNORECASE,
 )
-_UNCERTAIN = re.compile(
-    r"\b(?:if|might|(?-i:may)(?=\s+[a-z])|could|would|should|maybe|perhaps|probably|possibly|hopes?|wish(?:es)?|wants?|"
-    r"plans? to|planning to|consider(?:s|ing)?|propos(?:e|es|ed|al|ing)|suggest(?:s|ed)?|rumou?r(?:s|ed)?|"
-    r"imagine|suppose|"
-    r"unless|whether|ignore|pretend|example|e\.g|for instance|too|almost|nearly|joke|joking|dream(?:ed|t|s)?)\b",
-    re.IGNORECASE,
-)
-_PAST_SCOPE = re.compile(
-    r"\b(?:was|were|had|used to|formerly|previously|back then|at the time|last (?:year|month|week|summer|"
-    r"winter)|yesterday|"
-    r"ago|until|during|between \d{4}|in (?:19|20)\d\d|once(?! (?:an?|per|every|each)\b))\b",
-    re.IGNORECASE,
-)
-_SCOPED = re.compile(
-    r"\b(?:during|until|ago|once(?! (?:an?|per|every|each)\b)|between \d{4}|in (?:1\d|20)\d\d|"
-    r"last (?:year|month|week|summer|winter)|"
-    r"back then|at the time)\b",
-    re.IGNORECASE,
-)
-_PAST_VERB = re.compile(
-    r"\b(?P<before>[\w'.]+)\s+(?:went|bought|met|saw|flew|sold|won|lost|gave|took|made|said|told|wrote|came|began|left|"
-    r"spent|ate|drove|(?!need|united|speed|hundred|embed|limited|based)\w{2,}ed)\b",
-    re.IGNORECASE,
-)
-_NOT_A_SUBJECT_WORDS = """
-is are be been being was were has have had gets get got now currently the a an of in on at to for by with and or
-as not also
-newly more most very this that its their our my your
-"""
-_NOT_A_SUBJECT = frozenset(_NOT_A_SUBJECT_WORDS.split())
-_NAME = re.compile(r"[A-ZÀ-ÖØ-Þ][\w\-]*(?:\s+(?:[A-ZÀ-ÖØ-Þ][\w\-]*|\d[\w.]*))*")
-_BEFORE_VERB = re.compile(r"['\u2019]s\b|\s+(?:is|was|are|has|had|will|can|\w{2,}(?:ed|[^s\W]s))\b")
-_NOW_CUE = re.compile(
-    r"\b(?:now|as of|no longer|from now on|instead|effective|has changed|have changed|correction|henceforth)\b",
-    re.IGNORECASE,
-)
-_PRONOUNS = frozenset(
+PRONOUNS = frozenset(
     ("he", "she", "it", "they", "this", "that", "these", "those", "you", "your", "his", "her", "its", "their", "there"),
 )
-_NOT_NAMING_WORDS = """
+_FUNCTION_WORD_LIST = """
 the a an of for in on at to and or current new official main latest now currently has have had been is are was
 were not no
 longer will be also still today that by with as
 """
-_NOT_NAMING = frozenset(_NOT_NAMING_WORDS.split())
-_NO_NAMES = _NOT_NAMING | _PRONOUNS | CALENDAR_WORDS | STOPWORDS | {"i"}
-_HELD_BY_ONE = frozenset({"head", "manager", "owner", "contact", "winner", "capital"})
+FUNCTION_WORDS = frozenset(_FUNCTION_WORD_LIST.split())
+_MAX_ATTRIBUTE_WORDS = 10
+_MAX_SUBJECT_WORDS = 9
+_SLOTS_OF_ONE_PERSON = frozenset({"head", "manager", "owner", "contact", "winner", "capital"})
 
 
 @dataclass(frozen=True)
 class Fact:
-    """One slot of one subject: `value` is what fills it, `old` what a change of it names as the former value."""
+    """One slot of one subject.
+
+    Attributes:
+        subject: the folded words that name it.
+        slot: as `slots` names it, `state:GROUP`, `its NOUN`, `favourite NOUN`, or `changed`.
+        value: what fills the slot.
+        old: the former value, where the clause states a change from it.
+        past: the clause is in the past tense.
+        negated: the clause negates it.
+    """
 
     subject: frozenset[str]
     slot: str
@@ -132,140 +85,74 @@ class Fact:
     negated: bool = False
 
 
-@dataclass(frozen=True)
-class Sentence:
-    """One sentence of a memory, with char offsets in its text.
-
-    `uncertain`: a question, a condition, a plan; it states nothing. `past`: what it says need not hold any more;
-    `scoped`: it says in which time it held. `now`: it announces a change. `many`: its verb takes many objects.
-    `names`: its capitalised words; `lead`: the names among its first words, whole.
-    """
-
-    start: int
-    end: int
-    text: str
-    content: frozenset[str]
-    uncertain: bool
-    question: bool
-    past: bool
-    scoped: bool
-    now: bool
-    many: bool
-    fact: Fact | None
-    names: frozenset[str]
-    lead: frozenset[str]
-
-
-def read_sentences(text: str, speaker: str | None) -> tuple[Sentence, ...]:
-    """Returns the sentences of a memory and what each states."""
-    return tuple(_sentence(text, start, end, speaker) for start, end in memory_sentence_spans(text))
-
-
-def _sentence(text: str, start: int, end: int, speaker: str | None) -> Sentence:
-    body = text[start:end].replace("\n", " ")
-    question = body.rstrip("\"')” ").endswith("?")
-    uncertain = question or bool(_UNCERTAIN.search(body))
-    plain = _LEAD_IN.sub("", _FROM_THEN.sub("", _OPENING.sub("", body.strip().rstrip(".! "))))
-    fact = None if uncertain or end - start > 400 else _fact(plain, speaker)
-    outside = body.replace(fact.value.text, " ") if fact is not None and fact.value.text else body
-    past = bool(_PAST_SCOPE.search(outside)) or (fact is not None and fact.past)
-    if fact is None:
-        past = past or any(m.group("before").lower() not in _NOT_A_SUBJECT for m in _PAST_VERB.finditer(body))
-    elif fact.old is not None:
-        past = False
-    first = len(body.split(maxsplit=1)[0])
-    return Sentence(
-        start,
-        end,
-        body,
-        content_words(body),
-        uncertain,
-        question,
-        past,
-        bool(_SCOPED.search(outside)),
-        bool(_NOW_CUE.search(body)),
-        bool(_MANY_AT_A_TIME.search(body, first)),
-        fact,
-        _names(body),
-        _lead(" ".join(plain.split()[:6])),
-    )
-
-
-def _names(text: str) -> frozenset[str]:
-    found = re.findall(r"[^\W_][\w\-]*(?:\s+\d[\w.]*)?", text)
-    return frozenset(fold(n) for n in found if n[0].isupper() and fold(n) not in _NO_NAMES)
-
-
-def _lead(text: str) -> frozenset[str]:
-    """Names that start in the first three words; the first alone is one only before a verb or a possessive."""
-    found = set()
-    for m in _NAME.finditer(text):
-        name = fold(m.group())
-        if len(text[: m.start()].split()) > 2:
-            break
-        if name in _NO_NAMES or (m.start() == 0 and " " not in name and not _BEFORE_VERB.match(text, m.end())):
-            continue
-        found.add(name)
-    return frozenset(found)
-
-
-def _fact(rest: str, speaker: str | None) -> Fact | None:
-    change, verb = _CHANGE.search(rest), _SLOT_VERB.search(rest)
+def read_fact(clause: str, speaker: str | None) -> Fact | None:
+    """Returns the fact that a clause states, None where no rule reads one; `I` is the speaker where one is known."""
+    change, verb = _CHANGE.search(clause), _SLOT_VERB.search(clause)
     if verb and not (change and change.start() <= verb.start()):
-        slot = SLOT_OF_VERB.get(re.sub(rf"\s+(?:{_NOW}\s+)?", " ", verb.group().lower()))
-        subject = subject_of(rest[: verb.start()], speaker)
-        if not slot or subject is None:
-            return None
-        negated = bool(re.search(r"\b(?:not|never|no longer|n't)\b", rest[: verb.end()]))
-        value = _value(rest[verb.end() :])
-        if slot == "host" and value.kind not in ("name", "phrase", "number"):
-            slot = "days"  # people run on Tuesdays, servers on Linux
-        return Fact(subject, slot, value, negated=negated)
-    if inverse := _INVERSE.match(rest):
-        return _inverse(inverse, speaker)
+        return _from_slot_verb(clause, verb, speaker)
+    if inverse := _INVERSE.match(clause):
+        return _from_inverse(inverse, speaker)
     if change:
-        return _changed(rest, change, speaker)
-    m = _COPULA.search(rest)
-    if not m or len(rest[: m.start()].split()) > 10:
+        return _from_change(clause, change, speaker)
+    copula = _COPULA.search(clause)
+    return _from_copula(clause, copula, speaker) if copula else None
+
+
+def _from_slot_verb(clause: str, m: re.Match[str], speaker: str | None) -> Fact | None:
+    """`Ana lives in Oslo`."""
+    slot = SLOT_OF_VERB.get(re.sub(rf"\s+(?:{_NOW}\s+)?", " ", m.group().lower()))
+    subject = subject_of(clause[: m.start()], speaker)
+    if not slot or subject is None:
         return None
-    tail = rest[m.end() :]
-    negated = bool(re.match(r"\s*(?:now\s+)?(?:not|no longer|n't|never)\b", tail))
-    past = m.group("verb").lower() in ("was", "were")
-    tail = re.sub(rf"^\s*(?:{_NOW}\s+)+", "", tail.strip(), flags=re.IGNORECASE)
-    state = STATE_GROUP.get(fold(_VALUE_END.split(tail)[0]))
-    if state is not None:
-        subject = subject_of(rest[: m.start()], speaker)
-        return Fact(subject, f"state:{state}", _value(tail), past=past, negated=negated) if subject else None
-    found = _attribute(rest[: m.start()], speaker)
-    return Fact(found[0], found[1], _value(tail), past=past, negated=negated) if found else None
+    negated = bool(re.search(r"\b(?:not|never|no longer|n't)\b", clause[: m.end()]))
+    value = _value(clause[m.end() :])
+    if slot == "host" and value.kind not in ("name", "phrase", "number"):
+        slot = "days"  # people run on Tuesdays, servers on Linux
+    return Fact(subject, slot, value, negated=negated)
 
 
-def _inverse(m: re.Match[str], speaker: str | None) -> Fact | None:
+def _from_inverse(m: re.Match[str], speaker: str | None) -> Fact | None:
     """`Mia leads Heron`, `Mia took over Heron from Sam`: a slot of Heron."""
     slot = SLOT_OF_NOUN.get(fold(m.group("noun"))) if m.group("noun") else "head"
     value = read_value(m.group("value"))
     end = _VALUE_END.search(m.group("subject"))
     subject = subject_of(m.group("subject")[: end.start()] if end else m.group("subject"), speaker)
     former = re.search(r"\s+from\s+(?P<old>[^,;.]+)", m.group("subject"))
-    if slot not in _HELD_BY_ONE or value.kind != "name" or not subject:
+    if slot not in _SLOTS_OF_ONE_PERSON or value.kind != "name" or not subject:
         return None
     return Fact(subject, slot, value, read_value(former.group("old")) if former else None)
 
 
-def _changed(rest: str, m: re.Match[str], speaker: str | None) -> Fact | None:
-    before = rest[: m.start()]
+def _from_change(clause: str, m: re.Match[str], speaker: str | None) -> Fact | None:
+    """`The deadline was moved from 3 May to 9 May`, `Ana moved to Oslo`."""
+    before = clause[: m.start()]
     value = _value(m.group("new"))
     old = _value(m.group("old")) if m.group("old") else None
-    found = _attribute(before, speaker)
-    if found is None:
+    if attribute := _attribute(before, speaker):
+        return Fact(*attribute, value, old)
+    subject = subject_of(before, speaker)
+    verb = m.group("verb").lower()
+    if not subject or (verb not in ("moved", "relocated", "transferred", "moves") and old is None):
+        return None
+    # "Ana moved to Oslo" is about her home only where the value is a place name.
+    slot = "home" if verb in ("moved", "relocated", "moves") and value.kind == "name" else "changed"
+    return Fact(subject, slot, value, old)
+
+
+def _from_copula(clause: str, m: re.Match[str], speaker: str | None) -> Fact | None:
+    """`The deadline is 9 May`, `The migration is blocked`."""
+    before, tail = clause[: m.start()], clause[m.end() :]
+    if len(before.split()) > _MAX_ATTRIBUTE_WORDS:
+        return None
+    negated = bool(re.match(r"\s*(?:now\s+)?(?:not|no longer|n't|never)\b", tail))
+    past = m.group("verb").lower() in ("was", "were")
+    tail = re.sub(rf"^\s*(?:{_NOW}\s+)+", "", tail.strip(), flags=re.IGNORECASE)
+    state = STATE_GROUP.get(fold(_VALUE_END.split(tail)[0]))
+    if state is not None:
         subject = subject_of(before, speaker)
-        verb = m.group("verb").lower()
-        if not subject or (verb not in ("moved", "relocated", "transferred", "moves") and old is None):
-            return None
-        # "Ana moved to Oslo" is about her home only where the value is a place name.
-        slot = "home" if verb in ("moved", "relocated", "moves") and value.kind == "name" else "changed"
-        return Fact(subject, slot, value, old)
-    return Fact(found[0], found[1], value, old)
+        return Fact(subject, f"state:{state}", _value(tail), past=past, negated=negated) if subject else None
+    attribute = _attribute(before, speaker)
+    return Fact(*attribute, _value(tail), past=past, negated=negated) if attribute else None
 
 
 def _value(text: str) -> Value:
@@ -290,8 +177,8 @@ def _attribute(noun_phrase: str, speaker: str | None) -> tuple[frozenset[str], s
     slot = SLOT_OF_NOUN.get(fold(words[-1])) or SLOT_OF_NOUN.get(fold(words[-1]).removesuffix("s"))
     if slot is None and len(words) > 1 and fold(words[-2]) in ("favourite", "favorite"):
         slot = f"favourite {fold(words[-1])}"
-    if slot is None and owner and len(words) > 1 and fold(words[-1]) not in MANY_AT_A_TIME:
-        slot = f"its {fold(words[-1])}"  # may hold many: only words that announce a change make it one
+    if slot is None and owner and len(words) > 1 and fold(words[-1]) not in MULTIVALUED_NOUNS:
+        slot = f"its {fold(words[-1])}"  # it may take several values: only a stated change makes it single-valued
     if slot is None:
         return None
     subject = subject_of(" ".join(words[:-1]) + " " + rest, speaker)
@@ -301,7 +188,7 @@ def _attribute(noun_phrase: str, speaker: str | None) -> tuple[frozenset[str], s
 def subject_of(noun_phrase: str, speaker: str | None) -> frozenset[str] | None:
     """Returns the folded words that name a subject; the speaker for `I`; None where a pronoun stands for it."""
     words = re.findall(r"[^\W_](?:[\w\-&]*[^\W_])?", re.sub(r"['\u2019]s\b", "", fold(noun_phrase)))
-    if len(words) > 9 or _PRONOUNS.intersection(words):
+    if len(words) > _MAX_SUBJECT_WORDS or PRONOUNS.intersection(words):
         return None
     out = set()
     for word in words:
@@ -309,6 +196,6 @@ def subject_of(noun_phrase: str, speaker: str | None) -> frozenset[str] | None:
             out.add("speaker " + fold(speaker) if speaker else "i")
         elif word in ("we", "our", "us"):
             out.add("we")
-        elif word not in _NOT_NAMING:
+        elif word not in FUNCTION_WORDS:
             out.add(word)
     return frozenset(out)

@@ -1,46 +1,41 @@
-"""What an update would take along: an older memory is retired whole, so what else it states must not be lost."""
+"""What an update would lose: an older memory is retired whole, with all that it states besides the replaced value."""
 
 import re
 
-from palimpsest.relations.classify.rules.facts import Sentence
-from palimpsest.relations.classify.rules.reading import MAX_SENTENCES, Reading
+from palimpsest.relations.classify.rules.reading import MAX_SENTENCES, Reading, Span
+from palimpsest.relations.classify.rules.sentences import Sentence
 from palimpsest.text.words import stem_words
 
-Span = tuple[int, int]
-_STATES = 3  # content words: `Lovely.` and `It rained.` are no loss
-_REQUEST = re.compile(r"\b(?:can|could|will|would) you\b|\bplease\b", re.IGNORECASE)  # tells what is wanted, and when
-_SAID = 0.5  # of a sentence's content words in the newer text: it is part of what changed
+_MIN_CONTENT_WORDS = 3  # `Lovely.` and `It rained.` are no loss
+_REQUEST = re.compile(r"\b(?:can|could|will|would) you\b|\bplease\b", re.IGNORECASE)  # a question that states a wish
+_MIN_REPEATED_SHARE = 0.5  # of a sentence's content words in the newer text: it is part of what changed
 
 
-def takes_more_along(newer: Reading, older: Reading, replaced: Span | None = None) -> bool:
-    """Tells whether the older memory states something beside what the newer one replaces.
+def loses_statements(newer: Reading, older: Reading, replaced: Span | None = None) -> bool:
+    """Returns whether the older memory states something besides what the newer one replaces.
 
     Args:
         newer: the newer memory.
         older: the older memory.
-        replaced: chars of the older text that are replaced; where None, the sentence that has most in common.
+        replaced: the char span of the older text that is replaced; by default the most related sentence.
     """
     if len(older.sentences) < 2:
         return False
-    start, end = replaced or _span(touched(newer, older))
+    start, end = replaced or most_related_sentence(newer, older).span
     rest = [s for s in older.sentences[:MAX_SENTENCES] if s.end <= start or s.start >= end]
     return len(older.sentences) > MAX_SENTENCES or any(_is_lost(s, newer) for s in rest)
 
 
-def touched(newer: Reading, older: Reading) -> Sentence:
-    """Returns the sentence of the older memory that has most in common with the newer one, the first of several."""
-    return max(older.sentences[:MAX_SENTENCES], key=lambda s: (_shared(s, newer), -s.start))
+def most_related_sentence(newer: Reading, older: Reading) -> Sentence:
+    """Returns the sentence of the older memory with most in common with the newer one, the first of several."""
+    return max(older.sentences[:MAX_SENTENCES], key=lambda s: (_repeated_share(s, newer), -s.start))
 
 
-def _shared(s: Sentence, newer: Reading) -> float:
+def _repeated_share(s: Sentence, newer: Reading) -> float:
     stems = stem_words(s.content)
     return len(stems & newer.stems) / len(stems) if stems else 0.0
 
 
 def _is_lost(s: Sentence, newer: Reading) -> bool:
-    tells = not s.question or bool(_REQUEST.search(s.text))
-    return tells and len(s.content) >= _STATES and _shared(s, newer) < _SAID
-
-
-def _span(s: Sentence) -> Span:
-    return s.start, s.end
+    is_statement = not s.question or bool(_REQUEST.search(s.text))
+    return is_statement and len(s.content) >= _MIN_CONTENT_WORDS and _repeated_share(s, newer) < _MIN_REPEATED_SHARE

@@ -1,36 +1,62 @@
-"""A memory as the rules read it."""
+"""A memory as the rules read it, and the verdict of a rule."""
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple, TypeAlias
 
-from palimpsest.relations.classify.rules.facts import Sentence
-from palimpsest.relations.classify.rules.number_templates import template
+from palimpsest.core.json_types import JsonObject, JsonValue
+from palimpsest.relations.classify.rules.number_templates import number_template
+from palimpsest.relations.classify.rules.sentences import Sentence, read_sentences
 from palimpsest.text.normalize import fold
-from palimpsest.text.words import stem_words
+from palimpsest.text.words import content_words, stem_words
 
-Verdict = tuple[str, float, dict[str, object]]
-"""A label, its confidence, its evidence."""
 MAX_SENTENCES = 40
-PRESENT_WORDS = """
+Span: TypeAlias = tuple[int, int]
+
+_PRESENT_VERB_LIST = """
 is are must can may has have takes take costs cost lasts last requires require needs need allows allow holds hold
 gets get
 receives receive runs run expires expire starts start ends end opens open closes close keeps keep weighs seats
 employs pays
 pay charges earns rotates refreshes listens waits retries measures serves
 """
-PRESENT = frozenset(PRESENT_WORDS.split())
-PRONOUNS = {"he", "she", "it", "they", "this", "that", "there", "i", "we", "you"}
+PRESENT_VERBS = frozenset(_PRESENT_VERB_LIST.split())
+SUBJECT_PRONOUNS = frozenset({"he", "she", "it", "they", "this", "that", "there", "i", "we", "you"})
+
+
+class Verdict(NamedTuple):
+    """What a rule concludes about a pair."""
+
+    label: str
+    confidence: float
+    evidence: JsonObject
+
+
+@dataclass(frozen=True)
+class Template:
+    """A sentence with its numbers and dates taken out: that sentence, and the values in order."""
+
+    sentence: Sentence
+    values: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Reading:
-    """A memory as read: its sentences, its content words, and those of the title and heading it stands under."""
+    """A memory as read.
+
+    Attributes:
+        text: of the memory.
+        sentences: of the memory.
+        content: the content words of its text.
+        context: `Title > Heading` above it.
+        context_words: the content words of that.
+    """
 
     text: str
     sentences: tuple[Sentence, ...]
     content: frozenset[str]
-    context_words: frozenset[str]
     context: str
+    context_words: frozenset[str]
 
     @cached_property
     def folded(self) -> str:
@@ -43,16 +69,21 @@ class Reading:
         return stem_words(self.content)
 
     @cached_property
-    def templates(self) -> dict[str, tuple[Sentence, tuple[str, ...], int]]:
-        """Sentences that state a number or date, by what stays when it is taken out."""
+    def templates(self) -> dict[str, Template]:
+        """The sentences with a number or date, by what remains when it is taken out."""
         found = {}
         for s in self.sentences[:MAX_SENTENCES]:
             if not s.uncertain and not s.past and any(c.isdigit() for c in s.text):
-                key, values = template(s.text)
-                found[key] = (s, values, len(values))
+                key, values = number_template(s.text)
+                found[key] = Template(s, values)
         return found
 
 
-def evidence(rule: str, n: Sentence, o: Sentence, **more: object) -> dict[str, object]:
-    """Returns evidence: the rule, the spans of both sentences, and what else is worth telling."""
-    return {"rule": rule, "newer": [n.start, n.end], "older": [o.start, o.end], **more}
+def read_memory(text: str, speaker: str | None, context: str) -> Reading:
+    """Reads a memory; `I` is the speaker where one is known."""
+    return Reading(text, read_sentences(text, speaker), content_words(text), context, content_words(context))
+
+
+def make_evidence(rule: str, newer: Sentence, older: Sentence, **more: JsonValue) -> JsonObject:
+    """Returns evidence: the rule, the spans of both sentences, and further values."""
+    return {"rule": rule, "newer": [newer.start, newer.end], "older": [older.start, older.end], **more}

@@ -1,7 +1,7 @@
-"""Slots: what a subject has one of at a time, by the nouns, verbs and states that English uses for them.
+"""Slots: attributes with one value at a time, by the nouns, verbs and states that English uses for them.
 
-Written from the language and frozen in the program (decision 15). A noun or verb that is not here may hold many values
-at a time (hobby, friend, likes, uses), so nothing is retired for it unless the text itself says what ended.
+Written from the language and frozen in the program (decision 15). A noun or verb that is not listed may take several
+values at a time (hobby, friend, likes, uses), so nothing is retired for it unless the text states what ended.
 """
 
 _NOUNS = """
@@ -102,11 +102,11 @@ in stock, out of stock
 healthy, down, degraded
 """
 
-_MANY = """
+_MULTIVALUED = """
 friend colleague hobby interest child son daughter sister brother cousin neighbour neighbor student client customer
 supplier partner member sponsor topic part reason problem skill example pet plan idea dream wish concern point
 """
-MANY_AT_A_TIME = frozenset(_MANY.split())
+MULTIVALUED_NOUNS = frozenset(_MULTIVALUED.split())
 """Nouns that someone may have several of, even where a text says `now`."""
 
 SLOT_OF_NOUN: dict[str, str] = {
@@ -119,8 +119,8 @@ SLOT_OF_VERB: dict[str, str] = {
     for verb in verbs.split("; ")
 }
 STATE_GROUP: dict[str, int] = {}
-"""States that exclude each other have one group; a state of another group says something else."""
+"""The group of each state: states of one group exclude each other, states of two groups are independent."""
 for _group, _line in enumerate(_STATES.strip().splitlines()):
     _states = _line.split(", ")
-    # A line that begins with a state of an earlier line goes on with its group.
+    # A line whose first state is in an earlier line belongs to the same group.
     STATE_GROUP.update(dict.fromkeys(_states, STATE_GROUP.get(_states[0], _group)))

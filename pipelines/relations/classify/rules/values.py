@@ -1,4 +1,4 @@
-"""Values as texts state them: numbers with a unit, dates, times, names; and whether one replaces or refines another."""
+"""Values in texts: numbers with a unit, dates, times, names; and whether one value replaces or refines another."""
 
 import re
 from dataclasses import dataclass

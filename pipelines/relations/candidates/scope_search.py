@@ -1,0 +1,205 @@
+"""The search for candidate pairs among the memories of one scope."""
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+
+from palimpsest.text.normalize import fold
+from palimpsest.text.words import content_words
+
+PER_MEMORY = 3
+HISTORY_PER_MEMORY = 1
+MIN_SIMILARITY = 0.4
+_SCALE = 4000  # integers below it: any sum of products is under 2^24, so float32 adds them exactly in every order
+_UNIT = float(_SCALE * _SCALE)
+_MIN_PRODUCT = (MIN_SIMILARITY - 0.0006) * _UNIT  # what rounds to the minimum
+_BLOCK_ROWS = 512
+_MANY_HITS = 512
+_NEAREST = 64
+
+
+def quantize(vectors: np.ndarray) -> np.ndarray:
+    """Whole numbers in float32, shape (n, d): their dot products are exact, whatever the block, kernel or threads."""
+    norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
+    scale = _SCALE / np.maximum(norms, 1.0)
+    return np.rint(np.nan_to_num(vectors) * np.nan_to_num(scale)[:, None]).astype(np.float32)
+
+
+class ScopeSearch:
+    """The memories of one scope, oldest first, and the best older memories of each."""
+
+    def __init__(self, rows: pl.DataFrame, vectors: np.ndarray, texts: pl.Series, entities: dict[str, frozenset[str]]):
+        """Makes a search.
+
+        Args:
+            rows: `memory_state` of the scope, oldest first.
+            vectors: quantized, shape (len(rows), d).
+            texts: of the rows.
+            entities: ids of the entities that a memory mentions, by memory id.
+        """
+        self.ids: list[str] = rows["memory_id"].to_list()
+        self._vectors = vectors
+        self._live = rows["live"].to_numpy()
+        self._texts = texts
+        self._entities = entities
+        self._terms: dict[int, frozenset[str]] = {}
+        n = len(self.ids)
+        self._id_rank = np.empty(n, np.int64)
+        self._id_rank[np.argsort(np.array(self.ids))] = np.arange(n)
+        # Older than row i: dated rows before its time, and rows before its position in its own line and time.
+        at, line = rows["at"], rows["line"].fill_null(-1)
+        self._first_dated = int(at.null_count())
+        self._time_end = _run_starts(at.rle_id().to_numpy())
+        self._time_end[: self._first_dated] = self._first_dated
+        runs = rows.select(line=pl.struct("at", line), position=pl.struct("at", line, "seq", "ordinal"))
+        self._line_start = _run_starts(runs["line"].rle_id().to_numpy())
+        self._line_end = _run_starts(runs["position"].rle_id().to_numpy())
+
+    def reason(self, newer: str, older: str) -> str:
+        """Returns what a pair shares besides its vectors: the first shared entity, else the longest shared word."""
+        shared = self._entities.get(newer, frozenset()) & self._entities.get(older, frozenset())
+        if shared:
+            return f"vector+entity:{min(shared)}"
+        words = self._terms_of(self._row_of[newer]) & self._terms_of(self._row_of[older])
+        return "vector+word:" + min(words, key=lambda w: (-len(w), w))
+
+    def best_pairs(
+        self, todo: set[str], changed: set[str], carried: pl.DataFrame | None, advance: Callable[[int], None]
+    ) -> Iterator[tuple[str, str, float]]:
+        """Yields (newer, older, score).
+
+        Args:
+            todo: newer memories whose best pairs are all searched.
+            changed: memories that may add pairs to the other newer memories.
+            carried: earlier pairs of those; None where there is no earlier build.
+            advance: is called with the number of newer memories done.
+        """
+        is_todo = np.array([m in todo for m in self.ids], bool)
+        full = np.flatnonzero(is_todo & self._live)
+        for start in range(0, len(full), _BLOCK_ROWS):
+            block = full[start : start + _BLOCK_ROWS]
+            yield from self._search(block)
+            advance(len(block))
+        if carried is None:
+            return
+        added = np.flatnonzero([m in changed for m in self.ids])
+        rest = np.flatnonzero(~is_todo & self._live)
+        if len(added) and len(rest):
+            yield from self._additions(rest, added, carried)
+
+    def _search(self, rows: np.ndarray) -> Iterator[tuple[str, str, float]]:
+        """Yields the best pairs of newer rows."""
+        width = int(max(self._time_end[rows].max(), self._line_end[rows].max()))
+        if not width:
+            return
+        products = self._vectors[rows] @ self._vectors[:width].T
+        for row_products, row in zip(products, map(int, rows), strict=True):
+            older = (slice(self._first_dated, self._time_end[row]), slice(self._line_start[row], self._line_end[row]))
+            hits = np.concatenate([np.flatnonzero(row_products[s] >= _MIN_PRODUCT) + s.start for s in older])
+            if not len(hits) or not self._terms_of(row):
+                continue
+            if len(hits) > _MANY_HITS:
+                hits = hits[self._shares_term(row)[hits]]
+            scores = np.round(row_products[hits].astype(np.float64) / _UNIT, 3)
+            for is_live, limit in ((True, PER_MEMORY), (False, HISTORY_PER_MEMORY)):
+                of_kind = self._live[hits] == is_live
+                yield from self._top(row, hits[of_kind], scores[of_kind], limit)
+
+    def _top(self, row: int, hits: np.ndarray, scores: np.ndarray, limit: int) -> Iterator[tuple[str, str, float]]:
+        """Yields the best hits that share a term and are not the same text: first among the 64 nearest."""
+        for size in (_NEAREST, len(hits)):
+            near = slice(None)
+            if len(hits) > size:
+                near = scores >= np.partition(scores, -size)[-size]
+            near_hits, near_scores = hits[near], scores[near]
+            best = []
+            for j in np.lexsort((self._id_rank[near_hits], -near_scores)):
+                if near_scores[j] >= MIN_SIMILARITY and self._is_candidate(row, int(near_hits[j])):
+                    best.append((self.ids[row], self.ids[near_hits[j]], float(near_scores[j])))
+                    if len(best) == limit:
+                        break
+            if len(best) == limit or len(near_hits) == len(hits):
+                yield from best
+                return
+
+    def _additions(
+        self, rows: np.ndarray, added: np.ndarray, carried: pl.DataFrame
+    ) -> Iterator[tuple[str, str, float]]:
+        """Yields what changed memories add to rows whose earlier pairs are valid, unless those are enough and better."""
+        worst = self._worst_carried(carried)
+        for at in range(0, len(added), _BLOCK_ROWS):
+            olders = added[at : at + _BLOCK_ROWS]
+            sharing = np.stack([self._shares_term(int(j)) for j in olders])
+            for start in range(0, len(rows), 8 * _BLOCK_ROWS):
+                newers = rows[start : start + 8 * _BLOCK_ROWS]
+                products = self._vectors[newers] @ self._vectors[olders].T
+                r, c = np.nonzero((products >= _MIN_PRODUCT) & sharing[:, newers].T)
+                i, j = newers[r], olders[c]
+                scores = np.round(products[r, c].astype(np.float64) / _UNIT, 3)
+                useful = self._is_older(j, i) & (scores >= MIN_SIMILARITY)
+                useful &= scores >= worst[self._live[j].astype(int), i]
+                for newer, older, score in zip(i[useful], j[useful], scores[useful], strict=True):
+                    if self._folded[newer] != self._folded[older]:
+                        yield self.ids[newer], self.ids[older], float(score)
+
+    def _is_older(self, j: np.ndarray, i: np.ndarray) -> np.ndarray:
+        in_time = (j >= self._first_dated) & (j < self._time_end[i])
+        in_line = (j >= self._line_start[i]) & (j < self._line_end[i])
+        return np.asarray(in_time | in_line)
+
+    def _worst_carried(self, carried: pl.DataFrame) -> np.ndarray:
+        """Returns the lowest score of a row's carried pairs where it has as many as allowed, else -1.
+
+        Shape (2, rows): for retired and for live older memories.
+        """
+        count = np.zeros((2, len(self.ids)), np.int64)
+        lowest = np.full((2, len(self.ids)), 2.0)
+        for newer, older, score in carried.select("newer_id", "older_id", "score").iter_rows():
+            i, j = self._row_of.get(newer), self._row_of.get(older)
+            if i is not None and j is not None:
+                kind = int(self._live[j])
+                count[kind, i] += 1
+                lowest[kind, i] = min(lowest[kind, i], score)
+        is_full = count >= np.array([[HISTORY_PER_MEMORY], [PER_MEMORY]])
+        return np.where(is_full, lowest, -1.0)
+
+    def _is_candidate(self, i: int, j: int) -> bool:
+        return not self._terms_of(i).isdisjoint(self._terms_of(j)) and self._folded[i] != self._folded[j]
+
+    def _terms_of(self, i: int) -> frozenset[str]:
+        """Returns the content words of row i, and the entities it mentions."""
+        terms = self._terms.get(i)
+        if terms is None:
+            terms = self._terms[i] = content_words(self._texts[i]) | self._entities.get(self.ids[i], frozenset())
+        return terms
+
+    def _shares_term(self, i: int) -> np.ndarray:
+        """Returns for each row whether it shares a term with row i."""
+        mask = np.zeros(len(self.ids), bool)
+        for term in self._terms_of(i):
+            mask[self._postings[term]] = True
+        return mask
+
+    @cached_property
+    def _row_of(self) -> dict[str, int]:
+        return {memory_id: i for i, memory_id in enumerate(self.ids)}
+
+    @cached_property
+    def _postings(self) -> dict[str, np.ndarray]:
+        rows_of_term: dict[str, list[int]] = {}
+        for i in range(len(self.ids)):
+            for term in self._terms_of(i):
+                rows_of_term.setdefault(term, []).append(i)
+        return {term: np.array(rows, np.int64) for term, rows in rows_of_term.items()}
+
+    @cached_property
+    def _folded(self) -> list[str]:
+        return [fold(text) for text in self._texts]
+
+
+def _run_starts(runs: np.ndarray) -> np.ndarray:
+    """For each row, the index of the first row of its run."""
+    starts = np.where(np.r_[True, runs[1:] != runs[:-1]], np.arange(len(runs)), 0)
+    return np.asarray(np.maximum.accumulate(starts)).astype(np.int64)
