@@ -1,4 +1,4 @@
-"""Versions: which memories hold now, since when, until when and what replaced them. Derived, never stored as state.
+"""Versions: which memories are valid now, from when, until when and what replaced them. Derived, never stored as state.
 
 A pure function of the memories, the relations, the documents and what people decided (invariant 2, decisions 4-6, 15).
 """
@@ -26,8 +26,8 @@ def versions(
 
     A memory is latest iff its document version is current, no live memory of its scope that is newer UPDATEs it, and no
     other current document states that it replaces its document. Live is a memory whose document version is current:
-    what was edited out, deleted or lay in a source that vanished retires nothing. A memory that was itself retired
-    goes on retiring what it had replaced, so A -> B -> A leaves one latest.
+    what was edited out, deleted or was in a source that vanished retires nothing. A memory that is itself retired
+    still retires what it replaced, so A -> B -> A leaves one latest.
 
     `superseded_by` is the updating memory closest in time (then the smallest id), else the id of its own document's new
     version or of the document that replaces it, else null. `valid_from` is the stated time or `observed_at`;
@@ -40,13 +40,13 @@ def versions(
         documents: the documents table, all versions.
         document_relations: relations stated by metadata; UPDATE retires every memory of the older document, whatever
             the dates. Documents that state to replace each other in a circle retire nothing of each other.
-        decisions: relations that people undid count as not there.
+        decisions: relations that people undid are ignored.
     """
     undone = sorted(decisions.undone) if decisions is not None else []
     state = recency_columns(memories, documents)
-    by_document = _by_document(documents, document_relations)
-    asked = relations.filter(~pl.col("relation_id").is_in(undone))
-    by_memory = _by_memory(state, memories, _not_overruled(asked, memories, by_document))
+    by_document = _replacing_documents(documents, document_relations)
+    valid = relations.filter(~pl.col("relation_id").is_in(undone))
+    by_memory = _updating_memories(state, memories, _without_reversed(valid, memories, by_document))
     dates = documents.select(replaced_by="document_id", replaced_at="source_time")
     rows = (
         memories.select(
@@ -77,25 +77,25 @@ def versions(
     )
 
 
-def _not_overruled(relations: pl.DataFrame, memories: pl.DataFrame, by_document: pl.DataFrame) -> pl.DataFrame:
-    """Leaves out relations from a document to the one that is stated to replace it: what is stated overrides dates."""
-    place = memories.select("memory_id", "document_id")
-    pairs = relations.join(place, left_on="newer_id", right_on="memory_id", how="left").join(
-        place, left_on="older_id", right_on="memory_id", how="left", suffix="_older"
+def _without_reversed(relations: pl.DataFrame, memories: pl.DataFrame, by_document: pl.DataFrame) -> pl.DataFrame:
+    """Removes relations from a document to the one stated to replace it: a stated replacement overrides dates."""
+    documents = memories.select("memory_id", "document_id")
+    pairs = relations.join(documents, left_on="newer_id", right_on="memory_id", how="left").join(
+        documents, left_on="older_id", right_on="memory_id", how="left", suffix="_older"
     )
     replacing = by_document.select("document_id", document_id_older="replaced_by")
     return pairs.join(replacing, on=["document_id", "document_id_older"], how="anti")
 
 
-def _by_memory(state: pl.DataFrame, memories: pl.DataFrame, relations: pl.DataFrame) -> pl.DataFrame:
+def _updating_memories(state: pl.DataFrame, memories: pl.DataFrame, relations: pl.DataFrame) -> pl.DataFrame:
     """Returns (memory_id, updated_by, updated_at): the closest live newer memory of its scope."""
-    place = state.join(memories.select("memory_id", "observed_at"), on="memory_id", how="left")
+    recency = state.join(memories.select("memory_id", "observed_at"), on="memory_id", how="left")
     pairs = (
         relations.filter(pl.col("label") == UPDATE)
         .select(memory_id_newer="newer_id", memory_id_older="older_id")
         .unique()
-        .join(place.select(pl.all().name.suffix("_newer")), on="memory_id_newer", how="inner")
-        .join(place.select(pl.all().name.suffix("_older")), on="memory_id_older", how="inner")
+        .join(recency.select(pl.all().name.suffix("_newer")), on="memory_id_newer", how="inner")
+        .join(recency.select(pl.all().name.suffix("_older")), on="memory_id_older", how="inner")
         .filter("live_newer")
         .filter(pl.all_horizontal(pl.col(c + "_newer") == pl.col(c + "_older") for c in SCOPE))
         .filter(is_newer("_newer", "_older"))
@@ -108,10 +108,10 @@ def _by_memory(state: pl.DataFrame, memories: pl.DataFrame, relations: pl.DataFr
     )
 
 
-def _by_document(documents: pl.DataFrame, document_relations: pl.DataFrame) -> pl.DataFrame:
+def _replacing_documents(documents: pl.DataFrame, document_relations: pl.DataFrame) -> pl.DataFrame:
     """Returns (document_id, replaced_by): versions of documents that a current document states to replace.
 
-    A uri stands for all its sessions. Of several that replace one, the earliest dated is the closest, then by id.
+    A uri means all its sessions. Of several that replace one, the earliest dated is the closest, then by id.
     """
     stated = document_relations.filter((pl.col("label") == UPDATE) & (pl.col("newer_uri") != pl.col("older_uri")))
     links = stated.select(*SCOPE, "newer_uri", "older_uri").unique().sort(pl.all())
@@ -119,7 +119,7 @@ def _by_document(documents: pl.DataFrame, document_relations: pl.DataFrame) -> p
         *SCOPE, newer_uri="uri", replaced_by="document_id", date="source_time"
     )
     links = links.join(current.select(*SCOPE, "newer_uri").unique(), on=[*SCOPE, "newer_uri"], how="semi")
-    links = links.filter(pl.Series(_outside_circles(links.rows()), dtype=pl.Boolean))
+    links = links.filter(pl.Series(_is_acyclic(links.rows()), dtype=pl.Boolean))
     return (
         links.join(current, on=[*SCOPE, "newer_uri"], how="inner")
         .sort(*SCOPE, "older_uri", "date", "replaced_by", nulls_last=True)
@@ -129,8 +129,8 @@ def _by_document(documents: pl.DataFrame, document_relations: pl.DataFrame) -> p
     )
 
 
-def _outside_circles(links: Iterable[tuple[str, ...]]) -> list[bool]:
-    """Says of each (*scope, newer, older) that no chain of replacements leads from the older to the newer."""
+def _is_acyclic(links: Iterable[tuple[str, ...]]) -> list[bool]:
+    """Returns for each (*scope, newer, older) whether no chain of replacements leads from the older to the newer."""
     links = list(links)
     older: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
     for *scope, new, old in links:
@@ -139,12 +139,12 @@ def _outside_circles(links: Iterable[tuple[str, ...]]) -> list[bool]:
     def reaches(start: tuple[str, ...], goal: tuple[str, ...]) -> bool:
         seen, waiting = {start}, [start]
         while waiting:
-            here = waiting.pop()
-            if here == goal:
+            node = waiting.pop()
+            if node == goal:
                 return True
-            fresh = [n for n in older.get(here, []) if n not in seen]
-            seen.update(fresh)
-            waiting.extend(fresh)
+            unseen = [n for n in older.get(node, []) if n not in seen]
+            seen.update(unseen)
+            waiting.extend(unseen)
         return False
 
     return [not reaches((*scope, old), (*scope, new)) for *scope, new, old in links]

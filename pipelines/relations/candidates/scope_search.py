@@ -24,7 +24,7 @@ def quantize(vectors: np.ndarray) -> np.ndarray:
     """Whole numbers in float32, shape (n, d): their dot products are exact, whatever the block, kernel or threads."""
     norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
     scale = _SCALE / np.maximum(norms, 1.0)
-    return np.rint(np.nan_to_num(vectors) * np.nan_to_num(scale)[:, None]).astype(np.float32)
+    return np.asarray(np.rint(np.nan_to_num(vectors) * np.nan_to_num(scale)[:, None]), np.float32)
 
 
 class ScopeSearch:
@@ -127,7 +127,7 @@ class ScopeSearch:
     def _additions(
         self, rows: np.ndarray, added: np.ndarray, carried: pl.DataFrame
     ) -> Iterator[tuple[str, str, float]]:
-        """Yields what changed memories add to rows whose earlier pairs are valid, unless those are enough and better."""
+        """Yields what changed memories add to rows whose earlier pairs are valid, unless enough of those are better."""
         worst = self._worst_carried(carried)
         for at in range(0, len(added), _BLOCK_ROWS):
             olders = added[at : at + _BLOCK_ROWS]

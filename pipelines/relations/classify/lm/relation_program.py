@@ -67,7 +67,8 @@ def signature(instructions: str = INSTRUCTIONS) -> "type[dspy.Signature]":
         label: Literal["UPDATE", "EXTEND", "DERIVE", "NONE"] = dspy.OutputField()
         confidence: float = dspy.OutputField(desc="from 0 to 1")
 
-    return RelateStatements.with_instructions(instructions)
+    instructed: type[dspy.Signature] = RelateStatements.with_instructions(instructions)
+    return instructed
 
 
 def load_program(state: JsonObject | None = None, instructions: str = INSTRUCTIONS) -> "dspy.Predict":

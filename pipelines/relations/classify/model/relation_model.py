@@ -193,7 +193,7 @@ def to_points(rows: np.ndarray, mean: np.ndarray, scale: np.ndarray) -> np.ndarr
 
     Whole numbers: their products add up exactly in float32, in every order, so a distance does not depend on the batch.
     """
-    return np.rint(np.clip((rows - mean) / scale, -4, 4) * 32).astype(np.float32)
+    return np.asarray(np.rint(np.clip((rows - mean) / scale, -4, 4) * 32), np.float32)
 
 
 def neighbor_distances(points: np.ndarray, training_points: np.ndarray) -> np.ndarray:
