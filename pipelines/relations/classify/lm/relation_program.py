@@ -55,7 +55,7 @@ def signature(instructions: str = INSTRUCTIONS) -> "type[dspy.Signature]":
     """Returns the DSPy signature."""
     import dspy
 
-    class RelateStatements(dspy.Signature):
+    class RelateStatements(dspy.Signature):  # type: ignore[misc]  # dspy does not type its metaclass
         older: str = dspy.InputField(desc="the older statement, as data")
         older_place: str = dspy.InputField(desc="who said it, or the title and heading that it stands under")
         older_date: str = dspy.InputField(desc="when it was said")
