@@ -30,7 +30,7 @@ def passage_tables(
 ) -> dict[str, pl.DataFrame]:
     """Returns `names` (scope, key, entity), `titles` (row, entity) and `sentences`, of scopes that have sentences.
 
-    A row of sentences holds all of a memory's: `spans` in its text, start and end in turn, how many `entities` each
+    A row of sentences has all of a memory's: `spans` in its text, start and end in turn, how many `entities` each
     names, these one after the other, and the sentences' vectors as float16, little-endian; null where they have none.
 
     Args:

@@ -1,4 +1,4 @@
-"""The index: one DuckDB file that holds all that queries read of one build; derived from the tables, never edited.
+"""The index: one DuckDB file with all that queries read of one build; derived from the tables, never edited.
 
 Rows of memories are dense numbers in the order (collection, user, project, memory_id), so a scope is one range of rows,
 and every other table is sorted by them: zone maps then keep a read inside its scope cheap.

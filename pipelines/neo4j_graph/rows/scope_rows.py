@@ -1,4 +1,4 @@
-"""The rows of the graph that hold what readers need of a whole scope: statistics, words, vectors and packed arrays."""
+"""The rows of the graph that readers need of a whole scope: statistics, words, vectors and packed arrays."""
 
 from pathlib import Path
 from typing import Any

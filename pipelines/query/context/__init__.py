@@ -1,1 +1,1 @@
-"""What is packed into a context beside the best memories."""
+"""The context of an answer: packing, neighbors, history, explanations."""

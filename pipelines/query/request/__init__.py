@@ -1,1 +1,1 @@
-"""What a query asks for: scopes, filters, strategies, checked arguments."""
+"""The request of a search: scopes, filters, strategies, checked arguments."""

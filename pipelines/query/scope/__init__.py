@@ -1,1 +1,1 @@
-"""One scope of a build: the store behind it, its arrays, who may read what, and what a query asks of it."""
+"""One scope of a build: the store behind it, its arrays, who may read what, and the query of it."""

@@ -1,4 +1,4 @@
-"""A cache bounded in bytes, shared between threads: the least recently used value goes first."""
+"""A cache bounded in bytes, shared between threads: the least recently used value is dropped first."""
 
 import threading
 from collections import OrderedDict

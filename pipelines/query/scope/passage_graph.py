@@ -40,13 +40,13 @@ class PassageGraph:
     Attributes:
         rows: local row of each edge, shape (edges,).
         entities: local entity number of each edge.
-        to_entity: share of a memory's weight that goes over the edge.
-        to_row: share of an entity's weight that goes back.
+        to_entity: share of a memory's weight over the edge.
+        to_row: share of an entity's weight on the way back.
         names: of the entities.
         df: in how many memories each is named.
         titled: memories by the entity that is their title.
-        keys: `name_key`s, ascending; one that stands for several is repeated.
-        entity_of_key: what each stands for.
+        keys: `name_key`s, ascending; one of several entities is repeated.
+        entity_of_key: the entity of each.
         size: memories.
         linked: which entities have edges.
         edges_by_entity: edge numbers of each entity.
