@@ -1,4 +1,4 @@
-"""Invariant 5: the DuckDB file that readers see holds just what the tables hold."""
+"""Invariant 5: the DuckDB file that readers see contains just what the tables contain."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -41,13 +41,13 @@ _FOLLOWING = """
 SELECT m.memory_id, n.memory_id FROM following f
 JOIN memories m ON m.row = f.row JOIN memories n ON n.row = f.next_row"""
 _DOCUMENTS = "SELECT document_id, collection, user_id, project_id, uri FROM documents"
-# The postings of a scope lie together, so one range of them stands for all its terms.
+# The postings of a scope are adjacent, so one range of them covers all its terms.
 _POSTINGS = """
-WITH held AS (SELECT scope, min(first) AS low, max(first + df) - 1 AS high FROM terms GROUP BY scope)
+WITH ranges AS (SELECT scope, min(first) AS low, max(first + df) - 1 AS high FROM terms GROUP BY scope)
 SELECT DISTINCT concat_ws('/', s.collection, s.user_id, nullif(s.project_id, ''))
-FROM postings p JOIN held h ON p.rowid BETWEEN h.low AND h.high JOIN scopes s ON s.scope = h.scope
+FROM postings p JOIN ranges h ON p.rowid BETWEEN h.low AND h.high JOIN scopes s ON s.scope = h.scope
 WHERE NOT (p.row BETWEEN s.first_row AND s.first_row + s.size - 1)"""
-_UNHELD = "SELECT 'postings' WHERE (SELECT count(*) FROM postings) <> (SELECT coalesce(sum(df), 0) FROM terms)"
+_UNMATCHED_TERMS = "SELECT 'postings' WHERE (SELECT count(*) FROM postings) <> (SELECT coalesce(sum(df), 0) FROM terms)"
 
 
 def check_index(tables: Tables, path: Path) -> list[Violation]:
@@ -102,11 +102,11 @@ def _check(tables: Tables, read: Any) -> list[Violation]:
         missing, extra = (want - have).elements(), (have - want).elements()
         found += report(5, _NAME, f"{name}: {{n}} rows are not in the index, or differ there", (r[0] for r in missing))
         found += report(5, _NAME, f"{name}: {{n}} rows of the index are not in the tables", (r[0] for r in extra))
-    told = (
+    queries = (
         (3, "relations: {n} of the index cross a scope", _CROSSING),
         (3, "words: the postings of {n} scopes reach into another", _POSTINGS),
-        (5, "words: postings without a term, or terms without postings", _UNHELD),
+        (5, "words: postings without a term, or terms without postings", _UNMATCHED_TERMS),
     )
     return found + [
-        v for number, message, sql in told for v in report(number, _NAME, message, (r[0] for r in read(sql)))
+        v for number, message, sql in queries for v in report(number, _NAME, message, (r[0] for r in read(sql)))
     ]

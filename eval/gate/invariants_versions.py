@@ -10,13 +10,13 @@ from palimpsest.store.decisions import Decisions
 def check_versions(tables: Tables, decisions: Decisions | None = None) -> list[Violation]:
     """2: all checks of versions. `decisions` are the home's: a relation that people undid counts as not there."""
     undone = sorted(decisions.undone) if decisions is not None else []
-    told = {**tables, "relations": tables["relations"].filter(~pl.col("relation_id").is_in(undone))}
+    effective = {**tables, "relations": tables["relations"].filter(~pl.col("relation_id").is_in(undone))}
     return [
-        *check_complete(told),
+        *check_complete(effective),
         *check_recomputed(tables, decisions),
-        *check_newer_wins(told),
-        *check_chains(told),
-        *check_superseded_by(told),
+        *check_newer_wins(effective),
+        *check_chains(effective),
+        *check_superseded_by(effective),
     ]
 
 
@@ -42,15 +42,17 @@ def check_recomputed(tables: Tables, decisions: Decisions | None) -> list[Violat
 
 
 def check_newer_wins(tables: Tables) -> list[Violation]:
-    """2: every UPDATE leads from the newer memory to the older (decision 4), and no relation the other way round."""
+    """2: every UPDATE leads from the newer memory to the older (decision 4), and no relation from the older to the newer."""
     from palimpsest.memories.recency import is_newer
 
     pairs = _placed_pairs(tables)
     backwards = pairs.filter(is_newer("_older", "_newer"))
-    untold = pairs.filter((pl.col("label") == "UPDATE") & ~is_newer("_newer", "_older") & ~is_newer("_older", "_newer"))
+    undated = pairs.filter(
+        (pl.col("label") == "UPDATE") & ~is_newer("_newer", "_older") & ~is_newer("_older", "_newer")
+    )
     return [
         *report(2, "newer_wins", "{n} relations lead from an earlier memory to a later one", backwards["relation_id"]),
-        *report(2, "newer_wins", "{n} UPDATEs are between memories of equal or unknown time", untold["relation_id"]),
+        *report(2, "newer_wins", "{n} UPDATEs are between memories of equal or unknown time", undated["relation_id"]),
     ]
 
 

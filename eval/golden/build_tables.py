@@ -10,7 +10,7 @@ Tables = Mapping[str, pl.DataFrame]
 
 
 def collection_tables(tables: Tables, collection: str) -> dict[str, pl.DataFrame]:
-    """Returns the rows of one collection; a table without that column is whole."""
+    """Returns the rows of one collection; a table without that column is returned as it is."""
     return {
         n: t.filter(pl.col("collection") == collection) if "collection" in t.columns else t for n, t in tables.items()
     }

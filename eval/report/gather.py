@@ -93,10 +93,10 @@ def _collection(
     tables: Tables,
     history: Sequence[tuple[str, Mapping[str, float]]],
 ) -> CollectionSection:
-    own = collection_tables(tables, name) | {"rejects": build.table(name, "rejects")}
+    rows = collection_tables(tables, name) | {"rejects": build.table(name, "rejects")}
     now = {**verdict.means, **verdict.quality, **verdict.percentiles_ms}
     run = verdict.run or GoldenRun(name)
-    labelled = compare_register(register_path(data_folder()), own, name)
+    labelled = compare_register(register_path(data_folder()), rows, name)
     return {
         "name": name,
         "status": verdict.status,
@@ -109,9 +109,9 @@ def _collection(
         "confusion": confusion(labelled) if labelled else None,
         "calibration": calibration(labelled),
         "labelled": len(labelled),
-        "worst": worst(run, own, name),
+        "worst": worst(run, rows, name),
         "broken": [b.question_id for b in verdict.broken],
-        "health": memory_health(own),
+        "health": memory_health(rows),
     }
 
 

@@ -1,4 +1,4 @@
-"""Ablation: the query path built up stage by stage, so that each stage shows what it is worth and what it costs."""
+"""Ablation: the query path built up stage by stage, so that each stage shows its lift and its cost."""
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from palimpsest.build.stages import indexed_tables
+from palimpsest.core.json_types import JsonObject
 from palimpsest.eval.metrics.significance import loss_probability, paired_interval
 from palimpsest.eval.suites.suite_result import SuiteResult
 from palimpsest.memories.vector_store import embedding_store
@@ -22,20 +23,25 @@ from palimpsest.store.home import Home
 
 MEASURE = "R@5"
 _SAMPLE, _ROUNDS, _SEED = 100, 3, 20240229
-_CHOSEN = ("dated", "turns", "statements", "graph")  # what `auto` may stand for
-_TOLD = (MEASURE, "nDCG@10", "packed_recall")
+_CHOSEN = ("dated", "turns", "statements", "graph")  # what `auto` may resolve to
+_REPORTED = (MEASURE, "nDCG@10", "packed_recall")
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage of the query path: what searches are asked with from it on.
+    """A stage of the query path.
 
-    `dated` says which words were indexed; `over` names the stage that it is compared with, the one before by default.
+    Attributes:
+        name: its name in the table.
+        strategy: the strategy it is measured as.
+        arguments: of every search, from this stage on.
+        dated: whether the indexed words include dates.
+        over: name of the stage that it is compared with; empty means the one before.
     """
 
     name: str
     strategy: str
-    asked: Mapping[str, Any]
+    arguments: Mapping[str, Any]
     dated: bool = True
     over: str = ""
 
@@ -56,28 +62,30 @@ STAGES: tuple[Stage, ...] = (
 
 
 @dataclass
-class Staged:
-    """A reader whose searches are asked as a stage asks them, and what it was asked."""
+class StageReader:
+    """A reader whose searches have the arguments of a stage, and the calls it got."""
 
     reader: Reader
-    asked: Mapping[str, Any]
+    arguments: Mapping[str, Any]
     calls: list[tuple[str, Any, dict[str, Any]]] = field(default_factory=list)
 
     def search(self, text: str, scope: Any, **filters: Any) -> SearchResult:
-        """Searches as the stage does."""
+        """Searches with the stage's arguments."""
         self.calls.append((text, scope, filters))
-        return self.reader.search(text, scope, **(dict(self.asked) | filters | _kept(self.asked, filters)))
+        return self.reader.search(
+            text, scope, **(dict(self.arguments) | filters | _overriding(self.arguments, filters))
+        )
 
 
-def _kept(asked: Mapping[str, Any], filters: Mapping[str, Any]) -> dict[str, Any]:
-    """What was current on a day is asked without history: that would offer what held at any time."""
-    kept = {k: v for k, v in asked.items() if k in filters}
-    return kept | {"history": False} if filters.get("as_of") else kept
+def _overriding(arguments: Mapping[str, Any], filters: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the stage's arguments that replace filters; a search as of a day has no history, which has any time."""
+    found = {k: v for k, v in arguments.items() if k in filters}
+    return found | {"history": False} if filters.get("as_of") else found
 
 
 def run_ablation(
-    home: Home, build: Build, measure: Callable[[Staged, str], SuiteResult], stages: Sequence[Stage] = STAGES
-) -> list[dict[str, Any]]:
+    home: Home, build: Build, measure: Callable[[StageReader, str], SuiteResult], stages: Sequence[Stage] = STAGES
+) -> list[JsonObject]:
     """Measures the stages one after the other and returns a row for each.
 
     A row has the means, `lift` of R@5 over the stage it is compared with, its 95 % interval `low`, `high` and `p` (how
@@ -90,16 +98,18 @@ def run_ablation(
         measure: runs the suite with (searcher, strategy).
         stages: what is measured.
     """
-    rows: list[dict[str, Any]] = []
-    arms: list[Staged] = []
+    rows: list[JsonObject] = []
+    arms: list[StageReader] = []
     values: dict[str, dict[str, float]] = {}
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="palimpsest-ablation-")))
         readers = {True: stack.enter_context(open_index(build.index))}
         if not all(s.dated for s in stages):
-            readers[False] = stack.enter_context(open_index(_undated(home, build, scratch / "undated.duckdb")))
+            readers[False] = stack.enter_context(
+                open_index(_write_undated_index(home, build, scratch / "undated.duckdb"))
+            )
         for number, stage in enumerate(stages):
-            staged = Staged(readers[stage.dated], stage.asked)
+            staged = StageReader(readers[stage.dated], stage.arguments)
             result = measure(staged, stage.strategy)
             now = result.values(MEASURE)
             base = _base(stages, number)
@@ -117,8 +127,8 @@ def _base(stages: Sequence[Stage], number: int) -> int | None:
     return names.index(over) if over in names else number - 1 if number else None
 
 
-def _costs(arms: Sequence[Staged], bases: Sequence[int | None]) -> list[dict[str, float]]:
-    """Asks a sample of the questions of every stage in turn, so that a busy machine is as busy for one as for all."""
+def _costs(arms: Sequence[StageReader], bases: Sequence[int | None]) -> list[dict[str, float]]:
+    """Searches a sample with every stage in turn, so that a busy machine is as busy for one as for all."""
     sample = sorted({(c[0], repr(c[1])): n for n, c in enumerate(arms[0].calls)}.values())
     sample = sorted(np.random.default_rng(_SEED).permutation(sample)[:_SAMPLE].tolist())
     rounds = []
@@ -132,11 +142,11 @@ def _costs(arms: Sequence[Staged], bases: Sequence[int | None]) -> list[dict[str
         rounds.append(took)
     best = np.median(np.stack(rounds), axis=0)
 
-    def rises_of(took: np.ndarray) -> np.ndarray:
-        under = [np.zeros(len(took)) if base is None else took[:, base] for base in bases]
-        return np.median(took - np.stack(under, axis=1), axis=0)
+    def median_rise(took: np.ndarray) -> np.ndarray:
+        base_ms = [np.zeros(len(took)) if base is None else took[:, base] for base in bases]
+        return np.median(took - np.stack(base_ms, axis=1), axis=0)
 
-    rises, rise = [rises_of(took) for took in rounds], rises_of(best)
+    rises, rise = [median_rise(took) for took in rounds], median_rise(best)
     return [
         {
             "p50_ms": round(float(np.median(best[:, a])), 3),
@@ -149,18 +159,18 @@ def _costs(arms: Sequence[Staged], bases: Sequence[int | None]) -> list[dict[str
 
 def _row(
     stage: Stage, metrics: Mapping[str, float], now: Mapping[str, float], before: Mapping[str, float] | None
-) -> dict[str, Any]:
-    row: dict[str, Any] = {
+) -> JsonObject:
+    row: JsonObject = {
         "stage": stage.name,
-        **{m: metrics[m] for m in _TOLD},
+        **{m: metrics[m] for m in _REPORTED},
         "lift": None,
         "low": None,
         "high": None,
         "p": None,
     }
     if before is not None:
-        asked = sorted(now)
-        old, new = [before[q] for q in asked], [now[q] for q in asked]
+        queries = sorted(now)
+        old, new = [before[q] for q in queries], [now[q] for q in queries]
         low, high = paired_interval(old, new)
         change = np.round(np.asarray(new) - np.asarray(old), 6)
         chance = min(loss_probability(change), loss_probability(-change))
@@ -168,8 +178,8 @@ def _row(
     return row
 
 
-def _undated(home: Home, build: Build, path: Path) -> Path:
-    """Writes the index of a build again, with the dates left out of what words search sees."""
+def _write_undated_index(home: Home, build: Build, path: Path) -> Path:
+    """Writes the index of a build again, without dates in the text that word search reads."""
     from palimpsest.index.write_index import write_index
 
     tables = build.tables(indexed_tables())

@@ -25,6 +25,6 @@ def compare_builds(home: Home, a: str, b: str) -> tuple[JsonObject, str]:
 def _kept_build(home: Home, build_id: str) -> Build:
     path = home.builds / build_id.zfill(6)
     if not (path / "manifest.json").is_file():
-        kept = ", ".join(sorted(p.parent.name for p in home.builds.glob("*/manifest.json"))) or "none"
-        raise PalimpsestError(f"build {build_id[:20]}: not kept in home {home.path}; it has {kept}")
+        available = ", ".join(sorted(p.parent.name for p in home.builds.glob("*/manifest.json"))) or "none"
+        raise PalimpsestError(f"build {build_id[:20]}: not kept in home {home.path}; it has {available}")
     return Build(path)

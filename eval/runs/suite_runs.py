@@ -148,7 +148,7 @@ def _ragas_figures(
 
 def ablate(
     folder: Path, extra: Path | None, budget_tokens: int, per_query: Path | None
-) -> tuple[SuiteResult, list[dict[str, Any]]]:
+) -> tuple[SuiteResult, list[JsonObject]]:
     """Returns the figures of `auto` on a suite, and a row for each stage of the query path as it is built up."""
     prepared, results = _prepare(folder, extra), list[SuiteResult]()
 

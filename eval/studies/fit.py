@@ -22,7 +22,7 @@ import numpy as np
 from palimpsest.core.ids import content_id
 from palimpsest.eval.golden.retrieval_run import SearchSettings
 from palimpsest.eval.metrics.significance import paired_interval
-from palimpsest.eval.runs.ablation import Staged
+from palimpsest.eval.runs.ablation import StageReader
 from palimpsest.eval.runs.golden_suite import golden_home, run_golden_suite
 from palimpsest.query.reader import open_home
 from palimpsest.query.request.strategies import Weights, resolve_strategy
@@ -165,7 +165,7 @@ def golden_score(path: Path, cache: Path, backend: str = "duckdb") -> tuple[Weig
     def score(weights: Weights) -> Mapping[str, float]:
         if weights not in known:
             settings = SearchSettings("weights", budget_tokens=0)
-            result, _ = run_golden_suite(Staged(reader, {"strategy": weights}), home, path, settings)
+            result, _ = run_golden_suite(StageReader(reader, {"strategy": weights}), home, path, settings)
             known[weights] = {q.query_id: float(np.mean([q.metrics[m] for m in MEASURES])) for q in result.per_query}
         return known[weights]
 

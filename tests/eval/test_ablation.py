@@ -6,7 +6,7 @@ from click.testing import CliRunner
 from palimpsest.cli.evaluate import suite
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.eval.metrics.latency import LatencyMs
-from palimpsest.eval.runs.ablation import STAGES, Staged, ablation_text, run_ablation
+from palimpsest.eval.runs.ablation import STAGES, StageReader, ablation_text, run_ablation
 from palimpsest.eval.runs.golden_suite import is_golden
 from palimpsest.eval.runs.suite_runs import ablate, measure
 from palimpsest.eval.suites.suite_result import QueryScores, SuiteResult
@@ -52,7 +52,7 @@ def test_words_before_the_date_stage_know_no_dates(judged_home):
 
     def look(staged, strategy):
         found = staged.search("April 2026-03-01", Scope("chats", "ann"), strategy=strategy, k=5)
-        seen[staged.asked["hops"], strategy, len(seen)] = max(m.words_score for m in found.memories)
+        seen[staged.arguments["hops"], strategy, len(seen)] = max(m.words_score for m in found.memories)
         metrics = {"R@5": 1.0, "nDCG@10": 1.0, "packed_recall": 1.0}
         scores = (QueryScores("q", (), metrics),)
         return SuiteResult("s", 1, 0, strategy, 0, metrics, {}, {}, LatencyMs(1, 1, 1), scores)
@@ -64,7 +64,7 @@ def test_words_before_the_date_stage_know_no_dates(judged_home):
 
 def test_a_stage_asks_as_it_says_but_for_the_past_never_with_history(judged_home):
     with open_index(published(judged_home).index) as reader:
-        staged = Staged(reader, {"hops": 0, "history": True})
+        staged = StageReader(reader, {"hops": 0, "history": True})
         now = staged.search("deadline of project Heron", Scope("chats", "ann"), k=5)
         then = staged.search("deadline of project Heron", Scope("chats", "ann"), k=5, as_of="2026-02-10")
     assert {m.is_latest for m in now.memories} == {True, False}
