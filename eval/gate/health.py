@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
-from typing import NotRequired, TypedDict
+from typing import NotRequired, TypedDict, cast
 
 import polars as pl
 
@@ -135,13 +135,9 @@ def _chains(updates: pl.DataFrame) -> dict[int, int]:
 
 def _largest_topics(t: Mapping[str, pl.DataFrame]) -> list[TopicSize]:
     sizes = t["topic_memories"].group_by("topic_id").len("memories")
-    named = t["topics"].join(sizes, on="topic_id", how="left").with_columns(pl.col("memories").fill_null(0))
-    return (
-        named.sort(["memories", "topic_id"], descending=[True, False])
-        .head(10)
-        .select(*SCOPE, "label", "memories")
-        .to_dicts()
-    )
+    topics = t["topics"].join(sizes, on="topic_id", how="left").with_columns(pl.col("memories").fill_null(0))
+    largest = topics.sort(["memories", "topic_id"], descending=[True, False]).head(10)
+    return cast(list[TopicSize], largest.select(*SCOPE, "label", "memories").to_dicts())
 
 
 def over_limits(health: MemoryHealth, limits: Mapping[str, float]) -> list[str]:

@@ -42,17 +42,17 @@ def check_recomputed(tables: Tables, decisions: Decisions | None) -> list[Violat
 
 
 def check_newer_wins(tables: Tables) -> list[Violation]:
-    """2: every UPDATE leads from the newer memory to the older (decision 4), and no relation from the older to the newer."""
+    """2: every UPDATE leads from the newer memory to the older (decision 4), and none leads backwards."""
     from palimpsest.memories.recency import is_newer
 
     pairs = _placed_pairs(tables)
     backwards = pairs.filter(is_newer("_older", "_newer"))
-    undated = pairs.filter(
+    unordered = pairs.filter(
         (pl.col("label") == "UPDATE") & ~is_newer("_newer", "_older") & ~is_newer("_older", "_newer")
     )
     return [
         *report(2, "newer_wins", "{n} relations lead from an earlier memory to a later one", backwards["relation_id"]),
-        *report(2, "newer_wins", "{n} UPDATEs are between memories of equal or unknown time", undated["relation_id"]),
+        *report(2, "newer_wins", "{n} UPDATEs are between memories of equal or unknown time", unordered["relation_id"]),
     ]
 
 

@@ -48,13 +48,11 @@ def find_misses(
     deep = search_queries(reader, queries, settings, warm_up=False)
     by_vectors = search_queries(reader, queries, replace(settings, strategy="flat"), hops=0, warm_up=False)
     retired, strategy = retired_ids(tables), search.retrieval.settings.strategy
-    return tuple(
-        replace(miss, strategy=strategy)
-        for item in items
-        for miss in _question_misses(
-            item, *(run.results[item.question.id] for run in (search.retrieval, deep, by_vectors)), retired
-        )
-    )
+    misses: list[Miss] = []
+    for item in items:
+        shown, far, near = (run.results[item.question.id] for run in (search.retrieval, deep, by_vectors))
+        misses += _question_misses(item, shown, far, near, retired)
+    return tuple(replace(miss, strategy=strategy) for miss in misses)
 
 
 def unresolved_misses(golden: GoldenSet, tables: Tables) -> tuple[Miss, ...]:

@@ -73,7 +73,7 @@ def _busiest(tables: Mapping[str, pl.DataFrame], links: list[tuple[str, str, str
         for end in (source, target):
             if end in counts:
                 counts[end] += 1 if label in ("MENTIONS", "ABOUT") else 5
-    return max(counts, key=lambda i: (counts[i], i))
+    return str(max(counts, key=lambda i: (counts[i], i)))
 
 
 def _node(node_id: str, ring: int, texts: Mapping[str, Mapping[str, str]]) -> Node:
