@@ -29,7 +29,7 @@ lint: .venv/.installed         ## style and types
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
 docs: .venv/.installed         ## write the generated parts of docs/reference
-	$(BIN)/python -m cogapp -r docs/reference/*.md
+	$(BIN)/python -m cogapp -r docs/reference/*.md docs/architecture/modules.md
 
 suites: .venv/.installed       ## measure on ../shared/suites (or PALIMPSEST_SUITES)
 	$(BIN)/python -m pytest -m suite

@@ -10,13 +10,13 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "tests/README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-REFERENCE = sorted((ROOT / "docs/reference").glob("*.md"))
+GENERATED = [*sorted((ROOT / "docs/reference").glob("*.md")), ROOT / "docs/architecture/modules.md"]
 CODE = [*(ROOT / "pipelines").rglob("*.py"), *(ROOT / "eval").rglob("*.py")]
 NOT_VARIABLES = {"PALIMPSEST_CLOSED"}  # a relationship type
 
 
 def test_generated_pages_are_what_make_docs_writes() -> None:
-    command = [sys.executable, "-m", "cogapp", "--check", "--diff", *map(str, REFERENCE)]
+    command = [sys.executable, "-m", "cogapp", "--check", "--diff", *map(str, GENERATED)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, f"run make docs\n{done.stdout}"
 
