@@ -11,7 +11,7 @@ def build(home, corpus):
     return run_without_dagster(home, make_plan(home, [corpus])).manifest.changes
 
 
-def test_each_document_is_told_with_what_became_of_its_memories(tmp_path):
+def test_each_document_is_reported_with_what_became_of_its_memories(tmp_path):
     home, corpus = Home(tmp_path / "home"), tmp_path / "corpus"
     notes = {"edited.md": "Otters swim.\n", "gone.md": "Herons fly.\n", "same.md": "Bats sleep.\n"}
     assert build(home, write_notes(write_chats(corpus, TURNS[:2]), notes)) is None
@@ -29,7 +29,7 @@ def test_each_document_is_told_with_what_became_of_its_memories(tmp_path):
     assert changes_lines(changes)[1] == "    edited   chats/turns.jsonl: latest memories +1 -1"
 
 
-def test_a_document_that_another_one_retires_is_told_as_related(tmp_path):
+def test_a_document_retired_by_another_is_reported_as_related(tmp_path):
     home, corpus = Home(tmp_path / "home"), tmp_path / "corpus"
     write_notes(corpus, {"old.md": "Leave is 20 days.\n"})
     build(home, corpus)

@@ -82,14 +82,14 @@ def test_one_memory_goes_from_log_and_builds_and_the_rest_of_its_document_keeps_
         ("She moved, Rome.", "Rome.", "She moved, Rome."),
     ],
 )
-def test_a_short_text_goes_where_it_opens_a_sentence_in_any_script_and_nowhere_else(text, gone, left):
+def test_a_short_text_is_removed_only_at_the_start_of_a_sentence_in_any_script(text, gone, left):
     place = place_key("c", "ann", "a.txt", None)
     erased = ErasedTexts(frozenset({ErasedText.of(place, utterance_key(None, None), gone)}))
     row = {"user_id": "ann", "uri": "a.txt", "session_id": None, "text": text, "segments": "[]"}
     assert erased.remove_from("c", row).text == left
 
 
-def test_what_stands_beside_a_deleted_memory_is_cut_anew_by_the_next_build(tmp_path, shared_vectors):
+def test_neighbors_of_a_deleted_memory_are_chunked_again_by_the_next_build(tmp_path, shared_vectors):
     sentences = [f"Sentence {i} says that object {i * 7} stands near wall {i + 3}." for i in range(120)]
     long = "\n\n".join(" ".join(sentences[i : i + 10]) for i in range(0, 120, 10))
     corpus = write_notes(tmp_path / "corpus", {"long.md": long + "\n"}, unit="chunk")
@@ -103,7 +103,7 @@ def test_what_stands_beside_a_deleted_memory_is_cut_anew_by_the_next_build(tmp_p
     assert 0 < len(left) < len(sentences) and all(any(s in t for t in texts(home)) for s in left)
 
 
-def test_what_a_pronoun_stands_for_goes_with_the_memory_that_said_it(tmp_path, shared_vectors):
+def test_the_referent_of_a_pronoun_is_deleted_with_its_memory(tmp_path, shared_vectors):
     notes = {"gate.md": "The boathouse Zqboat is red. It was sold last week.\n"}
     corpus = write_notes(tmp_path / "corpus", notes, unit="statement")
     home = Home(tmp_path / "home", shared_vectors)

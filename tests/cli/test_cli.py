@@ -127,7 +127,7 @@ def test_a_setting_that_is_missing_or_wrong_is_named_with_its_file(tmp_path):
     assert done.returncode == 2 and "unit" in done.stderr
 
 
-def test_a_rejected_source_is_told_with_its_reason_and_the_rest_is_built(tmp_path):
+def test_a_rejected_source_is_reported_with_its_reason_and_the_rest_is_built(tmp_path):
     corpus = write_notes(tmp_path / "corpus", {"a.md": "A fine note about herons.", "b.bin": "\x00\x01\x02"})
     done = run("build", "--home", tmp_path / "h", "--corpus", corpus, "--json")
     assert done.returncode == 2
@@ -138,7 +138,7 @@ def test_a_rejected_source_is_told_with_its_reason_and_the_rest_is_built(tmp_pat
     assert run("verify", "--home", tmp_path / "h").returncode == 0
 
 
-def test_verify_says_no_when_a_table_was_tampered_with(built, tmp_path):
+def test_verify_fails_when_a_table_was_changed(built, tmp_path):
     import shutil
 
     import polars as pl
@@ -206,7 +206,7 @@ def test_delete_without_a_target_or_with_a_wrong_one_is_refused(built):
     assert run("delete", "--home", home, "--document", "nope.md").returncode == 2
 
 
-def test_a_dry_run_tells_the_work_and_does_none(tmp_path):
+def test_a_dry_run_reports_the_work_and_does_none(tmp_path):
     corpus = write_chats(tmp_path / "corpus")
     done = run("build", "--home", tmp_path / "h", "--corpus", corpus, "--dry-run", "--json")
     plan = last_json(done)

@@ -9,7 +9,7 @@ def test_a_stage_depends_on_the_code_that_its_module_imports():
     assert not any(m.startswith("palimpsest.store") for m in reached)
 
 
-def test_the_hash_tells_modules_apart_and_is_the_same_twice():
+def test_the_hash_differs_between_modules_and_is_stable():
     assert code_hash(["palimpsest.memories.form"]) == code_hash(["palimpsest.memories.form"])
     assert code_hash(["palimpsest.memories.form"]) != code_hash(["palimpsest.entities.topics"])
 

@@ -55,7 +55,7 @@ def test_another_failure_is_no_fault_of_the_machine():
     assert fault_of(ValueError("vectors of shape (1, 2)")) is None
 
 
-def test_a_limit_on_file_size_is_told_as_a_full_disk(tmp_path):
+def test_a_limit_on_file_size_is_reported_as_a_full_disk(tmp_path):
     resource = pytest.importorskip("resource")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     home = Home(tmp_path)

@@ -26,7 +26,7 @@ def test_every_question_has_its_fields_and_its_scope(collection: str):
 
 
 @pytest.mark.parametrize("collection", COLLECTIONS)
-def test_every_quote_is_said_in_its_source_to_the_user_who_asks(collection: str):
+def test_every_quote_is_in_a_source_of_the_user_who_asks(collection: str):
     for q in questions(collection):
         for span in spans(q):
             assert times_of_quote(collection, q["user"], span), (q["id"], span)
@@ -43,7 +43,7 @@ def test_what_must_not_be_returned_is_older_than_what_must(collection: str):
 
 
 @pytest.mark.parametrize("collection", COLLECTIONS)
-def test_a_question_about_a_past_day_is_answered_by_what_was_said_before_it(collection: str):
+def test_a_question_about_a_past_day_is_answered_by_earlier_memories(collection: str):
     for q in (q for q in questions(collection) if "as_of" in q):
         day = datetime.fromisoformat(q["as_of"]).replace(tzinfo=UTC)
         for span in q["evidence"]:

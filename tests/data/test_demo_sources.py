@@ -67,7 +67,7 @@ def test_there_are_enough_sources_of_every_kind_that_can_be_read():
     assert attached == ["mails/quernby-complaint.eml#dip-readings.csv"]
 
 
-def test_every_user_has_told_something_in_each_of_six_months():
+def test_every_user_has_a_memory_in_each_of_six_months():
     months: dict[tuple[str, str], set[str]] = defaultdict(set)
     for collection in COLLECTIONS:
         for document in documents(collection).values():

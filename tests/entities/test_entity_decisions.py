@@ -60,7 +60,7 @@ def test_names_set_apart_stay_apart_through_later_builds_and_from_scratch(home, 
     assert grown.tables(["merges"])["merges"].equals(scratch.tables(["merges"])["merges"])
 
 
-def test_names_made_one_are_one_and_the_rules_may_tell_again(home):
+def test_names_merged_by_a_person_are_one_until_the_decision_is_withdrawn(home):
     decide_names(home, SCOPE, "Kestrel", "Windhover", "same")
     build(home)
     assert names(home)["Windhover"] == {"Kestrel"}
@@ -88,7 +88,7 @@ def test_reasons_name_the_memory_that_shows_them(home):
         ("Ansel", "Ansel Moreau", "undecided", "undecided already"),
     ],
 )
-def test_a_decision_that_says_nothing_is_refused(home, a, b, verdict, message):
+def test_an_empty_decision_is_refused(home, a, b, verdict, message):
     with pytest.raises(PalimpsestError, match=message):
         decide_names(home, SCOPE, a, b, verdict)
     assert not home.decisions.exists()

@@ -52,7 +52,7 @@ def test_spellings_that_differ_by_case_or_accents_are_one_entity():
     assert all(names == {"Sao Paulo"} for names in names_in.values())
 
 
-def test_an_acronym_that_is_explained_once_stands_for_its_long_form():
+def test_an_acronym_explained_once_is_merged_with_its_long_form():
     entities, _, names_in = resolved(
         memories_of("We asked the Palo Alto Research Center (PARC).", "Then PARC answered.", "We saw BBC news.")
     )
@@ -62,7 +62,7 @@ def test_an_acronym_that_is_explained_once_stands_for_its_long_form():
     assert names_in["We saw BBC news."] == {"BBC"}
 
 
-def test_an_acronym_explained_in_two_ways_stands_for_itself():
+def test_an_acronym_with_two_explanations_is_its_own_entity():
     names_in = resolved(memories_of("See Art Of Baking (AOB).", "See Arms Of Brakel (AOB).", "We like AOB."))[2]
     assert names_in["We like AOB."] == {"AOB"}
 
@@ -96,7 +96,7 @@ def test_code_names_and_ids_are_entities():
     assert names_in["see PO-5630 and retry_limit in setup.py"] == {"PO-5630", "retry_limit", "setup.py"}
 
 
-def test_a_speaker_is_a_person_wherever_the_name_is_said():
+def test_a_speaker_is_a_person_wherever_the_name_occurs():
     docs = [document("chat", title="chat", session_id="s")]
     entities, _, names_in = resolved(memories_of("Ana is late.", unit="turn", docs=docs, speaker="Ana"))
     assert names_in == {"Ana is late.": {"Ana"}} and entities["type"].to_list() == ["person"]

@@ -52,7 +52,7 @@ def merges(*texts, **more):
         ("Runa Moreau has married and signs her letters as Runa Feldt.", "Runa Feldt", "Runa Moreau"),
     ],
 )
-def test_what_a_text_says_is_one_is_one_and_the_memory_that_says_it_is_kept(text, alias, name):
+def test_names_that_a_text_states_as_one_are_merged_and_the_evidence_is_kept(text, alias, name):
     memories, done = resolved(text)
     found = done.merges.filter(alias=alias).select("name", "memory_id").rows()
     assert found == [(name, memories["memory_id"][0])]
@@ -75,7 +75,7 @@ def test_what_only_looks_like_such_a_statement_merges_nothing(text):
     assert merges(text) == set()
 
 
-def test_a_name_said_to_be_two_things_stands_for_itself():
+def test_a_name_stated_as_two_things_is_its_own_entity():
     texts = ("We saw Kestrel, also called Windhover.", "We saw Merlin, also called Windhover.", "I like Windhover.")
     assert named(*texts)["I like Windhover."] == {"Windhover"}
 
@@ -110,7 +110,7 @@ def test_a_first_name_of_two_people_is_nobody_but_where_a_document_names_one_of_
     assert found["The dog of Jon barks."] == {"Jon"}
 
 
-def test_people_in_the_metadata_of_a_document_tell_who_is_meant_there():
+def test_people_in_a_documents_metadata_resolve_names_in_it():
     minutes = document("m.md", title="", metadata='{"attendees": ["Ansel Moreau", "Runa Feldt <runa@x.example>"]}')
     other = document("o.md", title="", metadata='{"author": "Ansel Drach"}')
     found = named(docs=[(minutes, ["The idea came from Ansel.", "A cake from Runa."]), (other, ["By Ansel, in May."])])
@@ -125,7 +125,7 @@ def test_titles_stand_for_the_bare_name_but_mr_and_mrs_are_two_people():
     assert found == {"I met Mr. Drach.": {"Mr. Drach"}, "I met Mrs. Drach.": {"Mrs. Drach"}, "I met Drach.": {"Drach"}}
 
 
-def test_an_initial_stands_for_the_only_name_that_it_fits():
+def test_an_initial_is_resolved_to_the_only_name_that_it_fits():
     assert ("A. Moreau", "Ansel Moreau", "initial") in merges("We met Ansel Moreau.", "Signed by A. Moreau.")
     assert merges("We met Ansel Moreau.", "We met Anna Moreau.", "Signed by A. Moreau.") == set()
 
@@ -168,7 +168,7 @@ def test_a_title_with_brackets_names_one_of_several_in_its_own_document():
     }
 
 
-def test_an_office_is_its_holder_where_the_document_says_so():
+def test_an_office_is_its_holder_where_the_document_states_it():
     doc, other = document("a.md", title=""), document("b.md", title="")
     texts = ["Ansel Moreau is the head of support.", "Ask the head of support."]
     found = named(docs=[(doc, texts), (other, ["The head of support was away"])])
@@ -183,7 +183,7 @@ def test_no_name_is_one_with_a_name_of_another_scope():
     assert found["The idea came from Ansel."] == {"Ansel"}
 
 
-def test_call_me_is_said_by_the_speaker():
+def test_call_me_names_the_speaker():
     doc = document("chat", title="chat", session_id="s")
     found = named(docs=[(doc, ["Just call me Tip.", "A cake for Tip!"])], unit="turn", speakers=["Ansel", "Runa"])
     assert found["A cake for Tip!"] == {"Ansel"}

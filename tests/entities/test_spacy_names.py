@@ -61,7 +61,7 @@ def test_without_the_setting_no_pipeline_is_loaded(tmp_path, shared_vectors, tid
     assert "ansel moreau" not in names and spacy_names._pipeline.cache_info().misses == 0
 
 
-def test_a_pipeline_that_is_not_installed_is_told_with_its_fix(tmp_path, shared_vectors):
+def test_a_pipeline_that_is_not_installed_is_an_error_with_its_fix(tmp_path, shared_vectors):
     with pytest.raises(PalimpsestError, match="no spaCy pipeline en_nowhere_sm is installed; install a package"):
         built(tmp_path, shared_vectors, ner="en_nowhere_sm")
 

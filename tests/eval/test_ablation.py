@@ -62,7 +62,7 @@ def test_words_before_the_date_stage_know_no_dates(judged_home):
     assert vector == 0.0 and 0 < words < date
 
 
-def test_a_stage_asks_as_it_says_but_for_the_past_never_with_history(judged_home):
+def test_a_stage_queries_with_its_settings_but_the_past_never_with_history(judged_home):
     with open_index(published(judged_home).index) as reader:
         staged = StageReader(reader, {"hops": 0, "history": True})
         now = staged.search("deadline of project Heron", Scope("chats", "ann"), k=5)

@@ -34,7 +34,7 @@ def test_a_line_holds_when_its_span_holds_its_words_white_space_aside():
         ("\nSources:\n", "\n", "a line is not cited"),
     ],
 )
-def test_a_citation_that_does_not_hold_is_told(old, new, why):
+def test_an_invalid_citation_is_reported(old, new, why):
     assert why in check_citations(GOOD.replace(old, new), SOURCES)[1]
 
 
@@ -56,7 +56,7 @@ def question(name, quote, stale=None, **more):
     return Question(**told, stale=quoted[1:], **more)
 
 
-def test_the_run_tells_current_facts_false_retirements_repeats_and_citations():
+def test_the_run_reports_current_facts_false_retirements_repeats_and_citations():
     asked = [
         question("launch", "The launch moved to Friday", "The launch is on Monday"),
         question("launch missed", "The launch moved to Friday", "The launch is on Monday"),

@@ -66,7 +66,7 @@ def test_relations_stay_inside_a_user_and_retire_what_they_update():
     ("strategy", "kind", "clients"),
     [pytest.param("hybrid", "turns", 1, marks=pytest.mark.slow), ("flat", "titled", 2)],
 )
-def test_a_bench_reports_what_was_asked_for(tmp_path, strategy, kind, clients, monkeypatch):
+def test_a_bench_reports_the_requested_backends(tmp_path, strategy, kind, clients, monkeypatch):
     monkeypatch.setattr("palimpsest.eval.bench.run_bench.QUERIES", 5)
     load = QueryLoad(strategy, clients, hops=2)
     done = run_bench(300, load, users=5, kind=kind, workdir=tmp_path / "work")

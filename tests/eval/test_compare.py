@@ -26,7 +26,7 @@ def gate(**queries):
     return {"notes": GoldenRun("notes", per_query=per_query, questions={q: f"{q}?" for q in queries})}
 
 
-def test_what_changed_is_told_with_counts_and_examples():
+def test_changes_are_reported_with_counts_and_examples():
     got = compare(tables(), later_build())
     memories = got["memories"]
     assert [x["memory_id"] for x in memories["added"]["examples"]] == ["m7"]

@@ -23,7 +23,7 @@ def results(tmp_path_factory):
         return reader.search("Who keeps bees & honey?", ANA, explain=True)
 
 
-def test_every_result_is_reached_by_itself_and_over_the_links_that_the_words_tell(results):
+def test_every_result_is_reached_by_itself_and_over_the_links_that_explain_prints(results):
     sankey = explained_figure(results, "Who keeps bees & honey?", shown=3).data[0]
     labels, flows = sankey.node.label, sankey.link
     ways = list(zip(flows.source, flows.target, strict=True))

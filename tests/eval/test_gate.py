@@ -52,7 +52,7 @@ def baseline(tmp_path):
     return accept_baseline(old, tmp_path / "b.json", "first", who="Ana", when=datetime(2026, 1, 2, tzinfo=UTC))
 
 
-def test_an_unchanged_run_passes_and_tells_the_smallest_loss_it_could_have_seen(baseline):
+def test_an_unchanged_run_passes_and_reports_the_smallest_detectable_loss(baseline):
     got = decide(gate_run([FULL] * 100), baseline, True)
     assert (got.status, got.publishable, got.reasons, got.broken) == ("passed", True, (), ())
     assert got.smallest_loss == pytest.approx(0.05)
@@ -89,7 +89,7 @@ def test_each_gated_metric_closes_the_gate_alone(baseline, metric):
     assert [r.split(" ")[0] for r in got.reasons] == [metric]
 
 
-def test_each_type_of_question_is_told_as_it_was_and_as_it_is_and_who_accepted_what_it_was(baseline):
+def test_each_type_of_question_is_shown_before_and_now_with_who_accepted_the_baseline(baseline):
     types = {f"q{i:03}": "dates" if i < 10 else "names" for i in range(100)}
     got = decide(gate_run([LOST] * 6 + [FULL] * 94, types=types), baseline, True)
     told = got.to_json()["by_type"]
@@ -198,7 +198,7 @@ def test_a_violated_invariant_fails_a_run_that_lost_nothing(baseline):
     assert got.status == "failed"
 
 
-def test_new_questions_are_left_out_and_told_and_vanished_ones_fail_with_their_ids(baseline):
+def test_new_questions_are_excluded_and_reported_and_missing_ones_fail_with_their_ids(baseline):
     new = gate_run([FULL] * 120)
     per_query = {q: v for q, v in new.per_query.items() if q >= "q010"} | {"q110": LOST}
     got = decide(gate_run([], per_query=per_query, answered=110), baseline, True)
@@ -209,14 +209,14 @@ def test_new_questions_are_left_out_and_told_and_vanished_ones_fail_with_their_i
     assert decide(gate_run([FULL] * 120), baseline, True).status == "passed", "new ones alone are no loss"
 
 
-def test_a_question_whose_evidence_was_taken_away_fails_too(baseline):
+def test_a_question_whose_evidence_was_removed_fails_too(baseline):
     run = gate_run([FULL] * 100)
     per_query = {q: v for q, v in run.per_query.items() if q != "q007"}
     got = decide(replace(run, per_query=per_query, unanswerable={"q007": 0.0}), baseline, True)
     assert got.reasons[0].startswith("1 question of the baseline without evidence now: q007")
 
 
-def test_changed_settings_are_named_beside_what_they_broke(tmp_path):
+def test_changed_settings_are_named_with_what_they_broke(tmp_path):
     settings = {"weights.words": 0.8, "unit": "turn", "retention_days": None, "code.query": "a", "code.index": "x"}
     kept = accept_baseline(gate_run([FULL] * 100, build_settings=settings), tmp_path / "b.json", "as it is", who="t")
     assert load_baseline(tmp_path / "b.json").build_settings == settings
@@ -290,7 +290,7 @@ def test_the_decision_is_json_and_markdown_for_a_pull_request(baseline):
     assert "and 10 more" in text
 
 
-def test_an_accepted_baseline_says_who_when_and_why_and_reads_back(tmp_path, baseline):
+def test_an_accepted_baseline_records_who_when_and_why_and_reads_back(tmp_path, baseline):
     again = load_baseline(tmp_path / "b.json")
     assert again == baseline
     assert (again.accepted_by, again.accepted_at, again.why) == ("Ana", "2026-01-02T00:00:00+00:00", "first")
@@ -343,7 +343,7 @@ def test_a_named_baseline_judges_its_own_collection_and_must_be_there(judged_hom
         judge_home(judged_home, aside)
 
 
-def test_a_broken_question_tells_the_words_of_what_it_got_before_and_gets_now(judged_home, monkeypatch):
+def test_a_broken_question_shows_the_first_words_of_its_results_before_and_now(judged_home, monkeypatch):
     (accepted,) = accept_home(judged_home, "as it is")
     search = Reader.search
 
@@ -374,7 +374,7 @@ def test_tables_changed_behind_a_builds_back_close_the_gate(judged_home, tmp_pat
     assert got.status == "failed" and any("invariant 1 (digest)" in r for r in got.collections[0].reasons)
 
 
-def test_a_build_tells_its_settings_as_they_took_effect(judged_home):
+def test_a_build_records_its_settings_as_they_took_effect(judged_home):
     found = build_settings(published(judged_home).manifest, "chats")
     assert (found["unit"], found["user_id"], found["limits.max_pages"]) == ("turn", "ann", 2000)
     assert (found["strategy"], found["weights.words"], found["weights.recency"]) == ("turns", 0.8, 0.0)

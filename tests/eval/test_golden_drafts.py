@@ -91,7 +91,7 @@ def test_every_draft_of_a_real_build_can_be_judged_and_the_gate_names_it(judged_
     assert f"baseline accept --why 'first questions' --home {judged_home.path}" in steps
 
 
-def test_nothing_to_draft_from_is_said_and_no_file_is_left(tmp_path):
+def test_nothing_to_draft_from_is_an_error_and_leaves_no_file(tmp_path):
     with pytest.raises(PalimpsestError, match="no latest memory"):
         write_drafts(tmp_path / "golden/x.jsonl", draft_questions(with_sentences("Too short."), COLLECTION, "ana", 3))
     assert list(tmp_path.iterdir()) == []

@@ -26,7 +26,7 @@ def run(reader, *questions, **more):
     return run_golden(reader, GoldenSet(COLLECTION, questions, "ana"), tables(), clock=ticking(0.007), **more)
 
 
-def test_each_question_is_asked_in_its_own_scope_and_scored():
+def test_each_question_runs_in_its_scope_and_is_scored():
     reader = FakeReader({"when?": ["m4", "m3"], "how much?": ["m2"], "hobby?": ["m5"]}, packed={"when?": ["m4"]})
     got = run(reader, LAUNCH, MONEY, BEES)
     assert {(text, scope) for text, scope, _ in reader.asked} == {

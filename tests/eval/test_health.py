@@ -31,7 +31,7 @@ def test_repeats_are_counted_inside_a_scope_only():
     assert memory_health(t)["duplicates"] == 1
 
 
-def test_the_longest_way_down_its_updates_is_the_length_of_a_chain():
+def test_the_length_of_a_chain_is_its_longest_path_of_updates():
     pairs = [("c", "b"), ("b", "a"), ("c", "x"), ("n", "o"), ("p", "o")]
     made = [
         {"relation_id": f"{n}{o}", "newer_id": n, "older_id": o, "label": "UPDATE"} for n, o in [*pairs, ("y", "z")]
@@ -52,7 +52,7 @@ def test_a_latest_memory_past_its_end_is_expired():
     assert "expired" not in memory_health(t)
 
 
-def test_a_share_over_its_limit_is_told():
+def test_a_share_over_its_limit_is_reported():
     health = memory_health(tables())
     assert over_limits(health, {"without_topic_share": 0.8, "retired_share": 0.2}) == []
     assert over_limits(health, {"without_topic_share": 0.5}) == [

@@ -110,7 +110,7 @@ def test_a_reject_without_a_reason_is_found(reject):
     assert names(check_invariants(TABLES | {"rejects": rows})) == {(9, "rejects")}
 
 
-def test_a_violation_tells_how_many_and_a_few_ids():
+def test_a_violation_reports_a_count_and_a_few_ids():
     [found] = [v for v in broken("memories", put("char_start", 9)) if v.name == "spans"]
     assert found.count == 6
     assert found.examples == ("m1", "m2", "m3", "m4", "m5")
@@ -195,7 +195,7 @@ def test_a_missing_or_damaged_index_is_a_violation_not_a_crash(tmp_path):
         (("user", "carl"), ()),
     ],
 )
-def test_what_people_deleted_and_a_build_still_holds_is_found_and_told_by_id(deleted, left):
+def test_deleted_texts_still_in_a_build_are_reported_by_id(deleted, left):
     found = check_invariants(TABLES, decisions=Decisions(tombstones=frozenset([tombstone(*deleted)])))
     assert [(v.invariant, v.name, v.examples) for v in found] == ([(4, "deleted", left)] if left else [])
     assert not any(deleted[-1] in v.message for v in found)

@@ -223,6 +223,6 @@ def test_a_malformed_beir_folder_names_file_and_line(beir, tmp_path, name, text,
         as_suite(beir, tmp_path / "cache")
 
 
-def test_a_path_that_is_not_there_is_told(tmp_path):
+def test_a_missing_path_is_reported(tmp_path):
     with pytest.raises(PalimpsestError, match="no such file or folder"):
         as_suite(tmp_path / "none", tmp_path)

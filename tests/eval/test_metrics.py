@@ -40,7 +40,7 @@ def test_a_cut_off_cuts():
     assert got == {"R@5": 0.0, "R@10": 0.5, "MRR@5": 0.0, "MRR@10": pytest.approx(1 / 6), "Hit@5": 0.0}
 
 
-def test_our_order_stands_where_scores_tie():
+def test_ties_keep_the_given_order():
     # trec_eval would put z before a: it breaks ties by id, descending.
     assert evaluate({"q": [("a", 0.5), ("z", 0.5)]}, {"q": {"a": 1}}, ["MRR@10"]).mean["MRR@10"] == 1.0
     assert evaluate({"q": [("z", 0.5), ("a", 0.5)]}, {"q": {"a": 1}}, ["MRR@10"]).mean["MRR@10"] == 0.5

@@ -34,7 +34,7 @@ def cause(reader, asked=None):
     return miss.cause, miss.rank, miss.vector_rank
 
 
-def test_each_cause_is_told_apart():
+def test_each_cause_is_identified():
     assert cause(Ranked({"q": ["m2"]}, ["m2"])) == ("found", 1, 1)
     assert cause(Ranked({"q": ["m2"]}, ["m2"], {"q": ["zz"]})) == ("cut by the budget", 1, 1)
     assert cause(Ranked({"q": [*OTHERS, "m2"]}, ["m1", "m2"])) == ("lost in fusion", 7, 2)

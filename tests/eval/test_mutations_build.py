@@ -129,7 +129,7 @@ def assert_quiet(judge: Judge, folder: Path, times: int) -> None:
         assert got.smallest_loss is not None and got.smallest_loss <= 0.04
 
 
-def test_two_repeats_with_an_index_made_anew_raise_no_alarm(diary, tmp_path):
+def test_two_repeats_with_a_rebuilt_index_raise_no_alarm(diary, tmp_path):
     assert_quiet(diary, tmp_path, 2)
 
 

@@ -29,7 +29,7 @@ def test_rank_counts_for_neither_and_the_depth_for_both():
         crosscheck({}, {})
 
 
-def test_recall_on_a_golden_set_is_what_the_gate_says(judged_home):
+def test_recall_on_a_golden_set_equals_the_gates(judged_home):
     build = published(judged_home)
     tables = build.tables(("documents", "document_texts", "memories", "versions"))
     questions = load_golden(judged_home.path.parent / "data/golden/chats.jsonl")

@@ -65,13 +65,13 @@ def test_the_three_metrics_are_those_worked_out_by_hand_and_every_call_is_counte
     assert "7 calls" in got.text() and f"cost {got.cost:.4f}" in got.text()
 
 
-def test_nothing_retrieved_counts_as_nothing_and_asks_nothing(tmp_path):
+def test_a_question_without_contexts_scores_zero_and_calls_no_model(tmp_path):
     with FakeLMServer({}, reply=reply) as server:
         got = judge(server, tmp_path, [asked(contexts=(), packed="")])
         assert got.means == {"context_precision": 0.0, "context_recall": 0.0} and server.counts.requests == 0
 
 
-def test_a_budget_stops_before_it_is_passed_and_says_what_was_left_out(tmp_path):
+def test_a_budget_stops_before_it_is_passed_and_reports_what_was_left_out(tmp_path):
     items = [asked(f"q{i:02}") for i in range(12)]
     with FakeLMServer({}, reply=reply) as server:
         got = judge(server, tmp_path, items, max_cost=0.03, concurrency=3)
@@ -94,7 +94,7 @@ def test_a_budget_without_a_model_or_a_price_is_refused_before_anything_is_measu
     assert judge_settings(1.0).price_out == 2.0
 
 
-def test_garbage_verdicts_that_are_none_and_a_dead_server_are_told_and_never_become_numbers(tmp_path):
+def test_unreadable_answers_and_a_dead_server_are_errors_and_never_numbers(tmp_path):
     with FakeLMServer({}, reply=lambda prompt: reply(prompt).replace('": 1', '": 7')) as server:
         got = judge(server, tmp_path, [asked()])
         assert got.means == {} and got.unreadable == 3
@@ -115,7 +115,7 @@ def test_a_sample_is_the_same_whatever_the_order(tmp_path):
     assert one.questions == 4 and two.calls == 0 and two.means == one.means
 
 
-def test_suite_tells_both_of_ragas_beside_its_own_figures(tmp_path, monkeypatch, capsys):
+def test_suite_prints_both_ragas_figures_next_to_its_own(tmp_path, monkeypatch, capsys):
     write_chats(tmp_path / "data/corpora")
     golden = write_lines(tmp_path / "data/golden/chats.jsonl", QUESTIONS)
     refused = run("suite", golden, "--max-cost", 1, cwd=tmp_path)

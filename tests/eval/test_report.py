@@ -49,7 +49,7 @@ def test_labels_of_points_overlap_no_other_label_and_stay_inside_the_picture():
     assert full.add(20, 20, "much too long a label") == ""
 
 
-def test_a_headline_tells_its_change_and_whether_that_is_worse():
+def test_a_headline_has_its_change_and_whether_that_is_worse():
     history = [("000001", {"c/R@5": 0.8, "c/stale@5": 0.1}), ("000002", {"c/R@5": 0.9})]
     recall, stale = headlines("c", {"stale@5": 0.2, "R@5": 0.85}, history)
     assert (recall["title"], recall["worse"], recall["spark"].count) == ("Recall@5", True, 3)
@@ -65,7 +65,7 @@ def page(judged_home):
     return gather(judged_home, build, judge_build(judged_home, build))
 
 
-def test_the_page_tells_headlines_types_latency_labels_misses_and_health(page):
+def test_the_page_shows_headlines_types_latency_labels_misses_and_health(page):
     (chats,) = page["collections"]
     assert [h["key"] for h in chats["headlines"]] == [
         "R@5",
@@ -116,7 +116,7 @@ def test_what_documents_and_questions_say_is_never_markup(page):
         assert "&lt;script&gt;alert(1)" in text
 
 
-def test_a_page_that_would_be_too_large_tells_fewer_questions(page):
+def test_a_page_that_would_be_too_large_shows_fewer_questions(page):
     large = nasty_page(page)
     question = large["collections"][0]["worst"][0] | {"question": "w" * 100_000}
     large["collections"][0]["worst"] = [question] * 40

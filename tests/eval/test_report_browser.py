@@ -53,7 +53,7 @@ def luminance(browser, css):
 
 @pytest.mark.parametrize("width", [PHONE, DESK])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_page_is_readable_and_asks_for_nothing(browser, page, width, scheme):
+def test_the_page_is_readable_and_requests_nothing(browser, page, width, scheme):
     show(browser, page, width, scheme)
     assert browser.get_log("browser") == []
     asked = [e["message"] for e in browser.get_log("performance") if '"Network.requestWillBeSent"' in e["message"]]

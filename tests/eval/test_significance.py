@@ -27,7 +27,7 @@ def test_noise_is_no_loss_and_a_loss_is():
     assert not compare_paired([0.0] * 50, [1.0] * 50).lost
 
 
-def test_the_smallest_loss_is_what_it_says():
+def test_the_smallest_loss_is_the_effect_that_is_detected():
     assert falls(100, 0).smallest_loss == pytest.approx(0.05)
     assert falls(1000, 0).smallest_loss == pytest.approx(0.02)
 

@@ -220,5 +220,5 @@ def test_line_separators_inside_texts_and_windows_line_ends_are_read(folder):
         ("Who led it?", "none"),
     ],
 )
-def test_questions_are_told_apart_by_what_they_say_of_time(question, kind):
+def test_questions_are_grouped_by_their_words_about_time(question, kind):
     assert time_kind(question) == kind

@@ -55,7 +55,7 @@ def test_the_index_does_not_depend_on_the_order_of_the_tables_rows(tmp_path):
         assert read(tmp_path / "a.duckdb", sql) == read(tmp_path / "b.duckdb", sql), table
 
 
-def test_words_score_as_the_library_says_over_each_scope_alone(tmp_path):
+def test_words_score_as_in_the_library_within_each_scope(tmp_path):
     write(tables(MADE), tmp_path / "index.duckdb")
     found = scores(tmp_path / "index.duckdb")
     ben = [terms(m["text"]) for m in MADE if m["user_id"] == "ben"]
@@ -74,7 +74,7 @@ def test_a_score_is_what_the_formula_gives_by_hand(tmp_path):
     assert scores(tmp_path / "i.duckdb")["ana", "bee", "m1"] == pytest.approx(idf / (1 + length_norm), abs=1e-6)
 
 
-def test_a_titles_words_weigh_as_if_they_stood_there_several_times(tmp_path):
+def test_a_titles_words_weigh_as_if_they_occurred_several_times(tmp_path):
     titled = memory("m1", "It grows.", title="Honey", search_text="Honey It grows.")
     written_out = memory("m1", "It grows.", search_text="Honey " * TITLE_WEIGHT + "It grows.")
     write(tables([titled, memory("m2", "rain")]), tmp_path / "a.duckdb")
@@ -101,7 +101,7 @@ def test_vectors_come_back_bit_for_bit_after_parquet_and_duckdb(tmp_path):
     assert np.array_equal(np.array([v for (v,) in found], np.float32), vectors)
 
 
-def test_no_link_mention_or_topic_crosses_a_scope_even_if_a_table_says_so(tmp_path):
+def test_no_link_mention_or_topic_crosses_a_scope_even_if_a_table_has_one(tmp_path):
     made = tables(MADE, links=[("m2", "m1", "EXTEND"), ("m2", "b1", "EXTEND"), ("m3", "m1", "NONE")])
     made["entities"] = rows(
         "entities", {"entity_id": "e", "collection": "notes", "user_id": "ana", "name": "Bees", "type": "x"}
@@ -116,7 +116,7 @@ def test_no_link_mention_or_topic_crosses_a_scope_even_if_a_table_says_so(tmp_pa
     assert read(tmp_path / "i.duckdb", "SELECT df FROM entities") == [(2,)]
 
 
-def test_a_memory_is_supported_by_what_extends_it_says_the_same_elsewhere_or_names_its_title(tmp_path):
+def test_a_memory_is_supported_by_extensions_repeats_elsewhere_and_mentions_of_its_title(tmp_path):
     made = tables(
         [
             memory("m1", "The lamp is in the attic."),

@@ -167,7 +167,7 @@ def test_every_module_that_the_code_imports_is_in_the_base_or_in_a_known_extra()
     assert not unknown
 
 
-def test_each_extra_installs_the_modules_that_are_said_to_come_with_it():
+def test_each_extra_installs_the_modules_documented_for_it():
     for module in imported_modules() - set(base_modules()) - OPTIONAL:
         extra = extra_of(module)
         assert extra, module
@@ -175,7 +175,7 @@ def test_each_extra_installs_the_modules_that_are_said_to_come_with_it():
         assert any(normal(n) in installed for n in of_module()[module]), (module, extra)
 
 
-def test_a_stage_whose_extra_is_missing_is_told_by_the_message_that_is_left_of_its_error():
+def test_a_stage_with_a_missing_extra_is_recognized_by_the_message_of_its_error():
     told = missing_in("No module named 'dspy.clients'", "build")
     assert str(told).startswith("build needs the extra lm (dspy.clients is not installed): ")
     assert missing_in("No module named 'palimpsest.nowhere'", "build") is None

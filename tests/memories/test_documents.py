@@ -29,13 +29,13 @@ def test_a_document_is_named_by_uri_name_or_number(tmp_path, name):
     assert relations(built(tmp_path, notes)) == [("rules/0007-leave.md", "rules/0003-leave.md", "UPDATE")]
 
 
-def test_a_number_means_the_document_beside_this_one(tmp_path):
+def test_a_number_means_the_adjacent_document(tmp_path):
     notes = {"a/pep-12.rst": "Twelve.\n", "b/pep-12.rst": "Another twelve.\n"}
     notes["b/pep-20.rst"] = "---\nrequires: 12\n---\nTwenty.\n"
     assert relations(built(tmp_path, notes)) == [("b/pep-20.rst", "b/pep-12.rst", "EXTEND")]
 
 
-def test_a_name_that_several_documents_bear_means_none_and_is_told(tmp_path, capsys):
+def test_a_name_of_several_documents_resolves_to_none_and_is_reported(tmp_path, capsys):
     notes = {"a/plan.md": "One.\n", "b/plan.md": "Two.\n", "c.md": "---\nreplaces: plan\n---\nThree.\n"}
     assert relations(built(tmp_path, notes)) == []
     assert "c.md UPDATEs plan" in capsys.readouterr().err

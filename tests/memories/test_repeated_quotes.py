@@ -30,5 +30,5 @@ def test_of_equal_quotes_one_stays():
     assert kept(("a", "", True, "The tank leaks."), ("b", "", True, "the tank\nleaks.")) == ["a"]
 
 
-def test_a_mail_of_another_project_does_not_take_a_quote_away():
+def test_a_mail_of_another_project_removes_no_quote():
     assert kept(("mail", "alpha", False, "The tank leaks."), ("q", "beta", True, "The tank leaks.")) == ["mail", "q"]

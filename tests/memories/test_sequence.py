@@ -18,7 +18,7 @@ def order(*turns, shuffled=False):
     return turn_order(*frames).rows()
 
 
-def test_turns_follow_each_other_in_their_session_and_nowhere_else():
+def test_turns_follow_each_other_only_within_their_session():
     turns = [
         ("b", "ana", "talk.jsonl", 0, "s1"),
         ("a", "ana", "talk.jsonl", 1, "s1"),

@@ -43,7 +43,7 @@ def two():
     return inputs, pl.DataFrame(scope), newer, older
 
 
-def test_an_update_tells_its_relation_and_its_evidence():
+def test_an_update_is_reported_with_its_relation_and_evidence():
     inputs, pairs, newer, older = two()
     relations, _ = label_pairs(pairs, inputs.memories, Says())
     assert told(inputs, relations) == {
@@ -62,7 +62,7 @@ def test_an_update_tells_its_relation_and_its_evidence():
     }
 
 
-def test_what_a_person_said_is_told_with_its_day_whether_it_retires_or_keeps():
+def test_a_persons_decision_is_reported_with_its_day_whether_it_retires_or_keeps():
     inputs, pairs, newer, older = two()
     for label, kind in (("UPDATE", "updated"), ("NONE", "kept")):
         said = RelationOverride(relation_id(newer, older), newer, older, label, "2026-02-03T10:00:00+00:00")
@@ -72,7 +72,7 @@ def test_what_a_person_said_is_told_with_its_day_whether_it_retires_or_keeps():
         assert (found["kind"], found["labeler"], found["decided_at"]) == (kind, "person", said.at)
 
 
-def test_an_edit_a_replaced_document_and_a_source_that_vanished_are_told_apart():
+def test_an_edit_a_replaced_document_and_a_missing_source_are_distinguished():
     first = document("a.md", seq=1, current=False, source_time=day(1))
     second = document("a.md", seq=2, source_time=day(5))
     first["superseded_by"] = second["document_id"]

@@ -81,7 +81,7 @@ def test_both_backends_rank_the_same_memories_by_the_same_scores(made: Made, gra
     assert rank(scope_query(neo, FILTERS["nothing fits"], (), STRATEGIES["flat"]), 1) == []
 
 
-def test_both_backends_know_the_standing_of_memories_and_the_weights_of_collections(
+def test_both_backends_load_the_priors_of_memories_and_the_weights_of_collections(
     tmp_path: Path, graph: Connection
 ) -> None:
     told = {"build_id": "000001", "collections": {"notes": {}}, "weights": {"notes": {"recency": 0.5}}}
@@ -94,7 +94,7 @@ def test_both_backends_know_the_standing_of_memories_and_the_weights_of_collecti
     assert np.array_equal(a.importance, b.importance, equal_nan=True) and a.support.max() > 0
 
 
-def test_both_backends_tell_what_stands_beside_a_memory(tmp_path: Path, graph: Connection) -> None:
+def test_both_backends_return_the_neighbors_of_a_memory(tmp_path: Path, graph: Connection) -> None:
     talk = [memory(f"t{i}", f"turn {i}", unit="turn", session_id="s", document_id="d-t", ordinal=i) for i in range(5)]
     page = [memory(f"p{i}", f"part {i}", document_id="d-p", ordinal=i) for i in range(5)]
     tables_ = tables([*talk, *page], updates=[("p4", "p1")])
@@ -106,7 +106,7 @@ def test_both_backends_tell_what_stands_beside_a_memory(tmp_path: Path, graph: C
     assert neighbor_ids(ServedScope(neo, ANA, Filters()), ["p0"]) == {"p0": [(2, "p2")]}
 
 
-def test_a_moment_that_a_filter_names_is_included_on_both_backends(tmp_path: Path, graph: Connection) -> None:
+def test_the_time_of_a_filter_is_included_on_both_backends(tmp_path: Path, graph: Connection) -> None:
     duck, neo = both(make(tmp_path, "000001", count=10), graph)
     for filters in AT_THE_MOMENT:
         found = duck.seeds(SCOPE, filters, query(), (), 0, 50).ids
@@ -190,7 +190,7 @@ def test_the_vector_index_proposes_and_exact_cosines_decide(
             assert np.allclose(a.words_stats, b.words_stats)
 
 
-def test_stored_moments_are_those_of_all_cosines(
+def test_stored_score_stats_are_those_of_all_cosines(
     tmp_path: Path, graph: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     single = make(tmp_path, "000001", count=90, edited=(4,))

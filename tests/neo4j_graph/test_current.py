@@ -145,7 +145,7 @@ def test_what_an_earlier_version_loaded_goes_once_the_home_is_loaded_again(graph
         graph.write("MATCH (m:Memory {memory_id: 'not ours'}) DELETE m")
 
 
-def test_a_label_that_is_missing_or_too_many_is_told(graph: Connection, tmp_path: Path) -> None:
+def test_a_missing_or_extra_label_is_reported(graph: Connection, tmp_path: Path) -> None:
     home, made = fresh_home(), make(tmp_path, "000001", count=6)
     made.load(home, graph)
     graph.write("MATCH (m:PalimpsestMemory {home_id: $home}) WITH m LIMIT 1 REMOVE m:PalimpsestMemory", home=home)

@@ -91,7 +91,7 @@ def _told(results: SearchResult) -> tuple[object, ...]:
     return found, results.context, results.versions, [m.may_be_outdated for m in results.memories]
 
 
-def test_both_backends_give_the_same_answers_whatever_is_asked_for(both: tuple[Reader, Reader]) -> None:
+def test_both_backends_give_the_same_answers_to_every_request(both: tuple[Reader, Reader]) -> None:
     duck, neo = both
     for way in WAYS:
         for scope in (GENERAL, ALPHA, [ALPHA, GENERAL]):

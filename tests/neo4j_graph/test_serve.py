@@ -183,7 +183,7 @@ def test_a_home_that_is_served_is_loaded_after_each_publishing(home: Home) -> No
     assert asked().job_name == "serve_graph"
 
 
-def test_without_a_server_each_command_is_one_line_that_says_what_to_do(tmp_path: Path, corpus: Path) -> None:
+def test_without_a_server_each_command_prints_one_line_that_says_what_to_do(tmp_path: Path, corpus: Path) -> None:
     for args, code in (
         (("build", "--graph", "--home", tmp_path / "h", "--corpus", corpus), 2),
         (("neo4j", "status"), 2),
@@ -196,7 +196,7 @@ def test_without_a_server_each_command_is_one_line_that_says_what_to_do(tmp_path
     assert not (tmp_path / "h" / "builds").exists()
 
 
-def test_a_delete_refuses_before_it_begins_where_the_server_cannot_be_asked(
+def test_a_delete_is_refused_before_it_begins_where_the_server_is_unreachable(
     run: Run, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     load_published(home)
@@ -209,7 +209,7 @@ def test_a_delete_refuses_before_it_begins_where_the_server_cannot_be_asked(
         load_published(home)
 
 
-def test_start_and_status_tell_where_the_server_answers(run: Run, server_folder: Path) -> None:
+def test_start_and_status_print_the_address_of_the_server(run: Run, server_folder: Path) -> None:
     server = server_status(server_folder)
     started = last_json(run("neo4j", "start", "--json", PALIMPSEST_NEO4J_HOME=str(server_folder)))
     assert (started["uri"], started["pid"]) == (server.uri, server.pid)

@@ -54,7 +54,7 @@ def test_an_exported_page_shows_every_figure_without_a_script(name, ran):
 
 
 @pytest.mark.parametrize("name", ["3_compare_runs", "4_read_the_misses"])
-def test_a_home_without_golden_questions_is_told_what_to_do(name, bare_home):
+def test_a_home_without_golden_questions_is_an_error_with_its_fix(name, bare_home):
     done = run_notebook(name, bare_home, {})
     assert "palimpsest gate --init" in str([c.get("outputs") for c in done.cells])
 
@@ -93,7 +93,7 @@ def test_every_notebook_lies_in_git_without_outputs_and_with_parameters():
         assert not any(line.startswith(("def ", "class ")) for c in code for line in c.source.splitlines()), path.name
 
 
-def test_a_build_that_is_not_there_or_not_judged_is_told(home, tmp_path):
+def test_a_missing_or_unjudged_build_is_an_error(home, tmp_path):
     with pytest.raises(PalimpsestError, match="keeps no build 000009; it has 000001, 000002"):
         open_build(home.path, 9)
     with pytest.raises(PalimpsestError, match="nothing is published"):

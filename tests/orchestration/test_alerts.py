@@ -51,7 +51,7 @@ def test_a_message_is_tried_again_until_it_is_taken():
     assert hook.got == [("application/json", {"text": "héllo"})] * 3
 
 
-def test_a_server_that_stays_away_is_told_without_its_address():
+def test_an_unreachable_server_is_reported_without_its_address():
     with Hook(503) as hook, pytest.raises(PalimpsestError, match=f"after {TRIES} tries: the server answered 503") as e:
         send_alert({}, hook.url, wait_s=0.01)
     assert len(hook.got) == TRIES and "T0KEN" not in str(e.value)

@@ -57,7 +57,7 @@ def test_runs_of_the_command_line_appear_on_the_pages_of_their_jobs(closed):
     assert {r.tags[".dagster/repository"] for r in runs} == {"__repository__@palimpsest.definitions"}
 
 
-def test_a_closed_gate_says_why_in_its_failure_and_in_its_check(closed):
+def test_a_failed_gate_has_its_reasons_in_its_failure_and_in_its_check(closed):
     home, instance = closed
     (run,) = instance.get_runs(dg.RunsFilter(job_name="publish_build"))
     failure = failure_of(instance, run)

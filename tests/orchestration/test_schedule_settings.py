@@ -15,7 +15,7 @@ def bare(monkeypatch):
         monkeypatch.delenv(name, raising=False)
 
 
-def test_it_is_three_at_night_where_the_machine_stands(monkeypatch):
+def test_the_schedule_runs_at_three_in_the_machines_time_zone(monkeypatch):
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     found = schedule_from_environment()
     assert (found.nightly, found.timezone, found.on) == ("0 3 * * *", "Asia/Tokyo", True)

@@ -70,7 +70,7 @@ def test_filters_narrow_the_scope(reader):
     assert ids(reader.search("launch", ANA, session="none")) == []
 
 
-def test_nothing_of_another_user_comes_back_however_it_is_asked_for(reader):
+def test_no_request_returns_a_memory_of_another_user(reader):
     for options in ({}, {"history": True, "hops": 2, "k": 100}, {"strategy": "flat"}, {"as_of": "2030-01-01"}):
         results = reader.search("secret word zyxquorvine", ANA, explain=True, **options)
         assert not {"b1", "b2"} & set(ids(results))
@@ -100,7 +100,7 @@ def test_explain_says_why_and_which_links(reader):
     assert all(m.why == "" and m.path == () for m in reader.search("bees", ANA).memories)
 
 
-def test_what_explain_tells_adds_up_to_the_score_of_every_result_with_links_or_without(tmp_path):
+def test_explained_terms_add_up_to_the_score_of_every_result_with_and_without_links(tmp_path):
     texts = ("I live in Porto.", "Which street is that?", "Rua do Ouro.", "Noted.", "It rains.", "We live in Rome.")
     talk = [memory(f"m{i}", t, unit="turn", session_id="s", ordinal=i, document_id="d") for i, t in enumerate(texts)]
     made = tables(talk, links=[("m4", "m0", "EXTEND")])
@@ -116,7 +116,7 @@ def test_what_explain_tells_adds_up_to_the_score_of_every_result_with_links_or_w
         assert round(sum(parts[:2]) if rest else parts[0], 2) == round(m.score, 2) == parts[-1], m.why
 
 
-def test_explain_in_json_holds_the_links_that_the_words_tell(reader):
+def test_explain_has_the_same_links_in_json_as_in_text(reader):
     told = reader.search("bees", ANA, explain=True, k=10).to_json()["memories"]
     (link,) = next(m for m in told if m["memory_id"] == "m4")["path"]
     assert link | {"weight": 0.9} == {
@@ -231,7 +231,7 @@ def test_the_only_collection_and_its_default_user_are_meant(tmp_path):
         resolve(tmp_path / "c", made, user="zoe")
 
 
-def test_of_several_collections_the_default_is_meant_else_their_names_are_told(tmp_path):
+def test_of_several_collections_the_default_is_used_else_the_error_names_them(tmp_path):
     made = [memory("m1", "bees"), memory("w1", "rain", collection="wiki", user_id="all")]
     wiki = {"default": True, "user_id": "all"}
     assert resolve(tmp_path / "a", made, wiki=wiki) == Scope("wiki", "all")

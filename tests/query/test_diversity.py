@@ -20,7 +20,7 @@ def candidates(diversity=1.0, **scores):
     return [(query, Candidate(i, score, 0.5, 1.0, score)) for i, score in scores.items()]
 
 
-def test_the_next_result_is_the_one_that_says_most_that_none_before_it_said():
+def test_the_next_result_is_the_one_that_adds_most():
     # after a: b says all of it again (1), c two words of four (1/2), d nothing
     found = diversify(candidates(a=4.0, b=3.9, c=3.8, d=3.2), MEMORIES, 3)
     assert [(c.memory_id, c.score) for _, c in found] == [("a", 4.0), ("c", pytest.approx(3.3)), ("d", 3.2)]
@@ -46,5 +46,5 @@ def test_a_collection_may_ask_for_diversity_and_results_stay_in_the_order_of_the
     assert [m.score for m in apart] == sorted((m.score for m in apart), reverse=True)
 
 
-def test_no_strategy_asks_for_it_of_itself():
+def test_no_strategy_has_diversity_by_default():
     assert all(w.diversity == 0 for w in STRATEGIES.values())

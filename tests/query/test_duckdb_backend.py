@@ -46,7 +46,7 @@ def ask(backend, text, filters=None, scope=ANA, weight=1.0, n=10):
     return backend.seeds(scope, filters or Filters(), query_embedder().embed(text), query_terms(text), weight, n)
 
 
-def test_seeds_hold_the_exact_scores_of_latest_memories_and_their_moments(backend):
+def test_seeds_have_the_exact_scores_of_latest_memories_and_their_stats(backend):
     seeds = ask(backend, "when is the launch?")
     assert seeds.ids == ["m3", "m4", "m5"] and seeds.candidates == 3
     texts = {m["memory_id"]: m["text"] for m in MADE}
@@ -142,7 +142,7 @@ def test_rows_are_found_by_their_places_few_or_many(tmp_path):
             assert [i for (i,) in found] == [list(told)[p] for p in places]
 
 
-def test_history_tells_all_that_was_replaced_newest_first(backend):
+def test_history_lists_all_that_was_replaced_newest_first(backend):
     assert {i: [m.memory_id for m in older] for i, older in backend.history(ANA, ["m3", "m2", "m4"]).items()} == {
         "m3": ["m2", "m1"],
         "m2": ["m1"],
@@ -197,7 +197,7 @@ def test_eight_threads_get_the_answers_that_one_gets(backend):
         assert list(pool.map(lambda t: ask(fresh, t).words.tolist(), texts)) == alone
 
 
-def test_an_index_written_again_under_its_path_is_read_anew_once_its_reader_is_closed(tmp_path):
+def test_an_index_rewritten_at_its_path_is_reloaded_once_its_reader_is_closed(tmp_path):
     path = tmp_path / "i.duckdb"
     for text in ("bees", "rain"):
         write(tables([memory("m1", text)]), path)

@@ -45,7 +45,7 @@ def scores(path, question, **told):
         return {m.memory_id: m for m in reader.search(question, ANA, k=10, **told).memories}
 
 
-def test_a_memory_is_lifted_by_the_topic_that_stands_out(index):
+def test_a_memory_is_lifted_by_its_distinctive_topic(index):
     flat, found = (scores(index, "bees", strategy=s, explain=True) for s in ("hybrid", "hierarchical"))
     place = lambda told: list(told).index("m3")  # noqa: E731
     assert place(found) <= place(flat) and "belongs to the topic 'bees'" in found["m3"].why
@@ -84,7 +84,7 @@ def test_without_topics_memories_rank_by_themselves(tmp_path):
     assert {i: m.score for i, m in found.items()} == {i: m.score for i, m in flat.items()}
 
 
-def test_what_is_no_candidate_says_nothing_of_a_topic(tmp_path):
+def test_memories_that_are_no_candidates_do_not_count_for_a_topic(tmp_path):
     write(made(updates=[("m4", "m1"), ("m5", "m2")]), tmp_path / "i.duckdb")
     found = scores(tmp_path / "i.duckdb", "bees", strategy="hierarchical", explain=True)
     assert not {"m1", "m2"} & set(found)

@@ -48,7 +48,7 @@ def test_every_version_of_a_fact_has_the_same_history(index, asked):
     assert middle.why.by == "m3" and middle.memory.valid_until == at("2024-03-01")
 
 
-def test_a_history_in_words_tells_when_each_version_held_and_what_changed(index):
+def test_a_history_in_text_has_when_each_version_was_valid_and_what_changed(index):
     with open_index(index) as reader:
         assert history_text(reader.history_of(ANA, "m1")).splitlines() == [
             "2024-03-01 to now  The launch is on Monday again, not on Friday.  [m3]",
@@ -60,7 +60,7 @@ def test_a_history_in_words_tells_when_each_version_held_and_what_changed(index)
         assert "2024-01-05 to 2024-12-31" in history_text(reader.history_of(ANA, "m4"))
 
 
-def test_an_answer_with_history_tells_each_fact_once_and_without_it_none(index):
+def test_an_answer_has_each_replaced_fact_once_with_history_and_none_without(index):
     with open_index(index) as reader:
         told = reader.search("When is the launch?", ANA, history=True)
         assert results_text(told).count("history, newest first") == 1 and "history: see 1" in results_text(told)

@@ -46,7 +46,7 @@ def index(tmp_path_factory):
     return write_doubts(tmp_path_factory.mktemp("outdated") / "i.duckdb", doubt("m2", "m1"), doubt("m4", "m1"))
 
 
-def test_a_retirement_that_nearly_happened_is_told_with_the_newest_of_the_newer_memories(index):
+def test_a_near_retirement_is_reported_with_the_newest_of_the_newer_memories(index):
     marked, found = marks(index)
     assert marked == {"m1": "m2"}
     told = next(m for m in found.memories if m.memory_id == "m1").may_be_outdated
@@ -78,14 +78,14 @@ def test_json_text_and_context_mark_it(index):
         ({"as_of": "2024-01-15"}, {}),
     ],
 )
-def test_a_text_that_the_filters_exclude_is_never_told(index, filters, expected):
+def test_a_text_that_the_filters_exclude_is_never_returned(index, filters, expected):
     marked, found = marks(index, **filters)
     assert marked == expected
     if not expected:
         assert "m2" not in json.dumps(found.to_json()) and NEW not in results_text(found)
 
 
-def test_what_is_hidden_or_of_another_user_is_never_told(tmp_path):
+def test_hidden_memories_and_those_of_other_users_are_never_returned(tmp_path):
     index = write_doubts(tmp_path / "i.duckdb", doubt("m5", "m1"), doubt("b1", "m1"))
     assert marks(index)[0] == {}
     assert marks(index, include_hidden=True)[0] == {"m1": "m5"}

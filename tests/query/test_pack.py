@@ -47,7 +47,7 @@ def test_only_whole_memories_are_packed_and_a_shorter_one_may_follow_one_that_di
     assert packed.packed_ids == ("m1", "m3") and packed.tokens <= 120
 
 
-def test_the_newest_version_stands_first_and_what_it_replaced_under_it():
+def test_the_newest_version_is_first_and_what_it_replaced_is_under_it():
     chain = [older("m2", "On Friday.", valid_until=at("2024-03-01")), older("m1", "On Monday.")]
     packed = pack([found("m9", "Bring cake."), found("m3", "On Sunday.")], {"m3": chain}, 500, count_tokens)
     body, _ = lines(packed)
@@ -59,7 +59,7 @@ def test_the_newest_version_stands_first_and_what_it_replaced_under_it():
     ]
 
 
-def test_an_older_version_that_ranks_higher_still_stands_under_the_newer_one():
+def test_an_older_version_that_ranks_higher_is_still_placed_under_the_newer_one():
     ranked = [found("m1", "On Monday.", is_latest=False), found("m2", "On Friday.")]
     packed = pack(ranked, {"m2": [older("m1", "On Monday.")]}, 500, count_tokens)
     assert packed.packed_ids == ("m2", "m1")
@@ -72,7 +72,7 @@ def test_ranked_memories_take_the_room_before_what_they_replaced():
     assert packed.packed_ids == ("m1", "m2")
 
 
-def test_what_stands_beside_the_best_fills_the_room_that_facts_leave_nearest_first_and_is_marked():
+def test_neighbors_of_the_best_results_fill_the_room_left_nearest_first_and_are_marked():
     ranked = [found("m1", "short one"), found("m2", "short two")]
     beside = {
         "m1": [NeighborContext(-1, older("a1", "just before one")), NeighborContext(1, older("a2", "just after one"))],
@@ -115,7 +115,7 @@ def test_context_is_no_repeat_and_none_of_what_was_ranked_folded_or_left_out():
         ("The launch is on Monday.", False),
     ],
 )
-def test_a_memory_that_says_the_same_is_folded_into_the_better_one(other, folded):
+def test_a_repeated_memory_is_folded_into_the_better_one(other, folded):
     packed = pack([found("m1", "The launch is on Friday."), found("m2", other)], {}, 500, count_tokens)
     assert (packed.packed_ids == ("m1",)) == folded
     assert packed.folded == ({"m1": ("m2",)} if folded else {})
@@ -154,7 +154,7 @@ def test_the_block_never_exceeds_its_budget_as_the_embedder_counts_it(texts, bud
     assert all(re.search(r"\[memory:m\d\]$", line) for line in body) and len(body) == len(sources)
 
 
-def test_memories_that_are_said_to_replace_each_other_end_and_each_is_packed_once():
+def test_memories_that_replace_each_other_are_each_packed_once():
     a, b, c = (found(f"m{i}", text) for i, text in enumerate(("On Friday.", "On Monday.", "On Sunday.")))
     for chains in ({"m0": [b], "m1": [a]}, {"m0": [b, c], "m1": [c, a], "m2": [a, b]}, {"m0": [a]}):
         packed = pack([a, b, c], chains, 500, count_tokens)

@@ -149,7 +149,7 @@ def test_no_candidates_give_no_ranking():
     assert ranked(Nothing({}), hops=2) == []
 
 
-def test_entities_tell_by_how_few_memories_name_them():
+def test_entities_weigh_more_the_fewer_memories_name_them():
     # of 1000 memories: one mention links nothing, 2 tell most, 50 are the most that link
     found = idf_weight(np.array([1.0, 2.0, 50.0, 51.0]), 1000)
     assert found == pytest.approx([0, np.log(500) / np.log(1000), np.log(20) / np.log(1000), 0])

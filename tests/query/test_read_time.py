@@ -39,7 +39,7 @@ def ids(results):
         ("What did we know about the launch in January?", "2024-01-31"),
     ],
 )
-def test_what_was_believed_is_answered_from_what_was_latest_then_and_told(reader, question, day):
+def test_what_was_believed_is_answered_from_the_latest_memories_of_that_day_and_reported(reader, question, day):
     found = reader.search(question, ANA)
     assert ids(found)[0] == "m1" and not {"m2", "m3"} & set(ids(found))
     told = found.times[ANA]
@@ -49,20 +49,20 @@ def test_what_was_believed_is_answered_from_what_was_latest_then_and_told(reader
     assert said["as_of"] == told.as_of.isoformat() and said["as_of_phrase"] in question and json.dumps(said)
 
 
-def test_an_explicit_moment_or_history_wins_over_words(reader):
+def test_an_explicit_time_or_history_overrides_words(reader):
     question = "What did we believe on 3 March about the launch?"
     assert "m2" in ids(reader.search(question, ANA, as_of="2024-04-01"))
     every = reader.search(question, ANA, history=True)
     assert {"m1", "m2", "m3"} <= set(ids(every)) and every.times[ANA].as_of is None
 
 
-def test_a_moment_before_anything_was_observed_is_a_time_that_texts_speak_of(reader):
+def test_a_time_before_all_observations_is_a_time_that_texts_mention(reader):
     found = reader.search("As of 1998, when was the launch?", ANA)
     assert "m2" in ids(found) and found.times[ANA].as_of is None
     assert "'1998' is read as a time that texts speak of: nothing here was observed by then" in results_text(found)
 
 
-def test_relative_dates_are_told_from_now_else_from_as_of_else_not(reader):
+def test_relative_dates_count_from_now_else_from_as_of_else_not(reader):
     question = "What happened with the launch last month?"
     for options, reference, named, first in [
         ({"as_of": "2024-04-02"}, "2024-04-02", "as_of", "2024-03-01"),
@@ -82,13 +82,13 @@ def test_relative_dates_are_told_from_now_else_from_as_of_else_not(reader):
     )
 
 
-def test_dates_without_a_year_are_told_from_the_scopes_own_newest_memory(reader):
+def test_dates_without_a_year_count_from_the_newest_memory_of_their_scope(reader):
     told = reader.search("What happened with the launch in July?", ANA).times[ANA]
     assert (str(told.reference), told.reference_is, str(told.first)) == ("2024-05-20", "newest memory", "2024-07-01")
     assert reader.search("What happened in July, was it hot?", ANA).times[ANA].first == dt.date(2023, 7, 1)
 
 
-def test_what_was_known_some_time_ago_needs_to_know_when_it_is_asked(reader):
+def test_knowledge_of_some_time_ago_needs_the_time_of_the_question(reader):
     question = "What did we know about the launch three months ago?"
     assert reader.search(question, ANA).times[ANA].as_of is None
     assert ids(reader.search(question, ANA, now="2024-05-20"))[0] == "m1"
@@ -100,7 +100,7 @@ def test_a_question_without_such_words_says_nothing_of_time(reader):
     assert reader.backend.observed(Scope("notes", "nobody")) is None
 
 
-def test_how_well_times_fit_is_told_with_explain(reader):
+def test_explain_reports_how_well_times_fit(reader):
     found = reader.search("What was said of the launch in March 2024?", ANA, explain=True)
     by_id = {m.memory_id: m for m in found.memories}
     assert by_id["m2"].time_score > 0.9 and by_id["m4"].time_score == 0 and ", time 0.9" in by_id["m2"].why

@@ -53,7 +53,7 @@ def test_a_search_in_a_project_sees_the_project_and_the_general_memory_and_nothi
     assert every == [Scope("notes", "ana"), Scope("notes", "ana", "alpha"), Scope("wiki", "ana")]
 
 
-def test_an_answer_says_the_scope_of_each_memory_and_its_citations_hold(reader):
+def test_an_answer_has_the_scope_of_each_memory_and_valid_citations(reader):
     answer = reader.search("which database?", reader.resolve_scopes(project="alpha"), k=5)
     assert "(undated, project alpha)" in results_text(answer)
     assert "[memory:a1] a1.md, chars 0-40, project alpha" in answer.context
@@ -110,7 +110,7 @@ def test_the_scope_of_a_query_has_the_scope_columns():
     assert Scope._fields == SCOPE
 
 
-def test_a_project_of_one_memory_is_found_beside_a_large_general_memory(tmp_path):
+def test_a_project_of_one_memory_is_found_next_to_a_large_general_memory(tmp_path):
     """Its z-scores alone are all 0: a scope of one memory has no deviation."""
     general = [memory(f"g{i:03}", f"The parking space number {i} belongs to the team.") for i in range(120)]
     own = [memory("p1", "The database of the project is Postgres.", project_id="alpha")]
@@ -122,7 +122,7 @@ def test_a_project_of_one_memory_is_found_beside_a_large_general_memory(tmp_path
             assert answer.memories[0].memory_id != "p1"
 
 
-def test_pooled_moments_are_those_of_all_scores_together():
+def test_merged_score_stats_are_those_of_all_scores_together():
     a, b = np.array([0.1, 0.4, 0.7]), np.array([0.9])
     both = score_stats(np.concatenate([a, b]))
     pool = pool_stats([(3, score_stats(a)), (1, score_stats(b))])

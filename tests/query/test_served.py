@@ -56,5 +56,5 @@ def test_a_filter_holds_for_every_text_of_an_answer(reader, asked, shown, hidden
     assert not [word for word in hidden if word in text]
 
 
-def test_without_a_filter_what_was_replaced_is_told(reader):
+def test_without_a_filter_replaced_memories_are_in_the_answer(reader):
     assert "replaced: (2024-01-01, until 2024-03-01) The launch is on Monday zqone." in said(reader)

@@ -38,7 +38,7 @@ def test_a_passage_is_found_over_the_name_that_the_first_one_gives(tmp_path, pro
     assert "result 1 names its title, 'Ada Quist'" in found.memories[1].why
 
 
-def test_ways_are_told_of_what_is_returned_and_of_nothing_else(tmp_path, monkeypatch):
+def test_paths_are_explained_for_returned_results_only(tmp_path, monkeypatch):
     asked = []
     real = spreading._name_link
     monkeypatch.setattr(spreading, "_name_link", lambda view, *told: asked.append(told[1]) or real(view, *told))
@@ -85,7 +85,7 @@ def test_the_index_does_not_depend_on_the_order_of_rows(tmp_path):
         assert [(m.memory_id, m.score) for m in reader.search(QUESTION, ANA, k=8).memories] == first
 
 
-def test_sentences_without_vectors_have_none_beside_a_collection_whose_sentences_have_some(tmp_path):
+def test_sentences_without_vectors_have_none_next_to_a_collection_that_has_some(tmp_path):
     out, facts = made(), tables([memory("f1", "A mill stands in Varn.", collection="facts", unit="statement")])
     facts["context_inputs"] = context_inputs(facts["memories"], "statements", True)
     path = index(tmp_path / "i.duckdb", {n: pl.concat([t, facts[n]]) if n in facts else t for n, t in out.items()})

@@ -88,7 +88,7 @@ def test_every_named_weight_is_one_of_the_composites():
     assert all(isinstance(getattr(Weights(), name), float) for name in NAMED)
 
 
-def test_explain_tells_each_term_that_is_weighed_as_it_was_on_the_day_asked_about(tmp_path):
+def test_explain_lists_each_term_as_it_was_on_the_day_of_the_question(tmp_path):
     made = tables([memory(f"m{i}", t, observed_at=at(f"2024-0{i + 1}-01")) for i, t in enumerate(SAID)])
     write(made, tmp_path / "i.duckdb")
     with open_index(tmp_path / "i.duckdb") as reader:

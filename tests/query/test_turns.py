@@ -39,7 +39,7 @@ def test_a_short_turn_takes_on_as_much_less():
     assert said.tolist() == pytest.approx([1 + 0.2 * 0.5, 0, 2, 0.75, 0])
 
 
-def test_each_word_counts_once_where_a_turn_or_one_near_it_says_it_best():
+def test_each_word_counts_once_in_the_turn_or_neighbor_that_scores_it_best():
     city = Postings(np.array([0, 2], np.int32), np.array([1.0, 2.0], np.float32))
     spring = Postings(np.array([2, 3, 4], np.int32), np.array([4.0, 1.0, 3.0], np.float32))
     everyone = np.ones(5, bool)

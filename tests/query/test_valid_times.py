@@ -49,11 +49,11 @@ def test_a_memory_holds_from_its_beginning_until_before_its_end(reader, option, 
     assert {m.memory_id for m in reader.search("gate", ANA, k=10, **{option: moment}).memories} == held
 
 
-def test_without_a_moment_stated_times_leave_nothing_out(reader):
+def test_without_a_time_stated_validity_excludes_nothing(reader):
     assert len(reader.search("gate", ANA, k=10).memories) == 5
 
 
-def test_with_as_of_now_leaves_out_nothing_that_held_then(reader):
+def test_now_excludes_nothing_that_was_valid_at_as_of(reader):
     found = reader.search("gate", ANA, k=10, as_of="2024-02-10", now="2024-07-01")
     assert {m.memory_id for m in found.memories} == {"m1", "m3", "m4"}
 

@@ -60,14 +60,14 @@ def everything(reader: Reader, **asked: object) -> str:
 
 
 @pytest.mark.parametrize("way", WAYS, ids=str)
-def test_what_is_withheld_is_in_no_part_of_an_answer(index, way):
+def test_withheld_memories_are_in_no_part_of_an_answer(index, way):
     reader = Reader(DuckDBBackend(index), clock=lambda: TODAY)
     told = everything(reader, **way)
     assert not [word for word in ("zqexpired", "zqhidden", "zqpii") if word in told]
     assert "2222" in told
 
 
-def test_hidden_and_personal_memories_are_served_where_asked_for_and_expired_ones_never(index):
+def test_hidden_and_personal_memories_are_returned_on_request_and_expired_ones_never(index):
     reader = Reader(DuckDBBackend(index), clock=lambda: TODAY)
     told = everything(reader, history=True, include_hidden=True, include_pii=True)
     assert "zqhidden" in told and "zqpii" in told and "zqexpired" not in told

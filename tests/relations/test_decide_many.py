@@ -73,7 +73,7 @@ def test_what_review_lists_can_be_piped_into_confirm(home):
     assert set(decided(home)) == {"r1", "r2", "r3"}
 
 
-def test_two_memories_are_named_with_pair_in_either_order_beside_ids(home):
+def test_pair_names_two_memories_in_either_order_together_with_ids(home):
     assert call(home, "confirm", "r2", "--pair", "m1", "m3", "--pair", "m3", "m2", "--as", "EXTEND").exit_code == 0
     assert decided(home) == {"r1": "EXTEND", "r2": "EXTEND", "r3": "EXTEND"}
 

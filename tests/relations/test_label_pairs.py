@@ -55,7 +55,7 @@ def test_the_shipped_labeler_finds_the_chain_and_keeps_its_evidence():
     assert json.loads(relations["evidence"][0])["rule"] == "slot:deadline"
 
 
-def test_a_decided_pair_is_not_asked_again_and_none_is_a_decision():
+def test_a_decided_pair_is_not_labelled_again_and_none_is_a_decision():
     inputs = corpus()
     pairs = pairs_of(inputs)
     first, _ = label_pairs(pairs, inputs.memories, OfflineLabeler())
@@ -63,7 +63,7 @@ def test_a_decided_pair_is_not_asked_again_and_none_is_a_decision():
     assert again.equals(first) and (usage["asked"], usage["carried"]) == (0, 3)
 
 
-def test_another_program_or_another_input_is_asked_again():
+def test_another_program_or_another_input_is_requested_again():
     inputs = corpus()
     pairs = pairs_of(inputs)
     first, _ = label_pairs(pairs, inputs.memories, Counting())
@@ -75,7 +75,7 @@ def test_another_program_or_another_input_is_asked_again():
     assert usage["asked"] == 3 and "Renamed" in again["evidence"][0]
 
 
-def test_only_new_pairs_are_asked_and_lost_ones_are_dropped():
+def test_only_new_pairs_are_labelled_and_lost_ones_are_dropped():
     inputs = corpus()
     pairs = pairs_of(inputs)
     first, _ = label_pairs(pairs[:2], inputs.memories, Counting())

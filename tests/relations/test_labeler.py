@@ -34,7 +34,7 @@ UPDATES = [
 
 
 @pytest.mark.parametrize(("older", "newer", "rule"), UPDATES)
-def test_a_single_valued_slot_or_a_change_said_in_words_is_an_update(older, newer, rule):
+def test_a_single_valued_slot_or_an_announced_change_is_an_update(older, newer, rule):
     got = label(older, newer)
     assert (got.label, got.evidence["rule"]) == ("UPDATE", rule)
 
@@ -146,7 +146,7 @@ def test_evidence_spans_hold_the_sentences_and_values():
     assert (got.evidence["from"], got.evidence["to"]) == ("3 May", "9 May")
 
 
-def test_what_is_not_sure_enough_abstains_and_says_so():
+def test_an_unsure_label_abstains_and_is_reported():
     got = label("Ana lives in France.", "Ana lives in Lyon.")
     assert (got.label, got.evidence["rule"], got.evidence["instead_of"]) == ("NONE", "abstain", "UPDATE")
 

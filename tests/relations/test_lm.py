@@ -74,7 +74,7 @@ def test_faults_are_tried_again_until_each_pair_is_answered(tmp_path):
 
 
 @pytest.mark.lm
-def test_an_answer_that_cannot_be_read_is_paid_abstains_and_is_not_asked_again(tmp_path):
+def test_an_unreadable_answer_is_paid_abstains_and_is_not_requested_again(tmp_path):
     pairs = [pair(0)]
     with FakeLMServer(truth(pairs), fault_share=1.0, faults=("garbage",)) as server:
         got = labeler(server, tmp_path).label(pairs)[0]
@@ -84,7 +84,7 @@ def test_an_answer_that_cannot_be_read_is_paid_abstains_and_is_not_asked_again(t
 
 
 @pytest.mark.lm
-def test_a_budget_stops_cleanly_and_what_is_open_is_asked_with_the_next(tmp_path):
+def test_a_budget_stops_cleanly_and_open_pairs_are_labelled_by_the_next_build(tmp_path):
     pairs = [pair(i) for i in range(10)]
     with FakeLMServer(truth(pairs)) as server:
         first = labeler(server, tmp_path, max_cost=0.004, concurrency=1).label(pairs)
@@ -193,7 +193,7 @@ LmLabeler(told, Ledger(Path(sys.argv[2]))).label([pair(i) for i in range(int(sys
 
 
 @pytest.mark.lm
-def test_killed_twice_no_answered_call_is_repeated_but_those_on_their_way(tmp_path):
+def test_a_build_killed_twice_repeats_only_calls_that_were_not_answered(tmp_path):
     pairs = [pair(i) for i in range(60)]
     ledger = tmp_path / "l.sqlite"
     with FakeLMServer(truth(pairs), fault_share=0.2, faults=("429", "500"), delay_s=0.02) as server:

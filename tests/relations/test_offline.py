@@ -45,7 +45,7 @@ def features(older, newer):
     return pair_features(a, b, None, False, UNSURE)
 
 
-def test_features_tell_what_is_shared_replaced_and_announced():
+def test_features_measure_what_is_shared_replaced_and_announced():
     f = features("The deadline of Falcon is 3 May.", "The deadline of Falcon is now 9 May.")
     assert f["same_subject"] == 1.0 and f["same_root"] == 1.0
     assert (f["replaced_number"], f["change_inserted"], f["numbers_lost"], f["numbers_gained"]) == (1, 1, 1, 1)
@@ -58,7 +58,7 @@ def test_words_are_marked_as_shared_gone_and_come():
     assert {"=ana", "=like", "-tea", "+coffee"} <= pair_words(older, newer)
 
 
-def test_a_parse_does_not_depend_on_what_is_parsed_beside_it():
+def test_a_parse_does_not_depend_on_the_rest_of_its_batch():
     texts = [r["older"] for r in golden_pairs("train")[:60]]
     together = list(parse_texts(texts))
     alone = [next(iter(parse_texts([t]))) for t in reversed(texts)]

@@ -33,7 +33,7 @@ def relations(*evidence, labeler="dspy"):
     )
 
 
-def test_more_unreadable_answers_than_readable_ones_stop_the_build_and_only_those_are_asked_again(tmp_path):
+def test_mostly_unreadable_answers_stop_the_build_and_only_those_are_requested_again(tmp_path):
     home = Home(tmp_path)
     ledger = Ledger(home.lm_ledger)
     for i in range(3):

@@ -85,7 +85,7 @@ def test_a_confirmed_pair_stays_although_it_is_no_candidate(tmp_path):
     assert label_pairs(pairs.clear(), gone, Says("NONE"), None, told)[0].is_empty()
 
 
-def test_a_delete_takes_what_was_said_with_it(tmp_path):
+def test_a_delete_removes_the_decisions_about_the_memory(tmp_path):
     _, _, (a, b, c) = made()
     decided(tmp_path, ("confirm", b, a, "UPDATE"), ("undo", c, b, "NONE"))
     assert forget_overrides(tmp_path / "decisions.jsonl", Needles.of([a])) == 1
@@ -119,7 +119,7 @@ def test_a_relation_is_found_by_its_id_or_by_its_memories_in_any_order():
             find_relation(tables, wrong)
 
 
-def test_a_pair_that_was_not_paid_is_asked_again():
+def test_a_pair_that_was_not_paid_is_labelled_again():
     inputs, pairs, _ = made()
     first, usage = label_pairs(pairs, inputs.memories, Says("NONE", 0.0, rule="unpaid", why="budget"))
     assert usage["unpaid"] == 3 and json.loads(first["evidence"][0])["why"] == "budget"

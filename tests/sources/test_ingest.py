@@ -135,7 +135,7 @@ def test_limits_of_a_collection_are_settings_and_a_change_of_them_reads_again(tm
         load_collection(corpus / "notes")
 
 
-def test_a_user_whose_name_no_index_takes_is_left_out_and_said_to_be(tmp_path) -> None:
+def test_a_user_with_an_unusable_name_is_left_out_and_reported(tmp_path) -> None:
     def turns(*users: str) -> str:
         return "".join(json.dumps({"session_id": "s", "user_id": u, "text": "Words."}) + "\n" for u in users)
 

@@ -37,7 +37,7 @@ def load(folder: Path, text: str):
         ("- name\n", "must be a mapping"),
     ],
 )
-def test_a_wrong_setting_is_told_with_its_field(tmp_path, text, told):
+def test_a_wrong_setting_is_reported_with_its_field(tmp_path, text, told):
     with pytest.raises(PalimpsestError) as e:
         load(tmp_path, text)
     assert told in str(e.value) and str(tmp_path) in str(e.value) and "\n" not in str(e.value)

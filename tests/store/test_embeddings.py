@@ -10,7 +10,7 @@ def unit(*first: float) -> np.ndarray:
     return v
 
 
-def test_vectors_come_back_bit_for_bit_in_the_order_asked(tmp_path):
+def test_vectors_come_back_bit_for_bit_in_the_requested_order(tmp_path):
     store = EmbeddingStore(tmp_path / "m")
     store.append(["b", "a"], np.stack([unit(1, 0.1), unit(2, 0.2)]))
     store.append(["c"], np.stack([unit(3, 0.3)]))

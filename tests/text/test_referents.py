@@ -40,7 +40,7 @@ def test_nothing_is_resolved_across_sections():
 
 
 @given(st.lists(st.text(alphabet="It The Pike. '-1\n", max_size=30), max_size=8))
-def test_any_texts_give_one_answer_each_that_stands_in_them(texts):
+def test_any_texts_give_one_answer_each_that_occurs_in_them(texts):
     found = opening_referents(texts, [0] * len(texts))
     assert len(found) == len(texts)
     assert all(f is None or " ".join(f.split()) in " ".join(" ".join(texts[:i]).split()) for i, f in enumerate(found))

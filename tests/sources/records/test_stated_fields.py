@@ -87,14 +87,14 @@ def test_what_cannot_be_read_of_privacy_counts_as_the_stricter_value(field, stat
     assert found == stated and problem.endswith(says)
 
 
-def test_front_matter_tells_bad_privacy_but_types_of_its_own_are_no_problem():
+def test_front_matter_reports_bad_privacy_but_accepts_unknown_types():
     extraction = read("eip.md", "---\ntype: Meta\nkind: blog\nprivacy: none\n---\nText.\n")
     (told,) = extraction.problems
     assert told.startswith("front matter: privacy 'none' must be a mapping")
     assert read("a.md", "---\nmemory: off\n---\nText.\n").problems == ()
 
 
-def test_role_stands_for_speaker_and_tells_a_tool():
+def test_role_is_read_as_speaker_and_marks_a_tool():
     rows = [{"role": "user", "text": "Hi."}, {"role": "tool", "speaker": "search", "text": "3 results"}]
     (document,) = read("c.jsonl", "".join(json.dumps({"session_id": "s", **r}) + "\n" for r in rows)).documents
     assert [(s.speaker, s.stated.kind if s.stated else None) for s in document.segments] == [

@@ -95,12 +95,12 @@ def test_the_last_change_counts_more_than_the_first_day_and_a_field_more_than_th
     assert dated(tmp_path, "2020-01-01.md", "---\ndate: 2026-03-02\n---\n# 5 May 2021\n\nWords.")[0] == MARCH_2
 
 
-def test_a_field_that_should_be_a_date_and_is_none_is_told(tmp_path) -> None:
+def test_a_field_with_an_invalid_date_is_reported(tmp_path) -> None:
     day, problems = dated(tmp_path, "a.md", "---\ndate: last Tuesday\nupdated: 2026-03-02\ncreated: TBD\n---\nWords.")
     assert day == MARCH_2 and problems == ("front matter: date: 'last Tuesday' is not a date; write YYYY-MM-DD",)
 
 
-def test_a_title_or_first_heading_dates_a_document_unless_headings_beside_it_name_other_days(tmp_path) -> None:
+def test_a_title_or_first_heading_dates_a_document_unless_sibling_headings_name_other_days(tmp_path) -> None:
     assert dated(tmp_path, "a.md", "# Minutes of 2 March 2026\n\nWords.\n\n## Since 1 May 2025\n\nMore.")[0] == MARCH_2
     assert dated(tmp_path, "b.md", "---\ntitle: Minutes, 2026-03-02\n---\n# Minutes\n\nWords.")[0] == MARCH_2
     assert dated(tmp_path, "c.md", "## 2026-03-02\n\nOne.\n\n## 2026-03-05\n\nTwo.")[0] is None

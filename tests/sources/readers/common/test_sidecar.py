@@ -20,7 +20,7 @@ def read(folder: Path, name: str, text: str, sidecar: str) -> ExtractedDocument:
     return read_source(folder / name, name).documents[0]
 
 
-def test_a_sidecar_says_what_front_matter_would_and_wins_over_what_the_source_says(tmp_path) -> None:
+def test_a_sidecar_has_the_fields_of_front_matter_and_overrides_the_source(tmp_path) -> None:
     sidecar = (
         "title: Dip readings\ndate: 2026-03-02\nuser_id: ines\nproject_id: wells\ntags: [water]\nsupersedes: old.csv\n"
     )

@@ -47,7 +47,7 @@ def test_rows_that_hold_at_other_times_are_chunks_of_their_own_under_their_heade
     ]
 
 
-def test_a_cell_that_should_be_a_date_is_told(tmp_path) -> None:
+def test_a_cell_with_an_invalid_date_is_reported(tmp_path) -> None:
     (tmp_path / "a.csv").write_text("item,valid_from\notter,soon\nheron,03/04/2026\n")
     problems = read_source(tmp_path / "a.csv", "a.csv").problems
     assert problems[0] == "row 2: valid_from 'soon' is not a date" and "dates: day_first" in problems[1]

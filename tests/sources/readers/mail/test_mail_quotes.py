@@ -54,7 +54,7 @@ On Sun, May 3, 2026 at 10:12 AM Bob Stone <bob@x.example> wrote:
 """
 
 
-def test_each_says_what_they_wrote_on_the_day_they_wrote_it(read) -> None:
+def test_each_author_is_quoted_with_the_day_of_writing(read) -> None:
     found = read("a.eml", mail(REPLY)).documents
     assert said(found) == [
         ("Ann Lee", "2026-05-04", "The price is 4.20 now, not 4.10."),

@@ -56,7 +56,7 @@ def test_a_docx_keeps_headings_paragraphs_lists_and_tables_in_order(read) -> Non
     ]
 
 
-def test_a_merged_cell_stands_once(read) -> None:
+def test_a_merged_cell_occurs_once(read) -> None:
     made = docx.Document()
     table = made.add_table(1, 3)
     table.cell(0, 0).merge(table.cell(0, 1)).text = "wide"
@@ -130,7 +130,7 @@ def test_strict_open_xml_is_read(read) -> None:
     assert read("a.docx", rezipped(small_docx(), strict)).documents[0].text == "Words."
 
 
-def test_a_footnote_stands_after_the_paragraph_that_refers_to_it(read) -> None:
+def test_a_footnote_is_after_the_paragraph_that_refers_to_it(read) -> None:
     made = docx.Document()
     made.add_paragraph("Kestrel ships in May.")
     made.add_paragraph("It is late.")

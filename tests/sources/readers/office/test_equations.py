@@ -55,7 +55,7 @@ def test_an_equation_nested_without_end_keeps_its_letters() -> None:
     assert format_equation(math("<m:e>" * 200 + r("deep") + "</m:e>" * 200)) == "deep"
 
 
-def test_an_equation_stands_in_its_paragraph(read) -> None:
+def test_an_equation_is_in_its_paragraph(read) -> None:
     made = docx.Document()
     paragraph = made.add_paragraph("The area is ")
     paragraph._p.append(math(r("A=π") + SQUARED))

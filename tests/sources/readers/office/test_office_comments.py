@@ -21,7 +21,7 @@ def with_parts(data: bytes, added: dict[str, str], related: dict[str, tuple[str,
     return zipped({**parts, **added})
 
 
-def test_a_comment_in_a_document_stands_after_its_paragraph(read) -> None:
+def test_a_comment_in_a_document_is_after_its_paragraph(read) -> None:
     made = docx.Document()
     first = made.add_paragraph("The deadline is May.")
     made.add_paragraph("All agree.")

@@ -40,7 +40,7 @@ def test_a_page_of_links_alone_keeps_them(read) -> None:
     assert "Page 8" in read("index.html", f"<body><nav><ul>{links}</ul></nav></body>").documents[0].text
 
 
-def test_a_page_says_its_encoding(read) -> None:
+def test_a_page_declares_its_encoding(read) -> None:
     page = '<html><head><meta charset="iso-8859-2"></head><body><p>Łódź</p></body></html>'.encode("iso-8859-2")
     assert read("a.html", page).documents[0].text == "Łódź"
 
