@@ -98,7 +98,7 @@ def synthetic_build(memories: int, users: int, kind: Kind, queries: int) -> Synt
 
 def _zipf_sizes(memories: int, users: int) -> np.ndarray:
     share = 1 / np.arange(1, users + 1) ** _SIZE_EXPONENT
-    sizes = np.maximum(1, np.floor(memories * share / share.sum())).astype(int)
+    sizes: np.ndarray = np.maximum(1, np.floor(memories * share / share.sum())).astype(int)
     sizes[0] += memories - sizes.sum()
     return sizes
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from palimpsest.eval.gate.baseline import ACCEPT, Baseline
 from palimpsest.eval.gate.build_settings import changed_code, changed_settings
 from palimpsest.eval.gate.comparable import differences, drafts_left, questions_gone
-from palimpsest.eval.gate.invariants import Violation
-from palimpsest.eval.gate.verdict import GATED, BrokenQuestion, CollectionVerdict
+from palimpsest.eval.gate.verdict import GATED, BrokenQuestion, CollectionVerdict, Status
+from palimpsest.eval.gate.violations import Violation
 from palimpsest.eval.golden.by_type import by_type
 from palimpsest.eval.golden.golden_run import FILLED, RETIRED, SIGNALS, STALE, GoldenRun
 from palimpsest.eval.metrics.measures import MetricError, percentiles
@@ -61,18 +61,9 @@ def decide(
     found = _Findings(_broken_rules(run, invariants))
     if not has_golden:
         warning = f"no golden set (data/golden/{run.collection}.jsonl): only the invariants were checked"
-        status = "failed" if found.reasons else "unjudged"
-        return CollectionVerdict(run.collection, status, tuple(found.reasons), (warning,))
-    verdict = CollectionVerdict(
-        run.collection,
-        "failed",
-        run=run,
-        latency_ms=run.latency_ms,
-        queries=len(run.per_query),
-        unanswerable=run.unanswerable,
-        quality=run.quality,
-        steps_ms={step: percentiles(values) for step, values in run.steps_ms.items() if values},
-    )
+        unjudged: Status = "failed" if found.reasons else "unjudged"
+        return CollectionVerdict(run.collection, unjudged, tuple(found.reasons), (warning,))
+    verdict = _verdict_with_figures(run)
     try:
         means = run.scores.mean
     except MetricError as e:
@@ -90,8 +81,22 @@ def decide(
             )
         elif all(m in means for m in _JUDGED):
             verdict = _against_baseline(verdict, run, baseline, found, minimum_effect, alpha)
-    status = "failed" if found.reasons else "passed"
+    status: Status = "failed" if found.reasons else "passed"
     return replace(verdict, status=status, reasons=tuple(found.reasons), warnings=tuple(found.warnings))
+
+
+def _verdict_with_figures(run: GoldenRun) -> CollectionVerdict:
+    """Returns a failed verdict with the figures of a run that are reported and not judged."""
+    return CollectionVerdict(
+        run.collection,
+        "failed",
+        run=run,
+        latency_ms=run.latency_ms,
+        queries=len(run.per_query),
+        unanswerable=run.unanswerable,
+        quality=run.quality,
+        steps_ms={step: percentiles(values) for step, values in run.steps_ms.items() if values},
+    )
 
 
 def _broken_rules(run: GoldenRun, invariants: Sequence[Violation]) -> list[str]:

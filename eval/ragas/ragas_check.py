@@ -66,7 +66,7 @@ def crosscheck(
     from ragas.metrics import IDBasedContextPrecision, IDBasedContextRecall
 
     both = {"precision": IDBasedContextPrecision(), "recall": IDBasedContextRecall()}
-    top: dict[str, list] = {q: list(ranked.get(q, ()))[:depth] for q in sorted(relevant)}
+    top: dict[str, list[str | int]] = {q: list(ranked.get(q, ()))[:depth] for q in sorted(relevant)}
     theirs: dict[str, dict[str, float]] = {}
     for q, ids in top.items():
         # Not called where nothing was retrieved: its answer would be NaN.

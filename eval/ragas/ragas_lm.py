@@ -220,24 +220,29 @@ def _sample_scorer(lm: PaidLm) -> Callable[[RagasSample], _SampleScores]:
         }
 
     def score(sample: RagasSample) -> _SampleScores:
-        problems: Counter[str] = Counter()
         if not sample.contexts:
-            return _SampleScores({"context_precision": 0.0, "context_recall": 0.0}, problems)
-        values: dict[str, float] = {}
-        for name, metric in metrics(sample).items():
-            try:
-                values[name] = _finite(metric().value)
-            except _UnreadableAnswer:
-                problems["unreadable"] += 1
-            except BudgetSpent:
-                problems["unasked"] += 1
-                break
-            except LmUnavailable:
-                problems["unanswered"] += 1
-                break
-        return _SampleScores(values, problems)
+            return _SampleScores({"context_precision": 0.0, "context_recall": 0.0}, Counter())
+        return _compute_metrics(metrics(sample))
 
     return score
+
+
+def _compute_metrics(metrics: Mapping[str, Callable[[], Any]]) -> _SampleScores:
+    """Computes the metrics in their order; no further one where the budget is spent or the model is unavailable."""
+    problems: Counter[str] = Counter()
+    values: dict[str, float] = {}
+    for name, metric in metrics.items():
+        try:
+            values[name] = _finite(metric().value)
+        except _UnreadableAnswer:
+            problems["unreadable"] += 1
+        except BudgetSpent:
+            problems["unasked"] += 1
+            break
+        except LmUnavailable:
+            problems["unanswered"] += 1
+            break
+    return _SampleScores(values, problems)
 
 
 def _finite(value: Any) -> float:

@@ -117,7 +117,7 @@ def run_ablation(
             arms.append(staged)
             values[stage.name] = now
         bases = [_base(stages, n) for n in range(len(stages))]
-        return [row | cost for row, cost in zip(rows, _costs(arms, bases), strict=True)]
+        return [{**row, **cost} for row, cost in zip(rows, _costs(arms, bases), strict=True)]
 
 
 def _base(stages: Sequence[Stage], number: int) -> int | None:
@@ -144,7 +144,8 @@ def _costs(arms: Sequence[StageReader], bases: Sequence[int | None]) -> list[dic
 
     def median_rise(took: np.ndarray) -> np.ndarray:
         base_ms = [np.zeros(len(took)) if base is None else took[:, base] for base in bases]
-        return np.median(took - np.stack(base_ms, axis=1), axis=0)
+        rise: np.ndarray = np.median(took - np.stack(base_ms, axis=1), axis=0)
+        return rise
 
     rises, rise = [median_rise(took) for took in rounds], median_rise(best)
     return [

@@ -1,12 +1,12 @@
 """A golden set measured as a suite: its collection built in a throw-away home, searched with any strategy."""
 
 from pathlib import Path
-from typing import Any
 
 from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
 from palimpsest.build.summary import build_summary
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.json_types import JsonObject
 from palimpsest.eval.golden.build_tables import JUDGED_TABLES
 from palimpsest.eval.golden.by_type import by_type, time_kind
 from palimpsest.eval.golden.questions import GoldenError, GoldenSet, load_golden
@@ -28,7 +28,7 @@ def _corpus(path: Path) -> Path:
     return path.resolve().parents[1] / "corpora" / path.stem
 
 
-def golden_home(path: Path, cache: Path) -> tuple[Home, dict[str, Any]]:
+def golden_home(path: Path, cache: Path) -> tuple[Home, JsonObject]:
     """Returns a home with the golden set's collection as it is on disk, and its build summary."""
     home = Home(cache / f"golden-{path.stem}", cache / "embeddings")
     home.create()

@@ -6,7 +6,6 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
@@ -52,7 +51,7 @@ def cache_folder() -> Path:
     return Path(os.environ.get("PALIMPSEST_CACHE") or platformdirs.user_cache_dir("palimpsest")) / "suites"
 
 
-def suite_home(folder: Path, extra: Path | None = None) -> tuple[Home, dict[str, Any]]:
+def suite_home(folder: Path, extra: Path | None = None) -> tuple[Home, JsonObject]:
     """Returns a home that holds the suite, and its build summary; built where no home has this content and code.
 
     Raises:
@@ -177,7 +176,7 @@ class _Prepared:
     """A built home, the summary of its build, and what searches and scores its queries."""
 
     home: Home
-    built: dict[str, Any]
+    built: JsonObject
     measure: Callable[[Searcher, SearchSettings], _Measured]
 
 

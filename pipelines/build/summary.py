@@ -84,11 +84,12 @@ def build_summary(home: Home, build: Build) -> BuildSummary:
 
 
 def _seconds(manifest: BuildManifest) -> dict[str, float]:
-    seconds: Counter[str] = Counter()
+    seconds: dict[str, float] = {}
     for stages in manifest.stages.values():
         for stage, record in stages.items():
             load = record.numbers.get("load_model_s", 0.0)
-            seconds.update({stage: record.seconds - load, "load_model": load})  # type: ignore[dict-item]
+            seconds[stage] = seconds.get(stage, 0.0) + record.seconds - load
+            seconds["load_model"] = seconds.get("load_model", 0.0) + load
     return {**seconds, "index": manifest.index["seconds"], **manifest.tail_seconds}
 
 

@@ -208,7 +208,8 @@ def _mix(words: np.ndarray, seed: np.uint64) -> np.ndarray:
 
 
 def _join(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return (a * _ODD[2]) ^ (b + (b >> np.uint64(31))) * _ODD[0]
+    joined: np.ndarray = (a * _ODD[2]) ^ (b + (b >> np.uint64(31))) * _ODD[0]
+    return joined
 
 
 def _seed(key: bytes) -> np.uint64:

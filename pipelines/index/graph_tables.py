@@ -9,35 +9,55 @@ from palimpsest.core.scopes import SCOPE
 _LINKING = ("UPDATE", "EXTEND", "DERIVE")
 
 
-def graph_tables(t: Mapping[str, pl.DataFrame], rows: pl.DataFrame, scopes: pl.DataFrame) -> dict[str, pl.DataFrame]:
-    """Returns links, entities, mentions, topics and documents by row and scope number; none spans two scopes."""
+def graph_tables(
+    tables: Mapping[str, pl.DataFrame], rows: pl.DataFrame, scopes: pl.DataFrame
+) -> dict[str, pl.DataFrame]:
+    """Returns links, entities, mentions, topics and documents by row and scope number; none spans two scopes.
+
+    Args:
+        tables: tables of the build.
+        rows: memory_id, row and scope of every memory.
+        scopes: the scopes with their numbers.
+    """
+    numbers = scopes.select(*SCOPE, "scope")
+    entities, mentions = _entities_and_mentions(tables, rows, numbers)
+    topics, members = _topics_and_members(tables, rows, numbers)
+    return {
+        "links": _links(tables["relations"], rows),
+        "entities": entities,
+        "mentions": mentions,
+        "topics": topics,
+        "topic_memories": members,
+        "documents": tables["documents"].sort(*SCOPE, "uri", "document_id").drop("metadata"),
+        "document_relations": tables["document_relations"].sort(*SCOPE, "newer_uri", "older_uri"),
+    }
+
+
+def _links(relations: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
     newer = rows.rename({"memory_id": "newer_id", "row": "newer_row"})
     older = rows.rename({"memory_id": "older_id", "row": "older_row"})
-    links = (
-        t["relations"]
-        .filter(pl.col("label").is_in(_LINKING))
+    confidence = pl.col("confidence").fill_null(1.0).cast(pl.Float32)
+    return (
+        relations.filter(pl.col("label").is_in(_LINKING))
         .join(newer, on="newer_id")
         .join(older, on=["older_id", "scope"])
-        .select(
-            "scope",
-            "newer_row",
-            "older_row",
-            "label",
-            pl.col("confidence").fill_null(1.0).cast(pl.Float32),
-            "relation_id",
-        )
+        .select("scope", "newer_row", "older_row", "label", confidence, "relation_id")
         .sort("newer_row", "older_row", "label", "relation_id")
     )
-    number = scopes.select(*SCOPE, "scope")
+
+
+def _entities_and_mentions(
+    tables: Mapping[str, pl.DataFrame], rows: pl.DataFrame, numbers: pl.DataFrame
+) -> tuple[pl.DataFrame, pl.DataFrame]:
     entities = (
-        t["entities"]
-        .join(number, on=SCOPE)
+        tables["entities"]
+        .join(numbers, on=SCOPE)
         .sort("scope", "entity_id")
         .with_row_index("entity")
         .with_columns(pl.col("entity").cast(pl.Int32))
     )
     mentions = (
-        t["mentions"]
+        tables["mentions"]
         .select("memory_id", "entity_id")
         .unique()
         .join(rows, on="memory_id")
@@ -49,24 +69,20 @@ def graph_tables(t: Mapping[str, pl.DataFrame], rows: pl.DataFrame, scopes: pl.D
     entities = entities.join(df, on="entity", how="left", maintain_order="left").select(
         "entity", "scope", "entity_id", "name", "type", pl.col("df").fill_null(0)
     )
-    above = t["topic_edges"].filter(kind="subtopic_of").select(topic_id="source_id", parent_id="target_id")
-    topics = t["topics"].join(number, on=SCOPE).join(above, on="topic_id", how="left")
-    topics = topics.sort("scope", "topic_id")
+    return entities, mentions
+
+
+def _topics_and_members(
+    tables: Mapping[str, pl.DataFrame], rows: pl.DataFrame, numbers: pl.DataFrame
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    parents = tables["topic_edges"].filter(kind="subtopic_of").select(topic_id="source_id", parent_id="target_id")
+    topics = tables["topics"].join(numbers, on=SCOPE).join(parents, on="topic_id", how="left").sort("scope", "topic_id")
     members = (
-        t["topic_memories"]
+        tables["topic_memories"]
         .select("topic_id", "memory_id", "relevance")
         .join(rows, on="memory_id")
         .join(topics.select("topic_id", "scope"), on=["topic_id", "scope"])
         .select("row", "topic_id", pl.col("relevance").cast(pl.Float32))
         .sort("row", "topic_id")
     )
-    documents = t["documents"].sort(*SCOPE, "uri", "document_id")
-    return {
-        "links": links,
-        "entities": entities,
-        "mentions": mentions,
-        "topics": topics.select("scope", "topic_id", "label", "size", "parent_id"),
-        "topic_memories": members,
-        "documents": documents.drop("metadata"),
-        "document_relations": t["document_relations"].sort(*SCOPE, "newer_uri", "older_uri"),
-    }
+    return topics.select("scope", "topic_id", "label", "size", "parent_id"), members

@@ -58,7 +58,7 @@ class _MetadataValidator:
     def __init__(self, schema: Mapping[str, JsonValue]) -> None:
         from jsonschema import Draft202012Validator
 
-        self._parts = {name: Draft202012Validator(part) for name, part in schema_parts(dict(schema)).items()}
+        self._parts = {name: Draft202012Validator(part) for name, part in schema_parts(schema).items()}
 
     def violations(self, row: Mapping[str, object]) -> list[str]:
         """Returns one line for each violation, in a fixed order; each names the field."""

@@ -30,7 +30,7 @@ def memory_vectors(home: Home, memories: pl.DataFrame, embed_inputs: pl.DataFram
     starts = np.flatnonzero(np.diff(row, prepend=-1))
     if len(starts) != memories.height:
         raise KeyError("embed_inputs: a memory has nothing to embed")
-    out = vectors[at[starts]]
+    out: np.ndarray = vectors[at[starts]]
     if len(more := np.setdiff1d(np.arange(len(at)), starts, assume_unique=True)):
         np.add.at(out, row[more], vectors[at[more]])
         several = np.unique(row[more])

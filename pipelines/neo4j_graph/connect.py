@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 import neo4j
 from neo4j.exceptions import AuthError, ClientError, ConfigurationError, DriverError, Neo4jError
@@ -20,6 +21,10 @@ _REQUIRED = "Neo4j 2026.01 or later (Community is enough)"
 _POOL_SIZE = 32
 _MAX_TRIES = 4
 RETRY_S = 10.0  # how long the driver retries, with back-off, after a transient error
+
+
+CypherParameters: TypeAlias = Mapping[str, object]
+"""Values of a statement's parameters, by name, in types that the driver takes."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +60,7 @@ class Connection:
         """Runs a read, retried on transient errors, and returns its records."""
         return self._execute(statement, parameters, neo4j.RoutingControl.READ)
 
-    def query(self, statement: str, parameters: Mapping[str, object]) -> list[neo4j.Record]:
+    def query(self, statement: str, parameters: CypherParameters) -> list[neo4j.Record]:
         """Runs a read and returns its records; retried on transient errors.
 
         One round trip: `read`, in a transaction, takes another.

@@ -1,6 +1,6 @@
-"""An alert to a person when the gate closes: one JSON message to a webhook, tried again while it fails.
+"""An alert to a person when the gate closes: one JSON message to a webhook, sent again while it fails.
 
-The webhook's address often holds a token: it is read from PALIMPSEST_ALERT_URL only, and never told.
+The webhook's address often contains a token: it is read from PALIMPSEST_ALERT_URL only, and never printed.
 """
 
 import json
@@ -12,37 +12,39 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.json_types import JsonObject, JsonValue
+from palimpsest.store.manifest import GateRecord
 
 URL = "PALIMPSEST_ALERT_URL"
 TRIES, TIMEOUT_S, MAX_WAIT_S = 4, 10.0, 8.0
-_SHOWN = 5
+_MAX_REASONS = 5
 
 
-class _Again(Exception):
-    """The server may yet take it: 429, 5xx, or no answer."""
+class _Retryable(Exception):
+    """The server may accept the message later: it answered 429 or 5xx, or not at all."""
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *_: Any) -> None:
-        """A token is sent nowhere but where it was meant to go."""
+        """Follows no redirect: the token in the address goes to its own server only."""
 
 
-def closed_message(build_id: str, gate: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what is sent: `text` for people, as chat programs show it, and the same as fields."""
-    reasons = [str(r) for r in gate.get("reasons", [])]
-    more = [f"and {len(reasons) - _SHOWN} more"] if len(reasons) > _SHOWN else []
-    lines = [f"Palimpsest: the gate closed, build {build_id} is not published", *reasons[:_SHOWN], *more]
+def closed_message(build_id: str, gate: GateRecord) -> JsonObject:
+    """Returns the message: `text` for people, as chat programs show it, and the same as fields."""
+    reasons = gate.get("reasons", [])
+    more = [f"and {len(reasons) - _MAX_REASONS} more"] if len(reasons) > _MAX_REASONS else []
+    lines = [f"Palimpsest: the gate closed, build {build_id} is not published", *reasons[:_MAX_REASONS], *more]
     return {
         "text": "\n- ".join(lines),
         "event": "gate_closed",
         "build": build_id,
-        "status": str(gate.get("status", "failed")),
+        "status": gate.get("status", "failed"),
         "reasons": reasons,
     }
 
 
-def send_alert(message: Mapping[str, Any], url: str | None = None, wait_s: float = 1.0) -> bool:
-    """Posts a message as JSON; returns whether there was anywhere to send it.
+def send_alert(message: Mapping[str, JsonValue], url: str | None = None, wait_s: float = 1.0) -> bool:
+    """Posts a message as JSON; returns whether an address is set.
 
     Tried four times with growing, jittered waits while the server answers 429 or 5xx, or not at all.
 
@@ -52,7 +54,7 @@ def send_alert(message: Mapping[str, Any], url: str | None = None, wait_s: float
         wait_s: first wait; tests shorten it.
 
     Raises:
-        PalimpsestError: the address is no http(s) one, the server refused, or the last try failed too.
+        PalimpsestError: the address is not http or https, the server refused, or the last try failed too.
     """
     import tenacity
 
@@ -62,15 +64,15 @@ def send_alert(message: Mapping[str, Any], url: str | None = None, wait_s: float
     if urlsplit(target).scheme not in ("http", "https"):
         raise PalimpsestError(f"{URL}: must begin with https:// or http://")
     data = json.dumps(message, ensure_ascii=False).encode()
-    trying = tenacity.Retrying(
-        retry=tenacity.retry_if_exception_type(_Again),
+    retrying = tenacity.Retrying(
+        retry=tenacity.retry_if_exception_type(_Retryable),
         stop=tenacity.stop_after_attempt(TRIES),
         reraise=True,
         wait=tenacity.wait_exponential_jitter(wait_s, MAX_WAIT_S, jitter=wait_s),
     )
     try:
-        trying(_post, target, data)
-    except _Again as e:
+        retrying(_post, target, data)
+    except _Retryable as e:
         raise PalimpsestError(f"alert not delivered after {TRIES} tries: {e}; look at {URL}") from None
     return True
 
@@ -82,8 +84,8 @@ def _post(url: str, data: bytes) -> None:
             return
     except urllib.error.HTTPError as e:
         if e.code == 429 or e.code >= 500:
-            raise _Again(f"the server answered {e.code}") from None
+            raise _Retryable(f"the server answered {e.code}") from None
         raise PalimpsestError(f"alert refused: the server answered {e.code}; look at {URL}") from None
     except (OSError, ValueError) as e:
-        # The reason may quote the address.
-        raise _Again(f"no answer ({type(getattr(e, 'reason', e)).__name__})") from None
+        # Only the type of the reason: its text may quote the address.
+        raise _Retryable(f"no answer ({type(getattr(e, 'reason', e)).__name__})") from None

@@ -1,6 +1,6 @@
 """Checked settings of a collection, read from its collection.yaml."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
@@ -8,6 +8,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.store.limits import Limits
 from palimpsest.text.dates import DateOrder
 
@@ -18,7 +19,7 @@ _WEIGHT = Field(default=None, ge=0, le=100, allow_inf_nan=False, strict=True)
 
 
 class WeightsConfig(BaseModel):
-    """What the ranking of a collection weighs; what is not given is the strategy's own."""
+    """Weights of the ranking of a collection; the strategy's apply where none is given."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -33,15 +34,15 @@ class WeightsConfig(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _are_known(cls, told: object) -> object:
-        if not isinstance(told, dict | WeightsConfig):
+    def _check_names(cls, value: object) -> object:
+        if not isinstance(value, dict | WeightsConfig):
             raise ValueError("must be a mapping such as {words: 0.8, recency: 0.2}")
-        if isinstance(told, dict) and (unknown := sorted(str(k) for k in told if k not in cls.model_fields)):
+        if isinstance(value, dict) and (unknown := sorted(str(k) for k in value if k not in cls.model_fields)):
             raise ValueError(f"has no weight {unknown[0]!r}; use {', '.join(cls.model_fields)}")
-        return told
+        return value
 
     @model_validator(mode="after")
-    def _say_something(self) -> "WeightsConfig":
+    def _check_one_is_positive(self) -> "WeightsConfig":
         if self.vector == 0 and self.words == 0:
             raise ValueError("gives vector and words 0, which finds nothing; raise one of them")
         return self
@@ -124,8 +125,8 @@ class CollectionConfig(BaseModel):
 
     @field_validator("metadata_schema")
     @classmethod
-    def _is_a_schema(cls, schema: dict[str, Any] | None) -> dict[str, Any] | None:
-        """Refuses what is no JSON Schema, and references out of it: no build asks the network or other files."""
+    def _check_metadata_schema(cls, schema: dict[str, Any] | None) -> dict[str, Any] | None:
+        """Refuses what is no JSON Schema, and references to the network and to other files."""
         if schema is None:
             return None
         for part in schema_parts(schema).values():
@@ -134,15 +135,15 @@ class CollectionConfig(BaseModel):
 
     @field_validator("document_relations")
     @classmethod
-    def _is_inside(cls, name: str | None) -> str | None:
+    def _check_path(cls, name: str | None) -> str | None:
         path = PurePosixPath(name or "relations.jsonl")
         if path.is_absolute() or ".." in path.parts or not path.name:
             raise ValueError("must be a file inside the collection, such as relations.jsonl")
         return name
 
 
-def schema_parts(schema: dict[str, Any]) -> dict[str, Any]:
-    """Returns the schemas of a metadata_schema: `custom` judges stated metadata, `system` the derived fields.
+def schema_parts(schema: Mapping[str, JsonValue]) -> JsonObject:
+    """Returns the schemas of a metadata_schema: `custom` validates stated metadata, `system` the derived fields.
 
     A mapping with no other key than these two is that form; any other is a JSON Schema of the stated metadata.
     """
@@ -214,8 +215,8 @@ def load_collection(folder: Path) -> CollectionConfig:
     except ValidationError as e:
         first = e.errors()[0]
         field = ".".join(str(p) for p in first["loc"]) or "collection.yaml"
-        said = first["msg"].removeprefix("Value error, ")
-        message = "is required" if first["type"] == "missing" else said[0].lower() + said[1:]
+        problem = first["msg"].removeprefix("Value error, ")
+        message = "is required" if first["type"] == "missing" else problem[0].lower() + problem[1:]
         raise PalimpsestError(f"collection.yaml: {field} {message} ({path})") from None
 
 
@@ -223,7 +224,7 @@ def find_collections(corpora: list[Path]) -> dict[str, Path]:
     """Maps the name of each collection found in `<corpus>/<collection>/collection.yaml` to its folder, sorted by name.
 
     Raises:
-        PalimpsestError: a corpus folder is missing or holds no collection, or two collections share a name.
+        PalimpsestError: a corpus folder is missing or has no collection, or two collections share a name.
     """
     found: dict[str, Path] = {}
     for corpus in corpora:

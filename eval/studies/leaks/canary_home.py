@@ -243,4 +243,5 @@ def hash_vectors(hashes: Sequence[str]) -> np.ndarray:
     """Returns a unit vector for each hash, the same every time, shape (n, 384) float32."""
     drawn = [np.random.default_rng(int(h, 16)).standard_normal(384) for h in hashes]
     rows = np.stack(drawn) if drawn else np.zeros((0, 384))
-    return (rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)).astype(np.float32)
+    unit: np.ndarray = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
+    return unit.astype(np.float32)

@@ -79,7 +79,7 @@ def planned(found: Collected) -> DeleteResult:
     more = [f"  … and {len(lines) - 4 * MAX_SHOWN} more"] if len(lines) > 4 * MAX_SHOWN else []
     head = f"would delete {len(documents)} documents, {len(found.memories)} memories"
     shown = [head, *lines[: 4 * MAX_SHOWN], *more, *(f"  {t.splitlines()[0][:100]}" for t in texts if t)]
-    names = {"documents": documents, "memories": sorted(found.memories), "texts": texts}
+    names: JsonObject = {"documents": documents, "memories": sorted(found.memories), "texts": texts}
     fields: JsonObject = {"dry_run": True, "would_delete": names}
     return DeleteResult(len(documents), len(found.memories), fields, "\n".join(shown))
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from palimpsest.core.errors import ComponentFailed
-from palimpsest.neo4j_graph.connect import Connection
+from palimpsest.neo4j_graph.connect import Connection, CypherParameters
 from palimpsest.neo4j_graph.cypher import querying
 from palimpsest.query.request.types import Scope
 
@@ -27,32 +27,32 @@ class BuildReads:
     begun: str
     build_id: str
 
-    def read(self, scope: Scope, statement: str, values: dict[str, Any], **more: Any) -> list[Any]:
+    def read(self, scope: Scope, statement: str, values: CypherParameters, **more: object) -> list[Any]:
         """Returns the rows of a scope, if this build was still retained after reading them.
 
         Raises:
             ComponentFailed: it was not.
         """
-        parameters = values | more | self._build
-        parameters |= {"collection": scope.collection, "user": scope.user_id, "project": scope.project_id}
+        key = {"collection": scope.collection, "user": scope.user_id, "project": scope.project_id}
+        parameters = {**values, **more, **self._build, **key}
         found = self.connection.query(statement, parameters)
         self._check(bool(found) and found[0]["kept"])
         return list(found[0]["found"])
 
-    def packed(self, statement: str, **values: Any) -> list[Any]:
+    def packed(self, statement: str, **values: object) -> list[Any]:
         """Returns rows too large to be collected; checks afterwards whether the build was still retained.
 
         Raises:
             ComponentFailed: it was not.
         """
-        parameters = self._build | values
+        parameters = {**self._build, **values}
         found = self.connection.query(statement, parameters)
         retained = self.connection.query(querying.STILL_KEPT, parameters)
         self._check(bool(retained) and retained[0]["kept"])
         return found
 
     @property
-    def _build(self) -> dict[str, Any]:
+    def _build(self) -> CypherParameters:
         return {"home": self.home_id, "number": self.number, "begun": self.begun}
 
     def _check(self, retained: bool) -> None:

@@ -1,11 +1,13 @@
 """Filters as Cypher conditions, and rows of Neo4j as memories and links."""
 
 import datetime as dt
+from collections.abc import Mapping
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
 
+from palimpsest.neo4j_graph.connect import CypherParameters
 from palimpsest.neo4j_graph.cypher import querying
 from palimpsest.query.request.types import Filters, Link, Memory
 from palimpsest.query.scope.scope_graph import idf_weight
@@ -17,7 +19,7 @@ _UTC = ZoneInfo("UTC")
 _FIELDS = frozenset(Memory.__dataclass_fields__)
 
 
-def conditions_of(filters: Filters, withheld: Withheld) -> tuple[tuple[str, ...], dict[str, Any]]:
+def conditions_of(filters: Filters, withheld: Withheld) -> tuple[tuple[str, ...], CypherParameters]:
     """Returns the conditions of filters in a scope, and the values of their parameters."""
     filters = withheld.narrowed(filters)
     given = {name: v for name in querying.CONDITIONS if (v := getattr(filters, name)) is not None}
@@ -28,7 +30,7 @@ def conditions_of(filters: Filters, withheld: Withheld) -> tuple[tuple[str, ...]
     return tuple(conditions), {_BOUND.get(name, name): _as_stored(v) for name, v in given.items()}
 
 
-def _as_stored(value: Any) -> Any:
+def _as_stored(value: object) -> object:
     """Returns a time in the zone named UTC: to Neo4j the same time in `+00:00` is unequal."""
     return value.astimezone(_UTC) if isinstance(value, dt.datetime) else value
 
@@ -46,9 +48,9 @@ def sharing(source: str, entities: list[tuple[str, str, float, list[str]]], size
     return list(found.values())[:n]
 
 
-def memory_of(node: dict[str, Any], source: dict[str, Any]) -> Memory:
+def memory_of(node: Mapping[str, Any], source: Mapping[str, Any]) -> Memory:
     """Returns a memory from its node and from the fields that its document's revision has of it."""
-    fields = {k: v for k, v in (node | source).items() if k in _FIELDS}
+    fields = {k: v for k, v in {**node, **source}.items() if k in _FIELDS}
     for name in _TIMES:
         if fields.get(name) is not None:
             fields[name] = fields[name].to_native()

@@ -91,7 +91,8 @@ class Neo4jScope(CachedScopeView):
         if stats.mean is None:
             vectors: ScopeVectors = self._cached("vectors", self._load_vectors)
             if len(rows) > len(stats.ids) // 4:
-                return vectors.cosines(vector)[rows]
+                cosines: np.ndarray = vectors.cosines(vector)[rows]
+                return cosines
             return vectors.cosines_of(rows, vector)
         ids = stats.ids[rows].tolist()
         cosine = dict(self._reads.read(self.scope, querying.COSINES, {}, vector=vector.tolist(), ids=ids))

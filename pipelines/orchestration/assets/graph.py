@@ -11,8 +11,8 @@ from palimpsest.orchestration.assets.resources import LOCK_WAIT_S, OWNERS, HomeR
 from palimpsest.orchestration.assets.serving import published
 
 _SPECS = [
-    dg.AssetCheckSpec(name, asset="neo4j_graph", blocking=name not in WARNINGS, description=told)
-    for name, told in CHECKS.items()
+    dg.AssetCheckSpec(name, asset="neo4j_graph", blocking=name not in WARNINGS, description=text)
+    for name, text in CHECKS.items()
 ]
 
 

@@ -34,7 +34,7 @@ _GATE = dg.AssetCheckSpec(
 
 @dg.asset(group_name="serving", kinds={"duckdb"}, owners=OWNERS, deps=last_stages(), check_specs=[_INVARIANTS])
 def index(context: dg.AssetExecutionContext, home: HomeResource) -> Iterator[dg.MaterializeResult]:
-    """One DuckDB file over all collections: vectors, words, graph and versions, staged beside the published one."""
+    """One DuckDB file over all collections: vectors, words, graph and versions, staged next to the published one."""
     from palimpsest.eval.runs.judge_build import check_staged
 
     with home.home().lock(LOCK_WAIT_S):
@@ -69,7 +69,7 @@ def retrieval_report(context: dg.AssetExecutionContext, home: HomeResource) -> I
         verdict = judge_staged(home.home())
         manifest, folder = staged(home.home()).manifest, staged(home.home()).path
     gate = manifest.gate
-    found = {
+    found: dict[str, Any] = {
         "status": gate["status"],
         "verdict": dg.MetadataValue.md(verdict.markdown()),
         "report": dg.MetadataValue.url((folder / REPORT).resolve().as_uri()),

@@ -1,10 +1,14 @@
 """The SQL conditions of filters."""
 
 import datetime as dt
-from typing import Any
+from collections.abc import Mapping
+from typing import TypeAlias
 
 from palimpsest.query.request.types import Filters
 from palimpsest.query.scope.withheld import Withheld
+
+SqlParameters: TypeAlias = Mapping[str, object]
+"""Values of a statement's parameters, by name."""
 
 # Each filter's condition; its value is bound under the same name.
 _CONDITIONS = {
@@ -22,7 +26,7 @@ _CONDITIONS = {
 _EXCLUSIONS = {"hidden": "user_visible IS DISTINCT FROM false", "pii": "pii IS DISTINCT FROM true"}
 
 
-def conditions_of(filters: Filters, withheld: Withheld) -> tuple[list[str], dict[str, Any]]:
+def conditions_of(filters: Filters, withheld: Withheld) -> tuple[list[str], SqlParameters]:
     """Returns the conditions of filters in a scope, and the values of their parameters.
 
     Args:
@@ -37,6 +41,6 @@ def conditions_of(filters: Filters, withheld: Withheld) -> tuple[list[str], dict
     return conditions, values
 
 
-def _as_stored(value: Any) -> Any:
+def _as_stored(value: object) -> object:
     """Returns a time as UTC without a zone: DuckDB needs an extension for zones."""
     return value.astimezone(dt.UTC).replace(tzinfo=None) if isinstance(value, dt.datetime) else value

@@ -2,13 +2,12 @@
 
 import datetime as dt
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import duckdb
 import numpy as np
 
 from palimpsest.query.backends.duckdb_arrays import ScopeIds, TermIndex, Vocabulary
-from palimpsest.query.backends.duckdb_filters import conditions_of
+from palimpsest.query.backends.duckdb_filters import SqlParameters, conditions_of
 from palimpsest.query.backends.duckdb_postings import (
     NO_POSTINGS,
     RANGES_AT_ONCE,
@@ -131,7 +130,7 @@ class DuckDBScope(CachedScopeView):
     def _size(self) -> int:
         return self.at.size
 
-    def _run(self, sql: str, values: dict[str, Any], /) -> duckdb.DuckDBPyConnection:
+    def _run(self, sql: str, values: SqlParameters, /) -> duckdb.DuckDBPyConnection:
         return self._cursor().execute(sql, values)
 
     def _cached(self, name: str, load: Callable[[], Part]) -> Part:
@@ -183,7 +182,7 @@ class DuckDBScope(CachedScopeView):
         return ScopeGraph.build(self.at.size, mentions, entities, relations)
 
 
-def rows_statement(select: str, rows: Sequence[int]) -> tuple[str, dict[str, Any]]:
+def rows_statement(select: str, rows: Sequence[int]) -> tuple[str, SqlParameters]:
     """Returns a statement that reads given rows of a table in their order, without a scan, and its values."""
     if len(rows) > _MAX_RANGES:
         return f"{select} WHERE rowid IN (SELECT unnest($places)) ORDER BY row", {"places": list(rows)}
