@@ -66,11 +66,11 @@ def crosscheck(
     from ragas.metrics import IDBasedContextPrecision, IDBasedContextRecall
 
     both = {"precision": IDBasedContextPrecision(), "recall": IDBasedContextRecall()}
-    top: dict[str, list[str | int]] = {q: list(ranked.get(q, ()))[:depth] for q in sorted(relevant)}
+    top: dict[str, list[str]] = {q: list(ranked.get(q, ()))[:depth] for q in sorted(relevant)}
     theirs: dict[str, dict[str, float]] = {}
     for q, ids in top.items():
         # Not called where nothing was retrieved: its answer would be NaN.
-        sample = SingleTurnSample(retrieved_context_ids=ids, reference_context_ids=list(relevant[q])) if ids else None
+        sample = SingleTurnSample(retrieved_context_ids=[*ids], reference_context_ids=list(relevant[q])) if ids else None
         theirs[q] = {name: float(m.single_turn_score(sample)) if sample else 0.0 for name, m in both.items()}
     run = {q: [(i, 0.0) for i in ids] for q, ids in top.items()}
     qrels = {q: dict.fromkeys(relevant[q], 1) for q in top}

@@ -1,7 +1,7 @@
 """Provable delete: removes all that a target names, then searches for every id, line and name of it.
 
-The order makes a crash safe. What keeps it out of later builds is written first; hashes of all that is to be searched
-for come next and stay until nothing of it is found, so a rerun finishes and proves what was begun.
+The order makes a crash safe. Tombstones, which exclude the target from later builds, are written first; then hashes of
+all that is searched for, which stay until nothing of it is found, so that a rerun finishes and proves the delete.
 """
 
 import datetime as dt
@@ -10,9 +10,9 @@ from collections.abc import Iterable
 
 from palimpsest.build.delete.check_target import check_found, collection_of
 from palimpsest.build.delete.collect import collect
-from palimpsest.build.delete.delete_result import MAX_SHOWN, DeleteResult, planned, proved
-from palimpsest.build.delete.erase_home import check_server, erase, keep_out
-from palimpsest.build.delete.probes import remembered
+from palimpsest.build.delete.delete_result import MAX_SHOWN, DeleteResult, dry_run_result, proved_result
+from palimpsest.build.delete.erase_home import check_server, erase, write_tombstones
+from palimpsest.build.delete.probes import read_pending
 from palimpsest.build.delete.proof import search_home
 from palimpsest.build.delete.target import Target, pending_path
 from palimpsest.core.errors import Refused
@@ -36,7 +36,7 @@ def delete(
     memories: Iterable[str] = (),
     dry_run: bool = False,
 ) -> DeleteResult:
-    """Deletes what matches all selectors, and proves that nothing of it is left.
+    """Deletes what matches all selectors, and proves that none of it can be found.
 
     Args:
         home: the home.
@@ -48,11 +48,11 @@ def delete(
         tag: a tag of memories.
         before: memories observed before this time.
         memories: memory ids.
-        dry_run: report what would go, and do nothing.
+        dry_run: report what would be deleted, and do nothing.
 
     Raises:
         PalimpsestError: nothing is named, or nothing matches.
-        Refused: something was left; the message names the files.
+        Refused: some of it was found afterwards; the message names the files.
     """
     names = (collection, document, user, session, project, tag, before, frozenset(memories))
     target = Target(*names)
@@ -64,24 +64,24 @@ def delete(
 
 
 def delete_target(home: Home, target: Target, dry_run: bool = False) -> DeleteResult:
-    """Deletes a target from a home whose lock is held; see `delete`."""
+    """Deletes a target from a home whose lock this process has; see `delete`."""
     sweep(home)
     if staged(home).path.is_dir() and not staged(home).is_finished and not dry_run:
-        shutil.rmtree(staged(home).path)  # begun by a run that was stopped; the next build begins it again
+        shutil.rmtree(staged(home).path)  # left by a run that was stopped; the next build makes it again
     builds = kept(home)
     found = collect(home, builds, target)
     check_found(home, target, found, builds)
     if dry_run:
-        return planned(found)
+        return dry_run_result(found)
     check_server(home)
-    earlier, before = remembered(pending_path(home, target))
+    earlier, pending = read_pending(pending_path(home, target))
     counts = {
-        "documents": max(before.get("documents", 0), len(found.documents)),
-        "memories": max(before.get("memories", 0), len(found.memories)),
+        "documents": max(pending.get("documents", 0), len(found.documents)),
+        "memories": max(pending.get("memories", 0), len(found.memories)),
     }
     probes = found.probes(earlier)
-    keep_out(home, target, found)
-    probes.remember(pending_path(home, target), counts)
+    write_tombstones(home, target, found)
+    probes.write_pending(pending_path(home, target), counts)
     say(f"delete: {counts['documents']} documents, {counts['memories']} memories")
     erased = erase(home, target, probes)
     proof = search_home(home, probes, set(home.path.glob("pending-delete-*.json")))
@@ -89,4 +89,4 @@ def delete_target(home: Home, target: Target, dry_run: bool = False) -> DeleteRe
         shown = ", ".join(proof.residue[:MAX_SHOWN])
         raise Refused(f"delete: still found in {shown}; run the same delete again")
     pending_path(home, target).unlink(missing_ok=True)
-    return proved(counts, erased, probes, proof)
+    return proved_result(counts, erased, probes, proof)

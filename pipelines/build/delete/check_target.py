@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from palimpsest.build.delete.collect import Collected
+from palimpsest.build.delete.collect import DeletionSet
 from palimpsest.build.delete.target import Target, pending_path
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.store.builds import Build, kept
@@ -11,7 +11,7 @@ from palimpsest.store.home import Home
 from palimpsest.store.ingest_log import IngestLog
 
 
-def check_found(home: Home, target: Target, found: Collected, builds: list[Build]) -> None:
+def check_found(home: Home, target: Target, found: DeletionSet, builds: list[Build]) -> None:
     """Raises PalimpsestError where the target names nothing, and no earlier run of the same delete did."""
     again = pending_path(home, target).exists() or _was_deleted(home, target)
     if target.memories and (unknown := sorted(target.memories - found.memories)) and not again:

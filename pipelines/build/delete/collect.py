@@ -1,4 +1,4 @@
-"""Collects what a delete must leave nowhere, from the log and every kept build, and what legitimately stays."""
+"""Collects what a delete must remove everywhere, from the log and every kept build, and what is retained."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -8,7 +8,8 @@ from typing import cast
 import polars as pl
 
 from palimpsest.build.delete.probes import Probes, probes_of
-from palimpsest.build.delete.target import Going, Target, going
+from palimpsest.build.delete.target import MatchedRows, Target, match_rows
+from palimpsest.build.stages import tables
 from palimpsest.core.needles import Needles
 from palimpsest.core.scopes import GENERAL
 from palimpsest.sources.filters.erased_texts import ErasedTexts
@@ -17,22 +18,25 @@ from palimpsest.store.builds import Build
 from palimpsest.store.erased_text import ErasedText
 from palimpsest.store.home import Home
 from palimpsest.store.ingest_log import IngestLog
+from palimpsest.store.tables import SCHEMAS
 
-_NAMES = ("uri", "title", "session_id", "user_id", "project_id")
+_NAME_COLUMNS = ("uri", "title", "session_id", "user_id", "project_id")
 
 
 @dataclass
-class Collected:
-    """What goes and what stays, over all builds and the log.
+class DeletionSet:
+    """What is deleted and what is retained, over all builds and the log.
 
     Attributes:
         ids: of documents, chunks, memories, relations, entities, and hashes of embedded texts.
-        lines: lines of the texts that go.
+        lines: lines of the deleted texts.
         names: uris, titles, sessions, speakers, and the user.
-        documents: (collection, user, uri, session, project) of documents that go whole.
-        memories: ids of memories that go.
+        documents: (collection, user, uri, session, project) of documents that are deleted whole.
+        memories: ids of deleted memories.
         first_texts: a few of their texts, by id.
-        erased: hashes of memories that go from documents that stay.
+        erased: hashes of memories that are deleted from documents that are retained.
+        retained: texts and names of what is retained.
+        retained_ids: ids of what is retained.
     """
 
     ids: set[str] = field(default_factory=set)
@@ -42,72 +46,83 @@ class Collected:
     memories: set[str] = field(default_factory=set)
     first_texts: dict[str, str] = field(default_factory=dict)
     erased: set[ErasedText] = field(default_factory=set)
-    staying: list[str] = field(default_factory=list)
-    staying_ids: set[str] = field(default_factory=set)
+    retained: list[str] = field(default_factory=list)
+    retained_ids: set[str] = field(default_factory=set)
 
     @property
     def is_empty(self) -> bool:
-        """True where the target names nothing."""
+        """Whether the target names nothing."""
         return not self.documents and not self.memories
 
     def probes(self, earlier: Needles) -> Probes:
-        """Returns what must be found nowhere: what goes, less what also stays."""
-        return probes_of(self.ids - self.staying_ids, self.lines, self.names, earlier).without(self.staying)
+        """Returns what must not be found afterwards: what is deleted, without what is also retained."""
+        return probes_of(self.ids - self.retained_ids, self.lines, self.names, earlier).without(self.retained)
 
 
-def collect(home: Home, builds: Iterable[Build], target: Target) -> Collected:
+def collect(home: Home, builds: Iterable[Build], target: Target) -> DeletionSet:
     """Returns what a target names in the builds and the log of a home."""
-    found = Collected()
+    found = DeletionSet()
     if target.user is not None and not target.by_memory:
         found.names.add(target.user)
     if target.denied:
-        found.staying.append(str(target.user))  # the setting that denies the user names the user
+        found.retained.append(str(target.user))  # the setting that denies the user names the user
     for build in builds:
         settings = build.manifest.configs
         for name in build.collections:
             if not (target.whole_collection and target.covers(name)):
-                # What collection.yaml names is a setting, and stays: the default user, for one.
-                found.staying.append(json.dumps(settings.get(name, {}), ensure_ascii=False))
-            parts = going(build, name, target)
-            found.erased |= parts.erased
-            _add_build(found, build, name, parts)
+                # What collection.yaml names is a setting and is retained: the default user, for one.
+                found.retained.append(json.dumps(settings.get(name, {}), ensure_ascii=False))
+            matched = match_rows(build, name, target)
+            found.erased |= matched.erased
+            _add_matched_rows(found, build, name, matched)
     for name in home.sources:
         _add_log(found, IngestLog(home.log / name), name, target)
     return found
 
 
-def _add_build(found: Collected, build: Build, name: str, parts: Going) -> None:
-    documents, memories = build.table(name, "documents"), build.table(name, "memories")
+def _add_matched_rows(found: DeletionSet, build: Build, name: str, matched: MatchedRows) -> None:
+    documents, memories = matched.documents, matched.memories
     texts = build.table(name, "document_texts")
-    whole, gone = parts.documents, parts.memories
-    found.documents |= set(_places(whole.with_columns(collection=pl.lit(name))))
-    found.memories |= set(gone["memory_id"])
-    for memory_id, text in gone.head(5).select("memory_id", "text").iter_rows():
+    other_documents = build.table(name, "documents").join(documents, on="document_id", how="anti")
+    other_memories = build.table(name, "memories").join(memories, on="memory_id", how="anti")
+    found.documents |= set(_document_keys(documents.with_columns(collection=pl.lit(name))))
+    found.memories |= set(memories["memory_id"])
+    for memory_id, text in memories.head(5).select("memory_id", "text").iter_rows():
         found.first_texts.setdefault(memory_id, text)
-    found.ids |= set(whole["document_id"]) | set(gone["memory_id"]) | set(gone["chunk_ids"].explode().drop_nulls())
-    kept = memories.join(gone, on="memory_id", how="anti")
-    found.staying_ids |= set(kept["memory_id"])
-    for table in ("embed_inputs", "context_inputs"):
-        inputs = build.table(name, table)
-        going_inputs = inputs.join(gone, on="memory_id", how="semi")
-        found.ids |= set(going_inputs["text_hash"].drop_nulls())
-        found.staying_ids |= set(inputs.join(gone, on="memory_id", how="anti")["text_hash"].drop_nulls())
-    relations = build.table(name, "relations")
-    ends = gone["memory_id"].to_list()
-    found.ids |= set(relations.filter(pl.col("newer_id").is_in(ends) | pl.col("older_id").is_in(ends))["relation_id"])
+    found.ids |= {*documents["document_id"], *memories["memory_id"], *memories["chunk_ids"].explode().drop_nulls()}
+    found.retained_ids |= set(other_memories["memory_id"])
+    _add_derived_ids(found, build, name, memories, other_memories)
+    found.lines |= {*_lines(memories["text"]), *_lines(texts.join(documents, on="document_id", how="semi")["text"])}
+    found.names |= set(_values(documents, _NAME_COLUMNS[:3]))
+    if documents.height:
+        found.names |= {speaker for speaker in memories["speaker"] if speaker}
+    found.retained += _values(other_documents, (*_NAME_COLUMNS, "metadata"))
+    found.retained += _values(other_memories, ("text", "heading", "speaker"))
+    found.retained += _retained_texts(name, other_documents, texts, matched.erased)
+
+
+def _add_derived_ids(
+    found: DeletionSet, build: Build, name: str, memories: pl.DataFrame, other_memories: pl.DataFrame
+) -> None:
+    """Adds the ids of what was derived from deleted memories: embedded texts, rows between memories, and entities."""
+    deleted_ids = memories["memory_id"].to_list()
+    for table in tables():
+        if {"memory_id", "text_hash"} <= SCHEMAS[table.name].keys():
+            inputs = build.table(name, table.name).filter(pl.col("text_hash").is_not_null())
+            found.ids |= set(inputs.join(memories, on="memory_id", how="semi")["text_hash"])
+            found.retained_ids |= set(inputs.join(memories, on="memory_id", how="anti")["text_hash"])
+        ends = [r.column for r in table.references if r.tables == ("memories",) and not r.may_dangle]
+        if len(table.key) == 1 and ends:
+            rows = build.table(name, table.name)
+            found.ids |= set(rows.filter(pl.any_horizontal(pl.col(ends).is_in(deleted_ids)))[table.key[0]])
     mentions = build.table(name, "mentions")
-    mentioned = set(mentions.join(kept, on="memory_id", how="semi")["entity_id"])
+    mentioned = set(mentions.join(other_memories, on="memory_id", how="semi")["entity_id"])
     found.ids |= set(mentions["entity_id"]) - mentioned
-    found.staying_ids |= mentioned
-    found.lines |= set(_lines(gone["text"])) | set(_lines(texts.join(whole, on="document_id", how="semi")["text"]))
-    found.names |= set(_values(whole, _NAMES[:3])) | {n for n in gone["speaker"] if n and whole.height}
-    rest = documents.join(whole, on="document_id", how="anti")
-    found.staying += [*_values(rest, (*_NAMES, "metadata")), *_values(kept, ("text", "heading", "speaker"))]
-    found.staying += _rest_of_texts(name, rest, texts, parts.erased)
+    found.retained_ids |= mentioned
 
 
-def _rest_of_texts(name: str, rest: pl.DataFrame, texts: pl.DataFrame, erased: frozenset[ErasedText]) -> Iterator[str]:
-    """Yields the texts of documents that stay, without what goes of them."""
+def _retained_texts(name: str, rest: pl.DataFrame, texts: pl.DataFrame, erased: frozenset[ErasedText]) -> Iterator[str]:
+    """Yields the texts of retained documents, without the parts that are deleted."""
     rows = rest.join(texts, on="document_id", how="inner")
     erased_texts = ErasedTexts(erased)
     for row in rows.select("user_id", "uri", "session_id", "text", "segments").iter_rows(named=True):
@@ -117,8 +132,8 @@ def _rest_of_texts(name: str, rest: pl.DataFrame, texts: pl.DataFrame, erased: f
             yield removal.text
 
 
-def _add_log(found: Collected, log: IngestLog, name: str, target: Target) -> None:
-    """Adds what only the log holds: documents of sources that no kept build shows."""
+def _add_log(found: DeletionSet, log: IngestLog, name: str, target: Target) -> None:
+    """Adds what is only in the log: documents of sources that no kept build has."""
     if not target.covers(name) or target.by_memory:
         return
     for key in log.versions()["text_key"].drop_nulls().unique().sort():
@@ -126,12 +141,12 @@ def _add_log(found: Collected, log: IngestLog, name: str, target: Target) -> Non
         named = target.documents(rows)
         if named.is_empty():
             continue
-        found.documents |= set(_places(named.with_columns(collection=pl.lit(name))))
+        found.documents |= set(_document_keys(named.with_columns(collection=pl.lit(name))))
         found.lines |= set(_lines(named["text"]))
-        found.names |= set(_values(named, _NAMES[:3]))
+        found.names |= set(_values(named, _NAME_COLUMNS[:3]))
 
 
-def _places(rows: pl.DataFrame) -> Iterator[tuple[str, str, str, str | None, str | None]]:
+def _document_keys(rows: pl.DataFrame) -> Iterator[tuple[str, str, str, str | None, str | None]]:
     yield from rows.select(
         "collection", "user_id", "uri", "session_id", pl.col("project_id").fill_null(GENERAL)
     ).iter_rows()

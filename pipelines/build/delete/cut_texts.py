@@ -1,4 +1,4 @@
-"""Cuts erased texts out of documents that stay: their ids change with their text, and spans behind the cut move."""
+"""Cuts erased texts out of retained documents: their ids change with their text, and spans after the cut move."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
@@ -19,7 +19,7 @@ _FIELDS = ("document_id", "user_id", "project_id", "uri", "session_id", "title",
 def cut_texts(
     collection: str, frames: Frames, tables: Sequence[Table], erased: ErasedTexts
 ) -> tuple[Frames, pl.DataFrame]:
-    """Takes erased texts out of documents that stay.
+    """Removes erased texts from retained documents.
 
     Args:
         collection: the collection's name.
@@ -28,8 +28,8 @@ def cut_texts(
         erased: what was erased.
 
     Returns:
-        The tables, and the memories of which only a part went, or what their pronoun refers to: the next build forms
-        them again.
+        The tables, and the memories that lost a part of their text, or the text that their pronoun refers to: the next
+        build forms them again.
     """
     rows = frames["documents"].join(frames["document_texts"], on="document_id", how="inner")
     changed: dict[str, TextRemoval | None] = {}
@@ -82,7 +82,7 @@ def _moved_spans(
 
 
 def _rename_documents(frames: Frames, tables: Sequence[Table], ids: dict[str, str | None]) -> None:
-    """Gives changed documents their new ids wherever a table names them; those that went become null."""
+    """Gives changed documents their new ids wherever a table names them; the ids of removed ones become null."""
     if not ids:
         return
     for table in tables:
@@ -95,7 +95,7 @@ def _rename_documents(frames: Frames, tables: Sequence[Table], ids: dict[str, st
 def _move_redactions(
     renamed: pl.DataFrame, before: pl.DataFrame, changed: Mapping[str, TextRemoval | None]
 ) -> pl.DataFrame:
-    """Moves what was redacted of texts; where its document lost that span, it goes too."""
+    """Moves redactions with their texts; one whose span was cut is removed."""
     rows = []
     for row, old in zip(renamed.to_dicts(), before["document_id"], strict=True):
         removal, start = changed.get(old), row["char_start"]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from palimpsest.build.delete.collect import Collected
+from palimpsest.build.delete.collect import DeletionSet
 from palimpsest.build.delete.probes import Probes
 from palimpsest.build.delete.proof import Proof
 from palimpsest.core.json_types import JsonObject
@@ -34,8 +34,8 @@ class DeleteResult:
     """What a delete removed, with its proof; or, for a dry run, what it would remove.
 
     Attributes:
-        documents: how many documents went whole.
-        memories: how many memories went.
+        documents: how many documents were deleted whole.
+        memories: how many memories were deleted.
         fields: the other fields of the JSON.
         text: the same for people.
     """
@@ -51,8 +51,8 @@ class DeleteResult:
         return {**counts, **self.fields, "text": self.text}
 
 
-def proved(counts: Mapping[str, int], erased: Erased, probes: Probes, proof: Proof) -> DeleteResult:
-    """Returns the result of a delete of which nothing is left."""
+def proved_result(counts: Mapping[str, int], erased: Erased, probes: Probes, proof: Proof) -> DeleteResult:
+    """Returns the result of a delete after which nothing was found."""
     fields = asdict(erased)
     graph_bytes = fields.pop("graph_bytes")
     fields["proof"] = {
@@ -68,7 +68,7 @@ def proved(counts: Mapping[str, int], erased: Erased, probes: Probes, proof: Pro
     return DeleteResult(counts["documents"], counts["memories"], fields, _format_proof(counts, erased, probes, proof))
 
 
-def planned(found: Collected) -> DeleteResult:
+def dry_run_result(found: DeletionSet) -> DeleteResult:
     """Returns the result of a dry run."""
     documents = [
         {"collection": c, "user_id": u, "uri": uri, "session_id": s}

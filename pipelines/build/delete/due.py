@@ -1,4 +1,4 @@
-"""Deletes before a build what settings say must go: memories past their retention, and users who are denied."""
+"""Deletes before a build what its settings exclude: memories past their retention, and users who are denied."""
 
 import datetime as dt
 from collections.abc import Iterator
@@ -11,13 +11,13 @@ from palimpsest.store.collection_config import load_collection
 from palimpsest.store.home import Home
 
 
-def due(home: Home, now: dt.datetime) -> list[Target]:
-    """Returns what kept builds hold of memories past their retention and of users in `users.deny`.
+def due_targets(home: Home, now: dt.datetime) -> list[Target]:
+    """Returns targets for memories past their retention, and for users in `users.deny`, that a kept build still has.
 
     A delete of this kind that was stopped is due again.
     """
     expired = Target(expired_at=now)
-    found = [expired] if _holds_expired(home, now) or pending_path(home, expired).exists() else []
+    found = [expired] if _has_expired(home, now) or pending_path(home, expired).exists() else []
     for name, folder in sorted(home.sources.items()):
         if not (folder / "collection.yaml").is_file():
             continue
@@ -30,7 +30,7 @@ def due(home: Home, now: dt.datetime) -> list[Target]:
     return found
 
 
-def _holds_expired(home: Home, now: dt.datetime) -> bool:
+def _has_expired(home: Home, now: dt.datetime) -> bool:
     for build in kept(home):
         for name in build.collections:
             path = build.table_path(name, "memories")
@@ -48,13 +48,13 @@ def _users(home: Home, collection: str) -> Iterator[str]:
 
 
 def delete_due(home: Home, now: dt.datetime | None = None) -> int:
-    """Deletes what is due from a home whose lock is held, as a delete does; returns how many memories.
+    """Deletes what is due from a home whose lock this process has; returns how many memories.
 
     Raises:
-        Refused: some of it was left; the message names the files.
+        Refused: some of it was found afterwards; the message names the files.
         PalimpsestError: a collection's settings are wrong, or the home is in Neo4j too, and the server does not answer.
     """
-    targets = due(home, now or dt.datetime.now(dt.UTC))
+    targets = due_targets(home, now or dt.datetime.now(dt.UTC))
     if not targets:
         return 0
     from palimpsest.build.delete import delete_target

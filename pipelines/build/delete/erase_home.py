@@ -4,11 +4,11 @@ import shutil
 
 import polars as pl
 
-from palimpsest.build.delete.collect import Collected
+from palimpsest.build.delete.collect import DeletionSet
 from palimpsest.build.delete.delete_result import Erased
 from palimpsest.build.delete.probes import Probes
 from palimpsest.build.delete.rewrite_builds import rewrite_build
-from palimpsest.build.delete.run_history import forget_runs
+from palimpsest.build.delete.run_history import delete_runs
 from palimpsest.build.delete.target import Target
 from palimpsest.build.stages import tables
 from palimpsest.core.files import write_json
@@ -23,11 +23,11 @@ from palimpsest.store.home import Home
 from palimpsest.store.ingest_log import IngestLog
 from palimpsest.store.tables import SCHEMAS
 
-_QUOTING = ("builds/*/report.*", "notes/*")  # they quote texts and questions; the next build writes its own
+_QUOTING_FILES = ("builds/*/report.*", "notes/*")  # they quote texts and questions; the next build writes its own
 
 
 def check_server(home: Home) -> None:
-    """Makes sure, before anything is deleted, that a home's Neo4j can be made to forget as well.
+    """Checks, before anything is deleted, that the home can be deleted from Neo4j as well.
 
     Raises:
         PalimpsestError: the home was loaded into Neo4j, and no server answers.
@@ -38,8 +38,8 @@ def check_server(home: Home) -> None:
         check_server(home)
 
 
-def keep_out(home: Home, target: Target, found: Collected) -> None:
-    """Writes the tombstones that keep what goes out of later builds."""
+def write_tombstones(home: Home, target: Target, found: DeletionSet) -> None:
+    """Writes the tombstones that exclude what is deleted from later builds."""
     places = pl.DataFrame(
         sorted(found.documents, key=str),
         orient="row",
@@ -50,11 +50,11 @@ def keep_out(home: Home, target: Target, found: Collected) -> None:
 
 
 def erase(home: Home, target: Target, probes: Probes) -> Erased:
-    """Removes a target from a home; returns what went next to tables."""
+    """Removes a target from a home; returns what was removed next to tables."""
     _erase_from_logs(home, target)
     for build in kept(home):
         rewrite_build(home, build, target, probes)
-    for path in (p for pattern in _QUOTING for p in home.path.glob(pattern)):
+    for path in (p for pattern in _QUOTING_FILES for p in home.path.glob(pattern)):
         path.unlink()
     forget_overrides(home.decisions, probes)
     ledger = 0
@@ -63,7 +63,7 @@ def erase(home: Home, target: Target, probes: Probes) -> Erased:
         ledger = answers.forget(probes)
         answers.close()
     vectors = _sweep_vectors(home)
-    runs = forget_runs(home, probes, target.collection if target.whole_collection else None)
+    runs = delete_runs(home, probes, target.collection if target.whole_collection else None)
     return Erased(vectors, ledger, runs, *_erase_from_server(home, probes))
 
 
@@ -84,7 +84,7 @@ def _erase_from_server(home: Home, probes: Probes) -> tuple[int | None, int]:
 
 
 def _erase_from_logs(home: Home, target: Target) -> None:
-    """Removes the target from the logs; a source of which nothing is left is forgotten, and its hash kept out."""
+    """Removes the target from the logs; a source of which nothing is left is removed, and its hash excluded."""
     decisions = read_decisions(home.decisions)
     for name in home.sources:
         log = IngestLog(home.log / name)

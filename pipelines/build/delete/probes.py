@@ -1,18 +1,18 @@
-"""The strings that a delete must leave nowhere: searched all at once, and remembered as hashes until it is proved."""
+"""The strings that a delete must remove everywhere: searched all at once, and stored as hashes until it is proved."""
 
 import html
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from palimpsest.core.files import read_json, write_json
-from palimpsest.core.needles import WORD, Buffer, Needle, Needles, encoded, is_word, rows_holding
+from palimpsest.core.needles import WORD_BYTES, Buffer, Needle, Needles, encode_text, is_word, rows_containing
 
-SHORTEST_LINE = 8  # characters: a shorter line stands elsewhere by chance
-SHORTEST_NAME = 3
+MIN_LINE_CHARS = 8  # a shorter line occurs elsewhere by chance
+MIN_NAME_CHARS = 3
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,8 @@ class Probes:
     Attributes:
         strings: ids, lines and names, in plain text; in memory only.
         earlier: those of a run of the same delete that was stopped, as hashes.
-        too_short: lines and names that are too short to be searched for.
-        elsewhere: lines and names that what stays holds too.
+        too_short: how many lines and names are too short to be searched for.
+        elsewhere: how many lines and names also occur in what is retained.
     """
 
     strings: frozenset[str] = frozenset()
@@ -35,26 +35,26 @@ class Probes:
         return len(self._needles)
 
     def find(self, data: Buffer, min_length: int = 1) -> Iterator[tuple[int, int]]:
-        """Yields (start, end) in bytes of what is found; `min_length` leaves shorter strings out."""
+        """Yields (start, end) in bytes of what is found; `min_length` skips shorter strings."""
         if self.strings:
             for _, start, end in self._automaton.find_matches_as_indexes(data, overlapping=True):
                 size = end - start
-                if size >= min_length and (size >= WORD or is_word(data, start, end)):
+                if size >= min_length and (size >= WORD_BYTES or is_word(data, start, end)):
                     yield start, end
         if self._only_hashed.items:
             yield from ((a, b) for a, b, _ in self._only_hashed.find(data, min_length))
 
     def any_in(self, data: Buffer, min_length: int = 1) -> bool:
-        """Tells whether `data` holds one of the strings."""
+        """Returns whether `data` contains one of the strings."""
         return next(self.find(data, min_length), None) is not None
 
     def rows_in(self, rows: Sequence[str]) -> list[int]:
-        """Returns the indexes of the rows that hold one of the strings, ascending."""
-        return rows_holding(self.find, rows)
+        """Returns the indexes of the rows that contain one of the strings, ascending."""
+        return rows_containing(self.find, rows)
 
-    def without(self, staying: Iterable[str]) -> "Probes":
-        """Returns the probes that none of `staying` holds."""
-        data = encoded("\n".join(staying))
+    def without(self, retained: Iterable[str]) -> "Probes":
+        """Returns the probes that occur in none of the retained texts."""
+        data = encode_text("\n".join(retained))
         found = {bytes(data[a:b]).decode("utf-8", "surrogatepass") for a, b in self.find(data)}
         hashed = self.earlier.found_in(data) if self.earlier.items else set()
         left = self.strings - found
@@ -78,17 +78,17 @@ class Probes:
         for text in self.strings:
             if not text.isalnum():
                 written |= {json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1], html.escape(text)}
-        return BytesAhoCorasick(sorted(encoded(w) for w in written))
+        return BytesAhoCorasick(sorted(encode_text(w) for w in written))
 
-    def remember(self, path: Path, counts: dict[str, int]) -> None:
-        """Writes the probes as hashes, with counts of what goes, readable by the owner only."""
+    def write_pending(self, path: Path, counts: Mapping[str, int]) -> None:
+        """Writes the probes as hashes, with counts of what is deleted, readable by the owner only."""
         rows = [[n.window, n.bucket, n.length, n.digest] for n in self._needles.items]
         write_json(path, {"key": self.earlier.key.hex(), "needles": rows, **counts})
         path.chmod(0o600)
 
 
-def remembered(path: Path) -> tuple[Needles, dict[str, int]]:
-    """Returns what an earlier run of the same delete wrote: its probes, and its counts."""
+def read_pending(path: Path) -> tuple[Needles, dict[str, int]]:
+    """Returns what a stopped run of the same delete wrote: its probes, and its counts."""
     found = read_json(path) or {}
     if "key" not in found:  # of an older version: plain strings
         return Needles.of(found.get("strings", ())), {"documents": 0, "memories": found.get("memories", 0)}
@@ -100,7 +100,7 @@ def probes_of(ids: set[str], lines: set[str], names: set[str], earlier: Needles)
     """Returns the probes for ids, lines and names; blank ones are dropped, short ones counted."""
     lines = {line for line in (text.strip() for text in lines) if line}
     names = {name for name in (text.strip() for text in names) if name}
-    usable = {line for line in lines if len(line) >= SHORTEST_LINE}
-    usable |= {name for name in names if len(name) >= SHORTEST_NAME}
+    usable = {line for line in lines if len(line) >= MIN_LINE_CHARS}
+    usable |= {name for name in names if len(name) >= MIN_NAME_CHARS}
     short = len((lines | names) - usable)
     return Probes(frozenset(ids | usable), earlier, short)

@@ -1,6 +1,6 @@
-"""Removes what a delete names from a kept build: rows of its tables go, and what derives from them is made again.
+"""Removes what a delete names from a kept build: rows of its tables are removed, and derived tables are made again.
 
-Which rows go, and which stages run again, is what the stages declare (`on_delete`, `removed_by`).
+Which rows those are, and which stages run again, is what the stages declare (`on_delete`, `removed_by`).
 """
 
 import shutil
@@ -12,7 +12,7 @@ import polars as pl
 
 from palimpsest.build.delete.cut_texts import Frames, cut_texts
 from palimpsest.build.delete.probes import Probes
-from palimpsest.build.delete.target import Going, Target, going
+from palimpsest.build.delete.target import MatchedRows, Target, match_rows
 from palimpsest.build.finish import finish_build, once_context
 from palimpsest.build.run_stage import run_stage
 from palimpsest.build.stage import Removed, Stage, StageContext
@@ -29,13 +29,13 @@ _REWRITTEN = "rewritten by delete"
 
 
 def rewrite_build(home: Home, build: Build, target: Target, probes: Probes) -> None:
-    """Rewrites one kept build; a build that has nothing of what goes keeps its tables."""
+    """Rewrites one kept build; a build that has none of it keeps its tables."""
     manifest = build.manifest
     for name in build.collections:
         if target.whole_collection and target.covers(name):
             shutil.rmtree(build.path / name)
-        elif (parts := going(build, name, target)).documents.height or parts.memories.height:
-            _rewrite_collection(home, build, name, parts, manifest)
+        elif (matched := match_rows(build, name, target)).documents.height or matched.memories.height:
+            _rewrite_collection(home, build, name, matched, manifest)
     for stage in once_stages():
         if stage.on_delete != "keep" and build.record(ONCE, stage.name) is not None:
             run_stage(once_context(home, build, None), stage.name)
@@ -45,11 +45,11 @@ def rewrite_build(home: Home, build: Build, target: Target, probes: Probes) -> N
     gate = manifest.gate
     if probes.any_in(repr(gate).encode()):
         gate = {"status": "unjudged"}
-    # The next build must look again: what it would make is no longer what was published.
+    # No fingerprints, so that the next build reads the sources: it would make something else than was published.
     build.write_manifest(replace(rewritten, fingerprints={}, created_at=manifest.created_at, gate=gate))
 
 
-def _rewrite_collection(home: Home, build: Build, name: str, parts: Going, manifest: BuildManifest) -> None:
+def _rewrite_collection(home: Home, build: Build, name: str, matched: MatchedRows, manifest: BuildManifest) -> None:
     before = Build(build.path / BEFORE_DELETE)
     aside = build.path / f"{BEFORE_DELETE}.tmp"
     shutil.rmtree(aside, ignore_errors=True)
@@ -57,7 +57,7 @@ def _rewrite_collection(home: Home, build: Build, name: str, parts: Going, manif
         link(path, aside / name / path.name)
     aside.rename(before.path)
     stages = {rule: [s for s in collection_stages() if s.on_delete == rule] for rule in ("remove_rows", "recompute")}
-    _remove_rows(build, name, stages["remove_rows"], parts)
+    _remove_rows(build, name, stages["remove_rows"], matched)
     config = CollectionConfig.model_validate(manifest.configs[name])  # its folder may be gone
     base = before if all(before.record(name, s.name) for s in collection_stages()) else None
     folder = home.sources.get(name, Path())
@@ -69,8 +69,8 @@ def _rewrite_collection(home: Home, build: Build, name: str, parts: Going, manif
     shutil.rmtree(aside)
 
 
-def _remove_rows(build: Build, name: str, stages: list[Stage], parts: Going) -> None:
-    frames, cut = _without(build, name, stages, parts)
+def _remove_rows(build: Build, name: str, stages: list[Stage], matched: MatchedRows) -> None:
+    frames, cut = _remove_matched(build, name, stages, matched)
     for stage in stages:
         record = build.record(name, stage.name)
         if record is None:
@@ -84,19 +84,19 @@ def _remove_rows(build: Build, name: str, stages: list[Stage], parts: Going) -> 
         )
 
 
-def _without(build: Build, name: str, stages: list[Stage], parts: Going) -> tuple[Frames, bool]:
-    """Returns the tables of stages without what goes, and whether texts of documents that stay were cut."""
+def _remove_matched(build: Build, name: str, stages: list[Stage], matched: MatchedRows) -> tuple[Frames, bool]:
+    """Returns the tables of stages without what is deleted, and whether texts of retained documents were cut."""
     tables = [t for s in stages for t in s.writes]
     frames = {t.name: build.table(name, t.name) for t in tables}
-    memories = parts.memories
-    if parts.erased:
-        frames, partial = cut_texts(name, frames, tables, ErasedTexts(parts.erased))
+    memories = matched.memories
+    if matched.erased:
+        frames, partial = cut_texts(name, frames, tables, ErasedTexts(matched.erased))
         memories = pl.concat([memories, partial]).unique("memory_id")
-    removed = _removed_ids(parts.documents, memories, frames["documents"])
+    removed = _removed_ids(matched.documents, memories, frames["documents"])
     for table in tables:
         rows = [~pl.col(column).is_in(list(removed[what])) for column, what in table.removed_by.items()]
         frames[table.name] = frames[table.name].filter(*(row.fill_null(True) for row in rows))
-    return frames, bool(parts.erased)
+    return frames, bool(matched.erased)
 
 
 def _removed_ids(

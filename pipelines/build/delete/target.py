@@ -8,7 +8,7 @@ import polars as pl
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import content_id
-from palimpsest.core.needles import encoded
+from palimpsest.core.needles import encode_text
 from palimpsest.sources.filters.erased_texts import TurnIndex, place_key
 from palimpsest.store.builds import Build
 from palimpsest.store.decisions import tombstone
@@ -18,7 +18,7 @@ from palimpsest.store.home import Home
 
 @dataclass(frozen=True)
 class Target:
-    """Selectors of a delete; what is given must all hold.
+    """Selectors of a delete; a row must match all that are given.
 
     Attributes:
         collection: name of a collection; None means all of them.
@@ -46,21 +46,21 @@ class Target:
 
     @property
     def by_memory(self) -> bool:
-        """True where single memories are named: what else their documents hold stays."""
+        """Whether single memories are named: the rest of their documents is retained."""
         return bool(self.memories or self.tag or self.before or self.expired_at)
 
     @property
     def whole_collection(self) -> bool:
-        """True where a collection is to go with all it has."""
+        """Whether a collection is deleted with all it has."""
         return self == Target(collection=self.collection)
 
     @property
     def key(self) -> str:
-        """A hash of the selectors, to know the same delete again."""
+        """A hash of the selectors, the same for the same delete."""
         if self.expired_at:
-            return "retention"  # whenever it is tried again
-        told = (getattr(self, f.name) for f in fields(self))
-        return content_id("delete", *(str(sorted(v)) if isinstance(v, frozenset) else str(v) for v in told))
+            return "retention"  # the same delete, whenever it is repeated
+        values = (getattr(self, f.name) for f in fields(self))
+        return content_id("delete", *(str(sorted(v)) if isinstance(v, frozenset) else str(v) for v in values))
 
     def check(self) -> None:
         """Raises PalimpsestError where nothing is named, or a selector is empty: it would widen the delete."""
@@ -73,7 +73,7 @@ class Target:
                 raise PalimpsestError(f"delete: --{name} is empty; name one, or leave it out")
 
     def covers(self, collection: str) -> bool:
-        """Tells whether the target reaches into a collection."""
+        """Returns whether the target may name something in a collection."""
         return self.collection in (None, collection)
 
     def documents(self, rows: pl.DataFrame) -> pl.DataFrame:
@@ -89,10 +89,10 @@ class Target:
         )
 
     def tombstones(self, rows: pl.DataFrame) -> set[str]:
-        """Returns the hashes that keep the target's documents out of later builds.
+        """Returns the hashes that exclude the target's documents from later builds.
 
         Args:
-            rows: collection, user_id, uri, session_id and project_id of the documents that go.
+            rows: collection, user_id, uri, session_id and project_id of the documents that are deleted.
         """
         if self.by_memory or self.whole_collection or self.denied:
             return set()
@@ -106,23 +106,23 @@ class Target:
 
 
 def pending_path(home: Home, target: Target) -> Path:
-    """Returns the file that remembers, as hashes, what a delete must not leave; it is there until that is proved."""
+    """Returns the file with hashes of what a delete removes; it exists until the delete is proved."""
     return home.path / f"pending-delete-{target.key}.json"
 
 
 def unfinished_deletes(home: Home) -> list[str]:
-    """Returns the names of the files of deletes that were begun and not proved, sorted."""
+    """Returns the names of the files of deletes that were started and not proved, sorted."""
     return sorted(path.name for path in home.path.glob("pending-delete-*.json"))
 
 
 @dataclass(frozen=True)
-class Going:
-    """What goes from one collection of one build.
+class MatchedRows:
+    """The rows of one collection of one build that a target matches.
 
     Attributes:
-        documents: rows of documents that go whole.
-        memories: rows of memories that go.
-        erased: hashes of the memories that go from documents that stay.
+        documents: rows of documents that are deleted whole.
+        memories: rows of memories that are deleted.
+        erased: hashes of memories that are deleted from documents that are retained.
     """
 
     documents: pl.DataFrame
@@ -130,14 +130,14 @@ class Going:
     erased: frozenset[ErasedText] = frozenset()
 
 
-def going(build: Build, name: str, target: Target) -> Going:
+def match_rows(build: Build, name: str, target: Target) -> MatchedRows:
     """Returns what a target names in a collection of a build."""
     documents, memories = build.table(name, "documents"), build.table(name, "memories")
     if not target.covers(name):
-        return Going(documents.clear(), memories.clear())
+        return MatchedRows(documents.clear(), memories.clear())
     named = target.documents(documents)
     if not target.by_memory:
-        return Going(named, memories.join(named, on="document_id", how="semi"))
+        return MatchedRows(named, memories.join(named, on="document_id", how="semi"))
     found = memories.join(named, on="document_id", how="semi")
     if target.memories:
         found = found.filter(pl.col("memory_id").is_in(list(target.memories)))
@@ -147,15 +147,17 @@ def going(build: Build, name: str, target: Target) -> Going:
         found = found.filter(pl.col("observed_at") < target.before)
     if target.expired_at is not None:
         found = found.filter(pl.col("retention_until") <= target.expired_at)
-    # Only documents of which something goes are looked at; an equal text of the same place goes too.
-    hashed = _hashed(build, name, memories, set(found["document_id"]))
+    # Only documents that lose a memory are read; an equal text at the same place is deleted too.
+    hashed = _hash_memories(build, name, memories, set(found["document_id"]))
     wanted = set(found["memory_id"])
     erased = frozenset(e for memory_id, e in hashed if memory_id in wanted)
     equal = [memory_id for memory_id, e in hashed if e in erased]
-    return Going(documents.clear(), memories.filter(pl.col("memory_id").is_in(equal)), erased)
+    return MatchedRows(documents.clear(), memories.filter(pl.col("memory_id").is_in(equal)), erased)
 
 
-def _hashed(build: Build, name: str, memories: pl.DataFrame, document_ids: set[str]) -> list[tuple[str, ErasedText]]:
+def _hash_memories(
+    build: Build, name: str, memories: pl.DataFrame, document_ids: set[str]
+) -> list[tuple[str, ErasedText]]:
     rows = memories.filter(pl.col("document_id").is_in(list(document_ids)))
     texts = build.table(name, "document_texts").join(rows, on="document_id", how="semi")
     turns = {d: TurnIndex(s) for d, s in texts.select("document_id", "segments").iter_rows()}
@@ -171,5 +173,5 @@ def _hashed(build: Build, name: str, memories: pl.DataFrame, document_ids: set[s
             ),
         )
         for memory_id, document_id, user_id, session_id, text, start in rows.select(columns).iter_rows()
-        if encoded(text)
+        if encode_text(text)
     ]

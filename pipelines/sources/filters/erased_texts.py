@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from palimpsest.core.ids import content_id
-from palimpsest.core.needles import Needle, Needles, encoded
+from palimpsest.core.needles import Needle, Needles, encode_text
 from palimpsest.sources.filters.span_removal import BULLETS, TextRemoval, remove_spans
 from palimpsest.sources.records.document_row import TextRow
 from palimpsest.store.erased_text import ErasedText
@@ -76,7 +76,7 @@ class ErasedTexts:
 
 def _find_texts(text: str, needles: Needles) -> Iterator[tuple[int, int, Needle]]:
     """Yields the character spans of the needles that are texts of their own, not pieces of a longer one."""
-    data = encoded(text)
+    data = encode_text(text)
     is_ascii = len(data) == len(text)
     for a, b, needle in needles.find(data):
         start = a if is_ascii else len(data[:a].decode("utf-8", "surrogatepass"))
