@@ -70,7 +70,9 @@ def crosscheck(
     theirs: dict[str, dict[str, float]] = {}
     for q, ids in top.items():
         # Not called where nothing was retrieved: its answer would be NaN.
-        sample = SingleTurnSample(retrieved_context_ids=[*ids], reference_context_ids=list(relevant[q])) if ids else None
+        sample = (
+            SingleTurnSample(retrieved_context_ids=[*ids], reference_context_ids=list(relevant[q])) if ids else None
+        )
         theirs[q] = {name: float(m.single_turn_score(sample)) if sample else 0.0 for name, m in both.items()}
     run = {q: [(i, 0.0) for i in ids] for q, ids in top.items()}
     qrels = {q: dict.fromkeys(relevant[q], 1) for q in top}

@@ -1,5 +1,6 @@
 """What starts builds without a person: a nightly schedule, a sensor on folders, and the tail after the collections."""
 
+import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from palimpsest.store.builds import published, staged
 from palimpsest.store.home import DEFAULT_CORPUS, Home
 
 SCHEDULE = schedule_from_environment()
-_LOOK_EVERY_S = 30
+_POLL_INTERVAL_S = 30
 _BATCH = "palimpsest/batch"
 
 build_collection = dg.define_asset_job(
@@ -34,17 +35,17 @@ build_collection = dg.define_asset_job(
 
 @dg.failure_hook(required_resource_keys={"home"})
 def alert_when_closed(context: dg.HookContext) -> None:
-    """Tells the webhook of PALIMPSEST_ALERT_URL that the gate, or an invariant, keeps a build from its readers."""
+    """Alerts the webhook of PALIMPSEST_ALERT_URL when the gate or an invariant keeps a build from being published."""
     build = staged(context.resources.home.home())
     manifest = build.manifest
     gate = manifest.gate
     if manifest.violations:
         gate = {"status": "failed", "reasons": manifest.violations}
     if gate.get("status") != "failed":
-        return  # something else went wrong: that is a failed run, not a closed gate
+        return  # the run failed for another reason: the gate is not closed
     try:
         if not send_alert(closed_message(build.build_id, gate)):
-            context.log.info("no webhook is set, so nobody is alerted; PALIMPSEST_ALERT_URL sets one")
+            context.log.info("no webhook is set, so no alert is sent; PALIMPSEST_ALERT_URL sets one")
     except PalimpsestError as e:
         context.log.error(str(e))
 
@@ -78,8 +79,8 @@ def _requests(
 ) -> Iterator[dg.RunRequest]:
     """Yields a run for each collection that changed and registers new ones as partitions.
 
-    Where only the tail's code or the golden sets changed, one collection is run all the same: its stages are linked,
-    which costs nothing, and its success starts the tail.
+    Where only the tail's code or the golden sets changed, one collection runs too: its stages are linked, which costs
+    nothing, and its success starts the tail.
     """
     plan = make_plan(home, None)
     home.remember_sources(plan.collections)
@@ -98,34 +99,36 @@ def _requests(
 def nightly_rebuild(
     context: dg.ScheduleEvaluationContext, home: HomeResource
 ) -> Iterator[dg.RunRequest | dg.SkipReason]:
-    """Rebuilds what changed; says so where nothing did."""
-    at = home.home()
-    if not at.sources and not DEFAULT_CORPUS.is_dir():
-        yield dg.SkipReason(f"home {at.path} knows no sources yet; palimpsest build --corpus FOLDER names them")
+    """Rebuilds what changed; skips with a reason where nothing did."""
+    current_home = home.home()
+    if not current_home.sources and not DEFAULT_CORPUS.is_dir():
+        yield dg.SkipReason(
+            f"home {current_home.path} knows no sources yet; palimpsest build --corpus FOLDER names them"
+        )
         return
-    requests = list(_requests(context, at, f"nightly-{context.scheduled_execution_time:%Y%m%dT%H%M}"))
+    requests = list(_requests(context, current_home, f"nightly-{context.scheduled_execution_time:%Y%m%dT%H%M}"))
     yield from requests
     if not requests:
-        _confirm_published(context.instance, at)
+        _confirm_published(context.instance, current_home)
         yield dg.SkipReason("nothing changed since the published build")
 
 
 def _confirm_published(instance: dg.DagsterInstance, home: Home) -> None:
-    """Records that the published build is still what a build would make: freshness counts from then on."""
+    """Records that the published build is up to date: its freshness counts from now."""
     if current := published(home):
-        told = {"build": current.build_id, "how": "nothing changed"}
-        instance.report_runless_asset_event(dg.AssetMaterialization("published", metadata=told))
+        metadata = {"build": current.build_id, "how": "nothing changed"}
+        instance.report_runless_asset_event(dg.AssetMaterialization("published", metadata=metadata))
 
 
 @dg.sensor(
     job=build_collection,
-    minimum_interval_seconds=_LOOK_EVERY_S,
+    minimum_interval_seconds=_POLL_INTERVAL_S,
     default_status=dg.DefaultSensorStatus.RUNNING if SCHEDULE.on else dg.DefaultSensorStatus.STOPPED,
     description="Rebuilds a collection when a file of its folder was added, changed or removed.",
 )
 def changed_folders(context: dg.SensorEvaluationContext, home: HomeResource) -> Iterator[dg.RunRequest | dg.SkipReason]:
-    """Looks at names, sizes and times first and reads contents only where one of those moved."""
-    requests = _requests_once(context, home.home(), "folders", _look(home.home()), "no file moved")
+    """Compares names, sizes and times first, and reads contents only where one of those changed."""
+    requests = _requests_once(context, home.home(), "folders", _folder_state(home.home()), "no file changed")
     if isinstance(requests, dg.SkipReason):
         yield requests
         return
@@ -141,7 +144,7 @@ def changed_folders(context: dg.SensorEvaluationContext, home: HomeResource) -> 
     description="Measures every suite and golden set, so that their metrics have a history.",
 )
 def weekly_evaluation(context: dg.ScheduleEvaluationContext) -> Iterator[dg.RunRequest | dg.SkipReason]:
-    """Asks for a run of each suite that is there."""
+    """Requests a run of each suite that is found."""
     names = _register_suites(context.instance)
     for name in names:
         yield dg.RunRequest(run_key=f"weekly-{context.scheduled_execution_time:%Y%m%d}/{name}", partition_key=name)
@@ -157,42 +160,49 @@ def _register_suites(instance: dg.DagsterInstance, only: str = "") -> list[str]:
 
 @dg.sensor(
     jobs=[build_collection, evaluate_suite],
-    minimum_interval_seconds=_LOOK_EVERY_S,
+    minimum_interval_seconds=_POLL_INTERVAL_S,
     description="Runs the gate when a relation program appears or changes in data/programs/relation.",
 )
 def new_relation_program(
     context: dg.SensorEvaluationContext, home: HomeResource
 ) -> Iterator[dg.RunRequest | dg.SkipReason]:
-    """Builds the collections that the program changes, which ends in the gate; measures the golden sets else."""
+    """Builds the collections that the program changes, which ends in the gate; else measures the golden sets."""
     programs = sorted(program_folder().glob("*.json"))
-    seen = content_id(*(f"{p.name}\0{file_hash(p)}" for p in programs)) if programs else ""
-    requests = _requests_once(context, home.home(), "program", seen, "no new relation program")
+    state = content_id(*(f"{p.name}\0{file_hash(p)}" for p in programs)) if programs else ""
+    requests = _requests_once(context, home.home(), "program", state, "no new relation program")
     if isinstance(requests, dg.SkipReason):
         yield requests
         return
     for request in requests:
         yield request._replace(job_name="build_collection")
     for name in [] if requests or not programs else _register_suites(context.instance, GOLDEN):
-        yield dg.RunRequest(run_key=f"program-{seen}/{name}", partition_key=name, job_name="evaluate_suite")
+        yield dg.RunRequest(run_key=f"program-{state}/{name}", partition_key=name, job_name="evaluate_suite")
 
 
 def _requests_once(
-    context: dg.SensorEvaluationContext, home: Home, why: str, seen: str, same: str
+    context: dg.SensorEvaluationContext, home: Home, trigger: str, state: str, unchanged: str
 ) -> list[dg.RunRequest] | dg.SkipReason:
-    """Returns the runs that what was seen asks for, and remembers it; a reason where there are none to ask for."""
-    if seen == (context.cursor or ""):
-        return dg.SkipReason(same)
+    """Returns the runs that a new state needs and stores the state as the sensor's cursor; else a reason to skip.
+
+    Args:
+        context: the sensor's.
+        home: the home.
+        trigger: what changed, part of the runs' keys.
+        state: hash of what the sensor watches.
+        unchanged: the reason to skip where the state is the same as before.
+    """
+    if state == (context.cursor or ""):
+        return dg.SkipReason(unchanged)
     try:
-        requests = list(_requests(context, home, f"{why}-{seen}"))
+        requests = list(_requests(context, home, f"{trigger}-{state}"))
     except PalimpsestError as e:
         return dg.SkipReason(str(e))
-    context.update_cursor(seen)
+    context.update_cursor(state)
     return requests
 
 
-def _look(home: Home) -> str:
-    import hashlib
-
+def _folder_state(home: Home) -> str:
+    """Returns a hash of the names, sizes and times of all files of the collections' folders."""
     h = hashlib.blake2b(digest_size=8)
     folders = home.sources.values() or [p.parent for p in DEFAULT_CORPUS.glob("*/collection.yaml")]
     for folder in sorted(map(Path, folders)):
@@ -211,7 +221,7 @@ def _look(home: Home) -> str:
     description="Publishes once the last collection of a batch is built.",
 )
 def publish_after_collections(context: dg.RunStatusSensorContext) -> dg.RunRequest | dg.SkipReason:
-    """Waits for the other collections of the same batch; a collection built by hand is a batch of its own."""
+    """Waits for the other collections of the same batch; a collection built by hand is its own batch."""
     run = context.dagster_run
     if run.tags.get("palimpsest/by") == "cli":
         return dg.SkipReason("the command line publishes its own builds")

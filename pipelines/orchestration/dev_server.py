@@ -1,4 +1,4 @@
-"""A server with children of its own, run until it ends or is told to; then none of its processes is left."""
+"""Runs a server and its child processes until it ends or is signalled; then none of its processes is left."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ _POLL_S = 0.1
 
 
 def run_group(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Runs a command in a process group of its own and waits; returns its exit code, 0 where it was told to stop.
+    """Runs a command in a new process group and waits; returns its exit code, 0 where a signal stopped it.
 
     A first SIGINT, SIGTERM or SIGHUP is passed to the whole group; what still runs after 15 seconds, or at a second
     signal, is killed.
@@ -45,10 +45,10 @@ def _wait(server: subprocess.Popen[bytes], seconds: float) -> None:
 
 @contextmanager
 def _on_signals(stopping: list[int]) -> Iterator[None]:
-    def note(number: int, _: FrameType | None) -> None:
+    def record(number: int, _: FrameType | None) -> None:
         stopping.append(number)
 
-    before = {s: signal.signal(s, note) for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    before = {s: signal.signal(s, record) for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
         yield
     finally:

@@ -28,10 +28,10 @@ from palimpsest.store.home import Home
 from palimpsest.text.tokenizer import save_tokenizer
 
 _LOCK_WAIT_S = 5.0
-_QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
-# The second tag is how a job's page finds its runs: the location is named after the module that `dagster dev` loads.
+_QUIET_CONFIG = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+# A job's page finds its runs by the second tag: the location is named after the module that `dagster dev` loads.
 DEFINITIONS = "palimpsest.definitions"
-_BY = {"palimpsest/by": "cli", ".dagster/repository": f"__repository__@{DEFINITIONS}"}
+_TAGS = {"palimpsest/by": "cli", ".dagster/repository": f"__repository__@{DEFINITIONS}"}
 _DAGSTER_YAML = """\
 # Everything Dagster keeps is next to this file. Runs of one home do not overlap: it has one writer.
 telemetry:
@@ -79,23 +79,25 @@ def build(
     with home.lock(_LOCK_WAIT_S):
         save_tokenizer(home.path)
         expired = delete_due(home)
-        if begun := unfinished_deletes(home):
-            say(f"warning: {len(begun)} deletes were begun and not finished; run the same palimpsest delete again")
+        if unfinished := unfinished_deletes(home):
+            say(f"warning: {len(unfinished)} deletes were begun and not finished; run the same palimpsest delete again")
         plan = make_plan(home, corpora, only)
         home.remember_sources(plan.collections)
         if plan.nothing_to_do:
             current = published(home)
             assert current is not None
-            done = _nothing_done(home, current, started)
+            summary = _unchanged_summary(home, current, started)
         else:
             drop_unplanned(home, plan)
             _run_graph(home, plan, max_cost, allow_removals)
-            done = replace(build_summary(home, _last_build(home)), changed=list(plan.changed))
-        done = replace(done, skipped=_skipped(home, plan), expired=expired, wall_s=_seconds_since(started))
-        return _serve_graph(home, done, started) if graph and done.published else done
+            summary = replace(build_summary(home, _last_build(home)), changed=list(plan.changed))
+        skipped, wall_s = _skipped_sources(home, plan), _seconds_since(started)
+        summary = replace(summary, skipped=skipped, expired=expired, wall_s=wall_s)
+        return _serve_graph(home, summary, started) if graph and summary.published else summary
 
 
-def _skipped(home: Home, plan: Plan) -> list[str]:
+def _skipped_sources(home: Home, plan: Plan) -> list[str]:
+    """Returns the sources that are on disk although they were deleted from the home."""
     decisions = read_decisions(home.decisions)
     return [
         f"{name}/{uri}"
@@ -115,12 +117,12 @@ def _last_build(home: Home) -> Build:
     return current
 
 
-def _nothing_done(home: Home, current: Build, started: float) -> BuildSummary:
+def _unchanged_summary(home: Home, current: Build, started: float) -> BuildSummary:
     """Returns the summary of the published build for a run that had nothing to do."""
-    done, seconds = build_summary(home, current), dict.fromkeys([*STAGES, "load_model"], 0.0)
+    summary, seconds = build_summary(home, current), dict.fromkeys([*STAGES, "load_model"], 0.0)
     return replace(
-        done,
-        work=dict.fromkeys(done.work, 0),
+        summary,
+        work=dict.fromkeys(summary.work, 0),
         seconds=seconds | {"plan": _seconds_since(started)},
         changed=[],
         changes=None,
@@ -151,22 +153,22 @@ def _resource(home: Home, max_cost: float | None, allow_removals: bool) -> Any:
 def _dagster(
     home: Home, max_cost: float | None = None, allow_removals: bool = False
 ) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """Yields the home's Dagster instance and what every run of it is given."""
+    """Yields the home's Dagster instance and the arguments of each of its runs."""
     write_dagster_yaml(home)
     os.environ["DAGSTER_HOME"] = str(home.dagster.resolve())
     import dagster as dg
 
     resources = {"home": _resource(home, max_cost, allow_removals)}
     with dg.DagsterInstance.get() as instance:
-        yield instance, {"instance": instance, "resources": resources, "run_config": _QUIET, "tags": _BY}
+        yield instance, {"instance": instance, "resources": resources, "run_config": _QUIET_CONFIG, "tags": _TAGS}
 
 
-def _serve_graph(home: Home, done: BuildSummary, started: float) -> BuildSummary:
-    """Loads the published build into Neo4j; returns the summary with what that did."""
+def _serve_graph(home: Home, summary: BuildSummary, started: float) -> BuildSummary:
+    """Loads the published build into Neo4j; returns the summary with its writes and seconds."""
     from palimpsest.orchestration.code_location import defs
 
     say("stage neo4j_graph")
-    began = time.perf_counter()
+    load_started = time.perf_counter()
     with _dagster(home) as (_, common):
         result = defs.resolve_job_def("serve_graph").execute_in_process(raise_on_error=False, **common)
     for check in result.get_asset_check_evaluations():
@@ -181,9 +183,9 @@ def _serve_graph(home: Home, done: BuildSummary, started: float) -> BuildSummary
         raise ComponentFailed("neo4j: the server went away before the load; run again")
     (loaded,) = materializations
     return replace(
-        done,
-        work={**done.work, "graph_writes": int(str(loaded.metadata["writes"].value))},
-        seconds={**done.seconds, "neo4j_graph": _seconds_since(began)},
+        summary,
+        work={**summary.work, "graph_writes": int(str(loaded.metadata["writes"].value))},
+        seconds={**summary.seconds, "neo4j_graph": _seconds_since(load_started)},
         wall_s=_seconds_since(started),
     )
 
@@ -200,36 +202,41 @@ def _run_graph(home: Home, plan: Plan, max_cost: float | None, allow_removals: b
             _check(job.execute_in_process(partition_key=name, raise_on_error=False, **common))
         if plan.tail_only or plan.changed:
             tail = defs.resolve_job_def("publish_build").execute_in_process(raise_on_error=False, **common)
-            waiting = staged(home).manifest
-            if waiting.violations:
-                raise Refused(f"build {waiting.build_id} is staged, not published: {'; '.join(waiting.violations[:3])}")
-            if waiting.gate.get("status") != "failed":
+            manifest = staged(home).manifest
+            if manifest.violations:
+                reasons = "; ".join(manifest.violations[:3])
+                raise Refused(f"build {manifest.build_id} is staged, not published: {reasons}")
+            if manifest.gate.get("status") != "failed":
                 _check(tail)
 
 
 def _check(result: Any) -> None:
-    """Turns a failed run into the error that caused it."""
+    """Raises the error that a failed run ended with."""
     if result.success:
         return
-    for event in result.all_events:
-        if event.is_step_failure:
-            error = event.step_failure_data.error
-            while error.cause is not None:
-                error = error.cause
-            if os.environ.get("PALIMPSEST_DEBUG"):
-                say(error.to_string())
-            message = error.message.strip().splitlines()[0]
-            name, _, text = message.partition(": ")
-            if name == ModuleNotFoundError.__name__ and (missing := missing_in(text, "build")):
-                raise missing
-            usage = name.rpartition(".")[2] in _usage_errors(PalimpsestError)
-            if name.rpartition(".")[2] == ComponentFailed.__name__:
-                raise ComponentFailed(text)
-            if not usage and (fault := fault_in(error.message)):
-                raise fault
-            kind = PalimpsestError if usage else ComponentFailed
-            raise kind(text if kind is PalimpsestError else f"stage {event.step_key}: {message}; run again")
-    raise ComponentFailed("the run failed before its first stage; see the Dagster UI")
+    failure = next((event for event in result.all_events if event.is_step_failure), None)
+    if failure is None:
+        raise ComponentFailed("the run failed before its first stage; see the Dagster UI")
+    error = failure.step_failure_data.error
+    while error.cause is not None:
+        error = error.cause
+    if os.environ.get("PALIMPSEST_DEBUG"):
+        say(error.to_string())
+    raise _error_of(error.message, failure.step_key)
+
+
+def _error_of(message: str, stage: str) -> PalimpsestError:
+    """Returns the error to report for the message of a stage's exception, which begins with the exception's type."""
+    first_line = message.strip().splitlines()[0]
+    qualified_name, _, text = first_line.partition(": ")
+    name = qualified_name.rpartition(".")[2]
+    if qualified_name == ModuleNotFoundError.__name__ and (missing := missing_in(text, "build")):
+        return missing
+    if name == ComponentFailed.__name__:
+        return ComponentFailed(text)
+    if name in _usage_errors(PalimpsestError):
+        return PalimpsestError(text)
+    return fault_in(message) or ComponentFailed(f"stage {stage}: {first_line}; run again")
 
 
 def _usage_errors(kind: type[PalimpsestError]) -> set[str]:
@@ -244,7 +251,7 @@ def serve_ui(home: Home, port: int) -> int:
     SIGTERM and SIGINT stop all of its processes: web server, daemon, code server and running builds.
 
     Raises:
-        PalimpsestError: a variable of the schedule holds what cannot be read.
+        PalimpsestError: a variable of the schedule cannot be read.
     """
     from palimpsest.orchestration.dev_server import run_group
     from palimpsest.orchestration.schedule import schedule_from_environment

@@ -1,4 +1,4 @@
-"""When builds start by themselves: read from the environment, checked before Dagster meets it."""
+"""When builds start by themselves: read from the environment, checked before Dagster reads it."""
 
 import os
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ _LOCALTIME = Path("/etc/localtime")
 
 @dataclass(frozen=True)
 class Schedule:
-    """Cron expressions in a time zone (an IANA name); `on` says whether they run unless somebody stops them."""
+    """Cron expressions in a time zone (an IANA name); `on`: whether they run by default."""
 
     nightly: str
     weekly: str
@@ -32,7 +32,7 @@ def schedule_from_environment() -> Schedule:
     """Returns when to build: 03:00 in the machine's time zone each night, unless the environment says otherwise.
 
     Raises:
-        PalimpsestError: a variable holds what cannot be read; the message names it.
+        PalimpsestError: a variable cannot be read; the message names it.
     """
     return Schedule(_cron(SCHEDULE, _NIGHTLY), _cron(WEEKLY, _WEEKLY), _timezone(), _is_on())
 

@@ -45,7 +45,7 @@ def stage_asset(stage: Stage) -> dg.AssetsDefinition:
 
 
 def table_schema(table: str) -> dg.TableSchema:
-    """Returns a table's columns for the UI, each with what it holds."""
+    """Returns a table's columns for the UI, each with its meaning."""
     return dg.TableSchema(
         [dg.TableColumn(c, _TYPES.get(t, str(t)), description(table, c)) for c, t in SCHEMAS[table].items()]
     )
@@ -79,7 +79,7 @@ def _stage_context(context: dg.AssetExecutionContext, resource: HomeResource, ho
     folder = home.sources.get(name)
     if folder is None:
         raise PalimpsestError(f"collection {name}: this home does not know its folder; run palimpsest build")
-    if stage.prepare:  # before sources are read, what is past its retention goes
+    if stage.prepare:  # what is past its retention is deleted before sources are read
         delete_due(home)
     return stage_context(home, name, folder, resource.money, resource.allow_removals)
 
