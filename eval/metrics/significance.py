@@ -1,4 +1,4 @@
-"""Is a loss real? Paired randomisation over queries, and the smallest loss that it could have seen."""
+"""Is a loss significant? The minimum effect, a paired sign-flip test over queries, and the smallest detectable loss."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

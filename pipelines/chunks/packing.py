@@ -1,4 +1,4 @@
-"""Packs the blocks of a document into chunks of a wanted size along its structure."""
+"""Packs the blocks of a document into chunks along its structure: their size, their overlap."""
 
 from dataclasses import dataclass, replace
 from itertools import groupby

@@ -1,4 +1,4 @@
-"""Quarters, halves and seasons that a question names: `Q2 2026`, `the first quarter of 2026`, `H1`, `in summer`."""
+"""Parts of a year that a question names: quarters, halves, seasons; `Q2 2026`, `the first quarter`, `H1`, `in summer`."""
 
 import datetime as dt
 import re

@@ -1,4 +1,4 @@
-"""Cypher of the server's abilities and of the schema: constraints, indexes, and the record of migrations."""
+"""Cypher of the server's capabilities and of the schema: constraints and indexes, which `schema/migrations` applies."""
 
 from palimpsest.neo4j_graph.model import CLOSED, DIMENSIONS, KEYS, TYPES, VectorSpace, row_label
 

@@ -1,4 +1,4 @@
-"""Migrations of the schema by number with a record of those applied, and the vector indexes."""
+"""Migrations of the schema: each new index or constraint, a statement of `cypher/ddl`, is a number here."""
 
 import time
 from dataclasses import dataclass

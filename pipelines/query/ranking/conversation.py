@@ -1,4 +1,4 @@
-"""The strategy `turns`: vectors and words of a conversation, each turn scored with its neighbors.
+"""The scorer of `turns`: vectors and words of a conversation, each turn scored with its neighbors by given shares.
 
 A question's words are seldom all in the turn that answers it; the others are in the turns around. So a turn's vector
 score gets a share of its neighbors', and each word of the question counts once, where it scores best: in the turn or,

@@ -1,4 +1,4 @@
-"""The strategies by name, and the weights of each."""
+"""The strategies by name, and every number that each ranks by: weights, shares of adjacent turns, steps of a walk."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any

@@ -1,4 +1,6 @@
-"""Candidate pairs: for each live memory, the few older memories of its scope that it may update, extend or follow from.
+"""The table of candidate pairs: finds those of every scope, or updates those of the previous build.
+
+For each live memory they name the few older memories of its scope that it may update, extend or follow from.
 
 A pair needs a vector similarity above a minimum and a common term: an entity or a content word. Both are functions of
 the two memories alone, so the best pairs of a build that changed a little are found from the earlier best pairs and the

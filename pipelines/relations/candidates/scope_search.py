@@ -1,4 +1,4 @@
-"""The search for candidate pairs among the memories of one scope."""
+"""The candidate pairs of one scope: how many per memory, how similar they must be, and the search for them."""
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
