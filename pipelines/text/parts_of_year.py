@@ -1,4 +1,4 @@
-"""Parts of a year that a question names: quarters, halves, seasons; `Q2 2026`, `the first quarter`, `H1`, `in summer`."""
+"""Parts of a year that a question names: quarters, halves, seasons: `Q2 2026`, `first quarter`, `H1`, `in summer`."""
 
 import datetime as dt
 import re
