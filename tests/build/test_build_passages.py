@@ -28,7 +28,7 @@ def run(home, folder):
     return run_without_dagster(home, make_plan(home, [folder]))
 
 
-def asked(build):
+def strategy_and_scores(build):
     with open_index(build.index) as reader:
         found = reader.search(QUESTION, Scope("notes", "shared"), k=8)
     return found.strategy, [(m.memory_id, round(m.score, 6)) for m in found.memories]
@@ -53,4 +53,4 @@ def test_an_edit_of_a_titled_passage_equals_a_build_from_scratch(tmp_path, profi
     scratch = run(fresh, folder)
     assert digest(grown.tables(indexed_tables())) == digest(scratch.tables(indexed_tables()))
     assert grown.table("notes", "context_inputs").equals(scratch.table("notes", "context_inputs"))
-    assert asked(grown) == asked(scratch) and asked(grown)[0] == "graph"
+    assert strategy_and_scores(grown) == strategy_and_scores(scratch) and strategy_and_scores(grown)[0] == "graph"

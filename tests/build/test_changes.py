@@ -18,8 +18,8 @@ def test_each_document_is_reported_with_what_became_of_its_memories(tmp_path):
     (corpus / "notes/gone.md").unlink()
     write_notes(corpus, {"edited.md": "Otters dive.\n", "new.md": "Moles dig.\n"})
     changes = build(home, write_chats(corpus, TURNS[:3]))
-    told = {d["uri"]: (d["change"], d["gained"], d["lost"]) for d in changes["documents"]}
-    assert told == {
+    by_uri = {d["uri"]: (d["change"], d["gained"], d["lost"]) for d in changes["documents"]}
+    assert by_uri == {
         "edited.md": ("edited", 1, 1),
         "gone.md": ("removed", 0, 1),
         "new.md": ("added", 1, 0),

@@ -69,8 +69,8 @@ def test_query_answers_with_the_current_fact_cited_and_history_shows_the_old_one
     assert oldest["why"]["kind"] == "updated" and oldest["why"]["text"].startswith(
         f"replaced by [{newest['memory_id']}]"
     )
-    asked = ("query", "What did we believe on 15 February 2026 about the deadline of Heron?", *chats)
-    believed = last_json(run(*asked))
+    command = ("query", "What did we believe on 15 February 2026 about the deadline of Heron?", *chats)
+    believed = last_json(run(*command))
     assert "12 March" in believed["memories"][0]["text"] and believed["time"]["as_of"].startswith("2026-02-15T23:59")
 
 
@@ -92,7 +92,7 @@ def test_one_user_never_sees_the_other(built):
 
 
 @pytest.mark.parametrize(
-    ("args", "says"),
+    ("args", "message"),
     [
         (["query", "x", "--home", "nowhere"], "nothing is published"),
         (["verify", "--home", "nowhere"], "nothing is published"),
@@ -109,11 +109,11 @@ def test_one_user_never_sees_the_other(built):
         (["frobnicate"], "frobnicate"),
     ],
 )
-def test_bad_input_is_one_line_and_exit_2(built, tmp_path, args, says):
+def test_bad_input_is_one_line_and_exit_2(built, tmp_path, args, message):
     command = process if args[0] in ("suite", "label", "frobnicate") else run
     done = command(*(built[0] if a == "HOME" else a for a in args), cwd=tmp_path)
     assert done.returncode == 2
-    assert says in done.stderr and len(done.stderr.strip().splitlines()[-1]) < 400
+    assert message in done.stderr and len(done.stderr.strip().splitlines()[-1]) < 400
 
 
 def test_a_setting_that_is_missing_or_wrong_is_named_with_its_file(tmp_path):

@@ -76,10 +76,10 @@ def test_a_build_by_an_lm_is_paid_once_stops_at_its_budget_and_leaves_nothing_af
 @pytest.mark.lm
 def test_a_setting_that_is_wrong_is_one_line(tmp_path):
     corpus = write_chats(tmp_path / "c")
-    for env, says in [
+    for env, message in [
         ({"PALIMPSEST_LABELER": "magic"}, "PALIMPSEST_LABELER"),
         ({"PALIMPSEST_LABELER": "dspy"}, "PALIMPSEST_LM"),
         ({"PALIMPSEST_LABELER": "cascade", "PALIMPSEST_LM": "m@ftp://x"}, "MODEL@URL"),
     ]:
         done = run("build", "--home", tmp_path / "h", "--corpus", corpus, **env)
-        assert done.returncode == 2 and says in done.stderr and len(done.stderr.strip().splitlines()) == 1
+        assert done.returncode == 2 and message in done.stderr and len(done.stderr.strip().splitlines()) == 1

@@ -25,7 +25,7 @@ def _interrupts():
 
 
 @pytest.mark.parametrize(
-    ("error", "code", "says"),
+    ("error", "code", "message"),
     [
         (OSError(errno.ENOSPC, "No space left on device", "h/x"), 3, "the disk is full; free space and run again"),
         (OSError(errno.EFBIG, "File too large"), 3, "the disk is full"),
@@ -37,7 +37,7 @@ def _interrupts():
         (ZeroDivisionError("division by zero"), 3, "ZeroDivisionError: division by zero"),
     ],
 )
-def test_every_failure_is_one_line_with_its_exit_code(monkeypatch, capsys, error, code, says):
+def test_every_failure_is_one_line_with_its_exit_code(monkeypatch, capsys, error, code, message):
     def fails(*_, **__):
         raise error
 
@@ -45,9 +45,9 @@ def test_every_failure_is_one_line_with_its_exit_code(monkeypatch, capsys, error
     monkeypatch.setattr(sys, "argv", ["palimpsest", "undo", "r1"])
     with pytest.raises(SystemExit) as ended:
         cli.main()
-    told = capsys.readouterr().err.lstrip()
+    stderr = capsys.readouterr().err.lstrip()
     assert ended.value.code == code
-    assert told.startswith("palimpsest: ") and says in told and len(told.splitlines()) == 1
+    assert stderr.startswith("palimpsest: ") and message in stderr and len(stderr.splitlines()) == 1
     assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN, "a second Ctrl-C adds no traceback"
 
 

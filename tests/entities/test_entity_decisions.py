@@ -132,8 +132,8 @@ def test_the_command_explains_and_decides(home):
     def run(*args):
         return CliRunner().invoke(entity, [*args, "--home", str(home.path), "--json"])
 
-    told = run("Ansel")
-    assert json.loads(told.stdout)["entities"][0]["name"] == "Ansel Moreau"
+    explained = run("Ansel")
+    assert json.loads(explained.stdout)["entities"][0]["name"] == "Ansel Moreau"
     done = run("Ansel", "Ansel Moreau", "--apart")
     assert json.loads(done.stdout)["verdict"] == "apart" and len(read_decisions(home.decisions).apart) == 1
     assert run("Ansel", "Ansel Moreau").exit_code == 2 == run("Ansel", "--same").exit_code

@@ -11,7 +11,11 @@ from tests.memories.frames import chunk, chunks, config, document, documents
 def resolved(*texts, unit="statement", docs=None, speakers=None):
     """Each text is a memory of its own document, unless `docs` gives (document, texts)."""
     docs = docs or [(document(f"d{i}.md", title=""), [t]) for i, t in enumerate(texts)]
-    rows = [chunk(d, t, n, speaker=speakers[n] if speakers else None) for d, said in docs for n, t in enumerate(said)]
+    rows = [
+        chunk(d, t, n, speaker=speakers[n] if speakers else None)
+        for d, sentences in docs
+        for n, t in enumerate(sentences)
+    ]
     table = documents(*(d for d, _ in docs))
     memories = form_memories(table, chunks(*rows), config(unit))[0]
     return memories, resolve_entities(find_mention_candidates(memories), memories, table)
@@ -21,10 +25,10 @@ def named(*texts, **more):
     """Maps each text to the names of the entities that it mentions."""
     memories, done = resolved(*texts, **more)
     names = dict(done.entities.select("entity_id", "name").iter_rows())
-    said = dict(memories.select("memory_id", "text").iter_rows())
-    out = {t: set() for t in said.values()}
+    text_of = dict(memories.select("memory_id", "text").iter_rows())
+    out = {t: set() for t in text_of.values()}
     for m, e in done.mentions.select("memory_id", "entity_id").iter_rows():
-        out[said[m]].add(names[e])
+        out[text_of[m]].add(names[e])
     return out
 
 

@@ -28,8 +28,8 @@ def made(inputs):
 
 def test_documents_about_one_thing_share_a_topic_named_by_a_phrase_that_they_use():
     inputs = corpus()
-    topics, _, held = made(inputs)
-    of = held.join(topics.select("topic_id", "label"), on="topic_id").join(inputs.memories, on="memory_id")
+    topics, _, members = made(inputs)
+    of = members.join(topics.select("topic_id", "label"), on="topic_id").join(inputs.memories, on="memory_id")
     first = of.sort("relevance", descending=True).unique("memory_id", keep="first")
     for theme in THEMES:
         mine = first.filter(pl.col("text").str.contains(theme))
@@ -41,13 +41,13 @@ def test_documents_about_one_thing_share_a_topic_named_by_a_phrase_that_they_use
 
 def test_a_label_is_a_noun_in_its_commonest_spelling_and_no_inflection_of_another():
     docs = [document(f"d{i}", title="") for i in range(8)]
-    said = (
+    sentences = (
         "We repaired a lithium battery.",
         "Two lithium batteries and a lithium battery failed.",
         "The lithium Battery",
     )
     other = ("Nobody wants the rain.", "A rain came.", "They measure the rain at noon.")
-    texts = [" ".join(said), " ".join(other)] * 4
+    texts = [" ".join(sentences), " ".join(other)] * 4
     inputs = formed(docs, [chunk(d, t) for d, t in zip(docs, texts, strict=True)], "chunk")
     topics, _, _ = build_topics(inputs.memories, inputs.documents, word_vectors(inputs.memories, 64))
     assert set(topics["label"]) == {"lithium battery", "rain"}
@@ -88,21 +88,21 @@ def test_a_new_document_leaves_the_topics_of_others_as_they_were():
 def test_a_long_document_is_about_several_things():
     doc = document("long", title="")
     themes = list(THEMES.items())
-    texts = [f"{x} {t}" for t, said in themes for i in range(11) for x in (said[i % 3] + f" note{i}",)]
+    texts = [f"{x} {t}" for t, sentences in themes for i in range(11) for x in (sentences[i % 3] + f" note{i}",)]
     inputs = formed([doc], [chunk(doc, t, i) for i, t in enumerate(texts * 2)], "chunk")
     assert made(inputs)[0].height > 1
 
 
 def test_relevance_is_rounded_and_over_the_threshold():
-    _, _, held = made(corpus())
-    assert held["relevance"].min() >= 0.3 and held["relevance"].equals(held["relevance"].round(2))
-    assert held.group_by("memory_id").len()["len"].max() <= 2
+    _, _, members = made(corpus())
+    assert members["relevance"].min() >= 0.3 and members["relevance"].equals(members["relevance"].round(2))
+    assert members.group_by("memory_id").len()["len"].max() <= 2
 
 
 def test_a_small_scope_is_one_topic():
     doc = document("a", title="Falcon")
-    topics, edges, held = made(formed([doc], [chunk(doc, "Falcon rockets fly.")], "chunk"))
-    assert topics.height == 1 and edges.is_empty() and held.height == 1
+    topics, edges, members = made(formed([doc], [chunk(doc, "Falcon rockets fly.")], "chunk"))
+    assert topics.height == 1 and edges.is_empty() and members.height == 1
     assert topics["label"][0] == "Falcon rockets"
 
 
@@ -124,9 +124,9 @@ def test_row_order_changes_nothing():
 def test_what_is_not_current_belongs_to_no_topic():
     old, new = document("a", seq=1, current=False), document("a", seq=2)
     inputs = formed([old, new], [chunk(old, "Falcon gone."), chunk(new, "Falcon here.")], "chunk")
-    _, _, held = made(inputs)
+    _, _, members = made(inputs)
     texts = dict(inputs.memories.select("memory_id", "text").iter_rows())
-    assert {texts[m] for m in held["memory_id"]} == {"Falcon here."}
+    assert {texts[m] for m in members["memory_id"]} == {"Falcon here."}
     only = formed([old], [chunk(old, "Falcon gone.")], "chunk")
     assert all(t.is_empty() for t in made(only))
 
@@ -154,11 +154,11 @@ def test_many_topics_hang_below_a_few_broader_ones():
     vectors = np.stack([place[d] for d in inputs.memories["document_id"]]).astype(np.float32)
     vectors += rng.normal(scale=0.1, size=vectors.shape).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    topics, edges, held = build_topics(inputs.memories, inputs.documents, vectors)
+    topics, edges, members = build_topics(inputs.memories, inputs.documents, vectors)
     below = edges.filter(kind="subtopic_of")
     above = set(below["target_id"])
     assert set(topics["label"]) == set(subjects)
     assert below["source_id"].n_unique() == below.height == 9 and not above & set(below["source_id"])
-    assert set(held["topic_id"]) == set(topics["topic_id"])
+    assert set(members["topic_id"]) == set(topics["topic_id"])
     size = dict(topics.select("topic_id", "size").iter_rows())
     assert sum(size[t] for t in set(topics["topic_id"]) - set(below["source_id"])) == 130

@@ -122,10 +122,10 @@ class FakeReader:
 
     answers: dict
     packed: dict = field(default_factory=dict)
-    asked: list = field(default_factory=list)
+    queries: list = field(default_factory=list)
 
     def search(self, text, scope, **filters):
-        self.asked.append((text, tuple(scope), filters))
+        self.queries.append((text, tuple(scope), filters))
         found = [f if isinstance(f, Found) else Found(f, f not in UPDATED) for f in self.answers.get(text, ())]
         found = found[: filters["k"]]
         return Answer(found, tuple(self.packed.get(text, [f.memory_id for f in found])))

@@ -27,7 +27,7 @@ class Mutation:
     path: Callable[[Patch], None] = lambda patch: None
     index: Callable[[dict, Callable], tuple[dict, Callable]] | None = None
     few: int | None = None
-    says: str = ""
+    expected: str = ""
 
 
 def searching(patch: Patch, change: Callable[..., Any]) -> None:
@@ -190,19 +190,19 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation("embed the wrong text", index=vectors_of_the_next_text),
     Mutation("embed another question", embed_another_question),
     Mutation("turn the question's vector round", turn_the_vector_round),
-    Mutation("drop is_latest in the query", drop_is_latest, says="stale@5 rose"),
-    Mutation("drop is_latest in the index", index=all_latest, says="stale@5 rose"),
+    Mutation("drop is_latest in the query", drop_is_latest, expected="stale@5 rose"),
+    Mutation("drop is_latest in the index", index=all_latest, expected="stale@5 rose"),
     Mutation("retire what is still true", index=retire_what_is_true),
-    Mutation("ignore scope", ignore_scope, says="leak: "),
-    Mutation("swap two users", swap_two_users, says="leak: "),
+    Mutation("ignore scope", ignore_scope, expected="leak: "),
+    Mutation("swap two users", swap_two_users, expected="leak: "),
     Mutation("shuffle ranks", shuffle_ranks),
-    Mutation("halve k", halve_k, says="filled@10 fell"),
-    Mutation("cut BM25", cut_words, says="words_signal fell"),
+    Mutation("halve k", halve_k, expected="filled@10 fell"),
+    Mutation("cut BM25", cut_words, expected="words_signal fell"),
     Mutation("index another memory's words", index=words_of_the_next_memory),
     Mutation("lose every fifth memory", index=lose_every_fifth),
     Mutation("ignore the day that is asked about", ignore_the_day),
-    Mutation("quarter the budget", quarter_the_budget, says="packed_recall fell"),
-    Mutation("move every citation by a character", move_citations, says="invariant 8 (citations)"),
-    Mutation("put words into cited lines", cite_nothing, says="invariant 8 (citations)"),
-    Mutation("sleep 500 ms", sleep_half_a_second, few=12, says="latency: p95"),
+    Mutation("quarter the budget", quarter_the_budget, expected="packed_recall fell"),
+    Mutation("move every citation by a character", move_citations, expected="invariant 8 (citations)"),
+    Mutation("put words into cited lines", cite_nothing, expected="invariant 8 (citations)"),
+    Mutation("sleep 500 ms", sleep_half_a_second, few=12, expected="latency: p95"),
 )

@@ -42,8 +42,8 @@ def test_every_stage_has_a_row_with_lift_interval_and_cost(folder, tmp_path):
     assert rows[-1]["R@5"] == result.metrics["R@5"] == 1.0 and result.strategy == "auto"
     assert all(r["p50_ms"] > 0 <= r["noise_ms"] for r in rows) and rows[0]["cost_ms"] == rows[0]["p50_ms"]
     assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 2
-    told = ablation_text("things", 2, rows).splitlines()
-    assert len(told) == 2 + len(rows) and told[3].startswith("+words")
+    lines = ablation_text("things", 2, rows).splitlines()
+    assert len(lines) == 2 + len(rows) and lines[3].startswith("+words")
 
 
 def test_words_before_the_date_stage_know_no_dates(judged_home):
@@ -90,7 +90,7 @@ def test_a_golden_set_is_measured_on_its_own_collection(made, monkeypatch, tmp_p
 def test_the_command_prints_the_stages_and_their_json(folder):
     done = CliRunner().invoke(suite, [str(folder), "--ablation", "--json"])
     assert done.exit_code == 0, done.output
-    told = json.loads(done.stdout.splitlines()[-1])
-    assert [r["stage"] for r in told["ablation"]] == [s.name for s in STAGES] and told["metrics"]["R@5"] == 1.0
+    report = json.loads(done.stdout.splitlines()[-1])
+    assert [r["stage"] for r in report["ablation"]] == [s.name for s in STAGES] and report["metrics"]["R@5"] == 1.0
     done = CliRunner().invoke(suite, [str(folder), "--ablation", "--backend", "neo4j"])
     assert isinstance(done.exception, PalimpsestError)

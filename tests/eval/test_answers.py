@@ -39,10 +39,15 @@ def test_an_invalid_citation_is_reported(old, new, why):
 
 
 def test_a_repeat_in_the_same_words_or_one_that_packing_folded_counts_once_each():
-    def said(i, text):
+    def result(i, text):
         return SimpleNamespace(memory_id=i, text=text)
 
-    best = [said("a", "The launch moved."), said("b", "the LAUNCH moved"), said("c", "Bring cake."), said("d", "Bees")]
+    best = [
+        result("a", "The launch moved."),
+        result("b", "the LAUNCH moved"),
+        result("c", "Bring cake."),
+        result("d", "Bees"),
+    ]
     assert duplicate_share(best, {}, 5) == 0.25
     assert duplicate_share(best, {"a": ("b", "d")}, 5) == 0.5
     assert duplicate_share(best, {"a": ("d",)}, 3) == pytest.approx(1 / 3)
@@ -52,12 +57,12 @@ def test_a_repeat_in_the_same_words_or_one_that_packing_folded_counts_once_each(
 def question(name, quote, stale=None, **more):
     uri = {"moved": "news.md", "Bring": "news.md", "budget": "plan.md", "is on": "plan.md"}
     quoted = [{"uri": next(u for k, u in uri.items() if k in q), "quote": q} for q in (quote, stale) if q]
-    told = {"id": name, "question": name, "type": "updated", "user": "ana", "evidence": quoted[:1]}
-    return Question(**told, stale=quoted[1:], **more)
+    fields = {"id": name, "question": name, "type": "updated", "user": "ana", "evidence": quoted[:1]}
+    return Question(**fields, stale=quoted[1:], **more)
 
 
 def test_the_run_reports_current_facts_false_retirements_repeats_and_citations():
-    asked = [
+    questions = [
         question("launch", "The launch moved to Friday", "The launch is on Monday"),
         question("launch missed", "The launch moved to Friday", "The launch is on Monday"),
         question("cake", "Bring cake"),
@@ -73,7 +78,7 @@ def test_the_run_reports_current_facts_false_retirements_repeats_and_citations()
             "none": ["m2"],
         },
     )
-    run = run_golden(reader, GoldenSet("notes", tuple(asked), "ana"), tables())
+    run = run_golden(reader, GoldenSet("notes", tuple(questions), "ana"), tables())
     assert run.current == {"launch": 1.0, "launch missed": 0.0}
     assert run.retired == {"launch": 0.0, "launch missed": 0.0, "cake": 0.0, "monday": 1.0}
     assert run.per_query["launch"]["duplicates@5"] == 0.5

@@ -45,8 +45,8 @@ def test_changes_are_reported_with_counts_and_examples():
 
 def test_equal_builds_differ_in_nothing():
     got = compare(tables(), {name: t.reverse() for name, t in tables().items()}, gate(q=1.0), gate(q=1.0))
-    told = [c for kind in ("documents", "memories", "relations") for c in got[kind].values()]
-    changes = [c["count"] for c in told if isinstance(c, dict) and "count" in c]
+    changes_by_kind = [c for kind in ("documents", "memories", "relations") for c in got[kind].values()]
+    changes = [c["count"] for c in changes_by_kind if isinstance(c, dict) and "count" in c]
     assert len(changes) == 10
     assert not any(changes)
     assert got["metrics"]["notes"]["moved"]["count"] == 0
@@ -54,11 +54,11 @@ def test_equal_builds_differ_in_nothing():
 
 def test_the_questions_that_moved_are_named_worst_first():
     got = compare(tables(), tables(), gate(a=1.0, b=1.0, c=0.5, old=1.0), gate(a=0.5, b=0.0, c=1.0, new=1.0))
-    told = got["metrics"]["notes"]
-    assert told["queries"] == 3
-    assert [m["id"] for m in told["moved"]["examples"]] == ["b", "a", "c"]
-    assert told["means"]["R@5"] == {"a": 2.5 / 3, "b": 0.5}
-    assert told["moved"]["examples"][0]["metrics"]["R@5"] == {"a": 1.0, "b": 0.0}
+    metrics = got["metrics"]["notes"]
+    assert metrics["queries"] == 3
+    assert [m["id"] for m in metrics["moved"]["examples"]] == ["b", "a", "c"]
+    assert metrics["means"]["R@5"] == {"a": 2.5 / 3, "b": 0.5}
+    assert metrics["moved"]["examples"][0]["metrics"]["R@5"] == {"a": 1.0, "b": 0.0}
 
 
 def test_runs_may_come_as_json_or_not_at_all():

@@ -26,15 +26,15 @@ def results(tmp_path_factory):
 def test_every_result_is_reached_by_itself_and_over_the_links_that_explain_prints(results):
     sankey = explained_figure(results, "Who keeps bees & honey?", shown=3).data[0]
     labels, flows = sankey.node.label, sankey.link
-    ways = list(zip(flows.source, flows.target, strict=True))
+    edges = list(zip(flows.source, flows.target, strict=True))
     place = {
-        m.memory_id: i for m in results.memories for i, told in enumerate(sankey.node.customdata) if m.why[:20] in told
+        m.memory_id: i for m in results.memories for i, text in enumerate(sankey.node.customdata) if m.why[:20] in text
     }
-    assert (0, place["m1"]) in ways and labels[0].startswith("Who keeps bees")
+    assert (0, place["m1"]) in edges and labels[0].startswith("Who keeps bees")
     extends, seed = labels.index("adds to"), next(i for i, n in enumerate(labels) if n.startswith("result 1: "))
-    assert {(0, seed), (seed, extends), (extends, place["m2"])} <= set(ways)
-    way = flows.customdata[ways.index((extends, place["m2"]))]
-    assert "one of it and result 1 adds to the other (weight 0.90)" in way and way.startswith("+")
+    assert {(0, seed), (seed, extends), (extends, place["m2"])} <= set(edges)
+    link_text = flows.customdata[edges.index((extends, place["m2"]))]
+    assert "one of it and result 1 adds to the other (weight 0.90)" in link_text and link_text.startswith("+")
     assert all(width > 0 for width in flows.value)
 
 

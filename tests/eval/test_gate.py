@@ -51,9 +51,9 @@ def test_each_gated_metric_closes_the_gate_alone(baseline, metric):
 def test_each_type_of_question_is_shown_before_and_now_with_who_accepted_the_baseline(baseline):
     types = {f"q{i:03}": "dates" if i < 10 else "names" for i in range(100)}
     got = decide(gate_run([LOST] * 6 + [FULL] * 94, types=types), baseline, True)
-    told = got.to_json()["by_type"]
-    assert told["dates"]["new"]["R@5"] == pytest.approx(0.4) and told["dates"]["old"]["R@5"] == 1.0
-    assert told["names"]["new"] == {"queries": 90, "R@5": 1.0, "nDCG@10": 1.0, "packed_recall": 1.0, "stale@5": 0.0}
+    by_type = got.to_json()["by_type"]
+    assert by_type["dates"]["new"]["R@5"] == pytest.approx(0.4) and by_type["dates"]["old"]["R@5"] == 1.0
+    assert by_type["names"]["new"] == {"queries": 90, "R@5": 1.0, "nDCG@10": 1.0, "packed_recall": 1.0, "stale@5": 0.0}
     markdown = got.markdown()
     assert "| dates | 10 | 1.000 → 0.400 | 1.000 → 0.400 | 1.000 → 0.400 | 0.000 → 0.000 |" in markdown
     assert "Baseline: build 000001 at commit c1, accepted by Ana on 2026-01-02T00:00:00+00:00: first" in markdown
@@ -85,12 +85,12 @@ def test_fewer_results_than_came_before_fail_though_recall_holds(tmp_path):
 
 
 def test_an_answer_retired_though_it_is_still_true_fails_and_is_named(baseline, tmp_path):
-    held, gone = FULL | {"retired": 0.0}, FULL | {"retired": 1.0}
-    known = accept_baseline(gate_run([held] * 99 + [gone]), tmp_path / "b.json", "one is known", who="test")
-    assert decide(gate_run([held] * 99 + [gone]), known, True).status == "passed"
-    got = decide(gate_run([gone, *[held] * 99]), known, True)
+    latest, retired = FULL | {"retired": 0.0}, FULL | {"retired": 1.0}
+    known = accept_baseline(gate_run([latest] * 99 + [retired]), tmp_path / "b.json", "one is known", who="test")
+    assert decide(gate_run([latest] * 99 + [retired]), known, True).status == "passed"
+    got = decide(gate_run([retired, *[latest] * 99]), known, True)
     assert got.reasons == ("1 answers that are still true were retired since the baseline: q000",)
-    assert decide(gate_run([gone] * 100), baseline, True).status == "passed", "an older baseline does not know it"
+    assert decide(gate_run([retired] * 100), baseline, True).status == "passed", "an older baseline does not know it"
 
 
 def test_without_a_golden_set_only_the_invariants_are_judged_and_the_command_exits_1():
@@ -122,7 +122,7 @@ def test_latency_is_judged_by_the_absolute_budget_only(baseline):
 
 
 @pytest.mark.parametrize(
-    ("run", "says"),
+    ("run", "reason"),
     [
         (gate_run([]), "no judged query"),
         (gate_run([LOST] * 100, answered=0), "no judged query was answered"),
@@ -134,10 +134,10 @@ def test_latency_is_judged_by_the_absolute_budget_only(baseline):
         (gate_run([], errors=("golden set of notes: question 'q9': gone",)), "question 'q9'"),
     ],
 )
-def test_a_gate_cannot_pass_by_accident(baseline, run, says):
+def test_a_gate_cannot_pass_by_accident(baseline, run, reason):
     got = decide(run, baseline, True)
     assert got.status == "failed"
-    assert says in "; ".join(got.reasons)
+    assert reason in "; ".join(got.reasons)
 
 
 def test_a_violated_invariant_fails_a_run_that_lost_nothing(baseline):
@@ -157,10 +157,10 @@ def test_the_decision_is_json_and_markdown_for_a_pull_request(baseline):
     run = gate_run([LOST] * 30 + [FULL] * 70)
     run = gate_run([LOST] * 30 + [FULL] * 70, questions=run.questions | {"q000": "what | of <b>\n# it?"})
     got = decide(run, baseline, True)
-    told = json.loads(json.dumps(combine([got]).to_json(), allow_nan=False))
-    assert told["status"] == "failed"
-    assert told["collections"][0]["metrics"]["R@5"]["difference"] == pytest.approx(-0.3)
-    assert told["collections"][0]["broken"][0]["old_results"][0]["source"] == "a.md:3-7"
+    report = json.loads(json.dumps(combine([got]).to_json(), allow_nan=False))
+    assert report["status"] == "failed"
+    assert report["collections"][0]["metrics"]["R@5"]["difference"] == pytest.approx(-0.3)
+    assert report["collections"][0]["broken"][0]["old_results"][0]["source"] == "a.md:3-7"
     text = got.markdown()
     assert text.startswith("## ❌ Gate failed: notes")
     assert "| R@5 | 1.000 | 0.700 | -0.300 |" in text

@@ -48,8 +48,8 @@ def test_changed_settings_are_named_with_what_they_broke(tmp_path):
     assert load_baseline(tmp_path / "b.json").build_settings == settings
     now = settings | {"weights.words": 0.0, "retention_days": 30, "code.query": "b"}
     got = decide(gate_run([LOST] * 88 + [FULL] * 12, build_settings=now), kept, True)
-    told = "settings changed: notes.retention_days not set -> 30; notes.weights.words 0.8 -> 0"
-    assert told in got.warnings
+    warning = "settings changed: notes.retention_days not set -> 30; notes.weights.words 0.8 -> 0"
+    assert warning in got.warnings
     assert got.to_json()["settings_changed"][1] == {"name": "weights.words", "old": 0.8, "new": 0.0}
     assert "notes.weights.words 0.8 -> 0" in got.markdown()
     assert "Code changed since the baseline: query." in got.markdown()

@@ -41,9 +41,9 @@ def test_a_broken_question_shows_the_first_words_of_its_results_before_and_now(j
     got = judge_home(judged_home)
     accepted.path.unlink()
     assert [b.question_id for b in got.collections[0].broken] == ["q-locker"]
-    told = got.markdown()
-    assert " ✓: My locker code is quixotic-77." in told
-    before, now = told.split("  - before:\n")[1].split("  - now:\n")
+    markdown = got.markdown()
+    assert " ✓: My locker code is quixotic-77." in markdown
+    before, now = markdown.split("  - before:\n")[1].split("  - now:\n")
     assert "quixotic" in before and "quixotic" not in now and "The canteen closes at three." in now
     assert "My locker code is quixotic-77." in got.to_json()["collections"][0]["texts"].values()
 

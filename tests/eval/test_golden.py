@@ -44,7 +44,7 @@ def test_without_a_user_the_collections_own_is_meant():
 
 
 @pytest.mark.parametrize(
-    ("evidence", "says"),
+    ("evidence", "message"),
     [
         ([("news.md", "moved to Sunday")], "news.md does not hold 'moved to Sunday'"),
         ([("gone.md", "anything")], "no document 'gone.md'"),
@@ -52,10 +52,10 @@ def test_without_a_user_the_collections_own_is_meant():
         ([("chat.jsonl#s1", "keep bees")], "belongs to user 'ben', not 'ana'"),
     ],
 )
-def test_a_question_that_cannot_be_judged_is_named_with_its_reason(evidence, says):
+def test_a_question_that_cannot_be_judged_is_named_with_its_reason(evidence, message):
     with pytest.raises(GoldenError, match="question 'q7'") as e:
         found(question("q1"), question("q7", evidence=evidence))
-    assert says in str(e.value)
+    assert message in str(e.value)
     assert "q1" not in str(e.value)
 
 
@@ -107,8 +107,8 @@ def test_another_collections_document_of_the_same_name_is_not_meant():
 
 def test_the_order_of_rows_does_not_matter():
     turned = {name: t.reverse() for name, t in tables().items()}
-    asked = question(stale=[("plan.md", "Monday")])
-    assert found(asked, over=turned) == found(asked)
+    monday = question(stale=[("plan.md", "Monday")])
+    assert found(monday, over=turned) == found(monday)
 
 
 def test_a_need_that_holds_another_is_met_with_it():
@@ -165,7 +165,7 @@ def test_no_file_is_no_golden_set(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "says"),
+    ("content", "message"),
     [
         ("", "holds no question"),
         (line() + "\n" + line(), "line 2: id 'a' is used twice"),
@@ -177,10 +177,10 @@ def test_no_file_is_no_golden_set(tmp_path):
         (line() + "\nnot json", "line 2"),
     ],
 )
-def test_a_malformed_golden_set_names_line_and_field(tmp_path, content, says):
+def test_a_malformed_golden_set_names_line_and_field(tmp_path, content, message):
     path = tmp_path / "notes.jsonl"
     path.write_text(content)
     with pytest.raises(GoldenError) as e:
         load_golden(path)
-    assert says in str(e.value)
+    assert message in str(e.value)
     assert "\n" not in str(e.value)

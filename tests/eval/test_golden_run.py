@@ -9,17 +9,17 @@ from palimpsest.eval.golden.score_golden import run_golden
 from tests.eval.home import COLLECTION, FakeReader, Found, tables, ticking
 
 
-def asked(id, text, uri=None, quote=None, stale=(), user="ana", **more):
+def golden_question(id, text, uri=None, quote=None, stale=(), user="ana", **more):
     evidence = [{"uri": uri, "quote": quote}] if uri else []
     kind = "single" if uri else "unanswerable"
     stale = [{"uri": u, "quote": q} for u, q in stale]
     return Question(id=id, question=text, type=kind, user=user, evidence=evidence, stale=stale, **more)
 
 
-LAUNCH = asked("q1", "when?", "news.md", "moved to Friday", [("plan.md", "on Monday")])
-MONEY = asked("q2", "how much?", "plan.md", "ten thousand euros")
-BEES = asked("q3", "hobby?", "chat.jsonl#s1", "keep bees", user="ben")
-NOTHING = asked("q4", "who?")
+LAUNCH = golden_question("q1", "when?", "news.md", "moved to Friday", [("plan.md", "on Monday")])
+MONEY = golden_question("q2", "how much?", "plan.md", "ten thousand euros")
+BEES = golden_question("q3", "hobby?", "chat.jsonl#s1", "keep bees", user="ben")
+NOTHING = golden_question("q4", "who?")
 
 
 def run(reader, *questions, **more):
@@ -29,7 +29,7 @@ def run(reader, *questions, **more):
 def test_each_question_runs_in_its_scope_and_is_scored():
     reader = FakeReader({"when?": ["m4", "m3"], "how much?": ["m2"], "hobby?": ["m5"]}, packed={"when?": ["m4"]})
     got = run(reader, LAUNCH, MONEY, BEES)
-    assert {(text, scope) for text, scope, _ in reader.asked} == {
+    assert {(text, scope) for text, scope, _ in reader.queries} == {
         ("when?", (COLLECTION, "ana", "")),
         ("how much?", (COLLECTION, "ana", "")),
         ("hobby?", (COLLECTION, "ben", "")),
@@ -54,10 +54,10 @@ def test_stale_is_what_is_not_latest_or_holds_a_stale_quote():
 
 
 def test_a_question_as_of_a_date_may_be_answered_by_what_is_not_latest_now():
-    then = asked("q1", "when?", "plan.md", "on Monday", as_of="2024-01-15")
+    then = golden_question("q1", "when?", "plan.md", "on Monday", as_of="2024-01-15")
     reader = FakeReader({"when?": ["m1"]})
     assert run(reader, then).per_query["q1"]["stale@5"] == 0.0
-    assert {str(f["as_of"]) for _, _, f in reader.asked} == {"2024-01-15"}
+    assert {str(f["as_of"]) for _, _, f in reader.queries} == {"2024-01-15"}
 
 
 def test_a_result_of_another_user_or_of_no_build_is_a_leak_also_when_only_packed():
@@ -76,7 +76,7 @@ def test_a_question_of_a_project_is_searched_there_and_other_projects_are_leaks(
     reader = FakeReader({"when?": ["m3", "m2"], "how much?": ["m2", "m4"]})
     launch = LAUNCH.model_copy(update={"project": "alpha"})
     got = run_golden(reader, GoldenSet(COLLECTION, (launch, MONEY), "ana"), t, clock=ticking(0.007))
-    assert [filters.get("project") for text, _, filters in reader.asked if text == "when?"] == ["alpha", "alpha"]
+    assert [filters.get("project") for text, _, filters in reader.queries if text == "when?"] == ["alpha", "alpha"]
     assert got.leaks == ("question 'q2': memory m4 belongs to notes/ana/alpha",)
 
 
@@ -97,11 +97,11 @@ def test_unanswerable_questions_are_scored_apart():
 def test_latency_is_of_the_search_alone_after_one_warm_up_a_scope():
     reader = FakeReader({"when?": ["m3"], "how much?": ["m2"], "hobby?": ["m5"]})
     assert run(reader, LAUNCH, MONEY, BEES).latency_ms == pytest.approx({"p50": 7.0, "p95": 7.0, "p99": 7.0})
-    assert len(reader.asked) == 5
+    assert len(reader.queries) == 5
 
 
 def test_a_quote_that_cannot_be_found_is_an_error_of_the_run():
-    got = run(FakeReader({}), LAUNCH, asked("q9", "x?", "news.md", "not there"))
+    got = run(FakeReader({}), LAUNCH, golden_question("q9", "x?", "news.md", "not there"))
     assert len(got.errors) == 1
     assert "q9" in got.errors[0]
     assert not got.per_query

@@ -24,9 +24,9 @@ def test_health_counts_what_the_hand_made_build_holds():
 
 def test_repeats_are_counted_inside_a_scope_only():
     t = tables()
-    told = {"m2": "Same  words", "m4": "same words", "m5": "same words"}
+    texts = {"m2": "Same  words", "m4": "same words", "m5": "same words"}
     t["memories"] = t["memories"].with_columns(
-        text=pl.col("memory_id").replace_strict(told, default=pl.col("text"), return_dtype=pl.String)
+        text=pl.col("memory_id").replace_strict(texts, default=pl.col("text"), return_dtype=pl.String)
     )
     assert memory_health(t)["duplicates"] == 1
 

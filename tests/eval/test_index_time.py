@@ -13,10 +13,12 @@ def test_index_time_reports_what_each_profile_adds_to_embedding_and_stores(tmp_p
     (suite / "queries.jsonl").write_text(json.dumps({"_id": "q", "text": "Where was the founder of Port Elm born?"}))
     (suite / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\nq\td1\t1\n")
     report = measure_index_time(suite, rounds=1)
-    told = report.to_json()
-    assert told["memories"] == len(TEXTS) and told["rounds"] == 1
-    assert set(told["seconds"]) == {"flat", "full", "fast"} and min(t["cpu_s"] for t in told["seconds"].values()) > 0
-    for profile, ratio in told["times_flat"].items():
-        assert ratio["wall_s"] == told["seconds"][profile]["wall_s"] / told["seconds"]["flat"]["wall_s"]
-    assert told["R@5"] == {"full": 1.0, "fast": 1.0, "hybrid": 1.0} and told["gain_kept"] is None
+    figures = report.to_json()
+    assert figures["memories"] == len(TEXTS) and figures["rounds"] == 1
+    assert (
+        set(figures["seconds"]) == {"flat", "full", "fast"} and min(t["cpu_s"] for t in figures["seconds"].values()) > 0
+    )
+    for profile, ratio in figures["times_flat"].items():
+        assert ratio["wall_s"] == figures["seconds"][profile]["wall_s"] / figures["seconds"]["flat"]["wall_s"]
+    assert figures["R@5"] == {"full": 1.0, "fast": 1.0, "hybrid": 1.0} and figures["gain_kept"] is None
     assert "no gain to keep" in report.text() and "full" in report.text()

@@ -190,7 +190,7 @@ def test_a_suite_in_our_layout_is_used_as_it_is_and_a_conversion_is_made_once(be
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("{", "not JSON"),
         ("[]", "must hold a list of JSON objects"),
@@ -201,25 +201,25 @@ def test_a_suite_in_our_layout_is_used_as_it_is_and_a_conversion_is_made_once(be
         ('[{"id": "m", "paragraphs": [{}], "question": "q"}]', "looks like MuSiQue"),
     ],
 )
-def test_a_file_that_is_no_data_set_is_refused_in_one_line(tmp_path, text, says):
+def test_a_file_that_is_no_data_set_is_refused_in_one_line(tmp_path, text, message):
     path = tmp_path / "x.json"
     path.write_text(text)
-    with pytest.raises(PalimpsestError, match=says) as e:
+    with pytest.raises(PalimpsestError, match=message) as e:
         as_suite(path, tmp_path / "cache")
     assert "x.json" in str(e.value) and "\n" not in str(e.value)
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "says"),
+    ("name", "text", "message"),
     [
         ("qrels/test.tsv", "head\nq1 d1 1\n", "line 2"),
         ("qrels/test.tsv", "head\nq9\td1\t1\n", "'q9' is not in queries"),
         ("corpus.jsonl", "{", "corpus.jsonl line 1"),
     ],
 )
-def test_a_malformed_beir_folder_names_file_and_line(beir, tmp_path, name, text, says):
+def test_a_malformed_beir_folder_names_file_and_line(beir, tmp_path, name, text, message):
     (beir / name).write_text(text)
-    with pytest.raises(PalimpsestError, match=says):
+    with pytest.raises(PalimpsestError, match=message):
         as_suite(beir, tmp_path / "cache")
 
 

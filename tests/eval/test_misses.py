@@ -28,8 +28,8 @@ class Ranked(FakeReader):
 OTHERS = ["m1", "m3", "m4", "x1", "x2", "x3"]
 
 
-def cause(reader, asked=None):
-    golden = GoldenSet("notes", (asked or question("q", "plan.md", "The budget is ten"),), "ana")
+def cause(reader, item=None):
+    golden = GoldenSet("notes", (item or question("q", "plan.md", "The budget is ten"),), "ana")
     (miss,) = find_misses(reader, search_golden(reader, golden, tables()), tables(), ["q"])
     return miss.cause, miss.rank, miss.vector_rank
 
@@ -46,9 +46,9 @@ def test_each_cause_is_identified():
 
 
 def test_one_question_that_cannot_be_judged_hides_no_other():
-    asked = [question("a", "plan.md", "nowhere"), question("q", "plan.md", "The budget is ten")]
-    asked.append(Question(id="u", question="u", type="unanswerable", evidence=[]))
-    reader, golden = Ranked({"q": OTHERS}, ["m1", "m2"]), GoldenSet("notes", tuple(asked), "ana")
+    questions = [question("a", "plan.md", "nowhere"), question("q", "plan.md", "The budget is ten")]
+    questions.append(Question(id="u", question="u", type="unanswerable", evidence=[]))
+    reader, golden = Ranked({"q": OTHERS}, ["m1", "m2"]), GoldenSet("notes", tuple(questions), "ana")
     run = run_golden(reader, golden, tables(), diagnose=True)
     assert [(m.question_id, m.cause) for m in run.misses] == [("a", "not chunked"), ("q", "lost in fusion")]
     assert (run.misses[0].rank, run.misses[0].vector_rank) == (None, None) and "question 'a'" in run.errors[0]
@@ -58,7 +58,7 @@ def test_what_a_run_returned_is_not_searched_again_and_its_misses_survive_json()
     reader = Ranked({"q": OTHERS}, ["m2"])
     golden = GoldenSet("notes", (question("q", "plan.md", "The budget is ten"),), "ana")
     run = run_golden(reader, golden, tables(), diagnose=True)
-    shown = [f for _, _, f in reader.asked if f["k"] == 10]
+    shown = [f for _, _, f in reader.queries if f["k"] == 10]
     assert len(shown) == 2, "one search warms up, one counts"
     again = GoldenRun.from_json(json.loads(json.dumps(run.to_json())))
     assert again.misses == run.misses and run.misses[0].cause == "lost in fusion"

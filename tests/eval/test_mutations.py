@@ -88,7 +88,7 @@ def build():
     return t | {name: rows(name, *items) for name, items in made.items()}
 
 
-def asked():
+def golden_questions():
     def quote(user, when, i, thing):
         place = PLACES[(i + 3 * when + 5 * ("ana", "ben").index(user)) % len(PLACES)]
         return {"uri": f"{user}-{when}.md", "quote": f"The {thing} is kept in the {place}"}
@@ -138,7 +138,9 @@ class Altered:
 
 def judged(reader, step_s=0.001):
     clock = ticking(step_s)
-    return run_golden(reader, GoldenSet("notes", tuple(asked()), "ana"), TABLES, SearchSettings("hybrid"), clock=clock)
+    return run_golden(
+        reader, GoldenSet("notes", tuple(golden_questions()), "ana"), TABLES, SearchSettings("hybrid"), clock=clock
+    )
 
 
 @pytest.fixture(scope="module")
@@ -184,11 +186,11 @@ CAUGHT = {
 
 @pytest.mark.parametrize("name", CAUGHT)
 def test_a_broken_query_path_is_caught(index, baseline, name):
-    change, says = CAUGHT[name]
+    change, reason = CAUGHT[name]
     with open_index(index) as reader:
         got = verdict(Altered(reader, **change), baseline)
     assert got.status == "failed"
-    assert any(r.startswith(says) for r in got.reasons), got.reasons
+    assert any(r.startswith(reason) for r in got.reasons), got.reasons
 
 
 def test_outdated_memories_among_the_results_are_caught(tmp_path, baseline):

@@ -77,7 +77,7 @@ def assert_caught(judge: Judge, mutation: Mutation, folder: Path, patch: pytest.
     clock = time.perf_counter if mutation.few else None
     got = judge.verdict(index, mutation.few, clock)
     assert got.status == "failed", mutation.name
-    assert any(mutation.says in r for r in got.reasons), got.reasons
+    assert any(mutation.expected in r for r in got.reasons), got.reasons
 
 
 @pytest.fixture(scope="module")

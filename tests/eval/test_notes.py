@@ -21,16 +21,16 @@ def test_a_note_is_read_as_it_was_written_and_the_tighter_limit_holds(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "told", "says"),
+    ("name", "fields", "message"),
     [
         ("../x", {}, "lower case"),
         ("a", {"columns": ["a"], "rows": [["x", "y"]]}, "a cell for each"),
         ("a", {"limits": {"nonsense": 1}}, "nonsense"),
     ],
 )
-def test_a_wrong_note_is_refused(tmp_path, name, told, says):
-    with pytest.raises(PalimpsestError, match=says):
-        write_note(Home(tmp_path), name, note(**told))
+def test_a_wrong_note_is_refused(tmp_path, name, fields, message):
+    with pytest.raises(PalimpsestError, match=message):
+        write_note(Home(tmp_path), name, note(**fields))
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"title": "x"}', '{"title": "x", "build_id": "1", "more": 1}'])

@@ -23,21 +23,22 @@ def reply(prompt: str) -> str:
     """A model that finds a context useful where it says GOOD, and supports what is not called false."""
     if prompt.startswith("Answer the question"):
         return "The launch is on Friday. A false thing."
-    told = json.loads(re.search(r"same with the following input\ninput: (.*)\nOutput: $", prompt, re.DOTALL)[1])
+    payload = json.loads(re.search(r"same with the following input\ninput: (.*)\nOutput: $", prompt, re.DOTALL)[1])
     if "verify if the context was useful" in prompt:
-        return "```json\n" + json.dumps({"reason": "r", "verdict": int("GOOD" in told["context"])}) + "\n```"
-    if "statements" in told:
-        verdicts = [{"statement": s, "reason": "r", "verdict": int("false" not in s)} for s in told["statements"]]
+        return "```json\n" + json.dumps({"reason": "r", "verdict": int("GOOD" in payload["context"])}) + "\n```"
+    if "statements" in payload:
+        verdicts = [{"statement": s, "reason": "r", "verdict": int("false" not in s)} for s in payload["statements"]]
         return json.dumps({"statements": verdicts})
-    if "context" in told:
-        said = [
-            {"statement": s, "reason": "r", "attributed": int(s in told["context"])} for s in told["answer"].split("\n")
+    if "context" in payload:
+        classifications = [
+            {"statement": s, "reason": "r", "attributed": int(s in payload["context"])}
+            for s in payload["answer"].split("\n")
         ]
-        return json.dumps({"classifications": said})
-    return json.dumps({"statements": [s for s in told["answer"].split(". ") if s]})
+        return json.dumps({"classifications": classifications})
+    return json.dumps({"statements": [s for s in payload["answer"].split(". ") if s]})
 
 
-def asked(name="q1", contexts=("bad", "GOOD one", "GOOD two"), reference="a\nb", packed="a c"):
+def ragas_item(name="q1", contexts=("bad", "GOOD one", "GOOD two"), reference="a\nb", packed="a c"):
     return RagasSample(name, f"When is {name}?", reference, ("x",), ("y", "x"), tuple(contexts), packed)
 
 
@@ -50,7 +51,7 @@ def judge(server, tmp_path, items, **more):
 
 def test_the_three_metrics_are_those_worked_out_by_hand_and_every_call_is_counted(tmp_path):
     with FakeLMServer({}, reply=reply) as server:
-        got = judge(server, tmp_path, [asked()])
+        got = judge(server, tmp_path, [ragas_item()])
         # Precision: of three contexts the second and third help: (1/2 + 2/3) / 2. Recall: of a and b, a is there.
         # Faithfulness: of two statements one is false.
         assert got.means == pytest.approx(
@@ -59,7 +60,7 @@ def test_the_three_metrics_are_those_worked_out_by_hand_and_every_call_is_counte
         assert got.calls == server.counts.answered == 3 + 1 + 3
         assert (got.tokens_in, got.tokens_out) == (server.counts.tokens_in, server.counts.tokens_out)
         assert got.cost == pytest.approx((got.tokens_in + 2 * got.tokens_out) / 1e6, abs=1e-6)
-        again = judge(server, tmp_path, [asked()])
+        again = judge(server, tmp_path, [ragas_item()])
         assert again.means == got.means and (again.calls, again.known, again.cost) == (0, 7, 0.0)
         assert server.counts.answered == 7, "what was answered is not paid twice"
     assert "7 calls" in got.text() and f"cost {got.cost:.4f}" in got.text()
@@ -67,12 +68,12 @@ def test_the_three_metrics_are_those_worked_out_by_hand_and_every_call_is_counte
 
 def test_a_question_without_contexts_scores_zero_and_calls_no_model(tmp_path):
     with FakeLMServer({}, reply=reply) as server:
-        got = judge(server, tmp_path, [asked(contexts=(), packed="")])
+        got = judge(server, tmp_path, [ragas_item(contexts=(), packed="")])
         assert got.means == {"context_precision": 0.0, "context_recall": 0.0} and server.counts.requests == 0
 
 
 def test_a_budget_stops_before_it_is_passed_and_reports_what_was_left_out(tmp_path):
-    items = [asked(f"q{i:02}") for i in range(12)]
+    items = [ragas_item(f"q{i:02}") for i in range(12)]
     with FakeLMServer({}, reply=reply) as server:
         got = judge(server, tmp_path, items, max_cost=0.03, concurrency=3)
         assert 0 < got.cost <= 0.03 and 0 < got.unasked < 12
@@ -96,19 +97,19 @@ def test_a_budget_without_a_model_or_a_price_is_refused_before_anything_is_measu
 
 def test_unreadable_answers_and_a_dead_server_are_errors_and_never_numbers(tmp_path):
     with FakeLMServer({}, reply=lambda prompt: reply(prompt).replace('": 1', '": 7')) as server:
-        got = judge(server, tmp_path, [asked()])
+        got = judge(server, tmp_path, [ragas_item()])
         assert got.means == {} and got.unreadable == 3
     with FakeLMServer({}, fault_share=1.0, faults=("garbage",), reply=reply) as server:
-        got = judge(server, tmp_path / "b", [asked()])
+        got = judge(server, tmp_path / "b", [ragas_item()])
         assert got.means == {} and got.unreadable == 3 and "nothing could be read" in got.text()
     with FakeLMServer({}, fault_share=1.0, faults=("500",), reply=reply) as server:
-        got = judge(server, tmp_path / "c", [asked(f"q{i:02}") for i in range(30)], attempts=1, concurrency=2)
+        got = judge(server, tmp_path / "c", [ragas_item(f"q{i:02}") for i in range(30)], attempts=1, concurrency=2)
         assert got.means == {} and got.unanswered == 30 and got.calls == 0
         assert server.counts.requests < 15, "a server that is down is not asked for every question"
 
 
 def test_a_sample_is_the_same_whatever_the_order(tmp_path):
-    items = [asked(f"q{i:02}") for i in range(20)]
+    items = [ragas_item(f"q{i:02}") for i in range(20)]
     with FakeLMServer({}, reply=reply) as server:
         one = judge(server, tmp_path, items, questions=4)
         two = judge(server, tmp_path, items[::-1], questions=4)
@@ -128,10 +129,10 @@ def test_suite_prints_both_ragas_figures_next_to_its_own(tmp_path, monkeypatch, 
         monkeypatch.setenv("PALIMPSEST_LM_PRICE", "1,1")
         monkeypatch.setenv("PALIMPSEST_LM_KEY", "sk-canary")
         done = measure(golden, None, "auto", 1200, None, ragas=RagasOptions(2))
-        told = done.ragas
-        assert told["ids"] == plain["ids"] and told["lm"]["questions"] == 2
-        assert told["lm"]["calls"] == server.counts.answered > 0 and told["lm"]["cost"] > 0
-        assert set(told["lm"]["means"]) == {"context_precision", "context_recall", "faithfulness"}
+        figures = done.ragas
+        assert figures["ids"] == plain["ids"] and figures["lm"]["questions"] == 2
+        assert figures["lm"]["calls"] == server.counts.answered > 0 and figures["lm"]["cost"] > 0
+        assert set(figures["lm"]["means"]) == {"context_precision", "context_recall", "faithfulness"}
         assert server.counts.keys == {"Bearer sk-canary"}
     printed = done.text()
     assert "RAGAS by ids, 4 queries" in printed and "RAGAS by stand-in, 2 questions" in printed

@@ -46,10 +46,10 @@ def test_calibration_compares_confidence_with_the_share_that_is_right():
 
 
 @pytest.mark.parametrize(
-    ("line", "says"),
+    ("line", "message"),
     [("{", "line 1: not a JSON object"), ('{"id": "x"}', "line 1: collection is required"), ("3", "not a JSON object")],
 )
-def test_a_bad_line_of_the_register_is_named(tmp_path, line, says):
+def test_a_bad_line_of_the_register_is_named(tmp_path, line, message):
     (tmp_path / "relations.jsonl").write_text(line + "\n")
-    with pytest.raises(PalimpsestError, match=says):
+    with pytest.raises(PalimpsestError, match=message):
         compare_register(tmp_path / "relations.jsonl", tables(), "notes")

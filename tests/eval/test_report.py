@@ -156,8 +156,8 @@ def test_the_command_line_writes_the_page_and_names_a_path_that_cannot_be(judged
     page = tmp_path / "r.html"
     done = CliRunner().invoke(gate, ["--home", str(judged_home.path), "--report", str(page), "--json"])
     assert isinstance(done.exception, Refused) and "<h2>chats" in page.read_text()
-    told = json.loads(done.stdout.splitlines()[-1])
-    assert told["collections"][0]["quality"]["citation_validity"] == 1.0
+    report = json.loads(done.stdout.splitlines()[-1])
+    assert report["collections"][0]["quality"]["citation_validity"] == 1.0
     done = CliRunner().invoke(gate, ["--home", str(judged_home.path), "--report", "/dev/null/r.html"])
     assert isinstance(done.exception, PalimpsestError) and "--report" in str(done.exception)
 

@@ -36,8 +36,8 @@ def page(judged_home, tmp_path):
 
 
 def show(browser, page, width, scheme):
-    told = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width == PHONE}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", told)
+    metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width == PHONE}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
     browser.get_log("performance")
@@ -56,8 +56,8 @@ def luminance(browser, css):
 def test_the_page_is_readable_and_requests_nothing(browser, page, width, scheme):
     show(browser, page, width, scheme)
     assert browser.get_log("browser") == []
-    asked = [e["message"] for e in browser.get_log("performance") if '"Network.requestWillBeSent"' in e["message"]]
-    assert not [m for m in asked if "http://" in m or "https://" in m]
+    requests = [e["message"] for e in browser.get_log("performance") if '"Network.requestWillBeSent"' in e["message"]]
+    assert not [m for m in requests if "http://" in m or "https://" in m]
     assert page.stat().st_size <= MAX_BYTES
     root = "document.documentElement"
     assert browser.execute_script(f"return {root}.scrollWidth") <= width, "the page scrolls sideways"

@@ -53,7 +53,7 @@ def test_a_suite_is_read_with_scopes_grades_and_types(folder):
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "says"),
+    ("name", "content", "message"),
     [
         ("corpus.jsonl", "", "corpus.jsonl: empty"),
         ("corpus.jsonl", lines(CORPUS) + "{", "corpus.jsonl line 4: not JSON"),
@@ -81,11 +81,11 @@ def test_a_suite_is_read_with_scopes_grades_and_types(folder):
         ("qrels.tsv", QRELS + "q2\tc\t1\n", "qrels.tsv line 6: row 'c' is judged twice"),
     ],
 )
-def test_a_malformed_suite_names_file_and_line(folder, name, content, says):
+def test_a_malformed_suite_names_file_and_line(folder, name, content, message):
     (folder / name).write_text(content)
     with pytest.raises(PalimpsestError) as e:
         load_suite(folder)
-    assert says in str(e.value)
+    assert message in str(e.value)
     assert "\n" not in str(e.value)
 
 
@@ -156,8 +156,8 @@ def test_a_run_is_scored_packed_and_timed_inside_each_querys_scope(folder, tmp_p
     assert got["latency_ms"] == {"p50": 4.0, "p95": 4.0, "p99": 4.0}
     assert got["by_type"]["time"]["queries"] == 1 and got["by_time"]["none"]["queries"] == 2
     assert got["build"] == {"memories": 3}
-    assert {(text, user) for text, (_, user, _), _ in reader.asked} == {("honey?", "s1"), ("weather?", "s2")}
-    assert all(f == {"k": 10, "strategy": "hybrid", "budget_tokens": 300} for _, _, f in reader.asked)
+    assert {(text, user) for text, (_, user, _), _ in reader.queries} == {("honey?", "s1"), ("weather?", "s2")}
+    assert all(f == {"k": 10, "strategy": "hybrid", "budget_tokens": 300} for _, _, f in reader.queries)
     first = json.loads(out.read_text().splitlines()[0])
     assert (first["query_id"], first["ranked"], first["scores"]) == ("q1", ["b", "a#1"], [0.9, 0.5])
     assert first["metrics"]["packed_recall"] == 0.5
@@ -171,7 +171,7 @@ def test_a_row_without_scope_is_searched_as_the_shared_user(tmp_path):
     (tmp_path / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\nq\ta\t1\n")
     reader = FakeReader({"y?": [found("a")]})
     run_suite(reader, load_suite(tmp_path))
-    assert reader.asked[0][1][1] == "shared"
+    assert reader.queries[0][1][1] == "shared"
 
 
 def test_a_row_whose_words_are_in_the_context_is_packed_though_it_was_folded_into_another(folder):

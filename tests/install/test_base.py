@@ -108,11 +108,11 @@ def run(*args: object) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_query_is_answered_by_the_base_alone_as_by_all_of_it(home):
-    asked = ("query", "When is the deadline of Heron?", "--collection", "notes", "--user", "ana", "--history")
-    done = run(*asked, "--home", home, "--explain")
+    command = ("query", "When is the deadline of Heron?", "--collection", "notes", "--user", "ana", "--history")
+    done = run(*command, "--home", home, "--explain")
     assert done.returncode == 0, done.stderr
     assert "The deadline of Heron is now 20 April." in done.stdout
-    whole = [sys.executable, "-m", "palimpsest.cli.main", *asked, "--home", str(home), "--explain"]
+    whole = [sys.executable, "-m", "palimpsest.cli.main", *command, "--home", str(home), "--explain"]
     assert done.stdout == subprocess.run(whole, capture_output=True, text=True, timeout=120, check=True).stdout
 
 
@@ -176,6 +176,6 @@ def test_each_extra_installs_the_modules_documented_for_it():
 
 
 def test_a_stage_with_a_missing_extra_is_recognized_by_the_message_of_its_error():
-    told = missing_in("No module named 'dspy.clients'", "build")
-    assert str(told).startswith("build needs the extra lm (dspy.clients is not installed): ")
+    error = missing_in("No module named 'dspy.clients'", "build")
+    assert str(error).startswith("build needs the extra lm (dspy.clients is not installed): ")
     assert missing_in("No module named 'palimpsest.nowhere'", "build") is None

@@ -98,8 +98,8 @@ def test_an_empty_folder_gets_the_demo_and_the_package_stays_as_it_was(project, 
     code = (
         "from palimpsest.cli.demo import copy_demo; from palimpsest.store.home import *; copy_demo(Home(DEFAULT_HOME))"
     )
-    told = run(programs / "python", "-c", code, cwd=tmp_path)
-    assert "copied the demo corpus" in told.stderr
+    done = run(programs / "python", "-c", code, cwd=tmp_path)
+    assert "copied the demo corpus" in done.stderr
     for part in ("corpora", "golden", "baselines"):
         shipped = {p.relative_to(ROOT) for p in (ROOT / "data" / part).rglob("*") if p.is_file()}
         copied = {p.relative_to(tmp_path) for p in (tmp_path / "data" / part).rglob("*") if p.is_file()}

@@ -17,14 +17,14 @@ def form(docs, rows, unit="chunk", previous=None, **more):
 
 def test_a_turn_is_embedded_with_its_speaker_and_searched_with_its_date():
     doc = document("chat.jsonl", session_id="s1", title="chat", source_time=day(0))
-    said = dt.datetime(2023, 5, 8, 13, 56, tzinfo=dt.UTC)
-    memories, inputs = form([doc], [chunk(doc, "I moved.", speaker="Ana", said_at=said)], "turn")
+    time = dt.datetime(2023, 5, 8, 13, 56, tzinfo=dt.UTC)
+    memories, inputs = form([doc], [chunk(doc, "I moved.", speaker="Ana", said_at=time)], "turn")
     row = memories.row(0, named=True)
     assert inputs["text"].to_list() == ["Ana: I moved."]
     assert inputs["kind"].to_list() == ["memory"]
     assert "8 May 2023 2023-05-08" in row["search_text"] and "Ana" in row["search_text"]
     assert "2023" not in inputs["text"][0]
-    assert row["observed_at"] == said and row["type"] == "episodic"
+    assert row["observed_at"] == time and row["type"] == "episodic"
 
 
 def test_a_passage_is_embedded_under_title_and_heading_the_title_once():
@@ -49,8 +49,8 @@ def test_a_text_in_two_versions_is_one_memory_of_the_newest():
     new = document("a.md", seq=2, source_time=day(9))
     memories, _ = form([old, new], [chunk(old, "Same."), chunk(new, "Same."), chunk(old, "Gone.", 1)])
     assert memories.height == 2
-    held = dict(memories.select("text", "document_id").iter_rows())
-    assert held == {"Same.": new["document_id"], "Gone.": old["document_id"]}
+    document_of = dict(memories.select("text", "document_id").iter_rows())
+    assert document_of == {"Same.": new["document_id"], "Gone.": old["document_id"]}
 
 
 def test_what_is_undated_stays_undated_and_is_kept_for_ever():

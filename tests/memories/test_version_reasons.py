@@ -15,7 +15,7 @@ from tests.memories.frames import by_text, chunk, day, document, formed
 SPANS = {"newer": [0, 5], "older": [3, 9]}
 
 
-class Says:
+class UpdateLabeler:
     """A labeler of the test's own."""
 
     name, program_hash = "says", "p"
@@ -25,7 +25,7 @@ class Says:
         return [LabelResult("UPDATE", 0.9, evidence) for _ in pairs]
 
 
-def told(inputs, relations, stated=None, decisions=None):
+def reasons(inputs, relations, stated=None, decisions=None):
     links = empty("document_relations") if stated is None else conform("document_relations", pl.DataFrame(stated))
     state = versions(inputs.memories, relations, inputs.documents, links, decisions)
     tables = {"memories": inputs.memories, "documents": inputs.documents, "relations": relations, "versions": state}
@@ -45,8 +45,8 @@ def two():
 
 def test_an_update_is_reported_with_its_relation_and_evidence():
     inputs, pairs, newer, older = two()
-    relations, _ = label_pairs(pairs, inputs.memories, Says())
-    assert told(inputs, relations) == {
+    relations, _ = label_pairs(pairs, inputs.memories, UpdateLabeler())
+    assert reasons(inputs, relations) == {
         older: {
             "kind": "updated",
             "by": newer,
@@ -65,11 +65,11 @@ def test_an_update_is_reported_with_its_relation_and_evidence():
 def test_a_persons_decision_is_reported_with_its_day_whether_it_retires_or_keeps():
     inputs, pairs, newer, older = two()
     for label, kind in (("UPDATE", "updated"), ("NONE", "kept")):
-        said = RelationOverride(relation_id(newer, older), newer, older, label, "2026-02-03T10:00:00+00:00")
-        decisions = Decisions(relations=(said,))
-        relations, _ = label_pairs(pairs, inputs.memories, Says(), None, decisions)
-        found = told(inputs, relations, decisions=decisions)[older]
-        assert (found["kind"], found["labeler"], found["decided_at"]) == (kind, "person", said.at)
+        decision = RelationOverride(relation_id(newer, older), newer, older, label, "2026-02-03T10:00:00+00:00")
+        decisions = Decisions(relations=(decision,))
+        relations, _ = label_pairs(pairs, inputs.memories, UpdateLabeler(), None, decisions)
+        found = reasons(inputs, relations, decisions=decisions)[older]
+        assert (found["kind"], found["labeler"], found["decided_at"]) == (kind, "person", decision.at)
 
 
 def test_an_edit_a_replaced_document_and_a_missing_source_are_distinguished():
@@ -90,7 +90,7 @@ def test_an_edit_a_replaced_document_and_a_missing_source_are_distinguished():
     ids = by_text(inputs.memories)
     edited = {"kind": "edited", "by": second["document_id"], "uri": "a.md", "at": day(5).isoformat()}
     replaced = {"kind": "replaced", "by": new["document_id"], "uri": "rules-2.md", "title": "Rules"}
-    assert told(inputs, empty("relations"), stated) == {
+    assert reasons(inputs, empty("relations"), stated) == {
         ids["It is edited out."]: edited,
         ids["It is old rule."]: replaced | {"at": day(7).isoformat()},
         ids["It is lost."]: {"kind": "vanished"},

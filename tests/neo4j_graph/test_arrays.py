@@ -7,17 +7,17 @@ from palimpsest.neo4j_graph.packed import sentence_blocks_for
 
 
 def test_arrays_and_texts_come_back_as_they_were_packed():
-    told = {
+    arrays = {
         "rows": np.array([3, 1], "<i4"),
         "years": np.array([-np.inf, 1990.5]),
         "none": np.zeros((0, 384), "<f2"),
         "names": ["Ada", "", "a\nb", "\ud800", "Żółw"],
     }
-    data = pack_arrays(told)
+    data = pack_arrays(arrays)
     found = unpack_arrays(data)
-    assert found["names"] == told["names"] and found["none"].shape == (0, 384)
-    assert all(np.array_equal(found[n], told[n]) and found[n].dtype == told[n].dtype for n in ("rows", "years"))
-    assert pack_arrays(dict(reversed(told.items()))) == data
+    assert found["names"] == arrays["names"] and found["none"].shape == (0, 384)
+    assert all(np.array_equal(found[n], arrays[n]) and found[n].dtype == arrays[n].dtype for n in ("rows", "years"))
+    assert pack_arrays(dict(reversed(arrays.items()))) == data
 
 
 def test_blocks_are_a_power_of_two_so_that_growth_seldom_moves_memories():

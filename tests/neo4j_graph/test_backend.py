@@ -40,7 +40,7 @@ FILTERS = {
 }
 SEEN = dt.datetime(2026, 1, 5, tzinfo=dt.UTC)  # when memory 4 was observed, and has been valid from, to the moment
 LAST = SEEN + dt.timedelta(days=216)  # when memory 20 was corrected
-AT_THE_MOMENT = [Filters(since=SEEN), Filters(until=SEEN), Filters(as_of=SEEN), Filters(now=SEEN)]
+AT_THAT_TIME = [Filters(since=SEEN), Filters(until=SEEN), Filters(as_of=SEEN), Filters(now=SEEN)]
 
 
 @pytest.fixture(scope="module")
@@ -70,9 +70,9 @@ def test_both_backends_rank_the_same_memories_by_the_same_scores(made: Made, gra
     duck, neo = both(made, graph)
     assert duck.scopes() == neo.scopes() and duck.collections() == neo.collections()
     assert duck.build_id == neo.build_id
-    standing = {"standing": Weights(recency=0.7, frequency=0.4, importance=0.3)}
+    with_priors = {"standing": Weights(recency=0.7, frequency=0.4, importance=0.3)}
     for name, filters in FILTERS.items():
-        for strategy, weights in (STRATEGIES | standing).items():
+        for strategy, weights in (STRATEGIES | with_priors).items():
             for hops in (0, 1, 2):
                 a, b = (rank(scope_query(store, filters, NOTE_TERMS, weights), hops) for store in (duck, neo))
                 assert [c.memory_id for c in a] == [c.memory_id for c in b], (name, strategy, hops)
@@ -84,9 +84,9 @@ def test_both_backends_rank_the_same_memories_by_the_same_scores(made: Made, gra
 def test_both_backends_load_the_priors_of_memories_and_the_weights_of_collections(
     tmp_path: Path, graph: Connection
 ) -> None:
-    told = {"build_id": "000001", "collections": {"notes": {}}, "weights": {"notes": {"recency": 0.5}}}
+    header = {"build_id": "000001", "collections": {"notes": {}}, "weights": {"notes": {"recency": 0.5}}}
     tables = titled.made("full", updates=[("m6", "m7")])
-    write_index(tables, vectors, tmp_path / "i.duckdb", told)
+    write_index(tables, vectors, tmp_path / "i.duckdb", header)
     duck, neo = both(Made(tables, tmp_path / "i.duckdb", "000001"), graph)
     assert duck.collections() == neo.collections() and neo.collections()["notes"].weights == {"recency": 0.5}
     a, b = (backend.view(Scope("notes", "ana")).priors() for backend in (duck, neo))
@@ -108,7 +108,7 @@ def test_both_backends_return_the_neighbors_of_a_memory(tmp_path: Path, graph: C
 
 def test_the_time_of_a_filter_is_included_on_both_backends(tmp_path: Path, graph: Connection) -> None:
     duck, neo = both(make(tmp_path, "000001", count=10), graph)
-    for filters in AT_THE_MOMENT:
+    for filters in AT_THAT_TIME:
         found = duck.seeds(SCOPE, filters, query(), (), 0, 50).ids
         assert memory_id(4) in found and neo.seeds(SCOPE, filters, query(), (), 0, 50).ids == found
 
@@ -116,8 +116,8 @@ def test_the_time_of_a_filter_is_included_on_both_backends(tmp_path: Path, graph
 @pytest.mark.parametrize("profile", ["full", "fast"])
 def test_both_backends_spread_over_the_same_passages(tmp_path: Path, graph: Connection, profile: str) -> None:
     tables = titled.made(profile, updates=[("m6", "m7")])
-    told = {"build_id": "000001", "strategies": {"notes": "graph"}, "collections": {"notes": {}}}
-    write_index(tables, vectors, tmp_path / "i.duckdb", told)
+    header = {"build_id": "000001", "strategies": {"notes": "graph"}, "collections": {"notes": {}}}
+    write_index(tables, vectors, tmp_path / "i.duckdb", header)
     duck, neo = both(Made(tables, tmp_path / "i.duckdb", "000001"), graph)
     text = "Where was the founder of Port Elm born, in 1990?"
     for filters in (Filters(), Filters(history=True)):
@@ -140,8 +140,8 @@ def test_both_backends_give_the_same_memories_links_and_history(made: Made, grap
     newer = [memory_id(4, " corrected"), memory_id(6)]
     assert duck.history(SCOPE, newer) == neo.history(SCOPE, newer)
     assert [m.memory_id for m in neo.history(SCOPE, newer)[newer[0]]] == [memory_id(4)]
-    told = duck.reasons(SCOPE, ids)
-    assert told == neo.reasons(SCOPE, ids) and list(told) == [memory_id(4), memory_id(10), memory_id(20)]
+    reasons = duck.reasons(SCOPE, ids)
+    assert reasons == neo.reasons(SCOPE, ids) and list(reasons) == [memory_id(4), memory_id(10), memory_id(20)]
     a, b = (histories(ServedScope(store, SCOPE, Filters()), ids) for store in (duck, neo))
     assert a == b and a
     assert neo.reasons(Scope("made", "nobody"), ids) == {}
@@ -154,16 +154,16 @@ def test_both_backends_hold_memories_from_their_beginning_until_before_their_end
     write_index(tables, vectors, tmp_path / "i.duckdb", {"build_id": "000001", "collections": {"notes": {}}})
     duck, neo = both(Made(tables, tmp_path / "i.duckdb", "000001"), graph)
     scope, found = Scope("notes", "ana"), []
-    for moment in (at("2024-01-31"), at("2024-02-01"), at("2024-02-15"), at("2024-03-01"), at("2024-06-01")):
+    for time in (at("2024-01-31"), at("2024-02-01"), at("2024-02-15"), at("2024-03-01"), at("2024-06-01")):
         for edge in (
-            moment - dt.timedelta(microseconds=1),
-            moment,
-            moment.astimezone(dt.timezone(dt.timedelta(hours=9))),
+            time - dt.timedelta(microseconds=1),
+            time,
+            time.astimezone(dt.timezone(dt.timedelta(hours=9))),
         ):
             for filters in (Filters(as_of=edge), Filters(now=edge)):
-                held = [np.flatnonzero(store.view(scope).allowed(filters)).tolist() for store in (duck, neo)]
-                assert held[0] == held[1], (filters, held)
-                found.append(len(held[0]))
+                allowed = [np.flatnonzero(store.view(scope).allowed(filters)).tolist() for store in (duck, neo)]
+                assert allowed[0] == allowed[1], (filters, allowed)
+                found.append(len(allowed[0]))
     assert set(found) == {2, 3}
 
 

@@ -62,15 +62,15 @@ def test_a_relationship_that_is_no_longer_stated_is_gone_for_people_and_there_fo
     before = Neo4jBackend(home, graph)
     user = made.tables["memories"]["user_id"][3]
     ids = [memory_id(3, " corrected"), memory_id(3)]
-    asked = (Scope("made", user), Filters(history=True), ids, 20)
-    links = before.neighbors(*asked)
+    args = (Scope("made", user), Filters(history=True), ids, 20)
+    links = before.neighbors(*args)
     assert any(link.kind == "UPDATE" for link in links)
     without = Made(made.tables | {"relations": made.tables["relations"].clear()}, made.index, "000002")
     without.load(home, graph)
     updates = "MATCH (:PalimpsestMemory {home_id: $home})-[r:UPDATES]-() RETURN count(r) AS n"
     assert graph.read(updates, home=home)[0]["n"] == 0 and check_graph(graph, home) == []
-    assert before.neighbors(*asked) == links
-    assert not any(link.kind == "UPDATE" for link in before.renewed().neighbors(*asked))
+    assert before.neighbors(*args) == links
+    assert not any(link.kind == "UPDATE" for link in before.renewed().neighbors(*args))
 
 
 def test_people_see_the_build_before_until_the_number_moves(

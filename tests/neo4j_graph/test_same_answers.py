@@ -19,7 +19,7 @@ from tests.query.made import at, memory, tables
 
 GENERAL, ALPHA, BETA = Scope("notes", "ana"), Scope("notes", "ana", "alpha"), Scope("notes", "ana", "beta")
 TODAY = dt.datetime(2026, 5, 1, tzinfo=dt.UTC)
-WAYS = [
+OPTIONS = [
     {},
     {"strategy": "flat"},
     {"strategy": "graph"},
@@ -44,7 +44,7 @@ def _memories() -> list[dict[str, object]]:
     out = []
     for project, day in (("", 1), ("alpha", 2), ("beta", 3)):
         canary, about = f"zq{project or 'general'}", {"project_id": project}
-        told = (
+        facts = (
             ("old", f"The door code is 111{day} {canary}.", {"observed_at": at("2026-01-01"), "session_id": "s1"}),
             ("new", f"The door code is 222{day} {canary}.", {"observed_at": at("2026-02-01"), "tags": ["code"]}),
             (
@@ -64,12 +64,12 @@ def _memories() -> list[dict[str, object]]:
             ),
             ("undated", f"The bike code is 666{day} {canary}.", {"type": "summary"}),
         )
-        out += [memory(f"{project}-{name}", text, **about, **more) for name, text, more in told]
+        out += [memory(f"{project}-{name}", text, **about, **more) for name, text, more in facts]
     return out
 
 
-def _pair(folder: Path, graph: Connection, made: list[dict[str, object]], **told: object) -> tuple[Reader, Reader]:
-    frames = tables(made, **told)
+def _pair(folder: Path, graph: Connection, made: list[dict[str, object]], **relations: object) -> tuple[Reader, Reader]:
+    frames = tables(made, **relations)
     known = pl.lit(at("2026-03-01")).cast(frames["documents"].schema["ingested_at"])
     frames["documents"] = frames["documents"].with_columns(ingested_at=known)
     write_index(frames, vectors, folder / "i.duckdb", {"build_id": "000001", "collections": {"notes": {}}})
@@ -86,33 +86,35 @@ def both(graph: Connection, tmp_path: Path) -> Iterator[tuple[Reader, Reader]]:
     yield _pair(tmp_path, graph, _memories(), updates=updates, mentions=mentions)
 
 
-def _told(results: SearchResult) -> tuple[object, ...]:
+def _comparable(results: SearchResult) -> tuple[object, ...]:
     found = [(m.memory_id, round(m.score, 4), m.is_latest, m.project_id) for m in results.memories]
     return found, results.context, results.versions, [m.may_be_outdated for m in results.memories]
 
 
 def test_both_backends_give_the_same_answers_to_every_request(both: tuple[Reader, Reader]) -> None:
     duck, neo = both
-    for way in WAYS:
+    for options in OPTIONS:
         for scope in (GENERAL, ALPHA, [ALPHA, GENERAL]):
             for text in ("What is the door code?", "Which code is there of old?"):
-                a, b = (r.search(text, scope, k=10, **way) for r in (duck, neo))
-                assert _told(a) == _told(b), (way, scope)
+                a, b = (r.search(text, scope, k=10, **options) for r in (duck, neo))
+                assert _comparable(a) == _comparable(b), (options, scope)
     for scope in CANARIES.values():
         ids = [f"{scope.project_id}-{n}" for n in ("old", "new", "expired", "hidden", "person", "undated")]
-        for told in ({}, {"include_hidden": True, "include_pii": True}):
-            assert [duck.history_of(scope, i, **told) for i in ids] == [neo.history_of(scope, i, **told) for i in ids]
+        for filters in ({}, {"include_hidden": True, "include_pii": True}):
+            assert [duck.history_of(scope, i, **filters) for i in ids] == [
+                neo.history_of(scope, i, **filters) for i in ids
+            ]
 
 
 def test_neo4j_shows_nothing_of_another_project_and_nothing_withheld(both: tuple[Reader, Reader]) -> None:
     _, neo = both
     for name, scope in CANARIES.items():
         others = [f"zq{n}" for n in CANARIES if n != name]
-        for way in WAYS:
-            answer = repr(neo.search("What is the door code, and which are the other codes?", scope, k=10, **way))
-            assert not [canary for canary in (*others, "zqexpired") if canary in answer], (name, way)
-            assert "zqhidden" not in answer or way.get("include_hidden")
-            assert "zqpii" not in answer or way.get("include_pii")
+        for options in OPTIONS:
+            answer = repr(neo.search("What is the door code, and which are the other codes?", scope, k=10, **options))
+            assert not [canary for canary in (*others, "zqexpired") if canary in answer], (name, options)
+            assert "zqhidden" not in answer or options.get("include_hidden")
+            assert "zqpii" not in answer or options.get("include_pii")
 
 
 def test_ids_of_another_project_are_answered_like_ids_that_do_not_exist(both: tuple[Reader, Reader]) -> None:

@@ -38,8 +38,8 @@ def last_json(done: subprocess.CompletedProcess[str]) -> dict:
 def run(graph: Connection, server_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs a command in this process, which is told of the server as any other would be told of its own."""
     server = server_status(server_folder)
-    told = {"NEO4J_URI": server.uri, "NEO4J_USER": server.user, "NEO4J_PASSWORD": server.password}
-    for name, value in told.items():
+    environment = {"NEO4J_URI": server.uri, "NEO4J_USER": server.user, "NEO4J_PASSWORD": server.password}
+    for name, value in environment.items():
         monkeypatch.setenv(name, value)
 
     return command.run
@@ -165,7 +165,7 @@ def test_rows_that_somebody_else_changed_are_written_again(run: Run, home: Home,
 def test_a_home_that_is_served_is_loaded_after_each_publishing(home: Home) -> None:
     from palimpsest.orchestration.automation import serve_after_publishing
 
-    def asked() -> object:
+    def evaluate_sensor() -> object:
         with dg.instance_for_test() as instance:
             run = dg.DagsterRun("publish_build", run_id=str(uuid.uuid4()))
             event = dg.DagsterEvent(dg.DagsterEventType.RUN_SUCCESS.value, "publish_build")
@@ -178,9 +178,9 @@ def test_a_home_that_is_served_is_loaded_after_each_publishing(home: Home) -> No
             )
             return serve_after_publishing(context)
 
-    assert isinstance(asked(), dg.SkipReason)
+    assert isinstance(evaluate_sensor(), dg.SkipReason)
     home_id(home)
-    assert asked().job_name == "serve_graph"
+    assert evaluate_sensor().job_name == "serve_graph"
 
 
 def test_without_a_server_each_command_prints_one_line_that_says_what_to_do(tmp_path: Path, corpus: Path) -> None:

@@ -92,9 +92,9 @@ def test_a_process_that_only_took_the_pid_is_no_server_and_is_not_stopped(tmp_pa
 def test_a_uri_with_a_password_is_refused_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     for uri in ("bolt://neo4j:s3cret@127.0.0.1:9", "neo4j://s3cret@127.0.0.1:9", "bolt://a:s3cret@[::1"):
         monkeypatch.setenv("NEO4J_URI", uri)
-        for ask in (server_url, connect, lambda uri=uri: connect(uri, "neo4j", "x")):
+        for open_server in (server_url, connect, lambda uri=uri: connect(uri, "neo4j", "x")):
             with pytest.raises(PalimpsestError, match="NEO4J_USER and NEO4J_PASSWORD") as error:
-                ask()
+                open_server()
             assert "s3cret" not in str(error.value)
 
 

@@ -75,6 +75,6 @@ def test_nothing_is_sent_where_no_address_is_set_and_no_file_is_read(monkeypatch
 
 
 def test_the_message_names_build_and_reasons():
-    told = closed_message("000007", {"status": "failed", "reasons": [f"r{i}" for i in range(7)]})
-    assert told["text"].splitlines()[0].endswith("build 000007 is not published")
-    assert told["text"].splitlines()[-1] == "- and 2 more" and len(told["reasons"]) == 7
+    message = closed_message("000007", {"status": "failed", "reasons": [f"r{i}" for i in range(7)]})
+    assert message["text"].splitlines()[0].endswith("build 000007 is not published")
+    assert message["text"].splitlines()[-1] == "- and 2 more" and len(message["reasons"]) == 7

@@ -49,16 +49,20 @@ def test_a_partition_reports_the_same_numbers_in_every_run(at):
     resources = {"home": HomeResource(path=str(home.path), embeddings_path=str(home.embeddings))}
     with dg.instance_for_test() as instance:
         instance.add_dynamic_partitions("suites", ["golden-chats", "gone"])
-        told = []
+        metadata = []
         for _ in range(2):
             done = dg.materialize([suite_metrics], partition_key="golden-chats", resources=resources, instance=instance)
             (event,) = done.asset_materializations_for_node("suite_metrics")
-            told.append({k: v.value for k, v in event.metadata.items()})
+            metadata.append({k: v.value for k, v in event.metadata.items()})
         gone = dg.materialize(
             [suite_metrics], partition_key="gone", resources=resources, instance=instance, raise_on_error=False
         )
-    assert told[0]["R@5"] == 1.0 and told[0]["queries"] == 4 and "| updated | 1 | 1.000 | 1.000 |" in told[0]["by_type"]
-    numbers = [{k for k, v in t.items() if isinstance(v, int | float)} for t in told]
+    assert (
+        metadata[0]["R@5"] == 1.0
+        and metadata[0]["queries"] == 4
+        and "| updated | 1 | 1.000 | 1.000 |" in metadata[0]["by_type"]
+    )
+    numbers = [{k for k, v in t.items() if isinstance(v, int | float)} for t in metadata]
     assert numbers[0] == numbers[1] >= {"nDCG@10", "packed_recall", "citation_validity", "p95_ms", "memories"}
     assert not gone.success
 

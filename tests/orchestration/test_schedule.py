@@ -44,7 +44,7 @@ class Ui:
         self.server = server
         self.url = f"http://127.0.0.1:{port}/graphql"
 
-    def ask(self, query: str, **variables: Any) -> dict[str, Any]:
+    def query_graphql(self, query: str, **variables: Any) -> dict[str, Any]:
         body = json.dumps({"query": query, "variables": variables}).encode()
         request = urllib.request.Request(self.url, body, {"Content-Type": "application/json"})
         with urllib.request.urlopen(request, timeout=30) as answer:
@@ -100,9 +100,10 @@ def ui(tmp_path: Path) -> Iterator[tuple[Ui, Home]]:
 
 def test_what_runs_by_itself_is_on_publishes_a_build_and_ends_whole(ui):
     client, home = ui
-    wait_for("the UI", lambda: client.ask("{ version }"))
+    wait_for("the UI", lambda: client.query_graphql("{ version }"))
     states = wait_for(
-        "the definitions", lambda: client.ask(_STATES)["repositoryOrError"].get("schedules") and client.ask(_STATES)
+        "the definitions",
+        lambda: client.query_graphql(_STATES)["repositoryOrError"].get("schedules") and client.query_graphql(_STATES),
     )
     found = states["repositoryOrError"]
     (nightly,) = (s for s in found["schedules"] if s["name"] == "nightly_rebuild")
@@ -115,7 +116,7 @@ def test_what_runs_by_itself_is_on_publishes_a_build_and_ends_whole(ui):
     wait_for(
         "the end of both runs",
         lambda: {("build_collection", "SUCCESS"), ("publish_build", "SUCCESS")}
-        <= {(r["jobName"], r["status"]) for r in client.ask(_RUNS)["runsOrError"]["results"]},
+        <= {(r["jobName"], r["status"]) for r in client.query_graphql(_RUNS)["runsOrError"]["results"]},
     )
     assert make_plan(home, None).nothing_to_do
     assert len(processes_of(home)) >= 3

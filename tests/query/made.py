@@ -33,7 +33,7 @@ def rows(table: str, *items: dict[str, Any]) -> pl.DataFrame:
     return conform(table, pl.DataFrame(list(items), schema=known))
 
 
-def memory(memory_id: str, text: str, user_id: str = "ana", **told: Any) -> dict[str, Any]:
+def memory(memory_id: str, text: str, user_id: str = "ana", **columns: Any) -> dict[str, Any]:
     return {
         "memory_id": memory_id,
         "collection": "notes",
@@ -48,7 +48,7 @@ def memory(memory_id: str, text: str, user_id: str = "ana", **told: Any) -> dict
         "char_end": len(text),
         "token_count": count_tokens(text),
         "tags": [],
-    } | told
+    } | columns
 
 
 def tables(

@@ -105,20 +105,20 @@ def test_explained_terms_add_up_to_the_score_of_every_result_with_and_without_li
     talk = [memory(f"m{i}", t, unit="turn", session_id="s", ordinal=i, document_id="d") for i, t in enumerate(texts)]
     made = tables(talk, links=[("m4", "m0", "EXTEND")])
     write(made, tmp_path / "i.duckdb")
-    told = []
+    results = []
     with open_index(tmp_path / "i.duckdb") as r:
         for strategy in STRATEGIES:
-            told += r.search("Where do I live?", ANA, strategy=strategy, explain=True, k=10).memories
-    assert any(m.path for m in told) and any("over links;" in m.why for m in told)
-    for m in told:
+            results += r.search("Where do I live?", ANA, strategy=strategy, explain=True, k=10).memories
+    assert any(m.path for m in results) and any("over links;" in m.why for m in results)
+    for m in results:
         alone, *rest = re.findall(r"(-?\d+\.\d\d) by itself|; ([+-]\d+\.\d\d)[ ,]|(-?\d+\.\d\d) in all", m.why)
         parts = [float("".join(found)) for found in (alone, *rest)]
         assert round(sum(parts[:2]) if rest else parts[0], 2) == round(m.score, 2) == parts[-1], m.why
 
 
 def test_explain_has_the_same_links_in_json_as_in_text(reader):
-    told = reader.search("bees", ANA, explain=True, k=10).to_json()["memories"]
-    (link,) = next(m for m in told if m["memory_id"] == "m4")["path"]
+    memories = reader.search("bees", ANA, explain=True, k=10).to_json()["memories"]
+    (link,) = next(m for m in memories if m["memory_id"] == "m4")["path"]
     assert link | {"weight": 0.9} == {
         "source": "m3",
         "target": "m4",

@@ -11,7 +11,7 @@ from tests.query.made import at, memory, tables, write
 ANA, BEN = Scope("notes", "ana"), Scope("notes", "ben")
 
 
-def turn(memory_id, text, ordinal, user_id="ana", **told):
+def turn(memory_id, text, ordinal, user_id="ana", **columns):
     return memory(
         memory_id,
         text,
@@ -22,7 +22,7 @@ def turn(memory_id, text, ordinal, user_id="ana", **told):
         ordinal=ordinal,
         uri="talk.jsonl",
         speaker="Ana",
-        **told,
+        **columns,
     )
 
 

@@ -42,12 +42,12 @@ def backend(tmp_path_factory):
     backend.close()
 
 
-def ask(backend, text, filters=None, scope=ANA, weight=1.0, n=10):
+def find_seeds(backend, text, filters=None, scope=ANA, weight=1.0, n=10):
     return backend.seeds(scope, filters or Filters(), query_embedder().embed(text), query_terms(text), weight, n)
 
 
 def test_seeds_have_the_exact_scores_of_latest_memories_and_their_stats(backend):
-    seeds = ask(backend, "when is the launch?")
+    seeds = find_seeds(backend, "when is the launch?")
     assert seeds.ids == ["m3", "m4", "m5"] and seeds.candidates == 3
     texts = {m["memory_id"]: m["text"] for m in MADE}
     e = query_embedder().embed
@@ -59,11 +59,11 @@ def test_seeds_have_the_exact_scores_of_latest_memories_and_their_stats(backend)
 
 
 def test_n_best_by_the_fused_score_are_returned(backend):
-    everything = ask(backend, "honey", Filters(history=True), weight=1.2)
+    everything = find_seeds(backend, "honey", Filters(history=True), weight=1.2)
     z = lambda x, of: (x - of.mean) / of.std  # noqa: E731
     fused = z(everything.vector, everything.vector_stats) + 1.2 * z(everything.words, everything.words_stats)
     best = {everything.ids[i] for i in np.argsort(-fused)[:2]}
-    assert set(ask(backend, "honey", Filters(history=True), weight=1.2, n=2).ids) == best
+    assert set(find_seeds(backend, "honey", Filters(history=True), weight=1.2, n=2).ids) == best
 
 
 @pytest.mark.parametrize(
@@ -86,12 +86,12 @@ def test_n_best_by_the_fused_score_are_returned(backend):
     ],
 )
 def test_filters_choose_the_candidates(backend, filters, expected):
-    assert ask(backend, "launch", Filters(**filters)).ids == expected
+    assert find_seeds(backend, "launch", Filters(**filters)).ids == expected
 
 
 def test_a_scope_sees_only_its_own_words_vectors_links_and_memories(backend):
-    assert ask(backend, "zyxquor", Filters(history=True)).words.sum() == 0
-    assert "b1" not in ask(backend, "secret launch", Filters(history=True)).ids
+    assert find_seeds(backend, "zyxquor", Filters(history=True)).words.sum() == 0
+    assert "b1" not in find_seeds(backend, "secret launch", Filters(history=True)).ids
     assert backend.memories(ANA, ["b1", "m1"]).keys() == {"m1"}
     assert backend.neighbors(BEN, Filters(), ["b1"], 10) == []
     assert backend.history(BEN, ["m3"]) == {}
@@ -99,7 +99,7 @@ def test_a_scope_sees_only_its_own_words_vectors_links_and_memories(backend):
 
 def test_a_scope_that_the_build_does_not_know_has_no_candidates(backend):
     nobody = Scope("notes", "nobody")
-    assert ask(backend, "launch", scope=nobody).ids == []
+    assert find_seeds(backend, "launch", scope=nobody).ids == []
     assert backend.neighbors(nobody, Filters(), ["m1"], 5) == []
     assert backend.memories(nobody, ["m1"]) == {} == backend.history(nobody, ["m1"])
 
@@ -127,19 +127,19 @@ def test_links_reach_only_what_the_filters_allow(backend):
 
 
 def test_without_entities_only_relations_link(backend):
-    asked = Filters(history=True), ["m1", "m4", "m5"]
-    all_links = backend.neighbors(ANA, *asked, 10)
+    args = Filters(history=True), ["m1", "m4", "m5"]
+    all_links = backend.neighbors(ANA, *args, 10)
     related = [link for link in all_links if link.kind != "entity"]
-    assert backend.neighbors(ANA, *asked, 0) == related and 0 < len(related) < len(all_links)
+    assert backend.neighbors(ANA, *args, 0) == related and 0 < len(related) < len(all_links)
 
 
 def test_rows_are_found_by_their_places_few_or_many(tmp_path):
-    told = {f"m{i:02d}": f"Note {i} about bees." for i in range(25)}
-    write(tables([memory(i, text) for i, text in told.items()]), tmp_path / "i.duckdb")
+    texts = {f"m{i:02d}": f"Note {i} about bees." for i in range(25)}
+    write(tables([memory(i, text) for i, text in texts.items()]), tmp_path / "i.duckdb")
     with DuckDBBackend(tmp_path / "i.duckdb")._db.cursor() as db:
         for places in ([], [3], [3, 7, 24], list(range(0, 25, 2))):
             found = db.execute(*rows_statement("SELECT memory_id FROM memories", places)).fetchall()
-            assert [i for (i,) in found] == [list(told)[p] for p in places]
+            assert [i for (i,) in found] == [list(texts)[p] for p in places]
 
 
 def test_history_lists_all_that_was_replaced_newest_first(backend):
@@ -185,16 +185,16 @@ def test_a_tiny_cache_changes_no_answer(backend, tmp_path):
     write(tables(MADE, UPDATES), tmp_path / "i.duckdb")
     small = DuckDBBackend(tmp_path / "i.duckdb", cache_bytes=1)
     for text in ("launch", "honey cake", "launch"):
-        one, other = ask(small, text), ask(backend, text)
+        one, other = find_seeds(small, text), find_seeds(backend, text)
         assert one.ids == other.ids and np.array_equal(one.vector, other.vector)
 
 
 def test_eight_threads_get_the_answers_that_one_gets(backend):
     texts = ["when is the launch?", "honey", "bees", "friday"] * 10
-    alone = [ask(backend, t).words.tolist() for t in texts]
+    alone = [find_seeds(backend, t).words.tolist() for t in texts]
     fresh = DuckDBBackend(backend.path)
     with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(lambda t: ask(fresh, t).words.tolist(), texts)) == alone
+        assert list(pool.map(lambda t: find_seeds(fresh, t).words.tolist(), texts)) == alone
 
 
 def test_an_index_rewritten_at_its_path_is_reloaded_once_its_reader_is_closed(tmp_path):
@@ -229,20 +229,20 @@ def test_no_search_of_one_user_depends_on_another(tmp_path_factory, made, query)
     both = DuckDBBackend(folder / "all.duckdb")
     for user in {m["user_id"] for m in memories}:
         write(tables([m for m in memories if m["user_id"] == user]), folder / f"{user}.duckdb")
-        alone = ask(DuckDBBackend(folder / f"{user}.duckdb"), query, scope=Scope("notes", user))
-        together = ask(both, query, scope=Scope("notes", user))
+        alone = find_seeds(DuckDBBackend(folder / f"{user}.duckdb"), query, scope=Scope("notes", user))
+        together = find_seeds(both, query, scope=Scope("notes", user))
         assert alone.ids == together.ids and alone.words.tolist() == together.words.tolist()
         assert alone.vector == pytest.approx(together.vector, abs=1e-6)
 
 
 def test_a_scope_read_whole_answers_as_one_read_piece_by_piece(backend, monkeypatch):
-    whole = [ask(backend, q, Filters(history=True)) for q in ("launch honey", "bees", "nothing of the kind")]
+    whole = [find_seeds(backend, q, Filters(history=True)) for q in ("launch honey", "bees", "nothing of the kind")]
     texts, chains = backend.memories(ANA, ["m5", "m1", "m9", "m1"]), backend.history(ANA, ["m3"])
     for module in ("duckdb_backend", "duckdb_scope"):
         monkeypatch.setattr(f"palimpsest.query.backends.{module}.SMALL_SCOPE", 0)
     pieces = DuckDBBackend(backend.path)
     for before, question in zip(whole, ("launch honey", "bees", "nothing of the kind"), strict=True):
-        now = ask(pieces, question, Filters(history=True))
+        now = find_seeds(pieces, question, Filters(history=True))
         assert now.ids == before.ids and now.words.tolist() == before.words.tolist()
         assert now.words_stats == before.words_stats
     assert list(pieces.memories(ANA, ["m5", "m1", "m9", "m1"]).items()) == list(texts.items()) and len(texts) == 2

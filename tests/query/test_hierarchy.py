@@ -15,11 +15,11 @@ TEXTS = {
 }
 
 
-def made(relevance=1.0, below=(), **told):
-    out = tables([memory(i, text) for i, text in TEXTS.items()], **told)
+def made(relevance=1.0, below=(), **more):
+    out = tables([memory(i, text) for i, text in TEXTS.items()], **more)
     scope = {"collection": "notes", "user_id": "ana"}
     labels = {"t1": "bees", "t2": "house", "t3": "order"}
-    held = [("t1", i) for i in ("m1", "m2", "m3")] + [("t2", i) for i in ("m4", "m5", "m6")] + [("t3", "m6")]
+    members = [("t1", i) for i in ("m1", "m2", "m3")] + [("t2", i) for i in ("m4", "m5", "m6")] + [("t3", "m6")]
     out["topics"] = rows("topics", *({"topic_id": i, **scope, "label": n, "size": 3} for i, n in labels.items()))
     out["topic_edges"] = rows(
         "topic_edges",
@@ -29,7 +29,7 @@ def made(relevance=1.0, below=(), **told):
         ),
     )
     out["topic_memories"] = rows(
-        "topic_memories", *({"topic_id": t, "memory_id": m, **scope, "relevance": relevance} for t, m in held)
+        "topic_memories", *({"topic_id": t, "memory_id": m, **scope, "relevance": relevance} for t, m in members)
     )
     return out
 
@@ -40,14 +40,14 @@ def index(tmp_path):
     return tmp_path / "i.duckdb"
 
 
-def scores(path, question, **told):
+def scores(path, question, **options):
     with open_index(path) as reader:
-        return {m.memory_id: m for m in reader.search(question, ANA, k=10, **told).memories}
+        return {m.memory_id: m for m in reader.search(question, ANA, k=10, **options).memories}
 
 
 def test_a_memory_is_lifted_by_its_distinctive_topic(index):
     flat, found = (scores(index, "bees", strategy=s, explain=True) for s in ("hybrid", "hierarchical"))
-    place = lambda told: list(told).index("m3")  # noqa: E731
+    place = lambda memories: list(memories).index("m3")  # noqa: E731
     assert place(found) <= place(flat) and "belongs to the topic 'bees'" in found["m3"].why
     assert "topic" not in found["m5"].why
 

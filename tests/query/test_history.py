@@ -24,8 +24,8 @@ EVIDENCE = {"rule": "slot:day", "from": "Monday", "to": "Friday", "newer": [11, 
 
 def made():
     t = tables(FACTS, [("m2", "m1"), ("m3", "m2"), ("b2", "b1")])
-    told = pl.col("relation_id").replace_strict({"m2>m1": json.dumps(EVIDENCE)}, default=None)
-    return t | {"relations": t["relations"].with_columns(evidence=told, labeler=pl.lit("offline"))}
+    evidence = pl.col("relation_id").replace_strict({"m2>m1": json.dumps(EVIDENCE)}, default=None)
+    return t | {"relations": t["relations"].with_columns(evidence=evidence, labeler=pl.lit("offline"))}
 
 
 @pytest.fixture(scope="module")
@@ -35,10 +35,10 @@ def index(tmp_path_factory):
     return path
 
 
-@pytest.mark.parametrize("asked", ["m1", "m2", "m3"])
-def test_every_version_of_a_fact_has_the_same_history(index, asked):
+@pytest.mark.parametrize("version", ["m1", "m2", "m3"])
+def test_every_version_of_a_fact_has_the_same_history(index, version):
     with open_index(index) as reader:
-        newest, middle, oldest = reader.history_of(ANA, asked)
+        newest, middle, oldest = reader.history_of(ANA, version)
     assert [v.memory.memory_id for v in (newest, middle, oldest)] == ["m3", "m2", "m1"]
     assert newest.why is None and newest.memory.is_latest
     why = oldest.why
@@ -62,9 +62,9 @@ def test_a_history_in_text_has_when_each_version_was_valid_and_what_changed(inde
 
 def test_an_answer_has_each_replaced_fact_once_with_history_and_none_without(index):
     with open_index(index) as reader:
-        told = reader.search("When is the launch?", ANA, history=True)
-        assert results_text(told).count("history, newest first") == 1 and "history: see 1" in results_text(told)
-        first = next(m for m in told.to_json()["memories"] if m["memory_id"] == "m1")
+        results = reader.search("When is the launch?", ANA, history=True)
+        assert results_text(results).count("history, newest first") == 1 and "history: see 1" in results_text(results)
+        first = next(m for m in results.to_json()["memories"] if m["memory_id"] == "m1")
         assert [v["memory_id"] for v in first["history"]] == ["m3", "m2", "m1"]
         assert first["history"][2]["why"]["text"].startswith("replaced by [m2]: 'Monday' became 'Friday'")
         assert first["history"][0]["why"] is None and json.dumps(first)
@@ -85,5 +85,5 @@ def test_an_index_of_an_earlier_version_has_histories_without_reasons(index, tmp
     with duckdb.connect(str(old)) as db:
         db.execute("DROP TABLE reasons").fetchall()
     with open_index(old) as reader:
-        told = reader.history_of(ANA, "m1")
-    assert [v.memory.memory_id for v in told] == ["m3", "m2", "m1"] and all(v.why is None for v in told)
+        history = reader.history_of(ANA, "m1")
+    assert [v.memory.memory_id for v in history] == ["m3", "m2", "m1"] and all(v.why is None for v in history)

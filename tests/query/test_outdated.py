@@ -23,10 +23,10 @@ MEMORIES = [
 
 
 def doubt(newer, older, **more):
-    told = {"label": "NONE", "labeler": "offline", "evidence": {"rule": "abstain", "instead_of": "UPDATE"}} | more
+    columns = {"label": "NONE", "labeler": "offline", "evidence": {"rule": "abstain", "instead_of": "UPDATE"}} | more
     ids = {"relation_id": f"{newer}?{older}", "newer_id": newer, "older_id": older}
     scope = {"collection": "notes", "user_id": "ana"}
-    return {**ids, **scope, "confidence": 0.4, **told, "evidence": json.dumps(told["evidence"])}
+    return {**ids, **scope, "confidence": 0.4, **columns, "evidence": json.dumps(columns["evidence"])}
 
 
 def write_doubts(path, *doubts, updates=()):
@@ -49,8 +49,8 @@ def index(tmp_path_factory):
 def test_a_near_retirement_is_reported_with_the_newest_of_the_newer_memories(index):
     marked, found = marks(index)
     assert marked == {"m1": "m2"}
-    told = next(m for m in found.memories if m.memory_id == "m1").may_be_outdated
-    assert (told.text, told.observed_at, told.relation_id) == (NEW, at("2024-06-01"), "m2?m1")
+    newer = next(m for m in found.memories if m.memory_id == "m1").may_be_outdated
+    assert (newer.text, newer.observed_at, newer.relation_id) == (NEW, at("2024-06-01"), "m2?m1")
 
 
 def test_json_text_and_context_mark_it(index):

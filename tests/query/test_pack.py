@@ -10,14 +10,19 @@ from palimpsest.query.request.types import Memory, RankedMemory
 from tests.query.made import at
 
 
-def found(memory_id, text, **told):
-    told = {"token_count": count_tokens(text), "uri": f"{memory_id}.md", "char_start": 0, "char_end": len(text)} | told
-    return RankedMemory(memory_id, "notes", "ana", text, **told)
+def found(memory_id, text, **fields):
+    fields = {
+        "token_count": count_tokens(text),
+        "uri": f"{memory_id}.md",
+        "char_start": 0,
+        "char_end": len(text),
+    } | fields
+    return RankedMemory(memory_id, "notes", "ana", text, **fields)
 
 
-def older(memory_id, text, **told):
-    told = {"token_count": count_tokens(text), "uri": f"{memory_id}.md", "is_latest": False} | told
-    return Memory(memory_id, "notes", "ana", text, **told)
+def older(memory_id, text, **fields):
+    fields = {"token_count": count_tokens(text), "uri": f"{memory_id}.md", "is_latest": False} | fields
+    return Memory(memory_id, "notes", "ana", text, **fields)
 
 
 def lines(packed):
@@ -74,11 +79,11 @@ def test_ranked_memories_take_the_room_before_what_they_replaced():
 
 def test_neighbors_of_the_best_results_fill_the_room_left_nearest_first_and_are_marked():
     ranked = [found("m1", "short one"), found("m2", "short two")]
-    beside = {
+    neighbors = {
         "m1": [NeighborContext(-1, older("a1", "just before one")), NeighborContext(1, older("a2", "just after one"))],
         "m2": [NeighborContext(1, older("b1", "just after two"))],
     }
-    body, sources = lines(pack(ranked, {"m1": [older("m0", "short old")]}, 500, count_tokens, beside))
+    body, sources = lines(pack(ranked, {"m1": [older("m0", "short old")]}, 500, count_tokens, neighbors))
     assert body == [
         "- short one [memory:m1]",
         "  replaced: short old [memory:m0]",
@@ -89,20 +94,20 @@ def test_neighbors_of_the_best_results_fill_the_room_left_nearest_first_and_are_
     ]
     assert len(sources) == 6
     facts = pack(ranked, {"m1": [older("m0", "short old")]}, 500, count_tokens)
-    assert pack(ranked, {"m1": [older("m0", "short old")]}, facts.tokens, count_tokens, beside) == facts
-    nearest = pack(ranked, {}, 105, count_tokens, beside)
+    assert pack(ranked, {"m1": [older("m0", "short old")]}, facts.tokens, count_tokens, neighbors) == facts
+    nearest = pack(ranked, {}, 105, count_tokens, neighbors)
     assert [m.memory_id for m in nearest.beside] == ["a1", "b1"] and nearest.tokens <= 105
 
 
 def test_context_is_no_repeat_and_none_of_what_was_ranked_folded_or_left_out():
-    told, long = "The launch is on Friday.", "word " * 600
-    ranked = [found("m1", told), found("m2", "the launch is on Friday"), found("m3", long)]
+    text, long = "The launch is on Friday.", "word " * 600
+    ranked = [found("m1", text), found("m2", "the launch is on Friday"), found("m3", long)]
     near = [older("m2", "the launch is on Friday"), older("m3", long), older("x", "The launch is on friday!")]
-    beside = {
+    neighbors = {
         "m1": [NeighborContext(n, m) for n, m in enumerate(near, 1)],
         "m3": [NeighborContext(1, older("y", "beside what is out"))],
     }
-    packed = pack(ranked, {}, 500, count_tokens, beside)
+    packed = pack(ranked, {}, 500, count_tokens, neighbors)
     assert packed.packed_ids == ("m1",) and packed.beside == ()
 
 

@@ -33,8 +33,8 @@ def own(**scores):
 
 
 def test_a_pair_scores_the_first_memory_and_the_words_that_only_the_second_has():
-    asked = postings(born={1: 2.0, 4: 9.0}, ada={0: 1.0, 2: 3.0})
-    found = best_pairs(graph(), np.array([0]), own(m0=5.0, m1=4.0), asked, 0.5, 0.0, EVERY)
+    terms = postings(born={1: 2.0, 4: 9.0}, ada={0: 1.0, 2: 3.0})
+    found = best_pairs(graph(), np.array([0]), own(m0=5.0, m1=4.0), terms, 0.5, 0.0, EVERY)
     # 0 has `ada`, so 2 adds nothing and is in no pair; 1 adds half of 2.0, and both ends score 6 against 5 alone
     assert found.share[[0, 1]] == pytest.approx([1, 1]) and found.share[2] == 0 and found.share[4] == 0
     assert found.partners[[0, 1, 2]].tolist() == [1, 0, NONE] and found.names[[0, 1]].tolist() == [0, 0]
@@ -47,15 +47,15 @@ def test_a_title_adds_to_a_pair_without_words():
 
 
 def test_what_answers_alone_stays_ahead_of_pairs_that_are_behind():
-    asked = postings(born={1: 1.0, 9: 5.0})
-    found = best_pairs(graph(), np.array([9, 0]), own(m9=8.0, m0=5.0), asked, 1.0, 0.0, EVERY)
+    terms = postings(born={1: 1.0, 9: 5.0})
+    found = best_pairs(graph(), np.array([9, 0]), own(m9=8.0, m0=5.0), terms, 1.0, 0.0, EVERY)
     assert found.share[9] == 1 and found.partners[9] == NONE
     assert found.share[[0, 1]] == pytest.approx(np.exp([-2, -2]))
 
 
 def test_what_is_not_allowed_is_in_no_pair():
-    asked = postings(born={1: 2.0, 2: 1.0})
-    found = best_pairs(graph(), np.array([0]), own(m0=5.0), asked, 1.0, 0.0, np.arange(SIZE) != 1)
+    terms = postings(born={1: 2.0, 2: 1.0})
+    found = best_pairs(graph(), np.array([0]), own(m0=5.0), terms, 1.0, 0.0, np.arange(SIZE) != 1)
     assert found.share[1] == 0 and found.partners[0] == 2
-    none = best_pairs(graph(), np.zeros(0, np.int64), own(), asked, 1.0, 0.0, EVERY)
+    none = best_pairs(graph(), np.zeros(0, np.int64), own(), terms, 1.0, 0.0, EVERY)
     assert not none.share.any()

@@ -42,11 +42,11 @@ def ids(results):
 def test_what_was_believed_is_answered_from_the_latest_memories_of_that_day_and_reported(reader, question, day):
     found = reader.search(question, ANA)
     assert ids(found)[0] == "m1" and not {"m2", "m3"} & set(ids(found))
-    told = found.times[ANA]
-    assert told.as_of.date() == at(day).date()
-    assert results_text(found).startswith(f"as of {told.as_of.date()}: {told.as_of_phrase!r} asks what was known then")
-    said = found.to_json()["time"]
-    assert said["as_of"] == told.as_of.isoformat() and said["as_of_phrase"] in question and json.dumps(said)
+    time = found.times[ANA]
+    assert time.as_of.date() == at(day).date()
+    assert results_text(found).startswith(f"as of {time.as_of.date()}: {time.as_of_phrase!r} asks what was known then")
+    as_json = found.to_json()["time"]
+    assert as_json["as_of"] == time.as_of.isoformat() and as_json["as_of_phrase"] in question and json.dumps(as_json)
 
 
 def test_an_explicit_time_or_history_overrides_words(reader):
@@ -69,8 +69,8 @@ def test_relative_dates_count_from_now_else_from_as_of_else_not(reader):
         ({"as_of": "2024-04-02", "now": "2024-06-01"}, "2024-06-01", "now", "2024-05-01"),
     ]:
         found = reader.search(question, ANA, **options)
-        told = found.times[ANA]
-        assert (str(told.reference), told.reference_is, str(told.first)) == (reference, named, first)
+        time = found.times[ANA]
+        assert (str(time.reference), time.reference_is, str(time.first)) == (reference, named, first)
         assert f"'last month' is {first} to" in results_text(found) and f"told from {reference}" in results_text(found)
     assert ids(reader.search(question, ANA, now="2024-06-01"))[0] == "m3"
     unresolved = reader.search(question, ANA)
@@ -83,8 +83,8 @@ def test_relative_dates_count_from_now_else_from_as_of_else_not(reader):
 
 
 def test_dates_without_a_year_count_from_the_newest_memory_of_their_scope(reader):
-    told = reader.search("What happened with the launch in July?", ANA).times[ANA]
-    assert (str(told.reference), told.reference_is, str(told.first)) == ("2024-05-20", "newest memory", "2024-07-01")
+    time = reader.search("What happened with the launch in July?", ANA).times[ANA]
+    assert (str(time.reference), time.reference_is, str(time.first)) == ("2024-05-20", "newest memory", "2024-07-01")
     assert reader.search("What happened in July, was it hot?", ANA).times[ANA].first == dt.date(2023, 7, 1)
 
 

@@ -41,7 +41,7 @@ def publish(home, build, texts, monkeypatch, topic):
     (home / "published.json").write_text(json.dumps({"build": build}))
 
 
-def asked(reader):
+def all_answers(reader):
     return {
         (strategy, question, history): [
             (m.memory_id, m.text, m.score, m.why)
@@ -61,16 +61,16 @@ def test_a_refreshed_reader_answers_as_one_that_never_saw_the_old_build(tmp_path
     texts = dict(titled.TEXTS)
     publish(tmp_path, "000001", texts, monkeypatch, "harbours")
     with open_home(tmp_path) as reader:
-        old = asked(reader)
+        old = all_answers(reader)
         later = {k: f"{v} Seen in 1990." for k, v in list(texts.items())[::-1]}
         publish(tmp_path, "000002", later, monkeypatch, "winter")
-        assert asked(reader) == old
+        assert all_answers(reader) == old
         with ThreadPoolExecutor(4) as pool:  # searches under way finish on the one build or the other, never on both
             before = [pool.submit(reader.search, QUESTIONS[0], ANA, k=8, explain=True) for _ in range(4)]
             assert reader.refresh() == "000002"
-            under_way = [[(m.memory_id, m.text, m.score, m.why) for m in f.result().memories] for f in before]
-        new = asked(reader)
+            concurrent = [[(m.memory_id, m.text, m.score, m.why) for m in f.result().memories] for f in before]
+        new = all_answers(reader)
     with open_home(tmp_path) as fresh:
-        assert asked(fresh) == new
-    assert all(a in (old["graph", QUESTIONS[0], False], new["graph", QUESTIONS[0], False]) for a in under_way)
+        assert all_answers(fresh) == new
+    assert all(a in (old["graph", QUESTIONS[0], False], new["graph", QUESTIONS[0], False]) for a in concurrent)
     assert all(new[key] != old[key] for key in old)

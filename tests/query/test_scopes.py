@@ -28,8 +28,8 @@ MADE = [
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    told = {"notes": {"default": True, "user_id": "ana"}, "wiki": {"user_id": "ana"}}
-    return home(tmp_path_factory.mktemp("scopes") / "h", tables(MADE), collections=told)
+    collections = {"notes": {"default": True, "user_id": "ana"}, "wiki": {"user_id": "ana"}}
+    return home(tmp_path_factory.mktemp("scopes") / "h", tables(MADE), collections=collections)
 
 
 @pytest.fixture(scope="module")
@@ -38,8 +38,8 @@ def reader(folder):
         yield r
 
 
-def found(reader, scope, **asked):
-    return sorted(m.memory_id for m in reader.search("which database?", scope, k=10, **asked).memories)
+def found(reader, scope, **filters):
+    return sorted(m.memory_id for m in reader.search("which database?", scope, k=10, **filters).memories)
 
 
 def test_a_search_in_a_project_sees_the_project_and_the_general_memory_and_nothing_else(reader):
@@ -58,11 +58,11 @@ def test_an_answer_has_the_scope_of_each_memory_and_valid_citations(reader):
     assert "(undated, project alpha)" in results_text(answer)
     assert "[memory:a1] a1.md, chars 0-40, project alpha" in answer.context
     assert "project" not in next(line for line in answer.context.splitlines() if line.startswith("[memory:g1]"))
-    told = {m["memory_id"]: m for m in answer.to_json()["memories"]}
-    assert [told["a1"][c] for c in SCOPE] == ["notes", "ana", "alpha"] and told["g1"]["project_id"] == ""
+    memories = {m["memory_id"]: m for m in answer.to_json()["memories"]}
+    assert [memories["a1"][c] for c in SCOPE] == ["notes", "ana", "alpha"] and memories["g1"]["project_id"] == ""
 
     class Known:
-        def wrong(self, memory_id, said, source):
+        def wrong(self, memory_id, text, source):
             return None if source and source["uri"] == f"{memory_id}.md" and source["b"] else memory_id
 
     assert check_citations(answer.context, Known())[1] == []
@@ -79,17 +79,17 @@ def test_an_answer_has_the_scope_of_each_memory_and_valid_citations(reader):
     ],
 )
 def test_an_unknown_name_is_an_error_that_lists_those_known(reader, named, message):
-    with pytest.raises(ArgumentError) as told:
+    with pytest.raises(ArgumentError) as caught:
         reader.resolve_scopes(**named)
-    assert str(told.value) == message
+    assert str(caught.value) == message
 
 
 def test_the_command_line_searches_and_lists_scopes(folder):
     def run(command, *args):
         return CliRunner().invoke(command, [*args, "--home", str(folder), "--json"])
 
-    told = json.loads(run(scopes).stdout.splitlines()[-1])["scopes"]
-    assert [(s["collection"], s["project_id"], s["memories"]) for s in told] == [
+    listed = json.loads(run(scopes).stdout.splitlines()[-1])["scopes"]
+    assert [(s["collection"], s["project_id"], s["memories"]) for s in listed] == [
         ("notes", "", 2),
         ("notes", "alpha", 1),
         ("notes", "beta", 1),

@@ -26,20 +26,20 @@ def reader(tmp_path_factory):
     path = tmp_path_factory.mktemp("served") / "i.duckdb"
     mentions = [("m3", "Zqthree Van"), ("m4", "Zqthree Van"), ("m2", "Other")]
     made = tables(FACTS, [("m2", "m1")], [("m4", "m3", "EXTEND")], mentions)
-    told = made["relations"].with_columns(evidence=pl.lit(json.dumps(EVIDENCE)), labeler=pl.lit("offline"))
-    write(made | {"relations": told}, path)
+    relations = made["relations"].with_columns(evidence=pl.lit(json.dumps(EVIDENCE)), labeler=pl.lit("offline"))
+    write(made | {"relations": relations}, path)
     with open_index(path) as r:
         yield r
 
 
-def said(reader, **asked):
-    found = reader.search("When is the launch, and which van?", ANA, k=10, explain=True, **asked)
+def answer_text(reader, **filters):
+    found = reader.search("When is the launch, and which van?", ANA, k=10, explain=True, **filters)
     return results_text(found, True) + json.dumps(found.to_json())
 
 
 @pytest.mark.parametrize("more", [{}, {"history": True}, {"strategy": "graph"}, {"strategy": "flat"}])
 @pytest.mark.parametrize(
-    ("asked", "shown", "hidden"),
+    ("filters", "shown", "hidden"),
     [
         ({}, ["zqtwo", "zqthree", "zqfour"], []),
         ({"session": "s2"}, ["zqtwo", "zqfour"], ["zqone", "zqthree"]),
@@ -50,11 +50,11 @@ def said(reader, **asked):
         ({"as_of": "2024-02-01"}, ["zqone", "zqthree"], ["zqtwo", "zqfour"]),
     ],
 )
-def test_a_filter_holds_for_every_text_of_an_answer(reader, asked, shown, hidden, more):
-    text = said(reader, **asked, **more).casefold()
+def test_a_filter_holds_for_every_text_of_an_answer(reader, filters, shown, hidden, more):
+    text = answer_text(reader, **filters, **more).casefold()
     assert all(word in text for word in shown)
     assert not [word for word in hidden if word in text]
 
 
 def test_without_a_filter_replaced_memories_are_in_the_answer(reader):
-    assert "replaced: (2024-01-01, until 2024-03-01) The launch is on Monday zqone." in said(reader)
+    assert "replaced: (2024-01-01, until 2024-03-01) The launch is on Monday zqone." in answer_text(reader)

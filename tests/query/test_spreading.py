@@ -39,12 +39,12 @@ def test_a_passage_is_found_over_the_name_that_the_first_one_gives(tmp_path, pro
 
 
 def test_paths_are_explained_for_returned_results_only(tmp_path, monkeypatch):
-    asked = []
+    explained = []
     real = spreading._name_link
-    monkeypatch.setattr(spreading, "_name_link", lambda view, *told: asked.append(told[1]) or real(view, *told))
+    monkeypatch.setattr(spreading, "_name_link", lambda view, *args: explained.append(args[1]) or real(view, *args))
     with open_index(index(tmp_path / "i.duckdb", made())) as reader:
         found = reader.search(QUESTION, ANA, k=3)
-    assert len(found.memories) == 3 and len(asked) <= 1  # the first two are reached by their titles
+    assert len(found.memories) == 3 and len(explained) <= 1  # the first two are reached by their titles
 
 
 def test_statements_keep_what_they_score_by_themselves_at_full_weight(tmp_path):
@@ -90,8 +90,10 @@ def test_sentences_without_vectors_have_none_next_to_a_collection_that_has_some(
     facts["context_inputs"] = context_inputs(facts["memories"], "statements", True)
     path = index(tmp_path / "i.duckdb", {n: pl.concat([t, facts[n]]) if n in facts else t for n, t in out.items()})
     with duckdb.connect(str(path), read_only=True) as db:
-        held = db.execute("SELECT memory_id, vectors FROM sentences JOIN memories USING (row) ORDER BY ALL").fetchall()
-    assert {i: len(v) if v else v for i, v in held} == {"f1": None} | {f"m{i}": 2 * 384 * 2 for i in range(8)}
+        stored = db.execute(
+            "SELECT memory_id, vectors FROM sentences JOIN memories USING (row) ORDER BY ALL"
+        ).fetchall()
+    assert {i: len(v) if v else v for i, v in stored} == {"f1": None} | {f"m{i}": 2 * 384 * 2 for i in range(8)}
 
 
 def test_passages_that_name_each_others_titles_are_searched_as_a_graph():

@@ -13,10 +13,10 @@ from tests.query.made import at, memory, tables, write
 
 DAY = 86_400.0
 ANA = Scope("notes", "ana")
-SAID = ("The lamp stands in the attic.", "The lamp stands in the cellar.", "Bees make honey.")
+TEXTS = ("The lamp stands in the attic.", "The lamp stands in the cellar.", "Bees make honey.")
 
 
-def standing(observed, importance=None, support=None):
+def make_priors(observed, importance=None, support=None):
     size = len(observed)
     return Priors(
         np.array(observed, float),
@@ -36,22 +36,22 @@ def test_what_is_as_old_as_most_is_half_as_new_as_the_newest_and_undated_is_neit
 
 
 def test_terms_are_weighed_and_centred_over_the_candidates_alone():
-    held = standing([np.nan] * 4, importance=[1.0, np.nan, 0.0, 0.9], support=[0, 1, 3, 99])
+    priors = make_priors([np.nan] * 4, importance=[1.0, np.nan, 0.0, 0.9], support=[0, 1, 3, 99])
     rows = np.array([0, 1, 2])
     # support 0, 1 and 3 count 0, 1/2 and 3/4: mean 5/12
-    found = prior_scores(held, rows, Weights(frequency=2.0))
+    found = prior_scores(priors, rows, Weights(frequency=2.0))
     assert found.tolist() == pytest.approx([-10 / 12, 2 / 12, 8 / 12, 0.0])
-    assert prior_scores(held, rows, Weights(importance=1.0)).tolist() == pytest.approx([0.5, 0.0, -0.5, 0.0])
-    assert prior_scores(held, rows, Weights(recency=1.0)).tolist() == [0.0] * 4
-    endless = standing([np.nan] * 3, importance=[np.inf, -np.inf, 7.0])
+    assert prior_scores(priors, rows, Weights(importance=1.0)).tolist() == pytest.approx([0.5, 0.0, -0.5, 0.0])
+    assert prior_scores(priors, rows, Weights(recency=1.0)).tolist() == [0.0] * 4
+    endless = make_priors([np.nan] * 3, importance=[np.inf, -np.inf, 7.0])
     found = prior_scores(endless, np.arange(3), Weights(importance=3.0))
     assert found.tolist() == pytest.approx([1.0, -2.0, 1.0])  # as 1, 0 and 1
-    assert prior_scores(held, rows[:0], Weights(recency=1.0)).tolist() == [0.0] * 4
+    assert prior_scores(priors, rows[:0], Weights(recency=1.0)).tolist() == [0.0] * 4
 
 
 @pytest.mark.parametrize("strategy", sorted(STRATEGIES))
 def test_any_strategy_can_prefer_what_is_new(tmp_path, strategy):
-    made = tables([memory(f"m{i}", t, observed_at=at(f"2024-0{i + 1}-01")) for i, t in enumerate(SAID)])
+    made = tables([memory(f"m{i}", t, observed_at=at(f"2024-0{i + 1}-01")) for i, t in enumerate(TEXTS)])
     write(made, tmp_path / "index.duckdb")
     with open_index(tmp_path / "index.duckdb") as reader:
         plain, new = (
@@ -62,7 +62,7 @@ def test_any_strategy_can_prefer_what_is_new(tmp_path, strategy):
 
 
 def test_a_collections_weights_are_those_of_auto_and_leave_named_strategies_as_they_are(tmp_path):
-    made = tables([memory(f"m{i}", t, observed_at=at(f"2024-0{i + 1}-01")) for i, t in enumerate(SAID)])
+    made = tables([memory(f"m{i}", t, observed_at=at(f"2024-0{i + 1}-01")) for i, t in enumerate(TEXTS)])
     write(made, tmp_path / "index.duckdb", strategies={"notes": "hybrid"}, weights={"notes": {"recency": 50.0}})
     with open_index(tmp_path / "index.duckdb") as reader:
         assert reader.backend.collections()["notes"].weights == {"recency": 50.0}
@@ -73,7 +73,7 @@ def test_a_collections_weights_are_those_of_auto_and_leave_named_strategies_as_t
 
 
 def test_what_came_later_does_not_change_how_what_was_known_is_ranked(tmp_path):
-    first = [memory(f"m{i}", t, observed_at=at(f"2024-0{i + 1}-01")) for i, t in enumerate(SAID)]
+    first = [memory(f"m{i}", t, observed_at=at(f"2024-0{i + 1}-01")) for i, t in enumerate(TEXTS)]
     later = [memory(f"n{i}", "The van is red.", observed_at=at(f"202{i + 5}-01-01")) for i in range(4)]
     weights, scored = Weights(words=0.0, vector=1e-9, scorer="alone", recency=1.0), []
     for name, memories in (("before", first), ("after", first + later)):
@@ -89,12 +89,12 @@ def test_every_named_weight_is_one_of_the_composites():
 
 
 def test_explain_lists_each_term_as_it_was_on_the_day_of_the_question(tmp_path):
-    made = tables([memory(f"m{i}", t, observed_at=at(f"2024-0{i + 1}-01")) for i, t in enumerate(SAID)])
+    made = tables([memory(f"m{i}", t, observed_at=at(f"2024-0{i + 1}-01")) for i, t in enumerate(TEXTS)])
     write(made, tmp_path / "i.duckdb")
     with open_index(tmp_path / "i.duckdb") as reader:
-        ask = {"strategy": Weights(recency=1.0, importance=1.0), "explain": True}
+        options = {"strategy": Weights(recency=1.0, importance=1.0), "explain": True}
         today, then, plain = (
-            {m.memory_id: m.why for m in reader.search("lamp", ANA, **(ask | more)).memories}
+            {m.memory_id: m.why for m in reader.search("lamp", ANA, **(options | more)).memories}
             for more in ({}, {"as_of": dt.date(2024, 2, 1)}, {"strategy": "hybrid"})
         )
     # ages 0, 29 and 60 days: the median is 29

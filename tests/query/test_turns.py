@@ -15,9 +15,9 @@ FOLLOWING = np.array([2, 0, 1]), np.array([0, 3, 4])
 ORDER = TurnOrder.of(*FOLLOWING, np.full(5, 30))
 
 
-def turn(memory_id, text, ordinal, session="s1", **told):
+def turn(memory_id, text, ordinal, session="s1", **columns):
     about = {"unit": "turn", "session_id": session, "document_id": f"d-{session}", "ordinal": ordinal}
-    return memory(memory_id, text, **(about | told))
+    return memory(memory_id, text, **(about | columns))
 
 
 def test_a_turn_takes_a_share_of_its_neighbours_and_nothing_of_another_session():
@@ -35,8 +35,8 @@ def test_a_short_turn_takes_on_as_much_less():
     order = TurnOrder.of(*FOLLOWING, np.array([5, 30, 30, 30, 10]))
     assert smooth(np.array([1.0, 10.0, 4.0, 2.0, 0.0]), order, (0.5,)).tolist() == [1 + 0.2 * 3, 10, 4.5, 2.5, 0.4 * 5]
     city = Postings(np.array([0, 2], np.int32), np.array([1.0, 2.0], np.float32))
-    said = nearby_word_scores([city], order, (0.75,), np.ones(5, bool))
-    assert said.tolist() == pytest.approx([1 + 0.2 * 0.5, 0, 2, 0.75, 0])
+    scores = nearby_word_scores([city], order, (0.75,), np.ones(5, bool))
+    assert scores.tolist() == pytest.approx([1 + 0.2 * 0.5, 0, 2, 0.75, 0])
 
 
 def test_each_word_counts_once_in_the_turn_or_neighbor_that_scores_it_best():
@@ -77,10 +77,10 @@ def test_an_answer_is_found_by_the_question_before_it(index):
     with open_index(index) as reader:
         flat = [m.memory_id for m in reader.search("which city in spring?", ANA, strategy="flat").memories]
         found = reader.search("which city in spring?", ANA, explain=True)
-    told = {m.memory_id: m for m in found.memories}
-    assert found.strategy == "turns" and list(told)[:2] == ["m3", "m1"]
+    results = {m.memory_id: m for m in found.memories}
+    assert found.strategy == "turns" and list(results)[:2] == ["m3", "m1"]
     assert flat[:2] == ["m3", "m4"]
-    assert "it was said near result 1" in told["m1"].why
+    assert "it was said near result 1" in results["m1"].why
 
 
 def test_what_is_no_candidate_adds_nothing_to_its_neighbours(index, tmp_path):

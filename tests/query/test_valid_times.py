@@ -29,7 +29,7 @@ def reader(tmp_path_factory):
 
 @pytest.mark.parametrize("option", ["as_of", "now"])
 @pytest.mark.parametrize(
-    ("moment", "held"),
+    ("time", "valid"),
     [
         ("2024-01-31", {"m3", "m4"}),
         (at("2024-02-01") - MICROSECOND, {"m3", "m4"}),
@@ -44,9 +44,9 @@ def reader(tmp_path_factory):
         (dt.date(2024, 6, 1), {"m2", "m4", "m5"}),
     ],
 )
-def test_a_memory_holds_from_its_beginning_until_before_its_end(reader, option, moment, held):
+def test_a_memory_holds_from_its_beginning_until_before_its_end(reader, option, time, valid):
     # What states an end and no beginning held always, but its end is known: as_of and now agree on all of these.
-    assert {m.memory_id for m in reader.search("gate", ANA, k=10, **{option: moment}).memories} == held
+    assert {m.memory_id for m in reader.search("gate", ANA, k=10, **{option: time}).memories} == valid
 
 
 def test_without_a_time_stated_validity_excludes_nothing(reader):
@@ -65,10 +65,10 @@ def test_what_has_no_date_is_known_since_it_was_first_read_and_not_before(tmp_pa
     write(made, tmp_path / "i.duckdb")
     with open_index(tmp_path / "i.duckdb") as known:
 
-        def held(moment):
-            return {m.memory_id for m in known.search("gate", ANA, k=10, as_of=moment).memories}
+        def known_at(time):
+            return {m.memory_id for m in known.search("gate", ANA, k=10, as_of=time).memories}
 
-        assert held("1900-01-01") == set()
-        assert held("2024-02-10") == {"m1"}
-        assert held("2026-04-30") == {"m2", "m5"} and held("2026-05-01") == {"m2", "m4", "m5"}
+        assert known_at("1900-01-01") == set()
+        assert known_at("2024-02-10") == {"m1"}
+        assert known_at("2026-04-30") == {"m2", "m5"} and known_at("2026-05-01") == {"m2", "m4", "m5"}
         assert len(known.search("gate", ANA, k=10).memories) == 5

@@ -12,7 +12,7 @@ from tests.query.made import at, memory, tables, write
 
 TODAY = datetime(2026, 5, 1, tzinfo=UTC)
 SCOPE = Scope("notes", "ana")
-WAYS = [
+OPTIONS = [
     {},
     {"strategy": "flat"},
     {"strategy": "graph"},
@@ -50,27 +50,27 @@ def index(tmp_path_factory):
     return path
 
 
-def everything(reader: Reader, **asked: object) -> str:
+def everything(reader: Reader, **options: object) -> str:
     """All that an answer holds, as text."""
     out = ""
     for question in ("What is the door code?", "Where does Mia live?", "Where is Mia's passport?"):
-        results = reader.search(question, SCOPE, k=10, **asked)
+        results = reader.search(question, SCOPE, k=10, **options)
         out += repr(results)
     return out + repr([reader.history_of(SCOPE, i) for i in ("old", "new", "shown", "hidden", "person", "passport")])
 
 
-@pytest.mark.parametrize("way", WAYS, ids=str)
-def test_withheld_memories_are_in_no_part_of_an_answer(index, way):
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_withheld_memories_are_in_no_part_of_an_answer(index, options):
     reader = Reader(DuckDBBackend(index), clock=lambda: TODAY)
-    told = everything(reader, **way)
-    assert not [word for word in ("zqexpired", "zqhidden", "zqpii") if word in told]
-    assert "2222" in told
+    text = everything(reader, **options)
+    assert not [word for word in ("zqexpired", "zqhidden", "zqpii") if word in text]
+    assert "2222" in text
 
 
 def test_hidden_and_personal_memories_are_returned_on_request_and_expired_ones_never(index):
     reader = Reader(DuckDBBackend(index), clock=lambda: TODAY)
-    told = everything(reader, history=True, include_hidden=True, include_pii=True)
-    assert "zqhidden" in told and "zqpii" in told and "zqexpired" not in told
+    text = everything(reader, history=True, include_hidden=True, include_pii=True)
+    assert "zqhidden" in text and "zqpii" in text and "zqexpired" not in text
     assert "zqhidden" not in repr(reader.search("Where does Mia live?", SCOPE, k=10, history=True, include_pii=True))
 
 
@@ -84,9 +84,9 @@ def test_retention_ends_by_the_clock_and_by_nothing_else(index):
 
 def test_who_passes_is_kept_from_query_to_query_as_long_as_no_retention_ends():
     ends = (TODAY, TODAY + timedelta(days=2))
-    held = Withheld(ends)
+    withheld = Withheld(ends)
     hours = [Filters(clock=TODAY + timedelta(hours=h)) for h in (1, 47, 48, 99)]
-    assert [held.narrowed(f).clock for f in hours] == [ends[0], ends[0], ends[1], ends[1]]
+    assert [withheld.narrowed(f).clock for f in hours] == [ends[0], ends[0], ends[1], ends[1]]
     nothing = Withheld()
     assert nothing.narrowed(replaced := Filters(clock=TODAY, include_pii=True)) == Filters() != replaced
     assert nothing.conditions(Filters()) == ()

@@ -19,13 +19,13 @@ def named(text):
     return [n for n in TEXTS if n in text]
 
 
-def made(profile="full", **told):
+def made(profile="full", **more):
     memories = [
         memory(f"m{i}", text, title=title, search_text=f"{title}\n{text}")
         for i, (title, text) in enumerate(TEXTS.items())
     ]
     mentions = [(m, n) for m in memories for n in sorted({m["title"], *named(m["text"])})]
-    out = tables(memories, mentions=[(m["memory_id"], n) for m, n in mentions], **told)
+    out = tables(memories, mentions=[(m["memory_id"], n) for m, n in mentions], **more)
     out["mentions"] = rows("mentions", *(_mention(m, n) for m, n in mentions))
     out["context_inputs"] = context_inputs(out["memories"], "graph", profile == "full")
     return out

@@ -165,9 +165,9 @@ def test_a_pair_stays_in_its_scope_and_its_newer_memory_is_live(corpus):
     inputs = build(corpus[1])
     user = dict(inputs.memories.select("memory_id", "user_id").iter_rows())
     live = inputs.documents.filter("is_current")["document_id"].to_list()
-    held = dict(inputs.memories.select("memory_id", "document_id").iter_rows())
+    document_of = dict(inputs.memories.select("memory_id", "document_id").iter_rows())
     for newer, older, scope in pairs_of(inputs).select("newer_id", "older_id", "user_id").iter_rows():
-        assert user[newer] == user[older] == scope and held[newer] in live and newer != older
+        assert user[newer] == user[older] == scope and document_of[newer] in live and newer != older
 
 
 def test_no_memories_have_no_pairs():

@@ -51,8 +51,8 @@ def test_many_relations_are_confirmed_at_once_each_as_what_it_is_or_was_nearly_g
     done = call(home, "confirm", "r1", "r2", "r3", "r1", "--json")
     assert decided(home) == {"r1": "UPDATE", "r2": "EXTEND", "r3": "UPDATE"}
     assert len(home.decisions.read_text().splitlines()) == 3
-    told = json.loads(done.stdout.splitlines()[-1])["relations"]
-    assert [(r["relation_id"], r["was"], r["label"]) for r in told] == [
+    report = json.loads(done.stdout.splitlines()[-1])["relations"]
+    assert [(r["relation_id"], r["was"], r["label"]) for r in report] == [
         ("r1", "UPDATE", "UPDATE"),
         ("r2", "EXTEND", "EXTEND"),
         ("r3", "NONE", "UPDATE"),
@@ -79,7 +79,7 @@ def test_pair_names_two_memories_in_either_order_together_with_ids(home):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         (["confirm", "r1", "nonesuch"], "nonesuch: no such relation in this build"),
         (["confirm", "r1", "m3"], "m3: is a memory; name two with --pair"),
@@ -89,9 +89,9 @@ def test_pair_names_two_memories_in_either_order_together_with_ids(home):
         (["confirm", "-"], "name relations by id"),
     ],
 )
-def test_where_one_cannot_be_decided_none_is(home, arguments, says):
+def test_where_one_cannot_be_decided_none_is(home, arguments, message):
     done = call(home, *arguments)
-    assert done.exit_code != 0 and says in f"{done.output} {done.exception}"
+    assert done.exit_code != 0 and message in f"{done.output} {done.exception}"
     assert not home.decisions.exists()
 
 

@@ -17,10 +17,10 @@ class Counting:
 
     def __init__(self, program="p1"):
         self.program_hash = program
-        self.asked = []
+        self.labelled = []
 
     def label(self, pairs):
-        self.asked += [(p.newer, p.older) for p in pairs]
+        self.labelled += [(p.newer, p.older) for p in pairs]
         return [LabelResult("EXTEND", 0.5, {"newer": p.newer_context}, lm_calls=1, tokens=7, cost=0.25) for p in pairs]
 
 
@@ -38,7 +38,7 @@ def test_each_candidate_pair_becomes_one_relation_and_costs_are_counted():
     inputs = corpus()
     pairs, labeler = pairs_of(inputs), Counting()
     relations, usage = label_pairs(pairs, inputs.memories, labeler)
-    assert relations.height == pairs.height == len(labeler.asked) == 3
+    assert relations.height == pairs.height == len(labeler.labelled) == 3
     assert relations.schema == pl.Schema(SCHEMAS["relations"])
     assert (usage["asked"], usage["lm_calls"], usage["tokens"], usage["cost"], usage["EXTEND"]) == (3, 3, 21, 0.75, 3)
     assert set(relations["decided_at"]) == {None} and set(relations["labeler"]) == {"counting"}
@@ -81,7 +81,7 @@ def test_only_new_pairs_are_labelled_and_lost_ones_are_dropped():
     first, _ = label_pairs(pairs[:2], inputs.memories, Counting())
     labeler = Counting()
     second, usage = label_pairs(pairs[1:], inputs.memories, labeler, first)
-    assert len(labeler.asked) == 1 and usage["carried"] == 1
+    assert len(labeler.labelled) == 1 and usage["carried"] == 1
     assert second.equals(label_pairs(pairs[1:], inputs.memories, Counting())[0])
 
 

@@ -82,13 +82,13 @@ def test_without_positive_evidence_nothing_is_retired(older, newer):
 
 def test_an_earlier_date_never_updates_and_an_equal_one_needs_words_of_change():
     pair = ("The deadline of Falcon is 3 May.", "The deadline of Falcon is 9 May.")
-    said = "The deadline of Falcon was moved from 3 May to 9 May."
+    older = "The deadline of Falcon was moved from 3 May to 9 May."
     assert label(*pair, newer_at=day(2), older_at=day(1)).label == "UPDATE"
     assert label(*pair, newer_at=day(1), older_at=day(2)).label != "UPDATE"
-    assert label(pair[0], said, newer_at=day(1), older_at=day(2)).label != "UPDATE"
+    assert label(pair[0], older, newer_at=day(1), older_at=day(2)).label != "UPDATE"
     assert label(*pair, newer_at=day(1), older_at=day(1)).label != "UPDATE"
     assert label(*pair, by_position=True).label != "UPDATE"
-    assert label(pair[0], said, by_position=True).label == "UPDATE"
+    assert label(pair[0], older, by_position=True).label == "UPDATE"
 
 
 def test_i_is_the_speaker():

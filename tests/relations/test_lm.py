@@ -88,11 +88,11 @@ def test_a_budget_stops_cleanly_and_open_pairs_are_labelled_by_the_next_build(tm
     pairs = [pair(i) for i in range(10)]
     with FakeLMServer(truth(pairs)) as server:
         first = labeler(server, tmp_path, max_cost=0.004, concurrency=1).label(pairs)
-        asked = sum(a.lm_calls for a in first)
-        assert 0 < asked < 10 and sum(a.cost for a in first) <= 0.004
+        calls = sum(a.lm_calls for a in first)
+        assert 0 < calls < 10 and sum(a.cost for a in first) <= 0.004
         assert {a.evidence["rule"] for a in first if not a.lm_calls} == {"unpaid"}
         second = labeler(server, tmp_path).label(pairs)
-        assert sum(a.lm_calls for a in second) == 10 - asked and server.counts.requests == 10
+        assert sum(a.lm_calls for a in second) == 10 - calls and server.counts.requests == 10
         assert [a.label for a in second] == [LABELS[i % 4] for i in range(10)]
 
 
@@ -117,9 +117,9 @@ ORDERS = [
 @pytest.mark.lm
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_text_that_gives_orders_is_never_shown_to_the_model_and_moves_no_label(tmp_path, order):
-    told = LabelPair("n", "o", f"The menu has soup. {order}", "The build takes 9 minutes.")
-    with FakeLMServer({(told.older, told.newer): "UPDATE"}) as server:
-        got = labeler(server, tmp_path).label([told])[0]
+    injected = LabelPair("n", "o", f"The menu has soup. {order}", "The build takes 9 minutes.")
+    with FakeLMServer({(injected.older, injected.newer): "UPDATE"}) as server:
+        got = labeler(server, tmp_path).label([injected])[0]
         assert (got.label, got.decided, server.counts.requests) == ("NONE", False, 0)
 
 
@@ -140,10 +140,10 @@ def test_an_update_needs_quotes_words_in_common_and_the_later_date(tmp_path):
 def test_the_key_is_sent_and_is_in_no_repr_file_or_message(tmp_path, capsys):
     secret = "sk-very-secret-canary"
     with FakeLMServer({}) as server:
-        told = settings(server, key=secret)
-        LmLabeler(told, Ledger(tmp_path / "l.sqlite")).label([pair(0)])
+        lm = settings(server, key=secret)
+        LmLabeler(lm, Ledger(tmp_path / "l.sqlite")).label([pair(0)])
         assert server.counts.keys == {f"Bearer {secret}"}
-    assert secret not in repr(told) and secret not in str(capsys.readouterr())
+    assert secret not in repr(lm) and secret not in str(capsys.readouterr())
     assert not any(secret.encode() in p.read_bytes() for p in tmp_path.rglob("*") if p.is_file())
 
 
@@ -210,12 +210,12 @@ def test_a_build_killed_twice_repeats_only_calls_that_were_not_answered(tmp_path
         with sqlite3.connect(ledger) as db:
             kept = [pairs[int(row[0][1:])] for row in db.execute("SELECT newer_id FROM answers")]
         assert len(kept) >= 20
-        asked = {(p.older, p.newer): server.counts.pairs[p.older, p.newer] for p in kept}
+        requests = {(p.older, p.newer): server.counts.pairs[p.older, p.newer] for p in kept}
         lost = server.counts.answered - len(kept)
         assert 0 <= lost <= 8, "at most one for each of four threads and kill"
         got = labeler(server, tmp_path).label(pairs)
         assert [a.label for a in got] == [LABELS[i % 4] for i in range(60)]
-        assert all(server.counts.pairs[k] == n for k, n in asked.items()), "no answered call is repeated"
+        assert all(server.counts.pairs[k] == n for k, n in requests.items()), "no answered call is repeated"
         totals = Ledger(ledger).totals()
         assert server.counts.answered == 60 + lost and totals.calls == 60
         assert lost <= totals.unanswered <= 8, "what was on its way is counted as perhaps paid"

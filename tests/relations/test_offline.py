@@ -207,12 +207,12 @@ def test_the_program_hash_names_model_and_odds(model):
 
 def test_a_bad_line_of_pairs_is_named(tmp_path):
     path = tmp_path / "p.jsonl"
-    for line, said in [
+    for line, message in [
         ("{", "not JSON"),
         ('{"id": "1", "older": "a"}', "newer is required"),
         ('{"id": "1", "older": "a", "newer": "b", "label": "NONE", "newer_date": "soon"}', "not an ISO 8601 date"),
         ('{"id": "1", "older": "a", "newer": "b", "label": "MAYBE"}', "label must be one of"),
     ]:
         path.write_text(line + "\n")
-        with pytest.raises(PalimpsestError, match=said):
+        with pytest.raises(PalimpsestError, match=message):
             read_pairs_file(path, labelled=True)

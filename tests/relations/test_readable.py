@@ -68,7 +68,7 @@ def test_a_server_that_answers_nonsense_ends_with_exit_3_and_what_was_published_
         done = run("build", "--home", home, "--corpus", corpus, **env)
         assert done.returncode == 3 and "cannot be read" in done.stderr.splitlines()[-1]
         assert not (home / "published.json").exists()
-        asked = server.counts.answered
+        answered = server.counts.answered
         server.fault_share = 0.0
         again = last_json(run("build", "--home", home, "--json", **env))
-        assert again["published"] and server.counts.answered == 2 * asked, "all are asked again"
+        assert again["published"] and server.counts.answered == 2 * answered, "all are asked again"

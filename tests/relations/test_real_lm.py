@@ -73,11 +73,11 @@ def url(tmp_path_factory):
 @pytest.mark.slow
 def test_a_real_model_answers_twenty_pairs_and_none_twice(url, tmp_path):
     pairs = [pair_from_row(r) for r in golden_pairs("train")[:20]]
-    told = LmSettings("smollm2", url, concurrency=1, timeout_s=300, attempts=2, max_tokens=120, price_in=1, price_out=1)
+    lm = LmSettings("smollm2", url, concurrency=1, timeout_s=300, attempts=2, max_tokens=120, price_in=1, price_out=1)
     ledger = Ledger(tmp_path / "l.sqlite")
-    first = LmLabeler(told, ledger).label(pairs)
+    first = LmLabeler(lm, ledger).label(pairs)
     assert sum(a.lm_calls for a in first) == ledger.totals().calls == 20
     assert all(a.tokens > 100 and a.cost > 0 for a in first)
     assert all(a.label in ("UPDATE", "EXTEND", "DERIVE", "NONE") for a in first)
-    second = LmLabeler(told, ledger).label(pairs)
+    second = LmLabeler(lm, ledger).label(pairs)
     assert sum(a.lm_calls for a in second) == 0 and [a.label for a in second] == [a.label for a in first]

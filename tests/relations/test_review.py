@@ -17,7 +17,7 @@ from palimpsest.store.tables import empty
 from tests.memories.frames import by_text, chunk, day, document, formed, word_vectors
 
 
-class Says:
+class FixedLabeler:
     """A labeler of the test's own."""
 
     name, program_hash = "says", "p"
@@ -55,22 +55,22 @@ def latest(tables):
 
 def test_an_undone_update_retires_nothing_and_a_later_word_wins(tmp_path):
     inputs, pairs, (a, b, c) = made()
-    every, _ = label_pairs(pairs, inputs.memories, Says("UPDATE"))
+    every, _ = label_pairs(pairs, inputs.memories, FixedLabeler("UPDATE"))
     assert latest(all_tables(inputs, every)) == {c}
-    told = decided(tmp_path, ("undo", c, a, "NONE"), ("undo", c, b, "EXTEND"))
-    relations, usage = label_pairs(pairs, inputs.memories, Says("UPDATE"), every, told)
-    assert latest(all_tables(inputs, relations, told)) == {b, c} and usage["decided_by_people"] == 2
-    told = decided(tmp_path, ("confirm", c, b, "UPDATE"))
-    relations, _ = label_pairs(pairs, inputs.memories, Says("NONE"), None, told)
-    assert latest(all_tables(inputs, relations, told)) == {a, c}
+    decisions = decided(tmp_path, ("undo", c, a, "NONE"), ("undo", c, b, "EXTEND"))
+    relations, usage = label_pairs(pairs, inputs.memories, FixedLabeler("UPDATE"), every, decisions)
+    assert latest(all_tables(inputs, relations, decisions)) == {b, c} and usage["decided_by_people"] == 2
+    decisions = decided(tmp_path, ("confirm", c, b, "UPDATE"))
+    relations, _ = label_pairs(pairs, inputs.memories, FixedLabeler("NONE"), None, decisions)
+    assert latest(all_tables(inputs, relations, decisions)) == {a, c}
 
 
 def test_what_was_decided_is_the_same_from_scratch_and_by_difference(tmp_path):
     inputs, pairs, (a, b, _) = made()
-    before, _ = label_pairs(pairs, inputs.memories, Says("UPDATE"))
-    told = decided(tmp_path, ("undo", b, a, "NONE"))
-    scratch, _ = label_pairs(pairs, inputs.memories, Says("UPDATE"), None, told)
-    by_difference, usage = label_pairs(pairs, inputs.memories, Says("UPDATE"), before, told)
+    before, _ = label_pairs(pairs, inputs.memories, FixedLabeler("UPDATE"))
+    decisions = decided(tmp_path, ("undo", b, a, "NONE"))
+    scratch, _ = label_pairs(pairs, inputs.memories, FixedLabeler("UPDATE"), None, decisions)
+    by_difference, usage = label_pairs(pairs, inputs.memories, FixedLabeler("UPDATE"), before, decisions)
     assert scratch.equals(by_difference) and usage["asked"] == 0
     row = scratch.filter(relation_id=relation_id(b, a)).row(0, named=True)
     assert (row["label"], row["labeler"], row["confidence"]) == ("NONE", "person", 1.0)
@@ -78,11 +78,11 @@ def test_what_was_decided_is_the_same_from_scratch_and_by_difference(tmp_path):
 
 def test_a_confirmed_pair_stays_although_it_is_no_candidate(tmp_path):
     inputs, pairs, (a, b, c) = made()
-    told = decided(tmp_path, ("confirm", b, a, "UPDATE"))
-    relations, _ = label_pairs(pairs.clear(), inputs.memories, Says("NONE"), None, told)
-    assert relations["label"].to_list() == ["UPDATE"] and latest(all_tables(inputs, relations, told)) == {b, c}
+    decisions = decided(tmp_path, ("confirm", b, a, "UPDATE"))
+    relations, _ = label_pairs(pairs.clear(), inputs.memories, FixedLabeler("NONE"), None, decisions)
+    assert relations["label"].to_list() == ["UPDATE"] and latest(all_tables(inputs, relations, decisions)) == {b, c}
     gone = inputs.memories.filter(pl.col("memory_id") != a)
-    assert label_pairs(pairs.clear(), gone, Says("NONE"), None, told)[0].is_empty()
+    assert label_pairs(pairs.clear(), gone, FixedLabeler("NONE"), None, decisions)[0].is_empty()
 
 
 def test_a_delete_removes_the_decisions_about_the_memory(tmp_path):
@@ -95,25 +95,25 @@ def test_a_delete_removes_the_decisions_about_the_memory(tmp_path):
 
 def test_the_table_names_abstentions_from_update_doubt_and_lost_premises(tmp_path):
     inputs, pairs, (a, b, c) = made()
-    doubt, _ = label_pairs(pairs, inputs.memories, Says("DERIVE", 0.6))
+    doubt, _ = label_pairs(pairs, inputs.memories, FixedLabeler("DERIVE", 0.6))
     assert set(review_table(all_tables(inputs, doubt))["why"]) == {"low confidence"}
-    told = decided(tmp_path, ("confirm", b, a, "UPDATE"))
-    lost, _ = label_pairs(pairs, inputs.memories, Says("DERIVE", 0.95), None, told)
-    table = review_table(all_tables(inputs, lost, told))
+    decisions = decided(tmp_path, ("confirm", b, a, "UPDATE"))
+    lost, _ = label_pairs(pairs, inputs.memories, FixedLabeler("DERIVE", 0.95), None, decisions)
+    table = review_table(all_tables(inputs, lost, decisions))
     assert table.select("why", "older_id", "newer_id").rows() == [("premise retired", a, c)]
-    held, _ = label_pairs(pairs, inputs.memories, Says("NONE", 0.5, rule="abstain", instead_of="UPDATE"))
-    table = review_table(all_tables(inputs, held))
+    abstained, _ = label_pairs(pairs, inputs.memories, FixedLabeler("NONE", 0.5, rule="abstain", instead_of="UPDATE"))
+    table = review_table(all_tables(inputs, abstained))
     assert set(table["why"]) == {"would have retired"} and set(table["instead_of"]) == {"UPDATE"}
 
 
 def test_a_relation_is_found_by_its_id_or_by_its_memories_in_any_order():
     inputs, pairs, (a, b, _) = made()
-    relations, _ = label_pairs(pairs, inputs.memories, Says("UPDATE"))
+    relations, _ = label_pairs(pairs, inputs.memories, FixedLabeler("UPDATE"))
     tables = all_tables(inputs, relations)
     for named in ((relation_id(b, a),), (a, b), (b, a)):
         assert find_relation(tables, named).relation_id == relation_id(b, a)
-    unasked = tables | {"relations": relations.clear()}
-    assert find_relation(unasked, (a, b)).newer_id == b
+    unlabelled = tables | {"relations": relations.clear()}
+    assert find_relation(unlabelled, (a, b)).newer_id == b
     for wrong in (("nonesuch",), (a, "nonesuch"), (a, a)):
         with pytest.raises(PalimpsestError):
             find_relation(tables, wrong)
@@ -121,7 +121,7 @@ def test_a_relation_is_found_by_its_id_or_by_its_memories_in_any_order():
 
 def test_a_pair_that_was_not_paid_is_labelled_again():
     inputs, pairs, _ = made()
-    first, usage = label_pairs(pairs, inputs.memories, Says("NONE", 0.0, rule="unpaid", why="budget"))
+    first, usage = label_pairs(pairs, inputs.memories, FixedLabeler("NONE", 0.0, rule="unpaid", why="budget"))
     assert usage["unpaid"] == 3 and json.loads(first["evidence"][0])["why"] == "budget"
-    _, again = label_pairs(pairs, inputs.memories, Says("NONE"), first)
+    _, again = label_pairs(pairs, inputs.memories, FixedLabeler("NONE"), first)
     assert again["asked"] == 3

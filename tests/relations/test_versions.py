@@ -258,8 +258,8 @@ def test_latest_iff_live_and_neither_updated_by_a_live_newer_memory_nor_in_a_rep
 
     for name, is_latest in result.select("memory_id", "is_latest").iter_rows():
         d = of[name][1]
-        asked = [u["newer_id"] for u in updates if u["older_id"] == name and not overruled(u["newer_id"], name)]
-        updated = any(beats(newer, name) for newer in asked)
+        newer_ids = [u["newer_id"] for u in updates if u["older_id"] == name and not overruled(u["newer_id"], name)]
+        updated = any(beats(newer, name) for newer in newer_ids)
         assert is_latest == (d["is_current"] and not updated and (d["uri"], d["user_id"]) not in replaced)
 
 

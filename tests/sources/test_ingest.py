@@ -105,9 +105,9 @@ def test_hostile_files_leave_the_rest_of_the_build_as_it_is_and_the_ui_lists_eac
         "paths.eml#passwd.txt",
         "paths.eml#x_y.txt",
     ]
-    beside = part.table("documents").filter(pl.col("uri").is_in(list(good)))
+    with_hostile = part.table("documents").filter(pl.col("uri").is_in(list(good)))
     same = ["document_id", "uri", "title", "content_hash", "metadata"]
-    assert beside.select(same).equals(alone["documents"].select(same))
+    assert with_hostile.select(same).equals(alone["documents"].select(same))
 
 
 def test_a_source_that_takes_too_long_is_a_reject_and_the_rest_is_read(tmp_path) -> None:

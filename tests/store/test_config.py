@@ -17,7 +17,7 @@ def load(folder: Path, text: str):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("name: a\nname: b\ndescription: x\n", "name is given twice"),
         (GOOD + "metadata_schema: {type: 3}\n", "metadata_schema is no JSON Schema (draft 2020-12): type: 3"),
@@ -37,10 +37,10 @@ def load(folder: Path, text: str):
         ("- name\n", "must be a mapping"),
     ],
 )
-def test_a_wrong_setting_is_reported_with_its_field(tmp_path, text, told):
+def test_a_wrong_setting_is_reported_with_its_field(tmp_path, text, message):
     with pytest.raises(PalimpsestError) as e:
         load(tmp_path, text)
-    assert told in str(e.value) and str(tmp_path) in str(e.value) and "\n" not in str(e.value)
+    assert message in str(e.value) and str(tmp_path) in str(e.value) and "\n" not in str(e.value)
 
 
 def test_weights_that_are_not_given_are_the_strategys_own_and_each_name_is_one_that_ranking_knows(tmp_path):

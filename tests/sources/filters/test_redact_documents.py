@@ -75,8 +75,8 @@ def test_a_secret_is_redacted_before_the_log_and_spans_still_hold_their_words(tm
         "And call me.",
         "My card is [redacted: card number].",
     ]
-    told = tables["redactions"].select("document_id", "kind", "field", "char_start", "line").rows()
-    assert {(k, f) for _, k, f, _, _ in told} == {
+    redactions = tables["redactions"].select("document_id", "kind", "field", "char_start", "line").rows()
+    assert {(k, f) for _, k, f, _, _ in redactions} == {
         ("aws access key", "text"),
         ("aws access key", "title"),
         ("password", "metadata.password"),
@@ -85,7 +85,7 @@ def test_a_secret_is_redacted_before_the_log_and_spans_still_hold_their_words(tm
         ("aws access key", "metadata.title"),
         ("aws access key", "metadata.speakers"),
     }
-    for document_id, kind, field, start, line in told:
+    for document_id, kind, field, start, line in redactions:
         if field == "text":
             text = texts[document_id]
             assert text[start:].startswith(f"[redacted: {kind}]") and text.count("\n", 0, start) == line - 1

@@ -67,13 +67,13 @@ def test_a_turn_that_states_nothing_is_written_as_before():
 )
 def test_a_value_that_cannot_be_used_is_a_problem_by_line_and_field_and_the_turn_is_kept(field, problem):
     extraction = read("chat.jsonl", turn("One.") + turn("Two.", **field))
-    (told,) = extraction.problems
-    assert told.startswith("line 2: ") and problem in told
+    (message,) = extraction.problems
+    assert message.startswith("line 2: ") and problem in message
     assert extraction.documents[0].text == "ana: One.\nana: Two."
 
 
 @pytest.mark.parametrize(
-    ("field", "stated", "says"),
+    ("field", "stated", "message"),
     [
         ({"privacy": {"pii": "perhaps"}}, StatedFields(pii=True), "true is used"),
         ({"privacy": {"user_visible": "who knows"}}, StatedFields(user_visible=False), "false is used"),
@@ -82,15 +82,15 @@ def test_a_value_that_cannot_be_used_is_a_problem_by_line_and_field_and_the_turn
         ({"privacy": {"retention_days": "soon"}}, None, "the default is used"),
     ],
 )
-def test_what_cannot_be_read_of_privacy_counts_as_the_stricter_value(field, stated, says):
+def test_what_cannot_be_read_of_privacy_counts_as_the_stricter_value(field, stated, message):
     found, (problem,) = parse_stated_fields(field)
-    assert found == stated and problem.endswith(says)
+    assert found == stated and problem.endswith(message)
 
 
 def test_front_matter_reports_bad_privacy_but_accepts_unknown_types():
     extraction = read("eip.md", "---\ntype: Meta\nkind: blog\nprivacy: none\n---\nText.\n")
-    (told,) = extraction.problems
-    assert told.startswith("front matter: privacy 'none' must be a mapping")
+    (message,) = extraction.problems
+    assert message.startswith("front matter: privacy 'none' must be a mapping")
     assert read("a.md", "---\nmemory: off\n---\nText.\n").problems == ()
 
 

@@ -36,9 +36,9 @@ def xlsx() -> bytes:
 def test_rows_that_hold_at_other_times_are_chunks_of_their_own_under_their_header(tmp_path, name, data) -> None:
     (tmp_path / name).write_bytes(data)
     (document,) = read_source(tmp_path / name, name).documents
-    told = [(s.stated.valid_from, s.stated.valid_until) if s.stated else None for s in document.segments]
+    periods = [(s.stated.valid_from, s.stated.valid_until) if s.stated else None for s in document.segments]
     dates = [("2026-03-02T00:00:00+00:00", None), ("2026-05-01T00:00:00+00:00", "2027-01-01T00:00:00+00:00"), None]
-    assert [t for t, s in zip(told, document.segments, strict=True) if s.kind == "table"] == dates
+    assert [t for t, s in zip(periods, document.segments, strict=True) if s.kind == "table"] == dates
     chunks = [c.text.split("\n") for c in chunk_document(document, "chunk")]
     assert [[line.split(" | ")[0] for line in lines if line.startswith("|")] for lines in chunks] == [
         ["| item", "| otter", "| heron"],
@@ -65,8 +65,8 @@ def test_memories_of_rows_and_turns_hold_from_the_day_that_they_state(tmp_path: 
     config = CollectionConfig(name="notes", description="notes")
     chunks = chunk_table(tables["documents"], tables["document_texts"], config)
     memories, _ = form_memories(tables["documents"], chunks, config)
-    held = memories.sort("provenance", "ordinal").select(pl.col("valid_from", "valid_until").dt.date()).rows()
-    assert held == [
+    periods = memories.sort("provenance", "ordinal").select(pl.col("valid_from", "valid_until").dt.date()).rows()
+    assert periods == [
         (dt.date(2026, 3, 2), None),
         (dt.date(2026, 5, 1), dt.date(2027, 1, 1)),
         (None, None),

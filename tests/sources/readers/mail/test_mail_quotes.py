@@ -9,7 +9,7 @@ from palimpsest.sources.readers.mail.mail_phrases import is_closing, is_greeting
 from palimpsest.sources.readers.mail.mail_quotes import parse_line, split_quotes
 from palimpsest.sources.records.extracted import ExtractedDocument
 
-Said = list[tuple[str | None, str | None, str]]
+Statements = list[tuple[str | None, str | None, str]]
 
 
 def mail(body: str, subtype: str = "plain") -> bytes:
@@ -20,7 +20,7 @@ def mail(body: str, subtype: str = "plain") -> bytes:
     return message.as_bytes()
 
 
-def said(documents: tuple[ExtractedDocument, ...]) -> Said:
+def statements(documents: tuple[ExtractedDocument, ...]) -> Statements:
     """Returns (speaker, day, words) of every chunk."""
     return [
         (c.speaker, str(when.date()) if (when := c.said_at or d.source_time) else None, c.text)
@@ -56,7 +56,7 @@ On Sun, May 3, 2026 at 10:12 AM Bob Stone <bob@x.example> wrote:
 
 def test_each_author_is_quoted_with_the_day_of_writing(read) -> None:
     found = read("a.eml", mail(REPLY)).documents
-    assert said(found) == [
+    assert statements(found) == [
         ("Ann Lee", "2026-05-04", "The price is 4.20 now, not 4.10."),
         ("Ann Lee", "2026-05-04", "PS: The offer ends on 30 June."),
         ("Bob Stone", "2026-05-03", "The price is 4.10."),
@@ -68,7 +68,7 @@ def test_each_author_is_quoted_with_the_day_of_writing(read) -> None:
 
 def test_a_quote_that_nothing_dates_has_no_date_and_no_author(read) -> None:
     body = "Agreed.\n\n> The gate is open.\n> It is green.\n\nReally.\n"
-    assert said(read("2026-05-04 a.eml", mail(body)).documents) == [
+    assert statements(read("2026-05-04 a.eml", mail(body)).documents) == [
         ("Ann Lee", "2026-05-04", "Agreed."),
         ("Ann Lee", "2026-05-04", "Really."),
         (None, None, "The gate is open.\nIt is green."),
@@ -77,7 +77,7 @@ def test_a_quote_that_nothing_dates_has_no_date_and_no_author(read) -> None:
 
 def test_a_quote_cannot_be_from_after_the_mail_that_holds_it(read) -> None:
     body = "Agreed.\n\nOn 9 May 2026, Bob <bob@x.example> wrote:\n> The gate is open.\n"
-    assert said(read("a.eml", mail(body)).documents)[1] == ("Bob", None, "The gate is open.")
+    assert statements(read("a.eml", mail(body)).documents)[1] == ("Bob", None, "The gate is open.")
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_a_quote_cannot_be_from_after_the_mail_that_holds_it(read) -> None:
     ],
 )
 def test_what_follows_the_head_of_another_mail_is_that_mails(read, head: str) -> None:
-    found = said(read("a.eml", mail(f"See below.\n\n{head}\nThe price is 4.10.\n\nIt holds.\n")).documents)
+    found = statements(read("a.eml", mail(f"See below.\n\n{head}\nThe price is 4.10.\n\nIt holds.\n")).documents)
     assert found[0] == ("Ann Lee", "2026-05-04", "See below.")
     assert [(day, words) for _, day, words in found[1:]] == [
         ("2026-05-03", "The price is 4.10."),
@@ -119,7 +119,7 @@ def test_what_follows_the_head_of_another_mail_is_that_mails(read, head: str) ->
 )
 def test_words_that_look_like_a_quote_or_a_closing_stay_the_writers(read, body: str) -> None:
     found = read("a.eml", mail(f"Good news.\n\n{body}\n")).documents
-    words = " ".join(text for _, _, text in said(found))
+    words = " ".join(text for _, _, text in statements(found))
     assert len(found) == 1 and not any(s.kind == "aside" for s in found[0].segments if "gate" in _text(found[0], s))
     assert all(word in words for word in body.split() if word.isalpha() and word != "Thanks")
 
@@ -137,7 +137,7 @@ def test_html_says_the_same(read) -> None:
         "</blockquote></div></body></html>"
     )
     found = read("a.eml", mail(body, "html")).documents
-    assert said(found) == [
+    assert statements(found) == [
         ("Ann Lee", "2026-05-04", "The price is 4.20."),
         ("Ann Lee", "2026-05-04", "| a | b |\n| 1 | 2 |"),
         ("Bob", "2026-05-03", "The price is 4.10."),
@@ -148,7 +148,9 @@ def test_html_says_the_same(read) -> None:
         "<html><body><p>See below.</p><div id='divRplyFwdMsg'><hr><b>From:</b> Bob &lt;bob@x.example&gt;<br><b>Sent:"
         "</b> Sunday, May 3, 2026 10:12 AM<br><b>To:</b> Ann</div><p>The price is 4.10.</p></body></html>"
     )
-    assert said(read("b.eml", mail(outlook, "html")).documents)[1:] == [("Bob", "2026-05-03", "The price is 4.10.")]
+    assert statements(read("b.eml", mail(outlook, "html")).documents)[1:] == [
+        ("Bob", "2026-05-03", "The price is 4.10.")
+    ]
 
 
 def test_phrases() -> None:
