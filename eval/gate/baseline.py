@@ -95,7 +95,7 @@ def accept_baseline(
             nothing, or a value is missing or not a number.
     """
     if not why.strip():
-        raise PalimpsestError("baseline accept: --why is empty; say why this run is the new baseline")
+        raise PalimpsestError("baseline accept: --why is empty; give the reason for the new baseline")
     if wrong := [*run.errors, *run.leaks]:
         raise PalimpsestError(f"baseline accept: {run.collection} cannot be accepted: {wrong[0]}")
     if not run.answered:

@@ -103,7 +103,7 @@ def load_golden(path: Path) -> list[Question] | None:
             )
         questions[question.id] = question
     if not questions:
-        raise GoldenError(f"{path.name}: holds no question; add one or remove the file")
+        raise GoldenError(f"{path.name}: has no questions; add one or remove the file")
     return [questions[i] for i in sorted(questions)]
 
 

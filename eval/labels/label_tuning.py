@@ -139,7 +139,9 @@ def labelled_rows(home: Home, source: str) -> list[PairRow]:
     elif source == "home":
         rows = decided_pairs(home)
         if not rows:
-            raise PalimpsestError(f"home {home.path}: nobody decided a relation; palimpsest review lists them")
+            raise PalimpsestError(
+                f"home {home.path}: no relation was decided by a person; palimpsest review lists candidates"
+            )
     else:
         rows = read_pairs_file(Path(source), "PAIRS_FROM", labelled=True)
     return sorted(rows, key=lambda r: (_group(r), r["id"]))

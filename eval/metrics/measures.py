@@ -45,7 +45,7 @@ def evaluate(run: Run, qrels: Qrels, measures: Iterable[str] = MEASURES) -> Scor
 
     wanted = {_library_name(m): m for m in measures}
     if not wanted:
-        raise MetricError("no measure was asked for; name at least one, such as R@5")
+        raise MetricError("no measure was requested; name at least one, such as R@5")
     if not qrels:
         raise MetricError("no judged query: the relevance judgements are empty")
     for query_id, grades in sorted(qrels.items()):

@@ -108,13 +108,13 @@ def open_build(home: str | Path, build_id: str | int | None = None) -> BuildView
     folder = Home(Path(home))
     if build_id is None:
         if (current := published(folder)) is None:
-            raise PalimpsestError(f"home {home}: nothing is published there; run palimpsest build --home {home}")
+            raise PalimpsestError(f"home {home}: it has no published build; run palimpsest build --home {home}")
         return BuildView(folder, current)
     named = str(build_id).zfill(6)
     found = next((b for b in kept(folder) if b.build_id == named and b.is_finished), None)
     if found is None:
         raise PalimpsestError(
-            f"home {home}: keeps no build {named}; it has {', '.join(b.build_id for b in kept(folder))}"
+            f"home {home}: has no build {named}; it has {', '.join(b.build_id for b in kept(folder))}"
         )
     return BuildView(folder, found)
 
@@ -132,7 +132,7 @@ def last_two(home: str | Path) -> tuple[str, str]:
     """
     ids = [b.build_id for b in kept(Home(Path(home))) if b.is_finished]
     if len(ids) < 2:
-        raise PalimpsestError(f"home {home}: keeps {len(ids)} builds; comparing needs two: change a source, build")
+        raise PalimpsestError(f"home {home}: has {len(ids)} builds, a comparison needs two; change a source and build")
     return ids[-2], ids[-1]
 
 

@@ -45,7 +45,7 @@ def svg_of(figure: Any) -> str:
     elif kinds == {"sankey"}:
         body = _flows(traces[0], height)
     else:
-        raise ValueError(f"no still picture of traces {sorted(kinds)}")
+        raise ValueError(f"cannot draw traces of type {sorted(kinds)}")
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}">'
     background = f'<rect width="{WIDTH}" height="{height}" fill="white"/>'
     return "\n".join([head, background, *_title(layout), *body, "</svg>"])

@@ -90,7 +90,7 @@ def write_drafts(path: Path, drafts: Sequence[Question]) -> None:
             for q in drafts:
                 f.write(json.dumps(q.model_dump(mode="json", exclude_defaults=True), ensure_ascii=False) + "\n")
     except FileExistsError:
-        raise PalimpsestError(f"gate --init: {path} is there already; edit it, or move it away first") from None
+        raise PalimpsestError(f"gate --init: {path} already exists; edit it, or move it away first") from None
     except OSError as e:
         raise PalimpsestError(f"gate --init: {path}: {e.strerror}; run it in the project's folder") from None
 

@@ -46,7 +46,7 @@ def build_to_judge(home: Home) -> Build:
     if waiting.is_finished:
         return waiting
     if current is None:
-        raise PalimpsestError(f"home {home.path}: no build there; run palimpsest build --home {home.path}")
+        raise PalimpsestError(f"home {home.path}: it has no build; run palimpsest build --home {home.path}")
     return current
 
 

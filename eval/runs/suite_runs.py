@@ -184,7 +184,7 @@ def _prepare(folder: Path, extra: Path | None) -> _Prepared:
     """Builds what is named, a golden set or a suite of any known shape, and returns how to measure it."""
     if is_golden(folder):
         if extra:
-            raise PalimpsestError(f"--extra {extra}: a golden set is measured on its own collection; leave it out")
+            raise PalimpsestError(f"--extra {extra}: a golden set is measured on its own collection; drop --extra")
         golden, built = golden_home(folder, cache_folder())
 
         def measure_golden(reader: Searcher, settings: SearchSettings) -> _Measured:

@@ -44,6 +44,6 @@ def verify_home(home: Home) -> Verification:
     """
     build = published(home)
     if build is None or not build.is_finished:
-        raise PalimpsestError(f"home {home.path}: nothing is published there; run palimpsest build --home {home.path}")
+        raise PalimpsestError(f"home {home.path}: it has no published build; run palimpsest build --home {home.path}")
     violations = [*find_violations(home, build), *report(4, "finished_deletes", _UNFINISHED, unfinished_deletes(home))]
     return Verification(build.build_id, build.manifest.digest, tuple(violations))

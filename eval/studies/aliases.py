@@ -241,7 +241,7 @@ def measure_aliases(home: Home, path: Path | None = None) -> AliasMetrics:
     """
     build = published(home)
     if build is None:
-        raise PalimpsestError(f"home {home.path}: nothing is published; run palimpsest build first")
+        raise PalimpsestError(f"home {home.path}: it has no published build; run palimpsest build first")
     golden = [
         r for r in read_aliases(path or data_folder() / "golden" / ALIASES_FILE) if r["collection"] in build.collections
     ]

@@ -67,7 +67,7 @@ def score_suite(suite: Suite, run: RetrievalRun) -> SuiteResult:
     scopes = {q.query_id: q.scope for q in suite.judged}
     leaks = sum(suite.scopes.get(row, "") != scopes[q] for q in scopes for row in {*dict(rankings[q]), *packed[q]})
     if leaks:
-        raise MetricError(f"suite {suite.name}: {leaks} results lie outside their query's scope")
+        raise MetricError(f"suite {suite.name}: {leaks} results are outside their query's scope")
     if not any(rankings.values()):
         raise MetricError(f"suite {suite.name}: no judged query was answered; the home is empty or of another corpus")
     scores = evaluate(rankings, {q: suite.qrels[q] for q in scopes})

@@ -44,7 +44,7 @@ def gate(
         _draft_questions(out, Home(home_path), collection, questions)
         return
     if collection:
-        raise PalimpsestError(f"--collection {collection}: goes with --init; the gate judges every collection")
+        raise PalimpsestError(f"--collection {collection}: only valid with --init; the gate judges every collection")
     if labels or program:
         _gate_labels(out, Home(home_path), program)
         return
@@ -174,9 +174,9 @@ def suite(
 
     out = Output(as_json)
     if max_cost is not None and not ragas:
-        raise PalimpsestError(f"--max-cost {max_cost}: only --ragas asks a model; add it")
+        raise PalimpsestError(f"--max-cost {max_cost}: only --ragas calls a model; add it")
     if ragas and ablation:
-        raise PalimpsestError("--ragas: judges one strategy, --ablation runs several; leave one of them out")
+        raise PalimpsestError("--ragas judges one strategy, --ablation runs several; pass only one of them")
     if not ablation:
         wanted = suite_runs.RagasOptions(lm_questions, max_cost) if ragas else None
         done = suite_runs.measure(folder, extra, strategy, budget, per_query, backend, wanted)

@@ -96,7 +96,9 @@ def entity(
     from palimpsest.query.reader import open_home
 
     if (other is None) != (verdict is None):
-        raise click.UsageError("two names need one of --same, --apart and --undecided; to look one up, give it alone")
+        raise click.UsageError(
+            "two names need one of --same, --apart or --undecided; to look up one name, give it alone"
+        )
     out, home = Output(as_json), Home(home_path)
     with open_home(home_path, backend=backend) as reader:
         scope = reader.resolve_scope(collection, user, project)

@@ -107,14 +107,14 @@ def decide_names(home: Home, scope: ScopeKey, a: str, b: str, verdict: Verdict) 
         if key not in known:
             raise _unknown_name(name, scope)
     if keys[0] == keys[1]:
-        raise PalimpsestError(f"entity: {a!r} and {b!r} differ in case or accents only and are always one")
+        raise PalimpsestError(f"entity: {a!r} and {b!r} differ only in case or accents and are always one entity")
     first, second = sorted(entity_id(*scope, k) for k in keys)
     with home.lock():
         before = read_decisions(home.decisions)
         decided = {"same": before.same, "apart": before.apart}.get(verdict)
         is_decided = (first, second) in (decided if decided is not None else before.same | before.apart)
         if is_decided == (verdict != "undecided"):
-            raise PalimpsestError(f"entity: {a!r} and {b!r} are {verdict} already; nothing to do")
+            raise PalimpsestError(f"entity: {a!r} and {b!r} are already {verdict}; no decision is needed")
         append_decisions(home.decisions, verdict, [names_target(first, second)])
     return NameDecision(*scope, names=[a, b], verdict=verdict)
 

@@ -40,7 +40,7 @@ def unpack_arrays(data: bytes) -> Arrays:
             batch = reader.read_next_batch()
     except (pa.ArrowException, OSError, StopIteration):
         raise PalimpsestError(
-            "neo4j: the build there was loaded by an earlier version; run palimpsest build --graph"
+            "neo4j: the loaded build was written by an earlier version; run palimpsest build --graph"
         ) from None
     return {name: _value(batch.column(name).values) for name in batch.schema.names}
 

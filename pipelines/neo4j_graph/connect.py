@@ -109,7 +109,7 @@ def plain_errors(uri: str) -> Iterator[None]:
         raise ComponentFailed(f"neo4j: {e.code}: {' '.join((e.message or '').split())[:200]}; run again") from e
     except (DriverError, OSError) as e:
         raise ComponentFailed(
-            f"neo4j: no answer from {uri} ({type(e).__name__}); palimpsest neo4j start, or set NEO4J_URI"
+            f"neo4j: no answer from {uri} ({type(e).__name__}); run palimpsest neo4j start, or set NEO4J_URI"
         ) from e
 
 
@@ -162,10 +162,12 @@ def probe(driver: neo4j.Driver, database: str | None, uri: str) -> Capabilities:
         driver.execute_query(ddl.PROBE_SEARCH, vector=[0.0] * DIMENSIONS, user="", database_=database)
     except ClientError as e:
         if "Security" in (e.code or ""):
-            raise PalimpsestError(f"neo4j: {uri}: the user may not change the schema; grant it") from None
+            raise PalimpsestError(
+                f"neo4j: {uri}: the user may not change the schema; grant schema privileges"
+            ) from None
         raise PalimpsestError(
             f"neo4j: {uri} is {capabilities.version} and cannot search a vector index with WHERE in Cypher 25; "
-            f"install {_REQUIRED}, or palimpsest neo4j start"
+            f"install {_REQUIRED}, or run palimpsest neo4j start"
         ) from None
     return capabilities
 
@@ -178,7 +180,7 @@ def _capabilities(driver: neo4j.Driver, database: str | None, uri: str) -> Capab
         if "ProcedureNotFound" not in str(e):
             raise
         raise PalimpsestError(
-            f"neo4j: {uri} is no Neo4j server; install {_REQUIRED}, or palimpsest neo4j start"
+            f"neo4j: {uri} is not a Neo4j server; install {_REQUIRED}, or run palimpsest neo4j start"
         ) from None
     components = {r["name"]: r for r in records}
     kernel, cypher = components.get("Neo4j Kernel"), components.get("Cypher")

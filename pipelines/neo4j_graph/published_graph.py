@@ -76,7 +76,7 @@ def _served_fingerprint(connection: Connection, home: str, number: int) -> str:
 def _published_build(home: Home) -> Build:
     build = published(home)
     if build is None:
-        raise PalimpsestError(f"home {home.path}: nothing is published there; run palimpsest build --home {home.path}")
+        raise PalimpsestError(f"home {home.path}: it has no published build; run palimpsest build --home {home.path}")
     return build
 
 

@@ -51,7 +51,7 @@ def time_lines(temporal: TemporalInterpretation) -> list[str]:
         means = start if start == end else " ".join(p for p in (start, f"to {end}" if end else "and later") if p)
         options = {"now": "--now", "as_of": "--as-of"}
         given = options.get(temporal.reference_is, "the newest memory; --now sets another day")
-        lines.append(f"{temporal.phrase!r} is {means}, told from {temporal.reference.isoformat()}, {given}")
+        lines.append(f"{temporal.phrase!r} is {means}, counted from {temporal.reference.isoformat()}, {given}")
     return lines
 
 

@@ -211,7 +211,7 @@ def _published(home: Path) -> str:
     try:
         build = json.loads((home / "published.json").read_text(encoding="utf-8"))["build"]
     except FileNotFoundError:
-        raise PalimpsestError(f"home {home}: nothing is published there; run palimpsest build --home {home}") from None
+        raise PalimpsestError(f"home {home}: it has no published build; run palimpsest build --home {home}") from None
     except (ValueError, KeyError, TypeError):
         raise PalimpsestError(f"home {home}: published.json is damaged; run palimpsest build --home {home}") from None
     return str(build)

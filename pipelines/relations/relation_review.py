@@ -125,7 +125,7 @@ def _newer_first(tables: Mapping[str, pl.DataFrame], named: tuple[str, ...]) -> 
     found = newer.join(older, how="cross").filter(same_scope & is_newer("_newer", "_older"))
     if found.is_empty():
         raise PalimpsestError(
-            f"{' '.join(named)}: not of one scope, or neither is known to be newer; nothing is decided"
+            f"{' '.join(named)}: they are in different scopes, or neither is known to be newer; name another pair"
         )
     return found.select("memory_id_newer", "memory_id_older").row(0)
 
@@ -167,7 +167,9 @@ def _decide_one(found: FoundRelation, kind: str, label: str | None) -> RelationD
     if right not in LABELS:
         raise PalimpsestError(f"--as {right}: must be one of {', '.join(LABELS)}")
     if kind == "undo" and label is None and found.label == "NONE":
-        raise PalimpsestError(f"{found.relation_id}: is NONE already; confirm it, or name the label with --as")
+        raise PalimpsestError(
+            f"{found.relation_id}: its label is already NONE; confirm it, or name another label with --as"
+        )
     return RelationDecision(found.relation_id, found.newer_id, found.older_id, found.label, right)
 
 
@@ -197,5 +199,5 @@ def current_build(home: Home) -> Build:
     """
     current = published(home) or (staged(home) if staged(home).is_finished else None)
     if current is None:
-        raise PalimpsestError(f"home {home.path}: no build there; run palimpsest build --home {home.path}")
+        raise PalimpsestError(f"home {home.path}: it has no build; run palimpsest build --home {home.path}")
     return current

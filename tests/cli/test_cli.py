@@ -94,14 +94,14 @@ def test_one_user_never_sees_the_other(built):
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["query", "x", "--home", "nowhere"], "nothing is published"),
-        (["verify", "--home", "nowhere"], "nothing is published"),
+        (["query", "x", "--home", "nowhere"], "no published build"),
+        (["verify", "--home", "nowhere"], "no published build"),
         (["build", "--home", "h", "--corpus", "no-such-folder"], "no such folder"),
         (["query"], "TEXT"),
         (["query", "x", "--k", "0"], "--k"),
         (
             ["query", "x", "--as-of", "soon", "--home", "HOME", "--collection", "chats"],
-            "--as-of soon: no date; write 2024-05-31",
+            "--as-of soon: not a date; write 2024-05-31",
         ),
         (["query", " ", "--home", "HOME", "--collection", "chats"], "TEXT: is empty"),
         (["suite", "no-such-suite"], "no-such-suite"),

@@ -105,4 +105,4 @@ def test_what_cannot_be_measured_is_refused(tmp_path, capsys):
     with pytest.raises(PalimpsestError, match="line 1 needs collection, user, entity, names and not"):
         read_aliases(path)
     assert main(["--home", str(tmp_path / "none"), "--aliases", str(path)]) == 2
-    assert "nothing is published" in capsys.readouterr().err
+    assert "no published build" in capsys.readouterr().err

@@ -167,7 +167,7 @@ def test_no_file_is_no_golden_set(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "holds no question"),
+        ("", "has no questions"),
         (line() + "\n" + line(), "line 2: id 'a' is used twice"),
         (line(question=None), "line 1: question"),
         (line(evidence=[]), "must have evidence"),

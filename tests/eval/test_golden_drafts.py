@@ -82,7 +82,7 @@ def test_every_draft_of_a_real_build_can_be_judged_and_the_gate_names_it(judged_
     assert "baseline accept" in decision.reasons[0]
     with pytest.raises(PalimpsestError, match="each has questions"):
         init_golden(judged_home, None, 3)
-    with pytest.raises(PalimpsestError, match="is there already"):
+    with pytest.raises(PalimpsestError, match="already exists"):
         init_golden(judged_home, "chats", 3)
     with pytest.raises(PalimpsestError, match="no collection 'mails'; the build has chats"):
         init_golden(judged_home, "mails", 3)

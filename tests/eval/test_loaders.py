@@ -193,9 +193,9 @@ def test_a_suite_in_our_layout_is_used_as_it_is_and_a_conversion_is_made_once(be
     ("text", "message"),
     [
         ("{", "not JSON"),
-        ("[]", "must hold a list of JSON objects"),
-        ("[1]", "must hold a list of JSON objects"),
-        ('[{"a": 1}]', "no known data set"),
+        ("[]", "must be a list of JSON objects"),
+        ("[1]", "must be a list of JSON objects"),
+        ('[{"a": 1}]', "not a known data set"),
         ('[{"sample_id": 1, "conversation": {"session_1": [{}]}, "qa": []}]', "looks like LoCoMo.*dia_id"),
         ('[{"sample_id": 1, "conversation": {}, "qa": []}]', "no judged question"),
         ('[{"id": "m", "paragraphs": [{}], "question": "q"}]', "looks like MuSiQue"),

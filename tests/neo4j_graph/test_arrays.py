@@ -28,5 +28,5 @@ def test_bytes_of_an_earlier_version_are_refused_with_what_to_run():
     head = b'[["row", "<i4", [2], 8]]'
     earlier = np.array([len(head)], "<i8").tobytes() + head + np.array([1, 2], "<i4").tobytes()
     for data in (earlier, b"", np.array([3, 50, 3, 0], "<i8").tobytes() + b"x" * 60):
-        with pytest.raises(PalimpsestError, match="loaded by an earlier version; run palimpsest build --graph"):
+        with pytest.raises(PalimpsestError, match="written by an earlier version; run palimpsest build --graph"):
             unpack_arrays(data)

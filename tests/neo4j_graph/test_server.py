@@ -48,7 +48,7 @@ def test_a_server_that_cannot_is_refused_by_what_to_install(
 def test_a_missing_password_file_is_reported_at_once(graph: Connection, server_folder: Path) -> None:
     aside = (server_folder / "password").rename(server_folder / "aside")
     try:
-        with pytest.raises(ComponentFailed, match="put it back"):
+        with pytest.raises(ComponentFailed, match="restore"):
             start_server(server_folder, wait_s=2)
     finally:
         aside.rename(server_folder / "password")

@@ -37,7 +37,7 @@ def test_a_program_made_with_the_stand_in_is_refused_by_builds_and_by_the_gate(t
     (folder / "abc.json").write_text(json.dumps({"state": {"signature": {}}, "made_with": "stand-in"}))
     (folder / "default.json").write_text(json.dumps({"program": "abc"}))
     for refuses in (saved_program, lambda: judge_home_labels(Home(tmp_path / "home"), "abc")):
-        with pytest.raises(PalimpsestError, match="made with the stand-in"):
+        with pytest.raises(PalimpsestError, match="optimized without a language model"):
             refuses()
     (folder / "abc.json").write_text(json.dumps({"state": {"signature": {}}, "made_with": "some-model"}))
     assert saved_program()["made_with"] == "some-model"
@@ -53,5 +53,5 @@ def test_pairs_come_from_a_file_of_ones_own_or_from_what_people_decided(tmp_path
     monkeypatch.setattr(label_tuning, "decided_pairs", lambda home: rows[:1])
     assert labelled_rows(home, "home") == rows[:1]
     monkeypatch.setattr(label_tuning, "decided_pairs", lambda home: [])
-    with pytest.raises(PalimpsestError, match="nobody decided a relation"):
+    with pytest.raises(PalimpsestError, match="no relation was decided by a person"):
         labelled_rows(home, "home")

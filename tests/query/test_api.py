@@ -142,7 +142,7 @@ def test_the_same_question_gets_the_same_answer(reader):
         ({"hops": 3}, "hops=3"),
         ({"budget_tokens": -1}, "budget_tokens=-1"),
         ({"strategy": "magic"}, "strategy='magic': not one of auto, flat, hybrid"),
-        ({"as_of": "yesterday"}, "as_of='yesterday': no date"),
+        ({"as_of": "yesterday"}, "as_of='yesterday': not a date"),
         ({"since": "2024-13-01"}, "since="),
     ],
 )
@@ -190,7 +190,7 @@ def test_eight_clients_get_the_answers_that_one_gets(reader):
 
 
 def test_a_home_without_a_published_build_says_what_to_run(tmp_path):
-    with pytest.raises(PalimpsestError, match=r"nothing is published there; run palimpsest build --home"):
+    with pytest.raises(PalimpsestError, match=r"it has no published build; run palimpsest build --home"):
         open_home(tmp_path / "nowhere")
     (tmp_path / "published.json").write_text("{")
     with pytest.raises(PalimpsestError, match="damaged"):

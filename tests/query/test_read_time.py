@@ -71,7 +71,9 @@ def test_relative_dates_count_from_now_else_from_as_of_else_not(reader):
         found = reader.search(question, ANA, **options)
         time = found.times[ANA]
         assert (str(time.reference), time.reference_is, str(time.first)) == (reference, named, first)
-        assert f"'last month' is {first} to" in results_text(found) and f"told from {reference}" in results_text(found)
+        assert f"'last month' is {first} to" in results_text(found) and f"counted from {reference}" in results_text(
+            found
+        )
     assert ids(reader.search(question, ANA, now="2024-06-01"))[0] == "m3"
     unresolved = reader.search(question, ANA)
     assert (unresolved.times[ANA].unresolved_phrase, unresolved.times[ANA].period) == ("last month", None)

@@ -44,15 +44,15 @@ def test_a_request_in_json_is_the_request_that_a_search_makes():
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ({"text": "x", "limit": 3}, "limit: no field of a search; fields are text, k, hops"),
+        ({"text": "x", "limit": 3}, "limit: not a field of a search; the fields are text, k, hops"),
         ({"k": 3}, "text: is missing"),
         ({"text": "x", "k": "3"}, "k='3': must be of type integer"),
         ({"text": "x", "k": True}, "k=True: must be of type integer"),
         ({"text": "x", "history": 1}, "history=1: must be of type boolean"),
         ({"text": "x", "tag": 5}, "tag=5: must be of type string or null"),
         ({"text": "x", "k": 0}, "k=0: must be 1 to 1000"),
-        ({"text": "x", "until": "soon"}, "until='soon': no date"),
-        ({"text": "x", "scope": ["notes", "ben"]}, "scope: no field of a search"),
+        ({"text": "x", "until": "soon"}, "until='soon': not a date"),
+        ({"text": "x", "scope": ["notes", "ben"]}, "scope: not a field of a search"),
     ],
 )
 def test_a_wrong_field_is_named_and_never_as_an_option_of_the_command_line(data, message):

@@ -83,8 +83,8 @@ def test_pair_names_two_memories_in_either_order_together_with_ids(home):
     [
         (["confirm", "r1", "nonesuch"], "nonesuch: no such relation in this build"),
         (["confirm", "r1", "m3"], "m3: is a memory; name two with --pair"),
-        (["undo", "r1", "r3"], "r3: is NONE already"),
-        (["confirm", "r1", "--pair", "m1", "m5"], "not of one scope"),
+        (["undo", "r1", "r3"], "r3: its label is already NONE"),
+        (["confirm", "r1", "--pair", "m1", "m5"], "in different scopes"),
         (["confirm"], "name relations by id"),
         (["confirm", "-"], "name relations by id"),
     ],

@@ -69,7 +69,7 @@ def _load_file(path: Path, draft: SuiteDraft) -> None:
     if known is None:
         names = ", ".join(sorted({name for name, _, _ in _LOADERS}))
         raise PalimpsestError(
-            f"suite {path}: no known data set ({names}, BEIR); its items have {', '.join(sorted(keys)[:8])}"
+            f"suite {path}: not a known data set ({names}, BEIR); its items have {', '.join(sorted(keys)[:8])}"
         )
     name, loader = known
     try:
@@ -91,5 +91,5 @@ def _read_items(path: Path) -> list[Item]:
     if isinstance(value, dict):
         value = value["data"] if isinstance(value.get("data"), list) else [value]
     if not isinstance(value, list) or not value or not all(isinstance(item, dict) for item in value):
-        raise PalimpsestError(f"suite {path}: must hold a list of JSON objects")
+        raise PalimpsestError(f"suite {path}: must be a list of JSON objects")
     return value

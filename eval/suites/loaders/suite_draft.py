@@ -60,7 +60,7 @@ class SuiteDraft:
         """
         if not self.rows or not any(self.qrels.values()):
             raise PalimpsestError(
-                f"suite {self.source}: holds {len(self.rows)} texts and no judged question; give the whole set"
+                f"suite {self.source}: has {len(self.rows)} texts and no judged question; give the complete data set"
             )
         header = "query-id\tcorpus-id\tscore\n"
         lines = [f"{q}\t{row_id}\t{grade}\n" for q, grades in self.qrels.items() for row_id, grade in grades.items()]

@@ -47,7 +47,7 @@ class Neo4jBackend:
         self._home, self._connection, self._owned, self._cache_bytes = home_id, connection, owned, cache_bytes
         found = connection.read(querying.SERVED, home=home_id)
         if not found:
-            raise PalimpsestError("neo4j: nothing of this home is published there; run palimpsest build --graph")
+            raise PalimpsestError("neo4j: no build of this home is loaded; run palimpsest build --graph")
         build = found[0]
         self.number, self._begun = int(build["number"]), str(build["begun"])
         self.build_id = str(build["build_id"])

@@ -57,4 +57,4 @@ class BuildReads:
 
     def _check(self, retained: bool) -> None:
         if not retained:
-            raise ComponentFailed(f"neo4j: build {self.build_id} is served no longer; refresh or open the reader again")
+            raise ComponentFailed(f"neo4j: build {self.build_id} is no longer served; refresh or reopen the reader")

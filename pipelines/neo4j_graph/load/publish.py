@@ -34,7 +34,7 @@ def publish(load: LoadContext, oldest: int, record: Mapping[str, object]) -> Non
         changes.deferred.clear()
     published = writer.publish(record, oldest, changes.deferred, visibility if in_one_transaction else ())
     if not published and not _is_published(load, record):
-        raise ComponentFailed("neo4j: another load of this home took over; run again")
+        raise ComponentFailed("neo4j: another load of this home has started since; run again")
     if not in_one_transaction:
 
         def run(statement: str, limit: int) -> int:

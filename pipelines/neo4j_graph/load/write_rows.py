@@ -68,7 +68,7 @@ def write_edges(load: LoadContext, name: str, edges: pl.DataFrame | None, advanc
         else:
             created = writer.once(loading.CREATE_EDGES[name], rows=batch)
             if created not in (None, len(batch)):
-                raise ComponentFailed(f"neo4j: {created} of {len(batch)} {name} could be made; run again")
+                raise ComponentFailed(f"neo4j: {created} of {len(batch)} {name} were created; run again")
         advance(len(batch))
     writer.writes += new.height
 

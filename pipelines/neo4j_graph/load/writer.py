@@ -35,13 +35,13 @@ class Writer:
         try:
             found = self._run(statement, parameters)
         except IncompleteCommit:  # the driver does not retry this one: it cannot know that batches are applied once
-            say("neo4j: gone while it committed; trying again")
+            say("neo4j: connection lost during commit; trying again")
             found = self._run(statement, parameters)
         if found and found[0]["n"]:
             return int(found[0]["n"])
         state = self._connection.read(loading.BATCH_DONE, home=self._home, token=self.token, batch=self._batch)
         if not state:
-            raise ComponentFailed("neo4j: another load of this home took over; run again")
+            raise ComponentFailed("neo4j: another load of this home has started since; run again")
         return None if state[0]["done"] else 0
 
     def apply(self, statement: str, rows: Sequence[Mapping[str, Any]], size: int, **values: object) -> None:
@@ -77,7 +77,7 @@ class Writer:
                 return False
             for batch, (statement, rows) in enumerate(edges, self._batch + 1):
                 if (n := _count(tx, statement, self._parameters(batch=batch, rows=rows))) != len(rows):
-                    raise ComponentFailed(f"neo4j: {n} of {len(rows)} relationships could be made; run again")
+                    raise ComponentFailed(f"neo4j: {n} of {len(rows)} relationships were created; run again")
             for statement in statements:
                 _count(tx, statement, self._parameters(limit=_NO_LIMIT))
             return True
@@ -86,7 +86,7 @@ class Writer:
             with self._connection.session() as session:
                 return session.execute_write(work)
         except IncompleteCommit:
-            say("neo4j: gone while it committed; looking whether it did")
+            say("neo4j: connection lost during commit; checking whether it succeeded")
             return False
 
     def list_rows(self, statement: str) -> Sequence[Mapping[str, Any]]:

@@ -57,7 +57,7 @@ def scope_rows(
     for scope, mine in by_scope(memories).items():
         at = ranges.get(scope, Range(0, 0, -1))
         if at.size != mine.height:
-            raise ComponentFailed(f"neo4j: {index} does not contain what the tables do; run palimpsest build again")
+            raise ComponentFailed(f"neo4j: {index} does not match the tables; run palimpsest build again")
         beyond = windows.filter(pl.col("memory_id").is_in(mine["memory_id"].implode()))
         columns, scope_id = _scope_columns(scope), scope_id_of(*scope)
         buckets, packed = _pack_words(words, postings, at)

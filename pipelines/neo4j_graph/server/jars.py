@@ -164,7 +164,9 @@ def _copy(jar: Jar, repository: Path, folder: Path) -> Path | None:
 
 def _download(jar: Jar, local: Path, remote: "pooch.Pooch | None") -> Path:
     if remote is None:
-        raise ComponentFailed(f"neo4j: {local} does not have {jar.coordinates} as locked; set PALIMPSEST_MAVEN")
+        raise ComponentFailed(
+            f"neo4j: {local} has no {jar.coordinates} that matches the lock file; set PALIMPSEST_MAVEN"
+        )
     import pooch
 
     base_url = remote.base_url.rstrip("/")
@@ -179,5 +181,5 @@ def _download(jar: Jar, local: Path, remote: "pooch.Pooch | None") -> Path:
         reason = (str(e).splitlines() or [""])[0][:160]
         raise ComponentFailed(
             f"neo4j: cannot fetch {jar.coordinates} from {base_url} ({reason}); go online once, or set "
-            "PALIMPSEST_MAVEN to a mirror or PALIMPSEST_NEO4J_JARS to a folder that holds the jars"
+            "PALIMPSEST_MAVEN to a mirror or PALIMPSEST_NEO4J_JARS to a folder with the jars"
         ) from None

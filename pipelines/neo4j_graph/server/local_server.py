@@ -127,7 +127,7 @@ def server_url(home: Path | None = None) -> str:
         return checked_uri(uri)
     status = server_status(home)
     if not status.running:
-        raise PalimpsestError("neo4j: no server runs; palimpsest neo4j start, or set NEO4J_URI")
+        raise PalimpsestError("neo4j: no server is running; run palimpsest neo4j start, or set NEO4J_URI")
     return status.uri
 
 
@@ -139,7 +139,7 @@ def checked_uri(uri: str) -> str:
     """
     if "@" in uri:
         raise PalimpsestError(
-            "neo4j: NEO4J_URI holds a user or a password; set them as NEO4J_USER and NEO4J_PASSWORD, "
+            "neo4j: NEO4J_URI contains a user or a password; set them as NEO4J_USER and NEO4J_PASSWORD, "
             "and NEO4J_URI to scheme, host and port"
         )
     return uri
@@ -206,7 +206,9 @@ def _launch(home: Path, command: list[str]) -> int:
 def _wait_for_bolt(home: Path, info: ServerInfo, wait_s: float) -> None:
     """Returns once Bolt answers to the password."""
     if not info.password_file.exists():
-        raise ComponentFailed(f"neo4j: {info.password_file} is gone; put it back, or stop the server and move {home}")
+        raise ComponentFailed(
+            f"neo4j: {info.password_file} is missing; restore it, or stop the server and move {home} away"
+        )
     until = time.monotonic() + wait_s
     is_reported = False
     while time.monotonic() < until:
@@ -239,7 +241,9 @@ def _answers(home: Path, info: ServerInfo) -> bool:
         first.unlink(missing_ok=True)
         return True
     except AuthError:
-        raise ComponentFailed(f"neo4j: {info.uri} refuses {info.password_file}; another server may hold it") from None
+        raise ComponentFailed(
+            f"neo4j: {info.uri} refuses {info.password_file}; another server may be running there"
+        ) from None
     except (Neo4jError, DriverError, OSError):
         return False
 

@@ -57,7 +57,9 @@ def prepare_home(home: Path, java: Path, jars: list[Path], port: int) -> None:
     if password_file(home).exists():
         return
     if (home / "data" / "databases").exists():
-        raise ComponentFailed(f"neo4j: {password_file(home)} is gone but its data is there; put it back or move {home}")
+        raise ComponentFailed(
+            f"neo4j: {password_file(home)} is missing but its data exists; restore the file or move {home} away"
+        )
     first = secrets.token_hex(24)  # never begins like an option
     _set_initial_password(home, java, jars, first)
     _write_secret(first_password_file(home), first)

@@ -84,7 +84,7 @@ class DuckDBBackend:
             raise PalimpsestError(f"index {path}: cannot be read ({str(e).splitlines()[0]}); build it again") from None
         if meta.get("format") != FORMAT:
             raise PalimpsestError(
-                f"index {path}: format {meta.get('format')}, this version reads {FORMAT}; build it again"
+                f"index {path}: format {meta.get('format')}, this version reads {FORMAT}; run palimpsest build"
             )
         self.path = path
         self.meta: dict[str, Any] = meta

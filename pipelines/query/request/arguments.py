@@ -24,9 +24,9 @@ def clean_text(text: str) -> str:
     """
     cleaned = text[:MAX_TEXT_CHARS].replace("\0", " ").encode("utf-8", "replace").decode("utf-8").strip()
     if not cleaned:
-        raise ArgumentError("text", "is empty; say what to look for")
+        raise ArgumentError("text", "is empty; enter a question or keywords")
     if not any(c.isalnum() for c in cleaned):
-        raise ArgumentError("text", "has no words; say what to look for")
+        raise ArgumentError("text", "has no words; enter a question or keywords")
     return cleaned
 
 
@@ -53,7 +53,7 @@ def parse_datetime(name: str, value: When | None, end_of_day: bool) -> dt.dateti
             day_only = len(value.strip()) <= len("2024-05-31") and "T" not in value
             parsed = dt.datetime.fromisoformat(value.strip())
         except ValueError:
-            raise ArgumentError(name, "no date; write 2024-05-31 or 2024-05-31T12:00:00Z", value) from None
+            raise ArgumentError(name, "not a date; write 2024-05-31 or 2024-05-31T12:00:00Z", value) from None
         value = parsed.date() if day_only else parsed
     if not isinstance(value, dt.datetime):
         value = dt.datetime.combine(value, dt.time.max if end_of_day else dt.time.min)

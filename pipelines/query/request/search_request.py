@@ -114,13 +114,13 @@ class SearchRequest:
         """
         for name, value in data.items():
             if name not in _PROPERTIES:
-                raise ArgumentError(name, f"no field of a search; fields are {', '.join(_PROPERTIES)}")
+                raise ArgumentError(name, f"not a field of a search; the fields are {', '.join(_PROPERTIES)}")
             expected = _PROPERTIES[name]["type"]
             kinds = [expected] if isinstance(expected, str) else expected
             if not any(_is_kind(value, kind) for kind in kinds):
                 raise ArgumentError(name, f"must be of type {' or '.join(kinds)}", value)
         if "text" not in data:
-            raise ArgumentError("text", "is missing; say what to look for")
+            raise ArgumentError("text", "is missing; enter a question or keywords")
         options: Any = {name: value for name, value in data.items() if name != "text"}
         return cls.create(str(data["text"]), scope, **options)
 

@@ -123,7 +123,7 @@ class LmLabeler:
             known = unique - calls
             say(f"labels: {calls} calls to {self._settings.model}, {known} known; at most {max_cost:.4f}{limit}")
         if unanswered := self._ledger.totals().unanswered:
-            say(f"labels: {unanswered} calls were under way when a build was killed, and may have been paid")
+            say(f"labels: {unanswered} calls were in progress when a build was killed, and may have been billed")
 
     def _label_one(
         self, client: LmClient, key: str, pair: LabelPair, predict: "dspy.Predict", adapter: "dspy.Adapter"
@@ -217,7 +217,7 @@ def _log_failures(results: list[LabelResult]) -> None:
     failed = [r for r in results if r.evidence.get("why") == "no answer"]
     if failed:
         why = failed[0].evidence.get("error", "")
-        say(f"labels: {len(failed)} pairs without an answer ({why}); they are asked again by the next build")
+        say(f"labels: {len(failed)} pairs without an answer ({why}); the next build labels them")
 
 
 def _unavailable_cause(error: BaseException | None) -> LmUnavailable | None:

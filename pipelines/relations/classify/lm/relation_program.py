@@ -97,7 +97,9 @@ def saved_program() -> "SavedProgram | None":
         saved = json.loads(path.read_text(encoding="utf-8"))
         saved["state"]["signature"]
     except (OSError, ValueError, KeyError, TypeError) as e:
-        raise PalimpsestError(f"{pointer}: names no readable program ({type(e).__name__}); fix or remove it") from None
+        raise PalimpsestError(
+            f"{pointer}: does not name a readable program ({type(e).__name__}); fix or remove it"
+        ) from None
     refuse_fake_program(saved, str(pointer))
     return cast(SavedProgram, saved)
 
@@ -105,7 +107,9 @@ def saved_program() -> "SavedProgram | None":
 def refuse_fake_program(saved: Mapping[str, object], where: str) -> None:
     """Raises PalimpsestError where a saved program was made with the fake model: it learned nothing."""
     if saved.get("made_with") == FAKE_MODEL:
-        raise PalimpsestError(f"{where}: a program made with the stand-in; set PALIMPSEST_LM, run notebook 2 again")
+        raise PalimpsestError(
+            f"{where}: this program was optimized without a language model; set PALIMPSEST_LM and run notebook 2 again"
+        )
 
 
 def program_folder() -> Path:
