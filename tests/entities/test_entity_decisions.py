@@ -84,8 +84,8 @@ def test_reasons_name_the_memory_that_shows_them(home):
     ("a", "b", "verdict", "message"),
     [
         ("Nobody Here", "Ansel", "apart", "no name 'Nobody Here' in notes/shared"),
-        ("Ansel", "ANSEL", "apart", "differ in case"),
-        ("Ansel", "Ansel Moreau", "undecided", "undecided already"),
+        ("Ansel", "ANSEL", "apart", "differ only in case"),
+        ("Ansel", "Ansel Moreau", "undecided", "already undecided"),
     ],
 )
 def test_an_empty_decision_is_refused(home, a, b, verdict, message):

@@ -62,7 +62,7 @@ def test_an_answer_has_the_scope_of_each_memory_and_valid_citations(reader):
     assert [memories["a1"][c] for c in SCOPE] == ["notes", "ana", "alpha"] and memories["g1"]["project_id"] == ""
 
     class Known:
-        def wrong(self, memory_id, text, source):
+        def find_error(self, memory_id, text, source):
             return None if source and source["uri"] == f"{memory_id}.md" and source["b"] else memory_id
 
     assert check_citations(answer.context, Known())[1] == []
