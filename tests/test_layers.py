@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def test_a_folder_imports_only_the_folders_below_it(tmp_path):
-    # import-linter reads folders: `eval` lies beside the package in a checkout, and is a part of it.
+    # import-linter reads folders: `eval` is next to the package in a checkout, and is a part of it.
     skip = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "pipelines", tmp_path / "palimpsest", ignore=skip)
     shutil.copytree(ROOT / "eval", tmp_path / "palimpsest/eval", ignore=skip)

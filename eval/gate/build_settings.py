@@ -16,7 +16,7 @@ _UNSET = "not set"
 
 @dataclass(frozen=True)
 class SettingChange:
-    """A setting whose value differs. `name` is dotted, such as `weights.words`; None stands for a setting not given."""
+    """A setting whose value differs. `name` is dotted, such as `weights.words`; None means that it is not set."""
 
     name: str
     old: JsonValue

@@ -45,9 +45,7 @@ def differences(run: GoldenRun, baseline: Baseline, settings: Sequence[SettingCh
     if baseline.model != run.model and all(c.name != "embedder" for c in settings):
         found.append(f"the baseline is of model {baseline.model or 'unknown'}, this run of {run.model or 'unknown'}")
     if dict(baseline.settings) != dict(run.settings):
-        found.append(
-            f"the questions were asked otherwise: baseline {dict(baseline.settings)}, now {dict(run.settings)}"
-        )
+        found.append(f"the search settings differ: baseline {dict(baseline.settings)}, now {dict(run.settings)}")
     return found
 
 

@@ -28,14 +28,14 @@ def verdict_markdown(verdict: CollectionVerdict) -> str:
         percentiles = ", ".join(f"{name} {value:.1f} ms" for name, value in verdict.latency_ms.items())
         lines += [f"{verdict.queries} questions judged; latency {percentiles}.", ""]
     if verdict.quality:
-        lines += [f"Beside the ranking: {', '.join(_quality(verdict))}.", ""]
+        lines += [f"Besides the ranking: {', '.join(_quality(verdict))}.", ""]
     if verdict.broken:
         lines += _broken(verdict)
     return "\n".join(lines)
 
 
 _QUALITY = {
-    "current_fact_recall": "changed facts told as they are now {:.3f}",
+    "current_fact_recall": "changed facts answered as they are now {:.3f}",
     "false_retirement": "still true but retired {:.3f}",
     "duplicate_share": "repeats among the top five {:.3f}",
     "citation_validity": "citations that hold {:.3f}",

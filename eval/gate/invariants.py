@@ -168,7 +168,7 @@ def check_vectors(tables: Tables, known: Collection[str]) -> list[Violation]:
 
 
 def check_deleted(tables: Tables, decisions: Decisions) -> list[Violation]:
-    """4: nothing that people deleted is in the build; told by id, for its name is not kept."""
+    """4: nothing that people deleted is in the build; reported by id, for its name is not kept."""
     rows = (
         tables["documents"]
         .select("document_id", "collection", "user_id", "uri", "session_id", "project_id")
@@ -184,13 +184,13 @@ def check_deleted(tables: Tables, decisions: Decisions) -> list[Violation]:
         .join(tables["document_texts"], on="document_id")
         .select("document_id", "collection", *columns)
     )
-    held = set()
+    with_deleted_text = set()
     for document_id, collection, *values in texts.iter_rows():
         row = dict(zip(columns, values, strict=True))
         removal = erased.remove_from(collection, cast(TextRow, row))
         if removal is None or removal.spans:
-            held.add(document_id)
-    return [*found, *report(4, "deleted", "{n} documents hold texts that were deleted", held)]
+            with_deleted_text.add(document_id)
+    return [*found, *report(4, "deleted", "{n} documents hold texts that were deleted", with_deleted_text)]
 
 
 def check_rejects(tables: Tables) -> list[Violation]:

@@ -34,7 +34,7 @@ class _Drawn:
 def explained_figure(results: SearchResult, question: str, shown: int = 5) -> Any:
     """Returns the picture of an answer: how much each of the first results has by itself, and how much over links.
 
-    A flow's width is its share of the result's score; what a node or a flow stands for is shown when it is pointed at.
+    A flow's width is its share of the result's score; hovering shows what a node or a flow means.
 
     Args:
         results: of a search with `explain`.

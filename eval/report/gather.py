@@ -32,11 +32,11 @@ from palimpsest.store.home import Home, data_folder
 HEADLINES = (
     # key, title, what it means, whether more is better
     ("R@5", "Recall@5", "of what a question needs, the share among the top five", True),
-    ("nDCG@10", "nDCG@10", "how high up it stands among the top ten", True),
+    ("nDCG@10", "nDCG@10", "how high it ranks among the top ten", True),
     ("packed_recall", "Recall after packing", "the share that is in the packed context", True),
-    ("current_fact_recall", "Current facts", "changed facts told as they are now", True),
+    ("current_fact_recall", "Current facts", "changed facts answered as they are now", True),
     ("stale@5", "Stale@5", "share of the top five that is outdated", False),
-    ("duplicate_share", "Repeats@5", "share of the top five that says what a better one said", False),
+    ("duplicate_share", "Repeats@5", "share of the top five that repeats a better result", False),
     ("false_retirement", "False retirement", "what is still true, but retired", False),
     ("citation_validity", "Citations that hold", "quoted lines whose span holds their words", True),
     ("p95_ms", "p95 ms", "95 % of the searches took no longer", False),
@@ -126,7 +126,7 @@ def headlines(
         history: id and numbers of the builds before it, oldest first; their names start with `<collection>/`.
     """
     cards: list[HeadlineCard] = []
-    for key, title, says, more_is_better in HEADLINES:
+    for key, title, explanation, more_is_better in HEADLINES:
         if key not in now:
             continue
         before = [numbers.get(f"{collection}/{key}") for _, numbers in history]
@@ -136,7 +136,16 @@ def headlines(
         worse = change is not None and abs(change) > _EPSILON and (change < 0) == more_is_better
         ms = key.endswith("_ms")
         cards.append(
-            HeadlineCard(key=key, title=title, says=says, value=now[key], change=change, worse=worse, spark=line, ms=ms)
+            HeadlineCard(
+                key=key,
+                title=title,
+                explanation=explanation,
+                value=now[key],
+                change=change,
+                worse=worse,
+                spark=line,
+                ms=ms,
+            )
         )
     return cards
 

@@ -17,7 +17,7 @@ class HeadlineCard(TypedDict):
 
     key: str
     title: str
-    says: str
+    explanation: str
     value: float
     change: float | None
     worse: bool

@@ -57,7 +57,7 @@ class SuiteResult:
         by_time: the same by what a query says of time.
         latency_ms: of whole searches, warmed up.
         per_query: a record for each query, in order of the ids.
-        quality: fractions that only a golden set can tell.
+        quality: fractions that only a golden set can give.
         build: summary of the build that was searched.
         machine: where it was measured.
         ragas: what RAGAS reports.

@@ -48,8 +48,8 @@ def chunk_documents(
     - `statement`: one chunk a sentence, with what its opening pronoun refers to; short tables and code stay whole.
     - `chunk`: by structure, see `pack`.
 
-    A row of a suite is one chunk in any unit (decision 7). Headings are chunks of their own only where nothing stands
-    under them; elsewhere they are in the `heading` of what does.
+    A row of a suite is one chunk in any unit (decision 7). Headings are chunks of their own only where nothing is
+    under them; elsewhere they are in the `heading` of what follows.
     """
     if unit == "statement":
         spans = [_as_one_segment(d) or _cut_statements(d) for d in documents]

@@ -36,7 +36,7 @@ from palimpsest.store.home import Home
 @click.option("--tag", help="Only memories with this tag.")
 @click.option("--since", help="Only memories observed on or after this date.")
 @click.option("--until", help="Only memories observed on or before this date.")
-@click.option("--now", help="When the question is asked: last week counts from it; what is not valid then is left out.")
+@click.option("--now", help="Time of the question: last week counts from it; what is not valid then is left out.")
 @click.option("--budget", type=click.IntRange(50), default=1200, show_default=True, help="Tokens of packed context.")
 @click.option("--explain", is_flag=True, help="Say why each memory is there.")
 @click.option("--include-hidden", is_flag=True, help="Also what is marked user_visible: false.")

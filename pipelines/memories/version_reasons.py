@@ -34,7 +34,7 @@ def version_reasons(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     `older` in both texts), `edited` (its source was edited: `by` is the document version without it), `replaced` (a
     document that states to replace its own: `by`, `uri`, `title`, `at`), `vanished` (its source no longer exists),
     `kept` (a person decided that `by` does not replace it, with the relation's fields), or `doubted` (a labeler was
-    close to deciding that `by` replaces it, and both are latest: `relation_id`). The index has a column `told` too.
+    close to deciding that `by` replaces it, and both are latest: `relation_id`). The index has the same column.
 
     Args:
         tables: documents, memories, versions and relations as in `store.tables`.

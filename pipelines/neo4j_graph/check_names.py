@@ -7,7 +7,7 @@ CHECKS = {
     "latest": "Each chain of updates has one latest memory.",
     "scope": "No relationship leads from one scope into another.",
     "labels": "Labels without Row are on what the published build shows, and on nothing else.",
-    "latency": "p95 of whole questions, asked of the largest scope, is under 400 ms; never fails a load.",
+    "latency": "p95 of complete queries on the largest scope is under 400 ms; never fails a load.",
 }
 """What is checked after a load, by the word that its violations begin with."""
 

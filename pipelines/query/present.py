@@ -38,13 +38,13 @@ def time_lines(temporal: TemporalInterpretation) -> list[str]:
     """Returns in words how the time in a question was interpreted, where that could surprise."""
     lines = []
     if temporal.as_of:
-        request = f"{temporal.as_of_phrase!r} asks what was known then; --as-of sets another moment"
+        request = f"{temporal.as_of_phrase!r} asks what was known then; --as-of sets another time"
         lines.append(f"as of {temporal.as_of.date().isoformat()}: {request}")
     elif temporal.not_followed:
         lines.append(f"{temporal.as_of_phrase!r} is read as a time that texts speak of: {temporal.not_followed}")
     if temporal.unresolved_phrase:
         far = temporal.reference_is in ("now", "as_of") and temporal.reference is not None
-        why = f"no days are counted from {temporal.reference}" if far else "--now says when the question is asked"
+        why = f"no days are counted from {temporal.reference}" if far else "--now sets the time of the question"
         lines.append(f"{temporal.unresolved_phrase!r} is only words to search for: {why}")
     if temporal.phrase and temporal.reference:
         start, end = (d.isoformat() if d else "" for d in (temporal.first, temporal.last))

@@ -28,7 +28,7 @@ from palimpsest.store.collection_config import CollectionConfig
 from palimpsest.store.decisions import Decisions
 from palimpsest.store.ingest_log import IngestLog, text_key
 
-_LEADS_OUT = "a link that leads out of the collection or nowhere; copy the file in"
+_LEADS_OUT = "a link that leads out of the collection or to no file; copy the file in"
 _MAX_USER_BYTES = 800  # what a collection.yaml may name: 200 characters
 _MAX_URI_BYTES = 4096
 

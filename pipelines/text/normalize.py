@@ -9,7 +9,7 @@ _ACCENTS = re.compile("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe
 def fold(text: str) -> str:
     """Returns the text in lower case, without accents, with single spaces: for comparing names and words.
 
-    Only the general combining marks are dropped: the vowel signs of other scripts tell words apart.
+    Only the general combining marks are dropped: the vowel signs of other scripts distinguish words.
     """
     if not text.isascii():
         text = _ACCENTS.sub("", unicodedata.normalize("NFKD", text.lower()))

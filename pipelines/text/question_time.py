@@ -108,7 +108,7 @@ def _words(text: str, date: DateMention) -> str:
 
 
 def _find_as_of(text: str, dates: list[DateMention]) -> DateMention | None:
-    """Returns the date whose knowledge is asked for: one after `as of`, or of what was believed then."""
+    """Returns the requested date of knowledge: one after `as of`, or of what was believed then."""
     dates = sorted(dates, key=lambda d: d.start)
     for date in dates:
         if _AS_OF.search(text[: date.start]):

@@ -1,7 +1,7 @@
 """Dates that a text states relative to a reference day: `yesterday`, `two weeks ago`, `last March`, `3 May`.
 
 No model reads them: what is not one of the forms below is not a date. In a memory the reference day is the one on which
-it was stated, in a question the one on which it was asked.
+it was stated, in a question the day of the question.
 """
 
 import datetime as dt
@@ -101,7 +101,7 @@ _SEASON = re.compile(
 
 
 def is_reference_day(day: dt.date) -> bool:
-    """Returns whether dates can be relative to a day: 9999-12-31, which stands for never, has no tomorrow."""
+    """Returns whether dates can be relative to a day: 9999-12-31, which means never, has no tomorrow."""
     return _MIN_YEAR <= day.year <= _MAX_YEAR
 
 

@@ -11,7 +11,7 @@ MAX_K = 1000
 MAX_HOPS = 2
 
 When = dt.datetime | dt.date | str
-"""A time, or a date that stands for its start or its end."""
+"""A time, or a date that means its start or its end."""
 ScopeArgument = Scope | tuple[str, str] | tuple[str, str, str] | Sequence[Scope]
 """One scope or several; a tuple of names is (collection, user) or (collection, user, project)."""
 

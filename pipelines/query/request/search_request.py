@@ -196,7 +196,7 @@ _PROPERTIES: dict[str, dict[str, Any]] = {
     "tag": _name("A tag that memories must have"),
     "since": _time("Earliest time of observation"),
     "until": _time("Latest time of observation"),
-    "project": _name("Search this project of the user beside the general memory"),
+    "project": _name("Search this project of the user and the general memory"),
     "session": _name("Session to stay in"),
     "now": _time("When the question is put: only what is valid then is a candidate"),
     "budget_tokens": {"type": "integer", "description": "Tokens of the context", "minimum": 0, "default": 1200},

@@ -94,7 +94,7 @@ def collection_infos(
     Args:
         scopes: every scope that has a memory.
         settings: `default` and `user_id` of collections.
-        strategies: what `auto` stands for in each collection.
+        strategies: what `auto` means in each collection.
         weights: the weights that the settings of each collection give.
     """
     return {

@@ -103,7 +103,7 @@ class RetirementReasons:
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> "RetirementReasons":
-        """Groups the lines `told` by the memory ids `ids`, in order."""
+        """Groups the reasons (column `told`) by the memory ids `ids`, in order."""
         lines: dict[str, list[str]] = {}
         for memory_id, line in zip(arrays.get("ids", ()), arrays.get("told", ()), strict=True):
             lines.setdefault(memory_id, []).append(line)

@@ -29,7 +29,7 @@ def read_source(path: Path, uri: str, limits: Limits | None = None, dates: DateO
     limits = limits or Limits()
     if path.name.endswith(SIDECAR_SUFFIX):
         owner = path.name.removesuffix(SIDECAR_SUFFIX)
-        raise Rejected(f"a sidecar without its source: no file {owner!r} lies beside it; rename or remove it")
+        raise Rejected(f"a sidecar without its source: no file {owner!r} is next to it; rename or remove it")
     sidecar = find_sidecar(path)
     fields = read_sidecar(sidecar, limits) if sidecar else None
     users = find_users_file(path, uri)
@@ -76,9 +76,7 @@ def _add_sidecar_and_dates(extraction: Extraction, source: Source) -> Extraction
 def _read_file(path: Path, limits: Limits) -> bytes:
     try:
         if not path.is_file():  # a pipe or a device would block or never end
-            raise Rejected(
-                "not a regular file" if path.exists() else "missing: no such file, or a link that leads nowhere"
-            )
+            raise Rejected("not a regular file" if path.exists() else "missing: no such file, or a broken link")
         with path.open("rb") as file:
             data = file.read(limits.max_bytes + 1)
     except OSError as e:

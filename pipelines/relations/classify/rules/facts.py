@@ -186,7 +186,7 @@ def _attribute(noun_phrase: str, speaker: str | None) -> tuple[frozenset[str], s
 
 
 def subject_of(noun_phrase: str, speaker: str | None) -> frozenset[str] | None:
-    """Returns the folded words that name a subject; the speaker for `I`; None where a pronoun stands for it."""
+    """Returns the folded words that name a subject; the speaker for `I`; None where it is a pronoun."""
     words = re.findall(r"[^\W_](?:[\w\-&]*[^\W_])?", re.sub(r"['\u2019]s\b", "", fold(noun_phrase)))
     if len(words) > _MAX_SUBJECT_WORDS or PRONOUNS.intersection(words):
         return None

@@ -12,7 +12,7 @@ from palimpsest.text.dates import DateOrder, parse_stated_time
 _LINE_END = re.compile(r"\r\n?")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _SPACE = re.compile(r"\s+")
-# Control characters, marks that turn the writing direction, and what stands for bytes that are no UTF-8.
+# Control characters, marks that turn the writing direction, and the replacement for bytes that are not UTF-8.
 _UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _MAX_METADATA_NODES, _MAX_METADATA_DEPTH = 10_000, 20
 

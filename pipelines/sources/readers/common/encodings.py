@@ -52,12 +52,12 @@ def _decode(data: bytes) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as e:
-        telling = _telling(data, e.start)
-    if _is_western(telling):
+        sample = _sample_around_high_bytes(data, e.start)
+    if _is_western(sample):
         return data.decode("cp1252")
     from charset_normalizer import from_bytes  # most text is UTF-8, and each reader process would load it
 
-    best = from_bytes(telling).best()
+    best = from_bytes(sample).best()
     if best is None:
         raise Rejected("text in an unknown encoding; save it as UTF-8")
     try:
@@ -66,7 +66,7 @@ def _decode(data: bytes) -> str:
         raise Rejected(f"text in a mix of encodings (mostly {best.encoding}); save it as UTF-8") from None
 
 
-def _telling(data: bytes, start: int) -> bytes:
+def _sample_around_high_bytes(data: bytes, start: int) -> bytes:
     """Returns a sample of what surrounds the bytes that are not ASCII: the rest of a file only misleads detection."""
     windows: list[list[int]] = []
     size = 0
@@ -83,13 +83,13 @@ def _telling(data: bytes, start: int) -> bytes:
     return b"\n".join(data[first:last] for first, last in windows)
 
 
-def _is_western(telling: bytes) -> bool:
+def _is_western(sample: bytes) -> bool:
     """Returns whether this is Latin text with too few accents to detect an encoding; Windows-1252 is the likeliest."""
-    high = len(_HIGH_BYTE.findall(telling))
-    if not 0 < high <= _FEW_HIGH or 2 * high > len(_LETTER.findall(telling)):
+    high = len(_HIGH_BYTE.findall(sample))
+    if not 0 < high <= _FEW_HIGH or 2 * high > len(_LETTER.findall(sample)):
         return False
     try:
-        text = telling.decode("cp1252")
+        text = sample.decode("cp1252")
     except UnicodeDecodeError:
         return False
     return not _ODD.search(text)

@@ -88,7 +88,7 @@ def read_chats(source: Source, found: Sequence[Conversation], problems: list[str
 
 
 def find_conversations(value: JsonValue) -> list[Conversation]:
-    """Returns the conversations in a JSON value, with names that tell them apart."""
+    """Returns the conversations in a JSON value, with distinct names."""
     return _with_unique_names(list(_find(value, 0)))
 
 

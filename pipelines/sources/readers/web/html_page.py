@@ -45,7 +45,7 @@ def read_html(source: Source, limits: Limits) -> Extraction:
     add_markup(root if body is None else body, builder, HeadingPath())
     if not builder.segments:
         if problems:
-            raise Rejected(f"{problems[0]}; and no text stands before it: simplify the page")
+            raise Rejected(f"{problems[0]}; and no text precedes it: simplify the page")
         raise Rejected("empty: the page holds no text; it may be drawn by a script: save what a browser shows")
     meta = _meta(root)
     metadata: JsonObject = {

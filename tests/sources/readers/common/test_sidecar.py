@@ -1,4 +1,4 @@
-"""Sidecars: what front matter would say, beside sources that have none."""
+"""Sidecars: what front matter would say, next to sources that have none."""
 
 import datetime as dt
 from pathlib import Path
@@ -77,5 +77,5 @@ def test_a_sidecar_is_no_source_its_change_is_one_of_its_source_and_one_alone_is
     after = state()
     assert set(before) == set(with_one) == set(after) == {"a.txt", "b.txt", "c.txt.meta.yaml"}
     assert len({before["a.txt"], with_one["a.txt"], after["a.txt"]}) == 3 and before["b.txt"] == after["b.txt"]
-    with pytest.raises(Rejected, match=r"no file 'c\.txt' lies beside it"):
+    with pytest.raises(Rejected, match=r"no file 'c\.txt' is next to it"):
         read_source(folder / "c.txt.meta.yaml", "c.txt.meta.yaml")
