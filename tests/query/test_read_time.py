@@ -71,13 +71,12 @@ def test_relative_dates_count_from_now_else_from_as_of_else_not(reader):
         found = reader.search(question, ANA, **options)
         time = found.times[ANA]
         assert (str(time.reference), time.reference_is, str(time.first)) == (reference, named, first)
-        assert f"'last month' is {first} to" in results_text(found) and f"counted from {reference}" in results_text(
-            found
-        )
+        text = results_text(found)
+        assert f"'last month' is {first} to" in text and f"counted from {reference}" in text
     assert ids(reader.search(question, ANA, now="2024-06-01"))[0] == "m3"
     unresolved = reader.search(question, ANA)
     assert (unresolved.times[ANA].unresolved_phrase, unresolved.times[ANA].period) == ("last month", None)
-    assert results_text(unresolved).startswith("'last month' is only words to search for: --now says when")
+    assert results_text(unresolved).startswith("'last month' is only words to search for: --now sets the time")
     never = reader.search("What did we say last month?", ANA, now="9999-12-31")
     assert results_text(never).startswith(
         "'last month' is only words to search for: no days are counted from 9999-12-31"
