@@ -101,7 +101,7 @@ def finish_build(home: Home, build: Build, earlier: BuildManifest, base: Build |
         build_id=build.build_id,
         created_at=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         fingerprints={
-            c: None  # so that the next build goes on
+            c: None  # so that the next build labels the rest
             if any(r.is_unpaid for r in records[c].values())
             else logged_fingerprint(home, c, decisions) or earlier.fingerprints.get(c)
             for c in build.collections

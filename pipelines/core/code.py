@@ -9,7 +9,7 @@ from pathlib import Path
 
 _PACKAGE = "palimpsest"
 _EVAL = f"{_PACKAGE}.eval"
-# What these change shows in the tables (their schemas are hashed beside the code) or not at all.
+# What these change shows in the tables (their schemas are hashed with the code) or not at all.
 _PLUMBING = ("palimpsest.core", "palimpsest.store", "palimpsest.build.stage")
 
 
@@ -40,7 +40,7 @@ def _is_plumbing(name: str) -> bool:
 
 
 def _members(name: str) -> Iterator[str]:
-    folder = _place(name)
+    folder = _module_path(name)
     if not _is_own(name) or not folder.is_dir():
         yield name
         return
@@ -50,12 +50,12 @@ def _members(name: str) -> Iterator[str]:
 
 @cache
 def _folders() -> dict[str, Path]:
-    """Returns the folders of the package and of its `eval`, beside it in a checkout, inside it elsewhere."""
+    """Returns the folders of the package and of its `eval`: next to it in a checkout, inside it when installed."""
     package = Path(__file__).resolve().parents[1]
     return {_EVAL: next(p for p in (package / "eval", package.parent / "eval") if p.is_dir()), _PACKAGE: package}
 
 
-def _place(name: str) -> Path:
+def _module_path(name: str) -> Path:
     root = _EVAL if name == _EVAL or name.startswith(_EVAL + ".") else _PACKAGE
     return _folders()[root].joinpath(*name.removeprefix(root).split(".")[1:])
 
@@ -67,7 +67,7 @@ def _is_own(name: str) -> bool:
 def _path(name: str) -> Path:
     if not _is_own(name):
         return Path(sys.modules[name].__file__ or "")
-    path = _place(name)
+    path = _module_path(name)
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 

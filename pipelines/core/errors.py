@@ -22,12 +22,12 @@ class ArgumentError(PalimpsestError):
         self.argument, self.problem, self.value = argument, problem, value
 
     def as_option(self, option: str) -> str:
-        """Returns the message for the command line, where `option` stands for the argument."""
+        """Returns the message for the command line, where `option` sets the argument."""
         return f"{option}{'' if self.value is None else f' {self.value}'}: {self.problem}"
 
 
 class Refused(PalimpsestError):
-    """The gate or verify said no. Exit code 1."""
+    """The gate or verify failed. Exit code 1."""
 
     exit_code = 1
 

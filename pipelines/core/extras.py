@@ -1,4 +1,4 @@
-"""Which optional part of the distribution holds a module, so that a missing one is named with its install command."""
+"""Which extra of the distribution installs a module, so that a missing one is named with its install command."""
 
 from palimpsest.core.errors import PalimpsestError
 

@@ -12,7 +12,7 @@ STOPPED = "stopped; what was finished is kept, and what was published stays; run
 def fault_of(error: BaseException) -> PalimpsestError | None:
     """Returns a failure of the machine as an error with its fix; None where the failure is another.
 
-    Libraries wrap such failures in errors of their own, so they are known by the words of the system in their message.
+    Libraries wrap such failures in other errors, so they are recognized by the operating system's words in the message.
     """
     return fault_in(f"{type(error).__name__}: {error}")
 

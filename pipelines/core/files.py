@@ -67,7 +67,7 @@ def remove_leftovers(folder: Path) -> None:
 
 
 def disk_bytes(paths: Iterable[Path]) -> int:
-    """Returns the bytes held by the files below `paths`, each inode counted once."""
+    """Returns the bytes of the files below `paths`, each inode counted once."""
     seen: dict[tuple[int, int], int] = {}
     for root in paths:
         for path in [root] if root.is_file() else root.rglob("*"):

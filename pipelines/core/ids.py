@@ -21,5 +21,5 @@ def text_hash(text: str) -> str:
 
 
 def entity_id(collection: str, user_id: str, project_id: str, key: str) -> str:
-    """Returns the id of the entity that a name's key stands for in a scope, while it stands for itself."""
+    """Returns the id of the entity that a name's key denotes in a scope while it is not merged with another."""
     return content_id("entity", *scope_parts(collection, user_id, project_id), key)

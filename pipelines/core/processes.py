@@ -17,5 +17,5 @@ def process_started(pid: int) -> str | None:
         return str(round((process.create_time() - psutil.boot_time()) * os.sysconf("SC_CLK_TCK")))
     except psutil.NoSuchProcess:
         return None
-    except psutil.AccessDenied:  # another user's: it runs, and cannot be told from one that had its id before
+    except psutil.AccessDenied:  # another user's: it runs, and cannot be distinguished from one that had its id before
         return "running"

@@ -40,10 +40,12 @@ def passage_tables(
         lookup: the vectors of text hashes.
     """
     inputs = t["context_inputs"].filter(pl.col("kind") == "sentence")
-    own = rows.join(inputs.select("memory_id").unique(), on="memory_id", how="semi")
-    scopes = own.select("scope").unique()
+    embedded_rows = rows.join(inputs.select("memory_id").unique(), on="memory_id", how="semi")
+    scopes = embedded_rows.select("scope").unique()
     names = _names(t["entities"], entities.join(scopes, on="scope", how="semi"))
-    titled = t["memories"].select("memory_id", "title").join(own, on="memory_id").filter(pl.col("title") != "")
+    titled = (
+        t["memories"].select("memory_id", "title").join(embedded_rows, on="memory_id").filter(pl.col("title") != "")
+    )
     titles = _titles(titled, names)
     names = pl.concat([names, _short_titles(titled, names)]).sort(list(_NAMES))
     return {"names": names, "titles": titles, "sentences": _sentences(t["mentions"], inputs, rows, entities, lookup)}

@@ -1,1 +1,1 @@
-"""What a home holds: the ingest log, Parquet tables, numbered builds, vectors, people's decisions."""
+"""What a home contains: the ingest log, Parquet tables, numbered builds, vectors, people's decisions."""

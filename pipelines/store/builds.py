@@ -55,7 +55,7 @@ class Build:
         return sorted(p.name for p in self.path.iterdir() if p.is_dir() and not p.name.startswith((".", "_")))
 
     def table_path(self, collection: str, table: str) -> Path:
-        """Where a table of a collection lies."""
+        """Returns the file of a table of a collection."""
         return self.path / collection / f"{table}.parquet"
 
     def table(self, collection: str, table: str) -> pl.DataFrame:
@@ -97,7 +97,7 @@ class Build:
         return self.path / collection / f"{stage}.json"
 
     def adopt(self, other: "Build", collection: str) -> None:
-        """Takes a collection over from another build by hard links: whole, or not at all."""
+        """Links a collection of another build into this one, in one step."""
         aside = self.path / f".{collection}.tmp"
         shutil.rmtree(aside, ignore_errors=True)
         for path in sorted((other.path / collection).iterdir()):
@@ -119,18 +119,18 @@ BEFORE_DELETE = ".before-delete"
 def sweep(home: Home) -> None:
     """Removes what interrupted writes left in the builds: whatever begins with a dot.
 
-    A collection that a delete was rewriting is put back first: no delete and no build can go on from a half.
+    A collection that a delete was rewriting is restored first: neither a delete nor a build can continue from a half.
     """
     for before in home.builds.glob(f"*/{BEFORE_DELETE}"):
         for folder in before.iterdir():
-            _put_back(folder, before.parent / folder.name)
+            _restore(folder, before.parent / folder.name)
     for path in home.builds.glob("*/.*"):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     for path in home.builds.glob("*/*/.*"):
         path.unlink()
 
 
-def _put_back(before: Path, folder: Path) -> None:
+def _restore(before: Path, folder: Path) -> None:
     for path in folder.iterdir():
         if not (before / path.name).exists():
             path.unlink()
@@ -159,6 +159,6 @@ def publish(home: Home, build: Build) -> None:
 
 
 def check_table_names(names: Iterable[str]) -> None:
-    """Asserts that each name is a table of a build."""
+    """Raises KeyError unless each name is a table of a build."""
     if unknown := set(names) - SCHEMAS.keys():
         raise KeyError(f"no such table: {sorted(unknown)}")

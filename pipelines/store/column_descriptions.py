@@ -1,4 +1,4 @@
-"""What each column of a build's tables means, as the UI shows it beside the schemas of `tables`."""
+"""What each column of a build's tables means, as the UI shows it next to the schemas of `tables`."""
 
 _SPAN = {
     "char_start": "First character in the document's text, counted from 0.",

@@ -1,14 +1,14 @@
 """People's decisions about a home: undo, confirm, names that are one or not, tombstones. Lines in `decisions.jsonl`.
 
-The file is only appended to, but that a delete drops what was said of a memory that goes. Decisions are an input of
-every build, beside the ingest log: a rebuild applies them again. Names are kept as hashes, so that a delete need not
-rewrite them.
+The file is only appended to; a delete alone removes lines, those about a relation of a deleted memory. Decisions are an
+input of every build, like the ingest log: a rebuild applies them again. Names are stored as hashes, so that a delete
+need not rewrite them.
 """
 
 import datetime as dt
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -26,9 +26,9 @@ NAME_KINDS = get_args(Verdict)
 
 @dataclass(frozen=True)
 class RelationOverride:
-    """What a person said of a pair: the label that is right. It stands whatever a labeler says, in every build.
+    """The label that a person gave to a pair of memories; it overrides the labeler in every build.
 
-    `at` is when, ISO 8601; the file's own, so that every build tells the same.
+    `at` is the time of the decision as the file has it, ISO 8601, so that every build records the same.
     """
 
     relation_id: str
@@ -42,8 +42,8 @@ class RelationOverride:
 class Decisions:
     """What was decided: relation ids undone or confirmed, hashes of what was deleted, and pairs of names.
 
-    `same` and `apart` hold pairs of ids, as `core.ids.entity_id` gives them to a name in a scope.
-    `relations` holds the last word on each pair of memories, by relation id.
+    `same` and `apart` are pairs of ids, as `core.ids.entity_id` gives them to a name in a scope.
+    `relations` has the last override of each pair of memories, sorted by relation id.
     """
 
     undone: frozenset[str] = frozenset()
@@ -87,27 +87,27 @@ class Decisions:
 
     @property
     def relations_key(self) -> str:
-        """Returns a hash of what was decided about relations."""
-        told = (f"{d.relation_id} {d.label} {d.at}" for d in self.relations)
-        return content_id(*sorted(self.undone), "|", *sorted(self.confirmed), "|", *told)
+        """Returns a hash of the decisions about relations."""
+        overrides = (f"{d.relation_id} {d.label} {d.at}" for d in self.relations)
+        return content_id(*sorted(self.undone), "|", *sorted(self.confirmed), "|", *overrides)
 
     def hides_source(self, collection: str, uri: str, content_hash: str) -> bool:
-        """Tells whether a source was deleted, or whether all that this content of it holds was."""
-        kept_out = {tombstone("document", collection, uri), tombstone("source", collection, uri, content_hash)}
-        return not self.tombstones.isdisjoint(kept_out)
+        """Returns whether a source was deleted, or all documents of a version of it with this content."""
+        excluding = {tombstone("document", collection, uri), tombstone("source", collection, uri, content_hash)}
+        return not self.tombstones.isdisjoint(excluding)
 
     def hides_document(
         self, collection: str, user_id: str, uri: str, session_id: str | None, project_id: str | None
     ) -> bool:
-        """Tells whether a document, its session, its source or its user was deleted."""
-        kept_out = {
+        """Returns whether a document, its session, its source or its user was deleted."""
+        excluding = {
             tombstone("document", collection, uri),
             tombstone("document", collection, f"{uri}#{session_id}"),
             tombstone("user", user_id),
             tombstone("user", collection, user_id),
             tombstone("conversation", collection, user_id, uri, session_id or "", project_id or ""),
         }
-        return not self.tombstones.isdisjoint(kept_out)
+        return not self.tombstones.isdisjoint(excluding)
 
 
 def tombstone(*what: str) -> str:
@@ -125,17 +125,17 @@ def read_decisions(path: Path) -> Decisions:
         return Decisions()
     relations: dict[str, str] = {}
     names: dict[tuple[str, str], str] = {}
-    decided: dict[str, RelationOverride] = {}
+    overrides: dict[str, RelationOverride] = {}
     tombstones: set[str] = set()
     erased: set[ErasedText] = set()
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         try:
             row = json.loads(line)
             kind, target = row["kind"], row["target"]
-            pair = _pair(target) if kind in NAME_KINDS else ("", "")
+            pair = _parse_pair(target) if kind in NAME_KINDS else ("", "")
             if kind == "erased":
-                erased.add(_erased(row))
-            said = {k: str(row[k]) for k in ("newer_id", "older_id", "label")} if row.get("newer_id") else {}
+                erased.add(_parse_erased(row))
+            override = {k: str(row[k]) for k in ("newer_id", "older_id", "label")} if row.get("newer_id") else {}
         except (ValueError, KeyError, TypeError, AttributeError):
             raise PalimpsestError(f"decisions.jsonl: line {number} is not a decision; remove it ({path})") from None
         if kind == "erased":
@@ -144,9 +144,9 @@ def read_decisions(path: Path) -> Decisions:
             tombstones.add(target)
         elif kind in ("undo", "confirm"):
             relations[target] = kind
-            decided.pop(target, None)
-            if said:
-                decided[target] = RelationOverride(target, **said, at=str(row.get("at") or ""))
+            overrides.pop(target, None)
+            if override:
+                overrides[target] = RelationOverride(target, **override, at=str(row.get("at") or ""))
         elif kind in NAME_KINDS:
             names[pair] = kind
         else:
@@ -157,17 +157,17 @@ def read_decisions(path: Path) -> Decisions:
         tombstones=frozenset(tombstones),
         same=frozenset(p for p, k in names.items() if k == "same"),
         apart=frozenset(p for p, k in names.items() if k == "apart"),
-        relations=tuple(decided[r] for r in sorted(decided)),
+        relations=tuple(overrides[r] for r in sorted(overrides)),
         erased=frozenset(erased),
     )
 
 
-def _erased(row: dict[str, Any]) -> ErasedText:
+def _parse_erased(row: Mapping[str, Any]) -> ErasedText:
     needle = Needle(int(row["window"]), int(row["bucket"]), int(row["length"]), str(row["digest"]))
     return ErasedText(str(row["target"]), str(row["said"]), needle)
 
 
-def _pair(target: str) -> tuple[str, str]:
+def _parse_pair(target: str) -> tuple[str, str]:
     a, b = sorted(target.split("+"))
     return a, b
 
@@ -182,19 +182,19 @@ def append_decisions(path: Path, kind: str, targets: Iterable[str]) -> None:
     _append(path, [{"kind": kind, "target": target} for target in targets])
 
 
-def append_overrides(path: Path, kind: str, *decided: RelationOverride) -> None:
-    """Appends what a person said of relations, a line for each: `undo` or `confirm`, with the label that is right."""
-    rows = [{name: value for name, value in asdict(d).items() if name != "at"} for d in decided]
+def append_overrides(path: Path, kind: str, *overrides: RelationOverride) -> None:
+    """Appends a person's overrides of relations, a line for each: `undo` or `confirm`, with the right label."""
+    rows = [{name: value for name, value in asdict(d).items() if name != "at"} for d in overrides]
     _append(path, [{"kind": kind, "target": row["relation_id"], **row} for row in rows])
 
 
 def append_erased(path: Path, texts: Iterable[ErasedText]) -> None:
-    """Appends one line of hashes for each deleted text, so that no build brings it back."""
+    """Appends one line of hashes for each deleted text, so that no build restores it."""
     _append(path, [{"kind": "erased", "target": t.place, "said": t.said, **asdict(t.needle)} for t in sorted(texts)])
 
 
 def forget_overrides(path: Path, probes: RowSearch) -> int:
-    """Removes what was said of pairs with a memory that a delete removes; returns how many lines."""
+    """Removes the overrides of relations of deleted memories; returns how many lines."""
     if not path.exists():
         return 0
     lines = path.read_text(encoding="utf-8").splitlines()
@@ -206,7 +206,7 @@ def forget_overrides(path: Path, probes: RowSearch) -> int:
     return len(gone)
 
 
-def _append(path: Path, rows: list[dict[str, Any]]) -> None:
+def _append(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as f:

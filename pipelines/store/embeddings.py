@@ -11,7 +11,7 @@ from palimpsest.core.ids import content_id
 from palimpsest.store.tables import Schema
 
 DIMENSIONS = 384
-_MANY_PARTS = 24
+_MAX_PARTS = 24
 _SCHEMA: Schema = {"text_hash": pl.String, "vector": pl.Array(pl.Float32, DIMENSIONS)}
 
 
@@ -49,10 +49,10 @@ class EmbeddingStore:
         wanted = wanted.with_row_index("to")
         for part in self._parts():
             frame = pl.read_parquet(part)
-            held = frame.select("text_hash").with_row_index("at").unique("text_hash", keep="first")
-            here = wanted.join(held, on="text_hash", how="inner")
-            out[here["to"].to_numpy()] = frame["vector"].to_numpy()[here["at"].to_numpy()]
-            wanted = wanted.join(held, on="text_hash", how="anti")
+            stored = frame.select("text_hash").with_row_index("at").unique("text_hash", keep="first")
+            found = wanted.join(stored, on="text_hash", how="inner")
+            out[found["to"].to_numpy()] = frame["vector"].to_numpy()[found["at"].to_numpy()]
+            wanted = wanted.join(stored, on="text_hash", how="anti")
         if wanted.height:
             raise KeyError(f"no vector for text {wanted['text_hash'][0]}")
         return out
@@ -60,7 +60,7 @@ class EmbeddingStore:
     def compact(self, keep: set[str] | None = None) -> int:
         """Merges many small parts into one; with `keep`, drops every other vector. Returns how many were dropped."""
         parts = self._parts()
-        if not parts or (keep is None and len(parts) <= _MANY_PARTS):
+        if not parts or (keep is None and len(parts) <= _MAX_PARTS):
             return 0
         before = pl.concat([pl.read_parquet(p) for p in parts])
         after = before.unique("text_hash", keep="first").sort("text_hash")

@@ -7,7 +7,7 @@ from palimpsest.core.needles import Needle, Needles
 
 @dataclass(frozen=True, slots=True, order=True)
 class ErasedText:
-    """A deleted text as hashes: in which document, by whom and when it was said, and the text itself."""
+    """A deleted text as hashes: of its document, of its speaker and time (`said`), and of the text itself."""
 
     place: str
     said: str

@@ -1,4 +1,4 @@
-"""A home: the one folder that holds everything a build writes."""
+"""A home: the one folder with everything that a build writes."""
 
 import os
 import shlex
@@ -21,7 +21,7 @@ def data_folder() -> Path:
     """Returns where golden sets, baselines and programs are read and written, never inside an installed package.
 
     That is $PALIMPSEST_DATA, else ./data where it has golden sets, else the data folder of the checkout that this
-    code runs from, else ./data. A build that cron or a service starts from another folder must meet the same gate.
+    code runs from, else ./data. A build that cron or a service starts from another folder must pass the same gate.
     """
     if named := os.environ.get("PALIMPSEST_DATA"):
         return Path(named)
@@ -36,8 +36,8 @@ def is_installed() -> bool:
 
 def data_file(relative: str) -> Path:
     """Returns a file of the data folder; where a project's own data has none, the one that comes with Palimpsest."""
-    own = data_folder() / relative
-    return own if own.exists() else SHIPPED / relative
+    path = data_folder() / relative
+    return path if path.exists() else SHIPPED / relative
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Home:
 
 
 class HomeLock:
-    """Context manager; raises PalimpsestError when another process holds the home."""
+    """Context manager; raises PalimpsestError while another process has the lock."""
 
     def __init__(self, path: Path, wait_s: float):
         path.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
 """The ingest log of a collection: every version of every source that was read and not deleted (decision 6).
 
 `<home>/log/<collection>/versions.parquet` is the one point of commit: a row for each version, in the order they were
-seen. `<home>/log/<collection>/texts/<key>.parquet` holds what a reader extracted from one version. A build is a pure
+seen. `<home>/log/<collection>/texts/<key>.parquet` has what a reader extracted from one version. A build is a pure
 function of these, so that nothing depends on when or how often a run was interrupted.
 """
 
@@ -73,7 +73,7 @@ class IngestLog:
         return self.versions().group_by("uri").last().filter(pl.col("gone_at").is_null()).sort("uri")
 
     def text_path(self, key: str) -> Path:
-        """Where the extraction with this key lies."""
+        """Returns the file of the extraction with this key."""
         return self.folder / "texts" / f"{key}.parquet"
 
     def write_text(self, key: str, rows: Sequence[Mapping[str, object]]) -> None:
@@ -92,12 +92,12 @@ class IngestLog:
         """Commits what is in the folder now: `seen` maps uri to content_hash, text_key, reason and problems.
 
         A source with a new hash gets a version; one that is not there any more gets `gone_at`; one that is back or was
-        read anew by other code is updated in place. Returns all versions.
+        read again by other code is updated in place. Returns all versions.
         """
         rows = {(r["uri"], r["ordinal"]): r for r in self.versions().to_dicts()}
         last = {uri: max(o for u, o in rows if u == uri) for uri in {u for u, _ in rows}} if rows else {}
-        for uri, told in seen.items():
-            info = {"unread_hash": None, "left_out": None, **told}
+        for uri, version in seen.items():
+            info = {"unread_hash": None, "left_out": None, **version}
             old = rows.get((uri, last.get(uri, 0)))
             if old and old["content_hash"] == info["content_hash"] and old["gone_at"] is None:
                 old |= info
@@ -115,10 +115,10 @@ class IngestLog:
         """Changes or drops extracted documents in place, in every version.
 
         Args:
-            change: returns a document as it shall be, the same object where nothing changes, or None to drop it.
+            change: returns the new document, the same object where nothing changes, or None to drop it.
 
         Returns:
-            How many documents were changed or dropped, and the uris of sources that hold none any more but did.
+            How many documents were changed or dropped, and the uris of sources that had documents and have none left.
         """
         versions, changed = self.versions(), 0
         dropped: set[str] = set()

@@ -89,7 +89,7 @@ SCHEMAS: dict[str, Schema] = {
     },
     # What is embedded for each memory: one text of kind "memory", or several of kind "window" over 256 tokens.
     "embed_inputs": {"memory_id": _S, "kind": _S, "ordinal": _I, "text": _S, "text_hash": _S},
-    # What is embedded beside them: the sentences of a titled passage. `text_hash` is null where they get no vectors.
+    # What is embedded as well: the sentences of a titled passage. `text_hash` is null where they get no vectors.
     "context_inputs": {
         "memory_id": _S,
         "kind": _S,
@@ -150,7 +150,7 @@ SCHEMAS: dict[str, Schema] = {
         "valid_until": _T,
         "superseded_by": _S,
     },
-    # What kind of secret was taken out of what, and where its marker stands in the stored text; never the secret.
+    # What kind of secret was removed from what, and where its marker is in the stored text; never the secret.
     "redactions": {
         "document_id": _S,
         **_SCOPE,
