@@ -1,4 +1,4 @@
-"""Shared by all tests: nothing of a test lands in the user's folders, and versions are told in the header.
+"""Shared by all tests: nothing of a test lands in the user's folders, and versions are in the header.
 
 `tests/README.md` lists the fixtures and how tests are spread over processes.
 """

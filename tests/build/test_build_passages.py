@@ -1,4 +1,4 @@
-"""Titled passages through the build: what is known of sentences is carried over, and equal to what is made anew."""
+"""Titled passages through the build: an incremental build equals one from scratch, sentence data included."""
 
 import shutil
 

@@ -1,4 +1,4 @@
-"""A small build made by hand: two users of one collection, one fact updated; and a reader that answers as told."""
+"""A small build made by hand: two users of one collection, one fact updated; and a reader with given answers."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -118,7 +118,7 @@ class Answer:
 
 @dataclass
 class FakeReader:
-    """Answers each question with the ids told for it; all are packed unless `packed` says otherwise."""
+    """Answers each question with the ids given for it; all are packed unless `packed` says otherwise."""
 
     answers: dict
     packed: dict = field(default_factory=dict)

@@ -36,7 +36,7 @@ def last_json(done: subprocess.CompletedProcess[str]) -> dict:
 
 @pytest.fixture
 def run(graph: Connection, server_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs a command in this process, which is told of the server as any other would be told of its own."""
+    """Runs a command in this process, with the address of the server in its environment."""
     server = server_status(server_folder)
     environment = {"NEO4J_URI": server.uri, "NEO4J_USER": server.user, "NEO4J_PASSWORD": server.password}
     for name, value in environment.items():

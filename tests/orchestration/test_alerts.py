@@ -11,7 +11,7 @@ from palimpsest.orchestration.alerts import TRIES, closed_message, send_alert
 
 
 class Hook:
-    """A webhook that answers with the codes told, the last one for ever."""
+    """A webhook that answers with the given codes, the last one repeatedly."""
 
     def __init__(self, *codes: int):
         self.codes, self.got = list(codes), []

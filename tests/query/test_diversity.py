@@ -24,7 +24,7 @@ def test_the_next_result_is_the_one_that_adds_most():
     # after a: b says all of it again (1), c two words of four (1/2), d nothing
     found = diversify(candidates(a=4.0, b=3.9, c=3.8, d=3.2), MEMORIES, 3)
     assert [(c.memory_id, c.score) for _, c in found] == [("a", 4.0), ("c", pytest.approx(3.3)), ("d", 3.2)]
-    # b repeats a wholly, and its score is told less that
+    # b repeats a wholly, and its score is reduced by that
     assert [c.memory_id for _, c in diversify(candidates(a=4.0, b=3.9, d=2.0), MEMORIES, 3)] == ["a", "b", "d"]
 
 

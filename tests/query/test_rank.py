@@ -19,7 +19,7 @@ SCOPE = Scope("notes", "ana")
 
 
 class FakeBackend:
-    """Scores and links as told; candidates are all of them."""
+    """Scores and links as given; candidates are all of them."""
 
     def __init__(self, scores, links=(), hidden=()):
         self.all, self.links, self.hidden = scores, links, hidden

@@ -1,4 +1,4 @@
-"""Questions that ask in words for a moment's knowledge, and how what was understood is told."""
+"""Questions that name a time of knowledge in words, and how their interpretation is reported."""
 
 import datetime as dt
 import json

@@ -1,4 +1,4 @@
-"""Every filter holds for every text of an answer: what was replaced, what stands beside, history, reasons, links."""
+"""Every filter holds for every text of an answer: what was replaced, neighbors, history, reasons, links."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What is not served: memories past their retention, hidden ones and those with personal data, in any way of asking."""
+"""No kind of request returns memories past their retention, hidden ones or those with personal data."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""What a dry run says that an LM will be asked."""
+"""How many LM calls a dry run expects."""
 
 import polars as pl
 import pytest

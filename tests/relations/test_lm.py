@@ -187,8 +187,8 @@ def pair(i):
     older, newer = (dt.datetime(2026, 1, n, tzinfo=dt.UTC) for n in (2, 3))
     return LabelPair(f"n{i}", f"o{i}", f"The Falcon {i} deadline is 9 May.", f"The Falcon {i} deadline is 3 May.",
                      newer_at=newer, older_at=older)
-told = LmSettings("stand-in", sys.argv[1], longest_wait_s=0.05, timeout_s=1.0, attempts=12, concurrency=4)
-LmLabeler(told, Ledger(Path(sys.argv[2]))).label([pair(i) for i in range(int(sys.argv[3]))])
+lm = LmSettings("stand-in", sys.argv[1], longest_wait_s=0.05, timeout_s=1.0, attempts=12, concurrency=4)
+LmLabeler(lm, Ledger(Path(sys.argv[2]))).label([pair(i) for i in range(int(sys.argv[3]))])
 """
 
 
@@ -233,7 +233,7 @@ def test_two_processes_with_one_ledger_pay_each_call_once(tmp_path):
         deadline = time.monotonic() + 120
         while not server.counts.answered and other.poll() is None and time.monotonic() < deadline:
             time.sleep(0.01)
-        got = labeler(server, tmp_path).label(pairs)  # this process, beside the other
+        got = labeler(server, tmp_path).label(pairs)  # this process, concurrently with the other
         assert [a.label for a in got] == [LABELS[i % 4] for i in range(60)]
         assert 0 < sum(a.lm_calls for a in got) < 60, "each made some of the calls"
         assert other.wait(timeout=120) == 0

@@ -1,4 +1,4 @@
-"""Settings of a collection: what is wrong is told by file and field, and nothing wrong is taken."""
+"""Settings of a collection: an error names file and field, and nothing invalid is accepted."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What an opening pronoun stands for: right where the rules speak, silent where they cannot know."""
+"""What an opening pronoun refers to: right where the rules speak, silent where they cannot know."""
 
 import pytest
 from hypothesis import given
