@@ -37,14 +37,14 @@ _SPECS = [
 )
 def neo4j_graph(context: dg.AssetExecutionContext, home: HomeResource) -> Iterator[dg.MaterializeResult]:
     """Loads the published build; see the description of the asset."""
-    from palimpsest.neo4j_graph.serve import load_published
+    from palimpsest.neo4j_graph.published_graph import load_published
 
     if not is_served(home.home()) and (reason := _no_server()):
         context.log.warning(f"skipped: {reason}")
         return
     try:
         with home.home().lock(LOCK_WAIT_S):
-            stats, violations = load_published(home.home(), tell=context.log.info)
+            stats, violations = load_published(home.home(), report=context.log.info)
     except PalimpsestError as e:
         # A fault that a person must fix is not retried.
         raise dg.Failure(str(e), allow_retries=isinstance(e, ComponentFailed)) from e
