@@ -39,6 +39,7 @@ _EXTRAS = {
         "scipy",
         "semantic_text_splitter",
         "sentence_transformers",
+        "skl2onnx",
         "sklearn",
         "spacy",
         "tenacity",
