@@ -1,7 +1,7 @@
 """What a question says about time, from the forms that the modules below find: its period, and its `as of` day.
 
 Each form is in one module: `date_mentions` (with a year), `relative_dates` (from the day of the question, and dates
-without a year), `parts_of_year` (parts of a year or of a month).
+without a year), `parts_of_year` (quarters, halves, seasons).
 
 `In 2004`, `last week` and `since March` are periods: of what the texts are about, or when they were stated. `As of
 3 March` and `what did we believe in May` ask for what was known then: they choose among versions. Relative dates count

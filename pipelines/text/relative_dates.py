@@ -1,4 +1,4 @@
-"""Dates that a text states relative to a reference day: `yesterday`, `two weeks ago`, `last March`, `3 May`.
+"""Dates that a text states relative to a reference day: `yesterday`, `two weeks ago`, `last March`, `mid May`, `3 May`.
 
 No model reads them: what is not one of the forms below is not a date. In a memory the reference day is the one on which
 it was stated, in a question the day of the question.

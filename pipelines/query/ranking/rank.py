@@ -1,4 +1,4 @@
-"""Ranking, the same over every backend: fused seeds, then the memories that links reach from the best of them."""
+"""Ranking, the same over every backend: fused seeds, then what links reach from the best, with a decay per hop."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

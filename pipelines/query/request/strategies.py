@@ -1,4 +1,4 @@
-"""The strategies by name, and every number that each ranks by: weights, shares of adjacent turns, steps of a walk."""
+"""The strategies by name, and what each weighs: vectors, words, priors, shares of adjacent turns, steps of a walk."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any

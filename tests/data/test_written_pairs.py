@@ -1,0 +1,69 @@
+"""The labeled pairs of data/golden/pairs: one file per domain, every form of every label, nothing repeated."""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.feature_extraction.text import CountVectorizer
+
+FOLDER = Path(__file__).resolve().parents[2] / "data/golden/pairs"
+DOMAINS = sorted(p.stem for p in FOLDER.glob("*.jsonl"))
+TEST_DOMAINS = {"events_conferences", "farming", "media_publishing"}
+FORMS = {
+    "UPDATE": "replaced_value indirect_state switched ended handover amount_age_count schedule status reversal "
+    "preference relocation_or_rename",
+    "EXTEND": "detail refinement second_value conditional cause_or_purpose exception_once",
+    "DERIVE": "consequence computed summary_or_class implied_state",
+    "NONE": "same_again other_subject other_slot past_of_slot plan wish_or_hypothetical rumour_or_mistake multi_valued "
+    "homonym same_value_other_unit",
+}
+CONFLICTS = {
+    "UPDATE": {"dynamic"},
+    "EXTEND": {"none", "conditional"},
+    "DERIVE": {"none"},
+    "NONE": {"none", "static"},
+}
+MAX_SHARED = 0.6  # of the character 5-grams of two pairs
+
+
+@cache
+def pairs_of(domain: str) -> tuple[Mapping[str, str | None], ...]:
+    return tuple(json.loads(line) for line in (FOLDER / f"{domain}.jsonl").read_text().splitlines())
+
+
+def test_there_are_four_thousand_pairs_in_25_domains_and_a_tenth_are_for_the_test() -> None:
+    rows = [r for d in DOMAINS for r in pairs_of(d)]
+    assert len(DOMAINS) >= 25 and len(rows) >= 4000 and len({r["id"] for r in rows}) == len(rows)
+    assert {r["domain"] for r in rows if r["split"] == "test"} == TEST_DOMAINS
+    assert sum(r["split"] == "test" for r in rows) >= len(rows) / 10
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_a_domain_has_every_form_and_register_half_of_it_dated(domain: str) -> None:
+    rows = pairs_of(domain)
+    forms = defaultdict(set)
+    for row in rows:
+        forms[row["label"]].add(row["form"])
+        assert row["conflict"] in CONFLICTS[str(row["label"])]
+        assert row["split"] == ("test" if domain in TEST_DOMAINS else "train")
+        dates = (row["older_date"], row["newer_date"])
+        assert dates == (None, None) or str(dates[0]) < str(dates[1])
+    assert forms == {label: set(names.split()) for label, names in FORMS.items()}
+    registers = Counter(r["register"] for r in rows)
+    assert registers.keys() == {"chat", "note", "document"} and min(registers.values()) >= len(rows) / 6
+    assert 0.4 <= sum(r["older_date"] is not None for r in rows) / len(rows) <= 0.6
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_no_pair_repeats_another_of_its_domain(domain: str) -> None:
+    rows = pairs_of(domain)
+    grams = CountVectorizer(analyzer="char", ngram_range=(5, 5), binary=True)
+    counts = grams.fit_transform([f"{r['older']} | {r['newer']}" for r in rows]).astype(np.int32)
+    shared = (counts @ counts.T).toarray()
+    sizes = np.diag(shared)
+    jaccard = np.triu(shared / (sizes[:, None] + sizes[None, :] - shared), k=1)
+    assert not [(rows[i]["id"], rows[j]["id"]) for i, j in zip(*np.nonzero(jaccard > MAX_SHARED), strict=True)]
