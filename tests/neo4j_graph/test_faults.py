@@ -247,7 +247,7 @@ def test_a_reader_of_a_build_replaced_twice_fails_instead_of_reading_a_part(grap
     builds[1].load(home, graph)
     assert len(reader.seeds(scope, Filters(), _QUERY, (), 0, 50).ids) == 20
     builds[2].load(home, graph)
-    with pytest.raises(ComponentFailed, match="open the reader again"):
+    with pytest.raises(ComponentFailed, match="reopen the reader"):
         reader.memories(scope, reader.seeds(scope, Filters(), _QUERY, (), 0, 50).ids)
 
 
@@ -260,7 +260,7 @@ def test_a_reader_of_a_home_that_was_erased_and_loaded_again_fails_though_number
     reader.seeds(scope, Filters(), _QUERY, (), 0, 50)
     drop_home(graph, home)
     make(tmp_path, "000002", count=30, mark="two").load(home, graph)
-    with pytest.raises(ComponentFailed, match="open the reader again"):
+    with pytest.raises(ComponentFailed, match="reopen the reader"):
         reader.memories(scope, reader.seeds(scope, Filters(), _QUERY, ("two",), 1.0, 50).ids)
     later = reader.renewed()
     assert later.build_id == "000002" and len(later.seeds(scope, Filters(), _QUERY, (), 0, 50).ids) == 15

@@ -85,7 +85,7 @@ def test_what_lies_in_a_folder_is_copied(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("PALIMPSEST_MAVEN", str(tmp_path / "m2"))
     assert fetch_jars(jars, tmp_path / "b")[0].read_bytes() == b"one"
     (tmp_path / "m2" / jars[0].path).write_bytes(b"0ne")
-    with pytest.raises(ComponentFailed, match="as locked"):
+    with pytest.raises(ComponentFailed, match="matches the lock file"):
         fetch_jars(jars, tmp_path / "c")
 
 

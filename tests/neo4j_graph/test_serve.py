@@ -89,7 +89,7 @@ def test_a_deleted_user_is_gone_from_the_server_at_once(run: Run, home: Home, gr
         done = delete(home, document=None, user="bob", collection=None)
         assert done.to_json()["graph_writes"] > 0 and "or in Neo4j" in done.text
         assert residue(graph, home_id(home), ["quixotic-77", "canteen"]) == []
-        with pytest.raises(ComponentFailed, match="open the reader again"):
+        with pytest.raises(ComponentFailed, match="reopen the reader"):
             reader.search("canteen", ("chats", "bob"))
         reader.refresh()
         assert reader.search("canteen", ("chats", "bob")).memories == []

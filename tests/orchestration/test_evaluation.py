@@ -112,7 +112,7 @@ def test_the_webhook_hears_of_a_gate_that_closed_and_of_no_other_failure(tmp_pat
     with Hook(500, 200) as hook:
         monkeypatch.setenv("PALIMPSEST_ALERT_URL", hook.url)
         done = build(home, [write_chats(tmp_path / "corpus", TURNS)])
-    assert not done.published and done.gate.status == "failed"
+    assert not done.published and done.gate["status"] == "failed"
     assert [m["event"] for _, m in hook.got] == ["gate_closed"] * 2
     assert hook.got[0][1]["build"] == "000001" and "no baseline" in hook.got[0][1]["text"]
     assert (staged(home).path / "report.html").stat().st_size > 5000
