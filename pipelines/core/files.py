@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -64,14 +63,3 @@ def remove_leftovers(folder: Path) -> None:
     """Removes files that an interrupted write left aside."""
     for path in folder.rglob(".*.tmp"):
         path.unlink(missing_ok=True)
-
-
-def disk_bytes(paths: Iterable[Path]) -> int:
-    """Returns the bytes of the files below `paths`, each inode counted once."""
-    seen: dict[tuple[int, int], int] = {}
-    for root in paths:
-        for path in [root] if root.is_file() else root.rglob("*"):
-            if path.is_file():
-                stat = path.stat()
-                seen[stat.st_dev, stat.st_ino] = stat.st_size
-    return sum(seen.values())

@@ -10,7 +10,7 @@ import polars as pl
 from palimpsest.core.files import file_hash, link, read_json, write_json
 from palimpsest.store.home import Home
 from palimpsest.store.manifest import BuildManifest, StageRecord
-from palimpsest.store.tables import SCHEMAS, completed, conform, empty
+from palimpsest.store.tables import completed, conform, empty
 
 KEPT_BUILDS = 5
 ONCE = "_once"
@@ -156,9 +156,3 @@ def publish(home: Home, build: Build) -> None:
     write_json(home.path / "published.json", {"build": build.build_id})
     for old in kept(home)[:-KEPT_BUILDS]:
         shutil.rmtree(old.path)
-
-
-def check_table_names(names: Iterable[str]) -> None:
-    """Raises KeyError unless each name is a table of a build."""
-    if unknown := set(names) - SCHEMAS.keys():
-        raise KeyError(f"no such table: {sorted(unknown)}")

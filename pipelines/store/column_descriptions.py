@@ -67,7 +67,7 @@ _OWN: dict[str, dict[str, str]] = {
         "retention_until": "From when on it is not served and its text is removed, UTC.",
         "kind": "What its source is: message, file, tool or import.",
         "pii": "Whether it is marked as personal data.",
-        "user_visible": "Whether it is shown unless asked for.",
+        "user_visible": "Whether a search shows it by default.",
         "importance_source": "Where the importance comes from.",
         "confidence_source": "Where the confidence comes from.",
     },
@@ -95,7 +95,7 @@ _OWN: dict[str, dict[str, str]] = {
         "key": "The same, folded for comparison.",
         "kind": "What the cue says that it is.",
         "initial": "Whether it begins a sentence.",
-        "cue": "Word beside it that shows a name.",
+        "cue": "Adjacent word that shows a name.",
         "same_as": "Name that the text says is the same.",
         "why": "How the text says so.",
     },
@@ -125,7 +125,7 @@ _OWN: dict[str, dict[str, str]] = {
     "redactions": {
         "uri": "Path inside the collection.",
         "kind": "What was found, such as a key, a password or a card number; never its value.",
-        "field": "Where in the source it stood.",
+        "field": "The field of the source that contained it.",
         "line": "Line of the source, from 1.",
     },
     "rejects": {

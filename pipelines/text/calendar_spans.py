@@ -6,7 +6,21 @@ from collections.abc import Sequence
 DaySpan = tuple[dt.date, dt.date]
 """First and last day, both included."""
 
-MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+MONTH_NAMES = (
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+)
+MONTHS = tuple(name[:3] for name in MONTH_NAMES)
 SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 """The month that each begins with, in the northern hemisphere."""
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from palimpsest.text.calendar_spans import (
+    MONTH_NAMES,
     MONTHS,
     SEASONS,
     DaySpan,
@@ -57,20 +58,6 @@ _DAY_OFFSETS = {
     "the day after tomorrow": 2,
 }
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_MONTH_NAMES = (
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-)
 _PAST_TENSE = re.compile(r"\b(?:did|was|were|had|have|has)\b", re.I)
 
 _DAY = re.compile(rf"\b(?P<name>{'|'.join(sorted(_DAY_OFFSETS, key=len, reverse=True))})\b", re.I)
@@ -171,7 +158,7 @@ def _months(text: str, ref: dt.date, pattern: re.Pattern[str] = _MONTH) -> Itera
     for m in pattern.finditer(text):
         name = (m["month"] + m["rest"]).lower()
         month = MONTHS.index(m["month"].lower()) + 1
-        if not (_MONTH_NAMES[month - 1] == name or name in (m["month"].lower(), "sept")):
+        if not (MONTH_NAMES[month - 1] == name or name in (m["month"].lower(), "sept")):
             continue
         groups = m.groupdict()
         which = (groups.get("which") or "").lower()

@@ -14,7 +14,7 @@ def _run(context: StageContext, previous: PreviousTable | None) -> StageResult:
 
 STAGE = Stage(
     name="versions",
-    description="What is latest, from when until when each memory held, and what replaced it: derived, never edited.",
+    description="What is latest, when each memory was valid, and what replaced it: derived, never edited.",
     group="relations",
     reads=_READS,
     writes=(

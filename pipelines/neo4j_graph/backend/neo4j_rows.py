@@ -9,12 +9,11 @@ import numpy as np
 
 from palimpsest.neo4j_graph.connect import CypherParameters
 from palimpsest.neo4j_graph.cypher import querying
-from palimpsest.query.request.types import Filters, Link, Memory
+from palimpsest.query.request.types import MEMORY_TIMES, Filters, Link, Memory
 from palimpsest.query.scope.scope_graph import idf_weight
 from palimpsest.query.scope.withheld import Withheld
 
 _BOUND = {"since": "observed_since", "until": "observed_until"}
-_TIMES = ("observed_at", "valid_from", "valid_until", "created_at", "updated_at")
 _UTC = ZoneInfo("UTC")
 _FIELDS = frozenset(Memory.__dataclass_fields__)
 
@@ -51,7 +50,7 @@ def sharing(source: str, entities: list[tuple[str, str, float, list[str]]], size
 def memory_of(node: Mapping[str, Any], source: Mapping[str, Any]) -> Memory:
     """Returns a memory from its node and from the fields that its document's revision has of it."""
     fields = {k: v for k, v in {**node, **source}.items() if k in _FIELDS}
-    for name in _TIMES:
+    for name in MEMORY_TIMES:
         if fields.get(name) is not None:
             fields[name] = fields[name].to_native()
     for name in ("page", "ordinal", "char_start", "char_end"):

@@ -19,7 +19,7 @@ from palimpsest.query.backends.duckdb_arrays import MemoryRows
 from palimpsest.query.backends.duckdb_scope import SMALL_SCOPE, DuckDBScope, rows_statement
 from palimpsest.query.backends.scope_parts import Range
 from palimpsest.query.ranking.fusion import best_seeds, score_stats
-from palimpsest.query.request.types import CollectionInfo, Filters, Link, Memory, Scope, Seeds
+from palimpsest.query.request.types import MEMORY_TIMES, CollectionInfo, Filters, Link, Memory, Scope, Seeds
 from palimpsest.query.scope.backend import collection_infos, newest_first
 from palimpsest.query.scope.byte_cache import ByteCache
 
@@ -28,38 +28,7 @@ CACHE_BYTES = 512 * 2**20
 
 _META = "SELECT key, value FROM meta"
 _SCOPES = "SELECT collection, user_id, project_id, first_row, size, scope FROM scopes ORDER BY scope"
-_COLUMNS = (
-    "memory_id",
-    "text",
-    "type",
-    "unit",
-    "session_id",
-    "document_id",
-    "ordinal",
-    "title",
-    "heading",
-    "page",
-    "speaker",
-    "char_start",
-    "char_end",
-    "observed_at",
-    "valid_from",
-    "valid_until",
-    "is_latest",
-    "superseded_by",
-    "confidence",
-    "importance",
-    "kind",
-    "confidence_source",
-    "importance_source",
-    "tags",
-    "token_count",
-    "uri",
-    "document_title",
-    "created_at",
-    "updated_at",
-)
-_TIMES = ("observed_at", "valid_from", "valid_until", "created_at", "updated_at")
+_COLUMNS = tuple(name for name in Memory.__dataclass_fields__ if name not in Scope._fields)
 _MEMORIES = f"SELECT {', '.join(_COLUMNS)} FROM memories"  # a row's number is its rowid in the table
 _ALL_MEMORIES = f"{_MEMORIES} WHERE row BETWEEN $first AND $last ORDER BY row"
 
@@ -204,6 +173,6 @@ class DuckDBBackend:
 
 def _memory(scope: Scope, values: Sequence[Any]) -> Memory:
     fields = dict(zip(_COLUMNS, values, strict=True))
-    for name in _TIMES:
+    for name in MEMORY_TIMES:
         fields[name] = fields[name].replace(tzinfo=dt.UTC) if fields[name] else None
     return Memory(**(fields | {"tags": tuple(fields["tags"] or ())}), **scope._asdict())

@@ -57,7 +57,7 @@ def pack(
     replaced: Mapping[str, Sequence[Memory]],
     budget_tokens: int,
     count: CountTokens,
-    beside: Mapping[str, Sequence[NeighborContext]] = _NO_NEIGHBORS,
+    neighbors: Mapping[str, Sequence[NeighborContext]] = _NO_NEIGHBORS,
 ) -> Packed:
     """Packs memories in order of rank, each where it still fits, then what they replaced in the tokens that are left.
 
@@ -70,7 +70,7 @@ def pack(
         replaced: for a memory's id, the versions it replaced, newest first.
         budget_tokens: of the whole context, citations and sources included.
         count: counts the tokens of a text, without special ones.
-        beside: for a memory's id, its neighbors, nearest first.
+        neighbors: for a memory's id, its neighbors, nearest first.
     """
     groups, folded = _group_versions(ranked, replaced)
     packer = _Packer(budget_tokens - count(_SOURCES), count, len({m.collection for m in ranked}) > 1)
@@ -78,7 +78,7 @@ def pack(
         for versions in groups:
             packer.add_versions(versions, newest_only)
     folded_ids = {i for ids in folded.values() for i in ids}
-    around = packer.add_neighbors(groups, folded_ids, beside)
+    around = packer.add_neighbors(groups, folded_ids, neighbors)
     packed: list[_Entry] = []
     for versions in groups:
         packed += [packer.entries[m.memory_id] for m in versions if m.memory_id in packer.entries]
@@ -86,8 +86,8 @@ def pack(
     if not packed:
         return Packed(folded=folded)
     text = "\n".join([*(e.line for e in packed), _SOURCES, *(e.source for e in packed)])
-    neighbors = {b.memory.memory_id: b.memory for near in beside.values() for b in near}
-    added = tuple(neighbors[e.memory_id] for e in packed if e.memory_id not in packer.entries)
+    memories = {n.memory.memory_id: n.memory for near in neighbors.values() for n in near}
+    added = tuple(memories[e.memory_id] for e in packed if e.memory_id not in packer.entries)
     return Packed(text, tuple(e.memory_id for e in packed), folded, budget_tokens - packer.left, added)
 
 
@@ -125,18 +125,18 @@ class _Packer:
         self,
         groups: Sequence[Sequence[Memory]],
         folded: Set[str],
-        beside: Mapping[str, Sequence[NeighborContext]],
+        neighbors: Mapping[str, Sequence[NeighborContext]],
     ) -> dict[str, list[tuple[int, _Entry]]]:
         """Adds neighbors of each packed newest version, nearest first, and returns (offset, entry) by that version."""
         known = {m.memory_id for versions in groups for m in versions} | folded
         packed = [_fingerprint(m) for versions in groups for m in versions if m.memory_id in self.entries]
         heads = [i for versions in groups if (i := versions[0].memory_id) in self.entries]
         around: dict[str, list[tuple[int, _Entry]]] = {}
-        for nth in range(max((len(beside.get(i, ())) for i in heads), default=0)):
+        for nth in range(max((len(neighbors.get(i, ())) for i in heads), default=0)):
             for head in heads:
-                if nth >= len(beside.get(head, ())) or self.left < _MIN_ENTRY_TOKENS:
+                if nth >= len(neighbors.get(head, ())) or self.left < _MIN_ENTRY_TOKENS:
                     continue
-                offset, memory = beside[head][nth]
+                offset, memory = neighbors[head][nth]
                 if memory.memory_id in known or memory.token_count > self.left:
                     continue
                 fingerprint = _fingerprint(memory)

@@ -99,6 +99,10 @@ class Memory:
         return None if self.char_start is None or self.char_end is None else (self.char_start, self.char_end)
 
 
+MEMORY_TIMES = ("observed_at", "valid_from", "valid_until", "created_at", "updated_at")
+"""Fields of a memory that are times: each store returns them in a type of its own."""
+
+
 @dataclass(frozen=True)
 class NewerText:
     """A newer memory that may replace another, though no labeler was certain.

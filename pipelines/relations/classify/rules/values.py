@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 
+from palimpsest.text.calendar_spans import MONTH_NAMES
 from palimpsest.text.normalize import fold
 from palimpsest.text.stopwords import STOPWORDS
 
@@ -12,21 +13,7 @@ _NUMBER_WORDS = {
         ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
     )
 }
-_MONTHS = (
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-)
-_MONTH = {m[:3]: m for m in _MONTHS}
+_MONTH = {m[:3]: m for m in MONTH_NAMES}
 _MONTH_WORD = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sept?|oct|nov|dec)[a-z]*"
 _DAY = re.compile(
     rf"\b(?:\d{{1,2}}(?:st|nd|rd|th)?\s+(?:of\s+)?{_MONTH_WORD}|{_MONTH_WORD}\s+\d{{1,2}}(?:st|nd|rd|th)?\b|"
@@ -124,7 +111,7 @@ def _clock(m: re.Match[str]) -> str:
 
 def _day_key(plain: str) -> str:
     if m := re.search(r"\b(\d{4})-(\d\d)-(\d\d)\b", plain):
-        month = _MONTHS[int(m.group(2)) - 1] if 1 <= int(m.group(2)) <= 12 else m.group(2)
+        month = MONTH_NAMES[int(m.group(2)) - 1] if 1 <= int(m.group(2)) <= 12 else m.group(2)
         return f"{int(m.group(3))} {month} {m.group(1)}"
     month = next((_MONTH[w[:3]] for w in plain.split() if re.fullmatch(_MONTH_WORD, w) and w[:3] in _MONTH), "")
     numbers = re.findall(r"\d+", plain)

@@ -30,7 +30,6 @@ _HIDDEN = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNOR
 _LINKS_SHARE, _ALWAYS_SHARE, _MIN_LINKS = 0.5, 0.75, 6
 _MIN_KEPT_SHARE, _MIN_MAIN_SHARE = 0.2, 0.25
 _SPACE = re.compile(r"[^\S\n]+")
-_LINES = re.compile(r" ?\n ?")
 
 
 def add_markup(
