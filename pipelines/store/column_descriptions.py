@@ -111,6 +111,7 @@ _OWN: dict[str, dict[str, str]] = {
     "relations": {
         "relation_id": "Relation, 16 hex digits.",
         "label": "UPDATE, EXTEND, DERIVE or NONE.",
+        "conflict": "dynamic (the world changed), static (the newer is mistaken) or conditional; empty without one.",
         "confidence": "How sure the labeler is, 0 to 1.",
         "labeler": "What labelled it.",
         "program_hash": "Version of the labeler's program.",

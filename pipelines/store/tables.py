@@ -135,6 +135,7 @@ SCHEMAS: dict[str, Schema] = {
         "newer_id": _S,
         "older_id": _S,
         "label": _S,
+        "conflict": _S,
         "confidence": _F,
         "labeler": _S,
         "program_hash": _S,

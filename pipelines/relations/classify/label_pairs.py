@@ -16,14 +16,15 @@ from palimpsest.relations.classify.label_types import (
     LabelPair,
     LabelResult,
     RelationLabeler,
+    conflict_kind,
 )
 from palimpsest.store.decisions import Decisions
-from palimpsest.store.tables import conform, empty
+from palimpsest.store.tables import completed, conform, empty
 
 MemoryRow: TypeAlias = tuple[str, str, dt.datetime | None, str | None, str | None, str | None]
 """(memory_id, text, observed_at, speaker, title, heading): what a label depends on."""
 _INPUTS = ("text", "observed_at", "speaker", "title", "heading")
-_RESULT = ("label", "confidence", "labeler", "evidence", "decided_at")
+_RESULT = ("label", "conflict", "confidence", "labeler", "evidence", "decided_at")
 _PAIR = (*SCOPE, "newer_id", "older_id")
 
 
@@ -63,6 +64,7 @@ def label_pairs(
     results = labeler.label(_to_label_pairs(todo, memories)) if todo.height else []
     labelled = todo.with_columns(
         pl.Series("label", [r.label for r in results], pl.String),
+        pl.Series("conflict", [conflict_kind(r.label, r.conflict) for r in results], pl.String),
         pl.Series("confidence", [round(r.confidence, 3) for r in results], pl.Float64),
         pl.Series("labeler", [r.labeler or labeler.name for r in results], pl.String),
         pl.Series("evidence", [_to_json(r.evidence) for r in results], pl.String),
@@ -109,6 +111,7 @@ def _decided_pairs(decisions: Decisions, memories: pl.DataFrame) -> pl.DataFrame
 def _relations_by_person(wanted: pl.DataFrame, decided: pl.DataFrame) -> pl.DataFrame:
     labels = decided.select("newer_id", "older_id", "label", "decided_at")
     rows = wanted.join(labels, on=["newer_id", "older_id"]).with_columns(
+        conflict=pl.col("label").map_elements(conflict_kind, return_dtype=pl.String),
         confidence=pl.lit(1.0),
         labeler=pl.lit("person"),
         program_hash=pl.lit("person"),
@@ -119,8 +122,11 @@ def _relations_by_person(wanted: pl.DataFrame, decided: pl.DataFrame) -> pl.Data
 
 def _reusable_results(previous: pl.DataFrame | None) -> pl.DataFrame:
     """Returns the results of an earlier build, without those of pairs that no model answered."""
-    relations = empty("relations") if previous is None else previous
+    relations = empty("relations") if previous is None else completed("relations", previous)
     answered = relations.filter(~pl.col("evidence").str.contains(f'"rule": "{UNPAID}"', literal=True))
+    # Builds before 0.2.0 stored no conflict.
+    dynamic = pl.when(pl.col("label") == "UPDATE").then(pl.lit("dynamic"))
+    answered = answered.with_columns(conflict=dynamic.otherwise("conflict"))
     return answered.select("relation_id", "input_hash", "program_hash", *_RESULT)
 
 

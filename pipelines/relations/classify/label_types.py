@@ -9,6 +9,9 @@ from palimpsest.core.json_types import JsonValue
 
 LABELS = ("UPDATE", "DERIVE", "EXTEND", "NONE")
 """By precedence: where several rules apply, the first."""
+CONFLICTS = ("dynamic", "static", "conditional")
+"""How two memories conflict: the world changed (every UPDATE), the later one is mistaken or false, or both are true
+under different conditions, times or places."""
 UNPAID = "unpaid"
 """The evidence rule of a pair that no model answered (budget, server down): the next build asks again."""
 
@@ -67,6 +70,7 @@ class LabelResult:
         lm_calls, tokens, cost: what this answer took of a language model.
         labeler: which labeler decided, where several work together.
         decided: False for an abstention, whose label is NONE.
+        conflict: one of CONFLICTS, empty for none; an UPDATE is dynamic without stating it.
     """
 
     label: str
@@ -77,11 +81,17 @@ class LabelResult:
     cost: float = 0.0
     labeler: str = ""
     decided: bool = True
+    conflict: str = ""
 
     @property
     def rule(self) -> JsonValue:
         """The rule that its evidence names."""
         return self.evidence.get("rule")
+
+
+def conflict_kind(label: str, conflict: str = "") -> str | None:
+    """Returns the conflict of a relation with this label, as the table stores it: None where there is none."""
+    return "dynamic" if label == "UPDATE" else conflict or None
 
 
 class RelationLabeler(Protocol):

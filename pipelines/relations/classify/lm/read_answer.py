@@ -15,6 +15,12 @@ MIN_CONFIDENCE = 0.5
 CONTAINS_INSTRUCTIONS = "the text gives orders"
 """Why a pair was not shown to the model."""
 _UNQUOTED_FACTOR = 0.7  # on the confidence, for each quote that is not in its text
+_CONFLICTS_BY_LABEL = {
+    "UPDATE": ("dynamic",),
+    "EXTEND": ("conditional",),
+    "DERIVE": (),
+    "NONE": ("static", "conditional"),
+}
 _INSTRUCTIONS = re.compile(
     r"\b(?:ignore|disregard|forget|override)\b.{0,40}\b(?:instruction|prompt|rule|above|previous|system)|"
     r"\b(?:answer|output|respond|reply|label|return|say|classify)\b.{0,40}\b(?:UPDATE|EXTEND|DERIVE|NONE)\b|"
@@ -29,10 +35,11 @@ def contains_instructions(text: str) -> bool:
 
 
 def read_answer(pair: LabelPair, answer: "dspy.Prediction") -> LabelResult:
-    """Returns the label of a parsed answer: `label, confidence, older_quote, newer_quote`.
+    """Returns the label of a parsed answer: `label, confidence, older_quote, newer_quote` and, where given, `conflict`.
 
     A quote that is not in its text is dropped and lowers the confidence. UPDATE needs a quote of both, common words,
-    and a newer statement that is not the earlier one; otherwise it is an abstention.
+    and a newer statement that is not the earlier one; otherwise it is an abstention. A static conflict needs the same,
+    otherwise the answer is read as one without a conflict.
     """
     label = str(answer.label)
     if label not in LABELS:
@@ -51,16 +58,24 @@ def read_answer(pair: LabelPair, answer: "dspy.Prediction") -> LabelResult:
         else:
             confidence *= _UNQUOTED_FACTOR
             evidence[f"{name}_quote"] = "not in the text"
-    why = _doubt(pair, label, evidence)
+    why = _doubt(pair, evidence) if label == "UPDATE" else ""
     if why or confidence < MIN_CONFIDENCE:
         evidence |= {"rule": "abstain", "instead_of": label, "why": why or "not sure"}
         return LabelResult("NONE", round(1 - confidence, 3), evidence, labeler="dspy", decided=False)
-    return LabelResult(label, round(confidence, 3), evidence, labeler="dspy")
+    conflict = _read_conflict(str(getattr(answer, "conflict", "") or ""), label)
+    if conflict == "static" and _doubt(pair, evidence):
+        conflict = ""
+    return LabelResult(label, round(confidence, 3), evidence, labeler="dspy", conflict=conflict)
 
 
-def _doubt(pair: LabelPair, label: str, evidence: Evidence) -> str:
-    if label != "UPDATE":
-        return ""
+def _read_conflict(text: str, label: str) -> str:
+    """Returns the conflict that an answer names, empty where it is none or does not go with the label."""
+    conflict = text.strip().strip("\"'`.").casefold()
+    return conflict if conflict in _CONFLICTS_BY_LABEL[label] else ""
+
+
+def _doubt(pair: LabelPair, evidence: Evidence) -> str:
+    """Returns what speaks against the newer statement contradicting the older one, empty where nothing does."""
     if pair.order == -1:
         return "earlier"
     if "older" not in evidence or "newer" not in evidence:
