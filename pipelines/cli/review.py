@@ -15,7 +15,7 @@ from palimpsest.store.home import Home
 
 _Command = TypeVar("_Command", bound=Callable[..., object])
 LABEL = click.Choice(["UPDATE", "EXTEND", "DERIVE", "NONE"])
-REASONS = ("premise retired", "low confidence", "would have retired", "abstained")
+REASONS = ("premise retired", "contradiction", "low trust", "low confidence", "would have retired", "abstained")
 _MAX_TEXT_CHARS = 160
 
 
@@ -38,15 +38,23 @@ def review(
     ids: bool,
     export_file: Path | None,
 ) -> None:
-    """List relations that a person should look at, the most serious first."""
+    """List relations that a person should look at, the most serious first.
+
+    A contradiction retires nothing: confirm keeps both memories, confirm --as UPDATE retires the older one. An update
+    refused for low trust is a proposal: confirm retires the older memory, undo keeps both.
+    """
     import polars as pl
 
     from palimpsest.relations.relation_review import TABLES, current_build, review_table
+    from palimpsest.relations.replaced_documents import refusal_lines, refused_replacements
 
     out, home = Output(as_json), Home(home_path)
-    rows = review_table(current_build(home).tables(TABLES))
+    tables = current_build(home).tables(TABLES)
     wanted = {"collection": collection, "user_id": user, "why": why}
-    rows = rows.filter(*(pl.col(name) == value for name, value in wanted.items() if value is not None))
+    filters = {name: pl.col(name) == value for name, value in wanted.items() if value is not None}
+    rows = review_table(tables).filter(*filters.values())
+    refused = refused_replacements(tables["memories"], tables["documents"], tables["document_relations"])
+    refused = refused.filter(*(f for name, f in filters.items() if name != "why"))
     shown = (rows if ids else rows.head(limit)).to_dicts()
     if ids:
         out.text("\n".join(r["relation_id"] for r in shown))
@@ -54,7 +62,13 @@ def review(
         out.text("\n".join(_lines(shown)) or "nothing to review")
         if rows.height > limit:
             out.text(f"… and {rows.height - limit} more; --limit shows them")
-    result: dict[str, object] = {"relations": shown, "total": rows.height}
+        if why is None and (lines := refusal_lines(refused)):
+            out.text("\n".join(lines))
+    result: dict[str, object] = {
+        "relations": shown,
+        "total": rows.height,
+        "refused_replacements": [] if why else refused.to_dicts(),
+    }
     if export_file is not None:
         result["exported"] = _export(out, home, export_file)
     out.result(result)

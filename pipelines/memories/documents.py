@@ -12,6 +12,7 @@ from palimpsest.core.scopes import GENERAL, SCOPE, scope_parts
 from palimpsest.memories.document_relations import document_relations
 from palimpsest.memories.metadata_schema import without_broken_metadata
 from palimpsest.memories.repeated_quotes import without_repeated_quotes
+from palimpsest.memories.source_trust import document_trust
 from palimpsest.sources.records.extracted import CONVERSATION
 from palimpsest.store.collection_config import CollectionConfig
 from palimpsest.store.ingest_log import EXTRACTION, IngestLog
@@ -65,6 +66,7 @@ def document_tables(
     )
     rows = rows.filter(~pl.col("user_id").is_in(list(config.users.deny)))
     rows = without_repeated_quotes(rows).sort("document_id")
+    rows = rows.with_columns(document_trust(rows, config.trust))
     relations, unresolved = document_relations(rows, config, folder)
     return {
         "documents": conform(

@@ -9,6 +9,7 @@ import polars as pl
 from palimpsest.core.ids import content_id, text_hash
 from palimpsest.core.scopes import SCOPE
 from palimpsest.memories.embed import MAX_TOKENS
+from palimpsest.memories.source_trust import memory_trust
 from palimpsest.memories.stated_attributes import attribute_columns
 from palimpsest.memories.windows import SPECIAL_TOKENS, window_texts
 from palimpsest.store.collection_config import CollectionConfig
@@ -41,11 +42,13 @@ def form_memories(
     Args:
         documents: the documents table, all versions.
         chunks: the chunks table.
-        config: the collection; its unit decides the memories' type, its retention_days bound their end.
+        config: the collection; its unit decides the memories' type, its retention_days bound their end,
+            its trust says how far each is trusted.
         previous: (memories, embed_inputs) of an earlier build made by the same code; embedded texts are carried over.
     """
     rows = _join_documents(documents, chunks, config)
     rows = rows.with_columns(attribute_columns(rows, _TYPES[config.unit], config.retention_days))
+    rows = rows.with_columns(memory_trust(rows, config.trust))
     memories = conform(
         "memories",
         rows.select(
@@ -80,6 +83,7 @@ def form_memories(
             "user_visible",
             "importance_source",
             "confidence_source",
+            "trust",
         ),
     )
     return memories, _embed_inputs(memories, previous)
@@ -98,6 +102,7 @@ def _join_documents(documents: pl.DataFrame, chunks: pl.DataFrame, config: Colle
         "kind",
         "ingested_at",
         "metadata",
+        document_trust="trust",
     ).with_columns(
         pl.Series("valid_from", [v["valid_from"] for v in valid], _TIME),
         pl.Series("valid_until", [v["valid_until"] for v in valid], _TIME),

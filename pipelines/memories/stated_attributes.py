@@ -63,7 +63,7 @@ def _attributes(
     stated: str | None, metadata: str | None, document_kind: str | None, default_type: str, retention_days: int | None
 ) -> _Attributes:
     turn = StatedFields.from_json(json.loads(stated)) if stated else _NOTHING
-    document = _stated_by_document(metadata)
+    document = stated_by_document(metadata)
     both = combine_stated_fields([turn, document])
     kind = turn.kind or document.kind or document_kind or "file"
     type_ = turn.type or document.type
@@ -92,7 +92,8 @@ def _attributes(
 
 
 @lru_cache(maxsize=256)
-def _stated_by_document(metadata: str | None) -> StatedFields:
+def stated_by_document(metadata: str | None) -> StatedFields:
+    """Returns what the metadata of a document state of its memories."""
     try:
         data = json.loads(metadata or "{}")
     except ValueError:

@@ -20,10 +20,13 @@ KEPT = "kept"
 
 DOUBTED = "doubted"
 """A newer memory may replace this one, which is still latest because no labeler was sure."""
+CONTRADICTED = "contradicted"
+"""This memory and another, both latest, contradict each other, and no person decided yet."""
 
 _EVIDENCE_FIELDS = ("rule", "from", "to", "newer", "older")
 _INSTEAD = '"instead_of"'
 _RELATION_FIELDS = ("relation_id", "label", "confidence", "labeler", "decided_at")
+_RELATION_COLUMNS = ("newer_id", "older_id", "conflict", "evidence", *_RELATION_FIELDS)
 
 
 def version_reasons(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
@@ -33,8 +36,10 @@ def version_reasons(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     `labeler`, `decided_at` where a person did, and of the evidence `rule`, `from`, `to`, and the spans `newer` and
     `older` in both texts), `edited` (its source was edited: `by` is the document version without it), `replaced` (a
     document that states to replace its own: `by`, `uri`, `title`, `at`), `vanished` (its source no longer exists),
-    `kept` (a person decided that `by` does not replace it, with the relation's fields), or `doubted` (a labeler was
-    close to deciding that `by` replaces it, and both are latest: `relation_id`). The index has the same column.
+    `kept` (a person decided that `by` does not replace it, with the relation's fields), `doubted` (a labeler was
+    close to deciding that `by` replaces it, and both are latest: `relation_id`), or `contradicted` (`by` contradicts
+    it, and both are latest: `relation_id`, `newer` is whether `by` is the newer one, `why` is `contradiction` or `low
+    trust`). The index has the same column.
 
     Args:
         tables: documents, memories, versions and relations as in `store.tables`.
@@ -50,8 +55,7 @@ def version_reasons(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
         .join(documents, on="by", how="left")
     )
     relations = {
-        (r["newer_id"], r["older_id"]): r
-        for r in tables["relations"].select("newer_id", "older_id", "evidence", *_RELATION_FIELDS).iter_rows(named=True)
+        (r["newer_id"], r["older_id"]): r for r in tables["relations"].select(*_RELATION_COLUMNS).iter_rows(named=True)
     }
     found = [(r["memory_id"], _retired(r, relations)) for r in retired.iter_rows(named=True)]
     found += [
@@ -65,6 +69,7 @@ def version_reasons(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
         for (newer, older), r in relations.items()
         if newer in latest and older in latest and _is_doubted(r)
     ]
+    found += [row for (newer, older), r in relations.items() if {newer, older} <= latest for row in _contradicted(r)]
     rows = sorted((memory_id, json.dumps(row, sort_keys=True, ensure_ascii=False)) for memory_id, row in found)
     return pl.DataFrame(rows, schema={"memory_id": pl.String, "told": pl.String}, orient="row")
 
@@ -72,15 +77,32 @@ def version_reasons(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
 def _is_doubted(relation: Mapping[str, JsonValue]) -> bool:
     """Returns whether a labeler's best guess for a pair was UPDATE, and only doubt kept the older memory.
 
-    What a veto ruled out (another statement, too little in common) is no doubt, and a person's decision ends it.
+    What a veto ruled out (another statement, too little in common) is no doubt, and a person's decision ends it. A
+    static conflict is no doubt but a contradiction.
 
     Args:
-        relation: label, labeler and evidence of a row of relations.
+        relation: label, labeler, conflict and evidence of a row of relations.
     """
+    if relation["conflict"] == "static":
+        return False
     if relation["labeler"] == "person" or relation["label"] == "UPDATE" or _INSTEAD not in str(relation["evidence"]):
         return False
     evidence = json.loads(str(relation["evidence"]))
     return bool(evidence.get("instead_of") == "UPDATE" and not evidence.get("veto"))
+
+
+def _contradicted(relation: Mapping[str, JsonValue]) -> list[tuple[str, JsonObject]]:
+    """Returns (memory, reason) for both memories of a static conflict that no person decided, else nothing."""
+    if relation["conflict"] != "static" or relation["labeler"] == "person":
+        return []
+    newer, older = str(relation["newer_id"]), str(relation["older_id"])
+    is_low_trust = json.loads(str(relation["evidence"] or "{}")).get("rule") == "low trust"
+    reason = {
+        "kind": CONTRADICTED,
+        "relation_id": relation["relation_id"],
+        "why": "low trust" if is_low_trust else "contradiction",
+    }
+    return [(older, {**reason, "by": newer, "newer": True}), (newer, {**reason, "by": older, "newer": False})]
 
 
 def _retired(row: Mapping[str, JsonValue], relations: Mapping[tuple[str, str], Mapping[str, JsonValue]]) -> JsonObject:

@@ -24,6 +24,10 @@ def results_text(result: SearchResult, explain: bool = False) -> str:
             observed = _day(newer.observed_at) or "undated"
             text = shorten_text(newer.text, _LINE_CHARS)
             lines.append(f"     may be outdated: {text}  ({observed}, {newer.memory_id})")
+        if other := memory.contradicted_by:
+            observed = _day(other.observed_at) or "undated"
+            text = shorten_text(other.text, _LINE_CHARS)
+            lines.append(f"     {other.mark}: {text}  ({observed}, {other.memory_id})")
         if explain:
             lines.append(f"     {memory.why}")
         versions = result.versions.get(memory.memory_id, ())

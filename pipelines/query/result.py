@@ -91,8 +91,9 @@ class SearchResult:
 
         `time` is how words such as `last week` and `as of May` were interpreted. With history, each memory has
         `history`: the versions of its fact, newest first, with `why` and `kept`. `may_be_outdated` is null or the newer
-        memory that may contradict it: `{"memory_id", "text", "observed_at", "relation_id"}`. With explain, `path` has
-        the links that led to it.
+        memory that may contradict it: `{"memory_id", "text", "observed_at", "relation_id"}`. `contradicted_by` is null
+        or another memory that contradicts it, while no person has decided: the same fields with `is_newer` and `why`
+        (`contradiction` or `low trust`). With explain, `path` has the links that led to it.
         """
         return {
             "memories": [_memory_json(m, self) for m in self.memories],
@@ -111,6 +112,7 @@ class SearchResult:
         """Returns the JSON schema (draft 2020-12) of `to_json`."""
         added: JsonObject = {
             "may_be_outdated": {"type": ["object", "null"]},
+            "contradicted_by": {"type": ["object", "null"]},
             "history": {"type": "array", "items": {"type": "object"}},
             "time_score": {"type": ["number", "null"]},
             "path": {"type": "array", "items": {"type": "object"}},
@@ -118,7 +120,7 @@ class SearchResult:
         memory: JsonObject = {
             "type": "object",
             "properties": {**_MEMORY_FIELDS, **added},
-            "required": [*_MEMORY_FIELDS, "may_be_outdated"],
+            "required": [*_MEMORY_FIELDS, "may_be_outdated", "contradicted_by"],
             "additionalProperties": False,
         }
         properties: JsonObject = {
@@ -160,11 +162,13 @@ def history_json(versions: Sequence[Version]) -> list[JsonObject]:
 
 
 def _memory_json(memory: RankedMemory, result: SearchResult) -> JsonObject:
-    versions, newer = result.versions.get(memory.memory_id), memory.may_be_outdated
+    versions = result.versions.get(memory.memory_id)
     fields = {name: _plain(getattr(memory, name)) for name in _MEMORY_FIELDS}
     if versions:
         fields["history"] = history_json(versions)
-    fields["may_be_outdated"] = {n: _plain(v) for n, v in asdict(newer).items()} if newer else None
+    for name in ("may_be_outdated", "contradicted_by"):
+        other = getattr(memory, name)
+        fields[name] = {n: _plain(v) for n, v in asdict(other).items()} if other else None
     if memory.why:
         fields["time_score"] = _plain(memory.time_score)
         fields["path"] = [_link_json(link, result) for link in memory.path]

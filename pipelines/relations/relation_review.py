@@ -15,20 +15,24 @@ from palimpsest.core.scopes import SCOPE
 from palimpsest.memories.recency import is_newer, recency_columns
 from palimpsest.relations.classify.label_pairs import relation_id
 from palimpsest.relations.classify.label_types import LABELS, UNPAID
+from palimpsest.relations.classify.low_trust import LOW_TRUST
 from palimpsest.relations.classify.pairs_file import PairRow
 from palimpsest.store.builds import Build, published, staged
 from palimpsest.store.decisions import RelationOverride, append_overrides, read_decisions
 from palimpsest.store.home import Home
 
-TABLES = ("memories", "documents", "relations", "versions")
+TABLES = ("memories", "documents", "document_relations", "relations", "versions")
 MIN_CONFIDENCE = {"UPDATE": 0.85, "EXTEND": 0.7, "DERIVE": 0.7}
 """By label: a relation below this confidence goes to review."""
-REASONS = ("premise retired", "low confidence", "would have retired", "abstained")
+REASONS = ("premise retired", "contradiction", LOW_TRUST, "low confidence", "would have retired", "abstained")
+"""The most serious first."""
 _COLUMNS = (
     "relation_id",
     *SCOPE,
     "label",
+    "conflict",
     "why",
+    "rank",
     "instead_of",
     "confidence",
     "labeler",
@@ -42,9 +46,11 @@ _COLUMNS = (
 def review_table(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     """Returns the relations to review, the most serious reasons first.
 
-    Reasons: `premise retired` (a DERIVE whose premise is retired), `low confidence`, `would have retired` (an
-    abstention from UPDATE), `abstained` (from another label). What a person decided is shown again only
-    when its premise was retired since.
+    Reasons, in `why`, with their place in this order, from 1, in `rank`: `premise retired` (a DERIVE whose premise is
+    retired), `contradiction` (a static conflict: one of the two is mistaken, and nothing is retired), `low trust` (an
+    UPDATE that was refused because the newer is trusted less), `low confidence`, `would have retired` (an abstention
+    from UPDATE), `abstained` (from another label). A contradiction of which one side is retired is resolved. What a
+    person decided is shown again only when its premise was retired since.
     """
     relations = tables["relations"]
     latest = tables["versions"].select("memory_id", "is_latest")
@@ -60,9 +66,14 @@ def review_table(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
         )
     min_confidence = pl.col("label").replace_strict(MIN_CONFIDENCE, default=0.0, return_dtype=pl.Float64)
     undecided = pl.col("labeler") != "person"
+    both_latest = pl.col("older_latest") & pl.col("newer_latest")
     why = (
         pl.when((pl.col("label") == "DERIVE") & ~pl.col("older_latest") & pl.col("newer_latest"))
         .then(pl.lit("premise retired"))
+        .when(undecided & both_latest & (pl.col("rule") == LOW_TRUST))
+        .then(pl.lit(LOW_TRUST))
+        .when(undecided & both_latest & (pl.col("conflict") == "static") & (pl.col("rule") != LOW_TRUST))
+        .then(pl.lit("contradiction"))
         .when(undecided & (pl.col("label") != "NONE") & (pl.col("confidence") < min_confidence))
         .then(pl.lit("low confidence"))
         .when(undecided & (pl.col("rule") == "abstain") & (pl.col("instead_of") == "UPDATE"))
@@ -70,20 +81,21 @@ def review_table(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
         .when(undecided & pl.col("rule").is_in(["abstain", UNPAID]))
         .then(pl.lit("abstained"))
     )
-    rank = pl.col("why").replace_strict({w: i for i, w in enumerate(REASONS)}, return_dtype=pl.Int64)
-    rows = rows.with_columns(why=why).filter(pl.col("why").is_not_null())
-    return rows.sort(rank, "confidence", "relation_id").select(_COLUMNS)
+    rank = pl.col("why").replace_strict({w: i for i, w in enumerate(REASONS, 1)}, return_dtype=pl.Int64)
+    rows = rows.with_columns(why=why).filter(pl.col("why").is_not_null()).with_columns(rank=rank)
+    return rows.sort("rank", "confidence", "relation_id").select(_COLUMNS)
 
 
 @dataclass(frozen=True)
 class FoundRelation:
-    """A relation by its memories; `instead_of` is the label that its labeler abstained from."""
+    """A relation by its memories; `instead_of` is the label that its labeler abstained from, or that trust refused."""
 
     relation_id: str
     newer_id: str
     older_id: str
     label: str
     instead_of: str | None = None
+    conflict: str | None = None
 
 
 def find_relation(tables: Mapping[str, pl.DataFrame], named: tuple[str, ...]) -> FoundRelation:
@@ -114,8 +126,8 @@ def find_relation(tables: Mapping[str, pl.DataFrame], named: tuple[str, ...]) ->
 
 def _found(rows: pl.DataFrame) -> FoundRelation:
     row = rows.row(0, named=True)
-    instead_of = json.loads(row["evidence"]).get("instead_of")
-    return FoundRelation(row["relation_id"], row["newer_id"], row["older_id"], row["label"], instead_of)
+    ids = (row["relation_id"], row["newer_id"], row["older_id"])
+    return FoundRelation(*ids, row["label"], json.loads(row["evidence"]).get("instead_of"), row["conflict"])
 
 
 def _newer_first(tables: Mapping[str, pl.DataFrame], named: tuple[str, ...]) -> tuple[str, str]:
@@ -166,7 +178,7 @@ def _decide_one(found: FoundRelation, kind: str, label: str | None) -> RelationD
     right = label or ("NONE" if kind == "undo" else found.instead_of or found.label)
     if right not in LABELS:
         raise PalimpsestError(f"--as {right}: must be one of {', '.join(LABELS)}")
-    if kind == "undo" and label is None and found.label == "NONE":
+    if kind == "undo" and label is None and found.label == "NONE" and found.conflict is None:
         raise PalimpsestError(
             f"{found.relation_id}: its label is already NONE; confirm it, or name another label with --as"
         )

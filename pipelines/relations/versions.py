@@ -3,12 +3,11 @@
 A pure function of the memories, the relations, the documents and what people decided (invariant 2, decisions 4-6, 15).
 """
 
-from collections.abc import Iterable
-
 import polars as pl
 
 from palimpsest.core.scopes import SCOPE
 from palimpsest.memories.recency import is_newer, recency_columns
+from palimpsest.relations.replaced_documents import replaced_memories
 from palimpsest.store.decisions import Decisions
 from palimpsest.store.tables import conform
 
@@ -39,12 +38,13 @@ def versions(
         relations: the relations table; only UPDATE counts here, and only from a newer to an older memory of one scope.
         documents: the documents table, all versions.
         document_relations: relations stated by metadata; UPDATE retires every memory of the older document, whatever
-            the dates. Documents that state to replace each other in a circle retire nothing of each other.
+            the dates, but for those that are trusted more than the newer. Documents that state to replace each other in
+            a circle retire nothing of each other.
         decisions: relations that people undid are ignored.
     """
     undone = sorted(decisions.undone) if decisions is not None else []
     state = recency_columns(memories, documents)
-    by_document = _replacing_documents(documents, document_relations)
+    by_document = replaced_memories(memories, documents, document_relations)
     valid = relations.filter(~pl.col("relation_id").is_in(undone))
     by_memory = _updating_memories(state, memories, _without_reversed(valid, memories, by_document))
     dates = documents.select(replaced_by="document_id", replaced_at="source_time")
@@ -54,7 +54,7 @@ def versions(
         )
         .join(state.select("memory_id", "live"), on="memory_id", how="left")
         .join(by_memory, on="memory_id", how="left")
-        .join(by_document, on="document_id", how="left")
+        .join(by_document, on="memory_id", how="left")
         .join(documents.select("document_id", edited="superseded_by"), on="document_id", how="left")
         .with_columns(replaced_by=pl.coalesce("edited", "replaced_by"))
         .join(dates, on="replaced_by", how="left")
@@ -83,8 +83,8 @@ def _without_reversed(relations: pl.DataFrame, memories: pl.DataFrame, by_docume
     pairs = relations.join(documents, left_on="newer_id", right_on="memory_id", how="left").join(
         documents, left_on="older_id", right_on="memory_id", how="left", suffix="_older"
     )
-    replacing = by_document.select("document_id", document_id_older="replaced_by")
-    return pairs.join(replacing, on=["document_id", "document_id_older"], how="anti")
+    replaced = by_document.select(newer_id="memory_id", document_id_older="replaced_by")
+    return pairs.join(replaced, on=["newer_id", "document_id_older"], how="anti")
 
 
 def _updating_memories(state: pl.DataFrame, memories: pl.DataFrame, relations: pl.DataFrame) -> pl.DataFrame:
@@ -106,45 +106,3 @@ def _updating_memories(state: pl.DataFrame, memories: pl.DataFrame, relations: p
         .unique("memory_id_older", keep="first", maintain_order=True)
         .select(memory_id="memory_id_older", updated_by="memory_id_newer", updated_at="observed_at_newer")
     )
-
-
-def _replacing_documents(documents: pl.DataFrame, document_relations: pl.DataFrame) -> pl.DataFrame:
-    """Returns (document_id, replaced_by): versions of documents that a current document states to replace.
-
-    A uri means all its sessions. Of several that replace one, the earliest dated is the closest, then by id.
-    """
-    stated = document_relations.filter((pl.col("label") == UPDATE) & (pl.col("newer_uri") != pl.col("older_uri")))
-    links = stated.select(*SCOPE, "newer_uri", "older_uri").unique().sort(pl.all())
-    current = documents.filter("is_current").select(
-        *SCOPE, newer_uri="uri", replaced_by="document_id", date="source_time"
-    )
-    links = links.join(current.select(*SCOPE, "newer_uri").unique(), on=[*SCOPE, "newer_uri"], how="semi")
-    links = links.filter(pl.Series(_is_acyclic(links.rows()), dtype=pl.Boolean))
-    return (
-        links.join(current, on=[*SCOPE, "newer_uri"], how="inner")
-        .sort(*SCOPE, "older_uri", "date", "replaced_by", nulls_last=True)
-        .unique([*SCOPE, "older_uri"], keep="first", maintain_order=True)
-        .join(documents.select(*SCOPE, "document_id", older_uri="uri"), on=[*SCOPE, "older_uri"], how="inner")
-        .select("document_id", "replaced_by")
-    )
-
-
-def _is_acyclic(links: Iterable[tuple[str, ...]]) -> list[bool]:
-    """Returns for each (*scope, newer, older) whether no chain of replacements leads from the older to the newer."""
-    links = list(links)
-    older: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
-    for *scope, new, old in links:
-        older.setdefault((*scope, new), []).append((*scope, old))
-
-    def reaches(start: tuple[str, ...], goal: tuple[str, ...]) -> bool:
-        seen, waiting = {start}, [start]
-        while waiting:
-            node = waiting.pop()
-            if node == goal:
-                return True
-            unseen = [n for n in older.get(node, []) if n not in seen]
-            seen.update(unseen)
-            waiting.extend(unseen)
-        return False
-
-    return [not reaches((*scope, old), (*scope, new)) for *scope, new, old in links]

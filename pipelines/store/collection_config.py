@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.store.limits import Limits
+from palimpsest.store.trust_config import TrustConfig
 from palimpsest.text.dates import DateOrder
 
 Unit = Literal["chunk", "turn", "statement"]
@@ -116,6 +117,11 @@ class CollectionConfig(BaseModel):
         default=WeightsConfig(),
         description="weights of the ranking of `auto`: `vector, words, graph, time, recency, frequency, importance, "
         "diversity`",
+    )
+    trust: TrustConfig = Field(
+        default=TrustConfig(),
+        description="how far sources are trusted, 0 to 1 (0.5): a number, or `{default, kinds, speakers}`; see "
+        "[sources](../sources.md#trust)",
     )
     ner: str | None = Field(
         default=None,

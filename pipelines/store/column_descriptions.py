@@ -40,6 +40,7 @@ _OWN: dict[str, dict[str, str]] = {
         "is_current": "Whether this is the version on disk now.",
         "superseded_by": "Document version that came after it.",
         "kind": "What the source is: message, file, tool or import.",
+        "trust": "How far its least trusted part is trusted, 0 to 1.",
     },
     "document_texts": {"text": "Extracted text, which every span points into.", "segments": "Parts as read, as JSON."},
     "document_relations": {
@@ -70,6 +71,7 @@ _OWN: dict[str, dict[str, str]] = {
         "user_visible": "Whether a search shows it by default.",
         "importance_source": "Where the importance comes from.",
         "confidence_source": "Where the confidence comes from.",
+        "trust": "How far its source is trusted, 0 to 1; it never replaces what is trusted more.",
     },
     "embed_inputs": {"kind": "memory, or window of a text of more than 256 tokens.", "text": "Text that is embedded."},
     "context_inputs": {

@@ -30,6 +30,7 @@ SCHEMAS: dict[str, Schema] = {
         "is_current": _B,
         "superseded_by": _S,
         "kind": _S,
+        "trust": _F,
     },
     # The extracted text of each document version, which every char span points into; segments as readers gave them.
     "document_texts": {"document_id": _S, "text": _S, "segments": _S},
@@ -86,6 +87,7 @@ SCHEMAS: dict[str, Schema] = {
         "user_visible": _B,
         "importance_source": _S,
         "confidence_source": _S,
+        "trust": _F,
     },
     # What is embedded for each memory: one text of kind "memory", or several of kind "window" over 256 tokens.
     "embed_inputs": {"memory_id": _S, "kind": _S, "ordinal": _I, "text": _S, "text_hash": _S},

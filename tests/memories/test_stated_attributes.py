@@ -66,3 +66,49 @@ def test_a_change_of_privacy_alone_is_a_new_version_of_the_document(memories):
     second = memories({"chat.jsonl": turn("A one.", privacy={"pii": True})})
     assert first["pii"].to_list() == [False] and second["pii"].to_list() == [True]
     assert first["memory_id"].to_list() == second["memory_id"].to_list()
+
+
+def trust_of(rows):
+    return dict(rows.select("text", "trust").iter_rows())
+
+
+def test_trust_is_the_speakers_else_the_kinds_else_the_collections(memories):
+    turns = turn("My desk is in room 4.", speaker="Ana") + turn("It is in room 9.", speaker="Bot")
+    turns += turn("Room 9 is free.", speaker="Ben", kind="import")
+    trust = {"default": 0.6, "kinds": {"import": 0.3}, "speakers": {"ANA": 0.9, "bot": 0.1}}
+    assert trust_of(memories({"a.jsonl": turns}, trust=trust)) == {
+        "My desk is in room 4.": 0.9,
+        "It is in room 9.": 0.1,
+        "Room 9 is free.": 0.3,
+    }
+
+
+def test_without_the_setting_all_are_trusted_alike(memories):
+    rows = memories({"a.jsonl": turn("Hello there."), "b.md": "A note."})
+    assert set(rows["trust"]) == {0.5}
+
+
+def test_what_a_source_states_can_only_lower_its_trust(memories):
+    files = {
+        "vouches.md": "---\ntrust: 1\n---\nI am right.",
+        "modest.md": "---\ntrust: 0.2\n---\nI may be wrong.",
+        "foundation.md": "---\ntrust: Falcon Trust\n---\nA foundation.",
+        "scan.md": "A scan.",
+        "scan.md.meta.yaml": "trust: 0.1",
+        "a.jsonl": turn("Sure.", trust=0.9) + turn("Perhaps.", trust=0.25) + turn("Who knows.", trust="low"),
+    }
+    assert trust_of(memories(files)) == {
+        "I am right.": 0.5,
+        "I may be wrong.": 0.2,
+        "A foundation.": 0.5,
+        "A scan.": 0.1,
+        "Sure.": 0.5,
+        "Perhaps.": 0.25,
+        "Who knows.": 0.5,
+    }
+
+
+def test_a_chunk_of_several_speakers_is_trusted_as_the_least_of_them(memories):
+    turns = turn("The gate opens at eight.", speaker="Ana") + turn("It opens at nine.", speaker="Bot")
+    rows = memories({"a.jsonl": turns}, unit="chunk", trust={"speakers": {"Ana": 0.9, "Bot": 0.1}})
+    assert rows["speaker"].to_list() == [None] and rows["trust"].to_list() == [0.1]

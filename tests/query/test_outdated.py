@@ -1,4 +1,4 @@
-"""Results that newer text may contradict: marked with the newer memory, inside the same scope and filters only."""
+"""Results that other text speaks against: marked with that memory, inside the same scope and filters only."""
 
 import datetime as dt
 import json
@@ -114,3 +114,70 @@ def test_a_doubt_is_no_reason_in_a_history(index):
         (version,) = reader.history_of(ANA, "m1")
     assert version.why is None and version.kept == ()
     assert version.memory.observed_at == dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
+
+
+def contradiction(newer, older, rule="model", **more):
+    return doubt(newer, older, conflict="static", evidence={"rule": rule, "instead_of": "UPDATE"}, **more)
+
+
+def contradictions(index, **filters):
+    with open_index(index) as reader:
+        found = reader.search("What may team leads approve?", ANA, k=10, **filters)
+    marked = {m.memory_id: m.contradicted_by for m in found.memories if m.contradicted_by}
+    return {i: (c.memory_id, c.is_newer, c.why) for i, c in marked.items()}, found
+
+
+def test_a_contradiction_marks_both_memories_and_is_no_doubt(tmp_path):
+    index = write_doubts(tmp_path / "i.duckdb", contradiction("m2", "m1"), contradiction("m3", "m4", "low trust"))
+    marked, found = contradictions(index)
+    assert marked == {
+        "m1": ("m2", True, "contradiction"),
+        "m2": ("m1", False, "contradiction"),
+        "m3": ("m4", False, "low trust"),
+        "m4": ("m3", True, "low trust"),
+    }
+    assert all(m.may_be_outdated is None for m in found.memories)
+    as_json = {m["memory_id"]: m["contradicted_by"] for m in found.to_json()["memories"]}
+    assert as_json["m1"] == {
+        "memory_id": "m2",
+        "text": NEW,
+        "observed_at": "2024-06-01T00:00:00+00:00",
+        "relation_id": "m2?m1",
+        "is_newer": True,
+        "why": "contradiction",
+    }
+    assert f"     contradicted later: {NEW}  (2024-06-01, m2)" in results_text(found)
+    marks = {"m1": "contradicted later", "m2": "contradicts an earlier statement"}
+    marks |= {"m3": "contradicts a more trusted source", "m4": "contradicted by a less trusted source"}
+    lines = {i: next(line for line in found.context.splitlines() if f"[memory:{i}]" in line) for i in marks}
+    assert all(f", {mark}) " in lines[i] for i, mark in marks.items())
+
+
+def test_a_contradiction_is_shown_only_while_it_is_open_and_visible(tmp_path):
+    index = write_doubts(
+        tmp_path / "i.duckdb",
+        contradiction("m2", "m1", labeler="person"),
+        contradiction("m3", "m4"),
+        contradiction("m5", "m3"),
+        contradiction("b1", "m1"),
+        updates=[("m3", "m4")],
+    )
+    assert contradictions(index, history=True)[0] == {}
+    assert contradictions(index, include_hidden=True)[0] == {
+        "m5": ("m3", False, "contradiction"),
+        "m3": ("m5", True, "contradiction"),
+    }
+
+
+def test_a_contradiction_later_than_the_requested_time_is_not_shown(tmp_path):
+    index = write_doubts(tmp_path / "i.duckdb", contradiction("m2", "m1"))
+    assert contradictions(index, as_of="2024-03-01")[0] == {}
+
+
+def test_contradictions_change_no_rank_and_no_history(tmp_path, index):
+    with_conflict = write_doubts(tmp_path / "i.duckdb", contradiction("m2", "m1"))
+    ranked = [[(m.memory_id, m.score) for m in marks(i)[1].memories] for i in (index, with_conflict)]
+    assert ranked[0] == ranked[1]
+    with open_index(with_conflict) as reader:
+        (version,) = reader.history_of(ANA, "m1")
+    assert version.why is None and version.kept == ()

@@ -6,7 +6,7 @@ import pytest
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.query.request.strategies import NAMED
-from palimpsest.store.collection_config import WeightsConfig, load_collection
+from palimpsest.store.collection_config import CollectionConfig, WeightsConfig, load_collection
 
 GOOD = "name: notes\ndescription: notes\n"
 
@@ -33,6 +33,19 @@ def load(folder: Path, text: str):
         (GOOD + "weights: {recency: .nan}\n", "weights.recency input should be"),
         (GOOD + "weights: {words: much}\n", "weights.words input should be a valid number"),
         (GOOD + "weights: {vector: 0, words: 0}\n", "weights gives vector and words 0, which finds nothing"),
+        (GOOD + "trust: high\n", "trust must be a number from 0 to 1, or a mapping such as {default: 0.5"),
+        (GOOD + "trust: 2\n", "trust must be a number from 0 to 1, or a mapping"),
+        (GOOD + "trust: true\n", "trust must be a number from 0 to 1, or a mapping"),
+        (GOOD + "trust: .nan\n", "trust must be a number from 0 to 1, or a mapping"),
+        (GOOD + "trust: [0.5]\n", "trust must be a number from 0 to 1, or a mapping"),
+        (GOOD + "trust:\n", "trust must be a number from 0 to 1, or a mapping"),
+        (GOOD + "trust: {speaker: {Ana: 1}}\n", "trust has no field 'speaker'; use default, kinds, speakers"),
+        (GOOD + "trust: {default: -0.1}\n", "trust.default must be a number from 0 to 1"),
+        (GOOD + "trust: {kinds: {email: 0.2}}\n", "trust.kinds has no kind 'email'; use message, file, tool, import"),
+        (GOOD + "trust: {kinds: {tool: low}}\n", "trust.kinds 'tool': must be a number from 0 to 1"),
+        (GOOD + "trust: {speakers: [Ana]}\n", "trust.speakers must be a mapping of names to numbers from 0 to 1"),
+        (GOOD + "trust: {speakers: {7: 0.5}}\n", "trust.speakers must be a mapping of names to numbers from 0 to 1"),
+        (GOOD + "trust: {speakers: {Ana: 1, ANA: 0}}\n", "trust.speakers names 'ANA' twice"),
         ("name: [a\n", "not valid YAML"),
         ("- name\n", "must be a mapping"),
     ],
@@ -59,3 +72,18 @@ def test_a_schema_may_refer_to_its_own_definitions(tmp_path):
 def test_the_same_key_may_stand_in_different_mappings(tmp_path):
     text = GOOD + "metadata_schema: {properties: {a: {type: string}, b: {type: string}}}\n"
     assert load(tmp_path, text).metadata_schema == {"properties": {"a": {"type": "string"}, "b": {"type": "string"}}}
+
+
+def test_trust_is_a_number_or_a_mapping_and_alike_for_all_without_the_setting(tmp_path):
+    assert load(tmp_path, GOOD).trust.of_source("tool", "Ana") == 0.5
+    assert load(tmp_path, GOOD + "trust: 1\n").trust.of_source("file") == 1.0
+    trust = load(tmp_path, GOOD + "trust: {default: 0.6, kinds: {tool: 0.2}, speakers: {Zo\u00eb  B: 0.9}}\n").trust
+    assert [trust.of_source(*source) for source in (("file", None), ("tool", "Ana"), ("tool", "zoe b"))] == [
+        0.6,
+        0.2,
+        0.9,
+    ]
+    assert (
+        CollectionConfig.model_validate(CollectionConfig(name="a", description="b", trust=trust).model_dump()).trust
+        == trust
+    )

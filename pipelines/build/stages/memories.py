@@ -21,6 +21,11 @@ def _run(context: StageContext, previous: PreviousTable | None) -> StageResult:
     return StageResult({"memories": memories, "embed_inputs": inputs, "context_inputs": contexts})
 
 
+def _settings(context: StageContext) -> object:
+    config = context.config
+    return config.unit, config.retention_days, config.profile, config.trust.model_dump_json()
+
+
 def _estimate(context: StageContext, home: Home) -> Mapping[str, int]:
     """Counts memories that are new, and latest ones of the published build that would be retired or deleted."""
     current, name, memories = published(home), context.name, context.table("memories")
@@ -74,7 +79,7 @@ STAGE = Stage(
         ),
     ),
     run=_run,
-    settings=lambda context: (context.config.unit, context.config.retention_days, context.config.profile),
+    settings=_settings,
     on_delete="remove_rows",
     in_dry_run=True,
     estimate=_estimate,

@@ -1,15 +1,22 @@
 """Stage `versions`: which memory is latest, derived from memories and relations."""
 
 from palimpsest.build.stage import Digest, PreviousTable, Reference, Stage, StageContext, StageResult, Table
+from palimpsest.core.progress import say
+from palimpsest.relations.replaced_documents import refusal_lines, refused_replacements
 from palimpsest.relations.versions import versions
 
+_MAX_SHOWN = 5
 _READS = ("memories", "relations", "documents", "document_relations")
 
 
 def _run(context: StageContext, previous: PreviousTable | None) -> StageResult:
     memories, relations, documents, document_relations = (context.table(t) for t in _READS)
     frame = versions(memories, relations, documents, document_relations, context.decisions)
-    return StageResult({"versions": frame}, numbers={"retired": float((~frame["is_latest"]).sum())})
+    refused = refused_replacements(memories, documents, document_relations)
+    for line in refusal_lines(refused.head(_MAX_SHOWN)):
+        say(line)
+    numbers = {"retired": float((~frame["is_latest"]).sum()), "refused_replacements": float(refused.height)}
+    return StageResult({"versions": frame}, numbers=numbers)
 
 
 STAGE = Stage(

@@ -69,7 +69,8 @@ def _relations(relations: pl.DataFrame, memories: pl.DataFrame) -> Iterator[tupl
     )
     for label, edge_type in _EDGE_TYPE_OF_LABEL.items():
         rows = related.filter(pl.col("label") == label)
-        yield f"Memory-{edge_type}-Memory", _pairs(rows, "newer_id", "older_id", "relation_id", "confidence", "labeler")
+        properties = ("relation_id", "confidence", "labeler", "conflict")
+        yield f"Memory-{edge_type}-Memory", _pairs(rows, "newer_id", "older_id", *properties)
 
 
 def _stated_relations(document_relations: pl.DataFrame, documents: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:

@@ -29,6 +29,7 @@ _MEMORY_PROPERTIES = (
     "kind",
     "confidence_source",
     "importance_source",
+    "trust",
     "retention_until",
     "pii",
     "user_visible",

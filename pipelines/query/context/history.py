@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from palimpsest.query.context.outdated import DOUBTED
+from palimpsest.query.context.outdated import OPEN_KINDS
 from palimpsest.query.request.types import Memory
 from palimpsest.query.scope.served_scope import ServedScope
 
@@ -99,7 +99,7 @@ def _newest(served: ServedScope, known: dict[str, Memory]) -> dict[str, str]:
 
 def _version(memory: Memory, lines: Iterable[str], known: Mapping[str, Memory]) -> Version:
     records = [json.loads(line) for line in lines]
-    reasons = [_reason(record, memory, known) for record in records if record["kind"] != DOUBTED]
+    reasons = [_reason(record, memory, known) for record in records if record["kind"] not in OPEN_KINDS]
     why = next((r for r in reasons if r.kind != "kept"), None)
     return Version(memory, why, tuple(r for r in reasons if r.kind == "kept"))
 

@@ -1,41 +1,65 @@
-"""Results that newer text may contradict: a retirement that a labeler was not certain of, with the newer memory."""
+"""Results that other text speaks against: a newer memory that may replace them, or one that contradicts them."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any, TypeAlias
 
-from palimpsest.query.request.types import Memory, NewerText, RankedMemory
+from palimpsest.query.request.types import ContradictingText, Memory, NewerText, RankedMemory
 from palimpsest.query.scope.served_scope import ServedScope
 
 DOUBTED = "doubted"
-"""Kind of reason that `palimpsest.memories.version_reasons` writes for such a pair."""
+"""Kind of reason that `palimpsest.memories.version_reasons` writes for a memory that a newer one may replace."""
+CONTRADICTED = "contradicted"
+"""Kind of reason for both memories of an open contradiction."""
+OPEN_KINDS = (DOUBTED, CONTRADICTED)
+"""Kinds of reasons that nobody decided yet: no part of a history."""
+_Reason: TypeAlias = dict[str, Any]
 
 
 def mark_outdated(served: ServedScope, ranked: Sequence[RankedMemory]) -> list[RankedMemory]:
-    """Returns the memories of one scope with `may_be_outdated` set where a newer memory may contradict them.
+    """Returns the memories of one scope with `may_be_outdated` and `contradicted_by` set where other text says so.
 
-    Of several newer ones the newest is taken. One that the scope does not have, or that the filters exclude, is never
-    shown; a memory that is no longer latest is not marked, because what replaced it is known.
+    Of several other memories the newest is taken. One that the scope does not have, or that the filters exclude, is
+    never shown; a memory that is no longer latest is not marked, because what replaced it is known. No rank changes.
 
     Args:
         served: the scope.
         ranked: results of the scope.
     """
-    doubts: dict[str, dict[str, str]] = {}
+    found: dict[str, list[_Reason]] = {}
     for memory_id, lines in served.reasons([m.memory_id for m in ranked if m.is_latest]).items():
-        doubted = [reason for line in lines if (reason := json.loads(line))["kind"] == DOUBTED]
-        if doubted:
-            doubts[memory_id] = {reason["by"]: reason["relation_id"] for reason in doubted}
-    if not doubts:
-        return list(ranked)
-    passing = served.passing(sorted({newer for by in doubts.values() for newer in by}))
-    newer = {i: m for i, m in served.memories(sorted(passing)).items() if m.is_latest}
-    return [replace(m, may_be_outdated=_newest(doubts.get(m.memory_id, {}), newer)) for m in ranked]
-
-
-def _newest(relations: dict[str, str], memories: dict[str, Memory]) -> NewerText | None:
-    found = [memories[i] for i in relations if i in memories]
+        reasons = [reason for line in lines if (reason := json.loads(line))["kind"] in OPEN_KINDS]
+        if reasons:
+            found[memory_id] = reasons
     if not found:
-        return None
-    newest = min(found, key=lambda m: (-(m.observed_at.timestamp() if m.observed_at else 0.0), m.memory_id))
-    return NewerText(newest.memory_id, newest.text, newest.observed_at, relations[newest.memory_id])
+        return list(ranked)
+    passing = served.passing(sorted({reason["by"] for reasons in found.values() for reason in reasons}))
+    others = {i: m for i, m in served.memories(sorted(passing)).items() if m.is_latest}
+    return [_marked(m, found.get(m.memory_id, ()), others) for m in ranked]
+
+
+def _marked(memory: RankedMemory, reasons: Iterable[_Reason], others: dict[str, Memory]) -> RankedMemory:
+    by_kind: dict[str, list[_Reason]] = {kind: [] for kind in OPEN_KINDS}
+    for reason in reasons:
+        if reason["by"] in others:
+            by_kind[reason["kind"]].append(reason)
+    newer, contradicting = None, None
+    if doubted := by_kind[DOUBTED]:
+        reason, other = _newest(doubted, others)
+        newer = NewerText(other.memory_id, other.text, other.observed_at, reason["relation_id"])
+    if contradicted := by_kind[CONTRADICTED]:
+        reason, other = _newest(contradicted, others)
+        contradicting = ContradictingText(
+            other.memory_id, other.text, other.observed_at, reason["relation_id"], reason["newer"], reason["why"]
+        )
+    return replace(memory, may_be_outdated=newer, contradicted_by=contradicting)
+
+
+def _newest(reasons: Sequence[_Reason], others: dict[str, Memory]) -> tuple[_Reason, Memory]:
+    def order(reason: _Reason) -> tuple[float, str]:
+        observed = others[reason["by"]].observed_at
+        return -(observed.timestamp() if observed else 0.0), reason["by"]
+
+    reason = min(reasons, key=order)
+    return reason, others[reason["by"]]

@@ -220,11 +220,13 @@ def _entry(memory: Memory, mark: str, count: CountTokens, several: bool) -> _Ent
 
 
 def _attribution(memory: Memory) -> str:
-    """Returns when, who, until when, and whether it may be outdated, where known: `(2024-05-01, Ana) `."""
+    """Returns when, who, until when, and whether other text speaks against it, where known: `(2024-05-01, Ana) `."""
     until = f"until {memory.valid_until:%Y-%m-%d}" if memory.valid_until and not memory.is_latest else ""
-    doubt = "may be outdated" if isinstance(memory, RankedMemory) and memory.may_be_outdated else ""
+    ranked = memory if isinstance(memory, RankedMemory) else None
+    doubt = "may be outdated" if ranked and ranked.may_be_outdated else ""
+    conflict = ranked.contradicted_by.mark if ranked and ranked.contradicted_by else ""
     observed = f"{memory.observed_at:%Y-%m-%d}" if memory.observed_at else ""
-    parts = ", ".join(p for p in (observed, _flat(memory.speaker), until, doubt) if p)
+    parts = ", ".join(p for p in (observed, _flat(memory.speaker), until, doubt, conflict) if p)
     return f"({parts}) " if parts else ""
 
 

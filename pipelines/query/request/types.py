@@ -121,6 +121,34 @@ class NewerText:
 
 
 @dataclass(frozen=True)
+class ContradictingText:
+    """A memory that contradicts another, while both are latest and no person has decided between them.
+
+    Attributes:
+        memory_id: of the contradicting memory.
+        text: of the contradicting memory.
+        observed_at: when the contradicting memory was observed; None where that is unknown.
+        relation_id: of the pair; `palimpsest review` lists it.
+        is_newer: whether the contradicting memory is the newer of the two.
+        why: `contradiction`, or `low trust` where the newer would replace the older but its source is trusted less.
+    """
+
+    memory_id: str
+    text: str
+    observed_at: dt.datetime | None
+    relation_id: str
+    is_newer: bool
+    why: str
+
+    @property
+    def mark(self) -> str:
+        """In a few words, what this says of the memory that it contradicts."""
+        if self.why == "low trust":
+            return "contradicted by a less trusted source" if self.is_newer else "contradicts a more trusted source"
+        return "contradicted later" if self.is_newer else "contradicts an earlier statement"
+
+
+@dataclass(frozen=True)
 class RankedMemory(Memory):
     """A memory with its rank and scores in an answer.
 
@@ -134,6 +162,7 @@ class RankedMemory(Memory):
         path: the links that led to it, from the nearest seed on, with `explain`.
         time_score: with `explain`, how well its times fit the period of the question, 0 to 1; None without one.
         may_be_outdated: a newer memory of the same scope and filters that may contradict it, or None.
+        contradicted_by: another memory of the same scope and filters that contradicts it, undecided, or None.
     """
 
     score: float = 0.0
@@ -145,6 +174,7 @@ class RankedMemory(Memory):
     path: tuple["Link", ...] = ()
     time_score: float | None = None
     may_be_outdated: NewerText | None = None
+    contradicted_by: ContradictingText | None = None
 
 
 class ScoreStats(NamedTuple):

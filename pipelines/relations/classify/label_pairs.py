@@ -1,7 +1,6 @@
 """Candidate pairs in, relations out: which pairs need a label, what is carried over, what people decided, the cost."""
 
 import datetime as dt
-import json
 from collections.abc import Sequence
 from typing import TypeAlias
 
@@ -12,11 +11,16 @@ from palimpsest.core.scopes import SCOPE
 from palimpsest.relations.classify.label_types import (
     LABELS,
     UNPAID,
-    Evidence,
     LabelPair,
     LabelResult,
     RelationLabeler,
     conflict_kind,
+)
+from palimpsest.relations.classify.low_trust import (
+    is_low_trust,
+    labeled_without_trust,
+    refuse_low_trust,
+    to_json,
 )
 from palimpsest.store.decisions import Decisions
 from palimpsest.store.tables import completed, conform, empty
@@ -44,7 +48,9 @@ def label_pairs(
 
     A pair is labelled once: a relation of `previous` made by the same program from the same inputs (`input_hash`: text,
     date, speaker, title and heading of both) is carried over. What a person decided of a pair is its label, and the
-    pair stays even when it is no longer a candidate. `decided_at` is when a person decided: labels have no clock.
+    pair stays even when it is no longer a candidate. Else an UPDATE of a memory that is trusted more than the newer one
+    is refused (`low_trust`); trust is not an input of the label. `decided_at` is when a person decided: labels have no
+    clock.
 
     Args:
         pairs: candidate_pairs.
@@ -67,10 +73,13 @@ def label_pairs(
         pl.Series("conflict", [conflict_kind(r.label, r.conflict) for r in results], pl.String),
         pl.Series("confidence", [round(r.confidence, 3) for r in results], pl.Float64),
         pl.Series("labeler", [r.labeler or labeler.name for r in results], pl.String),
-        pl.Series("evidence", [_to_json(r.evidence) for r in results], pl.String),
+        pl.Series("evidence", [to_json(r.evidence) for r in results], pl.String),
     )
-    relations = pl.concat([by_person, conform("relations", carried), conform("relations", labelled)])
+    by_labeler = pl.concat([conform("relations", carried), conform("relations", labelled)])
+    by_labeler = refuse_low_trust(by_labeler, memories)
+    relations = pl.concat([by_person, by_labeler])
     usage = {"asked": todo.height, "carried": carried.height, "decided_by_people": by_person.height, **_costs(results)}
+    usage["low_trust"] = by_labeler.filter(is_low_trust()).height
     counts = dict(relations["label"].value_counts().iter_rows())
     usage |= {label: counts.get(label, 0) for label in LABELS}
     return relations.sort("relation_id"), {name: float(value) for name, value in usage.items()}
@@ -115,7 +124,7 @@ def _relations_by_person(wanted: pl.DataFrame, decided: pl.DataFrame) -> pl.Data
         confidence=pl.lit(1.0),
         labeler=pl.lit("person"),
         program_hash=pl.lit("person"),
-        evidence=pl.lit(_to_json({"rule": "person"})),
+        evidence=pl.lit(to_json({"rule": "person"})),
     )
     return conform("relations", rows)
 
@@ -123,6 +132,7 @@ def _relations_by_person(wanted: pl.DataFrame, decided: pl.DataFrame) -> pl.Data
 def _reusable_results(previous: pl.DataFrame | None) -> pl.DataFrame:
     """Returns the results of an earlier build, without those of pairs that no model answered."""
     relations = empty("relations") if previous is None else completed("relations", previous)
+    relations = labeled_without_trust(relations)
     answered = relations.filter(~pl.col("evidence").str.contains(f'"rule": "{UNPAID}"', literal=True))
     # Builds before 0.2.0 stored no conflict.
     dynamic = pl.when(pl.col("label") == "UPDATE").then(pl.lit("dynamic"))
@@ -148,10 +158,6 @@ def _parse_utc(text: str) -> dt.datetime | None:
     except ValueError:
         return None
     return parsed.replace(tzinfo=dt.UTC) if parsed.tzinfo is None else parsed.astimezone(dt.UTC)
-
-
-def _to_json(evidence: Evidence) -> str:
-    return json.dumps(evidence, sort_keys=True, ensure_ascii=False)
 
 
 def _to_label_pairs(todo: pl.DataFrame, memories: pl.DataFrame) -> list[LabelPair]:

@@ -7,11 +7,11 @@ from typing import Any, TypeVar
 
 from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.sources.secrets.find_secrets import shorten_value
+from palimpsest.store.trust_config import KINDS
 
 TYPES = ("episodic", "semantic", "document", "summary", "preference", "inference", "task")
-KINDS = ("message", "file", "tool", "import")
 TOOL_ROLES = frozenset({"tool", "function"})
-FIELD_NAMES = frozenset({"type", "tags", "importance", "confidence", "kind", "privacy", "memory"})
+FIELD_NAMES = frozenset({"type", "tags", "importance", "confidence", "kind", "privacy", "memory", "trust"})
 MAX_RETENTION_DAYS = 36_500
 _FLAGS = {
     "true": True,
@@ -44,6 +44,7 @@ class StatedFields:
         memory: "off" where the text must not be stored.
         valid_from: start of the time for which the statement is true, ISO 8601 in UTC; of turns and table rows only.
         valid_until: end of that time, exclusive, likewise.
+        trust: 0 to 1; it can only lower what the collection's settings give.
     """
 
     type: str | None = None
@@ -57,6 +58,7 @@ class StatedFields:
     memory: str | None = None
     valid_from: str | None = None
     valid_until: str | None = None
+    trust: float | None = None
 
     def to_json(self) -> JsonObject:
         """Returns the values that are stated."""
@@ -82,8 +84,8 @@ def parse_stated_fields(
 
     Args:
         values: a turn's JSON object, or a document's metadata.
-        free_words: an unknown `type`, `kind` or `memory` is the author's own field and no problem: documents use these
-            names for other things.
+        free_words: an unknown `type`, `kind`, `memory` or `trust` is the author's own field and no problem: documents
+            use these names for other things.
     """
     problems: list[str] = []
     parser = _Parser(values, problems)
@@ -102,6 +104,8 @@ def parse_stated_fields(
         user_visible=inner.flag("user_visible", strict=False),
         retention_days=inner.days("retention_days"),
         memory=parser.memory(free_words),
+        # A document's `trust` that is no number is its author's own field: the name of a foundation, say.
+        trust=parser.share("trust") if not free_words or _is_number(values.get("trust")) else None,
     )
     return (None if stated == _NOTHING else stated), problems
 
@@ -179,8 +183,8 @@ class _Parser:
 def combine_stated_fields(parts: Iterable[StatedFields]) -> StatedFields:
     """Returns the fields of a text that several turns share: its privacy is that of the strictest of them.
 
-    Type and kind apply where all parts that state one agree. Confidence is the lowest, importance the highest; all tags
-    apply.
+    Type and kind apply where all parts that state one agree. Confidence and trust are the lowest, importance the
+    highest; all tags apply.
     """
     each = list(parts)
 
@@ -202,6 +206,7 @@ def combine_stated_fields(parts: Iterable[StatedFields]) -> StatedFields:
         memory="off" if values(lambda p: p.memory) else None,
         valid_from=common(lambda p: p.valid_from),
         valid_until=common(lambda p: p.valid_until),
+        trust=min(values(lambda p: p.trust), default=None),
     )
 
 
