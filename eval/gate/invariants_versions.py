@@ -5,6 +5,7 @@ import polars as pl
 from palimpsest.core.scopes import SCOPE
 from palimpsest.eval.gate.violations import Tables, Violation, report
 from palimpsest.store.decisions import Decisions
+from palimpsest.store.trust_config import DEFAULT_TRUST
 
 
 def check_versions(tables: Tables, decisions: Decisions | None = None) -> list[Violation]:
@@ -17,6 +18,7 @@ def check_versions(tables: Tables, decisions: Decisions | None = None) -> list[V
         *check_newer_wins(effective),
         *check_chains(effective),
         *check_superseded_by(effective),
+        *check_trust(effective),
     ]
 
 
@@ -98,6 +100,16 @@ def check_superseded_by(tables: Tables) -> list[Violation]:
         *report(4, "references", "versions.superseded_by: {n} memories name no memory or document", unknown),
         *report(3, "scopes", "versions.superseded_by: {n} memories are superseded from another scope", crossing),
     ]
+
+
+def check_trust(tables: Tables) -> list[Violation]:
+    """2: no labeler's UPDATE leads to a memory that is trusted more than the newer one; a person's may."""
+    trust = tables["memories"].select("memory_id", pl.col("trust").fill_null(DEFAULT_TRUST))
+    pairs = tables["relations"].filter((pl.col("label") == "UPDATE") & (pl.col("labeler") != "person"))
+    for end in ("newer", "older"):
+        pairs = pairs.join(trust.rename({"memory_id": f"{end}_id", "trust": f"{end}_trust"}), on=f"{end}_id")
+    wrong = pairs.filter(pl.col("newer_trust") < pl.col("older_trust"))["relation_id"]
+    return report(2, "trust", "{n} UPDATEs are by a memory that is trusted less than what it replaces", wrong)
 
 
 def _placed_pairs(tables: Tables) -> pl.DataFrame:

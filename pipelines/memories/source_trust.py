@@ -22,7 +22,8 @@ def document_trust(documents: pl.DataFrame, config: TrustConfig) -> pl.Series:
         config: the collection's `trust`.
     """
     rows = documents.select("kind", "metadata", "segments").iter_rows()
-    return pl.Series("trust", [_document_trust(*row, config) for row in rows], pl.Float64)
+    found = [_document_trust(kind, metadata, segments, config) for kind, metadata, segments in rows]
+    return pl.Series("trust", found, pl.Float64)
 
 
 def _document_trust(kind: str | None, metadata: str | None, segments: str, config: TrustConfig) -> float:
@@ -50,7 +51,11 @@ def memory_trust(rows: pl.DataFrame, config: TrustConfig) -> pl.Series:
         config: the collection's `trust`.
     """
     columns = rows.select("kind", "speaker", "stated", "metadata", "document_trust").iter_rows()
-    return pl.Series("trust", [_memory_trust(*row, config) for row in columns], pl.Float64)
+    found = [
+        _memory_trust(kind, speaker, stated, metadata, of_document, config)
+        for kind, speaker, stated, metadata, of_document in columns
+    ]
+    return pl.Series("trust", found, pl.Float64)
 
 
 def _memory_trust(

@@ -51,6 +51,7 @@ def test_a_sound_build_breaks_nothing():
         ("versions", put("superseded_by", "m9", ("memory_id", "m1")), 4, "references"),
         ("versions", put("superseded_by", "m5", ("memory_id", "m1")), 3, "scopes"),
         ("memories", put("observed_at", None, ("memory_id", "m3")), 2, "newer_wins"),
+        ("memories", put("trust", 0.9, ("memory_id", "m1")), 2, "trust"),
         ("documents", put("user_id", "ben", ("document_id", "d1")), 3, "scopes"),
         ("relations", put("newer_id", "m6", ("relation_id", "r1")), 3, "scopes"),
         ("mentions", put("memory_id", "m6"), 3, "scopes"),

@@ -6,7 +6,8 @@ from typing import Literal
 
 from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.sources.readers.common.clean_text import parse_name
-from palimpsest.sources.records.stated_fields import KINDS, TYPES
+from palimpsest.sources.records.stated_fields import TYPES
+from palimpsest.store.trust_config import KINDS
 
 _EPOCH = re.compile(r"\d{9,13}(?:\.\d+)?")
 _SPEAKER = ("speaker", "role", "author", "from", "sender", "sender_name", "user", "username", "name")
