@@ -6,11 +6,13 @@ A top-level `pipelines` or `eval` would collide with folders that many Dagster p
 from setuptools import find_packages, setup
 
 CODE = {"palimpsest": "pipelines", "palimpsest.eval": "eval"}
-# The demo corpus with its questions and baselines, the pairs that the labeler is trained from, the notebooks.
+# The demo corpus with its questions and baselines, the pairs that the labeler is trained from, programs for language
+# models, the notebooks.
 DATA = {
     "palimpsest.data.baselines": "data/baselines",
     "palimpsest.data.corpora": "data/corpora",
     "palimpsest.data.golden": "data/golden",
+    "palimpsest.data.programs": "data/programs",
     "palimpsest.notebooks": "notebooks",
 }
 MODULES = [

@@ -143,11 +143,14 @@ def _load_labeler(
     from palimpsest.relations.classify.offline_labeler import OfflineLabeler
 
     rows = read_pairs_file(train_file, "--train", labelled=True) if train_file else None
-    offline = OfflineLabeler(train_on_pairs(rows) if rows else default_model())
+
+    def load_offline() -> OfflineLabeler:
+        return OfflineLabeler(train_on_pairs(rows) if rows else default_model())
+
     if name == "offline":
-        return offline
+        return load_offline()
     from palimpsest.relations.classify.choose_labeler import lm_labeler
 
     home = Home(home_path) if home_path else home_from_environment()
-    labeler: RelationLabeler = lm_labeler(name, offline, home, max_cost)
+    labeler: RelationLabeler = lm_labeler(name, load_offline, home, max_cost)
     return labeler

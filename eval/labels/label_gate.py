@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import read_json, write_json
 from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.eval.labels.label_metrics import LabelMetrics, label_metrics, predictions
+from palimpsest.eval.labels.saved_programs import read_program
 from palimpsest.relations.classify.choose_labeler import build_labeler
 from palimpsest.relations.classify.label_types import RelationLabeler
 from palimpsest.relations.classify.lm.ledger import Ledger
 from palimpsest.relations.classify.lm.lm_labeler import LmLabeler
 from palimpsest.relations.classify.lm.lm_settings import lm_settings
-from palimpsest.relations.classify.lm.relation_program import program_folder, refuse_fake_program
+from palimpsest.relations.classify.lm.relation_program import program_folder
 from palimpsest.relations.classify.model.model_cache import golden_pairs
 from palimpsest.relations.classify.pairs_file import pair_from_row
 from palimpsest.store.home import Home, data_folder
@@ -142,11 +142,9 @@ def judge_home_labels(home: Home, program: str | None = None) -> LabelVerdict:
     """
     if program is None:
         return judge_labeler(build_labeler(home, none_odds=1.0))
-    saved = read_json(program_folder() / f"{Path(program).name}.json")
-    if not isinstance(saved, dict) or "state" not in saved:
-        raise PalimpsestError(f"--program {program}: no such file in {program_folder()}; save one with notebook 2")
-    refuse_fake_program(saved, f"--program {program}")
-    verdict = judge_labeler(LmLabeler(lm_settings(), Ledger(home.lm_ledger), state=saved["state"]))
+    state = read_program(program)["state"]
+    assert isinstance(state, dict)
+    verdict = judge_labeler(LmLabeler(lm_settings(), Ledger(home.lm_ledger), state=state))
     if verdict.status == "passed":
         write_json(program_folder() / "default.json", {"program": Path(program).name})
     return verdict

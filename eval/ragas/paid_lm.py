@@ -1,6 +1,7 @@
 """A language model behind a ledger and a budget: no answer is paid twice, no call is made that may pass the limit."""
 
 import threading
+from collections.abc import Callable
 
 from palimpsest.core.ids import content_id
 from palimpsest.relations.classify.lm.ledger import Ledger, LmAnswer
@@ -16,10 +17,19 @@ class BudgetSpent(Exception):
 
 
 class PaidLm:
-    """The model, shared by all threads, and what its calls cost; `known` counts answers that the ledger had."""
+    """The model, shared by all threads, and what its calls cost; `known` counts answers that the ledger had.
 
-    def __init__(self, settings: LmSettings, ledger: Ledger, max_cost: float | None):
-        self._settings, self._ledger, self._max_cost = settings, ledger, max_cost
+    `on_answer` receives (query_id, prompt, answer) of every answer, known ones too.
+    """
+
+    def __init__(
+        self,
+        settings: LmSettings,
+        ledger: Ledger,
+        max_cost: float | None,
+        on_answer: Callable[[str, str, str], None] | None = None,
+    ):
+        self._settings, self._ledger, self._max_cost, self._on_answer = settings, ledger, max_cost, on_answer
         self._client = LmClient(settings)
         self._lock = threading.Lock()
         self._reserved = 0.0
@@ -34,6 +44,12 @@ class PaidLm:
             BudgetSpent: the budget does not cover it.
             LmUnavailable: the server gave none.
         """
+        answer = self._complete(prompt, query_id)
+        if self._on_answer is not None:
+            self._on_answer(query_id, prompt, answer)
+        return answer
+
+    def _complete(self, prompt: str, query_id: str) -> str:
         key = content_id("ragas", self._settings.model, prompt)
         if (known := self._ledger.get(key)) is not None:
             with self._lock:

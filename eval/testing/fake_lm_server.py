@@ -40,6 +40,7 @@ class RequestCounts:
         faults: requests by fault.
         pairs: requests by (older, newer) text.
         keys: values of the Authorization header.
+        formats: requests by the type of their `response_format`, empty where they have none.
     """
 
     requests: int = 0
@@ -49,6 +50,7 @@ class RequestCounts:
     faults: Counter[str] = field(default_factory=Counter)
     pairs: Counter[tuple[str, str]] = field(default_factory=Counter)
     keys: set[str] = field(default_factory=set)
+    formats: Counter[str] = field(default_factory=Counter)
 
 
 class FakeLMServer:
@@ -116,11 +118,11 @@ class FakeLMServer:
 
     def _answer(self, handler: http.server.BaseHTTPRequestHandler) -> None:
         """Answers one request, or meets it with a fault."""
-        body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
-        messages = json.loads(body)["messages"]
+        body = json.loads(handler.rfile.read(int(handler.headers.get("Content-Length") or 0)))
+        messages, form = body["messages"], (body.get("response_format") or {}).get("type", "")
         prompt = messages[-1]["content"]
         pair = (prompt, "") if self.reply else (_prompt_field(prompt, "older"), _prompt_field(prompt, "newer"))
-        fault = self._count_request(pair, handler.headers.get("Authorization", ""))
+        fault = self._count_request(pair, form, handler.headers.get("Authorization", ""))
         if fault in ("429", "500"):
             _send(handler, int(fault), {"error": {"message": "try again", "type": "server_error"}})
             return
@@ -131,7 +133,7 @@ class FakeLMServer:
         if fault == "garbage":
             answer = _GARBAGE
         else:
-            answer = self.reply(prompt) if self.reply else _label_answer(self.label(*pair), *pair)
+            answer = self.reply(prompt) if self.reply else _label_answer(self.label(*pair), *pair, as_json=bool(form))
         tokens_in, tokens_out = sum(len(m["content"].split()) for m in messages), len(answer.split())
         if fault != "cut":
             with self._lock:  # counted before it is sent: what the caller has, the server has counted
@@ -140,10 +142,11 @@ class FakeLMServer:
                 self.counts.tokens_out += tokens_out
         _send(handler, 200, _completion(answer, tokens_in, tokens_out), cut=fault == "cut")
 
-    def _count_request(self, pair: tuple[str, str], key: str) -> Fault | None:
+    def _count_request(self, pair: tuple[str, str], form: str, key: str) -> Fault | None:
         """Counts a request, waits, and draws its fault."""
         with self._lock:
             self.counts.requests += 1
+            self.counts.formats[form] += 1
             self.counts.pairs[pair] += 1
             attempt = str(self.counts.pairs[pair])
             self.counts.keys.add(key)
@@ -164,9 +167,11 @@ class _QuietServer(http.server.ThreadingHTTPServer):
         return
 
 
-def _label_answer(label: str, older: str, newer: str) -> str:
+def _label_answer(label: str, older: str, newer: str, as_json: bool) -> str:
     """Returns an answer in the fields of the relation program."""
     fields = {"older_quote": older, "newer_quote": newer, "label": label, "confidence": "0.9"}
+    if as_json:
+        return json.dumps(fields | {"confidence": 0.9, "conflict": "none"})
     return "".join(f"[[ ## {k} ## ]]\n{v}\n\n" for k, v in fields.items()) + "[[ ## completed ## ]]"
 
 

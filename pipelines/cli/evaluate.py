@@ -1,4 +1,4 @@
-"""Commands that evaluate: the gate and its baseline, invariants, comparisons, suites, benchmarks, labels."""
+"""Commands that evaluate: the gate and its baseline, invariants, comparisons, suites, benchmarks."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -222,37 +222,4 @@ def bench(
         load = QueryLoad(strategy, clients, backend, hops)
         done = run_bench(memories, load, users=users, kind=kind, workdir=Path(folder))
     out.text(done.text())
-    out.result(done.to_json())
-
-
-@click.command()
-@common
-@click.option(
-    "--pairs", "pairs_file", type=FOLDER, required=True, help="JSONL: id, older, newer[, older_date, newer_date]."
-)
-@click.option(
-    "--out", "out_file", type=FOLDER, required=True, help="The same lines with predicted, confidence, labeler."
-)
-@click.option("--labeler", type=click.Choice(["offline", "dspy", "cascade"]), default="offline", show_default=True)
-@click.option("--train", "train_file", type=FOLDER, help="Labelled pairs to train the offline labeler on first.")
-@click.option("--max-cost", type=click.FloatRange(0), help="What the LM may cost; pairs beyond it are not labelled.")
-def label(
-    home_path: Path,
-    as_json: bool,
-    backend: str,
-    pairs_file: Path,
-    out_file: Path,
-    labeler: str,
-    train_file: Path | None,
-    max_cost: float | None,
-) -> None:
-    """Label pairs of texts UPDATE, EXTEND, DERIVE or NONE."""
-    from palimpsest.eval.labels.label_file import label_file
-
-    out = Output(as_json)
-    done = label_file(pairs_file, out_file, labeler, train_file, max_cost, home_path)
-    seconds = done.seconds.load + done.seconds.features + done.seconds.predict
-    out.text(f"{done.pairs} pairs labelled in {seconds:.2f} s: {out_file}")
-    if done.metrics is not None:
-        out.text(done.metrics.text())
     out.result(done.to_json())

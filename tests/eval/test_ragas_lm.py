@@ -6,6 +6,7 @@ import re
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.eval.ragas.judge_trial import try_judge
 from palimpsest.eval.ragas.ragas_lm import judge_contexts, judge_settings
 from palimpsest.eval.ragas.samples import RagasSample
 from palimpsest.eval.runs.suite_runs import RagasOptions, measure
@@ -138,3 +139,21 @@ def test_suite_prints_both_ragas_figures_next_to_its_own(tmp_path, monkeypatch, 
     assert "RAGAS by ids, 4 queries" in printed and "RAGAS by stand-in, 2 questions" in printed
     shown = capsys.readouterr()
     assert "sk-canary" not in printed + json.dumps(done.to_json()) + shown.out + shown.err
+
+
+def test_a_trial_shows_every_prompt_with_its_answer_and_what_another_answer_prompt_changes(tmp_path):
+    items = [ragas_item(), ragas_item("q2", contexts=(), packed="")]
+    with FakeLMServer({}, reply=reply) as server:
+        settings, ledger = LmSettings("stand-in", server.url), Ledger(tmp_path / "l.sqlite")
+        trial = try_judge(items, settings, ledger, 5)
+        first = trial.table().to_dicts()[0]
+        assert (first["R@5"], first["context_recall"], first["faithfulness"]) == (1.0, 0.5, 0.5)
+        assert trial.calls == len(trial.exchanges) == server.counts.answered == 7
+        assert trial.disagreements()["query_id"].to_list() == ["q2", "q1"], "found, and nothing there to support it"
+        assert trial.exchanges_table()["answer"].to_list().count("The launch is on Friday. A false thing.") == 1
+        edited = try_judge(items, settings, ledger, 5, "Answer the question. {context} {question} {not a field}")
+        assert edited.calls == 1, "the other prompts are in the ledger"
+        means = {row["metric"]: (row["as_it_was"], row["edited"]) for row in trial.compare(edited).to_dicts()}
+        assert means["faithfulness"] == (0.5, 0.5) and means["context_recall"] == (0.25, 0.25)
+        with pytest.raises(PalimpsestError, match=r"\{question\} is required"):
+            try_judge(items, settings, ledger, 5, "{context}")

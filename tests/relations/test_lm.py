@@ -64,6 +64,19 @@ def test_every_pair_is_answered_once_and_usage_equals_the_servers_count(tmp_path
 
 
 @pytest.mark.lm
+@pytest.mark.parametrize("form", ["json_object", "json_schema"])
+def test_an_answer_as_json_is_requested_with_its_schema_and_is_another_answer_in_the_ledger(tmp_path, form):
+    pairs = [pair(i) for i in range(4)]
+    with FakeLMServer(truth(pairs)) as server:
+        as_text = labeler(server, tmp_path)
+        as_json = labeler(server, tmp_path, answer_format=form)
+        assert as_text.program_hash != as_json.program_hash
+        for one in (as_text, as_json, as_json):
+            assert [a.label for a in one.label(pairs)] == [LABELS[i % 4] for i in range(4)]
+        assert server.counts.formats == {"": 4, form: 4}
+
+
+@pytest.mark.lm
 def test_faults_are_tried_again_until_each_pair_is_answered(tmp_path):
     pairs = [pair(i) for i in range(30)]
     with FakeLMServer(truth(pairs), fault_share=0.4, faults=("429", "500", "timeout", "cut"), slow_s=0.8) as server:

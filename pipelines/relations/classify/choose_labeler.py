@@ -4,6 +4,7 @@
 """
 
 import os
+from collections.abc import Callable
 
 import polars as pl
 
@@ -45,25 +46,28 @@ def labeler_key() -> str:
     from palimpsest.relations.classify.lm.relation_program import program_hash
 
     code = code_hash(("palimpsest.relations.classify.cascade_labeler", "palimpsest.relations.classify.lm.lm_labeler"))
-    return content_id(name, default_key(), program_hash(), lm_settings().model, code)
+    return content_id(name, default_key(), program_hash(), *lm_settings().key_parts, code)
 
 
 def build_labeler(home: Home, max_cost: float | None = None, none_odds: float = CANDIDATE_ODDS) -> RelationLabeler:
     """Returns the labeler that the environment sets; the default odds are those of pairs that a build finds."""
-    offline = OfflineLabeler(default_model(), none_odds)
     name = configured_labeler()
-    return offline if name == "offline" else lm_labeler(name, offline, home, max_cost)
+    if name == "offline":
+        return OfflineLabeler(default_model(), none_odds)
+    return lm_labeler(name, lambda: OfflineLabeler(default_model(), none_odds), home, max_cost)
 
 
-def lm_labeler(name: str, offline: OfflineLabeler, home: Home, max_cost: float | None) -> RelationLabeler:
-    """Returns the LM's labeler (`dspy`), or the cascade of both."""
+def lm_labeler(
+    name: str, load_offline: Callable[[], OfflineLabeler], home: Home, max_cost: float | None
+) -> RelationLabeler:
+    """Returns the LM's labeler (`dspy`), which loads no other, or the cascade of both."""
     from palimpsest.relations.classify.cascade_labeler import CascadeLabeler
     from palimpsest.relations.classify.lm.ledger import Ledger
     from palimpsest.relations.classify.lm.lm_labeler import LmLabeler
     from palimpsest.relations.classify.lm.lm_settings import lm_settings
 
     lm = LmLabeler(lm_settings(), Ledger(home.lm_ledger), max_cost=max_cost)
-    return lm if name == "dspy" else CascadeLabeler(offline, lm)
+    return lm if name == "dspy" else CascadeLabeler(load_offline(), lm)
 
 
 def expected_calls(home: Home, new_pairs: int, relations: pl.DataFrame | None = None) -> tuple[int, float]:

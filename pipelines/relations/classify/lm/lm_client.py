@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal, cast
 
+from palimpsest.core.json_types import JsonObject
 from palimpsest.relations.classify.lm.ledger import LmAnswer
 from palimpsest.relations.classify.lm.lm_settings import LmSettings
 
 if TYPE_CHECKING:
     from openai.types.chat import ChatCompletionMessageParam
+    from openai.types.chat.completion_create_params import ResponseFormat
 
 _FIRST_WAIT_S = 0.5
 
@@ -58,8 +60,12 @@ class LmClient:
         )
         self._rate_limiter = RateLimiter(settings.requests_per_minute)
 
-    def complete(self, messages: Sequence[ChatMessage]) -> LmAnswer:
+    def complete(self, messages: Sequence[ChatMessage], response_format: JsonObject | None = None) -> LmAnswer:
         """Returns the model's answer, truncated ones too: every answer is paid.
+
+        Args:
+            messages: the request.
+            response_format: the field of that name of a request; None sends none.
 
         Raises:
             LmUnavailable: the server was unreachable, too slow or too busy, or refused.
@@ -83,11 +89,13 @@ class LmClient:
             wait=tenacity.wait_exponential_jitter(initial=_FIRST_WAIT_S, max=self.settings.longest_wait_s),
         )
         try:
-            return attempts(self._request, messages)
+            return attempts(self._request, messages, response_format)
         except (openai.OpenAIError, _InvalidResponse) as e:
             raise LmUnavailable(type(e).__name__) from None
 
-    def _request(self, messages: Sequence[ChatMessage]) -> LmAnswer:
+    def _request(self, messages: Sequence[ChatMessage], response_format: JsonObject | None) -> LmAnswer:
+        import openai
+
         self._rate_limiter.wait()
         try:
             response = self._openai.chat.completions.create(
@@ -96,6 +104,7 @@ class LmClient:
                 temperature=0.0,
                 max_tokens=self.settings.max_tokens,
                 seed=0,
+                response_format=cast("ResponseFormat", response_format) if response_format else openai.omit,
             )
             text = response.choices[0].message.content or ""
             usage = response.usage

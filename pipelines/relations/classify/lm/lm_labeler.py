@@ -11,6 +11,7 @@ from palimpsest.core.ids import content_id
 from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.core.progress import progress, say
 from palimpsest.relations.classify.label_types import UNPAID, LabelPair, LabelResult
+from palimpsest.relations.classify.lm.answer_format import answer_adapter
 from palimpsest.relations.classify.lm.ledger import Ledger
 from palimpsest.relations.classify.lm.lm_client import LmClient, LmUnavailable
 from palimpsest.relations.classify.lm.lm_settings import LmSettings
@@ -70,7 +71,7 @@ class LmLabeler:
         self._settings, self._ledger, self._max_cost = settings, ledger, max_cost
         self._state, self._instructions = state, instructions
         self.program = program_hash(state, instructions)
-        self.program_hash = content_id(self.program, settings.model)
+        self.program_hash = content_id(self.program, *settings.key_parts)
         self._spent = 0.0
         self._reserved = 0.0
         self._consecutive_failures = 0
@@ -81,11 +82,9 @@ class LmLabeler:
         """Returns one result for each pair, in order. Equal pairs are labelled once."""
         if not pairs:
             return []
-        import dspy
-
         client = self._client = self._client or LmClient(self._settings)
         predict = load_program(self._state, self._instructions)
-        adapter = dspy.ChatAdapter(use_json_adapter_fallback=False)
+        adapter = answer_adapter(self._settings.answer_format)
         keys = [self.key(pair) for pair in pairs]
         unique: dict[str, LabelPair] = {}
         for key, pair in zip(keys, pairs, strict=True):

@@ -4,6 +4,7 @@ import os
 from dataclasses import dataclass, field
 
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.relations.classify.lm.answer_format import ANSWER_FORMATS, AnswerFormat
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,7 @@ class LmSettings:
         attempts: for one answer, the first included.
         longest_wait_s: between two attempts.
         max_tokens: of an answer.
+        answer_format: the form in which a label is requested.
     """
 
     model: str
@@ -34,6 +36,13 @@ class LmSettings:
     attempts: int = 6
     longest_wait_s: float = 30.0
     max_tokens: int = 300
+    answer_format: AnswerFormat = "text"
+
+    @property
+    def key_parts(self) -> tuple[str, ...]:
+        """What of these settings an answer depends on: answers in the ledger are found by it."""
+        # Answers as text are stored without their form: they are older than any other form.
+        return (self.model,) if self.answer_format == "text" else (self.model, self.answer_format)
 
     def cost(self, tokens_in: int, tokens_out: int) -> float:
         """Returns what an answer costs."""
@@ -44,7 +53,7 @@ def lm_settings() -> LmSettings:
     """Reads PALIMPSEST_LM and its companions.
 
     `PALIMPSEST_LM` is MODEL@URL. Optional: PALIMPSEST_LM_KEY, _PRICE (`in,out` for a million tokens), _CONCURRENCY,
-    _RPM, _TIMEOUT (seconds), _ATTEMPTS.
+    _RPM, _TIMEOUT (seconds), _ATTEMPTS, _FORMAT (text, json_object, json_schema).
 
     Raises:
         PalimpsestError: it is not set, or a value cannot be read; the message never contains the key.
@@ -66,7 +75,16 @@ def lm_settings() -> LmSettings:
         requests_per_minute=int(_numbers("RPM", "0")[0]),
         timeout_s=_numbers("TIMEOUT", "60")[0],
         attempts=max(1, int(_numbers("ATTEMPTS", "6")[0])),
+        answer_format=_answer_format(),
     )
+
+
+def _answer_format() -> AnswerFormat:
+    named = os.environ.get("PALIMPSEST_LM_FORMAT") or "text"
+    for known in ANSWER_FORMATS:
+        if named == known:
+            return known
+    raise PalimpsestError(f"PALIMPSEST_LM_FORMAT: {named[:40]!r} must be one of {', '.join(ANSWER_FORMATS)}; fix it")
 
 
 def _numbers(name: str, default: str) -> list[float]:

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Literal
 
 from palimpsest.relations.classify.label_types import LabelPair
+from palimpsest.relations.classify.lm.answer_format import response_format
 from palimpsest.relations.classify.lm.ledger import Ledger, LmAnswer
 from palimpsest.relations.classify.lm.lm_client import ChatMessage, LmClient
 
@@ -35,7 +36,8 @@ class PairEngine:
         answer = self._ledger.claim(self._key, *self._ids)
         if answer is None:
             try:
-                answer = self._client.complete(_chat_messages(request))
+                form = response_format(self._client.settings.answer_format)
+                answer = self._client.complete(_chat_messages(request), form)
             except BaseException:
                 self._ledger.release(self._key)
                 raise
