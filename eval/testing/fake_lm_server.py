@@ -167,7 +167,7 @@ class _QuietServer(http.server.ThreadingHTTPServer):
         return
 
 
-def _label_answer(label: str, older: str, newer: str, as_json: bool) -> str:
+def _label_answer(label: str, older: str, newer: str, *, as_json: bool) -> str:
     """Returns an answer in the fields of the relation program."""
     fields = {"older_quote": older, "newer_quote": newer, "label": label, "confidence": "0.9"}
     if as_json:
