@@ -20,7 +20,10 @@ _FIELDS = ("id", "collection", "user", "label", "newer", "older")
 
 @dataclass(frozen=True)
 class RegisterRelation:
-    """A line of the register; the relation leads from the newer quote to any of the older ones."""
+    """A line of the register; the relation leads from the newer quote to any of the older ones.
+
+    `kind` marks what a test or a study counts, such as `plain` and `trap`; None where the line has none.
+    """
 
     id: str
     collection: str
@@ -28,6 +31,7 @@ class RegisterRelation:
     label: str
     newer: Quote
     older: tuple[Quote, ...]
+    kind: str | None = None
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,7 @@ def compare_register(path: Path, tables: Mapping[str, pl.DataFrame], collection:
     Raises:
         PalimpsestError: a line is not JSON or lacks a field; the message names it.
     """
-    relations = [r for r in _read_register(path) if r.collection == collection]
+    relations = [r for r in read_register(path) if r.collection == collection]
     index = QuoteIndex(tables, collection, {quote.uri for r in relations for quote in (r.newer, *r.older)})
     columns = ("newer_id", "older_id", "label", "confidence")
     rows = tables["relations"].filter(pl.col("collection") == collection).select(columns).iter_rows()
@@ -97,7 +101,12 @@ def calibration(predictions: Iterable[RegisterPrediction]) -> tuple[ReliabilityB
     return reliability(((c, right) for c, right in outcomes if c is not None), _BINS)
 
 
-def _read_register(path: Path) -> list[RegisterRelation]:
+def read_register(path: Path) -> list[RegisterRelation]:
+    """Returns the lines of the register; none where the file does not exist.
+
+    Raises:
+        PalimpsestError: a line is not JSON or lacks a field; the message names it.
+    """
     relations = []
     for where, line in numbered_lines(path) if path.exists() else ():
         try:
@@ -110,5 +119,6 @@ def _read_register(path: Path) -> list[RegisterRelation]:
         if row["label"] not in LABELS:
             raise PalimpsestError(f"{where}: label {row['label']!r} is none of {', '.join(LABELS)}")
         newer, older = Quote(**row["newer"]), tuple(Quote(**quote) for quote in row["older"])
-        relations.append(RegisterRelation(row["id"], row["collection"], row["user"], row["label"], newer, older))
+        known = (row["id"], row["collection"], row["user"], row["label"], newer, older, row.get("kind"))
+        relations.append(RegisterRelation(*known))
     return relations

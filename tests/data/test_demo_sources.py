@@ -22,7 +22,7 @@ from tests.data.demo_corpus import (
     words,
 )
 
-MIN_SOURCES, MAX_SOURCES = 200, 290
+MIN_SOURCES, MAX_SOURCES = 200, 330
 OOXML = "application/vnd.openxmlformats-officedocument"
 MEDIA_TYPES = {
     ".md": "text/markdown",

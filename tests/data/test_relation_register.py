@@ -2,12 +2,27 @@
 
 from collections import Counter, defaultdict
 from datetime import UTC, datetime
+from typing import Any
 
-from tests.data.demo_corpus import GOLDEN, documents, fold, overlap, register, rows, texts, times_of_quote, words
+from tests.data.demo_corpus import (
+    GOLDEN,
+    documents,
+    fold,
+    overlap,
+    questions,
+    register,
+    rows,
+    texts,
+    times_of_quote,
+    words,
+)
 
 MIN_PAIRS = 600
 MIN_RELATIONS = {"UPDATE": 40, "EXTEND": 30, "DERIVE": 20}
-MIN_REGISTERED = {"back": 3, "late": 2, "specific": 10, "near_duplicate": 6, "multi_valued": 6, "homonym": 3}
+MIN_REGISTERED = {
+    **{"back": 3, "late": 2, "specific": 10, "near_duplicate": 6, "multi_valued": 6, "homonym": 3},
+    **{"plain": 60, "trap": 20},
+}
 
 
 def test_the_register_of_relations_quotes_its_sources():
@@ -38,7 +53,7 @@ def test_enough_facts_change_are_extended_and_derived_and_some_change_twice_or_b
 def test_the_register_holds_enough_of_what_must_not_be_taken_for_a_change():
     kinds = Counter(r["kind"] for r in register() if "kind" in r)
     assert all(kinds[kind] >= n for kind, n in MIN_REGISTERED.items()), kinds
-    labels = {"back": "UPDATE", "late": "UPDATE", "specific": "EXTEND"}
+    labels = {"back": "UPDATE", "late": "UPDATE", "plain": "UPDATE", "specific": "EXTEND"}
     for r in (r for r in register() if "kind" in r):
         assert r["label"] == labels.get(r["kind"], "NONE"), r
         (older,) = r["older"]
@@ -50,6 +65,22 @@ def test_the_register_holds_enough_of_what_must_not_be_taken_for_a_change():
         elif r["kind"] == "near_duplicate":
             assert overlap(words(r["newer"]["quote"]), words(older["quote"])) >= 0.3, r
             assert r["newer"]["uri"] != older["uri"], r
+
+
+def test_a_question_asks_for_each_change_in_plain_words_and_for_what_only_looks_like_one():
+    def spans_of(question: dict[str, Any], field: str) -> set[tuple[str, str]]:
+        return {(s["uri"], s["quote"]) for s in question.get(field, [])}
+
+    for r in (r for r in register() if r.get("kind") in ("plain", "trap")):
+        newer, older = (tuple(span[f] for f in ("uri", "quote")) for span in (r["newer"], r["older"][0]))
+        assert newer[0] != older[0], r
+        times = [times_of_quote(r["collection"], r["user"], span) for span in (r["newer"], r["older"][0])]
+        assert min(w for w in times[0] if w) > max(w for w in times[1] if w), r
+        asked = [q for q in questions(r["collection"]) if q["user"] == r["user"] and "as_of" not in q]
+        if r["kind"] == "plain":
+            assert any(newer in spans_of(q, "evidence") and older in spans_of(q, "stale") for q in asked), r
+        else:
+            assert any(older in spans_of(q, "evidence") for q in asked), r
 
 
 def test_every_pair_is_well_formed_and_none_repeats():
