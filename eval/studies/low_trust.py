@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from palimpsest.core.ids import content_id
-from palimpsest.store.home import data_folder
+from palimpsest.store.builds import published
+from palimpsest.store.home import Home, data_folder
 
 TEST_DOMAINS = frozenset({"events_conferences", "farming", "media_publishing"})
 """Files of data/golden/pairs that are only for tests: never read here."""
@@ -40,6 +41,7 @@ class RetiredAndProposed:
 
     Attributes:
         pairs: how many there were.
+        compared: pairs that the build labeled at all, as candidates.
         retired: memories that are not latest.
         proposed: pairs that `palimpsest review` lists.
         reasons: the listed pairs by reason.
@@ -47,6 +49,7 @@ class RetiredAndProposed:
     """
 
     pairs: int
+    compared: int
     retired: int
     proposed: int
     reasons: Mapping[str, int]
@@ -100,7 +103,9 @@ def _build_and_review(folder: Path, pairs: int) -> RetiredAndProposed:
     retired = int(_run_palimpsest("build", "--corpus", folder / "corpus", "--home", home)["retired"])
     listed = _run_palimpsest("review", "--limit", 10 * pairs, "--home", home)["relations"]
     reasons = {row["user_id"]: row["why"] for row in reversed(listed)}  # the most serious of each pair
-    return RetiredAndProposed(pairs, retired, len(reasons), dict(sorted(Counter(reasons.values()).items())))
+    build = published(Home(home))
+    compared = build.table(_COLLECTION, "relations").height if build else 0
+    return RetiredAndProposed(pairs, compared, retired, len(reasons), dict(sorted(Counter(reasons.values()).items())))
 
 
 def _run_palimpsest(*args: object) -> dict[str, Any]:

@@ -33,8 +33,8 @@ def in_this_process(monkeypatch):
 
 def test_updates_by_a_less_trusted_speaker_are_proposed_and_retired_only_without_trust(tmp_path):
     found = low_trust.measure_low_trust(tmp_path, PAIRS)
-    assert (found.pairs, found.retired, found.proposed, found.reasons) == (2, 0, 2, {"low trust": 2})
-    assert found.retired_at_equal_trust == 2
+    assert (found.pairs, found.compared, found.retired, found.proposed) == (2, 2, 0, 2)
+    assert found.reasons == {"low trust": 2} and found.retired_at_equal_trust == 2
 
 
 def test_the_pairs_are_of_the_training_split_and_always_the_same():
