@@ -1,4 +1,4 @@
-"""The labeled pairs of data/golden/pairs: one file per domain, every form of every label, nothing repeated."""
+"""The labeled pairs of data/golden/pairs: one file per domain, every form of its table, nothing repeated."""
 
 import json
 from collections import Counter, defaultdict
@@ -12,7 +12,13 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 FOLDER = Path(__file__).resolve().parents[2] / "data/golden/pairs"
 DOMAINS = sorted(p.stem for p in FOLDER.glob("*.jsonl"))
-TEST_DOMAINS = {"events_conferences", "farming", "media_publishing"}
+LOOKALIKE_DOMAINS = {
+    *("assistant_users", "aviation_shipping", "construction_crafts", "customers_sales", "fitness_wellbeing"),
+    *("games_hobbies", "home_and_garden", "hotels_hospitality", "libraries_museums", "project_management"),
+    *("public_figures", "team_channels"),
+}
+"""Written by the second table: changes without a cue word, and what only looks like them. All are for the test."""
+TEST_DOMAINS = {"events_conferences", "farming", "media_publishing"} | LOOKALIKE_DOMAINS
 FORMS = {
     "UPDATE": "replaced_value indirect_state switched ended handover amount_age_count schedule status reversal "
     "preference relocation_or_rename",
@@ -20,6 +26,11 @@ FORMS = {
     "DERIVE": "consequence computed summary_or_class implied_state",
     "NONE": "same_again other_subject other_slot past_of_slot plan wish_or_hypothetical rumour_or_mistake multi_valued "
     "homonym same_value_other_unit",
+}
+LOOKALIKE_FORMS = {
+    "UPDATE": "replaced_value amount_age_count schedule preference indirect_state status switched",
+    "EXTEND": "exception_once refinement conditional cause_or_purpose",
+    "NONE": "other_slot same_again same_value_other_unit multi_valued other_subject plan homonym",
 }
 CONFLICTS = {
     "UPDATE": {"dynamic"},
@@ -35,9 +46,9 @@ def pairs_of(domain: str) -> tuple[Mapping[str, str | None], ...]:
     return tuple(json.loads(line) for line in (FOLDER / f"{domain}.jsonl").read_text().splitlines())
 
 
-def test_there_are_four_thousand_pairs_in_25_domains_and_a_tenth_are_for_the_test() -> None:
+def test_there_are_six_thousand_pairs_in_38_domains_and_a_tenth_are_for_the_test() -> None:
     rows = [r for d in DOMAINS for r in pairs_of(d)]
-    assert len(DOMAINS) >= 25 and len(rows) >= 4000 and len({r["id"] for r in rows}) == len(rows)
+    assert len(DOMAINS) >= 38 and len(rows) >= 6000 and len({r["id"] for r in rows}) == len(rows)
     assert {r["domain"] for r in rows if r["split"] == "test"} == TEST_DOMAINS
     assert sum(r["split"] == "test" for r in rows) >= len(rows) / 10
 
@@ -52,7 +63,9 @@ def test_a_domain_has_every_form_and_register_half_of_it_dated(domain: str) -> N
         assert row["split"] == ("test" if domain in TEST_DOMAINS else "train")
         dates = (row["older_date"], row["newer_date"])
         assert dates == (None, None) or str(dates[0]) < str(dates[1])
-    assert forms == {label: set(names.split()) for label, names in FORMS.items()}
+    table = LOOKALIKE_FORMS if domain in LOOKALIKE_DOMAINS else FORMS
+    assert all(set(names.split()) <= forms[label] for label, names in table.items())
+    assert all(found <= set(FORMS[label].split()) for label, found in forms.items())
     registers = Counter(r["register"] for r in rows)
     assert registers.keys() == {"chat", "note", "document"} and min(registers.values()) >= len(rows) / 6
     assert 0.4 <= sum(r["older_date"] is not None for r in rows) / len(rows) <= 0.6
