@@ -66,13 +66,6 @@ def chunk_documents(
     ]
 
 
-def chunk_document(
-    document: ExtractedDocument, unit: Unit, count_tokens: CountTokens = count_tokens_batch
-) -> list[Chunk]:
-    """Returns the chunks of one document; many documents are cut faster by `chunk_documents`."""
-    return chunk_documents([document], unit, count_tokens)[0]
-
-
 def _chunk(ordinal: int, text: str, s: Segment, tokens: int, refers_to: str | None) -> Chunk:
     place = (s.char_start, s.char_end, s.heading, s.page, s.speaker, s.said_at)
     return Chunk(ordinal, text, *place, tokens, s.kind, refers_to)

@@ -1,8 +1,8 @@
 import pytest
 
 from palimpsest.chunks.cohesion import Cohesion
-from palimpsest.chunks.cut import chunk_document
 from palimpsest.sources.records.extracted import ExtractedDocument, Segment
+from tests.chunks.one_document import chunk_document
 
 GARDEN = [
     "The gardener waters roses in the garden every morning.",

@@ -6,13 +6,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from palimpsest.chunks.cut import Chunk, chunk_document, chunk_documents
+from palimpsest.chunks.cut import Chunk, chunk_documents
 from palimpsest.sources.readers.text_files.markdown import read_markdown
 from palimpsest.sources.records.extracted import SUITE_ROW, ExtractedDocument, Segment
 from palimpsest.sources.records.source import Source
 from palimpsest.store.collection_config import Unit
 from palimpsest.store.limits import Limits
 from palimpsest.text.tokenizer import count_tokens_batch
+from tests.chunks.one_document import chunk_document
 
 SENTENCE = "The quick brown fox number {} jumps over the lazy dog near the river bank today."
 UNITS: tuple[Unit, ...] = get_args(Unit)

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palimpsest.chunks.cut import chunk_document
 from palimpsest.sources.records.extracted import ExtractedDocument, Segment
 from palimpsest.text.referents import opening_referents
+from tests.chunks.one_document import chunk_document
 
 NAMES = "We saw the Pike and met Mara Lind and the Otter."  # capitalised inside a sentence: names, and which are things
 
