@@ -8,7 +8,7 @@ HOME_DIR ?= data/home
 COMPILED := palimpsest.definitions, palimpsest.eval.runs.judge_build, palimpsest.neo4j_graph.published_graph, sentence_transformers, \
   transformers.models.bert.modeling_bert, sklearn.ensemble, spacy, dagster_webserver.cli, dspy, neo4j
 
-.PHONY: build test dev lint docs suites clean
+.PHONY: build test dev lint docs labeler suites clean
 
 build: .venv/.installed        ## install, build the demo corpus, pass the gate, publish, show one answer
 	$(BIN)/palimpsest build --home $(HOME_DIR)
@@ -30,6 +30,10 @@ lint: .venv/.installed         ## style and types
 
 docs: .venv/.installed         ## write the generated parts of docs/reference
 	$(BIN)/python -m cogapp -r docs/reference/*.md docs/architecture/modules.md
+
+labeler: .venv/.installed      ## train the offline labeler that is shipped, about an hour on two cores
+	$(BIN)/python -m palimpsest.eval.labels.training.train_encoder
+	$(BIN)/python -m palimpsest.eval.labels.training.train_labeler
 
 suites: .venv/.installed       ## measure on ../shared/suites (or PALIMPSEST_SUITES)
 	$(BIN)/python -m pytest -m suite

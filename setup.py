@@ -12,6 +12,7 @@ DATA = {
     "palimpsest.data.baselines": "data/baselines",
     "palimpsest.data.corpora": "data/corpora",
     "palimpsest.data.golden": "data/golden",
+    "palimpsest.data.models": "data/models",
     "palimpsest.data.programs": "data/programs",
     "palimpsest.notebooks": "notebooks",
 }

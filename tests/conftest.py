@@ -6,7 +6,7 @@
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
@@ -50,17 +50,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if "PYTEST_XDIST_WORKER" in os.environ:
         order = {name: place for place, name in enumerate(_LONGEST)}
         items.sort(key=lambda item: order.get(_group(item.nodeid), len(order)))
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _labelers(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[None]:
-    """The labeler is trained once for all processes, and kept in pytest's cache: its file name is a hash of its code,
-    labels and libraries."""
-    cache = getattr(pytestconfig, "cache", None)
-    folder = cache.mkdir("labelers") if cache else tmp_path_factory.mktemp("labelers")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PALIMPSEST_LABELERS", str(folder))
-        yield
 
 
 @pytest.fixture(autouse=True)

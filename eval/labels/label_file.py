@@ -13,7 +13,7 @@ from palimpsest.eval.labels.label_metrics import (
     LabelMetrics,
     SourceMetrics,
     label_metrics,
-    metrics_by_source,
+    metrics_by,
     predictions,
 )
 from palimpsest.relations.classify.label_types import LABELS, LabelResult, RelationLabeler
@@ -85,6 +85,7 @@ def label_file(
     Raises:
         PalimpsestError: a file cannot be read or written, or the labeler is not configured.
     """
+    from palimpsest.relations.classify.encoder.pair_encoder import pair_encoder
     from palimpsest.relations.classify.features.prepare_pair import compute_features, prepare_pair
     from palimpsest.relations.classify.offline_labeler import OfflineLabeler
 
@@ -92,7 +93,7 @@ def label_file(
     rows = read_pairs_file(pairs_file)
     labeler = _load_labeler(labeler_name, train_file, max_cost, home_path)
     if isinstance(labeler, OfflineLabeler):
-        compute_features([prepare_pair(pair_from_row(rows[0]))])  # loads the parser
+        compute_features([prepare_pair(pair_from_row(rows[0]))], pair_encoder().predict)  # loads parser and encoder
     loaded = time.perf_counter()
     pairs = [pair_from_row(r) for r in rows]
     if isinstance(labeler, OfflineLabeler):
@@ -116,7 +117,7 @@ def label_file(
             abstained=sum(not x.decided for x in results),
         ),
         metrics=label_metrics(judged) if judged else None,
-        by_source=metrics_by_source(judged) if judged else None,
+        by_source=metrics_by(judged, [p.source for p in judged]) if judged else None,
     )
 
 
@@ -129,7 +130,11 @@ def _write_labelled(path: Path, rows: Sequence[PairRow], results: Sequence[Label
             "confidence": round(result.confidence, 4),
             "labeler": result.labeler or labeler,
         }
-        lines.append({**row, **predicted, **({} if result.decided else {"abstained": True})})
+        if result.conflict:
+            predicted["predicted_conflict"] = result.conflict
+        if not result.decided:
+            predicted["abstained"] = True
+        lines.append({**row, **predicted})
     try:
         write_bytes(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode())
     except OSError as e:
@@ -139,13 +144,14 @@ def _write_labelled(path: Path, rows: Sequence[PairRow], results: Sequence[Label
 def _load_labeler(
     name: str, train_file: Path | None, max_cost: float | None, home_path: Path | None
 ) -> RelationLabeler:
-    from palimpsest.relations.classify.model.model_cache import default_model, train_on_pairs
+    from palimpsest.relations.classify.model.shipped_model import default_model
+    from palimpsest.relations.classify.model.train_on_pairs import train_on_pairs
     from palimpsest.relations.classify.offline_labeler import OfflineLabeler
 
     rows = read_pairs_file(train_file, "--train", labelled=True) if train_file else None
 
     def load_offline() -> OfflineLabeler:
-        return OfflineLabeler(train_on_pairs(rows) if rows else default_model())
+        return OfflineLabeler(train_on_pairs(rows).model if rows else default_model())
 
     if name == "offline":
         return load_offline()

@@ -1,28 +1,30 @@
 """`palimpsest gate --labels`: whether a labeler, or a program, may be the default, by the golden test pairs."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from palimpsest.core.files import read_json, write_json
 from palimpsest.core.json_types import JsonObject, JsonValue
-from palimpsest.eval.labels.label_metrics import LabelMetrics, label_metrics, predictions
+from palimpsest.eval.labels.label_metrics import LabelMetrics, LabelPrediction, label_metrics, metrics_by, predictions
 from palimpsest.eval.labels.saved_programs import read_program
 from palimpsest.relations.classify.choose_labeler import build_labeler
-from palimpsest.relations.classify.label_types import RelationLabeler
+from palimpsest.relations.classify.label_types import LabelResult, RelationLabeler
 from palimpsest.relations.classify.lm.ledger import Ledger
 from palimpsest.relations.classify.lm.lm_labeler import LmLabeler
 from palimpsest.relations.classify.lm.lm_settings import lm_settings
 from palimpsest.relations.classify.lm.relation_program import program_folder
-from palimpsest.relations.classify.model.model_cache import golden_pairs
-from palimpsest.relations.classify.pairs_file import pair_from_row
+from palimpsest.relations.classify.model.golden_pairs import golden_pairs, written_pairs
+from palimpsest.relations.classify.pairs_file import PairRow, pair_from_row
 from palimpsest.store.home import Home, data_folder
 
 MAX_F1_LOSS = 0.01
 """Of macro-F1: the same program on the same pairs loses none, so this is only room for rounding."""
 _MAX_UNANSWERED = 0.02
+GOLDEN, DOMAINS = "golden", "domains"
+"""The sets of test pairs: data/golden/pairs.jsonl, and the test domains of data/golden/pairs."""
 _ACCEPT = "`palimpsest baseline accept --labels --why TEXT`"
 
 
@@ -34,15 +36,20 @@ class LabelVerdict:
         labeler: its name.
         program: hash of its program.
         reasons: why it failed; none where it passed.
-        metrics: on the test pairs.
+        judged: what it predicted of the test pairs.
         unanswered: pairs without a readable answer.
     """
 
     labeler: str
     program: str
     reasons: tuple[str, ...]
-    metrics: LabelMetrics
+    judged: "JudgedPairs"
     unanswered: int
+
+    @property
+    def metrics(self) -> LabelMetrics:
+        """Metrics on the golden test pairs, those of data/golden/pairs.jsonl."""
+        return self.judged.metrics()[GOLDEN]
 
     @property
     def status(self) -> str:
@@ -57,26 +64,64 @@ class LabelVerdict:
             "program": self.program,
             "reasons": self.reasons,
             "figures": self.metrics.to_json() | {"unanswered": self.unanswered},
+            **self.judged.to_json(),
         }
 
     def text(self) -> str:
         """Returns the verdict for people."""
         head = f"labels by {self.labeler} ({self.program}): {self.status}"
-        return "\n".join([head, *(f"  {r}" for r in self.reasons), self.metrics.text()])
+        sets = (f"{name}:\n{metrics.text()}" for name, metrics in self.judged.metrics().items())
+        return "\n".join([head, *(f"  {r}" for r in self.reasons), *sets])
+
+
+@dataclass(frozen=True)
+class JudgedPairs:
+    """Predictions of test pairs, in the order of their rows."""
+
+    rows: Sequence[PairRow]
+    predictions: Sequence[LabelPrediction]
+
+    def metrics(self) -> dict[str, LabelMetrics]:
+        """Returns metrics by set: the golden pairs, and the pairs of domains that no labeler is trained on."""
+        sets = {GOLDEN: lambda row: "domain" not in row, DOMAINS: lambda row: "domain" in row}
+        return {
+            name: label_metrics([p for r, p in zip(self.rows, self.predictions, strict=True) if belongs(r)])
+            for name, belongs in sets.items()
+        }
+
+    def to_json(self) -> JsonObject:
+        """Returns the metrics of the pairs of domains, all together, by domain and by form."""
+        written = [(r, p) for r, p in zip(self.rows, self.predictions, strict=True) if "domain" in r]
+        judged = [p for _, p in written]
+        by_domain = metrics_by(judged, [r["domain"] for r, _ in written])
+        by_form = metrics_by(judged, [r["form"] for r, _ in written])
+        return {
+            DOMAINS: self.metrics()[DOMAINS].to_json(),
+            "by_domain": {name: asdict(m) for name, m in by_domain.items()},
+            "by_form": {name: asdict(m) for name, m in by_form.items()},
+        }
 
 
 def judge_labeler(labeler: RelationLabeler) -> LabelVerdict:
-    """Judges a labeler on the golden test pairs against the committed baseline.
+    """Judges a labeler on the test pairs against the committed baseline, each set of pairs by itself.
 
     It fails without pairs or a baseline, for a figure that is missing or not a number, for macro-F1 lost beyond 0.01,
     for more false retirements than the baseline has, and for more than 2 % of the pairs without a readable answer.
     """
-    rows = golden_pairs("test")
-    results = labeler.label([pair_from_row(r) for r in rows])
-    metrics = label_metrics(predictions(rows, results))
+    judged, results = _judge(labeler)
     unanswered = sum(1 for x in results if "failed" in x.evidence or x.evidence.get("rule") == "unpaid")
-    reasons = decide_labels(metrics, unanswered, load_label_baseline())
-    return LabelVerdict(labeler.name, labeler.program_hash, reasons, metrics, unanswered)
+    metrics, baseline = judged.metrics(), load_label_baseline()
+    reasons = decide_labels(metrics[GOLDEN], unanswered, baseline)
+    stored = (baseline or {}).get(DOMAINS)
+    if isinstance(stored, Mapping):
+        reasons += tuple(f"{DOMAINS}: {reason}" for reason in decide_labels(metrics[DOMAINS], 0, stored))
+    return LabelVerdict(labeler.name, labeler.program_hash, reasons, judged, unanswered)
+
+
+def _judge(labeler: RelationLabeler) -> tuple[JudgedPairs, list[LabelResult]]:
+    rows = [*golden_pairs("test"), *written_pairs("test")]
+    results = labeler.label([pair_from_row(r) for r in rows])
+    return JudgedPairs(rows, predictions(rows, results)), results
 
 
 def decide_labels(metrics: LabelMetrics, unanswered: int, baseline: Mapping[str, JsonValue] | None) -> tuple[str, ...]:
@@ -123,12 +168,12 @@ def accept_labels(home: Home, why: str) -> Path:
     from palimpsest.eval.gate.baseline import current_commit
 
     labeler = build_labeler(home, none_odds=1.0)
-    rows = golden_pairs("test")
-    metrics = label_metrics(predictions(rows, labeler.label([pair_from_row(r) for r in rows]))).to_json()
+    metrics = {name: m.to_json() for name, m in _judge(labeler)[0].metrics().items()}
     stored = ("pairs", "macro_f1", "labels", "false_retirement", "ece", "coverage")
+    golden, domains = ({name: metrics[of][name] for name in stored} for of in (GOLDEN, DOMAINS))
     origin = {"why": why, "commit": current_commit(), "labeler": labeler.name, "program": labeler.program_hash}
     path = label_baseline_path()
-    write_json(path, origin | {name: metrics[name] for name in stored})
+    write_json(path, origin | golden | {DOMAINS: domains})
     return path
 
 

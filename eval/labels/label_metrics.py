@@ -96,10 +96,15 @@ class LabelMetrics:
 
 @dataclass(frozen=True)
 class SourceMetrics:
-    """Metrics over the pairs of one source; `two_class` is the macro-F1 of its commonest label against the rest."""
+    """Metrics over the pairs of one source, domain or form.
+
+    `two_class` is the macro-F1 of its commonest label against the rest.
+    """
 
     pairs: int
     accuracy: float
+    macro_f1: float
+    update_recall: float
     false_retirement: FalseRetirements
     two_class: Mapping[str, float]
 
@@ -137,21 +142,28 @@ def label_metrics(pairs: Sequence[LabelPrediction]) -> LabelMetrics:
     )
 
 
-def metrics_by_source(pairs: Sequence[LabelPrediction]) -> dict[str, SourceMetrics]:
-    """Returns metrics for each source, sorted; pairs without one are under `all`."""
-    by_source = {}
-    for source in sorted({p.source for p in pairs}):
-        of_source = [p for p in pairs if p.source == source]
-        counts = Counter(p.label for p in of_source if p.label != "NONE")
+def metrics_by(pairs: Sequence[LabelPrediction], names: Sequence[str]) -> dict[str, SourceMetrics]:
+    """Returns metrics for each name, sorted; pairs without one are under `all`.
+
+    Args:
+        pairs: predictions.
+        names: of each pair, its source, domain or form.
+    """
+    by_name = {}
+    for name in sorted(set(names)):
+        members = [p for p, n in zip(pairs, names, strict=True) if n == name]
+        counts = Counter(p.label for p in members if p.label != "NONE")
         common = min(counts, key=lambda label: (-counts[label], label), default="NONE")
-        metrics = label_metrics(of_source)
-        by_source[source or "all"] = SourceMetrics(
-            len(of_source),
+        metrics = label_metrics(members)
+        by_name[name or "all"] = SourceMetrics(
+            len(members),
             metrics.accuracy,
+            metrics.macro_f1,
+            metrics.labels["UPDATE"].recall,
             metrics.false_retirement,
-            {common: round(two_class_f1(of_source, common), 4)},
+            {common: round(two_class_f1(members, common), 4)},
         )
-    return by_source
+    return by_name
 
 
 def f1(pairs: Sequence[LabelPrediction], label: str) -> float:

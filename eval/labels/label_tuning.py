@@ -13,7 +13,7 @@ from palimpsest.relations.classify.lm.relation_program import (
     load_program,
     pair_inputs,
 )
-from palimpsest.relations.classify.model.model_cache import golden_pairs
+from palimpsest.relations.classify.model.golden_pairs import golden_pairs
 from palimpsest.relations.classify.pairs_file import PairRow, pair_from_row, read_pairs_file
 from palimpsest.relations.relation_review import decided_pairs
 from palimpsest.store.home import Home

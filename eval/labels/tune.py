@@ -15,7 +15,8 @@ from palimpsest.eval.labels.program_trial import ProgramTrial, group_of, sample_
 from palimpsest.eval.labels.saved_programs import CompiledFrom, read_program, save_program
 from palimpsest.relations.classify.lm.ledger import Ledger
 from palimpsest.relations.classify.lm.lm_settings import lm_settings
-from palimpsest.relations.classify.model.model_cache import default_model, golden_pairs
+from palimpsest.relations.classify.model.golden_pairs import golden_pairs
+from palimpsest.relations.classify.model.shipped_model import default_model
 from palimpsest.relations.classify.offline_labeler import OfflineLabeler
 from palimpsest.relations.classify.pairs_file import PairRow
 from palimpsest.store.home import Home

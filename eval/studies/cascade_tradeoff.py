@@ -88,7 +88,8 @@ def _draw(what: str, row: PairRow) -> float:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Prints a JSON line for each threshold."""
-    from palimpsest.relations.classify.model.model_cache import default_model, golden_pairs
+    from palimpsest.relations.classify.model.golden_pairs import golden_pairs
+    from palimpsest.relations.classify.model.shipped_model import default_model
     from palimpsest.relations.classify.offline_labeler import OfflineLabeler
 
     parser = argparse.ArgumentParser(description="What a cascade saves and loses by its threshold of confidence.")

@@ -1,4 +1,4 @@
-"""What less trusted sources and mistakes can retire: `python -m palimpsest.eval.studies.low_trust [--pairs 40]`.
+"""What less trusted sources and mistakes can retire: `python -m palimpsest.eval.studies.low_trust --pairs 40`.
 
 Writes labeled pairs as turns of a home, each pair as a user of its own, and builds and reviews them with the command
 line and the labeler that is installed:
@@ -7,8 +7,8 @@ line and the labeler that is installed:
 - static conflicts: a later mistaken or false statement against an older one, both trusted alike.
 
 Nothing of either may be retired. The first are built once more with equal trust: what is retired then is what trust
-held back. The pairs are of the training split of data/golden/pairs, on which the labeler may have been trained: the
-shares of proposals say what a build does with what the labeler sees, not how much it sees in texts that are new to it.
+held back. The pairs are of the test domains of data/golden/pairs, or with `--split train` of those that the shipped
+labeler was trained on.
 """
 
 import argparse
@@ -24,11 +24,11 @@ from pathlib import Path
 from typing import Any
 
 from palimpsest.core.ids import content_id
+from palimpsest.relations.classify.model.golden_pairs import written_pairs
+from palimpsest.relations.classify.pairs_file import PairRow
 from palimpsest.store.builds import published
-from palimpsest.store.home import Home, data_folder
+from palimpsest.store.home import Home
 
-TEST_DOMAINS = frozenset({"events_conferences", "farming", "media_publishing"})
-"""Files of data/golden/pairs that are only for tests: never read here."""
 _COLLECTION = "trust_study"  # a name without golden questions
 _TRUST = "trust: {speakers: {Trusted: 0.9, Untrusted: 0.2}}\n"
 _FIRST_DAY = dt.date(2026, 1, 1)
@@ -56,16 +56,13 @@ class RetiredAndProposed:
     retired_at_equal_trust: int | None = None
 
 
-def select_pairs(folder: Path, count: int, **fields: str) -> list[Mapping[str, Any]]:
-    """Returns `count` pairs of the training split with these fields: always the same, spread over the domains."""
-    files = [path for path in sorted(folder.glob("*.jsonl")) if path.stem not in TEST_DOMAINS]
-    rows = [json.loads(line) for path in files for line in path.read_text(encoding="utf-8").splitlines()]
-    wanted = fields | {"split": "train"}
-    found = [r for r in rows if all(r.get(name) == value for name, value in wanted.items())]
+def select_pairs(split: str, count: int, **fields: str) -> list[PairRow]:
+    """Returns `count` pairs of a split with these fields: always the same, spread over the domains."""
+    found = [r for r in written_pairs(split) if fields.items() <= r.items()]
     return sorted(found, key=lambda r: content_id("low trust study", r["id"]))[:count]
 
 
-def measure_low_trust(folder: Path, updates: Iterable[Mapping[str, Any]]) -> RetiredAndProposed:
+def measure_low_trust(folder: Path, updates: Iterable[PairRow]) -> RetiredAndProposed:
     """Builds updates by a less trusted speaker, then with equal trust."""
     pairs = list(updates)
     write_corpus(folder / "corpus", pairs, newer_speaker="Untrusted", settings=_TRUST)
@@ -75,26 +72,27 @@ def measure_low_trust(folder: Path, updates: Iterable[Mapping[str, Any]]) -> Ret
     return RetiredAndProposed(**asdict(figures) | {"retired_at_equal_trust": retired})
 
 
-def measure_static(folder: Path, conflicts: Iterable[Mapping[str, Any]]) -> RetiredAndProposed:
+def measure_static(folder: Path, conflicts: Iterable[PairRow]) -> RetiredAndProposed:
     """Builds static conflicts between statements that are trusted alike."""
     pairs = list(conflicts)
     write_corpus(folder / "corpus", pairs, newer_speaker="Trusted", settings="")
     return _build_and_review(folder, len(pairs))
 
 
-def write_corpus(corpus: Path, pairs: Iterable[Mapping[str, Any]], newer_speaker: str, settings: str) -> None:
+def write_corpus(corpus: Path, pairs: Iterable[PairRow], newer_speaker: str, settings: str) -> None:
     """Writes a collection of two turns for each pair; a pair without dates has two days of its own."""
     folder = corpus / _COLLECTION
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "collection.yaml").write_text(f"name: {_COLLECTION}\ndescription: labeled pairs\nunit: turn\n{settings}")
     lines = []
     for pair in pairs:
-        sides = (("older", "Trusted", _FIRST_DAY), ("newer", newer_speaker, _FIRST_DAY + dt.timedelta(days=30)))
-        is_dated = pair.get("older_date") and pair.get("newer_date")
-        for side, speaker, day in sides:
-            date = pair[f"{side}_date"] if is_dated else day.isoformat()
+        days = pair.get("older_date"), pair.get("newer_date")
+        if not all(days):
+            days = _FIRST_DAY.isoformat(), (_FIRST_DAY + dt.timedelta(days=30)).isoformat()
+        older, newer = (pair["older"], "Trusted", days[0]), (pair["newer"], newer_speaker, days[1])
+        for side, (text, speaker, day) in (("older", older), ("newer", newer)):
             turn = {"session_id": f"{pair['id']} {side}", "user_id": pair["id"], "speaker": speaker}
-            lines.append(json.dumps(turn | {"text": pair[side], "timestamp": date}))
+            lines.append(json.dumps(turn | {"text": text, "timestamp": day}))
     (folder / "turns.jsonl").write_text("".join(line + "\n" for line in lines), encoding="utf-8")
 
 
@@ -121,11 +119,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Prints the figures as one JSON object; returns 1 where anything was retired."""
     parser = argparse.ArgumentParser(description="Count what less trusted sources and mistakes retire.")
     parser.add_argument("--pairs", type=int, default=40, help="pairs of each kind")
-    count = parser.parse_args(argv).pairs
-    pairs = data_folder() / "golden" / "pairs"
+    parser.add_argument("--split", choices=("test", "train"), default="test", help="of data/golden/pairs")
+    args = parser.parse_args(argv)
     with tempfile.TemporaryDirectory(prefix="palimpsest-trust-") as folder:
-        low = measure_low_trust(Path(folder, "low"), select_pairs(pairs, count, label="UPDATE"))
-        static = measure_static(Path(folder, "static"), select_pairs(pairs, count, conflict="static"))
+        low = measure_low_trust(Path(folder, "low"), select_pairs(args.split, args.pairs, label="UPDATE"))
+        static = measure_static(Path(folder, "static"), select_pairs(args.split, args.pairs, conflict="static"))
     sys.stdout.write(json.dumps({"low_trust_updates": asdict(low), "static_conflicts": asdict(static)}) + "\n")
     return int(bool(low.retired or static.retired))
 

@@ -36,6 +36,7 @@ _EXTRAS = {
         "pypdfium2",
         "referencing",
         "rich",
+        "safetensors",
         "scipy",
         "semantic_text_splitter",
         "sentence_transformers",

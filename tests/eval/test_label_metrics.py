@@ -13,7 +13,7 @@ from palimpsest.eval.labels.label_metrics import (
     LabelScores,
     f1,
     label_metrics,
-    metrics_by_source,
+    metrics_by,
     reliability,
     two_class_f1,
     wilson_interval,
@@ -62,7 +62,7 @@ def test_a_constant_answer_scores_low_on_two_classes():
 
 def test_reliability_bins_and_sources():
     assert [b.pairs for b in reliability((p.confidence, True) for p in PAIRS)] == [1, 1, 1, 2]
-    by_source = metrics_by_source(PAIRS)
+    by_source = metrics_by(PAIRS, [p.source for p in PAIRS])
     assert set(by_source) == {"a", "b"} and by_source["a"].false_retirement.pairs == 1
 
 

@@ -5,7 +5,6 @@ import json
 import pytest
 
 from palimpsest.eval.studies import low_trust
-from palimpsest.store.home import data_folder
 from tests.command import last_json, run
 
 PAIRS = [
@@ -37,14 +36,13 @@ def test_updates_by_a_less_trusted_speaker_are_proposed_and_retired_only_without
     assert found.reasons == {"low trust": 2} and found.retired_at_equal_trust == 2
 
 
-def test_the_pairs_are_of_the_training_split_and_always_the_same():
-    folder = data_folder() / "golden" / "pairs"
-    updates = low_trust.select_pairs(folder, 40, label="UPDATE")
-    static = low_trust.select_pairs(folder, 40, conflict="static")
-    assert len(updates) == len(static) == 40 and updates == low_trust.select_pairs(folder, 40, label="UPDATE")
+def test_the_pairs_are_of_one_split_and_always_the_same():
+    updates = low_trust.select_pairs("train", 40, label="UPDATE")
+    static = low_trust.select_pairs("train", 40, conflict="static")
+    assert len(updates) == len(static) == 40 and updates == low_trust.select_pairs("train", 40, label="UPDATE")
     assert {p["split"] for p in updates + static} == {"train"}
-    assert not low_trust.TEST_DOMAINS & {p["domain"] for p in updates + static}
     assert len({p["domain"] for p in updates}) > 10
+    assert {p["split"] for p in low_trust.select_pairs("test", 10, label="UPDATE")} == {"test"}
 
 
 def test_a_pair_without_dates_gets_two_days(tmp_path):

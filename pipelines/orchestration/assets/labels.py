@@ -6,13 +6,13 @@ from typing import Any
 import dagster as dg
 
 from palimpsest.orchestration.assets.resources import OWNERS
-from palimpsest.relations.classify.model.model_cache import default_model
+from palimpsest.relations.classify.model.shipped_model import default_model
 from palimpsest.relations.classify.offline_labeler import labeler_code
 
 
-@dg.asset(group_name="labels", kinds={"scikitlearn", "numpy"}, owners=OWNERS, code_version=labeler_code())
+@dg.asset(group_name="labels", kinds={"onnx", "numpy"}, owners=OWNERS, code_version=labeler_code())
 def offline_labeler() -> dg.MaterializeResult:
-    """The offline labeler, trained on the checked-in labels; the same labels and code train nothing again."""
+    """The trained labeler that comes with Palimpsest, with its figures on pairs that were held out."""
     model = default_model()
     figures: dict[str, Any] = {
         "labeler": model.key,

@@ -12,7 +12,7 @@ from palimpsest.core.code import code_hash
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import content_id
 from palimpsest.relations.classify.label_types import RelationLabeler
-from palimpsest.relations.classify.model.model_cache import default_key, default_model
+from palimpsest.relations.classify.model.shipped_model import default_key, default_model
 from palimpsest.relations.classify.offline_labeler import CANDIDATE_ODDS, OfflineLabeler
 from palimpsest.store.home import Home
 

@@ -4,8 +4,9 @@ No network, no state. Where it is not certain, or the pair is unlike all trainin
 NONE and never retires anything.
 """
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,18 +14,22 @@ from palimpsest.core.code import code_hash
 from palimpsest.core.ids import content_id
 from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.core.progress import tracked
+from palimpsest.relations.classify.encoder.pair_encoder import pair_encoder
 from palimpsest.relations.classify.features.prepare_pair import (
-    FeatureTable,
+    PreparedBatch,
     PreparedPair,
     compute_features,
     prepare_pair,
 )
 from palimpsest.relations.classify.label_types import LabelPair, LabelResult
 from palimpsest.relations.classify.model.relation_model import CLASSES, EXTEND, NONE, UPDATE, RelationModel
-from palimpsest.relations.classify.model.update_veto import update_veto
+from palimpsest.relations.classify.model.update_veto import missing_evidence, update_veto
 
 CANDIDATE_ODDS = 10.0
 """How much likelier NONE is among the pairs that a build finds than among those that people choose to label."""
+MIN_CANDIDATE_UPDATE = 0.9
+"""Probability of an UPDATE that only the model sees, of a pair that a build found: of 1,000 held-out pairs that share
+words and nothing else, two reach it."""
 MIN_SHARED_WORDS = 1 / 3
 """Of the content words of the shorter text, for the model to see a pair that a build found."""
 MIN_BOTH_VALID = 0.8
@@ -33,6 +38,8 @@ MIN_PROBABILITY = 0.4
 """A label that is not UPDATE is given from this probability on."""
 MIN_REPLACED_SHARE = 0.3
 """Of the older memory's characters must be replaced for an UPDATE: the rest is retired with it."""
+MIN_STATIC = math.log(0.5)
+"""Of the pair encoder's log probability, for a NONE to be reported as a contradiction."""
 _CODE = (
     "palimpsest.relations.classify.features.prepare_pair",
     "palimpsest.relations.classify.offline_labeler",
@@ -44,15 +51,6 @@ _MIN_RULE_SUPPORT = 0.1  # an UPDATE by rule to which the model gives less is no
 def labeler_code() -> str:
     """Returns the hash of all the code that decides about the labels of the offline labeler."""
     return code_hash(_CODE)
-
-
-@dataclass(frozen=True)
-class PreparedBatch:
-    """Pairs as the rules read them; `model_rows` are the indexes of those that the model sees, `features` theirs."""
-
-    pairs: list[PreparedPair]
-    model_rows: list[int]
-    features: FeatureTable
 
 
 class OfflineLabeler:
@@ -81,18 +79,25 @@ class OfflineLabeler:
         # Parsing costs most. Where NONE is far likelier, a pair with little in common is not worth it.
         min_shared = MIN_SHARED_WORDS if self.none_odds > 1 else 0.0
         rows = [i for i, p in enumerate(prepared) if self.model and not _is_repetition(p) and p.shared >= min_shared]
-        return PreparedBatch(prepared, rows, compute_features([prepared[i] for i in rows]))
+        return PreparedBatch(prepared, rows, compute_features([prepared[i] for i in rows], pair_encoder().predict))
 
-    def label_prepared(self, batch: PreparedBatch) -> list[LabelResult]:
-        """Returns one result for each pair of `prepare`, in order."""
+    def label_prepared(self, batch: PreparedBatch, held_out: np.ndarray | None = None) -> list[LabelResult]:
+        """Returns one result for each pair of `prepare`, in order.
+
+        Args:
+            batch: the pairs.
+            held_out: probabilities that take the place of the model's, shape (len(batch.model_rows), 4).
+        """
         results = [_result_of_rules(p) for p in batch.pairs]
         if self.model is None or not batch.model_rows:
             return results
         table = batch.features
-        probabilities = np.round(self.model.predict(table.rows, table.words), 4)
+        predicted = self.model.predict(table.rows, table.words) if held_out is None else held_out
+        probabilities = np.round(predicted, 4)
         novelty = np.round(self.model.novelty(table.rows), 3)
         for i, p, n, f in zip(batch.model_rows, probabilities, novelty, table.named_rows(), strict=True):
-            results[i] = self._combine(self.model, batch.pairs[i], p, float(n), f)
+            result = self._combine(self.model, batch.pairs[i], p, float(n), f)
+            results[i] = replace(result, conflict=_conflict(result.label, f))
         return results
 
     def _combine(
@@ -107,8 +112,12 @@ class OfflineLabeler:
             return _result_of_rules(pair, found)
         is_dated = pair.pair.order is not None
         threshold = model.update_threshold if is_dated else model.undated_update_threshold
+        if self.none_odds > 1:
+            threshold = max(threshold, MIN_CANDIDATE_UPDATE)
         if p[UPDATE] >= threshold:
             veto = update_veto(pair, features)
+            if veto is None and self.none_odds > 1:
+                veto = missing_evidence(features)
             if veto is None:
                 return _update_of_model(pair, float(p[UPDATE]), found)
             found["veto"] = veto
@@ -133,6 +142,15 @@ class OfflineLabeler:
         if raw.argmax() == UPDATE:
             return _abstain(pair, "UPDATE", probability, found)
         return LabelResult("NONE", probability, {"rule": "model"} | found)
+
+
+def _conflict(label: str, features: Mapping[str, float]) -> str:
+    """Returns the conflict that the pair encoder reads, where it agrees with the label."""
+    if label == "EXTEND" and features["meaning_conditional"] > features["meaning_extend"]:
+        return "conditional"
+    if label == "NONE" and features["meaning_static"] >= MIN_STATIC:
+        return "static"
+    return ""
 
 
 def _is_repetition(pair: PreparedPair) -> bool:

@@ -15,7 +15,9 @@ class PairRow(TypedDict):
     """A line of a pairs file; other fields are kept as they are.
 
     `older_date` and `newer_date` are ISO 8601; pairs of one `group` are held out together in training; `split` is
-    train or test; `source` is the data set a pair comes from.
+    train or test; `source` is the data set a pair comes from. `domain` (what it is about), `form` (how the change, or
+    what only looks like one, is said) and `conflict` (dynamic, static, conditional, none) are stated of written pairs:
+    figures are reported by them.
     """
 
     id: str
@@ -27,6 +29,9 @@ class PairRow(TypedDict):
     group: NotRequired[str]
     split: NotRequired[str]
     source: NotRequired[str]
+    domain: NotRequired[str]
+    form: NotRequired[str]
+    conflict: NotRequired[str]
 
 
 def read_pairs_file(path: Path, option: str = "--pairs", labelled: bool = False) -> list[PairRow]:

@@ -6,6 +6,7 @@ from difflib import SequenceMatcher
 from typing import TypeAlias
 
 from palimpsest.relations.classify.features.parse import Parse
+from palimpsest.relations.classify.features.quantities import compare_quantities
 from palimpsest.relations.classify.rules.reading import Verdict
 
 _Opcode: TypeAlias = tuple[str, int, int, int, int]
@@ -53,6 +54,7 @@ def pair_features(older: Parse, newer: Parse, order: int | None, same_day: bool,
     _add_lengths(f, older, newer)
     _add_derivation(f, older, newer)
     _add_frame(f, older, newer)
+    f |= compare_quantities(" ".join(older.words), " ".join(newer.words))
     f["order_known"] = float(order is not None)
     f["later"] = 0.0 if order is None else float(order)
     f["same_day"] = float(same_day)

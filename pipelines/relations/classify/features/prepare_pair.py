@@ -1,12 +1,14 @@
 """Pairs prepared for the offline labeler: the verdict of the rules, the spans to compare, the features of those."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeAlias
 
 import numpy as np
 
 from palimpsest.core.json_types import JsonObject, JsonValue
+from palimpsest.relations.classify.encoder.pair_encoder import ENCODER_CLASSES
 from palimpsest.relations.classify.features.pair_features import pair_features, pair_words
 from palimpsest.relations.classify.features.parse import MAX_PARSED_CHARACTERS, Parse, parse_texts
 from palimpsest.relations.classify.label_types import LabelPair
@@ -15,6 +17,12 @@ from palimpsest.relations.classify.rules.partial_updates import loses_statements
 from palimpsest.relations.classify.rules.reading import Reading, Span, Verdict, read_memory
 from palimpsest.relations.classify.rules.sentences import Sentence
 
+EncodePairs: TypeAlias = Callable[[Sequence[tuple[str, str]]], np.ndarray]
+"""From (older, newer) texts: probabilities of ENCODER_CLASSES, shape (n, 6)."""
+
+MEANING = tuple(f"meaning_{name}" for name in ENCODER_CLASSES)
+"""Names of the features that come from the pair encoder: the natural logarithms of its probabilities."""
+_MIN_MEANING = 1e-4
 _PAIRS_PER_BLOCK = 4096
 _MAX_CACHED_PARSES = 50_000
 
@@ -118,8 +126,22 @@ class FeatureTable:
         return (dict(zip(self.names, row, strict=True)) for row in self.rows)
 
 
-def compute_features(pairs: Sequence[PreparedPair]) -> FeatureTable:
-    """Returns the features of prepared pairs; every text is parsed once."""
+@dataclass(frozen=True)
+class PreparedBatch:
+    """Pairs as the rules read them; `model_rows` are the indexes of those that the model sees, `features` theirs."""
+
+    pairs: list[PreparedPair]
+    model_rows: list[int]
+    features: FeatureTable
+
+
+def compute_features(pairs: Sequence[PreparedPair], encode: EncodePairs) -> FeatureTable:
+    """Returns the features of prepared pairs; every text is parsed once.
+
+    Args:
+        pairs: prepared pairs.
+        encode: the pair encoder, or what it returned of pairs that it was not trained on.
+    """
     parses = _ParseCache()
     names: tuple[str, ...] = ()
     rows: list[list[float]] = []
@@ -133,7 +155,9 @@ def compute_features(pairs: Sequence[PreparedPair]) -> FeatureTable:
             names = names or tuple(features)
             rows.append(list(features.values()))
             words.append(pair_words(older, newer))
-    return FeatureTable(names, np.array(rows, np.float32).reshape(len(rows), len(names)), words)
+    meaning = np.log(np.maximum(encode([p.texts for p in pairs]), _MIN_MEANING))
+    table = np.hstack([np.array(rows, np.float32).reshape(len(rows), len(names)), meaning.astype(np.float32)])
+    return FeatureTable((*names, *MEANING), table, words)
 
 
 class _ParseCache:

@@ -28,12 +28,13 @@ FOLDS = 5
 _MIN_PAIRS_PER_WORD = 3
 _TEMPERATURES = np.round(np.arange(0.5, 2.01, 0.05), 2)
 _THRESHOLDS = np.round(np.arange(0.5, 0.96, 0.01), 2)
-MAX_FALSE_UPDATE_RATE = 0.0
+MAX_FALSE_UPDATE_RATE = 0.01
 """Share of the pairs held out that are not UPDATE that may be labelled UPDATE."""
-MAX_FALSE_UPDATE_RATE_UNDATED = 0.022
+MAX_FALSE_UPDATE_RATE_UNDATED = 0.02
 """The same for pairs without dates: they retire nothing, so their label may be less certain.
 
-The final model is trained on a fifth more pairs than the models of the folds, so on new pairs its rate is lower.
+The final model, and the encoder below it, are trained on half as many pairs again as the models of the folds: on pairs
+that nobody tuned on its rate is about half.
 """
 
 _Predict = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -63,8 +64,10 @@ class TrainingSet:
     is_dated: np.ndarray
 
 
-def train(data: TrainingSet, key: str) -> RelationModel:
-    """Returns the model trained on `data`, named `key`.
+def train(data: TrainingSet, key: str) -> tuple[RelationModel, np.ndarray]:
+    """Returns the model trained on `data`, named `key`, and the probabilities of the pairs while they were held out.
+
+    The probabilities have the shape (n, 4), in the order of CLASSES, and are not those of the returned model.
 
     All that decides about labels (temperature, thresholds) is fitted on predictions for pairs whose group was held
     out, so that it is valid for unseen texts.
@@ -76,7 +79,7 @@ def train(data: TrainingSet, key: str) -> RelationModel:
         return _train(data, key)
 
 
-def _train(data: TrainingSet, key: str) -> RelationModel:
+def _train(data: TrainingSet, key: str) -> tuple[RelationModel, np.ndarray]:
     rows, words = data.rows.astype(np.float32), data.words
     y = np.array([CLASSES.index(label) for label in data.labels])
     fold = np.array([int(content_id("fold", group), 16) % FOLDS for group in data.groups])
@@ -98,14 +101,15 @@ def _train(data: TrainingSet, key: str) -> RelationModel:
 
     held_out = _cross_predict(y, fold, fit_predict)
     temperature = min(_TEMPERATURES, key=lambda t: (round(_log_loss(apply_temperature(held_out, t), y), 6), t))
-    probabilities = apply_temperature(held_out, temperature)
+    calibrated = apply_temperature(held_out, temperature)
+    probabilities = calibrated.copy()
     probabilities[:, UPDATE] *= ~data.is_vetoed
     threshold, undated_threshold = _update_thresholds(probabilities[:, UPDATE], y == UPDATE, data.is_dated)
     mean, scale = rows.mean(axis=0), np.maximum(rows.std(axis=0), 1e-3)
     points = to_points(rows, mean, scale)
     boosting = _fit_boosting(*_with_every_class(boosting_rows, y))
     forest = _fit_forest(*_with_every_class(forest_rows, y))
-    return RelationModel(
+    model = RelationModel(
         key=key,
         feature_names=data.feature_names,
         words=word_model,
@@ -120,6 +124,7 @@ def _train(data: TrainingSet, key: str) -> RelationModel:
         undated_update_threshold=undated_threshold,
         held_out=_held_out_figures(probabilities, y, np.where(data.is_dated, threshold, undated_threshold)),
     )
+    return model, calibrated
 
 
 def text_groups(pairs: Sequence[tuple[str, str]]) -> list[str]:
@@ -202,7 +207,7 @@ def _fit_boosting(rows: np.ndarray, y: np.ndarray) -> "HistGradientBoostingClass
 def _fit_forest(rows: np.ndarray, y: np.ndarray) -> "ExtraTreesClassifier":
     from sklearn.ensemble import ExtraTreesClassifier
 
-    forest = ExtraTreesClassifier(n_estimators=200, min_samples_leaf=2, max_features=0.3, random_state=0, n_jobs=2)
+    forest = ExtraTreesClassifier(n_estimators=150, min_samples_leaf=3, max_features=0.3, random_state=0, n_jobs=2)
     # Trees are grown in parallel, each from its own seed; their probabilities are added in one order.
     return forest.fit(rows, y).set_params(n_jobs=1)
 

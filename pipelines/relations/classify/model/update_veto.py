@@ -1,4 +1,4 @@
-"""What an UPDATE needs besides a probability: positive evidence in the pair itself."""
+"""Why an UPDATE that the model predicts is refused: what the order of two statements, or their form, rules out."""
 
 from collections.abc import Mapping
 
@@ -26,14 +26,27 @@ def update_veto(prepared: PreparedPair, features: Mapping[str, float]) -> str | 
     announced = f["change_inserted"] > 0
     if (pair.by_position or pair.order == 0) and not announced:
         return "same time"
-    if f["value_within"] and not announced:
+    if f["another_of_its_kind"]:
+        return "another of its kind"
+    if not announced and (f["multivalued_older"] or f["multivalued_newer"]) and not f["number_changed"]:
+        return "many at a time"
+    return None
+
+
+def missing_evidence(features: Mapping[str, float]) -> str | None:
+    """Returns what a pair that a build found lacks for an UPDATE that only the model predicts, None where nothing.
+
+    A search proposes pairs that share words by chance; of those, the model alone would retire memories that are still
+    true. Without evidence in the pair itself the older memory stays, and a person may review the pair.
+
+    Args:
+        features: of the pair, by name.
+    """
+    f = features
+    if f["value_within"] and not f["change_inserted"]:
         return "refines"
     if f["unsure_newer"] and not f["unsure_older"]:
         return "unsure"
-    if not announced and (f["multivalued_older"] or f["multivalued_newer"]) and not f["number_changed"]:
-        return "many at a time"
-    if f["another_of_its_kind"]:
-        return "another of its kind"
     if max(f["same_subject"], f["subject_newer_in_older"], f["subject_older_in_newer"]) < _MIN_SAME_SUBJECT:
         return "another subject"
     if f["content_shared"] < _MIN_SHARED_WORDS:

@@ -1,0 +1,41 @@
+"""The trained labeler that comes with Palimpsest, or the one of a project's own data folder."""
+
+from functools import lru_cache
+from pathlib import Path
+
+from palimpsest.core.files import file_hash
+from palimpsest.core.ids import content_id
+from palimpsest.relations.classify.encoder.pair_encoder import GRAPH_FILE
+from palimpsest.relations.classify.model.relation_model import RelationModel
+from palimpsest.store.home import SHIPPED, data_file
+
+LABELER_FILE = "models/relation_labeler.npz"
+
+
+def default_key() -> str:
+    """Returns the key of the model that a build uses, without opening it."""
+    return content_id(_hash_of(data_file(LABELER_FILE)), _hash_of(SHIPPED / GRAPH_FILE))
+
+
+def _hash_of(path: Path) -> str:
+    state = path.stat()
+    return _hash_of_state(path.resolve(), (state.st_mtime_ns, state.st_size, state.st_ino))
+
+
+@lru_cache(maxsize=4)
+def _hash_of_state(path: Path, state: tuple[int, int, int]) -> str:
+    return file_hash(path)  # a build needs it four times
+
+
+def default_model() -> RelationModel:
+    """Returns the trained labeler.
+
+    Raises:
+        PalimpsestError: the file is not a trained labeler.
+    """
+    return _load(data_file(LABELER_FILE).resolve(), default_key())
+
+
+@lru_cache(maxsize=2)
+def _load(path: Path, key: str) -> RelationModel:
+    return RelationModel.load(path)
