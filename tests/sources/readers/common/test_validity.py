@@ -8,10 +8,10 @@ import openpyxl
 import polars as pl
 import pytest
 
-from palimpsest.chunks.cut import chunk_document
 from palimpsest.sources.readers.common.validity import parse_validity
 from palimpsest.sources.readers.read_source import read_source
 from palimpsest.store.collection_config import CollectionConfig
+from tests.chunks.one_document import chunk_document
 from tests.small_corpus import write_notes
 from tests.sources.test_ingest import documents_stage
 
