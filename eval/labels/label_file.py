@@ -1,13 +1,10 @@
 """`palimpsest label`: labels a file of pairs, and measures the labels where the file has the right ones."""
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.files import write_bytes
 from palimpsest.core.json_types import JsonObject
 from palimpsest.eval.labels.label_metrics import (
     LabelMetrics,
@@ -17,7 +14,7 @@ from palimpsest.eval.labels.label_metrics import (
     predictions,
 )
 from palimpsest.relations.classify.label_types import LABELS, LabelResult, RelationLabeler
-from palimpsest.relations.classify.pairs_file import PairRow, pair_from_row, read_pairs_file
+from palimpsest.relations.classify.pairs_file import PairRow, pair_from_row, read_pairs_file, write_pairs_file
 from palimpsest.store.home import Home, home_from_environment
 
 
@@ -135,10 +132,7 @@ def _write_labelled(path: Path, rows: Sequence[PairRow], results: Sequence[Label
         if not result.decided:
             predicted["abstained"] = True
         lines.append({**row, **predicted})
-    try:
-        write_bytes(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode())
-    except OSError as e:
-        raise PalimpsestError(f"--out {path}: {e.strerror}; name another") from None
+    write_pairs_file(path, lines)
 
 
 def _load_labeler(

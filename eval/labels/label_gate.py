@@ -11,7 +11,7 @@ from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.eval.labels.label_metrics import LabelMetrics, LabelPrediction, label_metrics, metrics_by, predictions
 from palimpsest.eval.labels.saved_programs import read_program
 from palimpsest.relations.classify.choose_labeler import build_labeler
-from palimpsest.relations.classify.label_types import LabelResult, RelationLabeler
+from palimpsest.relations.classify.label_types import UNPAID, LabelResult, RelationLabeler
 from palimpsest.relations.classify.lm.ledger import Ledger
 from palimpsest.relations.classify.lm.lm_labeler import LmLabeler
 from palimpsest.relations.classify.lm.lm_settings import lm_settings
@@ -109,7 +109,7 @@ def judge_labeler(labeler: RelationLabeler) -> LabelVerdict:
     for more false retirements than the baseline has, and for more than 2 % of the pairs without a readable answer.
     """
     judged, results = _judge(labeler)
-    unanswered = sum(1 for x in results if "failed" in x.evidence or x.evidence.get("rule") == "unpaid")
+    unanswered = sum(1 for x in results if "failed" in x.evidence or x.rule == UNPAID)
     metrics, baseline = judged.metrics(), load_label_baseline()
     reasons = decide_labels(metrics[GOLDEN], unanswered, baseline)
     stored = (baseline or {}).get(DOMAINS)

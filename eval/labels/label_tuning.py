@@ -6,7 +6,6 @@ from typing import Any
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.json_types import JsonObject
-from palimpsest.eval.labels.program_trial import group_of
 from palimpsest.relations.classify.lm.lm_settings import LmSettings
 from palimpsest.relations.classify.lm.relation_program import (
     INSTRUCTIONS,
@@ -14,7 +13,7 @@ from palimpsest.relations.classify.lm.relation_program import (
     pair_inputs,
 )
 from palimpsest.relations.classify.model.golden_pairs import golden_pairs
-from palimpsest.relations.classify.pairs_file import PairRow, pair_from_row, read_pairs_file
+from palimpsest.relations.classify.pairs_file import PairRow, group_of, pair_from_row, read_pairs_file
 from palimpsest.relations.relation_review import decided_pairs
 from palimpsest.store.home import Home
 

@@ -15,7 +15,7 @@ from palimpsest.relations.classify.lm.ledger import Ledger
 from palimpsest.relations.classify.lm.lm_labeler import LmLabeler
 from palimpsest.relations.classify.lm.lm_settings import LmSettings
 from palimpsest.relations.classify.lm.relation_program import INSTRUCTIONS
-from palimpsest.relations.classify.pairs_file import PairRow, pair_from_row
+from palimpsest.relations.classify.pairs_file import PairRow, group_of, pair_from_row
 
 _RESAMPLES = 1000
 
@@ -162,8 +162,3 @@ def sample_rows(rows: Sequence[PairRow], count: int, seed: int = 0) -> list[Pair
     random.Random(seed).shuffle(ids)  # noqa: S311
     drawn = set(ids[:count])
     return [r for r in rows if r["id"] in drawn]
-
-
-def group_of(row: PairRow) -> str:
-    """Returns the group of a pair, its id where it has none: pairs of one group are held out together."""
-    return str(row.get("group") or row["id"])

@@ -1,24 +1,22 @@
 """`palimpsest label tune`: a relation program on labeled pairs, within a budget, next to the offline labeler."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.files import write_bytes
 from palimpsest.core.json_types import JsonObject
 from palimpsest.eval.labels.few_shot import choose_demonstrations, few_shot_program
 from palimpsest.eval.labels.label_tuning import labelled_rows
 from palimpsest.eval.labels.labeler_comparison import LabelerComparison, compare_with_offline
-from palimpsest.eval.labels.program_trial import ProgramTrial, group_of, sample_rows, try_program
+from palimpsest.eval.labels.program_trial import ProgramTrial, sample_rows, try_program
 from palimpsest.eval.labels.saved_programs import CompiledFrom, read_program, save_program
 from palimpsest.relations.classify.lm.ledger import Ledger
 from palimpsest.relations.classify.lm.lm_settings import lm_settings
 from palimpsest.relations.classify.model.golden_pairs import golden_pairs
 from palimpsest.relations.classify.model.shipped_model import default_model
 from palimpsest.relations.classify.offline_labeler import OfflineLabeler
-from palimpsest.relations.classify.pairs_file import PairRow
+from palimpsest.relations.classify.pairs_file import PairRow, group_of, write_pairs_file
 from palimpsest.store.home import Home
 
 _SEED = 0
@@ -153,7 +151,4 @@ def write_both_labels(path: Path, comparison: LabelerComparison) -> None:
         {**row, "predicted": lm.label, "confidence": round(lm.confidence, 4), "offline": offline.label}
         for row, lm, offline in zip(comparison.trial.rows, comparison.trial.results, comparison.offline, strict=True)
     ]
-    try:
-        write_bytes(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode())
-    except OSError as e:
-        raise PalimpsestError(f"--out {path}: {e.strerror}; name another") from None
+    write_pairs_file(path, lines)

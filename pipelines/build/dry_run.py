@@ -68,9 +68,8 @@ def dry_run(home: Home, corpora: list[Path] | None, only: list[str] | None) -> D
     reading = time.perf_counter() - started
     rates = _Rates.of(current)
     pairs = round(counts["memories"] * rates.pairs_per_memory)
-    last = (
-        staged(home) if staged(home).is_finished else current
-    )  # a build that the gate refused has paid for labels too
+    # A build that the gate refused has paid for labels, too.
+    last = staged(home) if staged(home).is_finished else current
     prior = [last.table(n, "relations") for n in plan.changed if n in last.collections] if last else []
     calls, cost = expected_calls(home, pairs, pl.concat(prior) if prior else None)
     embedding = counts["embeddings"] / rates.texts_per_s + (rates.load_s if counts["embeddings"] else 0.0)

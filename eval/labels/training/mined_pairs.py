@@ -12,7 +12,6 @@ import numpy as np
 from palimpsest.relations.classify.pairs_file import PairRow
 from palimpsest.text.words import content_words, stem_words
 
-MINED_FORM = "mined"
 _PER_DOMAIN = 60
 
 
@@ -46,7 +45,7 @@ def _pair(pair_id: str, older: str, newer: str, domain: str) -> PairRow:
         "older": older,
         "newer": newer,
         "label": "NONE",
-        "form": MINED_FORM,
+        "form": "mined",
         "group": pair_id,
         "domain": domain,
         "split": "train",

@@ -7,7 +7,7 @@ from palimpsest.eval.labels.training.generated_facts import generated_pairs
 from palimpsest.eval.labels.training.mined_pairs import mined_pairs
 from palimpsest.relations.classify.encoder.pair_encoder import ENCODER_CLASSES
 from palimpsest.relations.classify.model.golden_pairs import golden_pairs, written_pairs
-from palimpsest.relations.classify.pairs_file import PairRow
+from palimpsest.relations.classify.pairs_file import PairRow, group_of
 
 FOLDS = 3
 _CLASSES_OF_LABEL = {
@@ -38,7 +38,7 @@ def folds(rows: Sequence[PairRow]) -> list[int]:
 def _fold(row: PairRow, written: Sequence[str], generated: Sequence[str]) -> int:
     if "domain" in row:
         return written.index(row["domain"]) % FOLDS
-    group = str(row.get("group") or row["id"])
+    group = group_of(row)
     if row.get("source") == "facts":
         return generated.index(group) % FOLDS
     return int(hashlib.sha1(group.encode(), usedforsecurity=False).hexdigest(), 16) % FOLDS

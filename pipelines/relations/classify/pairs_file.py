@@ -2,10 +2,12 @@
 
 import datetime as dt
 import json
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NotRequired, TypedDict, cast
 
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.files import write_bytes
 from palimpsest.relations.classify.label_types import LABELS, LabelPair
 
 _REQUIRED = ("id", "older", "newer")
@@ -53,6 +55,23 @@ def read_pairs_file(path: Path, option: str = "--pairs", labelled: bool = False)
     if not rows:
         raise PalimpsestError(f"{path}: no pairs; add lines with id, older and newer")
     return rows
+
+
+def write_pairs_file(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
+    """Writes the lines of a pairs file.
+
+    Raises:
+        PalimpsestError: it cannot be written.
+    """
+    try:
+        write_bytes(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode())
+    except OSError as e:
+        raise PalimpsestError(f"--out {path}: {e.strerror}; name another") from None
+
+
+def group_of(row: PairRow) -> str:
+    """Returns the group of a pair, its id where it has none: pairs of one group are held out together."""
+    return str(row.get("group") or row["id"])
 
 
 def _parse_line(path: Path, number: int, line: str, labelled: bool) -> PairRow:
