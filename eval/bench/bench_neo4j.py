@@ -42,7 +42,7 @@ def serve_published(home: Home, backend: str) -> Iterator[None]:
 
 @contextmanager
 def serve_synthetic(home: Path, build: SyntheticBuild, backend: str) -> Iterator[GraphLoad | None]:
-    """Loads a synthetic build, whose index is in `home`, twice; yields what that took, None for another backend."""
+    """Yields what it took to load a synthetic build, whose index is in `home`, twice; None for another backend."""
     if backend != "neo4j":
         yield None
         return

@@ -81,7 +81,11 @@ class _OpenHome:
         self.open_ms = (time.perf_counter() - started) * 1000
 
     def search(self, text: str) -> tuple[float, Mapping[str, float]]:
-        """Returns the milliseconds of a search, and those of its steps."""
+        """Returns the milliseconds of a search, and those of its steps.
+
+        Raises:
+            ComponentFailed: the search found nothing, so its time would measure nothing.
+        """
         started = time.perf_counter()
         found = self.reader.search(text, self.scope, strategy=self._load.strategy, hops=self._load.hops)
         took_ms = (time.perf_counter() - started) * 1000

@@ -181,7 +181,11 @@ class _Prepared:
 
 
 def _prepare(folder: Path, extra: Path | None) -> _Prepared:
-    """Builds what is named, a golden set or a suite of any known shape, and returns how to measure it."""
+    """Builds what is named, a golden set or a suite of any known shape, and returns how to measure it.
+
+    Raises:
+        PalimpsestError: `extra` is given with a golden set, or the suite is malformed.
+    """
     if is_golden(folder):
         if extra:
             raise PalimpsestError(f"--extra {extra}: a golden set is measured on its own collection; drop --extra")

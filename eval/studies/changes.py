@@ -95,7 +95,7 @@ def _to_json(changes: Sequence[RegisteredChange]) -> JsonObject:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Prints the report of the newest build; with `--json` one JSON object as the last line. Returns 2 on bad input."""
+    """Prints the report of the newest build; with `--json` one JSON object as the last line. Returns 2 on bad input."""  # noqa: DOC501 (caught, becomes the exit code)
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--home", type=Path, default=DEFAULT_HOME)
     parser.add_argument("--register", type=Path, help="another file than data/golden/relations.jsonl")

@@ -12,7 +12,11 @@ from pathlib import Path
 
 
 def main(folder: Path, uri: str, user: str) -> None:
-    """Writes the nodes of a folder; reads the password from stdin."""
+    """Writes the nodes of a folder; reads the password from stdin.
+
+    Raises:
+        SystemExit: the writer reports a failure; its metadata is the message.
+    """
     import neo4j
     import numpy as np
     from neo4j_graphrag.components.kg_writer import Neo4jWriter

@@ -99,7 +99,11 @@ def load_suite(folder: Path, extra: Path | None = None) -> Suite:
 
 
 def _has_speaker(row: Mapping[str, JsonValue], where: str) -> bool:
-    """Checks text, title and meta of a row of the corpus; returns whether it has a speaker."""
+    """Checks text, title and meta of a row of the corpus; returns whether it has a speaker.
+
+    Raises:
+        PalimpsestError: one of them has the wrong type; the message starts with `where`.
+    """
     row_text(row, "text", where, may_be_empty=True)
     if not isinstance(row.get("title") or "", str):
         raise PalimpsestError(f"{where}: title must be a string")

@@ -39,7 +39,7 @@ def build(
     max_cost: float | None,
     dry_run: bool,
 ) -> None:
-    """Run the asset graph: read, embed, relate, version, index, judge, publish."""
+    """Run the asset graph: read, embed, relate, version, index, judge, publish."""  # noqa: DOC501 (the docstring is the help text)
     from palimpsest.build.dry_run import dry_run as estimate
     from palimpsest.cli import summary as report
     from palimpsest.cli.demo import copy_demo, demo_corpora
@@ -121,7 +121,7 @@ def delete(
 @common
 @click.option("--port", type=click.IntRange(1, 65535), default=3000, show_default=True)
 def dev(home_path: Path, as_json: bool, backend: str, port: int) -> None:
-    """Open the Dagster UI on this home, on 127.0.0.1."""
+    """Open the Dagster UI on this home, on 127.0.0.1."""  # noqa: DOC501 (the docstring is the help text)
     from palimpsest.orchestration.run import serve_ui
 
     raise SystemExit(serve_ui(Home(home_path), port))

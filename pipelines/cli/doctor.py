@@ -13,7 +13,7 @@ from palimpsest.store.home import Home
 @click.command(short_help="Check versions, model, threads, disk and home.")
 @common
 def doctor(home_path: Path, as_json: bool, backend: str) -> None:
-    """Check versions, model, threads, disk and home; each failure names its fix."""
+    """Check versions, model, threads, disk and home; each failure names its fix."""  # noqa: DOC501 (the docstring is the help text)
     from palimpsest.cli.doctor_checks import run_checks
 
     out = Output(as_json)

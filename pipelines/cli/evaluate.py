@@ -36,7 +36,7 @@ def gate(
     collection: str | None,
     questions: int,
 ) -> None:
-    """Judge the staged, else the published build against the committed baseline."""
+    """Judge the staged, else the published build against the committed baseline."""  # noqa: DOC501 (the docstring is the help text)
     from palimpsest.eval.runs.judge_build import judge_home
 
     out = Output(as_json)
@@ -122,7 +122,7 @@ def compare(home_path: Path, as_json: bool, backend: str, build_a: str, build_b:
 @click.command(short_help="Check every invariant on this home.")
 @common
 def verify(home_path: Path, as_json: bool, backend: str) -> None:
-    """Check every invariant on this home, and with --backend neo4j what Neo4j shows of it."""
+    """Check every invariant on this home, and with --backend neo4j what Neo4j shows of it."""  # noqa: DOC501 (the docstring is the help text)
     from palimpsest.eval.runs.verify_home import verify_home
 
     out = Output(as_json)
@@ -169,7 +169,7 @@ def suite(
 
     FOLDER is a suite, a BEIR folder, a file of LoCoMo, LongMemEval, HotpotQA, 2WikiMultihopQA or MuSiQue, or a golden
     set, data/golden/NAME.jsonl.
-    """
+    """  # noqa: DOC501 (the docstring is the help text)
     from palimpsest.eval.runs import suite_runs
 
     out = Output(as_json)

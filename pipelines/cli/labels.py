@@ -31,7 +31,7 @@ def label(
     train_file: Path | None,
     max_cost: float | None,
 ) -> None:
-    """Label pairs of texts UPDATE, EXTEND, DERIVE or NONE."""
+    """Label pairs of texts UPDATE, EXTEND, DERIVE or NONE."""  # noqa: DOC501 (the docstring is the help text)
     if context.invoked_subcommand is not None:
         _refuse_misplaced_options(context, context.invoked_subcommand)
         return

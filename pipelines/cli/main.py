@@ -49,7 +49,11 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Entry point: turns every error into one line and an exit code."""
+    """Entry point: turns every error into one line and an exit code.
+
+    Raises:
+        SystemExit: a command failed, or ended with an exit code of its own.
+    """
     try:
         cli(standalone_mode=False)
         _ignore_interrupts()

@@ -91,7 +91,7 @@ def entity(
     user: str | None,
     project: str,
 ) -> None:
-    """Show what a name refers to and why, or decide that two names are one, or are not."""
+    """Show what a name refers to and why, or decide that two names are one, or are not."""  # noqa: DOC501 (the docstring is the help text)
     from palimpsest.entities import entity_decisions
     from palimpsest.query.reader import open_home
 

@@ -76,7 +76,7 @@ def explain_entity(home: Home, scope: ScopeKey, name: str) -> list[EntityExplana
     has_name = [key in map(entity_key, [n, *aliases]) for n, aliases in entities.select("name", "aliases").iter_rows()]
     rows = entities.filter(pl.Series(has_name, dtype=pl.Boolean)).join(counts, on="entity_id", how="left")
     if rows.is_empty():
-        raise _unknown_name(name, scope)
+        raise PalimpsestError(_unknown_name_message(name, scope))
     found = []
     for row in rows.sort("n", "entity_id", descending=[True, False]).to_dicts():
         reasons = merges.filter(entity_id=row["entity_id"]).drop("entity_id")
@@ -105,7 +105,7 @@ def decide_names(home: Home, scope: ScopeKey, a: str, b: str, verdict: Verdict) 
     keys = [entity_key(n) for n in (a, b)]
     for name, key in zip((a, b), keys, strict=True):
         if key not in known:
-            raise _unknown_name(name, scope)
+            raise PalimpsestError(_unknown_name_message(name, scope))
     if keys[0] == keys[1]:
         raise PalimpsestError(f"entity: {a!r} and {b!r} differ only in case or accents and are always one entity")
     first, second = sorted(entity_id(*scope, k) for k in keys)
@@ -139,8 +139,8 @@ def _published_build(home: Home, collection: str) -> Build:
     return build
 
 
-def _unknown_name(name: str, scope: ScopeKey) -> PalimpsestError:
-    return PalimpsestError(f"entity: no name {name!r} in {'/'.join(scope_parts(*scope))}; write it as the texts do")
+def _unknown_name_message(name: str, scope: ScopeKey) -> str:
+    return f"entity: no name {name!r} in {'/'.join(scope_parts(*scope))}; write it as the texts do"
 
 
 def _in_scope(build: Build, table: str, scope: ScopeKey) -> pl.DataFrame:

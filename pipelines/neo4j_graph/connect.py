@@ -64,7 +64,11 @@ class Connection:
         """Runs a read and returns its records; retried on transient errors.
 
         One round trip: `read`, in a transaction, takes another.
-        """
+
+        Raises:
+            PalimpsestError: the server refuses the password, or the address is wrong.
+            ComponentFailed: the server does not answer, or failed.
+        """  # noqa: DOC501 (plain_errors converts the driver's errors; the last line is never reached)
         with plain_errors(self.uri):
             for attempt in range(_MAX_TRIES):
                 try:
@@ -149,6 +153,7 @@ def probe(driver: neo4j.Driver, database: str | None, uri: str) -> Capabilities:
 
     Raises:
         PalimpsestError: one of them is missing; the message names what to install.
+        ComponentFailed: nothing answers at the address.
     """
     try:
         with plain_errors(uri):

@@ -99,7 +99,7 @@ def _requests(
 def nightly_rebuild(
     context: dg.ScheduleEvaluationContext, home: HomeResource
 ) -> Iterator[dg.RunRequest | dg.SkipReason]:
-    """Rebuilds what changed; skips with a reason where nothing did."""
+    """Yields a run for each collection that changed, or the reason to skip where none did."""
     current_home = home.home()
     if not current_home.sources and not DEFAULT_CORPUS.is_dir():
         yield dg.SkipReason(
@@ -127,7 +127,10 @@ def _confirm_published(instance: dg.DagsterInstance, home: Home) -> None:
     description="Rebuilds a collection when a file of its folder was added, changed or removed.",
 )
 def changed_folders(context: dg.SensorEvaluationContext, home: HomeResource) -> Iterator[dg.RunRequest | dg.SkipReason]:
-    """Compares names, sizes and times first, and reads contents only where one of those changed."""
+    """Yields a run for each collection with a changed file, or the reason to skip.
+
+    Names, sizes and times are compared first; contents are read only where one of those changed.
+    """
     requests = _requests_once(context, home.home(), "folders", _folder_state(home.home()), "no file changed")
     if isinstance(requests, dg.SkipReason):
         yield requests
@@ -144,7 +147,7 @@ def changed_folders(context: dg.SensorEvaluationContext, home: HomeResource) -> 
     description="Measures every suite and golden set, so that their metrics have a history.",
 )
 def weekly_evaluation(context: dg.ScheduleEvaluationContext) -> Iterator[dg.RunRequest | dg.SkipReason]:
-    """Requests a run of each suite that is found."""
+    """Yields a run for each suite that is found, or the reason to skip."""
     names = _register_suites(context.instance)
     for name in names:
         yield dg.RunRequest(run_key=f"weekly-{context.scheduled_execution_time:%Y%m%d}/{name}", partition_key=name)
@@ -166,7 +169,7 @@ def _register_suites(instance: dg.DagsterInstance, only: str = "") -> list[str]:
 def new_relation_program(
     context: dg.SensorEvaluationContext, home: HomeResource
 ) -> Iterator[dg.RunRequest | dg.SkipReason]:
-    """Builds the collections that the program changes, which ends in the gate; else measures the golden sets."""
+    """Yields a build of each collection that the program changes, which ends in the gate, else runs of golden sets."""
     programs = sorted(program_folder().glob("*.json"))
     state = content_id(*(f"{p.name}\0{file_hash(p)}" for p in programs)) if programs else ""
     requests = _requests_once(context, home.home(), "program", state, "no new relation program")

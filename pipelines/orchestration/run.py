@@ -107,7 +107,11 @@ def _skipped_sources(home: Home, plan: Plan) -> list[str]:
 
 
 def _last_build(home: Home) -> Build:
-    """Returns the build just made: still staged where the gate closed, else the published one."""
+    """Returns the build just made: still staged where the gate closed, else the published one.
+
+    Raises:
+        ComponentFailed: there is neither.
+    """
     made = staged(home)
     if made.is_finished:
         return made
@@ -164,7 +168,12 @@ def _dagster(
 
 
 def _serve_graph(home: Home, summary: BuildSummary, started: float) -> BuildSummary:
-    """Loads the published build into Neo4j; returns the summary with its writes and seconds."""
+    """Loads the published build into Neo4j; returns the summary with its writes and seconds.
+
+    Raises:
+        Refused: a check of the loaded graph failed.
+        ComponentFailed: the server went away before the load.
+    """
     from palimpsest.orchestration.code_location import defs
 
     say("stage neo4j_graph")
@@ -211,7 +220,12 @@ def _run_graph(home: Home, plan: Plan, max_cost: float | None, allow_removals: b
 
 
 def _check(result: Any) -> None:
-    """Raises the error that a failed run ended with."""
+    """Raises the error that a failed run ended with.
+
+    Raises:
+        PalimpsestError: a person must fix what a stage reports.
+        ComponentFailed: a stage, or the run before its first stage, failed.
+    """
     if result.success:
         return
     failure = next((event for event in result.all_events if event.is_step_failure), None)
@@ -222,7 +236,8 @@ def _check(result: Any) -> None:
         error = error.cause
     if os.environ.get("PALIMPSEST_DEBUG"):
         say(error.to_string())
-    raise _error_of(error.message, failure.step_key)
+    reported = _error_of(error.message, failure.step_key)
+    raise reported
 
 
 def _error_of(message: str, stage: str) -> PalimpsestError:

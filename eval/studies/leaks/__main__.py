@@ -16,7 +16,7 @@ from palimpsest.query.scope.backend import Backend
 
 @contextmanager
 def _serve(made: CanaryHome, backend: str) -> Iterator[Backend]:
-    """Loads the home into a backend for as long as the context lasts."""
+    """Yields a backend that has the home, removed from it at the end."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         index = write_home(made, Path(folder))
         if backend == "duckdb":

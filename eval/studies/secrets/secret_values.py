@@ -15,7 +15,7 @@ from palimpsest.sources.secrets.account_numbers import is_luhn_valid
 LETTERS, DIGITS, HEX = string.ascii_letters, string.digits, "0123456789abcdef"
 ALNUM, UPPER, LOWER = LETTERS + DIGITS, string.ascii_uppercase + DIGITS, string.ascii_lowercase + DIGITS
 URLSAFE, BASE64 = ALNUM + "_-", ALNUM + "+/"
-Draw = random.Random
+Draw = random.Random  # noqa: S311 (a fixed sequence, no secret)
 _WORDS = (
     "amber",
     "river",

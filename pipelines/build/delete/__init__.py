@@ -64,7 +64,13 @@ def delete(
 
 
 def delete_target(home: Home, target: Target, dry_run: bool = False) -> DeleteResult:
-    """Deletes a target from a home whose lock this process has; see `delete`."""
+    """Deletes a target from a home whose lock this process has; see `delete`.
+
+    Raises:
+        PalimpsestError: the target names nothing in this home.
+        ComponentFailed: the home is in Neo4j too, and its server does not answer.
+        Refused: the search for what was deleted still finds some of it.
+    """
     sweep(home)
     if staged(home).path.is_dir() and not staged(home).is_finished and not dry_run:
         shutil.rmtree(staged(home).path)  # left by a run that was stopped; the next build makes it again

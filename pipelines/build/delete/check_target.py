@@ -12,7 +12,11 @@ from palimpsest.store.ingest_log import IngestLog
 
 
 def check_found(home: Home, target: Target, found: DeletionSet, builds: list[Build]) -> None:
-    """Raises PalimpsestError where the target names nothing, and no earlier run of the same delete did."""
+    """Checks that a delete names something that the home has, or that an earlier run of it deleted.
+
+    Raises:
+        PalimpsestError: it names nothing; the message lists what there is.
+    """
     again = pending_path(home, target).exists() or _was_deleted(home, target)
     if target.memories and (unknown := sorted(target.memories - found.memories)) and not again:
         raise PalimpsestError(

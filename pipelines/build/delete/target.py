@@ -63,7 +63,11 @@ class Target:
         return content_id("delete", *(str(sorted(v)) if isinstance(v, frozenset) else str(v) for v in values))
 
     def check(self) -> None:
-        """Raises PalimpsestError where nothing is named, or a selector is empty: it would widen the delete."""
+        """Checks that something is named and no selector is empty: an empty one would widen the delete.
+
+        Raises:
+            PalimpsestError: nothing is named, or a selector is empty.
+        """
         if self == Target():
             names = "--memory, --document, --user, --session, --project, --tag, --before or --collection"
             raise PalimpsestError(f"delete: name what to delete: {names}")

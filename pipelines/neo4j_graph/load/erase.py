@@ -77,6 +77,9 @@ def _erase(home: Home, build: Build | None, connection: Connection, probes: Prob
 
     The rewritten build is loaded as a difference and everything else of the home is swept, older numbers included:
     readers of those must open again.
+
+    Raises:
+        Refused: a probe is still found.
     """
     name = home_id(home)
     stats = (

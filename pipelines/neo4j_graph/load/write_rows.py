@@ -45,7 +45,11 @@ def write_nodes(load: LoadContext, kind: str, nodes: pl.DataFrame, vectors: Vect
 
 
 def write_edges(load: LoadContext, name: str, edges: pl.DataFrame | None, advance: Advance) -> None:
-    """Brings the relationships of one name to what the build has; a small number is deferred until publishing."""
+    """Brings the relationships of one name to what the build has; a small number is deferred until publishing.
+
+    Raises:
+        ComponentFailed: the server created another number of relationships than were sent.
+    """
     writer, changes = load.writer, load.changes
     todo = _difference(load, loading.LIST_EDGES[name], edges)
     statements: Sequence[tuple[str, Sequence[Mapping[str, Any]]]] = (

@@ -178,7 +178,11 @@ def _wait_until_gone(process: psutil.Process, wait_s: float) -> bool:
 
 
 def _free_port(usual: int) -> int:
-    """Returns the usual port, else any that is free."""
+    """Returns the usual port, else any that is free.
+
+    Raises:
+        ComponentFailed: no port of this machine is free.
+    """
     for port in (usual, 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -204,7 +208,11 @@ def _launch(home: Path, command: list[str]) -> int:
 
 
 def _wait_for_bolt(home: Path, info: ServerInfo, wait_s: float) -> None:
-    """Returns once Bolt answers to the password."""
+    """Returns once Bolt answers to the password.
+
+    Raises:
+        ComponentFailed: the password's file is missing, the server ended, or it does not answer within `wait_s`.
+    """
     if not info.password_file.exists():
         raise ComponentFailed(
             f"neo4j: {info.password_file} is missing; restore it, or stop the server and move {home} away"

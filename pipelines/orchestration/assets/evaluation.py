@@ -35,7 +35,7 @@ def known_suites() -> dict[str, Path]:
     freshness_policy=dg.FreshnessPolicy.time_window(fail_window=2 * _WEEK, warn_window=_WEEK + dt.timedelta(days=1)),
 )
 def suite_metrics(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
-    """R@5, nDCG@10, recall after packing and latency on one suite or golden set, built apart and cached by content."""
+    """R@5, nDCG@10, recall after packing and latency on one suite or golden set, built apart and cached by content."""  # noqa: DOC501 (the docstring is the description in the UI)
     from palimpsest.eval.runs.suite_runs import BUDGET_TOKENS, measure
 
     path = known_suites().get(context.partition_key)

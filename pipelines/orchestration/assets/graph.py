@@ -36,7 +36,11 @@ _SPECS = [
     retry_policy=dg.RetryPolicy(max_retries=2, delay=5, backoff=dg.Backoff.EXPONENTIAL),
 )
 def neo4j_graph(context: dg.AssetExecutionContext, home: HomeResource) -> Iterator[dg.MaterializeResult]:
-    """Loads the published build; see the description of the asset."""
+    """Yields the figures and checks of loading the published build; see the description of the asset.
+
+    Raises:
+        dagster.Failure: the load failed; retried only where no person must fix something.
+    """
     from palimpsest.neo4j_graph.published_graph import load_published
 
     if not is_served(home.home()) and (reason := _no_server()):

@@ -34,7 +34,7 @@ _GATE = dg.AssetCheckSpec(
 
 @dg.asset(group_name="serving", kinds={"duckdb"}, owners=OWNERS, deps=last_stages(), check_specs=[_INVARIANTS])
 def index(context: dg.AssetExecutionContext, home: HomeResource) -> Iterator[dg.MaterializeResult]:
-    """One DuckDB file over all collections: vectors, words, graph and versions, staged next to the published one."""
+    """One DuckDB file over all collections: vectors, words, graph and versions, staged next to the published one."""  # noqa: DOC402 (the docstring is the description in the UI)
     from palimpsest.eval.runs.judge_build import check_staged
 
     with home.home().lock(LOCK_WAIT_S):
@@ -62,7 +62,7 @@ def index(context: dg.AssetExecutionContext, home: HomeResource) -> Iterator[dg.
 
 @dg.asset(group_name="serving", kinds={"python"}, owners=OWNERS, deps=[index], check_specs=[_GATE])
 def retrieval_report(context: dg.AssetExecutionContext, home: HomeResource) -> Iterator[dg.MaterializeResult]:
-    """Golden questions on the staged build: R@5, nDCG@10, stale@5 against the baseline, p95 against 400 ms."""
+    """Golden questions on the staged build: R@5, nDCG@10, stale@5 against the baseline, p95 against 400 ms."""  # noqa: DOC402 (the docstring is the description in the UI)
     from palimpsest.eval.runs.judge_build import PICTURE, REPORT, judge_staged
 
     with home.home().lock(LOCK_WAIT_S):
@@ -96,7 +96,7 @@ def retrieval_report(context: dg.AssetExecutionContext, home: HomeResource) -> I
     freshness_policy=dg.FreshnessPolicy.time_window(fail_window=3 * _DAY, warn_window=_DAY + dt.timedelta(hours=2)),
 )
 def published(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
-    """The build that readers see, switched in one rename; the five newest builds are kept."""
+    """The build that readers see, switched in one rename; the five newest builds are kept."""  # noqa: DOC501 (the docstring is the description in the UI)
     with home.home().lock(LOCK_WAIT_S):
         manifest = staged(home.home()).manifest
         _stop_if(refusal(manifest), manifest, {})
