@@ -11,7 +11,7 @@ import threading
 
 import click
 
-from palimpsest.cli import build, doctor, evaluate, labels, neo4j, query, review, scopes
+from palimpsest.cli import build, delete, doctor, evaluate, labels, neo4j, query, review, scopes
 from palimpsest.core.errors import ArgumentError, PalimpsestError
 from palimpsest.core.extras import missing_extra
 from palimpsest.core.faults import STOPPED, fault_of
@@ -34,7 +34,7 @@ _MAX_ERROR_CHARS = 390
         evaluate.suite,
         evaluate.bench,
         labels.label,
-        build.delete,
+        delete.delete,
         review.review,
         review.undo,
         review.confirm,

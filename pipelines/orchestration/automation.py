@@ -1,4 +1,4 @@
-"""What starts builds without a person: a nightly schedule, a sensor on folders, and the tail after the collections."""
+"""The jobs, and what starts them without a person: schedules (their times are in `schedule`) and sensors."""
 
 import hashlib
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""When builds start by themselves: read from the environment, checked before Dagster reads it."""
+"""The default times of the nightly and weekly schedules, and the environment variables that change them."""
 
 import os
 from dataclasses import dataclass

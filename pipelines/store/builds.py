@@ -1,4 +1,4 @@
-"""Numbered builds: a folder each, immutable once published; one pointer names the build that readers see."""
+"""Numbered builds: a folder each, immutable once published; how many are kept, and which one readers see."""
 
 import shutil
 from collections.abc import Iterable

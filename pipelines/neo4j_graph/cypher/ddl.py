@@ -1,4 +1,4 @@
-"""Cypher of the server's capabilities and of the schema: constraints and indexes, which `schema/migrations` applies."""
+"""Cypher of the schema: every index (range, full text, vector) and constraint by name; and server capabilities."""
 
 from palimpsest.neo4j_graph.model import CLOSED, DIMENSIONS, KEYS, TYPES, VectorSpace, row_label
 

@@ -1,1 +1,1 @@
-"""The schema of the database: migrations by number, and the removal of what earlier versions left."""
+"""Brings the schema that `cypher/ddl` defines to a database: numbered migrations, removal of earlier versions."""

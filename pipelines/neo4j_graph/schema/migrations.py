@@ -1,4 +1,4 @@
-"""Migrations of the schema: each new index or constraint, a statement of `cypher/ddl`, is a number here."""
+"""Applies the statements of `cypher/ddl` to a database, in numbered migrations; defines no index itself."""
 
 import time
 from dataclasses import dataclass
