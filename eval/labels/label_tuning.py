@@ -18,7 +18,7 @@ from palimpsest.relations.relation_review import decided_pairs
 from palimpsest.store.home import Home
 
 STAND_IN_NOTE = (
-    "No PALIMPSEST_LM: a stand-in answers from the labels themselves, whatever the question asks. It shows the steps;"
+    "No PALIMPSEST_LM: a fake model answers from the labels themselves, whatever the question is. It shows the steps;"
     " its figures and an edit's effect mean nothing, and a build refuses a program that was made with it."
 )
 

@@ -1,4 +1,4 @@
-"""Relation programs as files: DSPy's state with a score card, and the card as Markdown beside it."""
+"""Relation programs as files: DSPy's state with a score card, and the card as Markdown next to it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -56,7 +56,7 @@ def save_program(
     Args:
         state: of the compiled program.
         trial: its results on pairs it did not learn from, None where no model ran it yet. The gate and builds refuse
-            one of the stand-in.
+            one of the fake model.
         why: why it was made.
         folder: where it is written; None means `data/programs/relation`.
         name: of the file; None means the program's hash.
@@ -81,7 +81,7 @@ def read_program(name: str, option: str = "--program") -> JsonObject:
     """Returns a program of this project, else one that comes with Palimpsest: `state`, `card`, `made_with`.
 
     Raises:
-        PalimpsestError: there is none of that name, or it was made with the stand-in.
+        PalimpsestError: there is none of that name, or it was made with the fake model.
     """
     saved = read_json(data_file(f"programs/relation/{Path(name).name}.json"))
     if not isinstance(saved, dict) or not isinstance(saved.get("state"), dict):

@@ -127,7 +127,7 @@ def judge_contexts(
     - `context_precision`: how high the top five memories that help to give the reference rank among them.
     - `context_recall`: the share of the reference's statements that the packed context supports.
     - `faithfulness`: of an answer that the same model gives from the packed context, the share that it supports. It
-      says more of the model than of the retriever: a low value with a high recall means answers that were made up.
+      depends more on the model than on the retriever: a low value with a high recall means answers that were made up.
 
     Nothing retrieved is 0 for the first two, as for our own recall; the third then has nothing to judge.
 

@@ -45,14 +45,14 @@ class RagasOptions:
 
 
 def cache_folder() -> Path:
-    """Returns where suite homes and their shared vectors lie: PALIMPSEST_CACHE, else the user's cache folder."""
+    """Returns the folder of suite homes and their shared vectors: PALIMPSEST_CACHE, else the user's cache folder."""
     import platformdirs
 
     return Path(os.environ.get("PALIMPSEST_CACHE") or platformdirs.user_cache_dir("palimpsest")) / "suites"
 
 
 def suite_home(folder: Path, extra: Path | None = None) -> tuple[Home, JsonObject]:
-    """Returns a home that holds the suite, and its build summary; built where no home has this content and code.
+    """Returns a home with the suite, and its build summary; built where no home has this content and code.
 
     Raises:
         PalimpsestError: the suite is malformed; the message names file and line.

@@ -1,4 +1,4 @@
-"""Changes that are said in plain words: how many older memories a build retired, and how many that are still true.
+"""Changes that are stated in plain words: how many older memories a build retired, and how many that are still true.
 
 `python -m palimpsest.eval.studies.changes --home HOME` reads the lines of data/golden/relations.jsonl with a `kind`:
 `plain` is a change, whose older memory should be retired; `trap` only looks like one, so that its older memory is still

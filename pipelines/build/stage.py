@@ -66,7 +66,7 @@ class StageContext:
 
     @property
     def name(self) -> str:
-        """The collection's name, or the name that stands for all collections."""
+        """The collection's name, or the name used for all collections."""
         return ONCE if self.collection_config is None else self.collection_config.name
 
     @property

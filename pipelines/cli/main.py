@@ -1,6 +1,6 @@
 """`palimpsest`: a thin skin over the Python functions, one verb a command.
 
-Exit codes: 0 done, 1 the gate or verify said no, 2 bad input or usage, 3 a component failed. Results go to stdout,
+Exit codes: 0 done, 1 the gate or verify failed, 2 bad input or usage, 3 a component failed. Results go to stdout,
 progress to stderr; with --json the last line of stdout is one JSON object.
 """
 

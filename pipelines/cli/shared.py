@@ -50,5 +50,5 @@ def common(f: _Command) -> _Command:
         "home_path",
         type=FOLDER,
         default=lambda: os.environ.get("PALIMPSEST_HOME") or DEFAULT_HOME,
-        help="Folder that holds everything a build writes. [default: $PALIMPSEST_HOME, else data/home]",
+        help="Folder with everything that a build writes. [default: $PALIMPSEST_HOME, else data/home]",
     )(f)

@@ -43,7 +43,7 @@ def build_text(done: BuildSummary) -> str:
 
 
 def _undated(count: int | None) -> str:
-    return f", {count} without a date (docs/sources.md says what dates a source)" if count else ""
+    return f", {count} without a date (docs/sources.md lists what dates a source)" if count else ""
 
 
 def changes_lines(changes: ChangesRecord | None) -> list[str]:

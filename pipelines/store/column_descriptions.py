@@ -25,7 +25,7 @@ _COMMON = {
     "speaker": "Who said it.",
     "valid_from": "When it began to hold, UTC.",
     "valid_until": "When it ceased to hold, UTC; empty while it holds.",
-    "refers_to": "What the pronoun that opens the statement stands for.",
+    "refers_to": "What the pronoun that opens the statement refers to.",
     **_SPAN,
 }
 _OWN: dict[str, dict[str, str]] = {
@@ -95,11 +95,11 @@ _OWN: dict[str, dict[str, str]] = {
     "surfaces": {
         "surface": "Possible name, as written.",
         "key": "The same, folded for comparison.",
-        "kind": "What the cue says that it is.",
+        "kind": "Kind of name that the cue indicates.",
         "initial": "Whether it begins a sentence.",
         "cue": "Adjacent word that shows a name.",
-        "same_as": "Name that the text says is the same.",
-        "why": "How the text says so.",
+        "same_as": "Another name of the same thing, stated by the text.",
+        "why": "The wording that states it.",
     },
     "topics": {"label": "Phrase that names it.", "size": "Memories that hold it."},
     "topic_edges": {

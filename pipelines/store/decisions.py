@@ -111,7 +111,7 @@ class Decisions:
 
 
 def tombstone(*what: str) -> str:
-    """Returns the hash that stands for something deleted, so that its name need not be kept."""
+    """Returns the hash that is stored for something deleted, so that its name need not be kept."""
     return content_id("tombstone", *what)
 
 

@@ -52,7 +52,7 @@ SCHEMAS: dict[str, Schema] = {
         "refers_to": _S,
         "stated": _S,
     },
-    # `refers_to` is what the pronoun that opens a statement stands for; `stated` is what its turns state, as JSON.
+    # `refers_to` is what the pronoun that opens a statement refers to; `stated` is what its turns state, as JSON.
     # `ordinal` orders the memories of one document. `text` equals document_texts.text[char_start:char_end].
     # `search_text` is what words search sees: it adds title, heading, speaker and written-out dates.
     "memories": {

@@ -64,7 +64,7 @@ class TrustConfig(BaseModel):
         return dict(sorted(folded.items()))
 
     def of_source(self, kind: str | None, speaker: str | None = None) -> float:
-        """Returns the trust of what a speaker, or nobody named, says in a source of a kind."""
+        """Returns the trust of the statements of a speaker, None where nobody is named, in a source of a kind."""
         by_kind = self.kinds.get(kind or "", self.default)
         return self.speakers.get(fold(speaker), by_kind) if speaker and self.speakers else by_kind
 

@@ -1,4 +1,4 @@
-"""Labeled pairs generated from structured facts with a time: training pairs for the labeler beside those of people.
+"""Labeled pairs generated from structured facts with a time: for training next to those of people.
 
 data/golden/fact_properties.jsonl lists the properties: those with one value at a time, and those with many. A property,
 with all its subjects, values and statements, is one group: it is held out as a whole.
@@ -34,7 +34,7 @@ class Property:
         name: of the property.
         has_many: a subject may have several values at a time.
         subject, value: of which kind they are.
-        templates: ways to state it, with `{s}` for the subject and `{v}` for the value.
+        templates: sentences that state it, with `{s}` for the subject and `{v}` for the value.
     """
 
     name: str
@@ -107,7 +107,7 @@ class _Pairs:
         self._add(a_property.name, _state(first, subject, old), newer, "NONE", dates)
 
     def add_second_value(self, a_property: Property, i: int) -> None:
-        """Adds two values of a multi-valued property: EXTEND where the newer text says so."""
+        """Adds two values of a multi-valued property: EXTEND where the newer text marks it as an addition."""
         draw = self._draw
         subject = a_property.subject(draw)
         one = self._other(a_property.value, {subject})
@@ -122,7 +122,7 @@ class _Pairs:
             self._add(a_property.name, older, newer, "NONE", self._dates(i % 2 == 0, same_day=i % 4 == 3))
 
     def add_two_slots(self, a_property: Property, i: int) -> None:
-        """Adds a club beside a national team: one verb, two slots."""
+        """Adds a club next to a national team: one verb, two slots."""
         draw = self._draw
         subject, values = person(draw), [club(draw), national_team(draw)]
         one, two = values if i % 2 else values[::-1]

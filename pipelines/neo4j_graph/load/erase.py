@@ -88,7 +88,7 @@ def _erase(home: Home, build: Build | None, connection: Connection, probes: Prob
         else load_graph(home, build, connection, keep_previous=False)
     )
     if left := residue(connection, name, probes):
-        raise Refused(f"delete: Neo4j still holds some of it in {', '.join(left)}; run the same delete again")
+        raise Refused(f"delete: Neo4j still contains some of it in {', '.join(left)}; run the same delete again")
     return stats
 
 

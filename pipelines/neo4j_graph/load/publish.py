@@ -52,7 +52,7 @@ def run_in_batches(run: Callable[[str, int], int], statements: Iterator[str], si
 
 
 def sweep(load: LoadContext, oldest: int) -> None:
-    """Deletes the rows of no kept number. Readers of older numbers see so before the first row goes."""
+    """Deletes the rows of no kept number. Readers of older numbers get an error before the first row is deleted."""
     load.connection.write(loading.RAISE_OLDEST, home=load.home, oldest=oldest)
     if not load.is_empty:
         _sweep_rows(load, oldest)
@@ -61,7 +61,7 @@ def sweep(load: LoadContext, oldest: int) -> None:
 
 def _sweep_rows(load: LoadContext, oldest: int) -> None:
     write, home = load.connection.write, load.home
-    for kind in reversed(KEYS):  # a user owns a hundred thousand memories: its node goes when its edges are gone
+    for kind in reversed(KEYS):  # a user owns a hundred thousand memories: its node is deleted after its edges
         limit = batch_size(kind, _SWEPT_PER_BATCH)
         statement = loading.SWEEP_NODES[kind]
         while (swept := write(statement, home=home, oldest=oldest, limit=limit)[0])["nodes"]:

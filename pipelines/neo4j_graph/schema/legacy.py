@@ -51,8 +51,8 @@ def remaining_labels(connection: Connection, home: str) -> list[str]:
 def drop(connection: Connection, home: str) -> int:
     """Deletes what an earlier version loaded of a home; returns the number of deleted nodes.
 
-    The schema of that version goes with the last home that used it. Nodes without our `home_id`, and indexes that only
-    have the name of one of ours, are left alone.
+    The schema of that version is removed with the last home that used it. Nodes without our `home_id`, and indexes that
+    only have the name of one of ours, are left alone.
     """
     if not remaining_labels(connection, home):
         return 0

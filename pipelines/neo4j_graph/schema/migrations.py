@@ -17,8 +17,8 @@ _POLL_S = 0.2
 class Migration:
     """Statements that may be run again.
 
-    Never edited once released, only followed by another; except that a statement goes whose effect a later migration
-    removes.
+    Never edited once released, only followed by another; except that a statement is removed once a later migration
+    reverts its effect.
     """
 
     number: int
