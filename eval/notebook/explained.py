@@ -86,7 +86,7 @@ def _drawn(memories: list[RankedMemory], results: SearchResult, question: str) -
     named = memory_labels([m.memory_id for m in results.memories], results.met)
     start = drawn.node(_QUESTION, "", shorten_text(question, _NARROW), question)
     lowest = min((m.score - m.graph_score for m in memories), default=0.0)
-    floor = max(0.0, -lowest) + 1.0  # widths are positive, however far below average a score lies
+    floor = max(0.0, -lowest) + 1.0  # widths are positive, however far below average a score is
     for place, m in enumerate(memories, 1):
         alone = m.score - m.graph_score
         scores = f"{alone:.1f}" + (f" {m.graph_score:+.1f}" if m.path or abs(m.graph_score) >= _MIN_FLOW else "")

@@ -26,7 +26,7 @@ class Picture:
 
     Args:
         figure: a plotly figure.
-        inline: whether a page of its own, plotly's library included, goes with it: it works without JupyterLab.
+        inline: whether to include a page with plotly's library, which works without JupyterLab.
     """
 
     figure: Any

@@ -90,7 +90,7 @@ class StageResult:
 
 @dataclass(frozen=True)
 class Reference:
-    """A column that holds ids of other tables' rows, or lists of them.
+    """A column with ids of other tables' rows, or lists of them.
 
     Attributes:
         column: the column.

@@ -47,7 +47,7 @@ class BuildSummary:
     wall_s: float | None = None
 
     def to_json(self) -> JsonObject:
-        """Returns the JSON that `build --json` prints; what only a whole `palimpsest build` knows may be missing."""
+        """Returns the JSON that `build --json` prints; fields that only `palimpsest build` measures may be missing."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         return {k: v for k, v in values.items() if v is not None or k not in _OF_A_RUN}
 

@@ -18,7 +18,7 @@ _Command = TypeVar("_Command", bound=Callable[..., object])
 
 
 class Output:
-    """Where a command's result goes: text for people, or one JSON line."""
+    """Writes a command's result: text for people, or one JSON line."""
 
     def __init__(self, as_json: bool):
         self.as_json = as_json

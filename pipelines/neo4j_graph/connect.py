@@ -53,7 +53,7 @@ class Connection:
         self.driver.close()
 
     def session(self, fetch_size: int = 1000) -> neo4j.Session:
-        """Returns a session on the database that reads so many records at a time."""
+        """Returns a session on the database that fetches `fetch_size` records at a time."""
         return self.driver.session(database=self.database, fetch_size=fetch_size)
 
     def read(self, statement: str, **parameters: object) -> list[neo4j.Record]:

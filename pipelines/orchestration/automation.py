@@ -102,9 +102,7 @@ def nightly_rebuild(
     """Yields a run for each collection that changed, or the reason to skip where none did."""
     current_home = home.home()
     if not current_home.sources and not DEFAULT_CORPUS.is_dir():
-        yield dg.SkipReason(
-            f"home {current_home.path} knows no sources yet; palimpsest build --corpus FOLDER names them"
-        )
+        yield dg.SkipReason(f"home {current_home.path} has no sources yet; palimpsest build --corpus FOLDER names them")
         return
     requests = list(_requests(context, current_home, f"nightly-{context.scheduled_execution_time:%Y%m%dT%H%M}"))
     yield from requests

@@ -58,7 +58,7 @@ def build(
 
     Args:
         home: the home.
-        corpora: folders of collections; None means the folders this home knows.
+        corpora: folders of collections; None means those of earlier builds of this home.
         only: names of the collections to build; None means all.
         graph: load the published build into Neo4j as well.
         max_cost: bounds what labels by an LM may cost; pairs beyond it are labelled by the next build.

@@ -71,7 +71,7 @@ def scopes_text(found: Sequence[tuple[Scope, int | None]]) -> str:
         project = f"  project {shorten_text(scope.project_id, _LINE_CHARS)}" if scope.project_id else ""
         owner = f"{scope.collection}  user {shorten_text(scope.user_id, _LINE_CHARS)}{project}"
         lines.append(f"{owner}  {'?' if size is None else f'{size:,}'} memories")
-    return "\n".join(lines) or "no scope holds a memory"
+    return "\n".join(lines) or "no scope has a memory"
 
 
 def _history(versions: Sequence[Version], first_rank: int | None) -> list[str]:

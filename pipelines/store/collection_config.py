@@ -235,7 +235,7 @@ def find_collections(corpora: list[Path]) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for corpus in corpora:
         if not corpus.is_dir():
-            raise PalimpsestError(f"corpus {corpus}: no such folder; name one that holds <collection>/collection.yaml")
+            raise PalimpsestError(f"corpus {corpus}: no such folder; name one with <collection>/collection.yaml")
         folders = sorted(p.parent for p in corpus.glob("*/collection.yaml"))
         if not folders:
             raise PalimpsestError(

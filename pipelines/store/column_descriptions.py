@@ -23,8 +23,8 @@ _COMMON = {
     "heading": "Headings above the text.",
     "page": "Page of the document, from 1.",
     "speaker": "Who said it.",
-    "valid_from": "When it began to hold, UTC.",
-    "valid_until": "When it ceased to hold, UTC; empty while it holds.",
+    "valid_from": "When it became valid, UTC.",
+    "valid_until": "When it stopped being valid, UTC; empty while it is valid.",
     "refers_to": "What the pronoun that opens the statement refers to.",
     **_SPAN,
 }
@@ -90,7 +90,7 @@ _OWN: dict[str, dict[str, str]] = {
         "name": "Name that it was merged into.",
         "why": "Rule or decision that made them one.",
         "memory_id": "Memory that shows it, where one does.",
-        "document_id": "Document that it holds in; empty for the whole scope.",
+        "document_id": "Document that it applies to; empty for the whole scope.",
     },
     "surfaces": {
         "surface": "Possible name, as written.",
@@ -101,14 +101,14 @@ _OWN: dict[str, dict[str, str]] = {
         "same_as": "Another name of the same thing, stated by the text.",
         "why": "The wording that states it.",
     },
-    "topics": {"label": "Phrase that names it.", "size": "Memories that hold it."},
+    "topics": {"label": "Phrase that names it.", "size": "Memories that belong to it."},
     "topic_edges": {
         "source_id": "Topic at the start.",
         "target_id": "Topic at the end.",
         "kind": "subtopic_of or related_to.",
         "weight": "Strength, 0 to 1.",
     },
-    "topic_memories": {"relevance": "How much of the topic the memory holds, 0 to 1."},
+    "topic_memories": {"relevance": "How strongly the memory belongs to the topic, 0 to 1."},
     "candidate_pairs": {"why": "What made them a pair.", "score": "How alike they are; orders the pairs."},
     "relations": {
         "relation_id": "Relation, 16 hex digits.",
@@ -140,5 +140,5 @@ _OWN: dict[str, dict[str, str]] = {
 
 
 def description(table: str, column: str) -> str | None:
-    """Returns what a column holds, in one sentence; None where nothing describes it."""
+    """Returns what a column contains, in one sentence; None where nothing describes it."""
     return _OWN.get(table, {}).get(column) or _COMMON.get(column)

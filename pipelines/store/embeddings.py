@@ -16,7 +16,7 @@ _SCHEMA: Schema = {"text_hash": pl.String, "vector": pl.Array(pl.Float32, DIMENS
 
 
 class EmbeddingStore:
-    """Parquet parts of (text_hash, vector) in one folder for each model and dtype; safe to kill at any moment."""
+    """Parquet parts of (text_hash, vector) in one folder for each model and dtype; safe to kill at any time."""
 
     def __init__(self, folder: Path):
         self._folder = folder

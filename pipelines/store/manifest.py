@@ -82,7 +82,7 @@ class StageRecord:
 
 
 class CollectionSettings(TypedDict, total=False):
-    """What the index knows of a collection."""
+    """What the index records of a collection."""
 
     user_id: str
     default: bool
@@ -90,7 +90,7 @@ class CollectionSettings(TypedDict, total=False):
 
 
 class IndexSettings(TypedDict, total=False):
-    """What the index knows of its collections, by name: their settings, strategies and weights."""
+    """What the index records of its collections, by name: their settings, strategies and weights."""
 
     model_id: str
     collections: dict[str, CollectionSettings]

@@ -1,4 +1,4 @@
-"""The labeled pairs that the shipped labeler is trained on, and the folds that hold whole domains out."""
+"""The labeled pairs that the shipped labeler is trained on, and the folds, each with whole domains held out."""
 
 import hashlib
 from collections.abc import Sequence

@@ -59,10 +59,10 @@ def collection_of(home: Home, document: str, collection: str | None) -> str:
     target = Target(document=document)
     in_log = {c for c in names if (IngestLog(home.log / c).versions()["uri"] == document).any()}
     in_builds = {c for b in kept(home) for c in b.collections if target.documents(b.table(c, "documents")).height}
-    holding = sorted(in_log | (in_builds & set(names)))
-    if len(holding) > 1:
-        raise PalimpsestError(f"delete: {document} is in {' and '.join(holding)}; add --collection")
-    if not holding:
+    matching = sorted(in_log | (in_builds & set(names)))
+    if len(matching) > 1:
+        raise PalimpsestError(f"delete: {document} is in {' and '.join(matching)}; add --collection")
+    if not matching:
         deleted = read_decisions(home.decisions).tombstones
         known = [c for c in names if tombstone("document", c, document) in deleted]
         if len(known) == 1:
@@ -70,4 +70,4 @@ def collection_of(home: Home, document: str, collection: str | None) -> str:
         raise PalimpsestError(
             f"delete: no source {document!r} in {', '.join(names) or 'this home'}; give its path inside the collection"
         )
-    return holding[0]
+    return matching[0]

@@ -10,7 +10,7 @@ from palimpsest.core.json_types import JsonObject
 
 MAX_SHOWN = 5
 _LIMITS = (
-    "lines under 8 characters, names under 3, and what remaining documents also hold, are not searched for; "
+    "lines under 8 characters, names under 3, and what remaining documents also contain, are not searched for; "
     "compressed files are searched as they are"
 )
 
@@ -93,6 +93,6 @@ def _format_proof(counts: Mapping[str, int], erased: Erased, probes: Probes, pro
     ]
     if probes.too_short or probes.elsewhere:
         lines.append(
-            f"not searched for: {probes.elsewhere} that remaining documents hold too, {probes.too_short} too short"
+            f"not searched for: {probes.elsewhere} that remaining documents contain too, {probes.too_short} too short"
         )
     return "\n".join([*lines, *(f"not searched: {path}" for path in proof.unsearched)])

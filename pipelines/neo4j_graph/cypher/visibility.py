@@ -63,5 +63,5 @@ def visibility_statements(kinds: set[str], types: set[str]) -> Iterator[str]:
 
 
 def all_visibility_statements() -> Iterator[str]:
-    """Yields the statements of every kind and type: after an interrupted load nobody knows what changed."""
+    """Yields the statements of every kind and type: what an interrupted load changed is not recorded."""
     return visibility_statements(set(KEYS), set(TYPES))

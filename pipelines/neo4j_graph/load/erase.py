@@ -22,7 +22,7 @@ _NODES_PER_BATCH = 5000
 _NODES_PER_PAGE = 2000
 _FIRST_LABELS = ("PalimpsestHome", "PalimpsestBuild")
 _LAST_LABELS = ("PalimpsestLoad", "PalimpsestLoadLock")
-# What readers look at goes first; then kinds with few edges, so that hubs have none left when they go.
+# What readers look at is deleted first; then kinds with few edges, so that hubs have none left when they are deleted.
 DROP_NODES = {
     label: (f"MATCH (n:{label} {{home_id: $home}}) WITH n LIMIT $limit DETACH DELETE n RETURN count(*) AS n", limit)
     for label, limit in (

@@ -22,7 +22,7 @@ _INVARIANTS = dg.AssetCheckSpec(
     "invariants",
     asset="index",
     blocking=True,
-    description="Nothing crosses a scope, every chain of updates has one latest, every span holds its text.",
+    description="Nothing crosses a scope, every chain of updates has one latest, every span contains its text.",
 )
 _GATE = dg.AssetCheckSpec(
     "gate",
