@@ -1,8 +1,9 @@
-"""Stage `relations`: candidate pairs labelled."""
+"""Stage `relations`: candidate pairs labelled, and the premises of conclusions that no pair names."""
 
 from palimpsest.build.stage import Digest, PreviousTable, Reference, Stage, StageContext, StageResult, Table
 from palimpsest.relations.classify.choose_labeler import build_labeler, labeler_key
 from palimpsest.relations.classify.label_pairs import label_pairs
+from palimpsest.relations.premises.premise_relations import add_premises, label_counts, without_premises
 from palimpsest.store.manifest import Work
 
 
@@ -11,20 +12,22 @@ def _run(context: StageContext, previous: PreviousTable | None) -> StageResult:
     earlier = context.base.table(context.name, "relations") if context.base else None
     labeler = build_labeler(context.home, context.max_cost)
     pairs, memories = context.table("candidate_pairs"), context.table("memories")
-    relations, usage = label_pairs(pairs, memories, labeler, earlier, context.decisions)
+    relations, usage = label_pairs(pairs, memories, labeler, without_premises(earlier), context.decisions)
     if usage["lm_failures"]:
         from palimpsest.relations.classify.lm.check_answers import check_answers
 
         check_answers(relations, context.home)
+    relations = add_premises(relations, memories, context.table("documents"), context.decisions)
+    usage |= label_counts(relations)
     return StageResult({"relations": relations}, Work(lm_calls=int(usage.get("lm_calls", 0))), dict(usage))
 
 
 STAGE = Stage(
     name="relations",
-    description="Each candidate pair labelled UPDATE, EXTEND, DERIVE or NONE, with confidence and evidence.",
+    description="Candidate pairs labelled UPDATE, EXTEND, DERIVE or NONE, and DERIVE to every premise that is found.",
     group="relations",
     kinds=("parquet", "python"),
-    reads=("memories", "candidate_pairs"),
+    reads=("memories", "candidate_pairs", "documents"),
     after=("offline_labeler",),
     writes=(
         Table(

@@ -89,13 +89,17 @@ def _wanted_pairs(
     pairs: pl.DataFrame, decided: pl.DataFrame, memories: pl.DataFrame, program_hash: str
 ) -> pl.DataFrame:
     """Returns the candidate pairs and those that people gave a label, with relation_id, input_hash, program_hash."""
-    hashes = {r[0]: content_id(*r[1:]) for r in memories.select("memory_id", *_INPUTS).iter_rows()}
     wanted = pl.concat([pairs.select(_PAIR), decided.filter(pl.col("label") != "NONE").select(_PAIR)]).unique(_PAIR)
-    ids = wanted.select("newer_id", "older_id").rows()
-    return wanted.with_columns(
+    return pair_keys(wanted, memories).with_columns(program_hash=pl.lit(program_hash))
+
+
+def pair_keys(pairs: pl.DataFrame, memories: pl.DataFrame) -> pl.DataFrame:
+    """Returns pairs, columns newer_id and older_id, with relation_id and the input_hash of their labels."""
+    hashes = {r[0]: content_id(*r[1:]) for r in memories.select("memory_id", *_INPUTS).iter_rows()}
+    ids = pairs.select("newer_id", "older_id").rows()
+    return pairs.with_columns(
         pl.Series("relation_id", [relation_id(n, o) for n, o in ids], pl.String),
         pl.Series("input_hash", [hashes[n] + hashes[o] for n, o in ids], pl.String),
-        program_hash=pl.lit(program_hash),
     )
 
 
