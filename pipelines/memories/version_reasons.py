@@ -1,4 +1,4 @@
-"""Why memories are no longer latest: the evidence of what `versions` decided, for people.
+"""Why memories are no longer latest, and what they follow from: evidence of versions and relations, for people.
 
 A pure function of the same tables. It decides nothing; a memory's state is in `versions`.
 """
@@ -22,6 +22,8 @@ DOUBTED = "doubted"
 """A newer memory may replace this one, which is still latest because no labeler was sure."""
 CONTRADICTED = "contradicted"
 """This memory and another, both latest, contradict each other, and no person decided yet."""
+DERIVED = "derived"
+"""This memory follows from an older one: one reason for each premise."""
 
 _EVIDENCE_FIELDS = ("rule", "from", "to", "newer", "older")
 _INSTEAD = '"instead_of"'
@@ -30,16 +32,16 @@ _RELATION_COLUMNS = ("newer_id", "older_id", "conflict", "evidence", *_RELATION_
 
 
 def version_reasons(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
-    """Returns (memory_id, told), sorted: a row for each reason why a memory is not latest, was kept, or is in doubt.
+    """Returns (memory_id, told), sorted: a row for each reason why a memory is not latest, kept, in doubt or derived.
 
     `told` is JSON with `kind`: `updated` (a newer memory replaced it: `by`, `relation_id`, `label`, `confidence`,
     `labeler`, `decided_at` where a person did, and of the evidence `rule`, `from`, `to`, and the spans `newer` and
     `older` in both texts), `edited` (its source was edited: `by` is the document version without it), `replaced` (a
     document that states to replace its own: `by`, `uri`, `title`, `at`), `vanished` (its source no longer exists),
     `kept` (a person decided that `by` does not replace it, with the relation's fields), `doubted` (a labeler was
-    close to deciding that `by` replaces it, and both are latest: `relation_id`), or `contradicted` (`by` contradicts
+    close to deciding that `by` replaces it, and both are latest: `relation_id`), `contradicted` (`by` contradicts
     it, and both are latest: `relation_id`, `newer` is whether `by` is the newer one, `why` is `contradiction` or `low
-    trust`). The index has the same column.
+    trust`), or `derived` (it follows from `by`, with the relation's fields). The index has the same column.
 
     Args:
         tables: documents, memories, versions and relations as in `store.tables`.
@@ -70,6 +72,11 @@ def version_reasons(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
         if newer in latest and older in latest and _is_doubted(r)
     ]
     found += [row for (newer, older), r in relations.items() if {newer, older} <= latest for row in _contradicted(r)]
+    found += [
+        (newer, {"kind": DERIVED, "by": older} | _relation_fields(r))
+        for (newer, older), r in relations.items()
+        if r["label"] == "DERIVE"
+    ]
     rows = sorted((memory_id, json.dumps(row, sort_keys=True, ensure_ascii=False)) for memory_id, row in found)
     return pl.DataFrame(rows, schema={"memory_id": pl.String, "told": pl.String}, orient="row")
 

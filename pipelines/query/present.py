@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from palimpsest.query.context.explain import shorten_text
 from palimpsest.query.context.history import Version, describe_reason
-from palimpsest.query.request.types import RankedMemory, Scope
+from palimpsest.query.request.types import PremiseText, RankedMemory, Scope
 from palimpsest.query.result import SearchResult
 from palimpsest.query.scope.interpret_time import TemporalInterpretation
 
@@ -30,6 +30,7 @@ def results_text(result: SearchResult, explain: bool = False) -> str:
             lines.append(f"     {other.mark}: {text}  ({observed}, {other.memory_id})")
         if explain:
             lines.append(f"     {memory.why}")
+            lines += [f"     {line}" for line in _premise_lines(memory.premises)]
         versions = result.versions.get(memory.memory_id, ())
         lines += _history(versions, first_rank.get(memory.memory_id))
         first_rank |= {v.memory.memory_id: first_rank.get(v.memory.memory_id, rank) for v in versions}
@@ -79,7 +80,7 @@ def _history(versions: Sequence[Version], first_rank: int | None) -> list[str]:
         return []
     if first_rank is not None:
         return [f"     history: see {first_rank}"]
-    if len(versions) == 1 and not versions[0].why and not versions[0].kept:
+    if len(versions) == 1 and not (versions[0].why or versions[0].kept or versions[0].premises):
         return []
     return ["     history, newest first:", *(f"       {line}" for v in versions for line in _version_lines(v))]
 
@@ -93,7 +94,16 @@ def _version_lines(version: Version) -> list[str]:
         lines.append(f"    {describe_reason(version.why)}")
     elif memory.is_latest and until:
         lines.append("    its end is stated")
-    return lines + [f"    {describe_reason(kept)}" for kept in version.kept]
+    lines += [f"    {describe_reason(kept)}" for kept in version.kept]
+    return lines + [f"    {line}" for line in _premise_lines(version.premises)]
+
+
+def _premise_lines(premises: Sequence[PremiseText]) -> list[str]:
+    return [
+        f"follows from: {shorten_text(p.text, _LINE_CHARS)}"
+        f"  ({_day(p.observed_at) or 'undated'}{'' if p.is_latest else ', superseded'}, {p.memory_id})"
+        for p in premises
+    ]
 
 
 def _day(time: dt.datetime | None) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.query.context.history import Reason, Version, describe_reason
-from palimpsest.query.request.types import Link, Memory, RankedMemory, Scope
+from palimpsest.query.request.types import Link, Memory, PremiseText, RankedMemory, Scope
 from palimpsest.query.scope.interpret_time import TemporalInterpretation
 
 _TEXT: JsonObject = {"type": "string"}
@@ -93,7 +93,8 @@ class SearchResult:
         `history`: the versions of its fact, newest first, with `why` and `kept`. `may_be_outdated` is null or the newer
         memory that may contradict it: `{"memory_id", "text", "observed_at", "relation_id"}`. `contradicted_by` is null
         or another memory that contradicts it, while no person has decided: the same fields with `is_newer` and `why`
-        (`contradiction` or `low trust`). With explain, `path` has the links that led to it.
+        (`contradiction` or `low trust`). With explain, `path` has the links that led to it, and `premises`
+        the memories it follows from; a version of a history has them too.
         """
         return {
             "memories": [_memory_json(m, self) for m in self.memories],
@@ -116,6 +117,7 @@ class SearchResult:
             "history": {"type": "array", "items": {"type": "object"}},
             "time_score": {"type": ["number", "null"]},
             "path": {"type": "array", "items": {"type": "object"}},
+            "premises": {"type": "array", "items": {"type": "object"}},
         }
         memory: JsonObject = {
             "type": "object",
@@ -157,6 +159,7 @@ def history_json(versions: Sequence[Version]) -> list[JsonObject]:
     return [
         {name: _plain(getattr(v.memory, name)) for name in _VERSION_FIELDS}
         | {"why": _reason_json(v.why) if v.why else None, "kept": [_reason_json(k) for k in v.kept]}
+        | {"premises": _premises_json(v.premises)}
         for v in versions
     ]
 
@@ -172,7 +175,12 @@ def _memory_json(memory: RankedMemory, result: SearchResult) -> JsonObject:
     if memory.why:
         fields["time_score"] = _plain(memory.time_score)
         fields["path"] = [_link_json(link, result) for link in memory.path]
+        fields["premises"] = _premises_json(memory.premises)
     return fields
+
+
+def _premises_json(premises: Sequence[PremiseText]) -> list[JsonValue]:
+    return [{name: _plain(value) for name, value in asdict(premise).items()} for premise in premises]
 
 
 def _link_json(link: Link, result: SearchResult) -> JsonObject:

@@ -4,10 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from palimpsest.query.context.premises import premise_texts
 from palimpsest.query.ranking.merge import Ranked
 from palimpsest.query.ranking.priors import uses_priors, weighted_terms
 from palimpsest.query.ranking.rank import Candidate
-from palimpsest.query.request.types import Link, Memory, RankedMemory
+from palimpsest.query.request.types import Link, Memory, PremiseText, RankedMemory
 from palimpsest.query.scope.scope_arrays import rows_of
 from palimpsest.query.scope.scope_query import ScopeQuery
 
@@ -53,7 +54,7 @@ def explain_results(
     for memory, (_, candidate) in zip(memories, best, strict=True):
         found = explained[candidate.memory_id]
         why = _describe(candidate, found, labels)
-        out.append(replace(memory, path=found.path, time_score=found.time_score, why=why))
+        out.append(replace(memory, path=found.path, time_score=found.time_score, premises=found.premises, why=why))
     return out, texts
 
 
@@ -85,11 +86,12 @@ def shorten_text(text: str, max_chars: int) -> str:
 
 
 class _Explanation(NamedTuple):
-    """The visible links of a result, how well its times fit the question's period, and its priors in words."""
+    """The visible links of a result, how well its times fit the period, its priors in words, and its premises."""
 
     path: tuple[Link, ...]
     time_score: float | None
     priors: str
+    premises: tuple[PremiseText, ...]
 
 
 def _explain_scope(
@@ -97,9 +99,14 @@ def _explain_scope(
 ) -> dict[str, _Explanation]:
     visible = ends if query.served.may_conceal() else None
     ids = [c.memory_id for c in candidates]
-    times, priors = _time_scores(query, ids), _priors_in_words(query, ids)
+    times, priors, premises = _time_scores(query, ids), _priors_in_words(query, ids), premise_texts(query.served, ids)
     return {
-        c.memory_id: _Explanation(_visible_path(c.path, visible), times.get(c.memory_id), priors.get(c.memory_id, ""))
+        c.memory_id: _Explanation(
+            _visible_path(c.path, visible),
+            times.get(c.memory_id),
+            priors.get(c.memory_id, ""),
+            premises.get(c.memory_id, ()),
+        )
         for c in candidates
     }
 

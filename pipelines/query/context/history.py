@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from palimpsest.query.context.outdated import OPEN_KINDS
-from palimpsest.query.request.types import Memory
+from palimpsest.query.context.premises import DERIVED, premise_texts
+from palimpsest.query.request.types import Memory, PremiseText
 from palimpsest.query.scope.served_scope import ServedScope
 
 _MAX_VERSIONS = 1000  # of one fact that are followed to the newest
@@ -53,11 +54,12 @@ class Reason:
 
 @dataclass(frozen=True)
 class Version:
-    """A version of a fact; `why` it is not latest, and in `kept` what people decided does not replace it."""
+    """A version of a fact; `why` it is not latest, in `kept` what people decided does not replace it, its premises."""
 
     memory: Memory
     why: Reason | None = None
     kept: tuple[Reason, ...] = ()
+    premises: tuple[PremiseText, ...] = ()
 
 
 def histories(served: ServedScope, ids: Sequence[str]) -> dict[str, tuple[Version, ...]]:
@@ -70,13 +72,14 @@ def histories(served: ServedScope, ids: Sequence[str]) -> dict[str, tuple[Versio
     older = served.history(sorted({*newest.values()}))
     for chain in older.values():
         known |= {m.memory_id: m for m in chain}
-    reasons = served.reasons(sorted(known))
+    reasons, premises = served.reasons(sorted(known)), premise_texts(served, sorted(known))
     out = {}
     for memory_id in ids:
         if memory_id in newest:
             first = newest[memory_id]
             chain = [known[first], *older.get(first, [])]
-            out[memory_id] = tuple(_version(m, reasons.get(m.memory_id, ()), known) for m in chain)
+            versions = (_version(m, reasons.get(m.memory_id, ()), known) for m in chain)
+            out[memory_id] = tuple(replace(v, premises=premises.get(v.memory.memory_id, ())) for v in versions)
     return out
 
 
@@ -99,7 +102,7 @@ def _newest(served: ServedScope, known: dict[str, Memory]) -> dict[str, str]:
 
 def _version(memory: Memory, lines: Iterable[str], known: Mapping[str, Memory]) -> Version:
     records = [json.loads(line) for line in lines]
-    reasons = [_reason(record, memory, known) for record in records if record["kind"] not in OPEN_KINDS]
+    reasons = [_reason(record, memory, known) for record in records if record["kind"] not in (*OPEN_KINDS, DERIVED)]
     why = next((r for r in reasons if r.kind != "kept"), None)
     return Version(memory, why, tuple(r for r in reasons if r.kind == "kept"))
 

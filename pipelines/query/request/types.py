@@ -149,6 +149,25 @@ class ContradictingText:
 
 
 @dataclass(frozen=True)
+class PremiseText:
+    """An older memory that another follows from.
+
+    Attributes:
+        memory_id: of the premise.
+        text: of the premise.
+        observed_at: when the premise was observed; None where that is unknown.
+        is_latest: False where the premise was retired since.
+        relation_id: of the pair; `palimpsest undo` takes it.
+    """
+
+    memory_id: str
+    text: str
+    observed_at: dt.datetime | None
+    is_latest: bool
+    relation_id: str
+
+
+@dataclass(frozen=True)
 class RankedMemory(Memory):
     """A memory with its rank and scores in an answer.
 
@@ -161,6 +180,7 @@ class RankedMemory(Memory):
         why: one line for people, with `explain`.
         path: the links that led to it, from the nearest seed on, with `explain`.
         time_score: with `explain`, how well its times fit the period of the question, 0 to 1; None without one.
+        premises: with `explain`, the memories it follows from that the filters do not leave out, oldest first.
         may_be_outdated: a newer memory of the same scope and filters that may contradict it, or None.
         contradicted_by: another memory of the same scope and filters that contradicts it, undecided, or None.
     """
@@ -173,6 +193,7 @@ class RankedMemory(Memory):
     why: str = ""
     path: tuple["Link", ...] = ()
     time_score: float | None = None
+    premises: tuple[PremiseText, ...] = ()
     may_be_outdated: NewerText | None = None
     contradicted_by: ContradictingText | None = None
 
