@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 OPEN = 2**31 - 1  # `until` of a row that nothing has replaced yet
 DIMENSIONS = 384
+FORMAT = 2  # of what is packed for readers: another one is loaded again; 2 added the links of a scope
 MAX_CACHED_VECTORS = 200_000  # a reader caches and ranks so many of a scope exactly (1.5 KiB each); more, by the index
 
 KEYS = {
@@ -100,7 +101,7 @@ EDGES = {
 """SUPERSEDES names the memory that replaced another, for any reason; UPDATES, EXTENDS, DERIVES are relations."""
 
 TYPES = tuple(sorted({e.type for e in EDGES.values()}))
-READ_BY_BACKEND = ("EXTENDS", "DERIVES", "UPDATES", "SUPERSEDES", "MENTIONS", "FROM", "REVISION_OF", "WINDOW_OF")
+READ_BY_BACKEND = ("FROM", "REVISION_OF", "WINDOW_OF")
 """Types that readers of the previous build may still follow; others go as soon as a build without them is published."""
 
 _HOME = re.compile(r"[0-9a-f]{16}")

@@ -4,7 +4,7 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.scopes import SCOPE
 from palimpsest.neo4j_graph.checks import check_graph, check_latency
 from palimpsest.neo4j_graph.connect import Connection, connect
-from palimpsest.neo4j_graph.cypher import loading
+from palimpsest.neo4j_graph.cypher import loading, querying
 from palimpsest.neo4j_graph.identity import home_id, is_served
 from palimpsest.neo4j_graph.load.load_source import Source
 from palimpsest.neo4j_graph.load.load_stats import LoadStats, ProgressCallback, no_progress
@@ -56,12 +56,10 @@ def check_published(home: Home) -> list[str]:
         found = check_graph(connection, home_id(home))
         if found and found[0].startswith("build: nothing"):
             return found
-        from palimpsest.neo4j_graph.backend.neo4j_backend import Neo4jBackend
-
-        backend = Neo4jBackend(home_id(home), connection)
-        if (served := backend.build_id) != build.build_id:
+        record = connection.read(querying.SERVED, home=home_id(home))[0]
+        if (served := record["build_id"]) != build.build_id:
             found.append(f"build: {served} is shown, {build.build_id} is published; run palimpsest build --graph")
-        elif Source.of(build).fingerprint != _served_fingerprint(connection, home_id(home), backend.number):
+        elif Source.of(build).fingerprint != _served_fingerprint(connection, home_id(home), record["number"]):
             # A delete rewrites builds: one that was stopped before it reached the server leaves the old rows there.
             found.append(f"build: {served} is not what was loaded; finish the delete, or run palimpsest build --graph")
         return found

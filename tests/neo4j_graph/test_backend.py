@@ -2,6 +2,7 @@ import datetime as dt
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
@@ -137,6 +138,9 @@ def test_both_backends_give_the_same_memories_links_and_history(made: Made, grap
     assert len(neo.memories(SCOPE, ids)) == 46
     links = duck.neighbors(SCOPE, Filters(), ids[:6], 20)
     assert links == neo.neighbors(SCOPE, Filters(), ids[:6], 20) and links
+    for filters in FILTERS.values():
+        for n in (0, 2, 20):
+            assert duck.neighbors(SCOPE, filters, ids, n) == neo.neighbors(SCOPE, filters, ids, n)
     newer = [memory_id(4, " corrected"), memory_id(6)]
     assert duck.history(SCOPE, newer) == neo.history(SCOPE, newer)
     assert [m.memory_id for m in neo.history(SCOPE, newer)[newer[0]]] == [memory_id(4)]
@@ -188,6 +192,12 @@ def test_the_vector_index_proposes_and_exact_cosines_decide(
             assert a.ids == b.ids and a.candidates == b.candidates
             assert np.allclose(a.vector, b.vector, atol=1e-6) and np.allclose(a.words, b.words)
             assert np.allclose(a.words_stats, b.words_stats)
+    assert neo.view(SCOPE) is None
+    ids = [memory_id(4, " corrected"), *(memory_id(i) for i in range(0, 90, 2)), memory_id(1), "unknown"]
+    for filters in FILTERS.values():
+        assert duck.neighbors(SCOPE, filters, ids, 20) == neo.neighbors(SCOPE, filters, ids, 20)
+        assert duck.passing(SCOPE, filters, ids) == neo.passing(SCOPE, filters, ids)
+    assert duck.history(SCOPE, ids) == neo.history(SCOPE, ids) != {}
 
 
 def test_stored_score_stats_are_those_of_all_cosines(
@@ -228,3 +238,46 @@ def test_a_home_that_was_never_loaded_says_what_to_run(graph: Connection, tmp_pa
         open_neo4j(tmp_path, graph)
     with pytest.raises(PalimpsestError, match="build --graph"):
         Neo4jBackend(fresh_home(), graph)
+
+
+def test_a_build_that_an_earlier_version_loaded_is_refused_until_it_is_loaded_again(
+    made: Made, graph: Connection
+) -> None:
+    """What its scopes are packed as is another format: hops and history would be silently empty."""
+    home = fresh_home()
+    made.load(home, graph)
+    graph.write("MATCH (b:PalimpsestBuild {home_id: $home}) REMOVE b.format", home=home)
+    with pytest.raises(PalimpsestError, match="loaded by another version; run palimpsest build --graph"):
+        Neo4jBackend(home, graph)
+    made.load(home, graph)
+    assert Neo4jBackend(home, graph).scopes()
+
+
+def test_relations_and_replacements_of_any_shape_are_followed_alike(tmp_path: Path, graph: Connection) -> None:
+    """Two relations of one pair, a chain, a fork, a cycle, and a memory that a document version replaced."""
+    made = [memory(f"m{i}", f"Fact {i} of the bees.", observed_at=at(f"2026-01-0{i + 1}")) for i in range(8)]
+    tables = made_tables(made, links=[("m1", "m0", "EXTEND"), ("m2", "m0", "DERIVE"), ("m3", "m2", "UPDATE")])
+    again = tables["relations"].head(1).with_columns(relation_id=pl.lit("0"), confidence=pl.lit(0.3))
+    newer_of = {"m0": "m1", "m1": "m2", "m3": "m2", "m2": "m5", "m5": "m2", "m6": "document", "m7": "m7"}
+    newer = pl.col("memory_id").replace_strict(newer_of, default=None)
+    tables |= {
+        "relations": pl.concat([tables["relations"], again]),
+        "versions": tables["versions"].with_columns(superseded_by=newer, is_latest=newer.is_null()),
+    }
+    write_index(tables, vectors, tmp_path / "i.duckdb", {"build_id": "000001", "collections": {"notes": {}}})
+    duck, neo = both(Made(tables, tmp_path / "i.duckdb", "000001"), graph)
+    ids = [f"m{i}" for i in range(8)]
+    links = neo.neighbors(ANA, Filters(history=True), ids, 20)
+    assert links == duck.neighbors(ANA, Filters(history=True), ids, 20)
+    assert [(link.target, link.kind, round(link.weight, 2)) for link in links if link.source == "m0"] == [
+        ("m1", "EXTEND", 0.3),
+        ("m1", "EXTEND", 0.9),
+        ("m2", "DERIVE", 0.9),
+    ]
+    chains = neo.history(ANA, ids)
+    assert chains == duck.history(ANA, ids)
+    assert {i: [m.memory_id for m in older] for i, older in chains.items()} == {
+        "m1": ["m0"],
+        "m2": ["m5", "m3", "m1", "m0"],
+        "m5": ["m3", "m2", "m1", "m0"],
+    }

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from palimpsest.index.write_index import write_index
 from palimpsest.neo4j_graph.backend.neo4j_backend import Neo4jBackend
 from palimpsest.neo4j_graph.checks import check_graph
 from palimpsest.neo4j_graph.connect import Connection
@@ -59,18 +60,31 @@ def test_a_relationship_that_is_no_longer_stated_is_gone_for_people_and_there_fo
     """Both of its memories stay: no label tells it from the others."""
     home, made = fresh_home(), make(tmp_path, "000001", edited=(3,))
     made.load(home, graph)
-    before = Neo4jBackend(home, graph)
+    before = Neo4jBackend(home, graph, cache_bytes=0)  # so that it reads again what it read
     user = made.tables["memories"]["user_id"][3]
     ids = [memory_id(3, " corrected"), memory_id(3)]
     args = (Scope("made", user), Filters(history=True), ids, 20)
     links = before.neighbors(*args)
     assert any(link.kind == "UPDATE" for link in links)
-    without = Made(made.tables | {"relations": made.tables["relations"].clear()}, made.index, "000002")
+    tables = made.tables | {"relations": made.tables["relations"].clear()}
+    write_index(tables, vectors, tmp_path / "without.duckdb", {"build_id": "000002"})
+    without = Made(tables, tmp_path / "without.duckdb", "000002")
     without.load(home, graph)
     updates = "MATCH (:PalimpsestMemory {home_id: $home})-[r:UPDATES]-() RETURN count(r) AS n"
     assert graph.read(updates, home=home)[0]["n"] == 0 and check_graph(graph, home) == []
     assert before.neighbors(*args) == links
     assert not any(link.kind == "UPDATE" for link in before.renewed().neighbors(*args))
+
+
+def test_what_a_memory_replaced_is_that_of_the_build_that_a_reader_opened(graph: Connection, tmp_path: Path) -> None:
+    home, first, second = fresh_home(), make(tmp_path, "000001", edited=(3,)), make(tmp_path, "000002")
+    first.load(home, graph)
+    before = Neo4jBackend(home, graph, cache_bytes=0)
+    scope, newer = Scope("made", first.tables["memories"]["user_id"][3]), memory_id(3, " corrected")
+    chains = before.history(scope, [newer])
+    assert [m.memory_id for m in chains[newer]] == [memory_id(3)]
+    second.load(home, graph)
+    assert before.history(scope, [newer]) == chains and before.renewed().history(scope, [newer]) == {}
 
 
 def test_people_see_the_build_before_until_the_number_moves(

@@ -3,11 +3,17 @@
 import re
 from pathlib import Path
 
+import polars as pl
+
 from palimpsest.core.ids import content_id
+from palimpsest.index.write_index import write_index
+from palimpsest.neo4j_graph.arrays import unpack_arrays
+from palimpsest.neo4j_graph.backend.neo4j_backend import Neo4jBackend
 from palimpsest.neo4j_graph.checks import check_graph
 from palimpsest.neo4j_graph.connect import Connection
 from palimpsest.neo4j_graph.load.erase import residue
-from tests.neo4j_graph.made import fresh_home, make
+from palimpsest.query.request.types import Filters, Scope
+from tests.neo4j_graph.made import Made, fresh_home, make, memory_id, vectors
 
 _ID = re.compile(rb"[0-9a-f]{16}")
 
@@ -39,3 +45,31 @@ def test_what_a_deletion_of_a_home_that_was_cut_short_left_is_gone_after_the_nex
         graph.write(f"MATCH (n:{label} {{home_id: $home}}) DETACH DELETE n", home=home)
     make(tmp_path, "000002", count=60, mark="kept").load(home, graph, keep_previous=False)
     assert residue(graph, home, ["deleted"]) == [] and check_graph(graph, home) == []
+
+
+def test_the_links_of_deleted_memories_are_gone_in_every_number(graph: Connection, tmp_path: Path) -> None:
+    home, before = fresh_home(), make(tmp_path, "000001", edited=(2, 4))
+    before.load(home, graph)
+    ann = Scope("made", "ann")
+    gone, stays = (memory_id(i, " corrected") for i in (2, 4))
+    keep = ~pl.col("memory_id").is_in([memory_id(2), gone])
+    tables = {n: f.filter(keep) if "memory_id" in f.columns else f for n, f in before.tables.items()}
+    tables["relations"] = tables["relations"].filter(pl.col("newer_id") != gone)
+    write_index(tables, vectors, tmp_path / "after.duckdb", {"build_id": "000002", "collections": {"made": {}}})
+
+    def packed_links() -> list[tuple[int, int]]:
+        """Returns the relations and replacements in each packed part of links, whichever load it is of."""
+        parts = "MATCH (a:PalimpsestScopeArraysRow {home_id: $home}) WHERE a.arrays_id ENDS WITH ':links' RETURN a.data"
+        found = [unpack_arrays(bytes(row["a.data"])) for row in graph.read(parts, home=home)]
+        return [(len(arrays["newer"]), len(arrays["replaced"])) for arrays in found]
+
+    assert packed_links() == [(2, 2)]
+    Made(tables, tmp_path / "after.duckdb", "000002").load(home, graph, keep_previous=False)
+    assert packed_links() == [(1, 1)]
+    neo = Neo4jBackend(home, graph)
+    assert neo.history(ann, [gone]) == {} and list(neo.history(ann, [gone, stays])) == [stays]
+    links = neo.neighbors(ann, Filters(history=True), [gone, memory_id(2), memory_id(4)], 0)
+    assert [(link.source, link.target) for link in links] == [(memory_id(4), stays)]
+    none = make(tmp_path, "000003")
+    none.load(home, graph, keep_previous=False)
+    assert packed_links() == []

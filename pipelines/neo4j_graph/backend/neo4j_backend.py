@@ -2,8 +2,8 @@
 
 A scope is ranked over its vectors, read as packed blocks and cached by the reader: exact, and as fast as the embedded
 backend. For a scope too large for memory the filtered vector index proposes and exact cosines decide; mean and
-deviation over all its candidates come from stored statistics. Words score by the postings of the build. Hops, filters,
-history and citations are Cypher.
+deviation over all its candidates come from stored statistics. Words, hops and history come from packed arrays. Filters
+and citations are Cypher.
 """
 
 import datetime as dt
@@ -16,30 +16,28 @@ import numpy as np
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.neo4j_graph.backend.neo4j_reads import BuildReads
-from palimpsest.neo4j_graph.backend.neo4j_rows import conditions_of, sharing
+from palimpsest.neo4j_graph.backend.neo4j_rows import conditions_of
 from palimpsest.neo4j_graph.backend.neo4j_scope import Neo4jScope, SizedValue
 from palimpsest.neo4j_graph.connect import Connection, connect
 from palimpsest.neo4j_graph.cypher import querying
 from palimpsest.neo4j_graph.identity import served_id
-from palimpsest.neo4j_graph.model import MAX_CACHED_VECTORS, VECTOR_INDEX, VectorSpace
+from palimpsest.neo4j_graph.model import FORMAT, MAX_CACHED_VECTORS, VECTOR_INDEX, VectorSpace
 from palimpsest.query.ranking.fusion import best_seeds, score_stats, top
 from palimpsest.query.request.types import CollectionInfo, Filters, Link, Memory, Scope, Seeds
-from palimpsest.query.scope.backend import collection_infos, newest_first
+from palimpsest.query.scope.backend import collection_infos, read_chains
 from palimpsest.query.scope.byte_cache import ByteCache
 from palimpsest.query.scope.scope_arrays import rows_of
-from palimpsest.query.scope.scope_graph import MAX_DF
 
 CACHE_BYTES = 512 * 2**20
 _PROPOSALS = 1000  # of 5 proposals 25 to 60 % are among the true best five; 1,000 contain all five, at 42,925 memories
 _BEST_BY_WORDS = 100  # scored as well
-_LABELS = {"UPDATES": "UPDATE", "EXTENDS": "EXTEND", "DERIVES": "DERIVE"}
 
 
 class Neo4jBackend:
     """Implements `palimpsest.query.scope.backend.Backend` over what a server shows of a home.
 
     Raises:
-        PalimpsestError: the server has nothing of this home.
+        PalimpsestError: the server has nothing of this home, or what another version loaded.
         ComponentFailed: it does not answer.
     """
 
@@ -49,6 +47,8 @@ class Neo4jBackend:
         if not found:
             raise PalimpsestError("neo4j: no build of this home is loaded; run palimpsest build --graph")
         build = found[0]
+        if build["format"] != FORMAT:
+            raise PalimpsestError("neo4j: the build was loaded by another version; run palimpsest build --graph")
         self.number, self._begun = int(build["number"]), str(build["begun"])
         self.build_id = str(build["build_id"])
         is_measured = build["vector_index"] not in (None, VECTOR_INDEX)
@@ -125,37 +125,13 @@ class Neo4jBackend:
 
     def neighbors(self, scope: Scope, filters: Filters, ids: Sequence[str], n: int) -> list[Link]:
         """See Backend."""
-        if (found := self._scope(scope)) is None or not ids:
-            return []
-        conditions, values = conditions_of(filters, found.withheld())
-        size = len(found.ids)
-        widest = int(min(MAX_DF, max(5, 0.05 * size)))
-        rows = self._reads.read(scope, querying.neighbours(conditions, n > 0), values, ids=list(ids), widest=widest)
-        related: dict[str, list[Any]] = {i: [] for i in ids}
-        shared: dict[str, list[Any]] = {i: [] for i in ids}
-        for source, kind, newer, targets, weight, via in rows:
-            if newer is None:
-                shared[source].append((via, kind, weight, sorted(targets)))
-            else:
-                related[source].append((not newer, targets[0], _LABELS[kind], via, weight))
-        links: list[Link] = []
-        for source in ids:
-            links += [Link(source, target, label, w) for _, target, label, _, w in sorted(set(related[source]))]
-            links += sharing(source, sorted(shared[source]), size, n)
-        return links
+        found = self._scope(scope)
+        return found.neighbors(filters, ids, n) if found else []
 
     def passing(self, scope: Scope, filters: Filters, ids: Sequence[str]) -> set[str]:
         """See Backend."""
-        if (found := self._scope(scope)) is None:
-            return set()
-        known, wanted = found.ids, sorted(set(ids))
-        at = np.searchsorted(known, np.array(wanted, dtype=object))
-        rows = {i: int(r) for i, r in zip(wanted, at, strict=True) if r < len(known) and known[r] == i}
-        if found.stats.mean is None:
-            allowed = found.allowed(filters)
-            return {i for i, r in rows.items() if allowed[r]}
-        candidates = set(found.candidate_rows(filters).tolist())
-        return {i for i, r in rows.items() if r in candidates}
+        found = self._scope(scope)
+        return found.passing(filters, ids) if found else set()
 
     def memories(self, scope: Scope, ids: Sequence[str]) -> dict[str, Memory]:
         """See Backend."""
@@ -164,13 +140,8 @@ class Neo4jBackend:
 
     def history(self, scope: Scope, ids: Sequence[str]) -> dict[str, list[Memory]]:
         """See Backend."""
-        if (found := self._scope(scope)) is None:
-            return {}
-        unknown = sorted({i for i in ids if found.may_have_history(i)})
-        rows = self._reads.read(scope, querying.HISTORY, {}, ids=unknown) if unknown else []
-        chains = {i: [o for o in older if o != i] for i, older in rows}
-        memories = found.memories(sorted({o for chain in chains.values() for o in chain}))
-        return {i: sorted((memories[o] for o in chain), key=newest_first) for i, chain in chains.items() if chain}
+        found = self._scope(scope)
+        return read_chains(found.chains(ids), found.memories) if found else {}
 
     def observed(self, scope: Scope) -> tuple[dt.datetime, dt.datetime] | None:
         """See Backend."""

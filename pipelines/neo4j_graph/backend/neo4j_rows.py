@@ -1,16 +1,13 @@
-"""Filters as Cypher conditions, and rows of Neo4j as memories and links."""
+"""Filters as Cypher conditions, and nodes of Neo4j as memories."""
 
 import datetime as dt
 from collections.abc import Mapping
 from typing import Any
 from zoneinfo import ZoneInfo
 
-import numpy as np
-
 from palimpsest.neo4j_graph.connect import CypherParameters
 from palimpsest.neo4j_graph.cypher import querying
-from palimpsest.query.request.types import MEMORY_TIMES, Filters, Link, Memory
-from palimpsest.query.scope.scope_graph import idf_weight
+from palimpsest.query.request.types import MEMORY_TIMES, Filters, Memory
 from palimpsest.query.scope.withheld import Withheld
 
 _BOUND = {"since": "observed_since", "until": "observed_until"}
@@ -32,19 +29,6 @@ def conditions_of(filters: Filters, withheld: Withheld) -> tuple[tuple[str, ...]
 def _as_stored(value: object) -> object:
     """Returns a time in the zone named UTC: to Neo4j the same time in `+00:00` is unequal."""
     return value.astimezone(_UTC) if isinstance(value, dt.datetime) else value
-
-
-def sharing(source: str, entities: list[tuple[str, str, float, list[str]]], size: int, n: int) -> list[Link]:
-    """Returns links over the heaviest of (entity_id, name, df, targets), as `ScopeGraph.sharing` does."""
-    weights = idf_weight(np.array([df for _, _, df, _ in entities]), size)
-    found: dict[str, Link] = {}
-    for i in np.argsort(-weights, kind="stable").tolist():
-        if weights[i] > 0:
-            for target in entities[i][3]:
-                found.setdefault(target, Link(source, target, "entity", float(weights[i]), entities[i][1]))
-        if len(found) >= n:
-            break
-    return list(found.values())[:n]
 
 
 def memory_of(node: Mapping[str, Any], source: Mapping[str, Any]) -> Memory:

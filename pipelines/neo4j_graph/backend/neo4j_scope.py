@@ -30,9 +30,6 @@ class SizedValue:
         self.value, self.nbytes = value, nbytes
 
 
-_NOTHING = SizedValue(True, 400)
-
-
 class Neo4jScope(CachedScopeView):
     """See ScopeView.
 
@@ -135,14 +132,7 @@ class Neo4jScope(CachedScopeView):
     def memories(self, ids: Sequence[str]) -> dict[str, Memory]:
         """Returns the memories of the scope among `ids`."""
         found = self._reads.read(self.scope, querying.MEMORIES, {}, ids=sorted(set(ids))) if ids else []
-        for node, _, replaced_others in found:
-            if not replaced_others:
-                self._cache.put((self.scope, "replaced nothing", node["memory_id"]), _NOTHING)
-        return {node["memory_id"]: memory_of(node, source or {}) for node, source, _ in found}
-
-    def may_have_history(self, memory_id: str) -> bool:
-        """Returns False where a read has shown that a memory replaced nothing."""
-        return self._cache.peek((self.scope, "replaced nothing", memory_id)) is None
+        return {node["memory_id"]: memory_of(node, source or {}) for node, source in found}
 
     @property
     def _size(self) -> int:

@@ -21,7 +21,7 @@ SERVED = """
 MATCH (h:PalimpsestHome {home_id: $home}) WHERE h.published > 0
 MATCH (b:PalimpsestBuild {home_id: $home, number: h.published})
 RETURN b.number AS number, b.build_id AS build_id, b.collections AS collections, b.scopes AS scopes,
-  b.vector_index AS vector_index, coalesce(h.begun, '') AS begun"""
+  b.vector_index AS vector_index, b.format AS format, coalesce(h.begun, '') AS begun"""
 STILL_KEPT = f"MATCH (h:PalimpsestHome {{home_id: $home}}) RETURN {_KEPT} AS kept"
 SCOPE_STATS = """
 MATCH (s:PalimpsestScopeStatsRow {home_id: $home, scope_id: $scope_id}) WHERE s.since <= $number AND s.until > $number
@@ -106,56 +106,15 @@ UNWIND $ids AS wanted
 MATCH (s:PalimpsestMemoryRow {{home_id: $home, memory_id: wanted}})
 WHERE {_INSIDE.format("s")} AND s.since <= $number AND s.until > $number"""
 _LIVE = "{0}.since <= $number AND ({0}.until IS NULL OR {0}.until > $number)"
-
-
-def neighbours(conditions: tuple[str, ...], entities: bool = True) -> str:
-    """Returns the statement that finds related memories, and on demand those that share a rare entity."""
-    where = " AND ".join((_VISIBLE, _INSIDE.format("m"), *conditions))
-    live, was = _LIVE.format("r"), "coalesce(r.was, type(r))"
-    return f"""CYPHER 25 {_FROM}
-CALL (s) {{
-  MATCH (s)-[r:EXTENDS|DERIVES|{CLOSED}]->(m:PalimpsestMemoryRow)
-  WHERE {was} IN ['EXTENDS', 'DERIVES'] AND {live} AND {where}
-  RETURN {was} AS kind, true AS newer, [m.memory_id] AS targets, r.confidence AS weight, r.relation_id AS via
-  UNION ALL
-  MATCH (s)<-[r:UPDATES|EXTENDS|DERIVES|{CLOSED}]-(m:PalimpsestMemoryRow)
-  WHERE {was} IN ['UPDATES', 'EXTENDS', 'DERIVES'] AND {live} AND {where}
-  RETURN {was} AS kind, false AS newer, [m.memory_id] AS targets, r.confidence AS weight, r.relation_id AS via
-{_sharing(" AND ".join(conditions) or "true") if entities else ""}
-}}
-{_with_kept("[wanted, kind, newer, targets, weight, via]")}"""
-
-
-def _sharing(where: str) -> str:
-    return f"""  UNION ALL
-  MATCH (s)-[x:MENTIONS|{CLOSED}]->(e:PalimpsestEntityRow)
-  WHERE {_LIVE.format("x")} AND e.since <= $number AND e.until > $number
-    AND {_INSIDE.format("e")}
-  CALL (e) {{
-    MATCH (e)<-[y:MENTIONS|{CLOSED}]-(m:PalimpsestMemoryRow) WHERE {_LIVE.format("y")} AND {_VISIBLE}
-    WITH DISTINCT m LIMIT $widest + 1 RETURN collect(m) AS sharing
-  }}
-  WITH DISTINCT s, e, sharing WHERE 2 <= size(sharing) <= $widest
-  RETURN e.name AS kind, null AS newer, [m IN sharing WHERE m <> s AND {where} | m.memory_id] AS targets,
-    toFloat(size(sharing)) AS weight, e.entity_id AS via"""
-
-
 MEMORIES = f"""{_FROM}
 OPTIONAL MATCH (s)-[f:FROM|{CLOSED}]->(d:PalimpsestDocumentRow)<-[:REVISION_OF|{CLOSED}]-(v:PalimpsestRevisionRow)
 WHERE {_LIVE.format("f")} AND v.since <= $number AND v.until > $number AND d.since <= $number AND d.until > $number
   AND s.memory_id IN v.memory_ids
 WITH s, d, v, [i IN range(0, size(v.memory_ids) - 1) WHERE v.memory_ids[i] = s.memory_id][0] AS at
 WITH s {{.*, embedding: null}} AS memory, v {{.document_id, uri: d.uri, document_title: v.title,
-  ordinal: v.ordinals[at], page: v.pages[at], char_start: v.starts[at], char_end: v.ends[at]}} AS source,
-  EXISTS {{ (s)-[:SUPERSEDES|{CLOSED}]->() }} AS newer
-{_with_kept("[memory, source, newer]")}"""
+  ordinal: v.ordinals[at], page: v.pages[at], char_start: v.starts[at], char_end: v.ends[at]}} AS source
+{_with_kept("[memory, source]")}"""
 OBSERVED = f"""
 MATCH (m:PalimpsestMemoryRow {_SCOPE}) WHERE {_VISIBLE} AND m.is_latest IS NOT NULL AND m.observed_at IS NOT NULL
 WITH [min(m.observed_at), max(m.observed_at)] AS both
 {_with_kept("both")}"""
-HISTORY = f"""{_FROM}
-MATCH (s) ((a)-[r:SUPERSEDES|{CLOSED}]->(b)
-  WHERE coalesce(r.was, 'SUPERSEDES') = 'SUPERSEDES' AND {_LIVE.format("r")}
-  AND b.since <= $number AND b.until > $number AND {_INSIDE.format("b")})+ (older:PalimpsestMemoryRow)
-WITH wanted, collect(DISTINCT older.memory_id) AS older
-{_with_kept("[wanted, older]")}"""

@@ -28,7 +28,7 @@ from palimpsest.neo4j_graph.load.load_stats import LoadStats, ProgressCallback, 
 from palimpsest.neo4j_graph.load.publish import publish, sweep
 from palimpsest.neo4j_graph.load.write_rows import write_edges, write_nodes
 from palimpsest.neo4j_graph.load.writer import Writer
-from palimpsest.neo4j_graph.model import EDGES, KEYS
+from palimpsest.neo4j_graph.model import EDGES, FORMAT, KEYS
 from palimpsest.neo4j_graph.rows.graph_rows import GraphRows, graph_rows
 from palimpsest.neo4j_graph.schema import legacy
 from palimpsest.neo4j_graph.schema.migrations import make_vector_index, migrate
@@ -115,6 +115,7 @@ class Loader:
         space = content_id("space", model)
         self._timed("schema", lambda: migrate(self._connection))
         record: dict[str, object] = {**source.record(), "fingerprint": source.fingerprint, "space": space}
+        record["format"] = FORMAT
         with home_lock(self._connection, self._home, self._writer.token):
             load = begin_load(self._connection, self._home, self._writer, full_reload)
             if not self._timed("compare", lambda: self._has_same_tables(load, record)):

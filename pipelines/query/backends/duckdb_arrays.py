@@ -11,31 +11,14 @@ from palimpsest.query.scope.scope_arrays import Postings
 
 @dataclass(frozen=True)
 class ScopeIds:
-    """Memory ids by local row, ascending, and for the id of a newer memory those it replaced directly."""
+    """Memory ids by local row, ascending."""
 
     values: np.ndarray
-    replaced: dict[str, list[str]]
 
     @property
     def nbytes(self) -> int:
         """Size in bytes: about 73 for each string of 16 characters."""
-        return 73 * (len(self.values) + 4 * len(self.replaced))
-
-    def row(self, memory_id: str) -> int:
-        """Returns the local row of an id, -1 where the scope does not have it."""
-        row = int(np.searchsorted(self.values, memory_id))
-        return row if row < len(self.values) and self.values[row] == memory_id else -1
-
-    def chain(self, memory_id: str) -> list[str]:
-        """Returns every memory that this one replaced, directly or through another."""
-        found: dict[str, None] = {}
-        waiting = list(self.replaced.get(memory_id, ()))
-        while waiting:
-            older = waiting.pop()
-            if older not in found and older != memory_id:
-                found[older] = None
-                waiting += self.replaced.get(older, ())
-        return list(found)
+        return 73 * len(self.values)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import datetime as dt
 import json
 import threading
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,9 @@ from palimpsest.query.backends.duckdb_scope import SMALL_SCOPE, DuckDBScope, row
 from palimpsest.query.backends.scope_parts import Range
 from palimpsest.query.ranking.fusion import best_seeds, score_stats
 from palimpsest.query.request.types import MEMORY_TIMES, CollectionInfo, Filters, Link, Memory, Scope, Seeds
-from palimpsest.query.scope.backend import collection_infos, newest_first
+from palimpsest.query.scope.backend import collection_infos, read_chains
 from palimpsest.query.scope.byte_cache import ByteCache
+from palimpsest.query.scope.scope_arrays import known_rows, rows_of
 
 FORMAT = 8
 CACHE_BYTES = 512 * 2**20
@@ -94,36 +96,26 @@ class DuckDBBackend:
     def scores(self, scope: Scope, vector: np.ndarray, terms: Sequence[str], ids: Sequence[str]) -> np.ndarray:
         """See Backend."""
         view = DuckDBScope(self._scopes[scope], self._cursor, self._cache)
-        rows = np.array([view.known.row(i) for i in ids], np.int64)
+        rows = rows_of(view.ids, ids)
         words = sum((p.scores_of(rows) for p in view.postings(terms)), np.zeros(len(rows)))
         return np.stack([view.vectors.cosines_of(rows, vector), words], axis=1)
 
     def neighbors(self, scope: Scope, filters: Filters, ids: Sequence[str], n: int) -> list[Link]:
         """See Backend."""
-        if (view := self.view(scope)) is None:
-            return []
-        graph, allowed, known = view.graph(n > 0), view.allowed(filters), view.known
-        links = []
-        for source in ids:
-            row = known.row(source)
-            links += [Link(source, known.values[r], label, w) for r, w, label in graph.related(row) if allowed[r]]
-            if n > 0:
-                links += [Link(source, known.values[r], "entity", w, e) for r, w, e in graph.sharing(row, allowed, n)]
-        return links
+        view = self.view(scope)
+        return view.neighbors(filters, ids, n) if view else []
 
     def passing(self, scope: Scope, filters: Filters, ids: Sequence[str]) -> set[str]:
         """See Backend."""
-        if (view := self.view(scope)) is None:
-            return set()
-        allowed = view.allowed(filters)
-        return {i for i in ids if (row := view.known.row(i)) >= 0 and allowed[row]}
+        view = self.view(scope)
+        return view.passing(filters, ids) if view else set()
 
     def memories(self, scope: Scope, ids: Sequence[str]) -> dict[str, Memory]:
         """See Backend."""
         if (view := self.view(scope)) is None or not ids:
             return {}
         at = view.at
-        rows = sorted({row for row in map(view.known.row, ids) if row >= 0})
+        rows = sorted(known_rows(view.ids, ids).values())
         if at.size <= SMALL_SCOPE:
             cached: MemoryRows = self._cache.get((at.number, "memories"), lambda: self._load_memories(at))
             found = [cached.values[row] for row in rows]
@@ -133,12 +125,8 @@ class DuckDBBackend:
 
     def history(self, scope: Scope, ids: Sequence[str]) -> dict[str, list[Memory]]:
         """See Backend."""
-        if (view := self.view(scope)) is None:
-            return {}
-        chains = {i: chain for i in ids if (chain := view.known.chain(i))}
-        older = {i for chain in chains.values() for i in chain}
-        memories = self.memories(scope, sorted(older)) if older else {}
-        return {i: sorted((memories[o] for o in chain), key=newest_first) for i, chain in chains.items()}
+        view = self.view(scope)
+        return read_chains(view.chains(ids), partial(self.memories, scope)) if view else {}
 
     def observed(self, scope: Scope) -> tuple[dt.datetime, dt.datetime] | None:
         """See Backend."""

@@ -21,7 +21,6 @@ from palimpsest.query.request.types import Filters
 from palimpsest.query.scope.byte_cache import ByteCache
 from palimpsest.query.scope.passage_graph import PassageGraph, Sentences
 from palimpsest.query.scope.scope_arrays import Arrays, Flags, Postings, ScopeVectors, word_sums
-from palimpsest.query.scope.scope_graph import ScopeGraph
 from palimpsest.query.scope.view import CachedScopeView, Part
 
 SMALL_SCOPE = 1000
@@ -29,15 +28,7 @@ SMALL_SCOPE = 1000
 _MAX_RANGES = 10  # rows up to which ranges are quicker than a join: planning grows with them
 
 _IDS = "SELECT memory_id FROM memories WHERE row BETWEEN $first AND $last ORDER BY row"
-_REPLACED = """
-    SELECT superseded_by, memory_id FROM memories
-    WHERE row BETWEEN $first AND $last AND superseded_by IS NOT NULL ORDER BY row"""
 _CANDIDATES = "SELECT row FROM memories WHERE row BETWEEN $first AND $last"
-_MENTIONS = "SELECT row, entity FROM mentions WHERE row BETWEEN $first AND $last"
-_ENTITIES = "SELECT entity, name, df FROM entities WHERE scope = $scope ORDER BY entity"
-_LINKS = """
-    SELECT newer_row, older_row, label, confidence FROM links
-    WHERE scope = $scope ORDER BY newer_row, older_row, label"""
 _OBSERVED = "SELECT min(observed_at), max(observed_at) FROM memories WHERE row BETWEEN $first AND $last"
 _SENTENCES = "SELECT row, spans, counts, entities, vectors FROM sentences"
 _TEXTS = "SELECT row, text FROM memories"
@@ -58,21 +49,13 @@ class DuckDBScope(CachedScopeView):
     @property
     def ids(self) -> np.ndarray:
         """See ScopeView."""
-        return self.known.values
-
-    @property
-    def known(self) -> ScopeIds:
-        """Ids by local row, and which memory replaced which."""
-        return self._cached("ids", self._load_ids)
+        known: ScopeIds = self._cached("ids", self._load_ids)
+        return known.values
 
     @property
     def vectors(self) -> ScopeVectors:
         """The vectors of every memory."""
         return self._cached("vectors", lambda: read_vectors(self._cursor(), self.at))
-
-    def graph(self, shared: bool) -> ScopeGraph:
-        """Returns relations, with `shared` also the entities that memories share: they are far more."""
-        return self._cached(f"graph {shared}", lambda: self._load_graph(shared))
 
     def observed(self) -> tuple[dt.datetime, dt.datetime] | None:
         """Returns when the oldest and the newest memory were observed."""
@@ -141,10 +124,7 @@ class DuckDBScope(CachedScopeView):
         return read_part(self._run, self.at, part)
 
     def _load_ids(self) -> ScopeIds:
-        replaced: dict[str, list[str]] = {}
-        for newer, older in self._run(_REPLACED, self.at.rows).fetchall():
-            replaced.setdefault(newer, []).append(older)
-        return ScopeIds(np.asarray(self._run(_IDS, self.at.rows).fetchnumpy()["memory_id"], dtype=object), replaced)
+        return ScopeIds(np.asarray(self._run(_IDS, self.at.rows).fetchnumpy()["memory_id"], dtype=object))
 
     def _load_postings(self, missing: list[str]) -> dict[str, Postings]:
         loaded = dict.fromkeys(missing, NO_POSTINGS)
@@ -162,24 +142,6 @@ class DuckDBScope(CachedScopeView):
         allowed = np.zeros(self.at.size, bool)
         allowed[np.asarray(rows, np.int64) - self.at.first] = True
         return allowed
-
-    def _load_graph(self, shared: bool) -> ScopeGraph:
-        links = self._run(_LINKS, self.at.scope).fetchnumpy()
-        nothing = np.zeros(0, np.int64)
-        mentions, entities = (nothing, nothing), (np.array([], dtype=object), np.zeros(0))
-        if shared:
-            known = self._run(_ENTITIES, self.at.scope).fetchnumpy()
-            found = self._run(_MENTIONS, self.at.rows).fetchnumpy()
-            first = int(known["entity"][0]) if len(known["entity"]) else 0  # those of a scope follow each other
-            mentions = np.asarray(found["row"], np.int64) - self.at.first, np.asarray(found["entity"], np.int64) - first
-            entities = np.asarray(known["name"], dtype=object), np.asarray(known["df"], np.float64)
-        relations = (
-            np.asarray(links["newer_row"], np.int64) - self.at.first,
-            np.asarray(links["older_row"], np.int64) - self.at.first,
-            np.asarray(links["label"], dtype=object),
-            np.asarray(links["confidence"], np.float64),
-        )
-        return ScopeGraph.build(self.at.size, mentions, entities, relations)
 
 
 def rows_statement(select: str, rows: Sequence[int]) -> tuple[str, SqlParameters]:

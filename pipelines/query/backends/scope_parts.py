@@ -11,7 +11,7 @@ import duckdb
 import numpy as np
 
 from palimpsest.query.scope.scope_arrays import Arrays
-from palimpsest.query.scope.scope_graph import idf_weight
+from palimpsest.query.scope.scope_graph import RELATION_LABELS, idf_weight
 
 _EPOCH = dt.datetime(1970, 1, 1)  # times are in the file as UTC without a zone
 
@@ -58,6 +58,13 @@ _TITLES = "SELECT row, entity FROM titles WHERE row BETWEEN $first AND $last ORD
 _MENTIONS = "SELECT row, entity FROM mentions WHERE row BETWEEN $first AND $last ORDER BY row, entity"
 _ENTITIES = "SELECT entity, name FROM entities WHERE scope = $scope ORDER BY entity"
 _ENTITY_IDS = "SELECT entity_id FROM entities WHERE scope = $scope ORDER BY entity"
+_RELATIONS = """
+    SELECT newer_row, older_row, label, confidence FROM links
+    WHERE scope = $scope ORDER BY newer_row, older_row, label, relation_id"""
+_REPLACED = """
+    SELECT newer.row AS newer_row, older.row AS older_row
+    FROM memories older JOIN memories newer ON newer.memory_id = older.superseded_by
+    WHERE older.row BETWEEN $first AND $last AND newer.row BETWEEN $first AND $last ORDER BY older_row"""
 _WITHHELD = """
     SELECT bool_or(user_visible = false), bool_or(pii), list_sort(list_distinct(list(retention_until)))
     FROM memories WHERE row BETWEEN $first AND $last"""
@@ -154,6 +161,21 @@ def _named(query: Query, at: Range) -> Arrays:
     }
 
 
+def _links(query: Query, at: Range) -> Arrays:
+    """Returns the relations between memories, and which memory (`replaced_by`) took the place of which (`replaced`)."""
+    relations, replaced = query(_RELATIONS, at.scope).fetchnumpy(), query(_REPLACED, at.rows).fetchnumpy()
+    if len(relations["label"]) == 0 and len(replaced["older_row"]) == 0:
+        return {}
+    return {
+        "newer": local(relations["newer_row"], at.first),
+        "older": local(relations["older_row"], at.first),
+        "label": np.searchsorted(RELATION_LABELS, relations["label"].astype(str)).astype("<i4"),
+        "confidence": np.asarray(relations["confidence"], "<f4"),
+        "replaced_by": local(replaced["newer_row"], at.first),
+        "replaced": local(replaced["older_row"], at.first),
+    }
+
+
 def _passages(query: Query, at: Range) -> Arrays:
     """Returns names and titles, and which memory names which entity."""
     names = query(_NAMES, at.scope).fetchnumpy()
@@ -187,6 +209,7 @@ PARTS: dict[str, Callable[[Query, Range], Arrays]] = {
     "priors": _priors,
     "topics": _topics,
     "named": _named,
+    "links": _links,
     "passages": _passages,
 }
 """Reads each part of a scope, by name."""

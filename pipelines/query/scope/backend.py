@@ -1,7 +1,7 @@
 """The protocol that every store of a build implements; ranking, packing and citing never know which one it is."""
 
 import datetime as dt
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -109,7 +109,20 @@ def collection_infos(
     }
 
 
-def newest_first(memory: Memory) -> tuple[float, str]:
+def read_chains(
+    chains: Mapping[str, Sequence[str]], read: Callable[[Sequence[str]], Mapping[str, Memory]]
+) -> dict[str, list[Memory]]:
+    """Returns the memories of chains, newest first.
+
+    Args:
+        chains: ids by the id of the memory that replaced them, as `CachedScopeView.chains` returns them.
+        read: returns memories by id.
+    """
+    memories = read(sorted({i for chain in chains.values() for i in chain})) if chains else {}
+    return {newer: sorted((memories[i] for i in chain), key=_newest_first) for newer, chain in chains.items()}
+
+
+def _newest_first(memory: Memory) -> tuple[float, str]:
     """Returns the sort key of versions; those of an unknown day come last."""
     time = memory.valid_from or memory.observed_at
     return (-time.timestamp() if time else float("inf"), memory.memory_id)

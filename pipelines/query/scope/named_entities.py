@@ -1,6 +1,7 @@
-"""Entities rare enough to link memories, by their names: what a question names, and the memories that name it too."""
+"""Entities rare enough to link memories: those that a question names, and the memories that share one."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -17,35 +18,49 @@ class NamedEntities:
         names: of each.
         weight: of each, by `scope_graph.idf_weight`.
         rows: local rows of the memories that name each.
-        of_key: the entity of each `name_key`.
+        of_row: entities that each memory names.
     """
 
     names: np.ndarray
     weight: np.ndarray
     rows: Adjacency
-    of_key: dict[int, tuple[int]]
+    of_row: Adjacency
 
     @classmethod
-    def of(cls, names: np.ndarray, weight: np.ndarray, rows: Adjacency) -> "NamedEntities":
-        """Makes it of entities of a scope; those of weight 0 are not found by name."""
-        of_key: dict[int, tuple[int]] = {}
-        for entity in np.flatnonzero(weight).tolist():
-            of_key.setdefault(name_key(str(names[entity])), (entity,))
-        return cls(names, weight, rows, of_key)
-
-    @classmethod
-    def from_arrays(cls, arrays: Arrays) -> "NamedEntities":
-        """Makes it of the part `named` of a scope."""
+    def from_arrays(cls, arrays: Arrays, size: int) -> "NamedEntities":
+        """Makes it of the part `named` of a scope of `size` memories."""
         nothing = np.zeros(0, np.int64)
         names = np.asarray(arrays.get("names", []), dtype=object)
         entity, row = (arrays.get(n, nothing).astype(np.int64) for n in ("entity", "row"))
-        return cls.of(names, arrays.get("weight", np.zeros(0)), Adjacency.of(entity, row, len(names)))
+        rows, of_row = Adjacency.of(entity, row, len(names)), Adjacency.of(row, entity, size)
+        return cls(names, arrays.get("weight", np.zeros(0)), rows, of_row)
 
     @property
     def nbytes(self) -> int:
         """Size in bytes; names and keys count 200 each."""
-        return self.weight.nbytes + self.rows.nbytes + 200 * len(self.names)
+        return self.weight.nbytes + self.rows.nbytes + self.of_row.nbytes + 200 * len(self.names)
+
+    @cached_property
+    def of_key(self) -> dict[int, tuple[int]]:
+        """The entity of each `name_key`."""
+        of_key: dict[int, tuple[int]] = {}
+        for entity, name in enumerate(self.names.tolist()):
+            of_key.setdefault(name_key(str(name)), (entity,))
+        return of_key
 
     def in_text(self, text: str) -> list[int]:
         """Returns the entities that a text names, ascending."""
         return find_named_entities(text, lambda key: self.of_key.get(key, ()))
+
+    def sharing(self, row: int, allowed: np.ndarray, n: int) -> list[tuple[int, float, str]]:
+        """Returns (row, weight, entity name) of the `n` allowed rows that share the heaviest entities with `row`."""
+        found: dict[int, tuple[int, float, str]] = {}
+        mine = self.of_row[row]
+        for entity in mine[np.argsort(-self.weight[mine], kind="stable")].tolist():
+            others = self.rows[entity]
+            for other in others[allowed[others]].tolist():
+                if other != row and other not in found:
+                    found[other] = (other, float(self.weight[entity]), str(self.names[entity]))
+            if len(found) >= n:
+                break
+        return list(found.values())[:n]

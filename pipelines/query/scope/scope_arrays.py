@@ -18,6 +18,13 @@ def rows_of(known: np.ndarray, ids: Iterable[str]) -> np.ndarray:
     return np.searchsorted(known, np.array(list(ids), dtype=object))
 
 
+def known_rows(known: np.ndarray, ids: Iterable[str]) -> dict[str, int]:
+    """Returns the local rows of those memories that are among `known`, by id, in the order of `ids`."""
+    wanted = list(dict.fromkeys(ids))
+    rows = zip(wanted, rows_of(known, wanted).tolist(), strict=True)
+    return {i: row for i, row in rows if row < len(known) and known[row] == i}
+
+
 @dataclass(frozen=True)
 class ScopeVectors:
     """A scope's vectors: matrices of shape (m, 384) float32, one below the other, as they were read.

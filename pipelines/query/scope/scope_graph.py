@@ -1,8 +1,13 @@
-"""The links of one scope in memory: relations between its memories and the entities they share."""
+"""The links between memories of one scope: relations, and which memory replaced which; weights of shared entities."""
 
 from dataclasses import dataclass
 
 import numpy as np
+
+from palimpsest.query.scope.scope_arrays import Arrays
+
+RELATION_LABELS = ("DERIVE", "EXTEND", "UPDATE")
+"""Labels of relations, ascending: arrays contain their numbers."""
 
 MAX_DF = 50  # an entity in more memories than this is too common to link two of them
 
@@ -59,104 +64,64 @@ def ranges(starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class ScopeGraph:
-    """Relations and mentions by local row.
+class ScopeLinks:
+    """Relations and replacements by local row.
 
     Attributes:
-        entities: of each row, local entity numbers; only those of weight above 0.
-        rows: of each entity.
-        names: of each entity.
-        weight: of each entity, by `idf_weight`.
         newer: newer end of each relation.
         older: older end of each relation.
-        label: of each relation.
+        label: of each relation, a number in `RELATION_LABELS`.
         confidence: of each relation.
         from_newer: relations by their newer end.
         from_older: relations by their older end.
-
-    One made without mentions has the relations only.
+        replaced: rows of the memories that each memory replaced directly, for whatever reason.
     """
 
-    entities: Adjacency
-    rows: Adjacency
-    names: np.ndarray
-    weight: np.ndarray
     newer: np.ndarray
     older: np.ndarray
     label: np.ndarray
     confidence: np.ndarray
     from_newer: Adjacency
     from_older: Adjacency
+    replaced: Adjacency
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays, size: int) -> "ScopeLinks":
+        """Makes it of the part `links` of a scope of `size` memories."""
+        nothing = np.zeros(0, np.int64)
+        newer, older, by, was = (
+            arrays.get(n, nothing).astype(np.int64) for n in ("newer", "older", "replaced_by", "replaced")
+        )
+        number = np.arange(len(newer))
+        return cls(
+            newer=newer,
+            older=older,
+            label=arrays.get("label", nothing),
+            confidence=arrays.get("confidence", np.zeros(0)).astype(np.float64),
+            from_newer=Adjacency.of(newer, number, size),
+            from_older=Adjacency.of(older, number, size),
+            replaced=Adjacency.of(by, was, size),
+        )
 
     @property
     def nbytes(self) -> int:
-        """Size in bytes; names count 80 each."""
-        arrays = (
-            self.entities,
-            self.rows,
-            self.weight,
-            self.newer,
-            self.older,
-            self.confidence,
-            self.from_newer,
-            self.from_older,
-        )
-        return sum(a.nbytes for a in arrays) + 80 * len(self.names) + 8 * len(self.label)
-
-    @classmethod
-    def build(
-        cls,
-        size: int,
-        mentions: tuple[np.ndarray, np.ndarray],
-        entities: tuple[np.ndarray, np.ndarray],
-        relations: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray],
-    ) -> "ScopeGraph":
-        """Makes the graph of a scope of `size` memories.
-
-        Args:
-            size: memories of the scope.
-            mentions: local rows and local entity numbers.
-            entities: name and document frequency by local number.
-            relations: newer row, older row, label and confidence.
-        """
-        names, df = entities
-        weight = idf_weight(df, size)
-        row, entity = mentions
-        useful = weight[entity] > 0
-        row, entity = row[useful], entity[useful]
-        newer, older, label, confidence = relations
-        number = np.arange(len(newer))
-        return cls(
-            entities=Adjacency.of(row, entity, size),
-            rows=Adjacency.of(entity, row, len(names)),
-            names=names,
-            weight=weight,
-            newer=newer,
-            older=older,
-            label=label,
-            confidence=confidence,
-            from_newer=Adjacency.of(newer, number, size),
-            from_older=Adjacency.of(older, number, size),
-        )
+        """Size in bytes."""
+        relations = (self.newer, self.older, self.label, self.confidence, self.from_newer, self.from_older)
+        return sum(a.nbytes for a in (*relations, self.replaced))
 
     def related(self, row: int) -> list[tuple[int, float, str]]:
         """Returns (row, confidence, label): EXTEND and DERIVE in both directions, UPDATE to the newer memory only."""
-        out = [
-            (int(self.older[i]), float(self.confidence[i]), str(self.label[i]))
-            for i in self.from_newer[row]
-            if self.label[i] != "UPDATE"
-        ]
-        return out + [(int(self.newer[i]), float(self.confidence[i]), str(self.label[i])) for i in self.from_older[row]]
+        out = [(int(self.older[i]), i) for i in self.from_newer[row] if RELATION_LABELS[self.label[i]] != "UPDATE"]
+        out += [(int(self.newer[i]), i) for i in self.from_older[row]]
+        return [(other, float(self.confidence[i]), RELATION_LABELS[self.label[i]]) for other, i in out]
 
-    def sharing(self, row: int, allowed: np.ndarray, n: int) -> list[tuple[int, float, str]]:
-        """Returns (row, weight, entity name) of the `n` allowed rows that share the heaviest entities with `row`."""
-        found: dict[int, tuple[int, float, str]] = {}
-        mine = self.entities[row]
-        for entity in mine[np.argsort(-self.weight[mine], kind="stable")].tolist():
-            others = self.rows[entity]
-            for other in others[allowed[others]].tolist():
-                if other != row and other not in found:
-                    found[other] = (other, float(self.weight[entity]), str(self.names[entity]))
-            if len(found) >= n:
-                break
-        return list(found.values())[:n]
+    def chain(self, row: int) -> list[int]:
+        """Returns every row that this one replaced, directly or through another, ascending."""
+        found: set[int] = set()
+        waiting: list[int] = self.replaced[row].tolist()
+        while waiting:
+            older = waiting.pop()
+            if older not in found and older != row:
+                found.add(older)
+                waiting += self.replaced[older].tolist()
+        return sorted(found)

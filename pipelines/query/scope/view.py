@@ -6,12 +6,13 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from palimpsest.query.request.types import Filters
+from palimpsest.query.request.types import Filters, Link
 from palimpsest.query.scope.byte_cache import Sized
 from palimpsest.query.scope.named_entities import NamedEntities
 from palimpsest.query.scope.passage_graph import PassageGraph, Sentences
 from palimpsest.query.scope.reading_order import ReadingOrder, TurnOrder
-from palimpsest.query.scope.scope_arrays import Arrays, Postings, Priors, RetirementReasons, Topics
+from palimpsest.query.scope.scope_arrays import Arrays, Postings, Priors, RetirementReasons, Topics, known_rows
+from palimpsest.query.scope.scope_graph import ScopeLinks
 from palimpsest.query.scope.withheld import Withheld
 from palimpsest.text.memory_periods import MemoryPeriods
 
@@ -60,7 +61,49 @@ class ScopeView(Protocol):
 
 
 class CachedScopeView(ABC):
-    """The parts of a ScopeView that every store reads as arrays, makes once and caches under a name."""
+    """The parts of a ScopeView that every store reads as arrays, makes once and caches under a name.
+
+    What follows from them alone is here too, for scopes of any size: neighbors, and what a memory replaced.
+    """
+
+    @property
+    @abstractmethod
+    def ids(self) -> np.ndarray:
+        """See ScopeView."""
+
+    @abstractmethod
+    def allowed(self, filters: Filters) -> np.ndarray:
+        """See ScopeView."""
+
+    def neighbors(self, filters: Filters, ids: Sequence[str], n: int) -> list[Link]:
+        """See Backend."""
+        if not (rows := known_rows(self.ids, ids)):
+            return []
+        known, graph, allowed = self.ids, self.links(), self.allowed(filters)
+        entities = self.named_entities() if n > 0 else None  # they are far more than relations
+        out: list[Link] = []
+        for source, row in rows.items():
+            out += [Link(source, known[r], label, w) for r, w, label in graph.related(row) if allowed[r]]
+            if entities is not None:
+                out += [Link(source, known[r], "entity", w, e) for r, w, e in entities.sharing(row, allowed, n)]
+        return out
+
+    def passing(self, filters: Filters, ids: Sequence[str]) -> set[str]:
+        """See Backend."""
+        allowed = self.allowed(filters)
+        return {i for i, row in known_rows(self.ids, ids).items() if allowed[row]}
+
+    def chains(self, ids: Sequence[str]) -> dict[str, list[str]]:
+        """Returns, for each of `ids` that replaced others, the ids of all that it replaced, through others too."""
+        if not (rows := known_rows(self.ids, ids)):
+            return {}
+        known, graph = self.ids, self.links()
+        chains = {i: graph.chain(row) for i, row in rows.items()}
+        return {i: known[older].tolist() for i, older in chains.items() if older}
+
+    def links(self) -> ScopeLinks:
+        """Returns the relations between memories, and which memory replaced which."""
+        return self._cached("links", lambda: ScopeLinks.from_arrays(self._arrays("links"), self._size))
 
     def turn_order(self) -> TurnOrder:
         """See ScopeView."""
@@ -83,7 +126,7 @@ class CachedScopeView(ABC):
 
     def named_entities(self) -> NamedEntities:
         """See ScopeView."""
-        return self._cached("named", lambda: NamedEntities.from_arrays(self._arrays("named")))
+        return self._cached("named", lambda: NamedEntities.from_arrays(self._arrays("named"), self._size))
 
     def priors(self) -> Priors:
         """See ScopeView."""
