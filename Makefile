@@ -31,7 +31,7 @@ lint: .venv/.installed         ## style and types
 docs: .venv/.installed         ## write the generated parts of docs/reference
 	$(BIN)/python -m cogapp -r docs/reference/*.md docs/architecture/modules.md
 
-labeler: .venv/.installed      ## train the offline labeler that is shipped, about an hour on two cores
+labeler: .venv/.installed      ## train the offline labeler that is shipped, about two hours on two cores
 	$(BIN)/python -m palimpsest.eval.labels.training.train_encoder
 	$(BIN)/python -m palimpsest.eval.labels.training.train_labeler
 

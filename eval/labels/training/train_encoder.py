@@ -1,15 +1,16 @@
-"""Trains the pair encoder: `python -m palimpsest.eval.labels.training.train_encoder`, about 40 minutes on two cores.
+"""Trains the pair encoder: `python -m palimpsest.eval.labels.training.train_encoder`, about two hours on two cores.
 
-Writes data/models/pair_encoder.onnx, trained on all training pairs, and data/models/pair_encoder_held_out.npz: of each
-training pair, the probabilities of an encoder that did not see its domain, which the trees on top are trained on.
+Writes data/models/pair_encoder_N.onnx for each member, and data/models/pair_encoder_held_out.npz: of each training
+pair, the mean probabilities of members that did not see its domain, which the trees on top are trained on.
 """
 
 import argparse
 import os
 import random
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -18,14 +19,24 @@ import torch
 from transformers import AutoModel, AutoTokenizer
 
 from palimpsest.core.progress import say
-from palimpsest.eval.labels.training.training_pairs import FOLDS, class_numbers, encoder_pairs, folds
+from palimpsest.eval.labels.training.training_pairs import (
+    FOLDS,
+    class_numbers,
+    encoder_pairs,
+    first_table_pairs,
+    folds,
+)
 from palimpsest.memories.embed import DIMENSIONS, model_folder
 from palimpsest.relations.classify.encoder.held_out import HELD_OUT_FILE, save_held_out
-from palimpsest.relations.classify.encoder.pair_encoder import ENCODER_CLASSES, GRAPH_FILE, MAX_PAIR_TOKENS
+from palimpsest.relations.classify.encoder.pair_encoder import (
+    ENCODER_CLASSES,
+    GRAPH_FILES,
+    MAX_PAIR_TOKENS,
+    PairEncoder,
+)
 from palimpsest.relations.classify.pairs_file import PairRow
 from palimpsest.store.home import SHIPPED
 
-EPOCHS = 4
 _BATCH = 16
 _SORTED_BATCHES = 20  # texts of similar length are batched together inside so many batches
 _ENCODER_RATE, _HEAD_RATE = 8e-5, 1e-3
@@ -33,6 +44,24 @@ _WARM_UP = 0.1
 _SMOOTHING = 0.05
 _MAX_NORM = 1.0
 _OPSET = 17
+
+
+@dataclass(frozen=True)
+class Member:
+    """One of the networks whose probabilities are averaged.
+
+    Attributes:
+        graph_file: where it is written, in the data folder.
+        pairs: returns what it is trained on.
+        epochs: how often each pair is read.
+    """
+
+    graph_file: str
+    pairs: Callable[[], list[PairRow]]
+    epochs: int
+
+
+MEMBERS = (Member(GRAPH_FILES[0], first_table_pairs, 4), Member(GRAPH_FILES[1], encoder_pairs, 6))
 
 
 class _Network(torch.nn.Module):
@@ -81,7 +110,7 @@ class _Collator:
         return found["input_ids"], found["attention_mask"], found["token_type_ids"]
 
 
-def train_network(rows: Sequence[PairRow], seed: int = 0) -> _Network:
+def train_network(rows: Sequence[PairRow], epochs: int, seed: int = 0) -> _Network:
     """Returns the network trained on labeled pairs: cross-entropy with label smoothing, AdamW, one cycle of rates."""
     torch.manual_seed(seed)
     random.seed(seed)
@@ -92,9 +121,9 @@ def train_network(rows: Sequence[PairRow], seed: int = 0) -> _Network:
     groups = [{"params": encoder, "lr": _ENCODER_RATE}, {"params": network.head.parameters(), "lr": _HEAD_RATE}]
     optimizer = torch.optim.AdamW(groups, weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimizer, [_ENCODER_RATE, _HEAD_RATE], total_steps=EPOCHS * batches, pct_start=_WARM_UP
+        optimizer, [_ENCODER_RATE, _HEAD_RATE], total_steps=epochs * batches, pct_start=_WARM_UP
     )
-    for epoch in range(EPOCHS):
+    for epoch in range(epochs):
         network.train()
         total = 0.0
         for batch in _shuffled_batches(collate.lengths):
@@ -110,7 +139,7 @@ def train_network(rows: Sequence[PairRow], seed: int = 0) -> _Network:
             optimizer.step()
             schedule.step()
             total += loss.item()
-        say(f"epoch {epoch + 1} of {EPOCHS}: loss {total / batches:.3f}")
+        say(f"epoch {epoch + 1} of {epochs}: loss {total / batches:.3f}")
     return network.eval()
 
 
@@ -158,38 +187,61 @@ def export_graph(network: _Network, path: Path) -> None:
         quantize_dynamic(exported, path, weight_type=QuantType.QInt8, per_channel=True, reduce_range=True)
 
 
-def _train_fold(k: int) -> np.ndarray:
-    """Returns probabilities of the pairs of a fold, by a network trained on the others."""
-    rows = encoder_pairs()
+def _train_fold(member: Member, k: int) -> np.ndarray:
+    """Returns probabilities of the pairs of a member's fold, by a network trained on its other folds."""
+    rows = member.pairs()
     fold = np.array(folds(rows))
-    say(f"fold {k + 1} of {FOLDS}")
-    network = _trained([rows[i] for i in np.flatnonzero(fold != k)])
+    say(f"{member.graph_file}: fold {k + 1} of {FOLDS}")
+    network = _trained([rows[i] for i in np.flatnonzero(fold != k)], member.epochs)
     return predict(network, [rows[i] for i in np.flatnonzero(fold == k)])
 
 
-def _train_and_export(path: Path) -> None:
-    export_graph(_trained(encoder_pairs()), path)
+def _train_and_export(member: Member, path: Path) -> None:
+    export_graph(_trained(member.pairs(), member.epochs), path)
 
 
-def _trained(rows: Sequence[PairRow]) -> _Network:
+def _trained(rows: Sequence[PairRow], epochs: int) -> _Network:
     torch.set_num_threads(1)  # sums in one order, and threads that wait for each other cost more than they gain
-    return train_network(rows)
+    return train_network(rows, epochs)
+
+
+def held_out_probabilities(member: Member, by_fold: Sequence[np.ndarray], graph: bytes) -> np.ndarray:
+    """Returns probabilities of `encoder_pairs` by networks of a member that did not see their domain, shape (n, 6).
+
+    Args:
+        member: whose networks they are.
+        by_fold: what the network of each fold returned of the pairs of that fold.
+        graph: of the member, for the pairs that it was not trained on.
+    """
+    seen = member.pairs()
+    fold = np.array(folds(seen))
+    found = np.zeros((len(seen), len(ENCODER_CLASSES)), np.float32)
+    for k, probabilities in enumerate(by_fold):
+        found[fold == k] = probabilities
+    probabilities_of = {_texts(row): found[i] for i, row in enumerate(seen)}
+    pairs = [_texts(row) for row in encoder_pairs()]
+    unseen = [pair for pair in pairs if pair not in probabilities_of]
+    probabilities_of |= dict(zip(unseen, PairEncoder((graph,)).predict(unseen), strict=True))
+    return np.stack([probabilities_of[pair] for pair in pairs])
+
+
+def _texts(row: PairRow) -> tuple[str, str]:
+    return row["older"], row["newer"]
 
 
 def main() -> None:
-    """Trains and writes both files; the same files from the same pairs on one kind of processor."""
+    """Trains and writes all files; the same files from the same pairs on one kind of processor."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--out", type=Path, default=SHIPPED, help="The data folder.")
     out: Path = arguments.parse_args().out
-    rows = encoder_pairs()
-    fold = np.array(folds(rows))
-    probabilities = np.zeros((len(rows), len(ENCODER_CLASSES)), np.float32)
+    held_out = []
     with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as processes:
-        exported = processes.submit(_train_and_export, out / GRAPH_FILE)
-        for k, found in enumerate(processes.map(_train_fold, range(FOLDS))):
-            probabilities[fold == k] = found
-        exported.result()
-    save_held_out(out / HELD_OUT_FILE, [(r["older"], r["newer"]) for r in rows], probabilities)
+        for member in MEMBERS:
+            exported = processes.submit(_train_and_export, member, out / member.graph_file)
+            by_fold = list(processes.map(_train_fold, [member] * FOLDS, range(FOLDS)))
+            exported.result()
+            held_out.append(held_out_probabilities(member, by_fold, (out / member.graph_file).read_bytes()))
+    save_held_out(out / HELD_OUT_FILE, [_texts(row) for row in encoder_pairs()], np.mean(held_out, axis=0))
 
 
 if __name__ == "__main__":

@@ -18,9 +18,24 @@ _CLASSES_OF_LABEL = {
 }
 
 
+LATER_DOMAINS = frozenset(
+    (
+        *("assistant_users", "construction_crafts", "customers_sales", "fitness_wellbeing", "games_hobbies"),
+        *("hotels_hospitality", "public_figures", "team_channels"),
+        *("chat_assistant", "diaries_notes", "friends_chat", "local_news", "meeting_minutes", "work_channels"),
+    )
+)
+"""Training domains of the second and third table of forms."""
+
+
 def encoder_pairs() -> list[PairRow]:
     """Returns the training pairs of every domain, the older golden training pairs, and the generated ones."""
     return [*written_pairs("train"), *golden_pairs("train"), *generated_pairs()]
+
+
+def first_table_pairs() -> list[PairRow]:
+    """Returns the pairs of the encoder without those of `LATER_DOMAINS`."""
+    return [row for row in encoder_pairs() if row.get("domain") not in LATER_DOMAINS]
 
 
 def training_pairs() -> list[PairRow]:

@@ -27,9 +27,8 @@ from palimpsest.relations.classify.model.update_veto import missing_evidence, up
 
 CANDIDATE_ODDS = 10.0
 """How much likelier NONE is among the pairs that a build finds than among those that people choose to label."""
-MIN_CANDIDATE_UPDATE = 0.9
-"""Probability of an UPDATE that only the model sees, of a pair that a build found: of 1,000 held-out pairs that share
-words and nothing else, two reach it."""
+MIN_CANDIDATE_UPDATE = 0.8
+"""Probability of an UPDATE that only the model sees, of a pair that a build found; see `missing_evidence`."""
 MIN_SHARED_WORDS = 1 / 3
 """Of the content words of the shorter text, for the model to see a pair that a build found."""
 MIN_BOTH_VALID = 0.8
@@ -45,7 +44,7 @@ _CODE = (
     "palimpsest.relations.classify.offline_labeler",
     "palimpsest.relations.classify.model.relation_model",
 )
-_MIN_RULE_SUPPORT = 0.1  # an UPDATE by rule to which the model gives less is not given
+_MIN_RULE_SUPPORT = 0.05  # an UPDATE by rule to which the model gives less is not given
 
 
 def labeler_code() -> str:
@@ -117,7 +116,7 @@ class OfflineLabeler:
         if p[UPDATE] >= threshold:
             veto = update_veto(pair, features)
             if veto is None and self.none_odds > 1:
-                veto = missing_evidence(features)
+                veto = missing_evidence(features, float(p[UPDATE]))
             if veto is None:
                 return _update_of_model(pair, float(p[UPDATE]), found)
             found["veto"] = veto

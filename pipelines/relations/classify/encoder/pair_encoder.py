@@ -1,8 +1,9 @@
 """Reads two statements together: all-MiniLM-L6-v2, fine-tuned to tell how the newer relates to the older, as int8 ONNX.
 
-The graph lacks the table of word vectors, which training leaves as it is: it comes from the embedder's package. Each
-pair is its own batch, because the scale of int8 activations is taken over a batch: a pair's probabilities then never
-depend on other pairs. `palimpsest.eval.labels.training.train_encoder` trains it; data/models/README.md is its card.
+Two networks, trained on different pairs for different times, are averaged: each is wrong where the other is not. The
+graphs lack the table of word vectors, which training leaves as it is: it comes from the embedder's package. Each pair
+is its own batch, because the scale of int8 activations is taken over a batch: a pair's probabilities then never depend
+on other pairs. `palimpsest.eval.labels.training.train_encoder` trains them; data/models/README.md is their card.
 """
 
 import hashlib
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from palimpsest.core.errors import ComponentFailed
-from palimpsest.memories.embed import model_folder
+from palimpsest.relations.classify.encoder.word_vectors import load_tokenizer, word_vector_table
 from palimpsest.store.home import SHIPPED
 
 if TYPE_CHECKING:
@@ -26,9 +27,8 @@ if TYPE_CHECKING:
 ENCODER_CLASSES = ("update", "extend", "conditional", "derive", "none", "static")
 """In the order of the graph's output. `conditional` is an EXTEND, `static` a NONE that contradicts the older."""
 MAX_PAIR_TOKENS = 96
-GRAPH_FILE = "models/pair_encoder.onnx"
+GRAPH_FILES = ("models/pair_encoder_1.onnx", "models/pair_encoder_2.onnx")
 _INPUTS = ("word_vectors", "token_type_ids")
-_WORD_VECTORS = "embeddings.word_embeddings.weight"
 _THREADS = 2
 
 
@@ -37,15 +37,15 @@ class PairEncoder:
     """A classifier of (older, newer) texts.
 
     Attributes:
-        graph: the serialized ONNX model.
+        graphs: serialized ONNX models, whose probabilities are averaged.
     """
 
-    graph: bytes
+    graphs: tuple[bytes, ...]
 
     @cached_property
     def key(self) -> str:
         """Names the weights."""
-        return hashlib.sha256(self.graph).hexdigest()[:16]
+        return hashlib.sha256(b"".join(self.graphs)).hexdigest()[:16]
 
     def predict(self, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
         """Returns probabilities of (older, newer) texts, shape (len(pairs), len(ENCODER_CLASSES)) float32.
@@ -62,34 +62,33 @@ class PairEncoder:
         return out
 
     def _run(self, encoding: "Encoding") -> np.ndarray:
-        fed = (self._word_vectors[encoding.ids][None], np.array([encoding.type_ids], np.int64))
-        (probabilities,) = self._session.run(None, dict(zip(_INPUTS, fed, strict=True)))
-        return np.asarray(probabilities[0], np.float32)
+        vectors = word_vector_table()[encoding.ids][None]
+        fed = dict(zip(_INPUTS, (vectors, np.array([encoding.type_ids], np.int64)), strict=True))
+        found = [session.run(None, fed)[0][0] for session in self._sessions]
+        return np.asarray(np.mean(found, axis=0), np.float32)
 
     @cached_property
-    def _session(self) -> "InferenceSession":
+    def _sessions(self) -> "list[InferenceSession]":
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 3
-        return onnxruntime.InferenceSession(self.graph, options, providers=["CPUExecutionProvider"])
+        try:
+            return [
+                onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+                for graph in self.graphs
+            ]
+        except Exception as e:  # onnxruntime raises classes of its own
+            raise ComponentFailed(
+                f"pair encoder: not an ONNX model ({type(e).__name__}); install palimpsest-memory again"
+            ) from None
 
     @cached_property
     def _tokenizer(self) -> "Tokenizer":
-        from tokenizers import Tokenizer
-
-        loaded = Tokenizer.from_file(str(model_folder() / "tokenizer.json"))
-        loaded.no_padding()
-        loaded.enable_truncation(MAX_PAIR_TOKENS)
-        return loaded
-
-    @cached_property
-    def _word_vectors(self) -> np.ndarray:
-        from safetensors import safe_open
-
-        with safe_open(model_folder() / "model.safetensors", framework="numpy") as weights:
-            return np.asarray(weights.get_tensor(_WORD_VECTORS), np.float32)
+        tokenizer = load_tokenizer()
+        tokenizer.enable_truncation(MAX_PAIR_TOKENS)
+        return tokenizer
 
 
 @lru_cache(maxsize=1)
@@ -100,6 +99,6 @@ def pair_encoder() -> PairEncoder:
         ComponentFailed: its file is missing.
     """
     try:
-        return PairEncoder((SHIPPED / GRAPH_FILE).read_bytes())
+        return PairEncoder(tuple((SHIPPED / name).read_bytes() for name in GRAPH_FILES))
     except OSError as e:
         raise ComponentFailed(f"pair encoder: {e.filename} cannot be read; install palimpsest-memory again") from None

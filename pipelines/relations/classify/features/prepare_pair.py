@@ -16,6 +16,7 @@ from palimpsest.relations.classify.rules.apply_rules import apply_rules
 from palimpsest.relations.classify.rules.partial_updates import loses_statements, most_related_sentence
 from palimpsest.relations.classify.rules.reading import Reading, Span, Verdict, read_memory
 from palimpsest.relations.classify.rules.sentences import Sentence
+from palimpsest.relations.classify.statements.compare_statements import compare_statements
 
 EncodePairs: TypeAlias = Callable[[Sequence[tuple[str, str]]], np.ndarray]
 """From (older, newer) texts: probabilities of ENCODER_CLASSES, shape (n, 6)."""
@@ -152,6 +153,7 @@ def compute_features(pairs: Sequence[PreparedPair], encode: EncodePairs) -> Feat
         for p in block:
             older, newer = (parses[text] for text in p.texts)
             features = pair_features(older, newer, p.pair.order, p.pair.same_day, p.verdict)
+            features |= compare_statements(older, newer)
             names = names or tuple(features)
             rows.append(list(features.values()))
             words.append(pair_words(older, newer))

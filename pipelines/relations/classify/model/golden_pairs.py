@@ -1,4 +1,4 @@
-"""The checked-in labeled pairs: those of data/golden/pairs.jsonl, and those of 26 domains in data/golden/pairs."""
+"""The checked-in labeled pairs: those of data/golden/pairs.jsonl, and those of each domain in data/golden/pairs."""
 
 from palimpsest.relations.classify.pairs_file import PairRow, read_pairs_file
 from palimpsest.store.home import data_file

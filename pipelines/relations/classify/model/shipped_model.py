@@ -5,7 +5,7 @@ from pathlib import Path
 
 from palimpsest.core.files import file_hash
 from palimpsest.core.ids import content_id
-from palimpsest.relations.classify.encoder.pair_encoder import GRAPH_FILE
+from palimpsest.relations.classify.encoder.pair_encoder import GRAPH_FILES
 from palimpsest.relations.classify.model.relation_model import RelationModel
 from palimpsest.store.home import SHIPPED, data_file
 
@@ -14,7 +14,7 @@ LABELER_FILE = "models/relation_labeler.npz"
 
 def default_key() -> str:
     """Returns the key of the model that a build uses, without opening it."""
-    return content_id(_hash_of(data_file(LABELER_FILE)), _hash_of(SHIPPED / GRAPH_FILE))
+    return content_id(_hash_of(data_file(LABELER_FILE)), *(_hash_of(SHIPPED / name) for name in GRAPH_FILES))
 
 
 def _hash_of(path: Path) -> str:

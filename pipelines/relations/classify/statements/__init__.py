@@ -1,0 +1,1 @@
+"""What a memory states, clause by clause: subject, slot, value, time, condition, polarity and modality."""
