@@ -29,7 +29,7 @@ lint: .venv/.installed         ## style and types
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
 docs: .venv/.installed         ## write the generated parts of docs/reference
-	$(BIN)/python -m cogapp -r docs/reference/*.md docs/architecture/modules.md
+	$(BIN)/python -m cogapp -r docs/reference/*.md docs/architecture/modules.md docs/sources.md
 
 labeler: .venv/.installed      ## train the offline labeler that is shipped, about two hours on two cores
 	$(BIN)/python -m palimpsest.eval.labels.training.train_encoder

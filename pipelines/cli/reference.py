@@ -51,3 +51,15 @@ def _default(value: object, is_required: bool) -> str:
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
     return f"{value:,}" if isinstance(value, int | float) else f"`{value}`"
+
+
+def formats_markdown() -> str:
+    """Returns the table of the formats that are read without another package, with their suffixes."""
+    from palimpsest.sources.readers.registry import formats_by_suffix
+
+    suffixes: dict[str, list[str]] = {}
+    for suffix, found in formats_by_suffix().items():
+        if not found.package:
+            suffixes.setdefault(found.name, []).append(f"`{suffix}`")
+    rows = [f"| {name} | {', '.join(names)} |" for name, names in suffixes.items()]
+    return "\n".join(["| format | files |", "|---|---|", *rows]) + "\n"
