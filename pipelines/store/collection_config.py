@@ -1,11 +1,13 @@
 """Checked settings of a collection, read from its collection.yaml."""
 
-from collections.abc import Iterator, Mapping
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic_core import ErrorDetails
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.json_types import JsonObject, JsonValue
@@ -14,6 +16,7 @@ from palimpsest.store.trust_config import TrustConfig
 from palimpsest.text.dates import DateOrder
 
 Unit = Literal["chunk", "turn", "statement"]
+_MAX_PROBLEMS = 10
 
 
 _WEIGHT = Field(default=None, ge=0, le=100, allow_inf_nan=False, strict=True)
@@ -205,7 +208,7 @@ def load_collection(folder: Path) -> CollectionConfig:
     """Reads `<folder>/collection.yaml`.
 
     Raises:
-        PalimpsestError: the file is missing or a field is wrong; the message names file, field and fix.
+        PalimpsestError: the file is missing or fields are wrong; the message names file, fields and fixes.
     """
     path = folder / "collection.yaml"
     try:
@@ -213,17 +216,44 @@ def load_collection(folder: Path) -> CollectionConfig:
     except FileNotFoundError:
         raise PalimpsestError(f"collection.yaml: missing; add one with name and description ({path})") from None
     except (yaml.YAMLError, ValueError, RecursionError, OSError) as e:
-        raise PalimpsestError(f"collection.yaml: not valid YAML: {str(e).splitlines()[0]} ({path})") from None
+        raise PalimpsestError(f"collection.yaml: not valid YAML: {_yaml_problem(e)} ({path})") from None
     if not isinstance(raw, dict) or not all(isinstance(key, str) for key in raw):
         raise PalimpsestError(f"collection.yaml: must be a mapping with name and description ({path})")
     try:
         return CollectionConfig(**raw)
     except ValidationError as e:
-        first = e.errors()[0]
-        field = ".".join(str(p) for p in first["loc"]) or "collection.yaml"
-        problem = first["msg"].removeprefix("Value error, ")
-        message = "is required" if first["type"] == "missing" else problem[0].lower() + problem[1:]
-        raise PalimpsestError(f"collection.yaml: {field} {message} ({path})") from None
+        problems = [_field_problem(error) for error in e.errors()]
+        shown = "; ".join(problems[:_MAX_PROBLEMS])
+        more = f"; and {len(problems) - _MAX_PROBLEMS} more" if len(problems) > _MAX_PROBLEMS else ""
+        raise PalimpsestError(f"collection.yaml: {shown}{more} ({path})") from None
+
+
+def _yaml_problem(error: Exception) -> str:
+    """Returns one line of what is wrong with a file, with the line number where the parser reports one."""
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark and error.problem:
+        return f"line {error.problem_mark.line + 1}: {' '.join(error.problem.split())}"
+    return str(error).splitlines()[0]
+
+
+def _field_problem(error: ErrorDetails) -> str:
+    """Returns the field of a validation error, what is wrong with it and, for an unknown field, which one to use."""
+    *parents, name = error["loc"] or ("collection.yaml",)
+    if error["type"] == "extra_forbidden":
+        known = _fields_of(parents)
+        closest = difflib.get_close_matches(str(name), known, n=1)
+        where = ".".join(map(str, parents))
+        return f"{where + ' ' if where else ''}has no field {str(name)[:80]!r}; use {', '.join(closest or known)}"
+    problem = error["msg"].removeprefix("Value error, ")
+    message = "is required" if error["type"] == "missing" else problem[0].lower() + problem[1:]
+    return f"{'.'.join(map(str, (*parents, name)))} {message}"
+
+
+def _fields_of(path: Sequence[int | str]) -> list[str]:
+    """Returns the names of the fields at a path of fields: of the whole file where the path is empty."""
+    model: Any = CollectionConfig
+    for field in path:
+        model = model.model_fields[field].annotation
+    return list(model.model_fields)
 
 
 def find_collections(corpora: list[Path]) -> dict[str, Path]:
