@@ -120,7 +120,11 @@ def undo(
     pairs: tuple[tuple[str, str], ...],
     label: str | None,
 ) -> None:
-    """Mark relations as wrong: what they retired comes back. RELATION is an id; - reads ids from stdin."""
+    """Mark relations as wrong. RELATION is an id; - reads ids from stdin.
+
+    What they retired is latest again from the next build on, unless its source was edited or something else replaces it
+    too; undo reports those.
+    """
     _decide(home_path, as_json, "undo", relation, pairs, label)
 
 
@@ -156,6 +160,7 @@ def _decide(
     out = Output(as_json)
     decisions = decide(Home(home_path), kind, [*((i,) for i in ids), *pairs], label)
     lines = [f"{d.relation_id}: {d.was} -> {d.label}" for d in decisions]
+    lines += [f"{d.older_id} stays retired: {d.stays_retired}" for d in decisions if d.stays_retired]
     out.text("\n".join([*lines, f"{len(decisions)} decided, from the next palimpsest build on"]))
     records = [asdict(d) for d in decisions]
     out.result({"relations": records} | (records[0] if len(records) == 1 else {}))

@@ -6,7 +6,7 @@ A decision is a line of `decisions.jsonl`. It is the pair's label in every later
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -17,8 +17,9 @@ from palimpsest.relations.classify.label_pairs import relation_id
 from palimpsest.relations.classify.label_types import LABELS, UNPAID
 from palimpsest.relations.classify.low_trust import LOW_TRUST
 from palimpsest.relations.classify.pairs_file import PairRow
+from palimpsest.relations.versions import UPDATE, versions
 from palimpsest.store.builds import Build, published, staged
-from palimpsest.store.decisions import RelationOverride, append_overrides, read_decisions
+from palimpsest.store.decisions import Decisions, RelationOverride, append_overrides, read_decisions
 from palimpsest.store.home import Home
 
 TABLES = ("memories", "documents", "document_relations", "relations", "versions")
@@ -144,13 +145,18 @@ def _newer_first(tables: Mapping[str, pl.DataFrame], named: tuple[str, ...]) -> 
 
 @dataclass(frozen=True)
 class RelationDecision:
-    """A person's decision about a relation: `was` is the label that it had, `label` the right one."""
+    """A person's decision about a relation: `was` is the label that it had, `label` the right one.
+
+    `stays_retired` is why the older memory of an UPDATE that was taken back is not latest in the next build either;
+    None where it is latest again, and for every other decision.
+    """
 
     relation_id: str
     newer_id: str
     older_id: str
     was: str
     label: str
+    stays_retired: str | None = None
 
 
 def decide(home: Home, kind: str, named: Iterable[tuple[str, ...]], label: str | None) -> list[RelationDecision]:
@@ -171,7 +177,35 @@ def decide(home: Home, kind: str, named: Iterable[tuple[str, ...]], label: str |
         decisions = [_decide_one(relation, kind, label) for relation in found.values()]
         overrides = (RelationOverride(d.relation_id, d.newer_id, d.older_id, d.label) for d in decisions)
         append_overrides(home.decisions, kind, *overrides)
-    return decisions
+        reasons = reasons_to_stay_retired(tables, decisions, read_decisions(home.decisions))
+    return [replace(d, stays_retired=reasons.get(d.relation_id)) for d in decisions]
+
+
+def reasons_to_stay_retired(
+    tables: Mapping[str, pl.DataFrame], decisions: Iterable[RelationDecision], recorded: Decisions
+) -> dict[str, str]:
+    """Returns by relation id why the older memory is retired without the UPDATE that a decision takes back."""
+    taken_back = {d.relation_id: d.older_id for d in decisions if d.was == UPDATE and d.label != UPDATE}
+    if not taken_back:
+        return {}
+    memories, documents = tables["memories"], tables["documents"]
+    relations = tables["relations"].filter(~pl.col("relation_id").is_in(list(taken_back)))
+    found = (
+        versions(memories, relations, documents, tables["document_relations"], recorded)
+        .filter(~pl.col("is_latest") & pl.col("memory_id").is_in(list(taken_back.values())))
+        .select("memory_id", "superseded_by")
+        .join(memories.select("memory_id", "document_id"), on="memory_id")
+        .join(documents.select("document_id", "is_current", edited="superseded_by"), on="document_id")
+        .with_columns(is_updated=pl.col("superseded_by").is_in(memories["memory_id"].to_list()))
+    )
+    reasons = {row["memory_id"]: _reason_to_stay_retired(row) for row in found.iter_rows(named=True)}
+    return {relation: reasons[older] for relation, older in taken_back.items() if older in reasons}
+
+
+def _reason_to_stay_retired(row: Mapping[str, object]) -> str:
+    if not row["is_current"]:
+        return "its source was edited since" if row["edited"] else "its source no longer has it"
+    return f"{row['superseded_by']} updates it too" if row["is_updated"] else "another document replaces its own"
 
 
 def _decide_one(found: FoundRelation, kind: str, label: str | None) -> RelationDecision:

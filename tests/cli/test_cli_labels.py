@@ -26,7 +26,7 @@ def test_an_undone_update_comes_back_after_a_rebuild_and_becomes_a_labelled_pair
     found = last_json(run("query", "deadline", "--home", home, "--user", "ann", "--history", "--json"))["memories"]
     ids = [m["memory_id"] for m in found if m["text"] in (OLD, NEW)]
     done = last_json(run("undo", "--pair", *ids, "--home", home, "--json"))
-    assert (done["was"], done["label"]) == ("UPDATE", "NONE")
+    assert (done["was"], done["label"], done["stays_retired"]) == ("UPDATE", "NONE", None)
     assert OLD not in latest(home, "deadline of project Heron"), "from the next build on"
     built = last_json(run("build", "--home", home, "--json"))
     assert built["relations"]["UPDATE"] == 0 and built["work"]["embeddings"] == 0

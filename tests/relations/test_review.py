@@ -10,7 +10,12 @@ from palimpsest.core.needles import Needles
 from palimpsest.relations.candidates.find_candidates import candidate_pairs
 from palimpsest.relations.classify.label_pairs import label_pairs, relation_id
 from palimpsest.relations.classify.label_types import LabelResult
-from palimpsest.relations.relation_review import find_relation, review_table
+from palimpsest.relations.relation_review import (
+    RelationDecision,
+    find_relation,
+    reasons_to_stay_retired,
+    review_table,
+)
 from palimpsest.relations.versions import versions
 from palimpsest.store.decisions import RelationOverride, append_overrides, forget_overrides, read_decisions
 from palimpsest.store.tables import empty
@@ -125,3 +130,25 @@ def test_a_pair_that_was_not_paid_is_labelled_again():
     assert usage["unpaid"] == 3 and json.loads(first["evidence"][0])["why"] == "budget"
     _, again = label_pairs(pairs, inputs.memories, FixedLabeler("NONE"), first)
     assert again["asked"] == 3
+
+
+def test_undo_reports_why_an_older_memory_stays_retired(tmp_path):
+    inputs, pairs, (a, b, c) = made()
+    relations, _ = label_pairs(pairs, inputs.memories, FixedLabeler("UPDATE"))
+    tables = all_tables(inputs, relations) | {"document_relations": empty("document_relations")}
+    taken_back = [RelationDecision(relation_id(b, a), b, a, "UPDATE", "NONE")]
+
+    def reasons(tables, decisions):
+        return list(reasons_to_stay_retired(tables, decisions, read_decisions(tmp_path / "none")).values())
+
+    assert reasons(tables, taken_back) == [f"{c} updates it too"]
+    every = [*taken_back, RelationDecision(relation_id(c, a), c, a, "UPDATE", "NONE")]
+    assert reasons(tables, every) == [], "it is latest again"
+    is_edited = pl.col("uri") == "0.md"
+    edited = tables["documents"].with_columns(
+        is_current=~is_edited, superseded_by=pl.when(is_edited).then(pl.lit("d9")).otherwise("superseded_by")
+    )
+    assert reasons(tables | {"documents": edited}, every) == ["its source was edited since"] * 2
+    gone = edited.with_columns(superseded_by=pl.lit(None, pl.String))
+    assert reasons(tables | {"documents": gone}, every) == ["its source no longer has it"] * 2
+    assert reasons(tables, [RelationDecision(relation_id(b, a), b, a, "UPDATE", "UPDATE")]) == []
