@@ -19,6 +19,7 @@ from palimpsest.core.errors import ComponentFailed, PalimpsestError, Refused
 from palimpsest.core.extras import missing_in
 from palimpsest.core.faults import fault_in
 from palimpsest.core.progress import say
+from palimpsest.neo4j_graph.identity import is_served
 from palimpsest.orchestration.schedule import AUTOMATION
 from palimpsest.sources.discovery import deleted_sources
 from palimpsest.store.builds import Build, published, staged
@@ -91,9 +92,19 @@ def build(
             drop_unplanned(home, plan)
             _run_graph(home, plan, max_cost, allow_removals)
             summary = replace(build_summary(home, _last_build(home)), changed=list(plan.changed))
+            if summary.published and not graph:
+                _warn_if_graph_is_behind(home)
         skipped, wall_s = _skipped_sources(home, plan), _seconds_since(started)
         summary = replace(summary, skipped=skipped, expired=expired, wall_s=wall_s)
         return _serve_graph(home, summary, started) if graph and summary.published else summary
+
+
+def _warn_if_graph_is_behind(home: Home) -> None:
+    if is_served(home):
+        say(
+            "warning: Neo4j was not loaded and still shows an earlier build of this home; run palimpsest build --graph"
+            f" --home {home.path} (palimpsest neo4j start starts a local server)"
+        )
 
 
 def _skipped_sources(home: Home, plan: Plan) -> list[str]:

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from palimpsest.build.stages import STAGES
+from palimpsest.neo4j_graph.identity import home_id
+from palimpsest.store.home import Home
 from tests.command import last_json, process, run
 from tests.small_corpus import write_chats, write_notes
 
@@ -152,6 +154,20 @@ def test_verify_fails_when_a_table_was_changed(built, tmp_path):
     frame.write_parquet(path)
     done = process("verify", "--home", home)
     assert done.returncode == 1 and "invariant" in done.stderr
+
+
+def test_a_build_of_a_home_that_neo4j_serves_warns_that_the_graph_shows_an_earlier_build(built, tmp_path):
+    import shutil
+
+    home, corpus = (shutil.copytree(source, tmp_path / source.name) for source in built[:2])
+    home_id(Home(home))
+    settings = corpus / "notes/collection.yaml"
+    settings.write_text(settings.read_text().replace("description: notes", "description: our notes"))
+    done = process("build", "--home", home, "--corpus", corpus)
+    assert done.returncode == 0, done.stderr
+    assert "warning: Neo4j was not loaded and still shows an earlier build" in done.stderr
+    assert f"palimpsest build --graph --home {home}" in done.stderr
+    assert "warning: Neo4j" not in built[3]
 
 
 def test_undoing_a_relation_breaks_no_invariant_of_the_build_before_the_next_one(built, tmp_path):
