@@ -13,7 +13,7 @@ EDGES = {
     "topics": {"documents", "memories", "embeddings", "entities"},
     "candidate_pairs": {"documents", "memories", "embeddings", "entities"},
     "offline_labeler": set(),
-    "relations": {"memories", "candidate_pairs", "offline_labeler"},
+    "relations": {"documents", "memories", "candidate_pairs", "offline_labeler"},
     "versions": {"documents", "memories", "relations"},
     "index": {"topics", "versions"},
     "retrieval_report": {"index"},
