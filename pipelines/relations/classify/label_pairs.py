@@ -80,9 +80,14 @@ def label_pairs(
     relations = pl.concat([by_person, by_labeler])
     usage = {"asked": todo.height, "carried": carried.height, "decided_by_people": by_person.height, **_costs(results)}
     usage["low_trust"] = by_labeler.filter(is_low_trust()).height
-    counts = dict(relations["label"].value_counts().iter_rows())
-    usage |= {label: counts.get(label, 0) for label in LABELS}
+    usage |= count_labels(relations)
     return relations.sort("relation_id"), {name: float(value) for name, value in usage.items()}
+
+
+def count_labels(relations: pl.DataFrame) -> dict[str, int]:
+    """Returns the number of relations of each label, 0 where there are none."""
+    counts = dict(relations["label"].value_counts().iter_rows())
+    return {label: counts.get(label, 0) for label in LABELS}
 
 
 def _wanted_pairs(

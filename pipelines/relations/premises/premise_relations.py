@@ -15,8 +15,7 @@ from palimpsest.core.ids import content_id
 from palimpsest.core.json_types import JsonObject
 from palimpsest.core.scopes import SCOPE
 from palimpsest.memories.recency import recency_columns
-from palimpsest.relations.classify.label_pairs import pair_keys
-from palimpsest.relations.classify.label_types import LABELS
+from palimpsest.relations.classify.label_pairs import count_labels, pair_keys
 from palimpsest.relations.classify.low_trust import to_json
 from palimpsest.relations.premises.find_premises import Premises, find_premises
 from palimpsest.relations.premises.scope_statements import ScopeStatements, Statement
@@ -94,9 +93,8 @@ def without_premises(relations: pl.DataFrame | None) -> pl.DataFrame | None:
 
 def label_counts(relations: pl.DataFrame) -> dict[str, float]:
     """Returns the number of relations of each label, and of those that `add_premises` made in `premises`."""
-    counts = dict(relations["label"].value_counts().iter_rows())
     added = relations.filter(pl.col("labeler") == PREMISES).height
-    return {label: float(counts.get(label, 0)) for label in LABELS} | {PREMISES: float(added)}
+    return {name: float(n) for name, n in (count_labels(relations) | {PREMISES: added}).items()}
 
 
 def _search(relations: pl.DataFrame, memories: pl.DataFrame, documents: pl.DataFrame) -> Iterator[Premises]:
