@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
-from pydantic_core import ErrorDetails
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.json_types import JsonObject, JsonValue
@@ -222,7 +221,7 @@ def load_collection(folder: Path) -> CollectionConfig:
     try:
         return CollectionConfig(**raw)
     except ValidationError as e:
-        problems = [_field_problem(error) for error in e.errors()]
+        problems = [_field_problem(error["type"], error["loc"], error["msg"]) for error in e.errors()]
         shown = "; ".join(problems[:_MAX_PROBLEMS])
         more = f"; and {len(problems) - _MAX_PROBLEMS} more" if len(problems) > _MAX_PROBLEMS else ""
         raise PalimpsestError(f"collection.yaml: {shown}{more} ({path})") from None
@@ -235,17 +234,17 @@ def _yaml_problem(error: Exception) -> str:
     return str(error).splitlines()[0]
 
 
-def _field_problem(error: ErrorDetails) -> str:
+def _field_problem(kind: str, location: tuple[int | str, ...], message: str) -> str:
     """Returns the field of a validation error, what is wrong with it and, for an unknown field, which one to use."""
-    *parents, name = error["loc"] or ("collection.yaml",)
-    if error["type"] == "extra_forbidden":
+    *parents, name = location or ("collection.yaml",)
+    if kind == "extra_forbidden":
         known = _fields_of(parents)
         closest = difflib.get_close_matches(str(name), known, n=1)
         where = ".".join(map(str, parents))
         return f"{where + ' ' if where else ''}has no field {str(name)[:80]!r}; use {', '.join(closest or known)}"
-    problem = error["msg"].removeprefix("Value error, ")
-    message = "is required" if error["type"] == "missing" else problem[0].lower() + problem[1:]
-    return f"{'.'.join(map(str, (*parents, name)))} {message}"
+    problem = message.removeprefix("Value error, ")
+    text = "is required" if kind == "missing" else problem[0].lower() + problem[1:]
+    return f"{'.'.join(map(str, (*parents, name)))} {text}"
 
 
 def _fields_of(path: Sequence[int | str]) -> list[str]:
