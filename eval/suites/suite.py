@@ -8,6 +8,7 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.json_types import JsonValue
 from palimpsest.eval.metrics.rows import json_rows, row_text
 from palimpsest.eval.suites.qrels import read_qrels
+from palimpsest.sources.records.chat_roles import chat_role
 
 CORPUS_FILE = "corpus.jsonl"
 
@@ -33,7 +34,7 @@ class Suite:
         scopes: the scope of each corpus id.
         queries: all queries, judged or not.
         qrels: graded judgements by query id and corpus id; 0 is not relevant.
-        ordered_turns: whether most rows have a speaker.
+        ordered_turns: whether most rows have a speaker, or a role of a chat.
     """
 
     name: str
@@ -99,7 +100,7 @@ def load_suite(folder: Path, extra: Path | None = None) -> Suite:
 
 
 def _has_speaker(row: Mapping[str, JsonValue], where: str) -> bool:
-    """Checks text, title and meta of a row of the corpus; returns whether it has a speaker.
+    """Checks text, title and meta of a row of the corpus; returns whether it has a speaker or a chat's role.
 
     Raises:
         PalimpsestError: one of them has the wrong type; the message starts with `where`.
@@ -110,7 +111,7 @@ def _has_speaker(row: Mapping[str, JsonValue], where: str) -> bool:
     meta = row.get("meta") or {}
     if not isinstance(meta, dict):
         raise PalimpsestError(f"{where}: meta must be an object")
-    return bool(meta.get("speaker"))
+    return bool(meta.get("speaker") or chat_role(meta.get("role")))
 
 
 def _scope(row: Mapping[str, JsonValue], where: str) -> str | None:

@@ -41,6 +41,7 @@ def write_collection(suite: Suite, folder: Path) -> Path:
         "description": f"Suite {suite.name}: {len(suite.scopes)} rows",
         "unit": "turn" if suite.ordered_turns else "chunk",
         "user_id": SHARED_USER,
+        "store_tool_outputs": True,  # a judgement may name any row
     }
     write_bytes(folder / name / CORPUS_FILE, b"".join(map(_read_lines, suite.corpus_files)))
     write_bytes(folder / name / "collection.yaml", yaml.safe_dump(config, sort_keys=False).encode())

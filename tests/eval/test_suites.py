@@ -52,6 +52,13 @@ def test_a_suite_is_read_with_scopes_grades_and_types(folder):
     assert suite.ordered_turns, "most rows have a speaker"
 
 
+@pytest.mark.parametrize(("role", "turns"), [("assistant", True), ("Actor", False), ("", False), (3, False)])
+def test_rows_with_a_role_of_a_chat_are_turns(folder, role, turns):
+    rows = [{"_id": i, "text": "bees make honey", "scope": "s1", "meta": {"role": role}} for i in ("a#1", "b")]
+    (folder / "corpus.jsonl").write_text(lines([*rows, CORPUS[2]]))
+    assert load_suite(folder).ordered_turns is turns
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [

@@ -20,12 +20,13 @@ def read_json_lines(source: Source, limits: Limits) -> Extraction:
     rows, problems = parse_json_rows(decode(source.data, limits))
     if any("_id" in r.value and "text" in r.value for r in rows):
         return read_suite(source, rows, problems, limits)
-    if any("text" in r.value and r.value.keys() & {"speaker", "session_id", "timestamp"} for r in rows):
+    if any("text" in r.value and r.value.keys() & {"speaker", "role", "session_id", "timestamp"} for r in rows):
         return read_conversations(source, rows, problems, limits)
     if found := find_conversations([r.value for r in rows]):
         return read_chats(source, found, problems, limits)
     if not rows:
         raise Rejected(f"no line is a JSON object; {problems[0]}")
     raise Rejected(
-        "JSON lines of an unknown layout; a turn has session_id, speaker, text, timestamp, a suite _id, title, text"
+        "JSON lines of an unknown layout; a turn has session_id, speaker or role, text, timestamp, "
+        "a suite row _id, title, text"
     )

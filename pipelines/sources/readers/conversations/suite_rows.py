@@ -6,8 +6,10 @@ from palimpsest.core.errors import Rejected
 from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.sources.readers.common.clean_text import clean_text, first_date, one_line, parse_name, to_json_object
 from palimpsest.sources.readers.conversations.json_rows import JsonRow
+from palimpsest.sources.records.chat_roles import chat_role
 from palimpsest.sources.records.extracted import SUITE_ROW, ExtractedDocument, Extraction, Segment
 from palimpsest.sources.records.source import Source, limit_problems
+from palimpsest.sources.records.stated_fields import TOOL_ROLES, StatedFields
 from palimpsest.store.limits import Limits
 
 _DATES = ("date_time", "date", "timestamp", "created")
@@ -16,6 +18,7 @@ _DATES = ("date_time", "date", "timestamp", "created")
 def read_suite(source: Source, rows: list[JsonRow], problems: list[str], limits: Limits) -> Extraction:
     """Returns one document a row, with uri `<uri>#<_id>`, its scope as the user and its `_id` in the metadata.
 
+    A row with `meta.speaker` is a turn; a chat's `meta.role` is the speaker where there is none.
     An image's caption is appended to the text as `[image: ...]`. A row without text is its title; one with neither,
     or with an `_id` seen before, becomes a problem.
 
@@ -59,7 +62,9 @@ def _document(source: Source, row: JsonRow, seen: set[str], problems: list[str])
         problems.append(f"line {row.line}: _id {row_id[:80]!r} has no text")
         return None
     seen.add(row_id)
-    speaker, when = parse_name(meta.get("speaker")), first_date(meta, *_DATES, order=source.dates)
+    role, when = chat_role(meta.get("role")), first_date(meta, *_DATES, order=source.dates)
+    speaker = parse_name(meta.get("speaker")) or role
+    fields = StatedFields(kind="tool") if role and role.casefold() in TOOL_ROLES else None
     return ExtractedDocument(
         uri=f"{source.uri}#{row_id}",
         media_type=SUITE_ROW,
@@ -69,7 +74,7 @@ def _document(source: Source, row: JsonRow, seen: set[str], problems: list[str])
         user_id=parse_name(value.get("scope")),
         source_time=when,
         metadata={**meta, "_id": row_id},
-        segments=(Segment(0, len(text), "turn" if speaker else "prose", None, None, speaker, when),),
+        segments=(Segment(0, len(text), "turn" if speaker else "prose", None, None, speaker, when, fields),),
     )
 
 

@@ -117,6 +117,28 @@ def test_a_suite_row_is_a_document_with_its_scope_as_user(read) -> None:
     assert two.source_time == datetime(1998, 1, 1, tzinfo=UTC)
 
 
+def test_a_role_of_a_chat_is_the_speaker_of_a_suite_row_without_one(read) -> None:
+    bot = {"role": "Assistant", "speaker": "Bot"}
+    metas = [{"role": "user"}, bot, {"role": "tool"}, {"role": "actor"}, {"role": 1}]
+    rows = ({"_id": str(i), "text": "x", "meta": m} for i, m in enumerate(metas))
+    segments = [d.segments[0] for d in read("c.jsonl", lines(*rows)).documents]
+    assert [(s.kind, s.speaker) for s in segments] == [
+        ("turn", "user"),
+        ("turn", "Bot"),
+        ("turn", "tool"),
+        ("prose", None),
+        ("prose", None),
+    ]
+    assert [s.stated and s.stated.kind for s in segments] == [None, None, "tool", None, None]
+
+
+def test_turns_may_have_roles_instead_of_speakers(read) -> None:
+    extraction = read("c.jsonl", lines({"role": "user", "text": "Hi."}, {"role": "assistant", "text": 3}))
+    (document,) = extraction.documents
+    assert [(s.kind, s.speaker) for s in document.segments] == [("turn", "user")]
+    assert extraction.problems == ("line 2: no text; a turn needs a text of at least one word",)
+
+
 def test_suite_rows_without_id_or_text_or_with_a_used_id_are_problems(read) -> None:
     extraction = read(
         "corpus.jsonl",
