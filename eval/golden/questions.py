@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
@@ -32,13 +32,15 @@ class Quote(BaseModel):
 class Question(BaseModel):
     """One line of `data/golden/<collection>.jsonl`; docs/golden.md describes the fields.
 
-    Each item of `evidence` is one thing that must be found. `draft` marks a question as `gate --init` wrote it.
+    Each item of `evidence` is one thing that must be found. `kind` is why an unanswerable question has no answer.
+    `draft` marks a question as `gate --init` wrote it.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     id: _Text
     question: _Text
     type: _Text
+    kind: Literal["near_miss", "false_premise", "other_user", "outdated", "underspecified"] | None = None
     user: _Text | None = None
     project: _Text | None = None
     as_of: date | None = None
@@ -97,6 +99,8 @@ def load_golden(path: Path) -> list[Question] | None:
             raise GoldenError(f"{where}: {field}: {first['msg'][0].lower() + first['msg'][1:]}") from None
         if question.id in questions:
             raise GoldenError(f"{where}: id {question.id!r} is used twice; rename one")
+        if question.answerable and question.kind:
+            raise GoldenError(f"{where}: kind: only a question of type {UNANSWERABLE!r} has one; remove it")
         if question.answerable != bool(question.evidence):
             raise GoldenError(
                 f"{where}: question {question.id!r} must have evidence, or type {UNANSWERABLE!r} and none"
@@ -109,9 +113,12 @@ def load_golden(path: Path) -> list[Question] | None:
 
 def golden_hash(questions: Iterable[Question]) -> str:
     """Returns 16 hex digits over the questions, whatever their order, the file's whitespace and the mark of drafts."""
-    # A question without a project hashes as it did before there were any, so that older baselines stay valid.
+    # A question without a project or a kind hashes as it did before there were any: older baselines stay valid.
     rows = sorted(
-        json.dumps(q.model_dump(mode="json", exclude={"draft", *(() if q.project else ("project",))}), sort_keys=True)
+        json.dumps(
+            q.model_dump(mode="json", exclude={"draft", *(n for n in ("project", "kind") if not getattr(q, n))}),
+            sort_keys=True,
+        )
         for q in questions
     )
     return hashlib.blake2b("\n".join(rows).encode(), digest_size=8).hexdigest()

@@ -172,6 +172,8 @@ def test_no_file_is_no_golden_set(tmp_path):
         (line(question=None), "line 1: question"),
         (line(evidence=[]), "must have evidence"),
         (line(type="unanswerable"), "must have evidence"),
+        (line(kind="outdated"), "kind"),
+        (line(type="unanswerable", evidence=[], kind="other"), "kind"),
         (line(evidence=[{"uri": "u", "quote": " "}]), "line 1: evidence.0.quote"),
         (line(surprise=1), "line 1: surprise"),
         (line() + "\nnot json", "line 2"),
