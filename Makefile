@@ -5,8 +5,8 @@ BIN := .venv/bin
 LINKS := $(addprefix --find-links ,$(wildcard $(PIP_FIND_LINKS)))
 HOME_DIR ?= data/home
 # Imported once at install, so that their bytecode is written: all of it would take minutes, and uv compiles none.
-COMPILED := palimpsest.definitions, palimpsest.eval.runs.judge_build, palimpsest.neo4j_graph.published_graph, sentence_transformers, \
-  transformers.models.bert.modeling_bert, sklearn.ensemble, spacy, dagster_webserver.cli, dspy, neo4j
+COMPILED := palimpsest.definitions, palimpsest.eval.runs.judge_build, palimpsest.neo4j_graph.published_graph, safetensors.torch, \
+  sklearn.ensemble, spacy, dagster_webserver.cli, dspy, neo4j
 
 .PHONY: build test dev lint docs labeler suites clean
 

@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from palimpsest.memories.minilm_network import load_network
+
 MODEL_ID = "all-MiniLM-L6-v2"
 DIMENSIONS = 384
 MAX_TOKENS = 256
@@ -103,15 +105,12 @@ def load_embedder() -> Embedder:
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     import torch
-    from sentence_transformers import SentenceTransformer
     from tokenizers import Tokenizer
-    from transformers.utils import logging as transformers_logging
 
-    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     torch.set_num_threads(1 if spinning else _THREADS)
     folder = model_folder()
     dtype = cpu_dtype()
-    model = SentenceTransformer(str(folder), device="cpu").to(getattr(torch, dtype)).eval()
+    model = load_network(folder, getattr(torch, dtype))
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.no_padding()
     tokenizer.enable_truncation(MAX_TOKENS)
