@@ -53,6 +53,9 @@ class StubView:
     def cosines(self, vector):
         return np.array([0.9, 0.1, 0.5])
 
+    def windows(self):
+        return None
+
     def postings(self, terms):
         return [Postings(np.zeros(0, np.int32), np.zeros(0, np.float32)) for _ in terms]
 

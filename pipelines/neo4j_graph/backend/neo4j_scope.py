@@ -86,7 +86,7 @@ class Neo4jScope(CachedScopeView):
         """Returns the exact cosines of some local rows, shape (len(rows),) float64; of a large scope by the server."""
         stats = self.stats
         if stats.mean is None:
-            vectors: ScopeVectors = self._cached("vectors", self._load_vectors)
+            vectors = self._vectors()
             if len(rows) > len(stats.ids) // 4:
                 cosines: np.ndarray = vectors.cosines(vector)[rows]
                 return cosines
@@ -94,6 +94,10 @@ class Neo4jScope(CachedScopeView):
         ids = stats.ids[rows].tolist()
         cosine = dict(self._reads.read(self.scope, querying.COSINES, {}, vector=vector.tolist(), ids=ids))
         return np.array([cosine[i] for i in ids], np.float64)
+
+    def windows(self) -> np.ndarray | None:
+        """See ScopeView."""
+        return self._vectors().windows()
 
     def words(self, terms: Sequence[str]) -> np.ndarray:
         """Returns the BM25 sum of each local row."""
@@ -184,6 +188,9 @@ class Neo4jScope(CachedScopeView):
             loaded[term] = Postings(rows.copy(), scores.copy())
             self._cache.put((self.scope, "term", term), loaded[term])
         return loaded
+
+    def _vectors(self) -> ScopeVectors:
+        return self._cached("vectors", self._load_vectors)
 
     def _load_vectors(self) -> ScopeVectors:
         stats = self.stats

@@ -89,6 +89,10 @@ class DuckDBScope(CachedScopeView):
         """See ScopeView."""
         return self.vectors.cosines(vector)
 
+    def windows(self) -> np.ndarray | None:
+        """See ScopeView."""
+        return self.vectors.windows()
+
     def words(self, terms: Sequence[str]) -> np.ndarray:
         """Returns the BM25 sum of each local row."""
         return word_sums(self.postings(terms), self.at.size)

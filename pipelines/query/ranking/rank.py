@@ -14,6 +14,7 @@ from palimpsest.query.ranking.scoring import Scored
 from palimpsest.query.request.types import Link
 from palimpsest.query.scope.scope_arrays import rows_of
 from palimpsest.query.scope.scope_query import ScopeQuery
+from palimpsest.query.scope.view import ScopeView
 
 SEEDS = 100  # candidates; statistics are exact, so more of them change nothing
 DECAY = 0.7
@@ -73,7 +74,7 @@ def rank(
         n: how many seeds.
         record: called with the name of each step as it ends, for timings.
     """
-    view = query.served.view() if _scores_all(query) else None
+    view = _view_to_score(query)
     pool: _Pool
     if view is not None:
         pool = _ScoredPool(scorer_named(query.weights.scorer)(view, query), query.weights.graph, n)
@@ -90,12 +91,15 @@ def rank(
     return sorted(found.values(), key=_sort_key)
 
 
-def _scores_all(query: ScopeQuery) -> bool:
-    """Returns whether every memory must be scored: the store alone finds the best by vectors, or by both and words."""
+def _view_to_score(query: ScopeQuery) -> ScopeView | None:
+    """Returns the view to score every memory of; None where the store alone finds the best by vectors and words."""
     weights = query.weights
     if weights.scorer not in ("", "alone") or weights.vector <= 0 or weights.fusion != "z" or uses_priors(weights):
-        return True
-    return weights.scorer == "alone" and query.period is not None
+        return query.served.view()
+    if weights.scorer == "":
+        return None
+    view = query.served.view()
+    return view if view is not None and (query.period is not None or view.windows() is not None) else None
 
 
 def _sort_key(candidate: Candidate) -> tuple[float, str]:

@@ -8,6 +8,7 @@ import numpy as np
 from palimpsest.query.ranking.experimental.reciprocal_ranks import reciprocal_ranks
 from palimpsest.query.ranking.fusion import fuse, score_stats, standardize
 from palimpsest.query.ranking.priors import prior_scores, uses_priors
+from palimpsest.query.ranking.window_bias import without_window_bias
 from palimpsest.query.request.strategies import Weights
 from palimpsest.query.request.types import Link
 from palimpsest.query.scope.scope_arrays import Postings, word_sums
@@ -39,8 +40,8 @@ class Scored:
         rows: local rows of the candidates.
         cosines: of every memory.
         words: BM25 sums of every memory.
-        base: weighted sum of the z-scores of both, of the overlap with the question's period, and of the priors; 0 for
-            memories that are no candidates.
+        base: weighted sum of the z-scores of both (of cosines without their bias by windows), of the overlap with the
+            question's period, and of the priors; 0 for memories that are no candidates.
         total: the ranking score, on the scale of `base`.
         path: returns the links over which a memory, by local row, got the difference of `total` and `base`.
     """
@@ -62,7 +63,9 @@ def base_scores(view: ScopeView, query: ScopeQuery) -> BaseScores:
     cosines, sums = view.cosines(query.vector), word_sums(postings, size)
     base = np.zeros(size)
     if len(rows):
-        base[rows] = _fuse_candidates(cosines[rows], sums[rows], weights)
+        windows = view.windows()
+        similar = cosines[rows] if windows is None else without_window_bias(cosines[rows], windows[rows])
+        base[rows] = _fuse_candidates(similar, sums[rows], weights)
     if query.period is not None:
         base += weights.time * z_scores(view.periods().fit_scores(query.period, size), rows)
     if uses_priors(weights):

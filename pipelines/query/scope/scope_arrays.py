@@ -41,6 +41,10 @@ class ScopeVectors:
         """Size in bytes."""
         return sum(m.nbytes for m in self.matrices) + self.starts.nbytes
 
+    def windows(self) -> np.ndarray | None:
+        """Returns how many windows each memory has, shape (memories,); None where each has one."""
+        return None if len(self.starts) == self.count else np.diff(self.starts, append=self.count)
+
     def cosines(self, query: np.ndarray) -> np.ndarray:
         """Returns the cosine of each memory's best window with the unit query, shape (memories,) float64."""
         # Row by row in this thread: as fast as BLAS threads for one client, and twenty times faster for eight at once.

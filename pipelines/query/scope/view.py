@@ -32,6 +32,9 @@ class ScopeView(Protocol):
     def cosines(self, vector: np.ndarray) -> np.ndarray:
         """Returns the cosine of each memory's best window with a unit vector, shape (memories,) float64."""
 
+    def windows(self) -> np.ndarray | None:
+        """Returns how many windows each memory has, shape (memories,); None where each has one."""
+
     def postings(self, terms: Sequence[str]) -> list[Postings]:
         """Returns the postings of terms, in alphabetical order of the terms."""
 
