@@ -14,7 +14,8 @@ _LINE_CHARS = 160
 
 def results_text(result: SearchResult, explain: bool = False) -> str:
     """Returns how the question's time was interpreted, the memories with any history, then the context."""
-    lines = [line for temporal in result.times.values() for line in time_lines(temporal)]
+    lines = resolved_lines(result) if explain else []
+    lines += [line for temporal in result.times.values() for line in time_lines(temporal)]
     first_rank: dict[str, int] = {}
     several = len({m.collection for m in result.memories}) > 1
     for rank, memory in enumerate(result.memories, 1):
@@ -37,6 +38,14 @@ def results_text(result: SearchResult, explain: bool = False) -> str:
     if not result.memories:
         return "\n".join([*lines, "nothing found in this scope; palimpsest scopes lists whose memories there are"])
     return "\n".join([*lines, "", result.context or "(nothing fits the budget)"])
+
+
+def resolved_lines(result: SearchResult) -> list[str]:
+    """Returns how the question was resolved from the turns before it; nothing where it was searched as it is."""
+    if not result.question.changes:
+        return []
+    changes = "; ".join(shorten_text(change, _LINE_CHARS) for change in result.question.changes)
+    return [f"searched: {shorten_text(result.question.text, _LINE_CHARS)}  ({changes})"]
 
 
 def time_lines(temporal: TemporalInterpretation) -> list[str]:

@@ -153,6 +153,12 @@ class Reader:
             explain (False): say of each memory why it is there.
             include_hidden (False): serve memories marked `user_visible: false` too.
             include_pii (False): serve memories marked `pii: true` too.
+            turns (()): what was written before, oldest first: texts, or messages with `role` and `content`. The last
+                five are read. A follow-up question takes from them what it leaves open; a complete one is searched as
+                it is. They are stored nowhere.
+            brief (""): what the task is about. Among the candidates, memories that fit it rank a little higher.
+            paths (()): files of the task. Memories of sources with such a path, or in its folder, rank a little
+                higher.
 
         Raises:
             ArgumentError: an argument is out of range, the text has no words, or the project is unknown.

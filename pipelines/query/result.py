@@ -9,6 +9,7 @@ from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.query.context.history import Reason, Version, describe_reason
 from palimpsest.query.request.types import Link, Memory, PremiseText, RankedMemory, Scope
 from palimpsest.query.scope.interpret_time import TemporalInterpretation
+from palimpsest.query.turns.resolve import ResolvedText
 
 _TEXT: JsonObject = {"type": "string"}
 _OPTIONAL_TEXT: JsonObject = {"type": ["string", "null"]}
@@ -49,6 +50,7 @@ _MEMORY_FIELDS: dict[str, JsonObject] = {
 }
 """The fields of a memory in JSON, in their order, with the schema of each."""
 _VERSION_FIELDS = ("memory_id", "text", "is_latest", "observed_at", "valid_from", "valid_until", "superseded_by", "uri")
+_UNCHANGED = ResolvedText("")
 _TIME_NAMES = {"unresolved_phrase": "untold"}
 """Names in JSON of fields of `TemporalInterpretation`, where they differ."""
 
@@ -71,6 +73,7 @@ class SearchResult:
             and why.
         times: how the question's words about time were interpreted in each scope.
         met: with `explain`, the texts of the memories that links led from or to, by id.
+        question: the question as it was searched, with what it took from the turns before it.
     """
 
     memories: list[RankedMemory]
@@ -85,16 +88,18 @@ class SearchResult:
     versions: Mapping[str, tuple[Version, ...]] = field(default_factory=dict)
     times: Mapping[Scope, TemporalInterpretation] = field(default_factory=dict)
     met: Mapping[str, str] = field(default_factory=dict)
+    question: ResolvedText = _UNCHANGED
 
     def to_json(self) -> JsonObject:
         """Returns a JSON object of `json_schema`; dates are ISO 8601.
 
-        `time` is how words such as `last week` and `as of May` were interpreted. With history, each memory has
-        `history`: the versions of its fact, newest first, with `why` and `kept`. `may_be_outdated` is null or the newer
-        memory that may contradict it: `{"memory_id", "text", "observed_at", "relation_id"}`. `contradicted_by` is null
-        or another memory that contradicts it, while no person has decided: the same fields with `is_newer` and `why`
-        (`contradiction` or `low trust`). With explain, `path` has the links that led to it, and `premises`
-        the memories it follows from; a version of a history has them too.
+        `time` is how words such as `last week` and `as of May` were interpreted. `resolved` is null or, where the
+        question took something from the turns before it, the `text` that was searched and its `changes`. With history,
+        each memory has `history`: the versions of its fact, newest first, with `why` and `kept`. `may_be_outdated` is
+        null or the newer memory that may contradict it: `{"memory_id", "text", "observed_at", "relation_id"}`.
+        `contradicted_by` is null or another memory that contradicts it, while no person has decided: the same fields
+        with `is_newer` and `why` (`contradiction` or `low trust`). With explain, `path` has the links that led to it,
+        and `premises` the memories it follows from; a version of a history has them too.
         """
         return {
             "memories": [_memory_json(m, self) for m in self.memories],
@@ -106,6 +111,9 @@ class SearchResult:
             "strategy": self.strategy,
             "build_id": self.build_id,
             "time": next((time_json(t) for t in self.times.values()), None),
+            "resolved": {"text": self.question.text, "changes": list(self.question.changes)}
+            if self.question.changes
+            else None,
         }
 
     @staticmethod
@@ -135,6 +143,7 @@ class SearchResult:
             "strategy": _TEXT,
             "build_id": _TEXT,
             "time": {"type": ["object", "null"]},
+            "resolved": {"type": ["object", "null"]},
         }
         return {
             "$schema": "https://json-schema.org/draft/2020-12/schema",

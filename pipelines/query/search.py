@@ -14,6 +14,7 @@ from palimpsest.query.embed_query import count_tokens, query_embedder
 from palimpsest.query.ranking.experimental.diversity import diversify_results
 from palimpsest.query.ranking.merge import Ranked, merge_candidates
 from palimpsest.query.ranking.rank import SEEDS, Candidate, rank
+from palimpsest.query.ranking.task import Task, favor_task
 from palimpsest.query.request.search_request import SearchRequest
 from palimpsest.query.request.types import Memory, RankedMemory, Scope
 from palimpsest.query.result import SearchResult
@@ -21,6 +22,7 @@ from palimpsest.query.scope.backend import Backend
 from palimpsest.query.scope.resolve_scopes import project_scopes
 from palimpsest.query.scope.scope_query import ScopeQuery, resolve_query
 from palimpsest.query.scope.served_scope import ServedScope
+from palimpsest.query.turns.resolve import resolve_text
 from palimpsest.text.terms import query_terms
 
 STEPS = ("embed_ms", "seeds_ms", "expand_ms", "rank_ms", "read_ms", "pack_ms")
@@ -38,9 +40,13 @@ def run_search(request: SearchRequest, backend: Backend, clock: dt.datetime) -> 
         PalimpsestError: the strategy or the project is unknown.
     """
     timer = _StepTimer()
-    queries = _scope_queries(request, backend, clock)
+    question = resolve_text(request.text, request.turns, request.brief)
+    queries = _scope_queries(request, question.text, backend, clock)
+    task = _task(request)
     timer.record("embed_ms")
     found = [(query, rank(query, request.hops, max(SEEDS, request.k), timer.record)) for query in queries]
+    if task is not None:
+        found = [(query, favor_task(query, candidates, task)) for query, candidates in found]
     best = diversify_results(merge_candidates(found), request.k)[: request.k]
     timer.record("rank_ms")
     reads = {q.scope: _read_scope(q, [c.memory_id for at, c in best if at is q], request.history) for q in queries}
@@ -66,20 +72,27 @@ def run_search(request: SearchRequest, backend: Backend, clock: dt.datetime) -> 
         versions={i: versions for read in reads.values() for i, versions in read.versions.items()},
         times={query.scope: query.temporal for query in queries},
         met=texts,
+        question=question,
     )
 
 
-def _scope_queries(request: SearchRequest, backend: Backend, clock: dt.datetime) -> list[ScopeQuery]:
-    """Returns the query of each scope of a request, sorted by scope."""
+def _task(request: SearchRequest) -> Task | None:
+    """Returns what the request says of its task; None where it says nothing."""
+    if not (request.brief or request.paths):
+        return None
+    vector = query_embedder().embed(request.brief) if request.brief else None
+    return Task(vector, tuple(query_terms(request.brief)), request.paths)
+
+
+def _scope_queries(request: SearchRequest, text: str, backend: Backend, clock: dt.datetime) -> list[ScopeQuery]:
+    """Returns the query of each scope of a request, sorted by scope; `text` is the question, resolved."""
     scopes: Sequence[Scope] = request.scopes
     if request.project:
         known = backend.scopes()
         scopes = sorted({s for at in scopes for s in project_scopes(known, *at[:2], request.project)})
     filters = request.filters(clock)
-    vector, terms = query_embedder().embed(request.text), query_terms(request.text)
-    return [
-        resolve_query(ServedScope(backend, s, filters), request.text, vector, terms, request.strategy) for s in scopes
-    ]
+    vector, terms = query_embedder().embed(text), query_terms(text)
+    return [resolve_query(ServedScope(backend, s, filters), text, vector, terms, request.strategy) for s in scopes]
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Checks the arguments of a search and converts them to the values that the query path uses."""
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from palimpsest.core.errors import ArgumentError
 from palimpsest.query.request.types import Scope
@@ -22,12 +22,56 @@ def clean_text(text: str) -> str:
     Raises:
         ArgumentError: it has no words.
     """
-    cleaned = text[:MAX_TEXT_CHARS].replace("\0", " ").encode("utf-8", "replace").decode("utf-8").strip()
+    cleaned = _clean(text)
     if not cleaned:
         raise ArgumentError("text", "is empty; enter a question or keywords")
     if not any(c.isalnum() for c in cleaned):
         raise ArgumentError("text", "has no words; enter a question or keywords")
     return cleaned
+
+
+def clean_texts(name: str, texts: Sequence[str]) -> tuple[str, ...]:
+    """Returns further texts of a search, cleaned as `clean_text` does; blank ones are left out.
+
+    Raises:
+        ArgumentError: they are no sequence of texts.
+    """
+    if isinstance(texts, str) or not isinstance(texts, Sequence) or not all(isinstance(t, str) for t in texts):
+        raise ArgumentError(name, "must be a list of texts")
+    return tuple(cleaned for text in texts if (cleaned := _clean(text)))
+
+
+def clean_turns(turns: Sequence[str | Mapping[str, str]]) -> tuple[str, ...]:
+    """Returns the turns before a question as texts; one given as a message begins with its role.
+
+    Raises:
+        ArgumentError: they are no sequence of texts, or of messages with `role` and `content`.
+    """
+    if isinstance(turns, str) or not isinstance(turns, Sequence):
+        raise ArgumentError("turns", "must be a list of texts, or of messages with role and content")
+    texts: list[str] = []
+    for turn in turns:
+        if isinstance(turn, Mapping):
+            role, content = turn.get("role"), turn.get("content")
+            if not isinstance(role, str) or not isinstance(content, str):
+                raise ArgumentError("turns", "a message must have the texts role and content")
+            texts.append(f"{role}: {content}")
+        else:
+            texts.append(turn)
+    return clean_texts("turns", texts)
+
+
+def clean_brief(brief: str) -> str:
+    """Returns what a task is about, cleaned; "" where it has no words.
+
+    Raises:
+        ArgumentError: it is no text.
+    """
+    return next(iter(clean_texts("brief", [brief])), "")
+
+
+def _clean(text: str) -> str:
+    return text[:MAX_TEXT_CHARS].replace("\0", " ").encode("utf-8", "replace").decode("utf-8").strip()
 
 
 def check_numbers(k: int, hops: int, budget_tokens: int) -> None:

@@ -1,7 +1,7 @@
 """A search as a value: what `Reader.search` builds, and what a service reads from JSON."""
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict, Unpack
 
@@ -14,7 +14,10 @@ from palimpsest.query.request.arguments import (
     ScopeArgument,
     When,
     check_numbers,
+    clean_brief,
     clean_text,
+    clean_texts,
+    clean_turns,
     parse_datetime,
     parse_scopes,
 )
@@ -41,6 +44,9 @@ class SearchOptions(TypedDict, total=False):
     explain: bool
     include_hidden: bool
     include_pii: bool
+    turns: Sequence[str | Mapping[str, str]]
+    brief: str
+    paths: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -66,6 +72,9 @@ class SearchRequest:
         explain: say of each memory why it is there.
         include_hidden: serve memories marked `user_visible: false` too.
         include_pii: serve memories marked `pii: true` too.
+        turns: what was written before, oldest first; a follow-up question takes from them what it leaves open.
+        brief: what the task is about; memories that fit it rank a little higher.
+        paths: files of the task; memories of sources with such a path rank a little higher.
     """
 
     text: str
@@ -86,6 +95,9 @@ class SearchRequest:
     explain: bool = False
     include_hidden: bool = False
     include_pii: bool = False
+    turns: tuple[str, ...] = ()
+    brief: str = ""
+    paths: tuple[str, ...] = ()
 
     @classmethod
     def create(cls, text: str, scope: ScopeArgument, **options: Unpack[SearchOptions]) -> "SearchRequest":
@@ -97,6 +109,9 @@ class SearchRequest:
         fields: dict[str, Any] = dict(options)
         for name, end_of_day in _TIMES.items():
             fields[name] = parse_datetime(name, fields.get(name), end_of_day)
+        fields["turns"] = clean_turns(fields.get("turns", ()))
+        fields["paths"] = clean_texts("paths", fields.get("paths", ()))
+        fields["brief"] = clean_brief(fields.get("brief", ""))
         request = cls(clean_text(text), parse_scopes(scope), **fields)
         check_numbers(request.k, request.hops, request.budget_tokens)
         return request
@@ -156,7 +171,7 @@ class SearchRequest:
 _TIMES = {"since": False, "until": True, "as_of": True, "now": True}
 """The arguments that are times, and whether a date alone means its end."""
 
-_KINDS: dict[str, type] = {"string": str, "integer": int, "boolean": bool, "null": type(None)}
+_KINDS: dict[str, type] = {"array": list, "string": str, "integer": int, "boolean": bool, "null": type(None)}
 
 
 def _is_kind(value: JsonValue, kind: str) -> bool:
@@ -169,6 +184,10 @@ def _time(description: str) -> dict[str, Any]:
 
 def _name(description: str) -> dict[str, Any]:
     return {"type": ["string", "null"], "description": description, "default": None}
+
+
+def _texts(description: str) -> dict[str, Any]:
+    return {"type": "array", "items": {"type": "string"}, "description": description, "default": []}
 
 
 def _flag(description: str) -> dict[str, Any]:
@@ -203,4 +222,12 @@ _PROPERTIES: dict[str, dict[str, Any]] = {
     "explain": _flag("Say of each memory why it is there"),
     "include_hidden": _flag("Serve memories marked user_visible: false too"),
     "include_pii": _flag("Serve memories marked pii: true too"),
+    "turns": {
+        "type": "array",
+        "items": {"type": ["string", "object"]},
+        "description": "What was written before, oldest first: texts, or messages with role and content; five are read",
+        "default": [],
+    },
+    "brief": {"type": "string", "description": "What the task is about", "default": ""},
+    "paths": _texts("Files of the task: their sources rank a little higher"),
 }

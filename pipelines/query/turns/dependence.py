@@ -1,0 +1,265 @@
+"""What a question leaves open that only the turns before it can say: pronouns, and words that it omits.
+
+A question is dependent only where a rule finds something open in it; any other question is searched as it is. A pronoun
+that follows what it refers to inside the question is not open.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from palimpsest.query.turns.words import (
+    AUXILIARIES,
+    DETERMINERS,
+    HE_OR_SHE,
+    IT,
+    OPENERS,
+    PREPOSITIONS,
+    QUESTION_WORDS,
+    THEY,
+    TOKEN,
+    is_content,
+    is_function_word,
+    is_time,
+    word_set,
+)
+
+
+class Kind(Enum):
+    """What a pronoun may refer to."""
+
+    PERSON = "person"
+    GROUP = "group"
+    THING = "thing"
+    PLACE = "place"
+
+
+class Omission(Enum):
+    """What a question omits."""
+
+    NOTHING = "nothing"
+    EVERYTHING = "everything"  # all but what it asks for: why, and since when
+    FRAME = "frame"  # all but one phrase, which takes the place of another: and the catalogue
+    TIME = "time"  # all but a time: and in April
+
+
+@dataclass(frozen=True)
+class OpenPronoun:
+    """A pronoun that nothing in the question explains: its place in the text, and what it may refer to."""
+
+    start: int
+    end: int
+    word: str
+    kind: Kind
+
+
+@dataclass(frozen=True)
+class Dependence:
+    """What a question leaves open.
+
+    Attributes:
+        omission: what it omits.
+        pronouns: the pronouns that need a turn, in order.
+        phrase: for `FRAME` and `TIME`, the words that it adds.
+    """
+
+    omission: Omission = Omission.NOTHING
+    pronouns: tuple[OpenPronoun, ...] = ()
+    phrase: str = ""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the question needs no turn."""
+        return self.omission is Omission.NOTHING and not self.pronouns
+
+
+_MAX_OMITTING = 9  # words of a question that may omit its verb
+_MAX_OMITTING_LED = 6  # words of one that begins as: in which, for how many
+_MAX_BARE = {"how": 3, "which": 2, "what": 2, "when": 2, "where": 2, "why": 3}
+"""Words of a question without a verb, by its first: how many benches; which voice."""
+_EXISTS = word_set("""
+exist exists existed is are was were be been am isn't aren't wasn't weren't has have had will
+""")
+_PERSON_NOUNS = word_set("""
+aunt baby boss boy brother child client colleague cousin customer dad daughter father friend girl guide husband
+kid landlady landlord man mayor mother mum nephew niece nurse parent partner person sister son student uncle vet
+wife woman neighbour neighbor flatmate roommate chief lawyer dentist trainee employee clerk
+""")
+_PERSON_ENDINGS = ("er", "or", "ist", "ian", "ant", "eer")
+_NO_PERSONS = word_set("""
+number paper letter computer order water matter weather winter summer september october november december never
+ever after under over other another whether either user router server printer tower river color floor door
+doctorate chapter power register corner shower dinner
+""")
+_EMPTY_IT_BEFORE = word_set("""
+true possible likely safe ok okay fine allowed necessary clear worth better best easy hard wise that raining
+snowing cold warm hot dark late early
+""")
+_EMPTY_IT_WITH_CLAUSE = word_set("take takes took cost costs mean means meant make makes")
+_BEFORE_ONE = word_set("other which that this second first third last next")
+_INVERTED = AUXILIARIES - word_set("have has had having")
+_PLURALS = word_set("people children men women both")
+_CLAUSE_OPENERS = word_set("and but or when if that because which who where before after while than as")
+
+
+def find_dependence(text: str) -> Dependence:
+    """Returns what a question leaves open.
+
+    Args:
+        text: the question.
+    """
+    words = [(m.group(), m.start(), m.end()) for m in TOKEN.finditer(text)]
+    if not words:
+        return Dependence()
+    plain = [w.lower().replace("\u2019", "'") for w, _, _ in words]
+    begin = _skip_openers(plain)
+    pronouns = _open_pronouns(words, plain)
+    omission, at = _find_omission(plain, begin, words)
+    phrase = (
+        text[words[at][1] :].strip(" ?.!") if omission in (Omission.FRAME, Omission.TIME) and at < len(words) else ""
+    )
+    return Dependence(omission, tuple(pronouns), phrase)
+
+
+def _skip_openers(plain: list[str]) -> int:
+    begin = 0
+    while begin < len(plain) and plain[begin] in OPENERS:
+        begin += 1
+    return begin
+
+
+def _find_omission(plain: list[str], begin: int, words: list[tuple[str, int, int]]) -> tuple[Omission, int]:
+    """Returns what is omitted, and the word at which the phrase of the question begins."""
+    rest = plain[begin:]
+    if rest[:2] in (["what", "about"], ["how", "about"]) and len(rest) > 2:
+        return _omits_frame(plain, begin + 2, words)
+    if not any(is_content(w) for w in rest):
+        if any(is_time(w) for w in rest) and begin:
+            return Omission.TIME, begin
+        return Omission.EVERYTHING, begin
+    has_verb = any(w in AUXILIARIES for w in rest)
+    asks = next((i for i, w in enumerate(rest[:3]) if w in QUESTION_WORDS), None)
+    if has_verb:
+        clause = begin and rest[0] in ("when", "if", "while", "before", "after", "since", "until")
+        if clause and rest[1:2] and rest[1] not in AUXILIARIES:
+            return Omission.TIME, begin
+        return Omission.NOTHING, begin
+    if asks is not None:
+        leads = all(w in PREPOSITIONS for w in rest[:asks])
+        if asks and leads:
+            return (Omission.EVERYTHING if len(rest) <= _MAX_OMITTING_LED else Omission.NOTHING), begin
+        limit = _MAX_BARE.get(rest[0], 0) if not asks else 0
+        return (Omission.EVERYTHING if len(rest) <= limit else Omission.NOTHING), begin
+    if begin and len(rest) <= _MAX_OMITTING:
+        return _omits_frame(plain, begin, words)
+    return Omission.NOTHING, begin
+
+
+def _omits_frame(plain: list[str], at: int, words: list[tuple[str, int, int]]) -> tuple[Omission, int]:
+    rest = [w for w in plain[at:] if w not in PREPOSITIONS and w not in DETERMINERS]
+    if all(is_time(w) for w in rest):
+        return Omission.TIME, at
+    return Omission.FRAME, at
+
+
+def _open_pronouns(words: list[tuple[str, int, int]], plain: list[str]) -> list[OpenPronoun]:
+    found = []
+    for i, (word, start, end) in enumerate(words):
+        kind = _pronoun_kind(plain, i)
+        if kind is None:
+            continue
+        explained = _explains_possessive if word.lower() in ("its", "their") else _explains
+        if not any(explained(words, plain, j, i, kind) for j in range(i)):
+            found.append(OpenPronoun(start, end, word, kind))
+    return found
+
+
+def _pronoun_kind(plain: list[str], i: int) -> Kind | None:
+    """Returns what the word refers to where it is a pronoun of the third person, else None."""
+    word = plain[i]
+    before = plain[i - 1] if i else ""
+    after = plain[i + 1] if i + 1 < len(plain) else ""
+    if word in HE_OR_SHE or word in ("he's", "she's"):
+        return Kind.PERSON
+    if word in THEY:
+        return Kind.GROUP
+    if word in IT:
+        return None if _is_empty_it(plain, i) else Kind.THING
+    if word == "there":
+        return None if before in _EXISTS or after in _EXISTS else Kind.PLACE
+    governed = before in AUXILIARIES or before in PREPOSITIONS or before in ("do", "did", "done", "like")
+    if word == "this" and after and is_content(after):  # of the reader's own place: this project
+        return None
+    if word in ("this", "that") and (governed or not before):
+        relative = word == "that" and after in AUXILIARIES and before in AUXILIARIES
+        return None if relative or (after and is_time(after)) else Kind.THING
+    if word in ("these", "those") and governed:
+        return Kind.GROUP
+    if word == "so" and before in ("do", "does", "did", "done"):
+        return Kind.THING
+    if word == "such" and after in ("a", "an") and governed:
+        return Kind.THING
+    if word in ("one", "ones") and before in _BEFORE_ONE:
+        return Kind.GROUP
+    named = word in ("former", "latter") and before == "the" and not (after and is_content(after))
+    return Kind.GROUP if named else None
+
+
+def _is_empty_it(plain: list[str], i: int) -> bool:
+    """Returns whether `it` refers to what follows, as in: is it true that; what does it mean when."""
+    rest = plain[i + 1 :]
+    if not rest or plain[i] != "it":
+        return False
+    if rest[0] in _EMPTY_IT_BEFORE:
+        return len(rest) > 1
+    return rest[0] in _EMPTY_IT_WITH_CLAUSE and any(
+        w in ("to", "when", "if", "that", "until", "before") for w in rest[1:]
+    )
+
+
+def _explains(words: list[tuple[str, int, int]], plain: list[str], j: int, i: int, kind: Kind) -> bool:
+    """Returns whether word j, before the pronoun i, is what that refers to."""
+    word = plain[j]
+    if is_time(word) or word == "i":
+        return False
+    capital = words[j][0][0].isupper() and j > 0 and not is_function_word(word)
+    new_clause = _has_clause_between(plain, j, i)
+    if kind is Kind.PERSON:
+        if word in ("who", "whose", "whom", "which"):
+            return new_clause
+        return (capital and plain[j - 1] not in ("in", "at", "into")) or _is_person_noun(word)
+    if kind is Kind.PLACE:
+        return capital and plain[j - 1] in ("in", "at", "to", "from")
+    if capital:
+        return True
+    if not new_clause or not is_content(word):
+        return False
+    if kind is Kind.GROUP and (word.endswith("s") or word in _PLURALS or plain[i] in ("one", "ones")):
+        return True
+    return j > 0 and any(w in DETERMINERS for w in plain[max(0, j - 2) : j])
+
+
+def _explains_possessive(words: list[tuple[str, int, int]], plain: list[str], j: int, i: int, kind: Kind) -> bool:
+    """Returns whether word j may be the owner: in the same clause too, but not where the pronoun follows at once."""
+    word = plain[j]
+    if plain[i - 1] in _INVERTED or plain[i - 1] == "of" or is_time(word) or not is_content(word):
+        return False
+    if words[j][0][0].isupper() and j > 0 and not is_function_word(word):
+        return True
+    before = plain[max(0, j - 2) : j]
+    return (
+        any(w in DETERMINERS or w in ("which", "whose", "many") for w in before)
+        or word.endswith("s")
+        or word in _PLURALS
+    )
+
+
+def _has_clause_between(plain: list[str], j: int, i: int) -> bool:
+    """Returns whether a new clause begins between two words: a pronoun in the same clause refers elsewhere."""
+    return any(w in _CLAUSE_OPENERS for w in plain[j + 1 : i])
+
+
+def _is_person_noun(word: str) -> bool:
+    stem = word.removesuffix("'s")
+    if stem in _PERSON_NOUNS:
+        return True
+    return len(stem) > len("user") and stem not in _NO_PERSONS and stem.endswith(_PERSON_ENDINGS)

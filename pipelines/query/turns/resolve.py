@@ -1,0 +1,210 @@
+"""A follow-up question in words that stand alone: what it leaves open is taken from the turns before it.
+
+No model is called. Pronouns become the names or phrases that they refer to, by the oldest results on the matter (Hobbs,
+1978; Lappin and Leass, 1994): the latest exchange first, in it the answer to what was asked, then the subject of the
+question. What a question omits is taken from the last question. Turns are read here only: nothing keeps them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from palimpsest.query.turns.dependence import Dependence, Kind, Omission, OpenPronoun, find_dependence
+from palimpsest.query.turns.frame import put_into_frame, put_time_into_frame
+from palimpsest.query.turns.phrases import (
+    Name,
+    Turn,
+    content_words,
+    find_names,
+    is_definition,
+    split_sentences,
+    subject_phrase,
+)
+from palimpsest.query.turns.words import HE_OR_SHE, IT, QUESTION_WORDS, TOKEN, is_content, word_set
+
+MAX_TURNS = 5
+MAX_TURN_CHARS = 2_000
+_MAX_NAMES = 4  # that a plural refers to
+_MAX_ANSWER_WORDS = 6  # of an answer that is a name or a phrase
+_MIN_CONTENT = 2  # words; a question with fewer is completed by the last question
+_CLAUSE_SUBJECTS = word_set("i you we they he she it")
+_POSSESSIVES = word_set("his her its their hers theirs")
+
+
+@dataclass(frozen=True)
+class ResolvedText:
+    """A question as it is searched.
+
+    Attributes:
+        text: the question with what it left open filled in; the question itself where it is complete.
+        changes: what was filled in, one line each; empty where the text is unchanged.
+    """
+
+    text: str
+    changes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Exchange:
+    """A question or statement of the user, and what was answered."""
+
+    question: str
+    answer: str
+
+
+def resolve_text(text: str, turns: Sequence[str], brief: str = "") -> ResolvedText:
+    """Returns a question with what it leaves open taken from the turns before it, or from the brief.
+
+    A question that is complete by itself is returned as it is.
+
+    Args:
+        text: the question.
+        turns: what was written before, oldest first; the last `MAX_TURNS` are read. A turn may begin with `user:` or
+            `assistant:`.
+        brief: what the conversation is about, as if it had been said first.
+    """
+    dependence = find_dependence(text)
+    exchanges = _exchanges(turns, brief)
+    if dependence.is_complete or not exchanges:
+        return ResolvedText(text)
+    if dependence.omission is not Omission.NOTHING:
+        return _complete(text, dependence, exchanges)
+    return _replace_pronouns(text, dependence.pronouns, exchanges)
+
+
+def _exchanges(turns: Sequence[str], brief: str) -> list[_Exchange]:
+    """Returns the exchanges, the latest first; the questions of earlier ones are resolved too."""
+    read = [Turn.parse(t[:MAX_TURN_CHARS]) for t in [*([brief] if brief.strip() else []), *turns[-MAX_TURNS:]]]
+    pairs: list[tuple[str, str]] = []
+    for turn in read:
+        if not turn.text:
+            continue
+        answers = turn.by_assistant or (turn.by_assistant is None and not turn.is_question and _is_open(pairs))
+        if answers and pairs:
+            pairs[-1] = (pairs[-1][0], f"{pairs[-1][1]} {turn.text}".strip())
+        else:
+            pairs.append((turn.text, ""))
+    out: list[_Exchange] = []
+    for question, answer in pairs:
+        dependence = find_dependence(question)
+        if out and dependence.omission is not Omission.NOTHING:
+            question = _complete(question, dependence, out).text
+        elif out and dependence.pronouns:
+            question = _replace_pronouns(question, dependence.pronouns, out).text
+        out.insert(0, _Exchange(question, answer))
+    return out
+
+
+def _is_open(pairs: Sequence[tuple[str, str]]) -> bool:
+    return bool(pairs) and not pairs[-1][1]
+
+
+def _complete(text: str, dependence: Dependence, exchanges: Sequence[_Exchange]) -> ResolvedText:
+    """Completes a question that omits its verb from the latest exchange."""
+    last = exchanges[0]
+    if dependence.omission is Omission.EVERYTHING:
+        known = {w.lower() for w in content_words(last.question)}
+        added = [n.text for n in find_names(last.answer) if not {w.lower() for w in n.text.split()} <= known]
+        asks_entity = _first_question_word(last.question) not in ("", "when", "how", "why")
+        names = (
+            " ".join(added[:_MAX_NAMES]) if not asks_entity or len(content_words(last.question)) < _MIN_CONTENT else ""
+        )
+        resolved = f"{last.question.rstrip(' ?.!')} {names}".strip() + f". {text}"
+        return ResolvedText(resolved, (f"{text.strip()!r} follows {last.question!r}",))
+    put = put_time_into_frame if dependence.omission is Omission.TIME else put_into_frame
+    phrase = dependence.phrase
+    resolved = put(last.question, phrase)
+    if dependence.pronouns:
+        inner = find_dependence(resolved)
+        resolved = _replace_pronouns(resolved, inner.pronouns, exchanges).text
+    return ResolvedText(resolved, (f"{phrase!r} put into {last.question!r}",))
+
+
+def _first_question_word(text: str) -> str:
+    words = [m.group().lower() for m in TOKEN.finditer(text)][:3]
+    return next((w.removesuffix("'s") for w in words if w in QUESTION_WORDS), "")
+
+
+def _replace_pronouns(text: str, pronouns: Sequence[OpenPronoun], exchanges: Sequence[_Exchange]) -> ResolvedText:
+    """Puts referents in place of pronouns; the last question's words too where the question has few of its own."""
+    changes, out, end = [], [], 0
+    for pronoun in pronouns:
+        referent = _referent(pronoun, exchanges)
+        if not referent:
+            continue
+        shown = f"{referent}'s" if _is_possessive(text, pronoun) else referent
+        if pronoun.kind is Kind.PLACE and not text[: pronoun.start].rstrip().lower().endswith((" in", " from", " to")):
+            shown = f"in {referent}"
+        out += [text[end : pronoun.start], shown]
+        end = pronoun.end
+        changes.append(f"{pronoun.word} = {referent}")
+    resolved = "".join([*out, text[end:]])
+    if not pronouns:
+        return ResolvedText(text)
+    settled = any(p.kind in (Kind.PERSON, Kind.PLACE) for p in pronouns)
+    if len(content_words(text)) < (1 if settled else _MIN_CONTENT):
+        known = {w.lower() for w in content_words(resolved)}
+        added = [w for w in content_words(exchanges[0].question) if w.lower() not in known]
+        if added:
+            resolved = f"{resolved.rstrip()} {' '.join(added)}"
+            changes.append(f"added {' '.join(added)!r} from {exchanges[0].question!r}")
+    return ResolvedText(resolved, tuple(changes)) if changes else ResolvedText(text)
+
+
+def _is_possessive(text: str, pronoun: OpenPronoun) -> bool:
+    following = TOKEN.match(text, pronoun.end + 1)
+    return pronoun.word.lower() in _POSSESSIVES and following is not None and is_content(following.group())
+
+
+def _referent(pronoun: OpenPronoun, exchanges: Sequence[_Exchange]) -> str:
+    """Returns what a pronoun refers to: the best of the latest exchange that has a candidate; "" where none has."""
+    find = {Kind.PERSON: _person, Kind.GROUP: _group, Kind.THING: _thing, Kind.PLACE: _place}[pronoun.kind]
+    found = next((f for e in exchanges if (f := find(e))), "")
+    return found or next((f for e in exchanges if (f := subject_phrase(e.question))), "")
+
+
+def _person(exchange: _Exchange) -> str:
+    """Returns the person of an exchange: who the answer names where a person was asked for, else the question's."""
+    answered, asked = (
+        sorted((n for n in find_names(t) if _may_be_subject(n)), key=lambda n: not n.is_sure)
+        for t in (exchange.answer, exchange.question)
+    )
+    first = TOKEN.search(exchange.answer)
+    question_word = _first_question_word(exchange.question)
+    again = first is not None and first.group().lower() in HE_OR_SHE and question_word != "who"
+    if asked and (again or question_word not in ("who", "whose", "whom", "which", "what")):
+        answered = []
+    return next((n.text for n in [*answered, *asked]), "")
+
+
+def _may_be_subject(name: Name) -> bool:
+    return name.may_be_person and not name.is_place and not name.is_governed
+
+
+def _group(exchange: _Exchange) -> str:
+    answered, asked = find_names(exchange.answer), find_names(exchange.question)
+    names = answered if len(answered) > 1 or not asked else asked
+    if len(names) > 1:
+        return " and ".join(dict.fromkeys(n.text for n in names[:_MAX_NAMES]))
+    return _thing(exchange) or (names[0].text if names else "")
+
+
+def _thing(exchange: _Exchange) -> str:
+    """Returns the thing of an exchange: what the answer names where a thing was asked for, else the subject."""
+    subject = subject_phrase(exchange.question)
+    if _first_question_word(exchange.question) not in ("what", "which", "where") or not exchange.answer:
+        return subject
+    answer = split_sentences(exchange.answer)[0]
+    known = set(content_words(exchange.question))
+    words = [w for w in content_words(answer) if w not in known]
+    first = TOKEN.search(answer)
+    defines = is_definition(exchange.question)
+    if defines or len(words) > _MAX_ANSWER_WORDS or (first and first.group().lower() in _CLAUSE_SUBJECTS):
+        words = [n.text for n in find_names(answer) if n.text not in exchange.question][:_MAX_NAMES]
+    refers_back = bool({m.group().lower() for m in TOKEN.finditer(answer)} & IT) or defines
+    return " ".join([*words, *([subject] if refers_back or not words else [])])
+
+
+def _place(exchange: _Exchange) -> str:
+    names = [n for t in (exchange.answer, exchange.question) for n in find_names(t)]
+    place = next((n for n in names if n.is_place), None)
+    return (place or names[0]).text if names else ""
