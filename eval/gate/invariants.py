@@ -75,6 +75,14 @@ def check_unique_ids(tables: Tables) -> list[Violation]:
     return found
 
 
+def check_current_documents(tables: Tables) -> list[Violation]:
+    """1: a source has one current document for each user, project and session."""
+    key = [*SCOPE, "uri", "session_id"]
+    current = tables["documents"].filter("is_current")
+    twice = current.filter(pl.struct(key).is_duplicated())["document_id"]
+    return report(1, "current_documents", "{n} documents are current with another of the same source and scope", twice)
+
+
 def check_references(tables: Tables) -> list[Violation]:
     """4: nothing outlives what it came from: every id that a row names exists."""
     found = []
@@ -203,6 +211,7 @@ def check_rejects(tables: Tables) -> list[Violation]:
 
 CHECKS: tuple[Callable[[Tables], list[Violation]], ...] = (
     check_unique_ids,
+    check_current_documents,
     check_references,
     check_scopes,
     check_spans,

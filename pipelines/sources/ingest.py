@@ -21,6 +21,7 @@ from palimpsest.sources.readers.installed_readers import installed_readers_hash
 from palimpsest.sources.readers.registry import formats_by_suffix
 from palimpsest.sources.records.document_row import DocumentRow, document_to_row
 from palimpsest.sources.records.extracted import ExtractedDocument, Extraction, ReadResult
+from palimpsest.sources.records.scope import Scope
 from palimpsest.sources.records.source import limit_problems
 from palimpsest.sources.removals import check_removals
 from palimpsest.sources.workers.pool import read_sources
@@ -156,7 +157,8 @@ def _read(
     leading_out = {u for u, path in paths.items() if unread[u].content_hash == UNREADABLE and path.is_symlink()}
     yield from ((uri, Rejected(_LEADS_OUT)) for uri in sorted(leading_out))
     inside = ((path, uri) for uri, path in paths.items() if uri not in leading_out)
-    yield from read_sources(inside, config.limits, dates=config.dates)
+    defaults = Scope(config.user_id, config.project_id)
+    yield from read_sources(inside, config.limits, dates=config.dates, defaults=defaults)
 
 
 def _log_source(

@@ -43,6 +43,12 @@ def test_a_sound_build_breaks_nothing():
         ("memories", lambda t: t.with_columns(pl.col("ordinal").cast(pl.Int32)), 1, "schema"),
         ("memories", lambda t: pl.concat([t, t.head(1)]), 1, "unique_ids"),
         ("relations", put("relation_id", None), 1, "unique_ids"),
+        (
+            "documents",
+            lambda t: pl.concat([t, t.with_columns(document_id=pl.lit("x") + "document_id")]),
+            1,
+            "current_documents",
+        ),
         ("versions", lambda t: t.filter(pl.col("memory_id") != "m2"), 2, "versions_complete"),
         ("versions", put("is_latest", True, ("memory_id", "m1")), 2, "versions_recomputed"),
         ("versions", put("is_latest", True, ("memory_id", "m1")), 2, "chains"),

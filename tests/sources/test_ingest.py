@@ -146,6 +146,18 @@ def test_a_user_with_an_unusable_name_is_left_out_and_reported(tmp_path) -> None
     assert tables["rejects"].sort("uri").select("uri", "reason").rows() == [("none.jsonl", long), ("some.jsonl", long)]
 
 
+def test_a_conversation_whose_turns_name_the_default_user_or_none_is_one_document(tmp_path) -> None:
+    folder = write_notes(tmp_path, {"a.md": "Words."}, default=True, user_id="u1", project_id="p1")
+    turns = [{"user_id": "u1"}, {}, {"project_id": "p1"}, {"user_id": "u2"}, {"user_id": "u1", "project_id": "p1"}]
+    lines = [{"session_id": "s", "speaker": "Ana", "text": f"Turn {i}."} | t for i, t in enumerate(turns)]
+    (folder / "notes" / "chat.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    documents = documents_stage(Home(tmp_path / "home"), folder)["documents"].filter(pl.col("uri") == "chat.jsonl")
+    assert documents.select("user_id", "project_id", "is_current").sort("user_id").rows() == [
+        ("u1", "p1", True),
+        ("u2", "p1", True),
+    ]
+
+
 def test_a_home_inside_a_collection_is_refused(tmp_path) -> None:
     corpus = write_notes(tmp_path / "corpus", {"a.txt": "Words."})
     with pytest.raises(PalimpsestError, match=r"lies inside collection notes .*; choose another --home"):

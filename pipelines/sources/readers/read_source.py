@@ -4,16 +4,26 @@ from pathlib import Path
 
 from palimpsest.core.errors import Rejected
 from palimpsest.sources.readers.common.document_time import add_document_time, find_stated_time
+from palimpsest.sources.readers.common.scope_fields import parse_scope
 from palimpsest.sources.readers.common.sidecar import SIDECAR_SUFFIX, apply_sidecar, find_sidecar, read_sidecar
 from palimpsest.sources.readers.conversations.slack import find_users_file, read_user_names
 from palimpsest.sources.readers.detect_format import detect_format
 from palimpsest.sources.records.extracted import Extraction
+from palimpsest.sources.records.scope import Scope
 from palimpsest.sources.records.source import Source
 from palimpsest.store.limits import Limits
 from palimpsest.text.dates import DateOrder
 
+_NO_SCOPE = Scope()
 
-def read_source(path: Path, uri: str, limits: Limits | None = None, dates: DateOrder | None = None) -> Extraction:
+
+def read_source(
+    path: Path,
+    uri: str,
+    limits: Limits | None = None,
+    dates: DateOrder | None = None,
+    defaults: Scope = _NO_SCOPE,
+) -> Extraction:
     """Returns the documents of one file, with what its sidecar states, and the problems of unreadable parts.
 
     Args:
@@ -21,6 +31,7 @@ def read_source(path: Path, uri: str, limits: Limits | None = None, dates: DateO
         uri: its path relative to the collection, which the documents carry.
         limits: the defaults when null.
         dates: which part comes first in dates of three numbers.
+        defaults: the user and project of texts that state none.
 
     Raises:
         Rejected: nothing in it can be read; the message says why and what to do.
@@ -40,6 +51,7 @@ def read_source(path: Path, uri: str, limits: Limits | None = None, dates: DateO
         dates=dates,
         fields=fields,
         names=read_user_names(users) if users else None,
+        defaults=parse_scope(fields or {})[0].or_else(defaults),
     )
     return read_bytes(source, limits)
 

@@ -1,9 +1,10 @@
 """What every reader receives, and how many problems of a source are listed."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from palimpsest.core.json_types import JsonValue
+from palimpsest.sources.records.scope import Scope
 from palimpsest.store.limits import Limits
 from palimpsest.text.dates import DateOrder
 
@@ -20,6 +21,7 @@ class Source:
         dates: which part comes first in dates of three numbers.
         fields: of its sidecar; null where it has none.
         names: name of each user id in a chat program's export; null where there is no list of users.
+        defaults: whose a text is that does not state it: by the sidecar, else by the collection.
     """
 
     uri: str
@@ -29,6 +31,7 @@ class Source:
     dates: DateOrder | None = None
     fields: Mapping[str, JsonValue] | None = None
     names: Mapping[str, str] | None = None
+    defaults: Scope = field(default_factory=Scope)
 
 
 def limit_problems(problems: Sequence[str], limits: Limits) -> tuple[str, ...]:

@@ -176,7 +176,7 @@ class _Parser:
         if is_valid(value):
             return value
         used = "the default is used" if default is None else f"{json.dumps(default).replace(chr(34), '')} is used"
-        self._problems.append(f"{self._path}{name} {_format_value(value)} {fix}; {used}")
+        self._problems.append(f"{self._path}{name} {format_value(value)} {fix}; {used}")
         return default
 
 
@@ -223,7 +223,8 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _format_value(value: object) -> str:
+def format_value(value: object) -> str:
+    """Returns a value as messages show it: short, and only the type of one that is not a single value."""
     if isinstance(value, str):
         return repr(shorten_value(value))
     return shorten_value(value) if isinstance(value, int | float) else f"(a {type(value).__name__})"

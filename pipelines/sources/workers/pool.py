@@ -21,6 +21,7 @@ from typing import IO, Any, cast
 
 from palimpsest.core.errors import ComponentFailed, Rejected
 from palimpsest.sources.records.extracted import ExtractedDocument, Extraction, ReadResult
+from palimpsest.sources.records.scope import Scope
 from palimpsest.store.limits import Limits
 from palimpsest.text.dates import DateOrder
 
@@ -34,6 +35,7 @@ def read_sources(
     limits: Limits | None = None,
     workers: int | None = None,
     dates: DateOrder | None = None,
+    defaults: Scope | None = None,
 ) -> Iterator[tuple[str, ReadResult]]:
     """Yields (uri, result) of each source, in the order of `items`.
 
@@ -45,12 +47,13 @@ def read_sources(
         limits: of each source; the defaults when null.
         workers: processes at most; by the number of processors when null.
         dates: which part comes first in dates of three numbers.
+        defaults: the user and project of texts that state none.
 
     Raises:
         ComponentFailed: no worker can be started.
     """
     size = workers or min(_MAX_WORKERS, os.cpu_count() or 1)
-    all_workers = [_Worker(limits or Limits(), dates) for _ in range(size)]
+    all_workers = [_Worker(limits or Limits(), dates, defaults or Scope()) for _ in range(size)]
     idle: SimpleQueue[_Worker] = SimpleQueue()
     for worker in reversed(all_workers):
         idle.put(worker)
@@ -83,8 +86,8 @@ def read_sources(
 class _Worker:
     """One worker process: started when it is needed, and again after each end."""
 
-    def __init__(self, limits: Limits, dates: DateOrder | None) -> None:
-        self._limits, self._dates, self._is_stopped = limits, dates, False
+    def __init__(self, limits: Limits, dates: DateOrder | None, defaults: Scope) -> None:
+        self._limits, self._dates, self._defaults, self._is_stopped = limits, dates, defaults, False
         self._process: subprocess.Popen[str] | None = None
 
     def read(self, path: Path, uri: str) -> ReadResult:
@@ -121,7 +124,7 @@ class _Worker:
         environment |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         # -P: a docx.py in the folder where the build was started is not the library.
         command = [sys.executable, "-P", "-m", "palimpsest.sources.workers.process"]
-        command += [self._limits.model_dump_json(), self._dates or ""]
+        command += [self._limits.model_dump_json(), self._dates or "", json.dumps(self._defaults)]
         with suppress(OSError):
             self._process = subprocess.Popen(  # noqa: S603
                 command,

@@ -13,6 +13,7 @@ from typing import cast
 from palimpsest.core.errors import Rejected
 from palimpsest.core.json_types import JsonObject
 from palimpsest.sources.readers.read_source import read_source
+from palimpsest.sources.records.scope import Scope
 from palimpsest.store.limits import Limits
 from palimpsest.text.dates import DateOrder
 
@@ -30,6 +31,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the build ends its workers itself
     limits = Limits.model_validate_json(sys.argv[1])
     dates = cast(DateOrder, sys.argv[2]) if len(sys.argv) > 2 and sys.argv[2] else None
+    defaults = Scope(*json.loads(sys.argv[3])) if len(sys.argv) > 3 else Scope()
     with suppress(AttributeError, OSError):  # Linux only; elsewhere an orphan ends with its source
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     with suppress(ValueError, OSError):
@@ -39,7 +41,7 @@ def main() -> None:
     for request in requests:
         _set_alarm(limits.max_seconds)
         path, uri = json.loads(request)
-        print(_read(Path(path), uri, limits, dates), file=responses, flush=True)
+        print(_read(Path(path), uri, limits, dates, defaults), file=responses, flush=True)
         _set_alarm(0)
 
 
@@ -49,14 +51,14 @@ def _set_alarm(seconds: float) -> None:
     signal.setitimer(signal.ITIMER_REAL, seconds * _WALL_TIME_FACTOR)
 
 
-def _read(path: Path, uri: str, limits: Limits, dates: DateOrder | None) -> str:
+def _read(path: Path, uri: str, limits: Limits, dates: DateOrder | None, defaults: Scope) -> str:
     """Returns a line of JSON: the documents and problems of a source, or the reason of its rejection.
 
     `again` says that a source may fail because of the memory that sources before it took.
     """
     response: JsonObject
     try:
-        extraction = read_source(path, uri, limits, dates)
+        extraction = read_source(path, uri, limits, dates, defaults)
         response = {"documents": [d.to_json() for d in extraction.documents], "problems": extraction.problems}
         return json.dumps(response)
     except Rejected as e:

@@ -101,6 +101,11 @@ def first_date(metadata: Mapping[str, JsonValue], *keys: str, order: DateOrder |
     return next((when for key in keys if (when := parse_stated_time(metadata.get(key), order))), None)
 
 
+def explain_value_error(error: ValueError) -> str:
+    """Returns what a parser found wrong, for a message; Python's own text about long numbers advises programmers."""
+    return "a number has too many digits" if "digits" in str(error) and "limit" in str(error) else str(error)
+
+
 def parse_name(value: object) -> str | None:
     """Returns a name or id as text, or null when it is empty or not a single value."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):

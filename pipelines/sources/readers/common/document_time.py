@@ -30,7 +30,7 @@ DATE_FIELDS = (
     "created",
     "createdat",
 )
-"""Fields of front matter and sidecars that date a document, the strongest first; see `_key`."""
+"""Fields of front matter and sidecars that date a document, the strongest first; see `normalize_field`."""
 
 _VALIDITY = ("validfrom", "validuntil")
 _SEPARATOR = " > "
@@ -38,7 +38,7 @@ _SEPARATOR = " > "
 _FROM_PROPERTIES = re.compile(r"application/(?:pdf|vnd\.openxmlformats-officedocument\..+)")
 
 
-def _key(name: str) -> str:
+def normalize_field(name: str) -> str:
     """Returns a field's name as compared: `Last-Updated`, `last_updated` and `lastUpdated` are one field."""
     return re.sub(r"[-_ ]", "", name).lower()
 
@@ -47,7 +47,7 @@ def find_stated_time(metadata: Mapping[str, Any], order: DateOrder | None = None
     """Returns the date that metadata states: the first of the `DATE_FIELDS` that is a date."""
     fields: dict[str, list[Any]] = {}
     for name, value in metadata.items():
-        fields.setdefault(_key(name), []).append(value)
+        fields.setdefault(normalize_field(name), []).append(value)
     values = (value for field in DATE_FIELDS for value in fields.get(field, ()))
     return next((when for value in values if (when := parse_stated_time(value, order))), None)
 
@@ -62,7 +62,7 @@ def check_dates(metadata: Mapping[str, Any], where: str, order: DateOrder | None
     """
     problems = []
     for name, value in metadata.items():
-        if _key(name) not in (*DATE_FIELDS, *_VALIDITY) or not isinstance(value, str):
+        if normalize_field(name) not in (*DATE_FIELDS, *_VALIDITY) or not isinstance(value, str):
             continue
         if value.strip().lower() in NO_DATE_WORDS or parse_stated_time(value, order):
             continue

@@ -1,43 +1,87 @@
 """YAML front matter: metadata, and the relations to other documents that it states."""
 
+import itertools
 import posixpath
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import yaml
 from frontmatter.default_handlers import YAMLHandler
 
+from palimpsest.core.errors import Rejected
 from palimpsest.core.json_types import JsonObject
-from palimpsest.sources.readers.common.clean_text import clean_text, to_json_object
+from palimpsest.sources.readers.common.clean_text import clean_text, explain_value_error, to_json_object
+from palimpsest.sources.readers.common.document_time import DATE_FIELDS, normalize_field
+from palimpsest.sources.readers.common.scope_fields import SCOPE_FIELDS, require_scope
+from palimpsest.sources.readers.common.yaml_fields import load_yaml_fields
 from palimpsest.sources.records.extracted import RelationLabel, StatedRelation
-from palimpsest.sources.records.stated_fields import parse_stated_fields
+from palimpsest.sources.records.stated_fields import FIELD_NAMES, parse_stated_fields
 from palimpsest.store.limits import Limits
 
 _HANDLER = YAMLHandler()
 _STATED: dict[str, RelationLabel] = {"supersedes": "UPDATE", "replaces": "UPDATE", "requires": "EXTEND"}
+_FIELD_LINE = re.compile(r"([\w-]+)\s*:(?:\s|$)", re.ASCII)
+_PROTECTING = {*SCOPE_FIELDS, "privacy", "memory"}
+_KNOWN = {
+    normalize_field(f)
+    for f in (*_STATED, *SCOPE_FIELDS, *FIELD_NAMES, *DATE_FIELDS, "title", "valid_from", "valid_until")
+}
 
 
 def split_front_matter(text: str, limits: Limits) -> tuple[JsonObject, str, list[str]]:
     """Returns (metadata, body, problems); text without valid front matter is all body.
 
     A file may begin with a thematic break that looks like front matter, so what is not a mapping stays in the body.
+
+    Raises:
+        Rejected: the front matter cannot be read, and it has a field that says who may see the text, or has one twice.
     """
     if not text.startswith("---") or not _HANDLER.detect(text):
         return {}, text, []
     try:
         raw, body = _HANDLER.split(text)
-    except ValueError:  # no closing line
-        return {}, text, []
+    except ValueError:
+        fields = _first_lines_of_fields(text)
+        return _read_as_text(text, fields, "no closing line of three dashes; add it") if fields else ({}, text, [])
     if len(raw) > limits.max_front_matter_chars:
-        return {}, text, [f"front matter: longer than {limits.max_front_matter_chars:,} characters, read as text"]
+        return _read_as_text(text, raw, f"longer than {limits.max_front_matter_chars:,} characters; shorten it")
     try:
-        # Not the C loader, which is the handler's default: deep nesting crashes the whole process there.
-        loaded = _HANDLER.load(raw, Loader=yaml.SafeLoader)
-        if not isinstance(loaded, dict):
+        found = load_yaml_fields(raw)
+        if isinstance(found.value, list):
+            return _read_as_text(text, raw, "a list; write fields such as date: 2026-03-02")
+        if not isinstance(found.value, dict):
             return {}, text, []
-        return to_json_object(loaded), body.lstrip("\n"), []
+        require_scope(found.value, "front matter")  # before cleaning, which makes two names one
+        metadata = to_json_object(found.value)
     except (yaml.YAMLError, ValueError, RecursionError, TypeError, OverflowError, LookupError, AttributeError) as e:
-        return {}, text, [f"front matter: not valid YAML, read as text: {_first_line(e)}"]
+        return _read_as_text(text, raw, f"not valid YAML: {_first_line(e)}")
+    problems = [f"front matter: {p}" for p in found.problems]
+    if found.repeated & _PROTECTING:
+        raise Rejected("; ".join(problems))
+    return metadata, body.lstrip("\n"), problems
+
+
+def _read_as_text(text: str, raw: str, problem: str) -> tuple[JsonObject, str, list[str]]:
+    """Returns the text as its own body, and the problem.
+
+    Raises:
+        Rejected: one of the fields says who may see the text.
+    """
+    names = [m[1] for line in raw.splitlines() if (m := _FIELD_LINE.match(line))]
+    if protecting := sorted(_PROTECTING.intersection(names)):
+        raise Rejected(
+            f"front matter: {problem}; it states {', '.join(protecting)}, so the text is not read without it"
+        )
+    return {}, text, [f"front matter: {problem} (it was read as text)"]
+
+
+def _first_lines_of_fields(text: str) -> str:
+    """Returns the lines after the first that are fields; empty where none is a field that front matter usually has."""
+    lines = text.splitlines()[1:]
+    fields = list(itertools.takewhile(_FIELD_LINE.match, lines))
+    is_known = any(normalize_field(line.partition(":")[0].strip()) in _KNOWN for line in fields)
+    return "\n".join(fields) if is_known else ""
 
 
 def _first_line(error: Exception) -> str:
@@ -46,7 +90,8 @@ def _first_line(error: Exception) -> str:
     mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
     if mark is not None and problem:
         return f"line {mark.line + 1}: {problem}"
-    return (str(error).splitlines() or [type(error).__name__])[0][:200]
+    text = explain_value_error(error) if isinstance(error, ValueError) else str(error)
+    return (text.splitlines() or [type(error).__name__])[0][:200]
 
 
 def parse_relations(metadata: Mapping[str, Any], uri: str) -> tuple[tuple[StatedRelation, ...], list[str]]:

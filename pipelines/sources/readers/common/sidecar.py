@@ -13,6 +13,8 @@ from palimpsest.core.json_types import JsonObject
 from palimpsest.sources.readers.common.clean_text import parse_name, to_json_value
 from palimpsest.sources.readers.common.document_time import DATE_FIELDS, check_dates, find_stated_time
 from palimpsest.sources.readers.common.front_matter import check_fields, parse_relations
+from palimpsest.sources.readers.common.scope_fields import parse_scope, require_scope
+from palimpsest.sources.readers.common.yaml_fields import load_yaml_fields
 from palimpsest.sources.records.extracted import Extraction
 from palimpsest.store.limits import Limits
 from palimpsest.text.dates import DateOrder
@@ -36,8 +38,8 @@ def read_sidecar(path: Path, limits: Limits) -> JsonObject:
     """Returns the fields of a sidecar.
 
     Raises:
-        Rejected: it is a link, too long, cannot be opened or is no YAML mapping. Its source must not be read without
-            it: it may say who may see the source.
+        Rejected: it is a link, too long, cannot be opened, is no YAML mapping or has a field that cannot be read. Its
+            source must not be read without it: it may say who may see the source.
     """
     name = f"sidecar {path.name}"
     if path.is_symlink():
@@ -50,13 +52,18 @@ def read_sidecar(path: Path, limits: Limits) -> JsonObject:
     if len(data) > limits.max_front_matter_chars:
         raise Rejected(f"{name}: longer than {limits.max_front_matter_chars:,} bytes; shorten it")
     try:
-        loaded = to_json_value(yaml.load(data.decode("utf-8-sig"), Loader=yaml.SafeLoader) or {})
+        found = load_yaml_fields(data.decode("utf-8-sig"))
+        if isinstance(found.value, dict):
+            require_scope(found.value, name)  # before cleaning, which makes two names one
+        loaded = to_json_value(found.value or {})
     except (yaml.YAMLError, ValueError, RecursionError, TypeError, OverflowError, LookupError, AttributeError) as e:
         mark = getattr(e, "problem_mark", None)
         place = f"line {mark.line + 1}: " if mark else ""
         raise Rejected(f"{name}: not valid YAML: {place}{getattr(e, 'problem', None) or type(e).__name__}") from None
     if not isinstance(loaded, dict):
         raise Rejected(f"{name}: must be a mapping of fields such as date: 2026-03-02")
+    if found.problems:
+        raise Rejected(f"{name}: {'; '.join(found.problems)}")
     return loaded
 
 
@@ -70,15 +77,16 @@ def apply_sidecar(
     """
     relations, problems = parse_relations(fields, uri)
     shared = {k: v for k, v in fields.items() if k.replace("_", "").replace("-", "").lower() not in _OF_THE_FILE}
+    scope, _ = parse_scope(fields)
     when = find_stated_time(fields, order)
     documents = []
     for document in extraction.documents:
         document = replace(
             document,
             metadata=document.metadata | shared,
-            user_id=document.user_id or parse_name(fields.get("user_id")),
-            project_id=document.project_id or parse_name(fields.get("project_id")),
-            session_id=document.session_id or parse_name(fields.get("session_id")),
+            user_id=document.user_id or scope.user_id,
+            project_id=document.project_id or scope.project_id,
+            session_id=document.session_id or scope.session_id,
         )
         if document.uri == uri:
             document = replace(

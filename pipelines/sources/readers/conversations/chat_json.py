@@ -1,6 +1,5 @@
 """Conversations in JSON: the shapes of LoCoMo and LongMemEval, and what chat programs export."""
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,12 +9,14 @@ from palimpsest.core.errors import Rejected
 from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.sources.readers.common.clean_text import parse_name, title_from_uri
 from palimpsest.sources.readers.common.encodings import decode
+from palimpsest.sources.readers.common.scope_fields import parse_scope_name
 from palimpsest.sources.readers.conversations.chat_turns import chat_kind, is_chat, parse_turns
-from palimpsest.sources.readers.conversations.json_rows import JsonRow
+from palimpsest.sources.readers.conversations.json_rows import JsonReader, JsonRow
 from palimpsest.sources.readers.conversations.slack import format_messages, has_slack_messages, is_export_list
 from palimpsest.sources.readers.conversations.turns import read_conversations
 from palimpsest.sources.records.extracted import ExtractedDocument, Extraction, Segment
 from palimpsest.sources.records.source import Source
+from palimpsest.sources.secrets.find_secrets import shorten_value
 from palimpsest.store.limits import Limits
 
 _SESSION = re.compile(r"session_(\d+)")
@@ -27,13 +28,14 @@ _MAX_DEPTH = 4
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """The turns of one session, as JSONL rows would have them, and its names."""
+    """The turns of one session, as JSONL rows would have them, its names, and why its user cannot be used if so."""
 
     turns: list[JsonObject]
     session_id: str | None = None
     user_id: str | None = None
     title: str | None = None
     kind: Literal["message", "import"] = "import"
+    problem: str | None = None
 
 
 def read_json(source: Source, limits: Limits) -> Extraction:
@@ -42,9 +44,9 @@ def read_json(source: Source, limits: Limits) -> Extraction:
     Raises:
         Rejected: not JSON, nested too deeply, binary, empty or too long.
     """
-    text = decode(source.data, limits)
+    text, reader = decode(source.data, limits), JsonReader()
     try:
-        value: JsonValue = json.loads(text, parse_constant=lambda _: None)
+        value = reader.decode(text)
     except RecursionError:
         raise Rejected("nested too deeply: this JSON is no document; leave it out") from None
     except ValueError as e:
@@ -55,7 +57,10 @@ def read_json(source: Source, limits: Limits) -> Extraction:
     if is_slack:
         value = format_messages(value, source.names or {})
     if found := find_conversations(value):
-        return read_chats(source, found, [], limits)
+        problems = [
+            f"{shorten_value(k)} stated twice in one object; remove one" for k in dict.fromkeys(reader.repeated)
+        ]
+        return read_chats(source, found, problems, limits)
     if is_slack:
         return Extraction(())  # nothing but notices
     start = len(text) - len(text.lstrip())
@@ -77,7 +82,10 @@ def read_chats(source: Source, found: Sequence[Conversation], problems: list[str
     """
     rows: list[JsonRow] = []
     titles: dict[tuple[str | None, str | None], str] = {}
-    for conversation in found:
+    for number, conversation in enumerate(found, 1):
+        if conversation.problem:
+            problems.append(f"conversation {number}: {conversation.problem}; it is left out")
+            continue
         key = (conversation.user_id, conversation.session_id)
         if conversation.title:
             titles.setdefault(key, conversation.title)
@@ -117,28 +125,29 @@ def _parse_export(item: Mapping[str, JsonValue]) -> Iterator[Conversation]:
     if isinstance(item.get("haystack_sessions"), list):
         yield from _parse_longmemeval(item)
     elif isinstance(talk := item.get("conversation"), dict) and any(_SESSION.fullmatch(k) for k in talk):
-        yield from _parse_locomo(talk, parse_name(item.get("sample_id")))
+        yield from _parse_locomo(talk, item)
     elif any(_SESSION.fullmatch(k) and isinstance(v, list) and is_chat(v) for k, v in item.items()):
-        yield from _parse_locomo(item, parse_name(item.get("sample_id")))
+        yield from _parse_locomo(item, item)
     elif isinstance(nodes := item.get("mapping"), dict):
         if turns := _parse_tree(nodes, item.get("current_node")):
-            yield Conversation(
-                turns, _find_name(item, _ID), parse_name(item.get("user_id")), parse_name(item.get("title"))
-            )
+            user, problem = parse_scope_name("user_id", item.get("user_id"))
+            yield Conversation(turns, _find_name(item, _ID), user, parse_name(item.get("title")), problem=problem)
     else:
         for key in _TURNS:
             if isinstance(messages := item.get(key), list) and is_chat(messages):
-                names = (_find_name(item, _ID), parse_name(item.get("user_id")), _find_name(item, ("title", "name")))
-                yield Conversation(parse_turns(messages), *names, chat_kind(messages))
+                user, problem = parse_scope_name("user_id", item.get("user_id"))
+                names = (_find_name(item, _ID), user, _find_name(item, ("title", "name")))
+                yield Conversation(parse_turns(messages), *names, chat_kind(messages), problem)
                 return
 
 
-def _parse_locomo(talk: Mapping[str, JsonValue], sample: str | None) -> Iterator[Conversation]:
+def _parse_locomo(talk: Mapping[str, JsonValue], item: Mapping[str, JsonValue]) -> Iterator[Conversation]:
     """Yields sessions `session_<n>`, dated by `session_<n>_date_time`; each sample has its own user."""
+    sample, problem = parse_scope_name("sample_id", item.get("sample_id"))
     for number, key in sorted((int(m[1]), k) for k in talk if (m := _SESSION.fullmatch(k))):
         if isinstance(session := talk[key], list) and session:
             date = talk.get(f"{key}_date_time")
-            yield Conversation(parse_turns(session, date), f"session_{number}", sample)
+            yield Conversation(parse_turns(session, date), f"session_{number}", sample, problem=problem)
 
 
 def _parse_longmemeval(item: Mapping[str, JsonValue]) -> Iterator[Conversation]:
@@ -147,12 +156,12 @@ def _parse_longmemeval(item: Mapping[str, JsonValue]) -> Iterator[Conversation]:
         found if isinstance(found := item.get(key), list) else []
         for key in ("haystack_sessions", "haystack_dates", "haystack_session_ids")
     )
-    user = parse_name(item.get("question_id"))
+    user, problem = parse_scope_name("question_id", item.get("question_id"))
     for i, session in enumerate(sessions):
         if isinstance(session, list) and session:
             name = parse_name(ids[i]) if i < len(ids) else None
             date = dates[i] if i < len(dates) else None
-            yield Conversation(parse_turns(session, date), name or f"session_{i + 1}", user)
+            yield Conversation(parse_turns(session, date), name or f"session_{i + 1}", user, problem=problem)
 
 
 def _parse_tree(mapping: Mapping[str, JsonValue], current: JsonValue) -> list[JsonObject]:

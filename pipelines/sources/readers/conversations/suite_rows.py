@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from palimpsest.core.errors import Rejected
 from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.sources.readers.common.clean_text import clean_text, first_date, one_line, parse_name, to_json_object
+from palimpsest.sources.readers.common.scope_fields import parse_scope_name
 from palimpsest.sources.readers.conversations.json_rows import JsonRow
 from palimpsest.sources.records.chat_roles import chat_role
 from palimpsest.sources.records.extracted import SUITE_ROW, ExtractedDocument, Extraction, Segment
@@ -56,6 +57,11 @@ def _document(source: Source, row: JsonRow, seen: set[str], problems: list[str])
         meta = to_json_object(stated) if isinstance(stated, dict) else {}
     except ValueError as e:
         problems.append(f"line {row.line}: meta {e}; the row is kept without it")
+    user, wrong_user = parse_scope_name("scope", value.get("scope"))
+    session, wrong_session = parse_scope_name("meta.session", stated.get("session") if meta else None)
+    if wrong := wrong_user or wrong_session:
+        problems.append(f"line {row.line}: _id {row_id[:80]!r}: {wrong}; the row is left out")
+        return None
     title = one_line(clean_text(name)) if isinstance(name := value.get("title"), str) else ""
     text = _text(value.get("text"), title, meta)
     if not text:
@@ -70,8 +76,8 @@ def _document(source: Source, row: JsonRow, seen: set[str], problems: list[str])
         media_type=SUITE_ROW,
         text=text,
         title=title,
-        session_id=parse_name(meta.get("session")),
-        user_id=parse_name(value.get("scope")),
+        session_id=session,
+        user_id=user,
         source_time=when,
         metadata={**meta, "_id": row_id},
         segments=(Segment(0, len(text), "turn" if speaker else "prose", None, None, speaker, when, fields),),

@@ -2,27 +2,22 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import NamedTuple
 
 from palimpsest.core.errors import Rejected
 from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.sources.readers.common.clean_text import clean_text, parse_name
 from palimpsest.sources.readers.common.document_time import explain_date
+from palimpsest.sources.readers.common.scope_fields import parse_scope
 from palimpsest.sources.readers.common.text_builder import TextBuilder
 from palimpsest.sources.readers.common.validity import parse_validity
 from palimpsest.sources.readers.conversations.json_rows import JsonRow
 from palimpsest.sources.records.extracted import CONVERSATION, ExtractedDocument, Extraction
+from palimpsest.sources.records.scope import Scope
 from palimpsest.sources.records.source import Source, limit_problems
 from palimpsest.sources.records.stated_fields import FIELD_NAMES, TOOL_ROLES, StatedFields, parse_stated_fields
 from palimpsest.sources.secrets.find_secrets import shorten_value
 from palimpsest.store.limits import Limits
 from palimpsest.text.dates import DateOrder, parse_stated_time
-
-
-class _Session(NamedTuple):
-    user_id: str | None
-    session_id: str | None
-    project_id: str | None
 
 
 def read_conversations(
@@ -37,9 +32,12 @@ def read_conversations(
 ) -> Extraction:
     """Returns one document for each (user, session, project), in the order of first turns; turns keep the file's order.
 
+    A turn that states one of the source's defaults is in the same document as one that states none.
+
     A segment spans exactly the words of its turn; "Speaker: " is before it on the same line. `role` is the speaker
     where none is named, and a turn by the role of a tool is of the kind `tool`. A line that is no turn becomes a
-    problem; so does a timestamp or another field that is not usable, but its turn is included.
+    problem, and so does one whose user, session or project is not usable; so does a timestamp or another field that is
+    not usable, but its turn is included.
 
     Args:
         source: the file.
@@ -53,12 +51,17 @@ def read_conversations(
     Raises:
         Rejected: no line is a turn.
     """
-    builders: dict[_Session, TextBuilder] = {}
+    builders: dict[Scope, TextBuilder] = {}
+    stated_scopes: dict[Scope, Scope] = {}
     for row in rows:
         where = f"{unit} {row.line}"
         text = row.value.get("text")
         if not isinstance(text, str) or not (text := clean_text(text).strip()):
             problems.append(f"{where}: no text; a turn needs a text of at least one word")
+            continue
+        scope, unusable = parse_scope(row.value)
+        if unusable:
+            problems.append(f"{where}: {'; '.join(unusable)}; the turn is left out")
             continue
         stamp = row.value.get("timestamp")
         said_at = parse_stated_time(stamp, source.dates)
@@ -68,15 +71,17 @@ def read_conversations(
         speaker = parse_name(row.value.get("speaker")) or parse_name(row.value.get("role"))
         stated, wrong = _parse_fields(row.value, source.dates)
         problems += (f"{where}: {p}" for p in wrong)
-        session = _Session(*(parse_name(row.value.get(f"{name}_id")) for name in ("user", "session", "project")))
+        # A turn that names the default user is in the conversation of those that name none.
+        session = scope.or_else(source.defaults)
+        stated_scopes.setdefault(session, scope)
         builder = builders.setdefault(session, TextBuilder(limits.max_chars))
         prefix = f"{speaker}: " if speaker else ""
         builder.add(text, "turn", prefix=prefix, gap="\n", speaker=speaker, said_at=said_at, stated=stated)
     if not builders:
         raise Rejected(f"no readable turn; {problems[0] if problems else 'the file holds no line'}")
     documents = tuple(
-        _to_document(source, session, builder, (titles or {}).get((session.user_id, session.session_id), ""), kind)
-        for session, builder in builders.items()
+        _to_document(source, scope, builders[session], (titles or {}).get((scope.user_id, scope.session_id), ""), kind)
+        for session, scope in stated_scopes.items()
     )
     return Extraction(documents, limit_problems(problems, limits))
 
@@ -96,7 +101,7 @@ def _parse_fields(row: Mapping[str, JsonValue], dates: DateOrder | None) -> tupl
     return stated, problems
 
 
-def _to_document(source: Source, session: _Session, builder: TextBuilder, title: str, kind: str) -> ExtractedDocument:
+def _to_document(source: Source, session: Scope, builder: TextBuilder, title: str, kind: str) -> ExtractedDocument:
     times = [s.said_at for s in builder.segments if s.said_at]
     speakers = sorted({s.speaker for s in builder.segments if s.speaker})
     metadata: JsonObject = {"speakers": speakers} if speakers else {}

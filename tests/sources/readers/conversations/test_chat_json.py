@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from palimpsest.core.errors import Rejected
 from tests.sources.segment_texts import segment_texts
 
 
@@ -79,3 +80,13 @@ def test_the_current_branch_of_a_tree_of_messages_is_read(read) -> None:
 def test_other_json_is_kept_as_it_is(read) -> None:
     (document,) = read("data.json", '{"budget": 40000}\n').documents
     assert segment_texts(document) == [("code", None, '{"budget": 40000}')]
+
+
+def test_a_field_stated_twice_in_an_export_is_a_problem(read) -> None:
+    found = read("a.json", '[{"id": "a", "id": "b", "messages": [{"role": "user", "content": "I live in Porto."}]}]')
+    assert found.problems == ("id stated twice in one object; remove one",)
+
+
+def test_a_number_of_many_digits_is_explained_to_whoever_wrote_the_file(read) -> None:
+    with pytest.raises(Rejected, match="not JSON: a number has too many digits; export it again"):
+        read("a.json", "1" * 10_000)

@@ -169,3 +169,13 @@ def test_suite_rows_without_id_or_text_or_with_a_used_id_are_problems(read) -> N
 def test_a_file_without_one_good_line_is_rejected(read, content: str, reason: str) -> None:
     with pytest.raises(Rejected, match=reason):
         read("x.jsonl", content)
+
+
+def test_a_line_with_a_field_twice_is_left_out_and_a_number_that_is_none_is_a_problem(read) -> None:
+    good = '{"speaker": "Ana", "text": "I live in Porto."}\n'
+    twice = '{"speaker": "Ana", "text": "Mine.", "text": "Yours."}\n'
+    number = '{"speaker": "Ana", "text": "I moved.", "importance": NaN}\n'
+    found = read("a.jsonl", good + twice + number)
+    assert found.documents[0].text == "Ana: I live in Porto.\nAna: I moved."
+    assert found.problems[0] == "line 2: text stated twice; remove one; the line is left out"
+    assert found.problems[1].startswith("line 3: importance nan must be a number from 0 to 1")
