@@ -140,10 +140,11 @@ def _valid_times(metadata: str | None, order: DateOrder | None) -> _ValidTimes:
     except ValueError:
         data = {}
     fields = data if isinstance(data, dict) else {}
-    return {
-        "valid_from": parse_stated_time(fields.get("valid_from"), order),
-        "valid_until": parse_stated_end(fields.get("valid_until"), order),
-    }
+    starts = parse_stated_time(fields.get("valid_from"), order)
+    ends = parse_stated_end(fields.get("valid_until"), order)
+    if starts and ends and ends <= starts:  # the reader listed it
+        return {"valid_from": None, "valid_until": None}
+    return {"valid_from": starts, "valid_until": ends}
 
 
 def _heading_path() -> pl.Expr:

@@ -22,6 +22,7 @@ DATE_ORDER_HINT = "write YYYY-MM-DD, or set dates: day_first or dates: month_fir
 
 _NUMERIC = re.compile(r"(?<!\d)(\d{1,2})([/.-])(\d{1,2})[/.-]\d{4}(?!\d)")
 _WEEKDAY = re.compile(r"\((?:mon|tue|wed|thu|fri|sat|sun)[a-z]*\)", re.IGNORECASE)
+_BEFORE_CHRIST = re.compile(r"-\d")  # dateutil drops the sign
 _HAS_YEAR = re.compile(r"(?<!\d)\d{4}(?!\d)")
 # Two defaults that differ in every field: what the text does not state differs in the results.
 _DEFAULTS = (datetime(2000, 1, 1), datetime(2003, 12, 28))
@@ -61,7 +62,7 @@ def _from_number(value: int | float) -> datetime | None:
 
 @lru_cache(maxsize=65_536)
 def _from_text(text: str, order: DateOrder | None) -> datetime | None:
-    if not 4 <= len(text) <= 64:
+    if not 4 <= len(text) <= 64 or _BEFORE_CHRIST.match(text):
         return None
     try:
         return _utc(datetime.fromisoformat(text)) if len(text) > 7 else _year_or_month(text)

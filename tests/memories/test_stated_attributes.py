@@ -112,3 +112,8 @@ def test_a_chunk_of_several_speakers_is_trusted_as_the_least_of_them(memories):
     turns = turn("The gate opens at eight.", speaker="Ana") + turn("It opens at nine.", speaker="Bot")
     rows = memories({"a.jsonl": turns}, unit="chunk", trust={"speakers": {"Ana": 0.9, "Bot": 0.1}})
     assert rows["speaker"].to_list() == [None] and rows["trust"].to_list() == [0.1]
+
+
+def test_a_validity_that_ends_before_it_starts_is_not_used(memories):
+    rows = memories({"a.md": "---\nvalid_from: 2027-01-01\nvalid_until: 2026-01-01\n---\nThe gate opens at nine.\n"})
+    assert rows.select("valid_from", "valid_until").rows() == [(None, None)]

@@ -11,8 +11,15 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from palimpsest.sources.records.extracted import CONVERSATION, QUOTED_IN, SUITE_ROW, ExtractedDocument
-from palimpsest.sources.secrets.find_secrets import shorten_value
-from palimpsest.text.dates import DATE_ORDER_HINT, NO_DATE_WORDS, DateOrder, is_ambiguous, parse_stated_time
+from palimpsest.sources.records.stated_fields import format_value
+from palimpsest.text.dates import (
+    DATE_ORDER_HINT,
+    NO_DATE_WORDS,
+    DateOrder,
+    is_ambiguous,
+    parse_stated_end,
+    parse_stated_time,
+)
 from palimpsest.text.written_dates import written_dates
 
 DATE_FIELDS = (
@@ -62,12 +69,29 @@ def check_dates(metadata: Mapping[str, Any], where: str, order: DateOrder | None
     """
     problems = []
     for name, value in metadata.items():
-        if normalize_field(name) not in (*DATE_FIELDS, *_VALIDITY) or not isinstance(value, str):
+        field = normalize_field(name)
+        if field not in (*DATE_FIELDS, *_VALIDITY) or value is None or parse_stated_time(value, order):
             continue
-        if value.strip().lower() in NO_DATE_WORDS or parse_stated_time(value, order):
+        if isinstance(value, str) and value.strip().lower() in NO_DATE_WORDS:
             continue
-        problems.append(f"{where}: {name}: {shorten_value(value)!r} {explain_date(value, '; write YYYY-MM-DD')}")
+        if field == "published" and isinstance(value, bool):  # many sites state whether a page is published
+            continue
+        problems.append(f"{where}: {name}: {format_value(value)} {explain_date(value, '; write YYYY-MM-DD')}")
+    starts, ends = (next((v for n, v in metadata.items() if n == f), None) for f in ("valid_from", "valid_until"))
+    if is_reversed(starts, ends, order):
+        problems.append(f"{where}: {explain_reversed(starts, ends)}")
     return problems
+
+
+def is_reversed(starts: object, ends: object, order: DateOrder | None = None) -> bool:
+    """Returns whether something stated to be valid from one time until another ends before it starts."""
+    first, last = parse_stated_time(starts, order), parse_stated_end(ends, order)
+    return first is not None and last is not None and last <= first
+
+
+def explain_reversed(starts: object, ends: object) -> str:
+    """Returns the problem of a validity that ends before it starts, which counts as not stated."""
+    return f"valid_from {format_value(starts)} is after valid_until {format_value(ends)}; neither is used: correct one"
 
 
 def explain_date(value: object, fix: str = "") -> str:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from palimpsest.sources.readers.common.document_time import explain_date
+from palimpsest.sources.readers.common.document_time import explain_date, explain_reversed, is_reversed
 from palimpsest.sources.records.stated_fields import StatedFields
 from palimpsest.sources.secrets.find_secrets import shorten_value
 from palimpsest.text.dates import (
@@ -50,6 +50,8 @@ def parse_validity(starts: Any, ends: Any, order: DateOrder | None = None) -> tu
         for name, value, found in (("valid_from", starts, first), ("valid_until", ends, last))
         if found is None and str(value or "").strip().lower() not in NO_DATE_WORDS
     ]
+    if is_reversed(starts, ends, order):
+        return None, [explain_reversed(starts, ends)]
     if first is None and last is None:
         return None, problems
     return StatedFields(
