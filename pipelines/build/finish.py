@@ -28,6 +28,7 @@ from palimpsest.store.collection_config import load_collection
 from palimpsest.store.decisions import read_decisions
 from palimpsest.store.home import Home
 from palimpsest.store.manifest import BuildManifest, CollectionSettings, IndexSettings, StageRecord
+from palimpsest.store.schema_fields import schema_fields
 
 _INDEX_MODULES = ("palimpsest.index.write_index",)
 _QUERY_MODULES = ("palimpsest.query.reader",)
@@ -149,6 +150,8 @@ def index_settings(home: Home, build: Build) -> IndexSettings:
         if folder and (folder / "collection.yaml").is_file():
             config = load_collection(folder)
             collections[name] = {"user_id": config.user_id, "default": config.default, "unit": config.unit}
+            if fields := schema_fields(config.metadata_schema):
+                collections[name]["fields"] = fields
             weights[name] = config.weights.model_dump(exclude_none=True)
         else:
             collections[name] = known.get("collections", {}).get(name, {})

@@ -32,8 +32,14 @@ from palimpsest.store.home import Home
 )
 @click.option("--as-of", help="What was latest on this date (ISO 8601). A question may name one in words.")
 @click.option("--history", is_flag=True, help="Also what is no longer latest, with what replaced it and why.")
-@click.option("--type", "type_", help="Only memories of this type.")
-@click.option("--tag", help="Only memories with this tag.")
+@click.option("--type", "types", multiple=True, help="Only memories of this type; several times: of any of them.")
+@click.option("--tag", "tags", multiple=True, help="Only memories with this tag; several times: with any of them.")
+@click.option(
+    "--where", help="Only memories whose fields satisfy this, such as 'category = \"academic\" and year >= 2024'."
+)
+@click.option(
+    "--min-score", type=float, help="Only memories whose best cosine with the question is at least this, -1 to 1."
+)
 @click.option("--since", help="Only memories observed on or after this date.")
 @click.option("--until", help="Only memories observed on or before this date.")
 @click.option("--now", help="Time of the question: last week counts from it; what is not valid then is left out.")
@@ -66,7 +72,6 @@ def query(
         scopes = reader.resolve_scopes(
             collection, user, project, all_projects=all_projects, all_collections=all_collections
         )
-        filters["type"] = filters.pop("type_")
         filters["budget_tokens"] = filters.pop("budget")
         results = reader.search(text, scopes, explain=explain, **filters)
         out.text(present.results_text(results, explain))

@@ -21,6 +21,7 @@ from palimpsest.index.memory_table import (
     period_table,
     scope_table,
 )
+from palimpsest.index.metadata_table import metadata_table
 from palimpsest.index.passage_tables import passage_tables
 from palimpsest.index.support import support_of
 from palimpsest.index.vector_table import VectorLookup, vector_table
@@ -74,6 +75,7 @@ def write_index(
     out["written"] = following_rows(document_order(t["memories"]), rows)
     out["periods"] = period_table(memories)
     out["reasons"] = version_reasons(t).join(rows.select("memory_id", "row"), on="memory_id").sort("row", "told")
+    out["metadata"] = metadata_table(t["documents"], memories)
     timer.record("memories")
     out["vectors"] = vector_table(t["embed_inputs"], rows, vectors)
     timer.record("vectors")

@@ -141,8 +141,14 @@ class Reader:
             as_of: answer from what was current then; a date alone means the end of that day. Without it, a question
                 that asks for it in words (`as of May 2026`, `what did we believe on 3 March`) is answered so.
             history (False): superseded versions are candidates too.
-            type: memory type to stay in.
-            tag: a tag that memories must have.
+            type: memory type to stay in; one of `types`.
+            types: memory types, any of them.
+            tag: a tag that memories must have; one of `tags`.
+            tags: tags, any of which memories must have. `where` can require all of several.
+            where: what the fields of a memory and of its document's metadata must satisfy, such as
+                `category = "academic" and stressor = true`: see `palimpsest.query.request.parse_where`.
+            min_score: least cosine of a memory's best window with the question, -1 to 1: results below it are left
+                out. Cosines of the same embedder compare between questions, scores of the ranking do not.
             since: earliest observed_at; a date alone means its start.
             until: latest observed_at; a date alone means its end.
             project: search this project of the scope's user too; the scope itself is the user's general memory.

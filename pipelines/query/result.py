@@ -72,6 +72,7 @@ class SearchResult:
         versions: with `history`, all versions of each memory's fact by its id, newest first, with what replaced each
             and why.
         times: how the question's words about time were interpreted in each scope.
+        filters: the filters by type, tag, field and score, and how many candidates were below `min_score`.
         met: with `explain`, the texts of the memories that links led from or to, by id.
         question: the question as it was searched, with what it took from the turns before it.
     """
@@ -89,6 +90,7 @@ class SearchResult:
     times: Mapping[Scope, TemporalInterpretation] = field(default_factory=dict)
     met: Mapping[str, str] = field(default_factory=dict)
     question: ResolvedText = _UNCHANGED
+    filters: JsonObject = field(default_factory=dict)
 
     def to_json(self) -> JsonObject:
         """Returns a JSON object of `json_schema`; dates are ISO 8601.
@@ -110,6 +112,7 @@ class SearchResult:
             "timings": {k: round(v, 3) for k, v in self.timings.items()},
             "strategy": self.strategy,
             "build_id": self.build_id,
+            "filters": self.filters,
             "time": next((time_json(t) for t in self.times.values()), None),
             "resolved": {"text": self.question.text, "changes": list(self.question.changes)}
             if self.question.changes
@@ -142,6 +145,7 @@ class SearchResult:
             "timings": {"type": "object", "additionalProperties": _NUMBER},
             "strategy": _TEXT,
             "build_id": _TEXT,
+            "filters": {"type": "object"},
             "time": {"type": ["object", "null"]},
             "resolved": {"type": ["object", "null"]},
         }

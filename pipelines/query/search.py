@@ -19,6 +19,7 @@ from palimpsest.query.request.search_request import SearchRequest
 from palimpsest.query.request.types import Memory, RankedMemory, Scope
 from palimpsest.query.result import SearchResult
 from palimpsest.query.scope.backend import Backend
+from palimpsest.query.scope.check_fields import check_fields
 from palimpsest.query.scope.resolve_scopes import project_scopes
 from palimpsest.query.scope.scope_query import ScopeQuery, resolve_query
 from palimpsest.query.scope.served_scope import ServedScope
@@ -47,7 +48,9 @@ def run_search(request: SearchRequest, backend: Backend, clock: dt.datetime) -> 
     found = [(query, rank(query, request.hops, max(SEEDS, request.k), timer.record)) for query in queries]
     if task is not None:
         found = [(query, favor_task(query, candidates, task)) for query, candidates in found]
-    best = diversify_results(merge_candidates(found), request.k)[: request.k]
+    merged = merge_candidates(found)
+    above = [(q, c) for q, c in merged if request.min_score is None or c.vector >= request.min_score]
+    best = diversify_results(above, request.k)[: request.k]
     timer.record("rank_ms")
     reads = {q.scope: _read_scope(q, [c.memory_id for at, c in best if at is q], request.history) for q in queries}
     memories = _ranked_memories(best, queries, reads)
@@ -73,6 +76,7 @@ def run_search(request: SearchRequest, backend: Backend, clock: dt.datetime) -> 
         times={query.scope: query.temporal for query in queries},
         met=texts,
         question=question,
+        filters=request.filters_json() | {"below_min_score": len(merged) - len(above)},
     )
 
 
@@ -91,8 +95,11 @@ def _scope_queries(request: SearchRequest, text: str, backend: Backend, clock: d
         known = backend.scopes()
         scopes = sorted({s for at in scopes for s in project_scopes(known, *at[:2], request.project)})
     filters = request.filters(clock)
+    served = [ServedScope(backend, s, filters) for s in scopes]
+    if filters.where is not None:
+        check_fields(filters.where, served)
     vector, terms = query_embedder().embed(text), query_terms(text)
-    return [resolve_query(ServedScope(backend, s, filters), text, vector, terms, request.strategy) for s in scopes]
+    return [resolve_query(s, text, vector, terms, request.strategy) for s in served]
 
 
 @dataclass(frozen=True)

@@ -87,6 +87,7 @@ class CollectionSettings(TypedDict, total=False):
     user_id: str
     default: bool
     unit: str
+    fields: dict[str, list[str]]
 
 
 class IndexSettings(TypedDict, total=False):

@@ -24,9 +24,10 @@ from palimpsest.neo4j_graph.identity import served_id
 from palimpsest.neo4j_graph.model import FORMAT, MAX_CACHED_VECTORS, VECTOR_INDEX, VectorSpace
 from palimpsest.query.ranking.fusion import best_seeds, score_stats, top
 from palimpsest.query.request.types import CollectionInfo, Filters, Link, Memory, Scope, Seeds
+from palimpsest.query.request.where import Kind
 from palimpsest.query.scope.backend import collection_infos, read_chains
 from palimpsest.query.scope.byte_cache import ByteCache
-from palimpsest.query.scope.scope_arrays import rows_of
+from palimpsest.query.scope.scope_arrays import known_rows, rows_of
 
 CACHE_BYTES = 512 * 2**20
 _PROPOSALS = 1000  # of 5 proposals 25 to 60 % are among the true best five; 1,000 contain all five, at 42,925 memories
@@ -88,7 +89,7 @@ class Neo4jBackend:
         """See Backend. Above `MAX_CACHED_VECTORS` memories, statistics of cosines are those of all latest memories."""
         if (found := self._scope(scope)) is None:
             return Seeds()
-        rows = found.candidate_rows(filters)
+        rows = np.flatnonzero(found.allowed(filters))
         if len(rows) == 0:
             return Seeds()
         stats, words = found.stats, found.words(terms)[rows]
@@ -108,12 +109,14 @@ class Neo4jBackend:
         ids, withheld = found.ids, found.withheld()
         best = top(words, _BEST_BY_WORDS)
         worded = ids[rows[best[words[best] > 0]]].tolist()
-        filters = withheld.narrowed(filters)
+        filters = withheld.narrowed(filters.stored)
         conditions, values = conditions_of(filters, withheld)
         wide = max(_PROPOSALS, 2 * n) if filters == Filters() else 4 * max(_PROPOSALS, 2 * n)
         statement = querying.nearest(self._space, conditions)
-        nearest = self._reads.read(found.scope, statement, values, vector=vector.tolist(), ids=worded, wide=wide)
-        at = rows_of(ids[rows], (i for i, _ in nearest))
+        read = self._reads.read(found.scope, statement, values, vector=vector.tolist(), ids=worded, wide=wide)
+        known = known_rows(ids[rows], (i for i, _ in read))  # fields are not compared by the server
+        nearest = [(i, cosine) for i, cosine in read if i in known]
+        at = np.array([known[i] for i, _ in nearest], np.int64)
         order = np.argsort(at)
         return at[order], np.array([cosine for _, cosine in nearest])[order]
 
@@ -142,6 +145,11 @@ class Neo4jBackend:
         """See Backend."""
         found = self._scope(scope)
         return read_chains(found.chains(ids), found.memories) if found else {}
+
+    def field_kinds(self, scope: Scope, filters: Filters) -> dict[str, frozenset[Kind]]:
+        """See Backend."""
+        found = self._scope(scope)
+        return found.field_kinds(filters) if found else {}
 
     def observed(self, scope: Scope) -> tuple[dt.datetime, dt.datetime] | None:
         """See Backend."""

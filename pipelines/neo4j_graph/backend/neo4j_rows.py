@@ -18,7 +18,7 @@ _FIELDS = frozenset(Memory.__dataclass_fields__)
 def conditions_of(filters: Filters, withheld: Withheld) -> tuple[tuple[str, ...], CypherParameters]:
     """Returns the conditions of filters in a scope, and the values of their parameters."""
     filters = withheld.narrowed(filters)
-    given = {name: v for name in querying.CONDITIONS if (v := getattr(filters, name)) is not None}
+    given = {name: v for name in querying.CONDITIONS if (v := getattr(filters, name)) not in (None, ())}
     conditions = [querying.CONDITIONS[name] for name in given]
     conditions += [querying.LEFT_OUT[name] for name in withheld.conditions(filters)]
     if filters.as_of is None and not filters.history:
@@ -27,7 +27,9 @@ def conditions_of(filters: Filters, withheld: Withheld) -> tuple[tuple[str, ...]
 
 
 def _as_stored(value: object) -> object:
-    """Returns a time in the zone named UTC: to Neo4j the same time in `+00:00` is unequal."""
+    """Returns a time in the zone named UTC, for to Neo4j the same time in `+00:00` is unequal, and names as a list."""
+    if isinstance(value, tuple):
+        return list(value)
     return value.astimezone(_UTC) if isinstance(value, dt.datetime) else value
 
 

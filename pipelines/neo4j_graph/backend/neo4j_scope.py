@@ -53,22 +53,20 @@ class Neo4jScope(CachedScopeView):
         """Ids, which are latest, and statistics of the vectors of a large scope."""
         return self._stats_and_buckets()[0]
 
-    def allowed(self, filters: Filters) -> np.ndarray:
-        """See ScopeView."""
+    def _stored_allowed(self, filters: Filters) -> np.ndarray:
         filters = self.withheld().narrowed(filters)
 
         def load() -> Flags:
             allowed = np.zeros(len(self.ids), bool)
-            allowed[self.candidate_rows(filters)] = True
+            allowed[self._candidate_rows(filters)] = True
             return Flags(allowed)
 
         flags: Flags = self._cache.get((self.scope, ("allowed", filters)), load)
         return flags.values
 
-    def candidate_rows(self, filters: Filters) -> np.ndarray:
-        """Returns the local rows of the candidates, ascending."""
+    def _candidate_rows(self, filters: Filters) -> np.ndarray:
+        """Returns the local rows of the candidates, ascending; `filters` are narrowed."""
         stats, withheld = self.stats, self.withheld()
-        filters = withheld.narrowed(filters)
         if not withheld.conditions(filters):
             if filters == Filters():
                 return np.flatnonzero(stats.latest)

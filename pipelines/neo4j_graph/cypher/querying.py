@@ -40,8 +40,8 @@ WHERE a.arrays_id IN $ids AND a.since <= $number AND a.until > $number
 RETURN a.arrays_id AS id, a.data AS data"""
 CONDITIONS = {
     "session": "m.session_id = $session",
-    "type": "m.type = $type",
-    "tag": "$tag IN m.tags",
+    "types": "m.type IN $types",
+    "tags": "any(tag IN m.tags WHERE tag IN $tags)",
     "since": "m.observed_at >= $observed_since",
     "until": "m.observed_at <= $observed_until",
     # A memory that was retired on an unknown day is left out, and one without a date before the home knew it.

@@ -21,7 +21,7 @@ from palimpsest.neo4j_graph.packed import (
     pack_parts,
     pack_postings,
 )
-from palimpsest.query.backends.scope_parts import Range
+from palimpsest.query.backends.part_query import Range
 
 _SCOPE = {**dict.fromkeys(SCOPE, pl.String), "scope_id": pl.String}
 _PACKED = {**_SCOPE, "data": pl.Binary}

@@ -18,9 +18,10 @@ import numpy as np
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.query.backends.duckdb_arrays import MemoryRows
 from palimpsest.query.backends.duckdb_scope import SMALL_SCOPE, DuckDBScope, rows_statement
-from palimpsest.query.backends.scope_parts import Range
+from palimpsest.query.backends.part_query import Range
 from palimpsest.query.ranking.fusion import best_seeds, score_stats
 from palimpsest.query.request.types import MEMORY_TIMES, CollectionInfo, Filters, Link, Memory, Scope, Seeds
+from palimpsest.query.request.where import Kind
 from palimpsest.query.scope.backend import collection_infos, read_chains
 from palimpsest.query.scope.byte_cache import ByteCache
 from palimpsest.query.scope.scope_arrays import known_rows, rows_of
@@ -127,6 +128,11 @@ class DuckDBBackend:
         """See Backend."""
         view = self.view(scope)
         return read_chains(view.chains(ids), partial(self.memories, scope)) if view else {}
+
+    def field_kinds(self, scope: Scope, filters: Filters) -> dict[str, frozenset[Kind]]:
+        """See Backend."""
+        view = self.view(scope)
+        return view.field_kinds(filters) if view else {}
 
     def observed(self, scope: Scope) -> tuple[dt.datetime, dt.datetime] | None:
         """See Backend."""

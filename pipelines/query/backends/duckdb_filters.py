@@ -13,8 +13,8 @@ SqlParameters: TypeAlias = Mapping[str, object]
 # Each filter's condition; its value is bound under the same name.
 _CONDITIONS = {
     "session": "session_id = $session",
-    "type": "type = $type",
-    "tag": "list_contains(tags, $tag)",
+    "types": "list_contains($types, type)",
+    "tags": "list_has_any(tags, $tags)",
     "since": "observed_at >= $since",
     "until": "observed_at <= $until",
     # A memory retired on an unknown day is not offered as valid then; nor is an undated one before the home knew it.
@@ -33,7 +33,7 @@ def conditions_of(filters: Filters, withheld: Withheld) -> tuple[list[str], SqlP
         filters: as `withheld.narrowed` returns them.
         withheld: what the scope does not serve by default.
     """
-    values = {name: _as_stored(v) for name in _CONDITIONS if (v := getattr(filters, name)) is not None}
+    values = {name: _as_stored(v) for name in _CONDITIONS if (v := getattr(filters, name)) not in (None, ())}
     conditions = [_CONDITIONS[name] for name in values]
     conditions += [_EXCLUSIONS[name] for name in withheld.conditions(filters)]
     if filters.as_of is None and not filters.history:
@@ -42,5 +42,7 @@ def conditions_of(filters: Filters, withheld: Withheld) -> tuple[list[str], SqlP
 
 
 def _as_stored(value: object) -> object:
-    """Returns a time as UTC without a zone: DuckDB needs an extension for zones."""
+    """Returns a time as UTC without a zone, for which DuckDB needs an extension, and names as a list."""
+    if isinstance(value, tuple):
+        return list(value)
     return value.astimezone(dt.UTC).replace(tzinfo=None) if isinstance(value, dt.datetime) else value

@@ -3,7 +3,7 @@
 import numpy as np
 
 from palimpsest.query.backends.duckdb_arrays import TermIndex, Vocabulary
-from palimpsest.query.backends.scope_parts import Query, Range
+from palimpsest.query.backends.part_query import Query, Range
 from palimpsest.query.scope.scope_arrays import Postings
 
 RANGES_AT_ONCE = 32  # terms read by one statement

@@ -16,7 +16,8 @@ from palimpsest.query.backends.duckdb_postings import (
     read_vocabulary,
 )
 from palimpsest.query.backends.duckdb_vectors import read_vectors
-from palimpsest.query.backends.scope_parts import Range, read_part
+from palimpsest.query.backends.part_query import Range
+from palimpsest.query.backends.scope_parts import read_part
 from palimpsest.query.request.types import Filters
 from palimpsest.query.scope.byte_cache import ByteCache
 from palimpsest.query.scope.passage_graph import PassageGraph, Sentences
@@ -107,8 +108,7 @@ class DuckDBScope(CachedScopeView):
             found |= self._load_postings(missing)
         return [postings for _, postings in sorted(found.items())]
 
-    def allowed(self, filters: Filters) -> np.ndarray:
-        """See ScopeView."""
+    def _stored_allowed(self, filters: Filters) -> np.ndarray:
         filters = self.withheld().narrowed(filters)
         flags: Flags = self._cache.get((self.at.number, "allowed", filters), lambda: Flags(self._load_allowed(filters)))
         return flags.values

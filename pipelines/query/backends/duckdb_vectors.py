@@ -6,7 +6,7 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from palimpsest.query.backends.scope_parts import Range
+from palimpsest.query.backends.part_query import Range
 from palimpsest.query.scope.scope_arrays import ScopeVectors
 
 _BATCH = 16_384  # vectors read at a time

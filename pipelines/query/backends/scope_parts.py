@@ -5,41 +5,16 @@ Memories are local rows, topics and entities local numbers. A part without rows 
 
 import datetime as dt
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
 
 import duckdb
 import numpy as np
 
+from palimpsest.query.backends.field_parts import read_fields, read_metadata
+from palimpsest.query.backends.part_query import Query, Range
 from palimpsest.query.scope.scope_arrays import Arrays
 from palimpsest.query.scope.scope_graph import RELATION_LABELS, idf_weight
 
 _EPOCH = dt.datetime(1970, 1, 1)  # times are in the file as UTC without a zone
-
-
-class Query(Protocol):
-    """Runs one statement of an index."""
-
-    def __call__(self, sql: str, values: dict[str, int], /) -> Any:
-        """Returns the DuckDB result."""
-
-
-class Range(NamedTuple):
-    """Where a scope is in the tables: its first row, how many rows, and its number."""
-
-    first: int
-    size: int
-    number: int
-
-    @property
-    def rows(self) -> dict[str, int]:
-        """Values of a statement that reads its rows."""
-        return {"first": self.first, "last": self.first + self.size - 1}
-
-    @property
-    def scope(self) -> dict[str, int]:
-        """Values of a statement that reads by its number."""
-        return {"scope": self.number}
-
 
 _FOLLOWING = "SELECT row, next_row FROM following WHERE row BETWEEN $first AND $last ORDER BY row"
 _TOKENS = "SELECT token_count FROM memories WHERE row BETWEEN $first AND $last ORDER BY row"
@@ -211,5 +186,7 @@ PARTS: dict[str, Callable[[Query, Range], Arrays]] = {
     "named": _named,
     "links": _links,
     "passages": _passages,
+    "fields": read_fields,
+    "metadata": read_metadata,
 }
 """Reads each part of a scope, by name."""

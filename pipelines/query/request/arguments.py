@@ -104,6 +104,33 @@ def parse_datetime(name: str, value: When | None, end_of_day: bool) -> dt.dateti
     return value.replace(tzinfo=dt.UTC) if value.tzinfo is None else value.astimezone(dt.UTC)
 
 
+def parse_names(name: str, one: str | None, several: Sequence[str]) -> tuple[str, ...]:
+    """Returns the names of two arguments, sorted; `one` is of the argument that takes a single name.
+
+    Raises:
+        ArgumentError: `several` is no list of texts, or a name is empty.
+    """
+    if isinstance(several, str) or not all(isinstance(v, str) for v in several):
+        raise ArgumentError(name, "must be a list of texts", several)
+    found = {*several, *([] if one is None else [one])}
+    if any(not v.strip() for v in found):
+        raise ArgumentError(name, "has an empty name; leave it out")
+    return tuple(sorted(found))
+
+
+def parse_score(name: str, value: float | None) -> float | None:
+    """Returns a cosine.
+
+    Raises:
+        ArgumentError: it is not a number from -1 to 1.
+    """
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -1 <= value <= 1:
+        raise ArgumentError(name, "must be a cosine, a number from -1 to 1", value)
+    return float(value)
+
+
 def parse_scopes(scope: ScopeArgument) -> tuple[Scope, ...]:
     """Returns the scopes of an argument, sorted.
 

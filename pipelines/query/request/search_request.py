@@ -19,10 +19,14 @@ from palimpsest.query.request.arguments import (
     clean_texts,
     clean_turns,
     parse_datetime,
+    parse_names,
     parse_scopes,
+    parse_score,
 )
+from palimpsest.query.request.parse_where import parse_where
 from palimpsest.query.request.strategies import Weights
 from palimpsest.query.request.types import Filters, Scope
+from palimpsest.query.request.where import Where
 
 
 class SearchOptions(TypedDict, total=False):
@@ -34,7 +38,11 @@ class SearchOptions(TypedDict, total=False):
     as_of: When | None
     history: bool
     type: str | None
+    types: Sequence[str]
     tag: str | None
+    tags: Sequence[str]
+    where: str | None
+    min_score: float | None
     since: When | None
     until: When | None
     project: str | None
@@ -61,8 +69,10 @@ class SearchRequest:
         strategy: name, `auto`, or weights.
         as_of: answer from what was current then.
         history: superseded versions are candidates too.
-        type: memory type to stay in.
-        tag: a tag that memories must have.
+        types: memory types, any of them; empty means every type.
+        tags: tags, any of which memories must have.
+        where: what the fields of memories must satisfy.
+        min_score: least cosine of a memory's best window with the question.
         since: earliest observed_at.
         until: latest observed_at.
         project: search this project of each scope's user too.
@@ -84,8 +94,10 @@ class SearchRequest:
     strategy: str | Weights = "auto"
     as_of: dt.datetime | None = None
     history: bool = False
-    type: str | None = None
-    tag: str | None = None
+    types: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    where: Where | None = None
+    min_score: float | None = None
     since: dt.datetime | None = None
     until: dt.datetime | None = None
     project: str | None = None
@@ -112,6 +124,10 @@ class SearchRequest:
         fields["turns"] = clean_turns(fields.get("turns", ()))
         fields["paths"] = clean_texts("paths", fields.get("paths", ()))
         fields["brief"] = clean_brief(fields.get("brief", ""))
+        for one, several in (("type", "types"), ("tag", "tags")):
+            fields[several] = parse_names(several, fields.pop(one, None), fields.get(several, ()))
+        fields["where"] = parse_where(text_of) if (text_of := fields.get("where")) is not None else None
+        fields["min_score"] = parse_score("min_score", fields.get("min_score"))
         request = cls(clean_text(text), parse_scopes(scope), **fields)
         check_numbers(request.k, request.hops, request.budget_tokens)
         return request
@@ -151,12 +167,22 @@ class SearchRequest:
             "additionalProperties": False,
         }
 
+    def filters_json(self) -> JsonObject:
+        """Returns the filters by type, tag, field and score that were given, as JSON values."""
+        return {
+            "types": list(self.types),
+            "tags": list(self.tags),
+            "where": self.where.text if self.where else None,
+            "min_score": self.min_score,
+        }
+
     def filters(self, clock: dt.datetime) -> Filters:
         """Returns what narrows each scope; `clock` is the real time, for retention alone."""
         return Filters(
             session=self.session,
-            type=self.type,
-            tag=self.tag,
+            types=self.types,
+            tags=self.tags,
+            where=self.where,
             since=self.since,
             until=self.until,
             as_of=self.as_of,
@@ -171,7 +197,14 @@ class SearchRequest:
 _TIMES = {"since": False, "until": True, "as_of": True, "now": True}
 """The arguments that are times, and whether a date alone means its end."""
 
-_KINDS: dict[str, type] = {"array": list, "string": str, "integer": int, "boolean": bool, "null": type(None)}
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    "string": str,
+    "integer": int,
+    "number": (int, float),
+    "array": list,
+    "boolean": bool,
+    "null": type(None),
+}
 
 
 def _is_kind(value: JsonValue, kind: str) -> bool:
@@ -212,7 +245,15 @@ _PROPERTIES: dict[str, dict[str, Any]] = {
     "as_of": _time("Answer from what was current then"),
     "history": _flag("Superseded versions are candidates too"),
     "type": _name("Memory type to stay in"),
+    "types": _texts("Memory types to stay in, any of them"),
     "tag": _name("A tag that memories must have"),
+    "tags": _texts("Tags, any of which memories must have"),
+    "where": _name('What the fields of memories must satisfy, such as category = "academic" and year >= 2024'),
+    "min_score": {
+        "type": ["number", "null"],
+        "description": "Least cosine of a memory's best window with the question, -1 to 1",
+        "default": None,
+    },
     "since": _time("Earliest time of observation"),
     "until": _time("Latest time of observation"),
     "project": _name("Search this project of the user and the general memory"),

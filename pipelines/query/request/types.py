@@ -1,11 +1,13 @@
 """The values of the query path: scopes, filters, memories, seeds and links."""
 
 import datetime as dt
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
+
+from palimpsest.query.request.where import Kind, Where
 
 
 class Scope(NamedTuple):
@@ -25,8 +27,8 @@ class Filters:
 
     Attributes:
         session: session_id to stay in.
-        type: memory type.
-        tag: a tag the memory must have.
+        types: memory types, any of them; empty means every type.
+        tags: tags, any of which the memory must have; empty means no tag is needed.
         since: earliest observed_at, included.
         until: latest observed_at, included; a memory without observed_at fails both.
         as_of: time whose knowledge is requested: valid_from <= as_of < valid_until; a null valid_from is always before.
@@ -35,11 +37,13 @@ class Filters:
         clock: the real time; a memory whose retention ended by then is never a candidate.
         include_hidden: memories that are not user_visible are candidates too.
         include_pii: memories with personal data are candidates too.
+        where: what the fields of a memory must satisfy.
+        accessed: ids of the memories that are candidates; None means all.
     """
 
     session: str | None = None
-    type: str | None = None
-    tag: str | None = None
+    types: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
     since: dt.datetime | None = None
     until: dt.datetime | None = None
     as_of: dt.datetime | None = None
@@ -48,6 +52,13 @@ class Filters:
     clock: dt.datetime | None = None
     include_hidden: bool = False
     include_pii: bool = False
+    where: Where | None = None
+    accessed: frozenset[str] | None = None
+
+    @property
+    def stored(self) -> "Filters":
+        """The filters that a store applies: `where` and `accessed` are masks over its rows."""
+        return replace(self, where=None, accessed=None) if self.where or self.accessed is not None else self
 
     @property
     def query_time(self) -> float | None:
@@ -239,10 +250,15 @@ class Link(NamedTuple):
 
 @dataclass(frozen=True)
 class CollectionInfo:
-    """What a build records of a collection; `weights` are those of the composite that its settings give."""
+    """What a build records of a collection.
+
+    `weights` are those of the composite that its settings give; `fields` has the fields of its metadata_schema, with
+    the kinds of their values.
+    """
 
     name: str
     default: bool = False
     user_id: str | None = None
     strategy: str = "hybrid"
     weights: Mapping[str, float] = field(default_factory=dict)
+    fields: Mapping[str, Sequence[Kind]] = field(default_factory=dict)

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from palimpsest.query.request.types import CollectionInfo, Filters, Link, Memory, Scope, Seeds
+from palimpsest.query.request.where import Kind
 from palimpsest.query.scope.view import ScopeView
 
 
@@ -73,6 +74,13 @@ class Backend(Protocol):
     def history(self, scope: Scope, ids: Sequence[str]) -> dict[str, list[Memory]]:
         """Returns, for each of `ids` that replaced others, all that it replaced, through others too, newest first."""
 
+    def field_kinds(self, scope: Scope, filters: Filters) -> dict[str, frozenset[Kind]]:
+        """Returns the fields of the metadata of candidates, and the kinds of their values.
+
+        Raises:
+            PalimpsestError: the build was made before fields were indexed.
+        """
+
     def observed(self, scope: Scope) -> tuple[dt.datetime, dt.datetime] | None:
         """Returns when the scope's oldest and newest memories were observed; None where none is dated."""
 
@@ -93,7 +101,7 @@ def collection_infos(
 
     Args:
         scopes: every scope that has a memory.
-        settings: `default` and `user_id` of collections.
+        settings: `default`, `user_id` and `fields` of collections.
         strategies: what `auto` means in each collection.
         weights: the weights that the settings of each collection give.
     """
@@ -104,6 +112,7 @@ def collection_infos(
             user_id=settings.get(n, {}).get("user_id"),
             strategy=strategies.get(n, "hybrid"),
             weights=weights.get(n, {}),
+            fields=settings.get(n, {}).get("fields", {}),
         )
         for n in sorted({s.collection for s in scopes} | set(settings))
     }

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from palimpsest.query.request.types import Filters, Link, Memory, Scope, Seeds
+from palimpsest.query.request.where import Kind
 from palimpsest.query.scope.backend import Backend
 from palimpsest.query.scope.view import ScopeView
 
@@ -20,9 +21,10 @@ _DOCUMENT_REASONS = ("edited", "replaced")
 class ServedScope:
     """A scope behind its filters: every text of an answer is read through it, also by id.
 
-    Session, type, tag, since, until, retention, hidden and personal data apply to every text. A memory that is no
-    longer latest is served, because history needs it. With `as_of` nothing is served that was observed later, unless it
-    was valid then; with `now` nothing that is valid only later. A reason that names a memory left out is left out too.
+    Session, types, tags, since, until, where, accessed, retention, hidden and personal data apply to every text. A
+    memory that is no longer latest is served, because history needs it. With `as_of` nothing is served that was
+    observed later, unless it was valid then; with `now` nothing that is valid only later. A reason that names a memory
+    left out is left out too.
 
     Attributes:
         backend: the store of the build.
@@ -82,6 +84,11 @@ class ServedScope:
         }
         return {i: of_memory for i, of_memory in visible.items() if of_memory}
 
+    def field_kinds(self) -> dict[str, frozenset[Kind]]:
+        """Returns the fields of the metadata of visible memories, and the kinds of their values; see Backend."""
+        any_field = replace(_any_version(self.filters), where=None, accessed=None)
+        return self.backend.field_kinds(self.scope, any_field)
+
     def observed(self) -> tuple[dt.datetime, dt.datetime] | None:
         """Returns when the oldest and newest visible memories were observed; None where none is dated."""
         view = self.view() if _excludes_any(self.filters) else None
@@ -115,8 +122,8 @@ class ServedScope:
 
 def _excludes_any(filters: Filters) -> bool:
     """Returns whether anything but retention and privacy leaves memories out."""
-    given = (filters.session, filters.type, filters.tag, filters.since, filters.until, filters.as_of, filters.now)
-    return any(value is not None for value in given)
+    given = (filters.session, filters.since, filters.until, filters.as_of, filters.now, filters.where, filters.accessed)
+    return bool(filters.types or filters.tags) or any(value is not None for value in given)
 
 
 def _any_version(filters: Filters) -> Filters:
@@ -130,12 +137,17 @@ def _is_later(memory: Memory, filters: Filters) -> bool:
     return filters.now is not None and memory.valid_from is not None and memory.valid_from > filters.now
 
 
+def _excludes_memories(filters: Filters) -> bool:
+    """Returns whether a filter by session, type, tag, field or access is given."""
+    return bool(filters.session or filters.types or filters.tags or filters.where or filters.accessed is not None)
+
+
 def _is_visible_reason(reason: Mapping[str, Any], left_out: Collection[str], filters: Filters) -> bool:
     """Returns whether a reason names nothing that is left out, and nothing that happened later."""
     if reason.get("by") in left_out:
         return False
     names_document = reason["kind"] in _DOCUMENT_REASONS
-    if names_document and (filters.session or filters.type or filters.tag):
+    if names_document and _excludes_memories(filters):
         return False  # whether the document would pass is unknown
     text = reason.get("at") if names_document else reason.get("decided_at")
     when = dt.datetime.fromisoformat(text) if text else None

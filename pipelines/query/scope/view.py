@@ -6,12 +6,15 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
+from palimpsest.core.errors import PalimpsestError
 from palimpsest.query.request.types import Filters, Link
+from palimpsest.query.request.where import Kind, Where
 from palimpsest.query.scope.byte_cache import Sized
+from palimpsest.query.scope.field_values import FieldValues
 from palimpsest.query.scope.named_entities import NamedEntities
 from palimpsest.query.scope.passage_graph import PassageGraph, Sentences
 from palimpsest.query.scope.reading_order import ReadingOrder, TurnOrder
-from palimpsest.query.scope.scope_arrays import Arrays, Postings, Priors, RetirementReasons, Topics, known_rows
+from palimpsest.query.scope.scope_arrays import Arrays, Flags, Postings, Priors, RetirementReasons, Topics, known_rows
 from palimpsest.query.scope.scope_graph import ScopeLinks
 from palimpsest.query.scope.withheld import Withheld
 from palimpsest.text.memory_periods import MemoryPeriods
@@ -74,9 +77,40 @@ class CachedScopeView(ABC):
     def ids(self) -> np.ndarray:
         """See ScopeView."""
 
-    @abstractmethod
     def allowed(self, filters: Filters) -> np.ndarray:
         """See ScopeView."""
+        allowed = self._stored_allowed(filters.stored)
+        if filters.where is not None:
+            allowed = allowed & self._satisfying(filters.where)
+        if filters.accessed is not None:
+            accessed = np.zeros(self._size, bool)
+            accessed[list(known_rows(self.ids, filters.accessed).values())] = True
+            allowed = allowed & accessed
+        return allowed
+
+    def fields(self) -> FieldValues:
+        """Returns the fields that `where` filters by.
+
+        Raises:
+            PalimpsestError: the build was made before fields were indexed.
+        """
+        values = self._cached(
+            "fields", lambda: FieldValues(self._arrays("fields"), self._arrays("metadata"), self._size)
+        )
+        if not values.is_indexed:
+            raise PalimpsestError("where: this build has no fields to filter by; run palimpsest build again")
+        return values
+
+    def field_kinds(self, filters: Filters) -> dict[str, frozenset[Kind]]:
+        """See Backend."""
+        return self.fields().kinds(self.allowed(filters))
+
+    def _satisfying(self, where: Where) -> np.ndarray:
+        return self._cached(f"where {where.expression!r}", lambda: Flags(self.fields().mask(where.expression))).values
+
+    @abstractmethod
+    def _stored_allowed(self, filters: Filters) -> np.ndarray:
+        """Returns `allowed` of `Filters.stored`."""
 
     def neighbors(self, filters: Filters, ids: Sequence[str], n: int) -> list[Link]:
         """See Backend."""
