@@ -40,6 +40,7 @@ _QUALITY = {
     "duplicate_share": "repeats among the top five {:.3f}",
     "citation_validity": "citations that hold {:.3f}",
     "unanswerable_answered": "unanswerable questions that got results {:.3f}",
+    "follow_up_recall": "R@5 of follow-up questions {:.3f}",
     "leaks": "leaks {:.0f}",
 }
 

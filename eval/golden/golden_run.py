@@ -82,6 +82,7 @@ class GoldenRun:
         errors: why the questions could not be judged; any of them fails the gate.
         build_settings: what the build was made with, as `build_settings` gives it.
         drafts: ids of the questions that are still drafts of `gate --init`.
+        follow_ups: ids of the questions that have turns before them.
         misses: where the things that were missed got lost, the worst question first; None where nobody looked.
     """
 
@@ -107,6 +108,7 @@ class GoldenRun:
     errors: Sequence[str] = ()
     build_settings: Mapping[str, JsonValue] = field(default_factory=dict)
     drafts: Sequence[str] = ()
+    follow_ups: Sequence[str] = ()
     misses: Sequence[Miss] | None = None
 
     @property
@@ -122,8 +124,8 @@ class GoldenRun:
     def quality(self) -> dict[str, float]:
         """Fractions over the run that are not of the ranking; one that no question measures is left out.
 
-        current_fact_recall, false_retirement, duplicate_share, citation_validity, unanswerable_answered; and `leaks`,
-        a count.
+        current_fact_recall, false_retirement, duplicate_share, citation_validity, unanswerable_answered,
+        follow_up_recall; and `leaks`, a count.
         """
         duplicates = [v[DUPLICATES] for v in self.per_query.values() if DUPLICATES in v]
         shares = {
@@ -132,6 +134,7 @@ class GoldenRun:
             "duplicate_share": duplicates,
             "citation_validity": [0.0] * len(self.bad_citations) + [1.0] * (self.cited - len(self.bad_citations)),
             "unanswerable_answered": list(self.unanswerable.values()),
+            "follow_up_recall": [self.per_query[q][f"R@{TOP}"] for q in self.follow_ups if q in self.per_query],
         }
         means = {name: round(sum(values) / len(values), DIGITS) for name, values in shares.items() if values}
         return means | {"leaks": float(len(self.leaks))}
@@ -151,7 +154,9 @@ class GoldenRun:
     def from_json(raw: Mapping[str, Any]) -> "GoldenRun":
         """Returns the run that `to_json` gave; what an older version did not save has its default."""
         values = {f.name: raw[f.name] for f in fields(GoldenRun) if f.name in raw}
-        lists = {name: tuple(raw.get(name, ())) for name in ("leaks", "errors", "bad_citations", "drafts")}
+        lists = {
+            name: tuple(raw.get(name, ())) for name in ("leaks", "errors", "bad_citations", "drafts", "follow_ups")
+        }
         results = {q: tuple(Hit(**h) for h in hits) for q, hits in raw.get("results", {}).items()}
         misses = None if raw.get("misses") is None else tuple(Miss(**m) for m in raw["misses"])
         return GoldenRun(**{**values, **lists, "results": results, "misses": misses})
@@ -166,4 +171,5 @@ def empty_run(golden: GoldenSet, settings: SearchSettings) -> GoldenRun:
         questions={q.id: q.question for q in golden.questions},
         types={q.id: q.type for q in golden.questions},
         drafts=tuple(q.id for q in golden.questions if q.draft),
+        follow_ups=tuple(q.id for q in golden.questions if q.turns),
     )

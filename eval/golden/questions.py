@@ -14,6 +14,8 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.eval.metrics.rows import numbered_lines
 
 UNANSWERABLE = "unanswerable"
+FOLLOW_UPS = "follow_ups"
+"""Folder of the follow-up questions, below that of the golden sets."""
 _Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 
@@ -33,7 +35,7 @@ class Question(BaseModel):
     """One line of `data/golden/<collection>.jsonl`; docs/golden.md describes the fields.
 
     Each item of `evidence` is one thing that must be found. `kind` is why an unanswerable question has no answer.
-    `draft` marks a question as `gate --init` wrote it.
+    `draft` marks a question as `gate --init` wrote it. `turns` are what was written before a follow-up question.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -46,6 +48,7 @@ class Question(BaseModel):
     as_of: date | None = None
     evidence: tuple[Quote, ...]
     stale: tuple[Quote, ...] = ()
+    turns: tuple[_Text, ...] = ()
     draft: bool = False
 
     @property
@@ -54,9 +57,13 @@ class Question(BaseModel):
         return self.type != UNANSWERABLE
 
     @property
-    def filters(self) -> dict[str, date | str]:
+    def filters(self) -> dict[str, date | str | tuple[str, ...]]:
         """The arguments of `Reader.search` that the question names in addition to its user."""
-        given: dict[str, date | str | None] = {"as_of": self.as_of, "project": self.project}
+        given: dict[str, date | str | tuple[str, ...] | None] = {
+            "as_of": self.as_of,
+            "project": self.project,
+            "turns": self.turns or None,
+        }
         return {name: value for name, value in given.items() if value is not None}
 
 
@@ -77,6 +84,22 @@ class GoldenSet:
 def golden_path(data: Path, collection: str) -> Path:
     """Returns the path of a collection's golden set below the project's data folder."""
     return data / "golden" / f"{collection}.jsonl"
+
+
+def load_questions(data: Path, collection: str) -> list[Question] | None:
+    """Reads a collection's golden set and its follow-up questions, sorted by id; None where it has neither.
+
+    Raises:
+        GoldenError: as `load_golden` does, or an id is in both files.
+        PalimpsestError: a file is not UTF-8.
+    """
+    path = golden_path(data, collection)
+    questions, follow_ups = load_golden(path), load_golden(path.parent / FOLLOW_UPS / path.name)
+    if questions is None or follow_ups is None:
+        return follow_ups if questions is None else questions
+    if both := sorted({q.id for q in questions} & {q.id for q in follow_ups}):
+        raise GoldenError(f"{FOLLOW_UPS}/{path.name}: id {both[0]!r} is in {path.name} too; rename one")
+    return sorted([*questions, *follow_ups], key=lambda q: q.id)
 
 
 def load_golden(path: Path) -> list[Question] | None:
@@ -113,10 +136,12 @@ def load_golden(path: Path) -> list[Question] | None:
 
 def golden_hash(questions: Iterable[Question]) -> str:
     """Returns 16 hex digits over the questions, whatever their order, the file's whitespace and the mark of drafts."""
-    # A question without a project or a kind hashes as it did before there were any: older baselines stay valid.
+    # A question without a project, a kind or turns hashes as before there were any: older baselines stay valid.
     rows = sorted(
         json.dumps(
-            q.model_dump(mode="json", exclude={"draft", *(n for n in ("project", "kind") if not getattr(q, n))}),
+            q.model_dump(
+                mode="json", exclude={"draft", *(n for n in ("project", "kind", "turns") if not getattr(q, n))}
+            ),
             sort_keys=True,
         )
         for q in questions

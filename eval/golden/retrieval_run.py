@@ -45,13 +45,13 @@ class SearchSettings:
 class RetrievalQuery:
     """One query, which is searched inside its own scope only.
 
-    `filters` are further arguments of `Reader.search`, such as `as_of` and `project`.
+    `filters` are further arguments of `Reader.search`, such as `as_of`, `project` and `turns`.
     """
 
     query_id: str
     text: str
     scope: Scope
-    filters: Mapping[str, date | str] = field(default_factory=dict)
+    filters: Mapping[str, date | str | tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ def search_queries(
     base = {"k": settings.depth, "strategy": settings.strategy, "budget_tokens": settings.budget_tokens}
     if hops is not None:
         base["hops"] = hops
-    warm: set[tuple[Scope, date | str | None]] = set()
+    warm: set[tuple[Scope, date | str | tuple[str, ...] | None]] = set()
     results: dict[str, QueryResult] = {}
     for query in queries:
         filters = {**base, **query.filters}

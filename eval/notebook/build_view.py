@@ -15,7 +15,7 @@ from palimpsest.eval.gate.compare import MeasureChange, MovedQuestion, moved_que
 from palimpsest.eval.gate.health import MemoryHealth, memory_health
 from palimpsest.eval.golden.build_tables import collection_tables
 from palimpsest.eval.golden.golden_run import GoldenRun, Miss
-from palimpsest.eval.golden.questions import golden_path, load_golden
+from palimpsest.eval.golden.questions import load_questions
 from palimpsest.eval.notebook.notebook_table import table
 from palimpsest.eval.report.notes import Note, write_note
 from palimpsest.eval.runs.accept_home import accept_home
@@ -79,7 +79,7 @@ class BuildView:
 
     def explain(self, miss: Miss, collection: str) -> SearchResult:
         """Returns what a missed question gets now, with why each result is there; `explained_figure` draws it."""
-        questions = load_golden(golden_path(data_folder(), collection)) or ()
+        questions = load_questions(data_folder(), collection) or ()
         question = next(q for q in questions if q.id == miss.question_id)
         filters: Any = question.filters
         user = question.user or self.build.manifest.default_user(collection)

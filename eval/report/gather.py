@@ -11,7 +11,7 @@ from palimpsest.eval.golden.build_tables import Tables, collection_tables
 from palimpsest.eval.golden.by_type import by_type
 from palimpsest.eval.golden.golden_run import GoldenRun, Miss
 from palimpsest.eval.golden.misses import CAUSES
-from palimpsest.eval.golden.questions import Question, golden_path, load_golden
+from palimpsest.eval.golden.questions import Question, load_questions
 from palimpsest.eval.labels.register import LABELS, calibration, compare_register, confusion, register_path
 from palimpsest.eval.metrics.measures import percentiles
 from palimpsest.eval.report.charts import histogram, spark
@@ -167,7 +167,7 @@ def latency(run: GoldenRun) -> list[LatencyChart]:
 
 def worst(run: GoldenRun, tables: Tables, collection: str) -> list[WorstQuestion]:
     """Returns the questions that miss most, with what was retrieved, what should have been and where it was lost."""
-    questions = {q.id: q for q in load_golden(golden_path(data_folder(), collection)) or ()}
+    questions = {q.id: q for q in load_questions(data_folder(), collection) or ()}
     shown = [questions[i] for i in run.missed_questions[:_MAX_WORST] if i in questions]
     misses: dict[str, list[Miss]] = {}
     for miss in run.misses or ():

@@ -22,7 +22,7 @@ from palimpsest.eval.gate.verdict import CollectionVerdict, GateVerdict, combine
 from palimpsest.eval.gate.violations import Violation, report
 from palimpsest.eval.golden.build_tables import JUDGED_TABLES, Tables, collection_tables
 from palimpsest.eval.golden.golden_run import GoldenRun
-from palimpsest.eval.golden.questions import GoldenSet, golden_path, load_golden
+from palimpsest.eval.golden.questions import GoldenSet, load_questions
 from palimpsest.eval.golden.score_golden import run_golden
 from palimpsest.eval.report.notes import health_limits
 from palimpsest.memories.vector_store import embedding_store
@@ -71,7 +71,7 @@ def run_collection(build: Build, collection: str, tables: Tables, diagnose: bool
         tables: `JUDGED_TABLES` of the build, over all collections.
         diagnose: whether to find out where what was missed got lost.
     """
-    questions = load_golden(golden_path(data_folder(), collection))
+    questions = load_questions(data_folder(), collection)
     if questions is None:
         return None
     settings = build.manifest.settings

@@ -5,7 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palimpsest.eval.golden.questions import GoldenError, GoldenSet, Question, golden_hash, load_golden
+from palimpsest.eval.golden.questions import (
+    GoldenError,
+    GoldenSet,
+    Question,
+    golden_hash,
+    load_golden,
+    load_questions,
+)
 from palimpsest.eval.golden.resolve import FoldedText, ResolvedQuestion, resolve
 from tests.eval.home import COLLECTION, tables
 
@@ -186,3 +193,20 @@ def test_a_malformed_golden_set_names_line_and_field(tmp_path, content, message)
         load_golden(path)
     assert message in str(e.value)
     assert "\n" not in str(e.value)
+
+
+def test_follow_up_questions_are_read_from_a_file_of_their_own(tmp_path):
+    folder = tmp_path / "golden"
+    (folder / "follow_ups").mkdir(parents=True)
+    first, second = (question(i).model_dump(mode="json", exclude_none=True) for i in ("q2", "q1"))
+    second["turns"] = ["Who launches?", "Ana."]
+    (folder / "notes.jsonl").write_text(json.dumps(first), encoding="utf-8")
+    (folder / "follow_ups/notes.jsonl").write_text(json.dumps(second), encoding="utf-8")
+    questions = load_questions(tmp_path, "notes")
+    assert [(q.id, q.turns) for q in questions] == [("q1", ("Who launches?", "Ana.")), ("q2", ())]
+    assert questions[0].filters == {"turns": ("Who launches?", "Ana.")}
+    assert golden_hash(questions[:1]) != golden_hash([question("q1")])
+    assert load_questions(tmp_path, "other") is None
+    (folder / "follow_ups/notes.jsonl").write_text(json.dumps(first), encoding="utf-8")
+    with pytest.raises(GoldenError, match=r"follow_ups/notes\.jsonl: id 'q2' is in notes\.jsonl too"):
+        load_questions(tmp_path, "notes")
