@@ -110,10 +110,11 @@ def measure(
     prepared, settings = _prepare(folder, extra), SearchSettings(strategy, budget_tokens)
     with serve_published(prepared.home, backend), open_home(prepared.home.path, backend) as reader:
         measured = prepared.measure(reader, settings)
+        reranker = reader.reranker_name
     if per_query is not None:
         measured.result.write_per_query(per_query)
     checked = None if ragas is None else _ragas_figures(prepared.home, measured.samples(), ragas, judge)
-    return replace(measured.result, build=prepared.built, machine=this_machine(), ragas=checked)
+    return replace(measured.result, build=prepared.built, machine=this_machine(), ragas=checked, reranker=reranker)
 
 
 def _judge_settings(options: RagasOptions | None) -> LmSettings | None:

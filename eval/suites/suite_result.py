@@ -61,6 +61,7 @@ class SuiteResult:
         build: summary of the build that was searched.
         machine: where it was measured.
         ragas: what RAGAS reports.
+        reranker: name of the reranker that the searches used; None without one.
     """
 
     suite: str
@@ -77,6 +78,7 @@ class SuiteResult:
     build: Mapping[str, JsonValue] | None = None
     machine: Machine | None = None
     ragas: Mapping[str, JsonValue] | None = None
+    reranker: str | None = None
 
     def to_json(self) -> JsonObject:
         """Returns the JSON of `palimpsest suite`; what was not measured is left out."""
@@ -85,6 +87,7 @@ class SuiteResult:
             "build": self.build,
             "machine": None if self.machine is None else self.machine.to_json(),
             "ragas": self.ragas,
+            "reranker": self.reranker,
         }
         return {
             "suite": self.suite,
@@ -114,6 +117,8 @@ class SuiteResult:
         head = " ".join(f"{n:>13}" for n in [*names, "p95_ms"])
         values = [*(self.metrics[n] for n in names), self.latency_ms.to_json()["p95"]]
         lines = [f"{self.suite}: {self.queries} queries", f"{'':10}{head}"]
+        if self.reranker:
+            lines.append(f"reranked by {self.reranker}")
         lines.append(f"{self.strategy:10}" + " ".join(f"{v:13.4f}" for v in values))
         shown = [n for n in _BY_TYPE_MEASURES if n in names]
         if self.by_type:

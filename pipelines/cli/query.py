@@ -47,6 +47,10 @@ from palimpsest.store.home import Home
 @click.option("--turn", "turns", multiple=True, help="What was written before; repeat it, oldest first.")
 @click.option("--brief", default="", help="What the task is about: what fits it ranks a little higher.")
 @click.option("--path", "paths", multiple=True, help="A file of the task; repeat it. Its sources rank a little higher.")
+@click.option(
+    "--reranker",
+    help="lm, or a cross-encoder (folder or name), which reads the best 30. [default: $PALIMPSEST_RERANKER, else none]",
+)
 @click.option("--explain", is_flag=True, help="Say why each memory is there.")
 @click.option("--include-hidden", is_flag=True, help="Also what is marked user_visible: false.")
 @click.option("--include-pii", is_flag=True, help="Also what is marked pii: true: personal data.")
@@ -60,6 +64,7 @@ def query(
     project: str | None,
     all_projects: bool,
     all_collections: bool,
+    reranker: str | None,
     explain: bool,
     **filters: Any,
 ) -> None:
@@ -68,7 +73,7 @@ def query(
     from palimpsest.query.reader import open_home
 
     out = Output(as_json)
-    with open_home(home_path, backend=backend) as reader:
+    with open_home(home_path, backend=backend, reranker=reranker) as reader:
         scopes = reader.resolve_scopes(
             collection, user, project, all_projects=all_projects, all_collections=all_collections
         )

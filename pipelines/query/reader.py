@@ -15,6 +15,7 @@ from palimpsest.query.context.history import Version, histories
 from palimpsest.query.request.arguments import ScopeArgument
 from palimpsest.query.request.search_request import SearchOptions, SearchRequest
 from palimpsest.query.request.types import Filters, Scope
+from palimpsest.query.rerank.reranker import Reranker, open_reranker
 from palimpsest.query.result import SearchResult
 from palimpsest.query.scope.backend import Backend
 from palimpsest.query.scope.resolve_scopes import resolve_scopes
@@ -31,7 +32,8 @@ def real_time() -> dt.datetime:
 class Reader:
     """Answers from one build. Safe to share between threads.
 
-    `clock` returns the real time, in UTC. It decides one thing: a memory past its retention is not served.
+    `clock` returns the real time, in UTC. It decides one thing: a memory past its retention is not served. `reranker`
+    reads the best candidates of each search.
     """
 
     def __init__(
@@ -40,7 +42,9 @@ class Reader:
         home: Path | None = None,
         backend_name: str = "duckdb",
         clock: Callable[[], dt.datetime] = real_time,
+        reranker: Reranker | None = None,
     ):
+        self._reranker = reranker
         self._backend, self._home, self._backend_name, self._clock = backend, home, backend_name, clock
 
     @property
@@ -52,6 +56,11 @@ class Reader:
     def backend(self) -> Backend:
         """The store of the build."""
         return self._backend
+
+    @property
+    def reranker_name(self) -> str | None:
+        """What reads the best candidates of each search; None without a reranker."""
+        return None if self._reranker is None else self._reranker.name
 
     def __enter__(self) -> "Reader":
         return self
@@ -173,7 +182,7 @@ class Reader:
 
     def run(self, request: SearchRequest) -> SearchResult:
         """Answers a request; see `search`."""
-        return run_search(request, self._backend, self._clock())
+        return run_search(request, self._backend, self._clock(), self._reranker)
 
     def history_of(
         self,
@@ -197,15 +206,23 @@ class Reader:
         return histories(ServedScope(self._backend, Scope(*scope), filters), [memory_id]).get(memory_id, ())
 
 
-def open_home(path: Path | str, backend: str = "duckdb") -> Reader:
+def open_home(path: Path | str, backend: str = "duckdb", reranker: str | None = None) -> Reader:
     """Opens the published build of a home.
 
+    Args:
+        path: the home.
+        backend: duckdb or neo4j.
+        reranker: reads the best 30 candidates of each search: `lm` for the model of PALIMPSEST_LM, else the folder or
+            the name of a cross-encoder; empty for none; None for what PALIMPSEST_RERANKER names. It is loaded at the
+            first search. A service must not take it from a request.
+
     Raises:
-        PalimpsestError: nothing is published there, or there is no such backend.
+        PalimpsestError: nothing is published there, there is no such backend, or a setting of the reranker is wrong.
     """
     home = Path(path)
     register_tokenizer_home(home)
-    return Reader(_open_backend(home, backend), home, backend)
+    opened = open_reranker(reranker, home)
+    return Reader(_open_backend(home, backend), home, backend, reranker=opened)
 
 
 def open_index(path: Path | str) -> Reader:

@@ -8,6 +8,7 @@ from typing import Any
 from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.query.context.history import Reason, Version, describe_reason
 from palimpsest.query.request.types import Link, Memory, PremiseText, RankedMemory, Scope
+from palimpsest.query.rerank.rerank_candidates import Reranking
 from palimpsest.query.scope.interpret_time import TemporalInterpretation
 from palimpsest.query.turns.resolve import ResolvedText
 
@@ -73,6 +74,7 @@ class SearchResult:
             and why.
         times: how the question's words about time were interpreted in each scope.
         filters: the filters by type, tag, field and score, and how many candidates were below `min_score`.
+        reranker: what a reranker did, None without one.
         met: with `explain`, the texts of the memories that links led from or to, by id.
         question: the question as it was searched, with what it took from the turns before it.
     """
@@ -91,6 +93,7 @@ class SearchResult:
     met: Mapping[str, str] = field(default_factory=dict)
     question: ResolvedText = _UNCHANGED
     filters: JsonObject = field(default_factory=dict)
+    reranker: Reranking | None = None
 
     def to_json(self) -> JsonObject:
         """Returns a JSON object of `json_schema`; dates are ISO 8601.
@@ -101,7 +104,9 @@ class SearchResult:
         null or the newer memory that may contradict it: `{"memory_id", "text", "observed_at", "relation_id"}`.
         `contradicted_by` is null or another memory that contradicts it, while no person has decided: the same fields
         with `is_newer` and `why` (`contradiction` or `low trust`). With explain, `path` has the links that led to it,
-        and `premises` the memories it follows from; a version of a history has them too.
+        and `premises` the memories it follows from; a version of a history has them too. With a reranker, `reranker`
+        has its name, how many candidates it read, and why it gave no scores, and each memory that it read
+        `rerank_score`.
         """
         return {
             "memories": [_memory_json(m, self) for m in self.memories],
@@ -117,6 +122,7 @@ class SearchResult:
             "resolved": {"text": self.question.text, "changes": list(self.question.changes)}
             if self.question.changes
             else None,
+            "reranker": None if self.reranker is None else asdict(self.reranker),
         }
 
     @staticmethod
@@ -129,6 +135,7 @@ class SearchResult:
             "time_score": {"type": ["number", "null"]},
             "path": {"type": "array", "items": {"type": "object"}},
             "premises": {"type": "array", "items": {"type": "object"}},
+            "rerank_score": _NUMBER,
         }
         memory: JsonObject = {
             "type": "object",
@@ -148,6 +155,7 @@ class SearchResult:
             "filters": {"type": "object"},
             "time": {"type": ["object", "null"]},
             "resolved": {"type": ["object", "null"]},
+            "reranker": {"type": ["object", "null"]},
         }
         return {
             "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -185,6 +193,8 @@ def _memory_json(memory: RankedMemory, result: SearchResult) -> JsonObject:
     for name in ("may_be_outdated", "contradicted_by"):
         other = getattr(memory, name)
         fields[name] = {n: _plain(v) for n, v in asdict(other).items()} if other else None
+    if memory.rerank_score is not None:
+        fields["rerank_score"] = _plain(memory.rerank_score)
     if memory.why:
         fields["time_score"] = _plain(memory.time_score)
         fields["path"] = [_link_json(link, result) for link in memory.path]

@@ -17,6 +17,8 @@ from palimpsest.query.ranking.rank import SEEDS, Candidate, rank
 from palimpsest.query.ranking.task import Task, favor_task
 from palimpsest.query.request.search_request import SearchRequest
 from palimpsest.query.request.types import Memory, RankedMemory, Scope
+from palimpsest.query.rerank.rerank_candidates import rerank_candidates
+from palimpsest.query.rerank.reranker import Reranker
 from palimpsest.query.result import SearchResult
 from palimpsest.query.scope.backend import Backend
 from palimpsest.query.scope.check_fields import check_fields
@@ -29,13 +31,16 @@ from palimpsest.text.terms import query_terms
 STEPS = ("embed_ms", "seeds_ms", "expand_ms", "rank_ms", "read_ms", "pack_ms")
 
 
-def run_search(request: SearchRequest, backend: Backend, clock: dt.datetime) -> SearchResult:
+def run_search(
+    request: SearchRequest, backend: Backend, clock: dt.datetime, reranker: Reranker | None = None
+) -> SearchResult:
     """Answers a request from one build.
 
     Args:
         request: the search.
         backend: the store of the build.
         clock: the real time; it decides one thing: a memory past its retention is not served.
+        reranker: reads the best candidates; without one the ranking alone decides.
 
     Raises:
         PalimpsestError: the strategy or the project is unknown.
@@ -48,8 +53,13 @@ def run_search(request: SearchRequest, backend: Backend, clock: dt.datetime) -> 
     found = [(query, rank(query, request.hops, max(SEEDS, request.k), timer.record)) for query in queries]
     if task is not None:
         found = [(query, favor_task(query, candidates, task)) for query, candidates in found]
-    merged = merge_candidates(found)
+    merged, reranking = merge_candidates(found), None
     above = [(q, c) for q, c in merged if request.min_score is None or c.vector >= request.min_score]
+    dropped = len(merged) - len(above)
+    timer.record("rank_ms")
+    if reranker is not None:
+        above, reranking = rerank_candidates(reranker, question.text, above)
+        timer.record("rerank_ms")
     best = diversify_results(above, request.k)[: request.k]
     timer.record("rank_ms")
     reads = {q.scope: _read_scope(q, [c.memory_id for at, c in best if at is q], request.history) for q in queries}
@@ -76,7 +86,8 @@ def run_search(request: SearchRequest, backend: Backend, clock: dt.datetime) -> 
         times={query.scope: query.temporal for query in queries},
         met=texts,
         question=question,
-        filters=request.filters_json() | {"below_min_score": len(merged) - len(above)},
+        filters=request.filters_json() | {"below_min_score": dropped},
+        reranker=reranking,
     )
 
 
@@ -145,6 +156,7 @@ def _with_scores(memory: Memory, candidate: Candidate) -> RankedMemory:
         words_score=candidate.words,
         graph_score=candidate.score - candidate.base,
         hops=len(candidate.path),
+        rerank_score=candidate.rerank,
     )
 
 
@@ -158,6 +170,6 @@ class _StepTimer:
     def record(self, name: str) -> None:
         """Adds the time since the last call to a step."""
         now = time.perf_counter()
-        self.timings[name] += (now - self._last) * 1000
+        self.timings[name] = self.timings.get(name, 0.0) + (now - self._last) * 1000
         self._last = now
         self.timings["total_ms"] = (now - self._started) * 1000

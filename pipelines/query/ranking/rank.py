@@ -34,6 +34,7 @@ class Candidate:
         base: score by itself.
         score_path: returns the links in its score; called only for results, for it costs more than scoring.
         hops: links that lifted it after that.
+        rerank: score of the reranker; None where none read it.
     """
 
     memory_id: str
@@ -43,6 +44,7 @@ class Candidate:
     base: float
     score_path: Callable[[], tuple[Link, ...]] = tuple
     hops: tuple[Link, ...] = ()
+    rerank: float | None = None
 
     @cached_property
     def path(self) -> tuple[Link, ...]:

@@ -183,7 +183,8 @@ class RankedMemory(Memory):
     """A memory with its rank and scores in an answer.
 
     Attributes:
-        score: the ranking sorts by it; comparable within one answer only.
+        score: the ranking sorts by it; comparable within one answer only. Where a reranker read the memories, they are
+            sorted by the sum of the z-scores of both.
         vector_score: cosine of the query and the memory's best window.
         words_score: BM25 sum over the query's terms.
         graph_score: contribution of links, 0 for a seed that no link reached.
@@ -194,6 +195,7 @@ class RankedMemory(Memory):
         premises: with `explain`, the memories it follows from that the filters do not leave out, oldest first.
         may_be_outdated: a newer memory of the same scope and filters that may contradict it, or None.
         contradicted_by: another memory of the same scope and filters that contradicts it, undecided, or None.
+        rerank_score: of the reranker, on a scale of its own; None where none read it.
     """
 
     score: float = 0.0
@@ -207,6 +209,7 @@ class RankedMemory(Memory):
     premises: tuple[PremiseText, ...] = ()
     may_be_outdated: NewerText | None = None
     contradicted_by: ContradictingText | None = None
+    rerank_score: float | None = None
 
 
 class ScoreStats(NamedTuple):

@@ -1,0 +1,59 @@
+"""Puts the best candidates of a search in a new order: by their ranking and by what a reranker says, in equal parts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from palimpsest.query.ranking.fusion import score_stats, standardize
+from palimpsest.query.ranking.merge import Ranked
+from palimpsest.query.rerank.reranker import RERANKED, Reranker, RerankerFailed
+
+
+@dataclass(frozen=True)
+class Reranking:
+    """What a reranker did.
+
+    Attributes:
+        name: of the reranker.
+        candidates: how many it read.
+        failed: why it gave no scores, and the order is that of the ranking; None where it did.
+    """
+
+    name: str
+    candidates: int
+    failed: str | None = None
+
+
+def rerank_candidates(reranker: Reranker, question: str, ranked: Sequence[Ranked]) -> tuple[list[Ranked], Reranking]:
+    """Returns the candidates with the first `RERANKED` in a new order, the others after them as they were.
+
+    The order is by z(score) + z(score of the reranker), each over the candidates that were read, ties as they were: a
+    reranker alone is known to lose on texts unlike those that it was trained on.
+
+    Args:
+        reranker: reads the texts.
+        question: the query.
+        ranked: best first.
+    """
+    read, rest = list(ranked[:RERANKED]), list(ranked[RERANKED:])
+    if len(read) < 2:
+        return [*read, *rest], Reranking(reranker.name, 0)
+    texts = _texts(read)
+    try:
+        scores = reranker.score(question, texts)
+    except RerankerFailed as e:
+        return [*read, *rest], Reranking(reranker.name, 0, str(e))
+    own = np.array([candidate.score for _, candidate in read])
+    fused = standardize(own, score_stats(own)) + standardize(scores, score_stats(scores))
+    order = np.argsort(-fused, kind="stable").tolist()
+    best = [(read[i][0], replace(read[i][1], rerank=float(scores[i]))) for i in order]
+    return [*best, *rest], Reranking(reranker.name, len(read))
+
+
+def _texts(ranked: Sequence[Ranked]) -> list[str]:
+    texts: dict[tuple[int, str], str] = {}
+    for query in {id(q): q for q, _ in ranked}.values():
+        ids = [c.memory_id for q, c in ranked if q is query]
+        texts |= {(id(query), i): memory.text for i, memory in query.served.memories(ids).items()}
+    return [texts[id(q), c.memory_id] for q, c in ranked]
