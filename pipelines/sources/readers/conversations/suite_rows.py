@@ -58,7 +58,9 @@ def _document(source: Source, row: JsonRow, seen: set[str], problems: list[str])
     except ValueError as e:
         problems.append(f"line {row.line}: meta {e}; the row is kept without it")
     user, wrong_user = parse_scope_name("scope", value.get("scope"))
-    session, wrong_session = parse_scope_name("meta.session", stated.get("session") if meta else None)
+    session, wrong_session = parse_scope_name(
+        "meta.session", stated.get("session") if isinstance(stated, dict) else None
+    )
     if wrong := wrong_user or wrong_session:
         problems.append(f"line {row.line}: _id {row_id[:80]!r}: {wrong}; the row is left out")
         return None
