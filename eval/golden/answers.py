@@ -4,11 +4,12 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 
 from palimpsest.eval.golden.build_tables import Tables
+from palimpsest.query.context.quotes import ELISION, quoted_text
 from palimpsest.query.request.types import Memory
 
 _LINE = re.compile(r"(?:- |  replaced: |  context: )(?P<text>.*) \[memory:(?P<id>[^\]\s]+)\]")
 _SOURCE = re.compile(
-    r"\[memory:(?P<id>[^\]\s]+)\] (?P<uri>.*?)(?:, (?:page|turn) \d+)?(?:, chars (?P<start>\d+)-(?P<end>\d+))?"
+    r"\[memory:(?P<id>[^\]\s]+)\] (?P<uri>.*?)(?:, (?:page|turn) \d+)?(?:, chars (?P<spans>\d+-\d+(?:, \d+-\d+)*))?"
     r"(?:, collection [\w-]+)?(?:, project .*)?"
 )
 _PREFIX = re.compile(r"\([^)]*\) ")  # when, who, until when
@@ -31,20 +32,43 @@ class Sources:
         uri, start, end, text = self._rows[memory_id]
         if source is None:
             return f"{memory_id} is not among the sources"
-        if source["uri"] != _fold_uri(uri) or (source["start"], source["end"]) != (str(start), str(end)):
+        spans = _spans(source["spans"])
+        if source["uri"] != _fold_uri(uri) or not _are_inside(spans, start, end):
             return f"{memory_id} names another place than {uri}:{start}-{end}"
-        quoted = " ".join(text[start:end].replace("[memory:", "(memory:").split())
+        quoted = _quoted(text, spans, start, end)
         prefix = line.removesuffix(quoted)
         if quoted and line.endswith(quoted) and (not prefix or _PREFIX.fullmatch(prefix)):
             return None
         return f"{memory_id}: {uri}:{start}-{end} holds other words"
 
 
+def _spans(stated: str | None) -> list[tuple[int, int]]:
+    pairs = (part.split("-") for part in (stated or "").split(", ") if part)
+    return [(int(a), int(b)) for a, b in pairs]
+
+
+def _are_inside(spans: Sequence[tuple[int, int]], start: int | None, end: int | None) -> bool:
+    """Returns whether spans follow each other inside a memory's."""
+    if start is None or end is None:
+        return False
+    bounds = [start, *(at for span in spans for at in span), end]
+    return bool(spans) and bounds == sorted(bounds)
+
+
+def _quoted(text: str, spans: Sequence[tuple[int, int]], start: int | None, end: int | None) -> str:
+    """Returns what a line must quote: the whole memory, or parts of it with what is left out marked."""
+    if spans == [(start, end)]:
+        return " ".join(text[start:end].replace("[memory:", "(memory:").split())
+    before = f"{ELISION} " if text[start : spans[0][0]].strip() else ""
+    after = f" {ELISION}" if text[spans[-1][1] : end].strip() else ""
+    return f"{before}{f' {ELISION} '.join(quoted_text(text[a:b]) for a, b in spans)}{after}"
+
+
 def check_citations(context: str, sources: Sources) -> tuple[int, list[str]]:
     """Returns how many lines a context quotes, and what is wrong with those that are not correct (invariant 8).
 
-    A line is correct when it ends with a citation, the table under it gives that memory's uri and char span, and the
-    text of the document at that span is the text of the line, white space aside.
+    A line is correct when it ends with a citation, the table under it gives that memory's uri and char span or spans
+    inside it, and the text of the document at these spans is the text of the line, white space and elisions aside.
     """
     if not context:
         return 0, []

@@ -7,6 +7,7 @@ from datetime import date
 from typing import Protocol
 
 from palimpsest.core.json_types import JsonObject
+from palimpsest.query.context.quotes import Quote
 from palimpsest.query.request.types import Memory, RankedMemory, Scope
 from palimpsest.query.result import SearchResult
 
@@ -65,6 +66,7 @@ class QueryResult:
         neighbors: memories in the context that were not ranked, but surround those that were.
         folded: ids left out of the context, by the id of the memory that has the same text.
         context: the packed context.
+        quotes: the memories that the context quotes in part.
         ms: milliseconds of the whole search.
         steps_ms: milliseconds of each step of the query path.
     """
@@ -77,6 +79,7 @@ class QueryResult:
     context: str
     ms: float
     steps_ms: Mapping[str, float]
+    quotes: tuple[Quote, ...] = ()
 
     @property
     def memory_ids(self) -> list[str]:
@@ -154,5 +157,6 @@ def search_queries(
             found.context,
             ms,
             found.timings,
+            tuple(found.quotes),
         )
     return RetrievalRun(settings, results)

@@ -1,7 +1,7 @@
 """A suite measured through a reader: each judged query searched once inside its scope, then scored."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from palimpsest.eval.golden.by_type import by_type, time_kind
 from palimpsest.eval.golden.retrieval_run import (
@@ -56,8 +56,10 @@ def suite_queries(suite: Suite) -> list[RetrievalQuery]:
 def score_suite(suite: Suite, run: RetrievalRun) -> SuiteResult:
     """Scores a run of the judged queries of a suite.
 
-    `packed_recall` is the share of a query's relevant rows that are in the packed context (decision 17). Queries
-    without a relevant row are not searched; `unjudged` counts them.
+    `packed_recall` is the share of a query's evidence that the packed context quotes, in the words of its own row.
+    Where the suite states no evidence for a query, it is the share of its relevant rows whose whole text is in the
+    context: a row that is quoted in part does not count, for nobody judged which part answers. Queries without a
+    relevant row are not searched; `unjudged` counts them.
 
     Raises:
         MetricError: no query got a result, or a search returned a row of another scope.
@@ -71,7 +73,12 @@ def score_suite(suite: Suite, run: RetrievalRun) -> SuiteResult:
     if not any(rankings.values()):
         raise MetricError(f"suite {suite.name}: no judged query was answered; the home is empty or of another corpus")
     scores = evaluate(rankings, {q: suite.qrels[q] for q in scopes})
-    recall = {q: len(suite.relevant(q) & packed[q]) / len(suite.relevant(q)) for q in scopes}
+    recall = {
+        q: _evidence_recall(run.results[q], suite.evidence[q], packed[q])
+        if q in suite.evidence
+        else len(suite.relevant(q) & packed[q]) / len(suite.relevant(q))
+        for q in scopes
+    }
     per_query = {q: {**scores.per_query[q], "packed_recall": recall[q]} for q in scopes}
     return SuiteResult(
         suite=suite.name,
@@ -105,7 +112,7 @@ def row_ranking(result: QueryResult) -> list[tuple[str, float]]:
 
 
 def _packed_rows(result: QueryResult) -> set[str]:
-    """Returns the corpus ids whose text is in the packed context.
+    """Returns the corpus ids whose whole text is in the packed context.
 
     A row with the text of a better one is folded into it: its whole text is in the context all the same.
     """
@@ -116,3 +123,23 @@ def _packed_rows(result: QueryResult) -> set[str]:
         if m.memory_id in packed or (result.context and " ".join(m.text.split()) in result.context)
     }
     return rows | {corpus_id(m.uri or "") for m in result.neighbors if m.memory_id in packed}
+
+
+def _evidence_recall(result: QueryResult, evidence: Iterable[tuple[str, str]], whole_rows: set[str]) -> float:
+    """Returns the share of the evidence that a packed context contains, each in the words quoted of its own row.
+
+    Args:
+        result: the result of the query.
+        evidence: (corpus id, words).
+        whole_rows: rows whose whole text is in the context.
+    """
+    parts: dict[str, list[str]] = {}
+    memories = {m.memory_id: m for m in result.memories}
+    for quote in result.quotes:
+        memory = memories[quote.memory_id]
+        first = memory.char_start or 0
+        parts.setdefault(corpus_id(memory.uri or ""), []).extend(
+            " ".join(memory.text[a - first : b - first].split()) for a, b in quote.spans
+        )
+    hits = [row in whole_rows or any(words in part for part in parts.get(row, ())) for row, words in evidence]
+    return sum(hits) / len(hits)

@@ -1,12 +1,13 @@
 """Suites: corpus, queries and judgements in the BEIR layout, read strictly."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.json_types import JsonValue
 from palimpsest.eval.metrics.rows import json_rows, row_text
+from palimpsest.eval.suites.evidence import EVIDENCE_FILE, Evidence, read_evidence
 from palimpsest.eval.suites.qrels import read_qrels
 from palimpsest.sources.records.chat_roles import chat_role
 
@@ -34,6 +35,7 @@ class Suite:
         scopes: the scope of each corpus id.
         queries: all queries, judged or not.
         qrels: graded judgements by query id and corpus id; 0 is not relevant.
+        evidence: which words of relevant rows answer a query, by query id, where the suite states them.
         ordered_turns: whether most rows have a speaker, or a role of a chat.
     """
 
@@ -44,6 +46,7 @@ class Suite:
     queries: tuple[SuiteQuery, ...]
     qrels: Mapping[str, Mapping[str, int]]
     ordered_turns: bool = False
+    evidence: Evidence = field(default_factory=dict)
 
     @property
     def judged(self) -> tuple[SuiteQuery, ...]:
@@ -67,6 +70,8 @@ def corpus_files(folder: Path, extra: Path | None) -> tuple[Path, ...]:
 
 def load_suite(folder: Path, extra: Path | None = None) -> Suite:
     """Reads and checks `corpus.jsonl`, `queries.jsonl`, `qrels.tsv` and, after the corpus, the rows of `extra`.
+
+    `evidence.tsv` may state which words of the relevant rows answer: see `read_evidence`.
 
     Raises:
         PalimpsestError: a file is missing, empty or not in the layout; an id is used twice; a judgement names an
@@ -96,7 +101,8 @@ def load_suite(folder: Path, extra: Path | None = None) -> Suite:
         )
     qrels = read_qrels(folder / "qrels.tsv", scopes, {q: query.scope for q, query in queries.items()})
     most_speak = 2 * speakers > len(scopes)
-    return Suite(folder.resolve().name, folder, extra, scopes, tuple(queries.values()), qrels, most_speak)
+    evidence = read_evidence(folder / EVIDENCE_FILE, corpus_files(folder, extra), qrels)
+    return Suite(folder.resolve().name, folder, extra, scopes, tuple(queries.values()), qrels, most_speak, evidence)
 
 
 def _has_speaker(row: Mapping[str, JsonValue], where: str) -> bool:

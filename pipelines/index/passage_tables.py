@@ -9,6 +9,7 @@ import polars as pl
 
 from palimpsest.store.tables import Schema
 from palimpsest.text.name_keys import name_key
+from palimpsest.text.sentence_terms import LONG_TOKENS, SentenceTerms, cut_sentences, keys_of_sentences
 
 _AFTER_TITLE = re.compile(r"\s*\([^()]*\)\s*$")  # `Rush (band)` is also Rush
 _NAMES: Schema = {"scope": pl.Int32, "key": pl.Int64, "entity": pl.Int32}
@@ -19,6 +20,8 @@ _SENTENCES: Schema = {
     "counts": pl.List(pl.Int32),
     "entities": pl.List(pl.Int32),
     "vectors": pl.Binary,
+    "term_counts": pl.List(pl.Int32),
+    "terms": pl.Binary,
 }
 
 
@@ -28,10 +31,13 @@ def passage_tables(
     entities: pl.DataFrame,
     lookup: Callable[[Sequence[str]], np.ndarray],
 ) -> dict[str, pl.DataFrame]:
-    """Returns `names` (scope, key, entity), `titles` (row, entity) and `sentences`, of scopes that have sentences.
+    """Returns `names` (scope, key, entity), `titles` (row, entity) and `sentences`.
 
-    A row of sentences has all of a memory's: `spans` in its text, start and end in turn, how many `entities` each
-    names, these one after the other, and the sentences' vectors as float16, little-endian; null where they have none.
+    Names and titles are of scopes searched over names. A row of sentences has all of a memory's: `spans` in its text,
+    start and end in turn; how many `entities` each names and these one after the other, `counts` being empty outside
+    such scopes; the sentences' vectors as float16, little-endian, null where they have none; how many distinct terms
+    each has and `term_key`s of these one after the other, int64, little-endian. Outside such scopes only memories of
+    more than `LONG_TOKENS` tokens have sentences.
 
     Args:
         t: context_inputs, mentions, memories and entities as in `store.tables`.
@@ -48,7 +54,10 @@ def passage_tables(
     )
     titles = _titles(titled, names)
     names = pl.concat([names, _short_titles(titled, names)]).sort(list(_NAMES))
-    return {"names": names, "titles": titles, "sentences": _sentences(t["mentions"], inputs, rows, entities, lookup)}
+    long = t["memories"].filter(pl.col("token_count") > LONG_TOKENS).join(inputs, on="memory_id", how="anti")
+    cut = {row: cut_sentences(text) for text, row in long.join(rows, on="memory_id").select("text", "row").iter_rows()}
+    sentences = _sentences(t["mentions"], inputs, rows, entities, lookup, cut)
+    return {"names": names, "titles": titles, "sentences": sentences}
 
 
 def _names(entity_rows: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFrame:
@@ -89,22 +98,23 @@ def _sentences(
     rows: pl.DataFrame,
     entities: pl.DataFrame,
     lookup: Callable[[Sequence[str]], np.ndarray],
+    cut: Mapping[int, SentenceTerms],
 ) -> pl.DataFrame:
-    """Returns one row a memory, in the order of memories; those without sentences have empty lists."""
-    if inputs.is_empty():
+    """Returns one row a memory, in the order of memories; those without sentences have empty lists.
+
+    Args:
+        mentions: see `passage_tables`.
+        inputs: the sentences of context_inputs.
+        rows: see `passage_tables`.
+        entities: see `passage_tables`.
+        lookup: see `passage_tables`.
+        cut: sentences of other memories, by row.
+    """
+    if inputs.is_empty() and not cut:
         return pl.DataFrame(schema=_SENTENCES)
     sentences = inputs.join(rows.select("memory_id", "row"), on="memory_id").sort("row", "ordinal")
     sentences = sentences.with_row_index("number")
-    located = mentions.filter(pl.col("char_start").is_not_null()).select("memory_id", "entity_id", at="char_start")
-    located = located.join(entities.select("entity_id", "entity"), on="entity_id")
-    named = (
-        sentences.select("number", "memory_id", "char_start", "char_end")
-        .join(located, on="memory_id")
-        .filter(pl.col("at").is_between("char_start", "char_end", closed="left"))
-        .select("number", "entity")
-        .unique()
-        .sort("number", "entity")
-    )
+    named = _named(sentences, mentions, entities)
     vectors = np.zeros((sentences.height, 384), "<f2")
     hashed = sentences.filter(pl.col("text_hash").is_not_null())
     # Sentences of one collection may have vectors while those of another have none.
@@ -116,14 +126,39 @@ def _sentences(
     names_at = np.searchsorted(named["number"].to_numpy(), np.arange(sentences.height + 1))
     spans = sentences.select("char_start", "char_end").to_numpy().astype(np.int32)
     counts, entity = np.diff(names_at).astype(np.int32), named["entity"].to_numpy()
+    term_counts, keys = keys_of_sentences(sentences["text"])
+    keys_at = np.concatenate([[0], np.cumsum(term_counts)])
     records = [
-        (
+        _cut_record(row, cut[row])
+        if row in cut
+        else (
             row,
             spans[a:b].ravel().tolist(),
             counts[a:b].tolist(),
             entity[names_at[a] : names_at[b]].tolist(),
             vectors[a:b].tobytes() if embedded[row] else None,
+            term_counts[a:b].tolist(),
+            keys[keys_at[a] : keys_at[b]].tobytes(),
         )
         for row, (a, b) in enumerate(pairwise(at))
     ]
     return pl.DataFrame(records, schema=_SENTENCES, orient="row")
+
+
+def _named(sentences: pl.DataFrame, mentions: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFrame:
+    """Returns (number, entity) of the entities named in each sentence, by number."""
+    located = mentions.filter(pl.col("char_start").is_not_null()).select("memory_id", "entity_id", at="char_start")
+    located = located.join(entities.select("entity_id", "entity"), on="entity_id")
+    return (
+        sentences.select("number", "memory_id", "char_start", "char_end")
+        .join(located, on="memory_id")
+        .filter(pl.col("at").is_between("char_start", "char_end", closed="left"))
+        .select("number", "entity")
+        .unique()
+        .sort("number", "entity")
+    )
+
+
+def _cut_record(row: int, s: SentenceTerms) -> tuple[object, ...]:
+    """Returns the record of a memory outside scopes searched over names."""
+    return row, s.spans.ravel().tolist(), [], [], None, s.counts.tolist(), s.keys.tobytes()

@@ -25,9 +25,9 @@ _VECTORS_PER_BLOCK = 512
 _MEMORIES_PER_BLOCK = 16  # of sentences: a question reads those of twenty, and each brings its block
 _TRIANGLE = np.triu_indices(DIMENSIONS)
 _SENTENCES = """
-    SELECT m.memory_id, s.spans, s.counts, s.entities, s.vectors
+    SELECT m.memory_id, s.spans, s.counts, s.entities, s.vectors, s.term_counts, s.terms
     FROM sentences s JOIN memories m USING (row)
-    WHERE s.row BETWEEN $first AND $last AND len(s.counts) > 0 ORDER BY m.memory_id"""
+    WHERE s.row BETWEEN $first AND $last AND len(s.spans) > 0 ORDER BY m.memory_id"""
 
 
 @dataclass(frozen=True)
@@ -160,6 +160,7 @@ def pack_parts(db: duckdb.DuckDBPyConnection, at: Range) -> Iterator[tuple[str, 
     def query(sql: str, values: dict[str, int], /) -> duckdb.DuckDBPyConnection:
         return db.execute(sql, values)
 
+    hashes, first_entity = np.zeros(0, "<i8"), 0
     for part in PARTS:
         if not (arrays := read_part(query, at, part)):
             continue
@@ -168,25 +169,30 @@ def pack_parts(db: duckdb.DuckDBPyConnection, at: Range) -> Iterator[tuple[str, 
             first_entity = int(arrays.pop("first_entity")[0])
             hashes = np.array([name_key(i) for i in entity_ids(query, at)], "<i8")
             arrays |= {"hashes": hashes, "blocks": np.array([sentence_blocks_for(at.size)], "<i4")}
-            yield part, pack_arrays(arrays)
-            yield from _pack_sentences(query(_SENTENCES, at.rows).fetchall(), hashes, first_entity, at.size)
-        else:
-            yield part, pack_arrays(arrays)
+        yield part, pack_arrays(arrays)
+    yield from _pack_sentences(query(_SENTENCES, at.rows).fetchall(), hashes, first_entity, at.size)
 
 
 def _pack_sentences(found: list[Any], hashes: np.ndarray, first_entity: int, size: int) -> Iterator[tuple[str, bytes]]:
+    """Yields (name, bytes) of blocks of sentences; `named` is 1 where what each sentence names is known."""
     count = sentence_blocks_for(size)
     by_block: dict[int, list[Any]] = {}
     for memory in found:
         by_block.setdefault(bucket_of(memory[0], count), []).append(memory)
     for block, memories in sorted(by_block.items()):
-        entities = [np.asarray(numbers, np.int64) - first_entity for _, _, _, numbers, _ in memories]
+        entities = [np.asarray(numbers, np.int64) - first_entity for _, _, _, numbers, *_ in memories]
+        named = [counts or [0] * (len(spans) // 2) for _, spans, counts, *_ in memories]
         arrays: Arrays = {
             "ids": [i for i, *_ in memories],
-            "sizes": np.array([len(counts) for _, _, counts, _, _ in memories], "<i4"),
-            "spans": np.concatenate([np.asarray(spans, "<i4") for _, spans, _, _, _ in memories]),
-            "counts": np.concatenate([np.asarray(counts, "<i4") for _, _, counts, _, _ in memories]),
+            "sizes": np.array([len(spans) // 2 for _, spans, *_ in memories], "<i4"),
+            "spans": np.concatenate([np.asarray(spans, "<i4") for _, spans, *_ in memories]),
+            "named": np.array([bool(counts) for _, _, counts, *_ in memories], "<i4"),
+            "counts": np.concatenate([np.asarray(counts, "<i4") for counts in named]),
             "entities": hashes[np.concatenate(entities)].astype("<i8"),
-            "vectors": np.frombuffer(b"".join(v or b"" for *_, v in memories), "<f2").reshape(-1, DIMENSIONS),
+            "vectors": np.frombuffer(b"".join(v or b"" for _, _, _, _, v, *_ in memories), "<f2").reshape(
+                -1, DIMENSIONS
+            ),
+            "term_counts": np.concatenate([np.asarray(counts, "<i4") for *_, counts, _ in memories]),
+            "terms": np.frombuffer(b"".join(terms for *_, terms in memories), "<i8"),
         }
         yield f"sentences:{block}", pack_arrays(arrays)

@@ -7,6 +7,7 @@ from typing import Any
 
 from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.query.context.history import Reason, Version, describe_reason
+from palimpsest.query.context.quotes import Quote
 from palimpsest.query.request.types import Link, Memory, PremiseText, RankedMemory, Scope
 from palimpsest.query.rerank.rerank_candidates import Reranking
 from palimpsest.query.scope.interpret_time import TemporalInterpretation
@@ -64,6 +65,7 @@ class SearchResult:
         memories: best first, at most k.
         context: packed from them, cited; empty where nothing was found or fits.
         packed_ids: the memories whose whole text is in the context.
+        quotes: the memories that the context quotes in part, with the spans in their documents.
         beside: memories in the context that were not ranked, but are neighbors of those that were.
         context_tokens: of the context, as the embedder counts them.
         folded: ids left out of the context, by the id of the memory that they repeat.
@@ -94,6 +96,7 @@ class SearchResult:
     question: ResolvedText = _UNCHANGED
     filters: JsonObject = field(default_factory=dict)
     reranker: Reranking | None = None
+    quotes: tuple[Quote, ...] = ()
 
     def to_json(self) -> JsonObject:
         """Returns a JSON object of `json_schema`; dates are ISO 8601.
@@ -112,6 +115,7 @@ class SearchResult:
             "memories": [_memory_json(m, self) for m in self.memories],
             "context": self.context,
             "packed_ids": list(self.packed_ids),
+            "quotes": [{"memory_id": q.memory_id, "spans": [list(span) for span in q.spans]} for q in self.quotes],
             "beside": [m.memory_id for m in self.beside],
             "context_tokens": self.context_tokens,
             "timings": {k: round(v, 3) for k, v in self.timings.items()},
@@ -147,6 +151,7 @@ class SearchResult:
             "memories": {"type": "array", "items": memory},
             "context": _TEXT,
             "packed_ids": _TEXTS,
+            "quotes": {"type": "array", "items": {"type": "object"}},
             "beside": _TEXTS,
             "context_tokens": {"type": "integer"},
             "timings": {"type": "object", "additionalProperties": _NUMBER},

@@ -10,6 +10,7 @@ from palimpsest.query.context.history import Version, histories
 from palimpsest.query.context.neighbor_context import distinct_ids, neighbor_contexts, neighbor_ids
 from palimpsest.query.context.outdated import mark_outdated
 from palimpsest.query.context.pack import NeighborContext, pack
+from palimpsest.query.context.quotes import Sentences, quotable_sentences
 from palimpsest.query.embed_query import count_tokens, query_embedder
 from palimpsest.query.ranking.experimental.diversity import diversify_results
 from palimpsest.query.ranking.merge import Ranked, merge_candidates
@@ -70,12 +71,14 @@ def run_search(
     timer.record("read_ms")
     replaced = {i: chain for read in reads.values() for i, chain in read.replaced.items()}
     neighbors = {i: near for read in reads.values() for i, near in read.neighbors.items()}
-    packed = pack(memories, replaced, request.budget_tokens, count_tokens, neighbors)
+    sentences = {i: s for read in reads.values() for i, s in read.sentences.items()}
+    packed = pack(memories, replaced, request.budget_tokens, count_tokens, neighbors, sentences)
     timer.record("pack_ms")
     return SearchResult(
         memories=memories,
         context=packed.text,
         packed_ids=packed.packed_ids,
+        quotes=packed.quotes,
         beside=packed.beside,
         context_tokens=packed.tokens,
         folded=dict(packed.folded),
@@ -121,6 +124,7 @@ class _ScopeRead:
     neighbors: Mapping[str, Sequence[NeighborContext]]
     replaced: Mapping[str, list[Memory]]
     versions: Mapping[str, tuple[Version, ...]]
+    sentences: Mapping[str, Sentences]
 
 
 def _read_scope(query: ScopeQuery, ids: Sequence[str], history: bool) -> _ScopeRead:
@@ -132,7 +136,8 @@ def _read_scope(query: ScopeQuery, ids: Sequence[str], history: bool) -> _ScopeR
     if not history:
         replaced = {newer: [m for m in chain if m.superseded_by == newer][:1] for newer, chain in replaced.items()}
     versions = histories(served, ids) if history else {}
-    return _ScopeRead(memories, neighbor_contexts(neighbors, memories), replaced, versions)
+    sentences = quotable_sentences(query, [memories[i] for i in ids])
+    return _ScopeRead(memories, neighbor_contexts(neighbors, memories), replaced, versions, sentences)
 
 
 def _ranked_memories(

@@ -104,6 +104,7 @@ class Found:
     score: float = 0.0
     uri: str = ""
     text: str = "words"
+    char_start: int = 0
 
 
 @dataclass
@@ -114,6 +115,7 @@ class Answer:
     context: str = ""
     timings: dict = field(default_factory=dict)
     folded: dict = field(default_factory=dict)
+    quotes: tuple = ()
 
 
 @dataclass

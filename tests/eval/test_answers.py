@@ -21,6 +21,23 @@ def test_a_line_holds_when_its_span_holds_its_words_white_space_aside():
     assert check_citations("", SOURCES) == (0, [])
 
 
+PARTS = "- (2024-02-01) The […] moved to […] [memory:m3]\nSources:\n[memory:m3] news.md, page 2, chars 0-3, 11-21"
+
+
+def test_a_line_of_parts_holds_when_each_span_holds_its_part_and_what_is_left_out_is_marked():
+    assert check_citations(PARTS, SOURCES) == (1, [])
+    for old, new, why in (
+        ("The […] moved", "The moved", "holds other words"),
+        ("to […] [", "to [", "holds other words"),
+        ("11-21", "11-25", "holds other words"),
+        ("0-3, 11-21", "11-21, 0-3", "names another place"),
+        ("11-21", "11-33", "names another place"),
+        (", chars 0-3, 11-21", "", "names another place"),
+    ):
+        (error,) = check_citations(PARTS.replace(old, new), SOURCES)[1]
+        assert why in error
+
+
 @pytest.mark.parametrize(
     ("old", "new", "why"),
     [

@@ -11,6 +11,7 @@ from palimpsest.eval.metrics.measures import MetricError
 from palimpsest.eval.suites.run_suite import run_suite
 from palimpsest.eval.suites.suite import load_suite
 from palimpsest.eval.suites.suite_collection import collection_name, corpus_id, suite_digest, write_collection
+from palimpsest.query.context.quotes import Quote
 from tests.eval.home import FakeReader, Found, ticking
 
 CORPUS = [
@@ -179,6 +180,39 @@ def test_a_row_without_scope_is_searched_as_the_shared_user(tmp_path):
     reader = FakeReader({"y?": [found("a")]})
     run_suite(reader, load_suite(tmp_path))
     assert reader.queries[0][1][1] == "shared"
+
+
+def test_a_row_that_is_quoted_in_part_counts_only_where_the_quote_has_its_evidence(tmp_path):
+    text = "Bees fly.  The hive\nis blue. Honey keeps."
+    (tmp_path / "corpus.jsonl").write_text(lines([{"_id": "a", "text": text}, {"_id": "b", "text": "is blue"}]))
+    (tmp_path / "queries.jsonl").write_text(lines([{"_id": q, "text": q} for q in ("hive?", "honey?", "bees?")]))
+    judged = "".join(f"{q}\ta\t1\n" for q in ("hive?", "honey?", "bees?"))
+    (tmp_path / "qrels.tsv").write_text(f"query-id\tcorpus-id\tscore\n{judged}")
+    spans = "hive?\ta\t11\t28\nhoney?\ta\t30\t41\nhoney?\ta\t0\t8\n"
+    (tmp_path / "evidence.tsv").write_text(f"query-id\tcorpus-id\tstart\tend\n{spans}")
+
+    class Quoting(FakeReader):
+        def search(self, text, scope, **filters):
+            answer = super().search(text, scope, **filters)
+            answer.quotes = (Quote("m-a", ((105, 128), (130, 142))),)
+            return answer
+
+    page = replace(found("a"), text=text, char_start=100)
+    reader = Quoting({q: [page] for q in ("hive?", "honey?", "bees?")}, dict.fromkeys(("hive?", "honey?", "bees?"), ()))
+    result = run_suite(reader, load_suite(tmp_path))
+    assert {q.query_id: q.metrics["packed_recall"] for q in result.per_query} == {
+        "hive?": 1.0,  # its words are in the first part, white space aside
+        "honey?": 0.5,  # the other half is cut
+        "bees?": 0.0,  # nobody judged which words answer, and the row is not whole
+    }
+    for line, problem in (
+        ("hive?\tb\t0\t2", "row 'b' is not relevant"),
+        ("hive?\ta\t40\t99", "no span of the text of row 'a'"),
+        ("hive?\ta\t3", "line 2: need query-id"),
+    ):
+        (tmp_path / "evidence.tsv").write_text(f"query-id\tcorpus-id\tstart\tend\n{line}\n")
+        with pytest.raises(PalimpsestError, match=problem):
+            load_suite(tmp_path)
 
 
 def test_a_row_whose_words_are_in_the_context_is_packed_though_it_was_folded_into_another(folder):

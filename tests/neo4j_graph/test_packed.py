@@ -1,13 +1,21 @@
+import duckdb
 import numpy as np
 
+from palimpsest.neo4j_graph.arrays import unpack_arrays
+from palimpsest.neo4j_graph.backend.neo4j_sentences import sentences_of
 from palimpsest.neo4j_graph.packed import (
     ScopeStats,
     bucket_of,
     buckets_for,
     mean_and_covariance,
+    pack_parts,
     pack_postings,
     unpack_postings,
 )
+from palimpsest.query import Scope, open_index
+from palimpsest.text.sentence_terms import cut_sentences
+from tests.query.made import memory, tables
+from tests.query.made import write as write_home_index
 
 
 def test_stats_come_back_as_they_were_packed() -> None:
@@ -36,3 +44,21 @@ def test_postings_come_back_by_term_from_the_bucket_that_the_term_names() -> Non
         assert found[0].tolist() == rows[3 * i : 3 * i + 3].tolist() and np.array_equal(
             found[1], scores[3 * i : 3 * i + 3]
         )
+
+
+def test_sentences_of_long_memories_come_back_as_the_index_has_them(tmp_path) -> None:
+    long = " ".join(f"Sentence {i} is about object {i * 7}, which has not moved." for i in range(40))
+    path = tmp_path / "i.duckdb"
+    write_home_index(tables([memory("m1", "Bees."), memory("m2", long), memory("m3", f"{long} End.")]), path)
+    view = open_index(path).backend.view(Scope("notes", "ana"))
+    stored = view.sentence_terms(np.arange(3))
+    assert sorted(stored) == [1, 2] and stored[1].spans.tolist() == cut_sentences(long).spans.tolist()
+    with duckdb.connect(str(path), read_only=True) as db:
+        parts = dict(pack_parts(db, view.at))
+    blocks = [unpack_arrays(data) for name, data in parts.items() if name.startswith("sentences:")]
+    found = sentences_of(blocks, {"m1": 0, "m2": 1, "m3": 2}, {})
+    assert sorted(found) == [1, 2]
+    for row, sentences in found.items():
+        assert not sentences.is_named and sentences.words is not None
+        for name in ("spans", "counts", "keys"):
+            assert np.array_equal(getattr(sentences.words, name), getattr(stored[row], name))

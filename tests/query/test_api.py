@@ -3,6 +3,7 @@ import json
 import re
 from concurrent.futures import ThreadPoolExecutor
 
+import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -253,3 +254,23 @@ def test_what_the_build_recorded_decides_auto(tmp_path):
     with open_home(folder) as reader:
         assert reader.search("bees", ANA).strategy == "flat"
     assert json.loads((folder / "published.json").read_text()) == {"build": "000001"}
+
+
+def test_a_long_memory_is_quoted_where_it_does_not_fit_and_the_answer_names_the_spans(tmp_path):
+    filler = [f"Paragraph {i} is about the weather over the bay and the boats in it." for i in range(60)]
+    page = " ".join([*filler[:30], "The lighthouse has not been staffed since 4 May 1987.", *filler[30:]])
+    path = tmp_path / "i.duckdb"
+    write(tables([memory("m1", page, char_start=10, char_end=10 + len(page))]), path)
+    with open_index(path) as reader:
+        found = reader.search("Since when is the lighthouse not staffed?", ANA, budget_tokens=120)
+        whole = reader.search("Since when is the lighthouse not staffed?", ANA, budget_tokens=3000)
+    assert whole.packed_ids == ("m1",) and whole.quotes == ()
+    ((start, end),) = [s for q in found.quotes for s in q.spans if "1987" in page[s[0] - 10 : s[1] - 10]]
+    assert "[…] " + page[start - 10 : end - 10] in found.context and found.packed_ids == ()
+    assert found.to_json()["quotes"] == [{"memory_id": "m1", "spans": [list(s) for s in found.quotes[0].spans]}]
+    with duckdb.connect(str(path)) as db:  # as an earlier version wrote it
+        db.execute("DELETE FROM sentences").fetchall()
+    with open_index(path) as reader:
+        assert (
+            reader.search("Since when is the lighthouse not staffed?", ANA, budget_tokens=120).context == found.context
+        )

@@ -1,12 +1,16 @@
 import re
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from palimpsest.query.context.pack import NeighborContext, pack
+from palimpsest.query.context.quotes import Quote, Sentences
 from palimpsest.query.embed_query import count_tokens
 from palimpsest.query.request.types import Memory, RankedMemory
+from palimpsest.text.sentence_terms import cut_sentences
+from palimpsest.text.terms import terms
 from tests.query.made import at
 
 
@@ -50,6 +54,67 @@ def test_only_whole_memories_are_packed_and_a_shorter_one_may_follow_one_that_di
     memories = [found("m1", "one two three"), found("m2", "word " * 300), found("m3", "four five")]
     packed = pack(memories, {}, 120, count_tokens)
     assert packed.packed_ids == ("m1", "m3") and packed.tokens <= 120
+
+
+def long_page(n=20):
+    about = {3: "The mill of Varn was not rebuilt after the flood of 2021.", 4: "It cost 400 crowns."}
+    text = " ".join(
+        about.get(i, f"Sentence {i} speaks of other matters, and at some length, by the river.") for i in range(n)
+    )
+    return f"  {text}"
+
+
+def quotable(memory, question):
+    words = cut_sentences(memory.text)
+    worth = words.weigh(dict.fromkeys(terms(question), 1.0)) / len(terms(question))
+    return {memory.memory_id: Sentences([tuple(s) for s in words.spans.tolist()], worth)}
+
+
+def test_a_long_memory_is_quoted_in_whole_sentences_with_their_spans_and_what_is_left_out_is_marked():
+    page = found("m1", long_page(), char_start=100, char_end=100 + len(long_page()))
+    packed = pack([page], {}, 120, count_tokens, sentences=quotable(page, "Was the mill rebuilt after the flood?"))
+    (line,), (source,) = lines(packed)
+    assert line == "- […] The mill of Varn was not rebuilt after the flood of 2021. […] [memory:m1]"
+    start = 100 + page.text.index("The mill")
+    assert source == f"[memory:m1] m1.md, chars {start}-{start + 57}"
+    assert packed.packed_ids == () and packed.quotes == (Quote("m1", ((start, start + 57),)),)
+
+
+def test_what_fits_is_packed_whole_and_a_quote_that_is_nearly_all_is_the_whole():
+    page = found("m1", long_page())
+    sentences = quotable(page, "Was the mill rebuilt after the flood?")
+    assert pack([page], {}, 1000, count_tokens, sentences=sentences).packed_ids == ("m1",)
+    everything = {"m1": Sentences(sentences["m1"].spans, np.ones(len(sentences["m1"].spans)))}
+    other = found("m2", "word " * 400)
+    packed = pack([page, other], {}, 500, count_tokens, sentences=everything)
+    assert packed.packed_ids == ("m1",) and packed.quotes == ()
+
+
+def test_a_citation_or_an_elision_inside_a_text_does_not_pass_for_one_of_ours():
+    text = "The mill […] of Varn [memory:m9] was rebuilt. " + long_page()
+    page = found("m1", text, char_end=len(text))
+    packed = pack([page], {}, 100, count_tokens, sentences=quotable(page, "mill of Varn rebuilt"))
+    assert "- The mill (…) of Varn (memory:m9] was rebuilt. […]" in lines(packed)[0][0]
+
+
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=5), st.integers(50, 900), st.integers(0, 99))
+@settings(max_examples=60, deadline=None)
+def test_quotes_stay_in_the_budget_and_their_spans_have_their_text(sizes, budget, seed):
+    rng = np.random.default_rng(seed)
+    pages = [found(f"m{i}", long_page(n)) for i, n in enumerate(sizes)]
+    sentences = {}
+    for page in pages:
+        spans = [tuple(s) for s in cut_sentences(page.text).spans.tolist()]
+        sentences[page.memory_id] = Sentences(spans, rng.random(len(spans)))
+    packed = pack(pages, {}, budget, count_tokens, sentences=sentences)
+    assert count_tokens(packed.text) <= budget
+    texts = {m.memory_id: m.text for m in pages}
+    body, sources = lines(packed) if packed.text else ([], [])
+    for quote in packed.quotes:
+        (line,) = (x for x in body if x.endswith(f" [memory:{quote.memory_id}]"))
+        parts = [texts[quote.memory_id][a:b] for a, b in quote.spans]
+        assert " […] ".join(parts) in line and list(quote.spans) == sorted(quote.spans)
+        assert any(s.endswith("chars " + ", ".join(f"{a}-{b}" for a, b in quote.spans)) for s in sources)
 
 
 def test_the_newest_version_is_first_and_what_it_replaced_is_under_it():

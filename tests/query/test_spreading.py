@@ -47,6 +47,18 @@ def test_paths_are_explained_for_returned_results_only(tmp_path, monkeypatch):
     assert len(found.memories) == 3 and len(explained) <= 1  # the first two are reached by their titles
 
 
+def test_an_index_without_the_words_of_sentences_gives_the_same_scores(tmp_path):
+    path = index(tmp_path / "i.duckdb", made("fast"))
+    with open_index(path) as reader:
+        first = [(m.memory_id, m.score) for m in reader.search(QUESTION, ANA, k=8, strategy="graph").memories]
+    with duckdb.connect(str(path)) as db:
+        for column in ("terms", "term_counts"):
+            db.execute(f"ALTER TABLE sentences DROP COLUMN {column}").fetchall()
+    with open_index(path) as reader:
+        again = reader.search(QUESTION, ANA, k=8, strategy="graph").memories
+    assert [(m.memory_id, m.score) for m in again] == first
+
+
 def test_statements_keep_what_they_score_by_themselves_at_full_weight(tmp_path):
     with open_index(index(tmp_path / "i.duckdb", made("fast"))) as reader:
         found = reader.search(QUESTION, ANA, k=8, strategy="statements", explain=True)

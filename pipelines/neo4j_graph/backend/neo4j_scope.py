@@ -1,6 +1,6 @@
 """A scope in Neo4j as dense arrays, from packed parts; implements `palimpsest.query.scope.view.ScopeView`."""
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,15 +10,23 @@ from palimpsest.core.scopes import scope_parts
 from palimpsest.neo4j_graph.arrays import unpack_arrays
 from palimpsest.neo4j_graph.backend.neo4j_reads import BuildReads
 from palimpsest.neo4j_graph.backend.neo4j_rows import conditions_of, memory_of
-from palimpsest.neo4j_graph.backend.neo4j_sentences import Passages, sentences_of
+from palimpsest.neo4j_graph.backend.neo4j_sentences import MemorySentences, Passages, sentences_of
 from palimpsest.neo4j_graph.cypher import querying
 from palimpsest.neo4j_graph.model import DIMENSIONS
-from palimpsest.neo4j_graph.packed import ScopeStats, blocks_for, bucket_of, unpack_block, unpack_postings
+from palimpsest.neo4j_graph.packed import (
+    ScopeStats,
+    blocks_for,
+    bucket_of,
+    sentence_blocks_for,
+    unpack_block,
+    unpack_postings,
+)
 from palimpsest.query.request.types import Filters, Memory, Scope
 from palimpsest.query.scope.byte_cache import ByteCache
 from palimpsest.query.scope.passage_graph import PassageGraph, Sentences
 from palimpsest.query.scope.scope_arrays import Arrays, Flags, Postings, ScopeVectors, rows_of, word_sums
 from palimpsest.query.scope.view import CachedScopeView, Part
+from palimpsest.text.sentence_terms import SentenceTerms, join_sentences, keys_of_sentences
 
 _BLOCKS_AT_ONCE = 64  # some 50 MiB
 
@@ -114,22 +122,41 @@ class Neo4jScope(CachedScopeView):
 
     def sentences(self, rows: np.ndarray) -> Sentences:
         """See ScopeView."""
-        passages = self._passages()
-        wanted = {str(self.ids[r]): int(r) for r in rows}
-        names = sorted({f"sentences:{bucket_of(i, passages.blocks)}" for i in wanted})
-        blocks = (unpack_arrays(data) for data in self._parts(names, cached=True).values())
-        found = sentences_of(blocks, wanted, passages.entity_of)
+        found = {row: s for row, s in self._read_sentences(rows).items() if s.is_named}
         if not found:
-            return Sentences(np.zeros(0, np.int64), [], [], None)
-        order = sorted(found)
-        of = np.concatenate([np.full(len(found[r].spans), r, np.int64) for r in order])
-        entities = [e for r in order for e in found[r].entities]
-        vectors = np.concatenate([found[r].vectors for r in order])
+            return Sentences(np.zeros(0, np.int64), [], None, join_sentences([]))
+        of = np.concatenate([np.full(len(s.spans), row, np.int64) for row, s in found.items()])
+        entities = [e for s in found.values() for e in s.entities]
+        vectors = np.concatenate([s.vectors for s in found.values()])
         if len(vectors) == len(of):
-            return Sentences(of, [], entities, vectors.astype(np.float32))
-        memories = self.memories([str(self.ids[r]) for r in order])
-        texts = [memories[str(self.ids[r])].text[a:b] for r in order for a, b in found[r].spans.tolist()]
-        return Sentences(of, texts, entities, None)
+            return Sentences(of, entities, vectors.astype(np.float32), join_sentences([]))
+        return Sentences(of, entities, None, join_sentences(list(self._words_of(found).values())))
+
+    def sentence_terms(self, rows: np.ndarray) -> dict[int, SentenceTerms]:
+        """See ScopeView."""
+        return self._words_of(self._read_sentences(rows))
+
+    def _read_sentences(self, rows: np.ndarray) -> dict[int, MemorySentences]:
+        """Returns the sentences of some memories, by local row in their order."""
+        wanted = {str(self.ids[r]): int(r) for r in rows}
+        blocks = sentence_blocks_for(self._size)
+        names = sorted({f"sentences:{bucket_of(i, blocks)}" for i in wanted})
+        unpacked = (unpack_arrays(data) for data in self._parts(names, cached=True).values())
+        found = sentences_of(unpacked, wanted, self._passages().entity_of)
+        return {row: found[row] for row in sorted(found)}
+
+    def _words_of(self, found: Mapping[int, MemorySentences]) -> dict[int, SentenceTerms]:
+        """Returns the words of sentences; those that an earlier version loaded without are made of the texts."""
+        bare = {row: str(self.ids[row]) for row, s in found.items() if s.words is None}
+        memories = self.memories(list(bare.values()))
+        words = {}
+        for row, s in found.items():
+            if s.words is None:
+                text = memories[bare[row]].text
+                words[row] = SentenceTerms(s.spans, *keys_of_sentences(text[a:b] for a, b in s.spans.tolist()))
+            else:
+                words[row] = s.words
+        return words
 
     def memories(self, ids: Sequence[str]) -> dict[str, Memory]:
         """Returns the memories of the scope among `ids`."""

@@ -7,6 +7,7 @@ import numpy as np
 
 from palimpsest.query.scope.passage_graph import PassageGraph
 from palimpsest.query.scope.scope_arrays import Arrays
+from palimpsest.text.sentence_terms import SentenceTerms
 
 
 @dataclass(frozen=True)
@@ -16,20 +17,18 @@ class Passages:
     Attributes:
         graph: None where the scope has no names.
         entity_of: local numbers of entities by the hash of their ids.
-        blocks: number of blocks of sentences.
     """
 
     graph: PassageGraph | None
     entity_of: dict[int, int]
-    blocks: int
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, size: int) -> "Passages":
         """Makes it of the part `passages` of a scope of `size` memories."""
         if not arrays:
-            return cls(None, {}, 1)
+            return cls(None, {})
         numbers = {h: i for i, h in enumerate(arrays["hashes"].tolist())}
-        return cls(PassageGraph.from_arrays(arrays, size), numbers, int(arrays["blocks"][0]))
+        return cls(PassageGraph.from_arrays(arrays, size), numbers)
 
     @property
     def nbytes(self) -> int:
@@ -39,11 +38,16 @@ class Passages:
 
 @dataclass(frozen=True)
 class MemorySentences:
-    """The sentences of one memory: spans, entities of each, and vectors, which may be none."""
+    """The sentences of one memory: spans, entities of each, vectors, which may be none, and words.
+
+    `is_named` is whether the entities are known; `words` is None in a build loaded by an earlier version.
+    """
 
     spans: np.ndarray
     entities: list[np.ndarray]
     vectors: np.ndarray
+    is_named: bool
+    words: SentenceTerms | None
 
 
 def sentences_of(
@@ -59,12 +63,22 @@ def sentences_of(
     out = {}
     for block in blocks:
         ends = np.cumsum(block["sizes"])
-        first = np.concatenate([[0], np.cumsum(block["counts"])])
+        first = _starts(block["counts"])
+        terms_at = _starts(block["term_counts"]) if "terms" in block else None
         spans = block["spans"].reshape(-1, 2)
         for i, memory_id in enumerate(block["ids"]):
-            if memory_id in wanted:
-                a, b = int(ends[i] - block["sizes"][i]), int(ends[i])
-                hashes = [block["entities"][first[k] : first[k + 1]].tolist() for k in range(a, b)]
-                entities = [np.sort(np.array([entity_of[h] for h in of], np.int64)) for of in hashes]
-                out[wanted[memory_id]] = MemorySentences(spans[a:b], entities, block["vectors"][a:b])
+            if memory_id not in wanted:
+                continue
+            a, b = int(ends[i] - block["sizes"][i]), int(ends[i])
+            hashes = [block["entities"][first[k] : first[k + 1]].tolist() for k in range(a, b)]
+            entities = [np.sort(np.array([entity_of[h] for h in of], np.int64)) for of in hashes]
+            words = None
+            if terms_at is not None:
+                words = SentenceTerms(spans[a:b], block["term_counts"][a:b], block["terms"][terms_at[a] : terms_at[b]])
+            is_named = bool(block["named"][i]) if "named" in block else True
+            out[wanted[memory_id]] = MemorySentences(spans[a:b], entities, block["vectors"][a:b], is_named, words)
     return out
+
+
+def _starts(counts: np.ndarray) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(counts)])

@@ -2,6 +2,7 @@
 
 import datetime as dt
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import duckdb
 import numpy as np
@@ -23,6 +24,7 @@ from palimpsest.query.scope.byte_cache import ByteCache
 from palimpsest.query.scope.passage_graph import PassageGraph, Sentences
 from palimpsest.query.scope.scope_arrays import Arrays, Flags, Postings, ScopeVectors, word_sums
 from palimpsest.query.scope.view import CachedScopeView, Part
+from palimpsest.text.sentence_terms import SentenceTerms, join_sentences, keys_of_sentences
 
 SMALL_SCOPE = 1000
 """Memories of a scope that is read whole: most of a statement is planning, so all its rows cost what ten do."""
@@ -31,8 +33,21 @@ _MAX_RANGES = 10  # rows up to which ranges are quicker than a join: planning gr
 _IDS = "SELECT memory_id FROM memories WHERE row BETWEEN $first AND $last ORDER BY row"
 _CANDIDATES = "SELECT row FROM memories WHERE row BETWEEN $first AND $last"
 _OBSERVED = "SELECT min(observed_at), max(observed_at) FROM memories WHERE row BETWEEN $first AND $last"
-_SENTENCES = "SELECT row, spans, counts, entities, vectors FROM sentences"
+_SENTENCES = "SELECT row, spans, counts, entities, vectors, term_counts, terms FROM sentences"
+_BARE_SENTENCES = "SELECT row, spans, counts, entities, vectors FROM sentences"
 _TEXTS = "SELECT row, text FROM memories"
+
+
+class _StoredSentences(NamedTuple):
+    """A row of the table `sentences`; see `palimpsest.index.passage_tables`."""
+
+    row: int
+    spans: list[int]
+    counts: list[int]
+    entities: list[int]
+    vectors: bytes | None
+    term_counts: list[int] | None = None
+    terms: bytes | None = None
 
 
 class DuckDBScope(CachedScopeView):
@@ -70,21 +85,23 @@ class DuckDBScope(CachedScopeView):
 
     def sentences(self, rows: np.ndarray) -> Sentences:
         """See ScopeView."""
-        places = (np.sort(rows) + self.at.first).tolist()
-        found = [row for row in self._run(*rows_statement(_SENTENCES, places)).fetchall() if row[2]]
+        found = [s for s in self._read_sentences(rows) if s.counts]
         graph = self.passages()
         first = graph.first_entity if graph else 0
-        of, entities, vectors = [], [], []
-        for row, _, counts, named, data in found:
-            of += [row - self.at.first] * len(counts)
-            entities += np.split(np.asarray(named, np.int64) - first, np.cumsum(counts)[:-1])
-            if data is not None:
-                vectors.append(np.frombuffer(data, "<f2").reshape(-1, 384).astype(np.float32))
-        if found and len(vectors) == len(found):
-            return Sentences(np.asarray(of, np.int64), [], entities, np.concatenate(vectors))
-        text_of = dict(self._run(*rows_statement(_TEXTS, places)).fetchall())
-        texts = [text_of[row][a:b] for row, spans, *_ in found for a, b in zip(spans[::2], spans[1::2], strict=True)]
-        return Sentences(np.asarray(of, np.int64), texts, entities, None)
+        of = np.array([s.row - self.at.first for s in found for _ in s.counts], np.int64)
+        entities = [
+            e for s in found for e in np.split(np.asarray(s.entities, np.int64) - first, np.cumsum(s.counts)[:-1])
+        ]
+        data = [s.vectors for s in found if s.vectors is not None]
+        if found and len(data) == len(found):
+            vectors = np.concatenate([np.frombuffer(d, "<f2").reshape(-1, 384).astype(np.float32) for d in data])
+            return Sentences(of, entities, vectors, join_sentences([]))
+        return Sentences(of, entities, None, join_sentences(self._words_of(found)))
+
+    def sentence_terms(self, rows: np.ndarray) -> dict[int, SentenceTerms]:
+        """See ScopeView."""
+        found = [s for s in self._read_sentences(rows) if s.spans]
+        return {s.row - self.at.first: words for s, words in zip(found, self._words_of(found), strict=True)}
 
     def cosines(self, vector: np.ndarray) -> np.ndarray:
         """See ScopeView."""
@@ -126,6 +143,27 @@ class DuckDBScope(CachedScopeView):
 
     def _arrays(self, part: str) -> Arrays:
         return read_part(self._run, self.at, part)
+
+    def _read_sentences(self, rows: np.ndarray) -> list["_StoredSentences"]:
+        """Returns what is stored of the sentences of some memories, by local row, in the order of rows."""
+        places = (np.sort(rows) + self.at.first).tolist()
+        try:
+            return [_StoredSentences(*row) for row in self._run(*rows_statement(_SENTENCES, places)).fetchall()]
+        except duckdb.BinderException:  # an index of an earlier version has no words of sentences
+            return [_StoredSentences(*row) for row in self._run(*rows_statement(_BARE_SENTENCES, places)).fetchall()]
+
+    def _words_of(self, found: Sequence["_StoredSentences"]) -> list[SentenceTerms]:
+        bare = [s.row for s in found if s.terms is None]
+        texts = dict(self._run(*rows_statement(_TEXTS, bare)).fetchall()) if bare else {}
+        words = []
+        for s in found:
+            spans = np.array(s.spans, "<i4").reshape(-1, 2)
+            if s.terms is None:
+                counts, keys = keys_of_sentences(texts[s.row][a:b] for a, b in spans.tolist())
+            else:
+                counts, keys = np.array(s.term_counts, "<i4"), np.frombuffer(s.terms, "<i8")
+            words.append(SentenceTerms(spans, counts, keys))
+        return words
 
     def _load_ids(self) -> ScopeIds:
         return ScopeIds(np.asarray(self._run(_IDS, self.at.rows).fetchnumpy()["memory_id"], dtype=object))

@@ -1,24 +1,25 @@
-"""Packs ranked memories into a context under a budget of tokens: whole memories, cited line by line, then sources.
+"""Packs ranked memories into a context under a budget of tokens, cited line by line, then sources.
+
+Memories are packed whole where all of them fit. Otherwise those that `quotes` may cut are quoted in part, and their
+sentences compete for the budget; short ones are packed whole or not at all.
 
 Facts come before their context: ranked memories, then the versions they replaced, then, in the tokens that are left,
 the memories next to them in their session or document.
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from palimpsest.query.context.quotes import Quote, QuoteDraft, Sentences, by_worth
+from palimpsest.query.context.version_groups import fingerprint, group_versions, is_repetition
 from palimpsest.query.request.types import Memory, RankedMemory
 
-SAME = 0.9  # Jaccard overlap of words from which a text repeats another
-
-_NEGATIONS = frozenset(["no", "not", "never", "none", "cannot", "without", "nor", "neither", "t"])
 _SOURCES = "Sources:"
 _FACT, _REPLACED, _CONTEXT = "- ", "  replaced: ", "  context: "
+_NEARLY_WHOLE = 0.8  # share of a memory's tokens in a quote from which it is packed whole where that fits
 _MIN_ENTRY_TOKENS = 30  # of the shortest line with its citation and its source
 _PROJECT_CHARS = 60  # of a project's name in a source
-_WORD = re.compile(r"\w+")
 
 CountTokens = Callable[[str], int]
 
@@ -31,6 +32,7 @@ class NeighborContext(NamedTuple):
 
 
 _NO_NEIGHBORS: Mapping[str, Sequence[NeighborContext]] = {}
+_NO_SENTENCES: Mapping[str, Sentences] = {}
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class Packed:
         folded: memories left out because they repeat a better one, by the better one's id.
         tokens: of the text as the embedder counts them, at most the budget.
         beside: memories in it as context of others, not because they were ranked.
+        quotes: the memories that it quotes in part, in order.
     """
 
     text: str = ""
@@ -50,6 +53,7 @@ class Packed:
     folded: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     tokens: int = 0
     beside: tuple[Memory, ...] = ()
+    quotes: tuple[Quote, ...] = ()
 
 
 def pack(
@@ -58,8 +62,11 @@ def pack(
     budget_tokens: int,
     count: CountTokens,
     neighbors: Mapping[str, Sequence[NeighborContext]] = _NO_NEIGHBORS,
+    sentences: Mapping[str, Sentences] = _NO_SENTENCES,
 ) -> Packed:
     """Packs memories in order of rank, each where it still fits, then what they replaced in the tokens that are left.
+
+    Where not all ranked memories fit, those with `sentences` are quoted in part.
 
     Context comes last, the nearest of the best first, and never displaces a fact. An older version that is itself
     ranked goes under the newer one. Tokens of a memory are those stored with it; only citations and sources are counted
@@ -71,12 +78,13 @@ def pack(
         budget_tokens: of the whole context, citations and sources included.
         count: counts the tokens of a text, without special ones.
         neighbors: for a memory's id, its neighbors, nearest first.
+        sentences: of memories that may be quoted in part, by id.
     """
-    groups, folded = _group_versions(ranked, replaced)
+    groups, folded = group_versions(ranked, replaced)
     packer = _Packer(budget_tokens - count(_SOURCES), count, len({m.collection for m in ranked}) > 1)
-    for newest_only in (True, False):
-        for versions in groups:
-            packer.add_versions(versions, newest_only)
+    packer.add_ranked(groups, sentences)
+    for versions in groups:
+        packer.add_replaced(versions)
     folded_ids = {i for ids in folded.values() for i in ids}
     around = packer.add_neighbors(groups, folded_ids, neighbors)
     packed: list[_Entry] = []
@@ -88,7 +96,9 @@ def pack(
     text = "\n".join([*(e.line for e in packed), _SOURCES, *(e.source for e in packed)])
     memories = {n.memory.memory_id: n.memory for near in neighbors.values() for n in near}
     added = tuple(memories[e.memory_id] for e in packed if e.memory_id not in packer.entries)
-    return Packed(text, tuple(e.memory_id for e in packed), folded, budget_tokens - packer.left, added)
+    whole = tuple(e.memory_id for e in packed if e.quote is None)
+    quotes = tuple(e.quote for e in packed if e.quote is not None)
+    return Packed(text, whole, folded, budget_tokens - packer.left, added, quotes)
 
 
 @dataclass(frozen=True)
@@ -97,6 +107,7 @@ class _Entry:
     line: str
     source: str
     tokens: int
+    quote: Quote | None = None
 
 
 class _Packer:
@@ -111,14 +122,87 @@ class _Packer:
         self.left, self._count, self._several = left, count, several_collections
         self.entries: dict[str, _Entry] = {}
 
-    def add_versions(self, versions: Sequence[Memory], ranked_only: bool) -> None:
-        """Adds the versions of one fact that fit: ranked ones, or in a second pass others under a packed one."""
-        head = versions[0].memory_id
-        for depth, memory in enumerate(versions):
-            is_ranked = isinstance(memory, RankedMemory)
-            if is_ranked != ranked_only or (not is_ranked and head not in self.entries):
+    def add_ranked(self, groups: Sequence[Sequence[Memory]], sentences: Mapping[str, Sentences]) -> None:
+        """Adds the ranked memories: whole where all fit, else long ones in part, others where they fit."""
+        marks = {
+            m.memory_id: (m, _REPLACED if depth else _FACT)
+            for versions in groups
+            for depth, m in enumerate(versions)
+            if isinstance(m, RankedMemory)
+        }
+        entries = {i: _entry(m, mark, self._count, self._several) for i, (m, mark) in marks.items()}
+        if sum(e.tokens for e in entries.values()) <= self.left:
+            sentences = _NO_SENTENCES
+        drafts: dict[str, QuoteDraft] = {}
+        order: list[QuoteDraft] = []
+        left: float = self.left  # by the estimates of drafts
+        for memory_id, sentence in by_worth(list(marks), sentences):
+            memory, entry = marks[memory_id][0], entries[memory_id]
+            if sentence is None:
+                tokens: float = entry.tokens
+            else:
+                draft = drafts.get(memory_id) or QuoteDraft(memory, sentences[memory_id])
+                before = draft.tokens_with() if draft.chosen else memory.token_count - entry.tokens
+                tokens = draft.tokens_with(sentence) - before
+            if tokens > left:
                 continue
-            if entry := self._fit(memory, _REPLACED if depth else _FACT):
+            left -= tokens
+            if sentence is None:
+                self._add(entry)
+            else:
+                draft.chosen.append(sentence)
+                drafts[memory_id] = draft
+                order.append(draft)
+        self._add_quotes(order, marks, entries)
+
+    def _add(self, entry: "_Entry") -> None:
+        self.left -= entry.tokens
+        self.entries[entry.memory_id] = entry
+
+    def _add_quotes(
+        self,
+        order: list[QuoteDraft],
+        marks: Mapping[str, tuple[Memory, str]],
+        entries: Mapping[str, "_Entry"],
+    ) -> None:
+        """Adds the quotes of drafts, whose tokens are only now counted, without the last sentences that do not fit.
+
+        Args:
+            order: the draft of each sentence, in the order in which they were chosen.
+            marks: memories and their marks by id.
+            entries: of the whole memories: one of which little is missing is packed whole where that fits.
+        """
+        drafts = {d.memory.memory_id: d for d in order}
+        quotes = {i: self._quote_entry(d, marks[i][1]) for i, d in drafts.items()}
+        while order and sum(e.tokens for e in quotes.values()) > self.left:
+            draft = order.pop()
+            draft.chosen.pop()
+            memory_id = draft.memory.memory_id
+            if draft.chosen:
+                quotes[memory_id] = self._quote_entry(draft, marks[memory_id][1])
+            else:
+                del quotes[memory_id]
+        for entry in quotes.values():
+            self._add(entry)
+        for memory_id, entry in quotes.items():
+            whole = entries[memory_id]
+            if entry.tokens >= _NEARLY_WHOLE * whole.tokens and whole.tokens - entry.tokens <= self.left:
+                self.left += entry.tokens
+                self._add(whole)
+
+    def _quote_entry(self, draft: QuoteDraft, mark: str) -> "_Entry":
+        memory = draft.memory
+        tail = f"[memory:{memory.memory_id}]"
+        line = f"{mark}{_attribution(memory)}{draft.text()} {tail}"
+        source = f"{tail} {_source(memory, self._several, draft.place())}"
+        return _Entry(memory.memory_id, line, source, self._count(line) + self._count(source), draft.quote())
+
+    def add_replaced(self, versions: Sequence[Memory]) -> None:
+        """Adds the versions under a packed fact that were not ranked and fit."""
+        if versions[0].memory_id not in self.entries:
+            return
+        for depth, memory in enumerate(versions):
+            if not isinstance(memory, RankedMemory) and (entry := self._fit(memory, _REPLACED if depth else _FACT)):
                 self.entries[memory.memory_id] = entry
 
     def add_neighbors(
@@ -129,7 +213,7 @@ class _Packer:
     ) -> dict[str, list[tuple[int, _Entry]]]:
         """Adds neighbors of each packed newest version, nearest first, and returns (offset, entry) by that version."""
         known = {m.memory_id for versions in groups for m in versions} | folded
-        packed = [_fingerprint(m) for versions in groups for m in versions if m.memory_id in self.entries]
+        packed = [fingerprint(m) for versions in groups for m in versions if m.memory_id in self.entries]
         heads = [i for versions in groups if (i := versions[0].memory_id) in self.entries]
         around: dict[str, list[tuple[int, _Entry]]] = {}
         for nth in range(max((len(neighbors.get(i, ())) for i in heads), default=0)):
@@ -139,12 +223,12 @@ class _Packer:
                 offset, memory = neighbors[head][nth]
                 if memory.memory_id in known or memory.token_count > self.left:
                     continue
-                fingerprint = _fingerprint(memory)
-                if any(_is_repetition(fingerprint, other) for other in packed):
+                words = fingerprint(memory)
+                if any(is_repetition(words, other) for other in packed):
                     continue
                 if entry := self._fit(memory, _CONTEXT):
                     known.add(memory.memory_id)
-                    packed.append(fingerprint)
+                    packed.append(words)
                     around.setdefault(head, []).append((offset, entry))
         return around
 
@@ -155,58 +239,6 @@ class _Packer:
             return None
         self.left -= entry.tokens
         return entry
-
-
-def _group_versions(
-    ranked: Sequence[RankedMemory], replaced: Mapping[str, Sequence[Memory]]
-) -> tuple[list[list[Memory]], dict[str, tuple[str, ...]]]:
-    """Returns chains of versions, newest first, in the order of their best rank, and what was folded into what."""
-    by_id: dict[str, Memory] = {m.memory_id: m for m in ranked}
-    newer_of = {older.memory_id: newer for newer, chain in replaced.items() for older in chain if newer in by_id}
-    groups: dict[str, list[Memory]] = {}
-    folded: dict[str, list[str]] = {}
-    fingerprints: list[tuple[str, _Fingerprint]] = []
-    grouped: set[str] = set()
-    for memory in ranked:
-        head = memory.memory_id
-        passed = {head}
-        while (newer := newer_of.get(head)) is not None and newer not in passed:  # a damaged store may have a cycle
-            head = newer
-            passed.add(head)
-        if head in grouped:
-            continue
-        grouped.add(head)
-        older = [m for m in replaced.get(head, ()) if m.memory_id not in grouped]
-        chain = [by_id[head], *(by_id.get(m.memory_id, m) for m in older)]
-        fingerprint = _fingerprint(chain[0])
-        same = next((i for i, other in fingerprints if _is_repetition(fingerprint, other)), None)
-        if same is not None and len(chain) == 1:
-            folded.setdefault(same, []).append(head)
-            continue
-        fingerprints.append((head, fingerprint))
-        groups[head] = chain
-        grouped.update(m.memory_id for m in chain)
-    return list(groups.values()), {k: tuple(v) for k, v in folded.items()}
-
-
-@dataclass(frozen=True)
-class _Fingerprint:
-    words: frozenset[str]
-    exact: frozenset[str]
-    speaker: str | None
-
-
-def _fingerprint(memory: Memory) -> _Fingerprint:
-    words = frozenset(w.lower() for w in _WORD.findall(memory.text))
-    exact = frozenset(w for w in words if w in _NEGATIONS or (not w.isalpha() and any(c.isdigit() for c in w)))
-    return _Fingerprint(words, exact, memory.speaker)
-
-
-def _is_repetition(a: _Fingerprint, b: _Fingerprint) -> bool:
-    if a.speaker != b.speaker or a.exact != b.exact:
-        return False
-    union = len(a.words | b.words)
-    return union == 0 or len(a.words & b.words) / union >= SAME
 
 
 def _entry(memory: Memory, mark: str, count: CountTokens, several: bool) -> _Entry:
@@ -230,15 +262,18 @@ def _attribution(memory: Memory) -> str:
     return f"({parts}) " if parts else ""
 
 
-def _source(memory: Memory, with_collection: bool) -> str:
-    """Returns where a memory comes from, and its scope: the collection only where an answer comes from several."""
+def _source(memory: Memory, with_collection: bool, parts: str = "") -> str:
+    """Returns where a memory comes from, and its scope: the collection only where an answer comes from several.
+
+    `parts` are the spans that are quoted, where that is not all of it.
+    """
     place = [_flat(memory.uri) or memory.document_id or "?"]
     if memory.page is not None:
         place.append(f"page {memory.page}")
     elif memory.unit == "turn" and memory.ordinal is not None:
         place.append(f"turn {memory.ordinal}")
     if memory.span:
-        place.append(f"chars {memory.span[0]}-{memory.span[1]}")
+        place.append(f"chars {parts or f'{memory.span[0]}-{memory.span[1]}'}")
     if with_collection:
         place.append(f"collection {memory.collection}")
     if memory.project_id:

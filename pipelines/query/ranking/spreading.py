@@ -19,7 +19,6 @@ from palimpsest.query.request.types import Link
 from palimpsest.query.scope.passage_graph import PassageGraph, Sentences
 from palimpsest.query.scope.scope_query import ScopeQuery
 from palimpsest.query.scope.view import ScopeView
-from palimpsest.text.terms import terms as terms_of
 
 MIN_SHARE = 1e-5  # of the walk: a name that brought less explains nothing
 MIN_LIFT = 0.1  # a pair that lifts by less explains nothing
@@ -126,8 +125,7 @@ def _entities_of_sentences(
         fit = use.cosine * (np.vecdot(found.vectors, vector).astype(np.float64) - 1)
     else:
         sum_of_all = sum(rarity.values()) or 1.0
-        present = (frozenset(terms_of(text)) for text in found.texts)
-        fit = use.overlap * np.array([sum(r for t, r in rarity.items() if t in p) / sum_of_all for p in present])
+        fit = use.overlap * (found.words.weigh(rarity) / sum_of_all)
     values, at = [], []
     for row, grade, named in zip(found.rows.tolist(), np.exp(fit).tolist(), found.entities, strict=True):
         linked = named[graph.linked[named]]

@@ -12,6 +12,7 @@ import numpy as np
 from palimpsest.query.scope.scope_arrays import Arrays
 from palimpsest.query.scope.scope_graph import Adjacency, ranges
 from palimpsest.text.name_keys import find_named_entities
+from palimpsest.text.sentence_terms import SentenceTerms
 
 TITLE, OWN_TITLE = 3.0, 9.0  # factor of an edge over a title, and of one between a passage and its own title
 
@@ -22,15 +23,15 @@ class Sentences:
 
     Attributes:
         rows: local row of each sentence's memory, shape (n,).
-        texts: of each.
         entities: local entity numbers named in each.
         vectors: unit vectors, shape (n, 384); None where the build embedded no sentences.
+        words: the words of each, where they have no vectors.
     """
 
     rows: np.ndarray
-    texts: list[str]
     entities: list[np.ndarray]
     vectors: np.ndarray | None
+    words: SentenceTerms
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from palimpsest.query.scope.scope_arrays import Arrays, Flags, Postings, Priors,
 from palimpsest.query.scope.scope_graph import ScopeLinks
 from palimpsest.query.scope.withheld import Withheld
 from palimpsest.text.memory_periods import MemoryPeriods
+from palimpsest.text.sentence_terms import SentenceTerms
 
 Part = TypeVar("Part", bound=Sized)
 
@@ -45,7 +46,10 @@ class ScopeView(Protocol):
         """Returns which memories name which entities, and whose titles they are; None where no names are indexed."""
 
     def sentences(self, rows: np.ndarray) -> Sentences:
-        """Returns the sentences of some memories, by local row; memories without any are left out."""
+        """Returns the sentences of some memories, by local row, in a scope searched over names."""
+
+    def sentence_terms(self, rows: np.ndarray) -> dict[int, SentenceTerms]:
+        """Returns the sentences of some memories and their words, by local row; memories without any are left out."""
 
     def periods(self) -> MemoryPeriods:
         """Returns the periods that memories state or were observed in."""

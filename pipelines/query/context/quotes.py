@@ -1,0 +1,167 @@
+"""Quotes of a long memory: the sentences that answer the question, whole and in order, with what is left out marked.
+
+Extractive compression without a language model: a sentence counts by the share of the question's words in it, rare
+ones most, and by that of the sentences next to it: an answer often follows the sentence that repeats the question.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from palimpsest.query.request.types import Memory
+from palimpsest.query.scope.scope_arrays import rows_of
+from palimpsest.query.scope.scope_query import ScopeQuery
+from palimpsest.text.sentence_terms import LONG_TOKENS, cut_sentences
+
+ELISION = "[…]"
+"""Marks in a quote what is left out."""
+NEARBY = (0.5, 0.25)  # share of what sentences one and two away are worth
+RANK_DECAY = 0.4  # the nth result's sentences count 1 / (1 + RANK_DECAY * n)
+MIN_WORTH = 0.15  # of a sentence, relative to the best one of all results
+_ELISION_TOKENS, _DIGITS_PER_TOKEN = 3, 2.5  # for estimates
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """The sentences of a memory that may be quoted in part.
+
+    Attributes:
+        spans: start and end of each in the memory's text.
+        worth: what each is worth for the question, shape (n,).
+    """
+
+    spans: Sequence[tuple[int, int]]
+    worth: np.ndarray
+
+
+@dataclass(frozen=True)
+class Quote:
+    """What a context quotes of a memory that it does not contain whole.
+
+    Attributes:
+        memory_id: of the memory.
+        spans: start and end of each part in the document's text, ascending.
+    """
+
+    memory_id: str
+    spans: tuple[tuple[int, int], ...]
+
+
+def quotable_sentences(query: ScopeQuery, memories: Sequence[Memory]) -> dict[str, Sentences]:
+    """Returns the sentences of those memories of a scope that are long and literally in their documents, by id."""
+    long = [m for m in memories if m.token_count > LONG_TOKENS and _is_literal(m)]
+    if not long:
+        return {}
+    view, terms = query.served.view(), sorted(set(query.terms))
+    stored, weights, rows = {}, dict.fromkeys(terms, 1.0), list[int]()
+    if view is not None:
+        rows = rows_of(view.ids, [m.memory_id for m in long]).tolist()
+        stored = view.sentence_terms(np.array(rows))
+        found = zip(terms, view.postings(terms), strict=True)
+        weights = {t: float(np.log1p(len(view.ids) / max(1, len(p.rows)))) for t, p in found}
+    out = {}
+    for i, memory in enumerate(long):
+        words = stored.get(rows[i]) if rows else None
+        words = words or cut_sentences(memory.text)
+        worth = words.weigh(weights) / (sum(weights.values()) or 1.0)
+        out[memory.memory_id] = Sentences([(a, b) for a, b in words.spans.tolist()], _add_nearby(worth))
+    return out
+
+
+def _is_literal(memory: Memory) -> bool:
+    """Returns whether a part of the memory's text is the part of its document at the same place."""
+    return memory.span is not None and memory.span[1] - memory.span[0] == len(memory.text)
+
+
+def _add_nearby(worth: np.ndarray) -> np.ndarray:
+    out = worth.copy()
+    for distance, share in enumerate(NEARBY, 1):
+        out[distance:] += share * worth[:-distance]
+        out[:-distance] += share * worth[distance:]
+    return out
+
+
+class QuoteDraft:
+    """The sentences of one memory chosen so far.
+
+    Args:
+        memory: the memory.
+        sentences: all of its sentences.
+
+    Attributes:
+        chosen: numbers of sentences, in the order in which they were chosen.
+    """
+
+    def __init__(self, memory: Memory, sentences: Sentences):
+        self.memory, self._spans = memory, sentences.spans
+        self._tokens_per_char = memory.token_count / max(1, len(memory.text))
+        self.chosen: list[int] = []
+
+    def tokens_with(self, sentence: int | None = None) -> float:
+        """Returns about how many tokens the quote and its spans have with one more sentence, the citation left out."""
+        runs = self._runs(self.chosen if sentence is None else [*self.chosen, sentence])
+        chars = sum(self._spans[last][1] - self._spans[first][0] for first, last in runs)
+        digits = sum(len(self._place(first, last)) for first, last in runs)
+        elisions = _ELISION_TOKENS * (len(runs) + 1)
+        return self._tokens_per_char * chars + digits / _DIGITS_PER_TOKEN + len(runs) + elisions
+
+    def text(self) -> str:
+        """Returns the quote: the chosen sentences in their order, `ELISION` where text is left out."""
+        whole, spans = self.memory.text, self._local_spans()
+        quoted = f" {ELISION} ".join(quoted_text(whole[a:b]) for a, b in spans)
+        before = f"{ELISION} " if whole[: spans[0][0]].strip() else ""
+        after = f" {ELISION}" if whole[spans[-1][1] :].strip() else ""
+        return f"{before}{quoted}{after}"
+
+    def quote(self) -> Quote:
+        """Returns the parts in the document's text."""
+        first = self.memory.char_start or 0
+        return Quote(self.memory.memory_id, tuple((first + a, first + b) for a, b in self._local_spans()))
+
+    def place(self) -> str:
+        """Returns the parts as the table of sources names them: `12-34, 50-71`."""
+        return ", ".join(self._place(first, last) for first, last in self._runs(self.chosen))
+
+    def _place(self, first: int, last: int) -> str:
+        at = self.memory.char_start or 0
+        return f"{at + self._spans[first][0]}-{at + self._spans[last][1]}"
+
+    def _local_spans(self) -> list[tuple[int, int]]:
+        return [(self._spans[first][0], self._spans[last][1]) for first, last in self._runs(self.chosen)]
+
+    def _runs(self, chosen: Sequence[int]) -> list[list[int]]:
+        """Returns first and last of the sentences that follow each other."""
+        runs: list[list[int]] = []
+        for i in sorted(chosen):
+            if runs and runs[-1][1] == i - 1:
+                runs[-1][1] = i
+            else:
+                runs.append([i, i])
+        return runs
+
+
+def quoted_text(text: str) -> str:
+    """Returns a part of a text as a context shows it: white space is not counted, and marks of ours cannot be faked."""
+    return " ".join(text.replace("[memory:", "(memory:").replace(ELISION, "(…)").split())
+
+
+def by_worth(ranked: Sequence[str], sentences: Mapping[str, Sentences]) -> list[tuple[str, int | None]]:
+    """Returns what to pack, best first: (id, sentence) of long memories, (id, None) of those packed whole or not.
+
+    Args:
+        ranked: ids of memories, best first.
+        sentences: of the long ones.
+    """
+    best = max((float(s.worth.max()) for i in ranked if (s := sentences.get(i)) and len(s.worth)), default=0.0)
+    units: list[tuple[float, int, int, str, int | None]] = []
+    for rank, memory_id in enumerate(ranked):
+        weight = 1 / (1 + RANK_DECAY * rank)
+        if memory_id not in sentences:
+            units.append((-weight, rank, 0, memory_id, None))
+            continue
+        # Where no result has a word of the question, the first sentences say best what each is about.
+        worth = sentences[memory_id].worth
+        worth = worth / best if best > 0 else 1 / (1.0 + np.arange(len(worth)))
+        units += [(-weight * v, rank, i, memory_id, i) for i, v in enumerate(worth.tolist()) if weight * v >= MIN_WORTH]
+    return [(memory_id, sentence) for *_, memory_id, sentence in sorted(units, key=lambda unit: unit[:3])]
