@@ -2,7 +2,9 @@
 
 import shutil
 from pathlib import Path
+from random import Random
 
+import duckdb
 import pytest
 
 from palimpsest.build.digest import digest
@@ -84,12 +86,44 @@ def test_an_incremental_build_equals_one_from_scratch(tmp_path, build, change):
         turns = turns[3:] + turns[:3]
     write_chats(corpus, turns)
     _, grown = build(corpus, "grown")
-    # From scratch means from the log (decision 6): the same log in an empty home.
-    fresh = Home(tmp_path / "fresh", home.embeddings_path)
+    assert_equals_scratch(home, grown, corpus, tmp_path / "fresh")
+
+
+@pytest.mark.parametrize("seed", [1, *(pytest.param(s, marks=pytest.mark.slow) for s in range(2, 10))])
+def test_builds_after_random_changes_equal_one_from_scratch(tmp_path, build, seed):
+    random = Random(seed)
+    corpus, turns = write_chats(tmp_path / "corpus"), list(TURNS)
+    home, _ = build(corpus, "grown")
+    for n in range(3):
+        for change in random.sample(["edit", "add", "remove", "reorder"], 2):
+            at = random.randrange(len(turns))
+            if change == "edit":
+                turns[at] = (*turns[at][:3], f"{turns[at][3]} This was corrected {n + 1} times.", turns[at][4])
+            elif change == "add":
+                turns.insert(at, (*turns[at][:3], f"Heron has {n + 2} open questions.", turns[at][4]))
+            elif change == "remove" and len(turns) > 4:
+                del turns[at]
+            else:
+                turns = turns[at:] + turns[:at]
+        write_chats(corpus, turns)
+        _, grown = build(corpus, "grown")
+    assert_equals_scratch(home, grown, corpus, tmp_path / "fresh")
+
+
+def assert_equals_scratch(home, grown, corpus, folder):
+    """From scratch means from the log (decision 6): the same log in an empty home."""
+    fresh = Home(folder, home.embeddings_path)
     fresh.create()
     shutil.copytree(home.log, fresh.log, dirs_exist_ok=True)
     scratch = run_without_dagster(fresh, make_plan(fresh, [corpus]))
     assert digest(grown.tables(indexed_tables())) == digest(scratch.tables(indexed_tables()))
+    assert index_rows(grown) == index_rows(scratch)
+
+
+def index_rows(b: Build) -> dict[str, list[tuple[object, ...]]]:
+    with duckdb.connect(str(b.index), read_only=True) as db:
+        names = [n for (n,) in db.execute("SELECT table_name FROM duckdb_tables()").fetchall() if n != "meta"]
+        return {n: db.execute(f"SELECT * FROM {n}").fetchall() for n in names}
 
 
 def test_a_text_that_an_edit_left_alone_keeps_its_id_and_the_old_one_is_history(tmp_path, build):

@@ -93,6 +93,20 @@ def test_what_was_edited_out_is_older_only_and_takes_no_place_of_a_live_one():
     assert not any(n == "falcon deadline june" for n, _ in found)
 
 
+def test_a_retired_memory_is_compared_with_the_most_similar_newer_one_alone():
+    old = dated(1, "a.md", seq=1, current=False)
+    newer = [dated(i, f"{i}.md") for i in (2, 3, 4)]
+    rows = [chunk(old, "falcon deadline june"), *(chunk(d, f"falcon deadline number{i}") for i, d in enumerate(newer))]
+    inputs = formed([old, *newer], rows)
+    order = by_text(inputs.memories)
+    vectors = np.zeros((4, 2), np.float32)
+    for text, cosine in {"june": 1.0, "number0": 0.6, "number1": 0.9, "number2": 0.8}.items():
+        row = inputs.memories["memory_id"].to_list().index(order[f"falcon deadline {text}"])
+        vectors[row] = (cosine, (1 - cosine**2) ** 0.5)
+    pairs = candidate_pairs(inputs, vectors).filter(older_id=order["falcon deadline june"])
+    assert pairs["newer_id"].to_list() == [order["falcon deadline number1"]]
+
+
 WORDS = ["falcon", "heron", "deadline", "budget", "Ana Silva", "Rome"]
 
 
@@ -131,9 +145,13 @@ def build(corpus):
 
 
 def incremental_equals_scratch(corpus):
+    """Changes there and back again: the second change starts from a build with retired memories."""
     before, after = build(corpus[0]), build(corpus[1])
-    earlier = PreviousCandidates(before, pairs_of(before))
-    assert pairs_of(after, earlier).equals(pairs_of(after))
+    forth = pairs_of(after, PreviousCandidates(before, pairs_of(before)))
+    assert forth.equals(pairs_of(after))
+    assert pairs_of(before, PreviousCandidates(after, forth)).equals(pairs_of(before))
+    retired = build([(doc | {"is_current": doc["uri"] == "new.md"}, texts) for doc, texts in corpus[1]])
+    assert pairs_of(retired, PreviousCandidates(after, forth)).equals(pairs_of(retired))
 
 
 @settings(max_examples=12, deadline=None)

@@ -35,7 +35,7 @@ class Changes:
 
     Attributes:
         carried: earlier pairs that are still valid.
-        todo: newer memories whose pairs are all searched again.
+        todo: live memories whose older ones are all searched again, and retired ones whose newer ones are.
         changed: memories that are new or not as they were.
     """
 
@@ -85,7 +85,12 @@ def find_changes(state: pl.DataFrame, previous: PreviousCandidates | None) -> Ch
     unchanged = set(same.with_columns(ranks).filter(~is_reordered)["memory_id"])
     changed = all_ids - unchanged
     gone = set(before["memory_id"]) - unchanged
-    lost_pairs = set(previous.pairs.filter(pl.col("older_id").is_in(list(gone)))["newer_id"])
-    todo = changed | (lost_pairs & all_ids)
-    carried = previous.pairs.filter(~pl.col("newer_id").is_in(list(todo | gone)))
+    stale = list(changed | gone)
+    was_live = before.select(older_id="memory_id", searched_by_newer="live")
+    pairs = previous.pairs.join(was_live, on="older_id", how="left").with_columns(
+        searched=pl.when("searched_by_newer").then("newer_id").otherwise("older_id")
+    )
+    lost = pairs.filter(pl.col("newer_id").is_in(stale) | pl.col("older_id").is_in(stale))["searched"]
+    todo = changed | (set(lost) & all_ids)
+    carried = pairs.filter(~pl.col("searched").is_in(list(todo | gone))).select(previous.pairs.columns)
     return Changes(carried, todo, changed)

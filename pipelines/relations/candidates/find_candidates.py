@@ -21,7 +21,7 @@ from palimpsest.relations.candidates.candidate_inputs import (
     find_changes,
     memory_state,
 )
-from palimpsest.relations.candidates.scope_search import HISTORY_PER_MEMORY, PER_MEMORY, ScopeSearch, quantize
+from palimpsest.relations.candidates.scope_search import PER_MEMORY, PER_RETIRED, ScopeSearch, quantize
 from palimpsest.store.tables import conform
 
 _ORDER = (*SCOPE, "at", "line", "seq", "ordinal", "memory_id")
@@ -30,12 +30,15 @@ _ORDER = (*SCOPE, "at", "line", "seq", "ordinal", "memory_id")
 def candidate_pairs(
     inputs: CandidateInputs, vectors: np.ndarray, previous: PreviousCandidates | None = None
 ) -> pl.DataFrame:
-    """Returns candidate_pairs, sorted by (newer_id, older_id): at most 3 live and 1 retired older memory for each.
+    """Returns candidate_pairs, sorted by (newer_id, older_id): the best 3 live older memories of each live one.
+
+    Each retired memory has one pair more, with the live newer one that is most similar: what replaced it, for history.
+    A retired memory costs one label by that; as the best retired one of every newer memory it cost ten.
 
     `memories.recency` defines newer. Only live memories are newer ones: what was edited out retires nothing, so it
     needs no label, and it takes no place of a live older memory: when B goes, C is compared with what B had retired as
-    if B had never been (decision 15). The one retired older memory is for history: what replaced it. Ranked by the
-    cosine rounded to 3 decimals, then by id; equal texts are never paired (decision 8).
+    if B had never been (decision 15). Ranked by the cosine rounded to 3 decimals, then by id; equal texts are never
+    paired (decision 8).
 
     Args:
         inputs: the tables of this build.
@@ -48,11 +51,11 @@ def candidate_pairs(
     ranked = (
         pl.concat(pairs)
         .join(state.select("memory_id", "live"), left_on="older_id", right_on="memory_id", how="left")
-        .sort("newer_id", "score", "older_id", descending=[False, True, False])
-        .with_columns(rank=pl.int_range(pl.len()).over("newer_id", "live"))
-        .filter(pl.col("rank") < pl.when("live").then(PER_MEMORY).otherwise(HISTORY_PER_MEMORY))
+        .sort("score", "newer_id", "older_id", descending=[True, False, False])
+        .with_columns(searched=pl.when("live").then("newer_id").otherwise("older_id"))
+        .filter(pl.int_range(pl.len()).over("searched") < pl.when("live").then(PER_MEMORY).otherwise(PER_RETIRED))
     )
-    return conform("candidate_pairs", ranked.drop("live", "rank").sort("newer_id", "older_id"))
+    return conform("candidate_pairs", ranked.drop("live", "searched").sort("newer_id", "older_id"))
 
 
 def _new_pairs(

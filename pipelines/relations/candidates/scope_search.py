@@ -10,7 +10,9 @@ from palimpsest.text.normalize import fold
 from palimpsest.text.words import content_words
 
 PER_MEMORY = 3
-HISTORY_PER_MEMORY = 1
+"""Live older memories of each live one."""
+PER_RETIRED = 1
+"""Live newer memories of each retired one."""
 MIN_SIMILARITY = 0.4
 _SCALE = 4000  # integers below it: any sum of products is under 2^24, so float32 adds them exactly in every order
 _UNIT = float(_SCALE * _SCALE)
@@ -71,26 +73,27 @@ class ScopeSearch:
         """Yields (newer, older, score).
 
         Args:
-            todo: newer memories whose best pairs are all searched.
-            changed: memories that may add pairs to the other newer memories.
+            todo: live memories whose older ones are all searched, and retired ones whose newer ones are.
+            changed: memories that may add pairs to the others.
             carried: earlier pairs of those; None where there is no earlier build.
-            advance: is called with the number of newer memories done.
+            advance: is called with the number of memories done.
         """
         is_todo = np.array([m in todo for m in self.ids], bool)
-        full = np.flatnonzero(is_todo & self._live)
-        for start in range(0, len(full), _BLOCK_ROWS):
-            block = full[start : start + _BLOCK_ROWS]
-            yield from self._search(block)
-            advance(len(block))
+        for search, of_kind in ((self._search_older, self._live), (self._search_newer, ~self._live)):
+            full = np.flatnonzero(is_todo & of_kind)
+            for start in range(0, len(full), _BLOCK_ROWS):
+                block = full[start : start + _BLOCK_ROWS]
+                yield from search(block)
+                advance(len(block))
         if carried is None:
             return
-        added = np.flatnonzero([m in changed for m in self.ids])
-        rest = np.flatnonzero(~is_todo & self._live)
-        if len(added) and len(rest):
-            yield from self._additions(rest, added, carried)
+        added = np.array([m in changed for m in self.ids], bool) & self._live
+        worst = self._worst_carried(carried)
+        yield from self._additions(np.flatnonzero(~is_todo & self._live), np.flatnonzero(added), worst[:, None])
+        yield from self._additions(np.flatnonzero(added), np.flatnonzero(~is_todo & ~self._live), worst)
 
-    def _search(self, rows: np.ndarray) -> Iterator[tuple[str, str, float]]:
-        """Yields the best pairs of newer rows."""
+    def _search_older(self, rows: np.ndarray) -> Iterator[tuple[str, str, float]]:
+        """Yields the best pairs of live rows with live older ones."""
         width = int(max(self._time_end[rows].max(), self._line_end[rows].max()))
         if not width:
             return
@@ -98,17 +101,26 @@ class ScopeSearch:
         for row_products, row in zip(products, map(int, rows), strict=True):
             older = (slice(self._first_dated, self._time_end[row]), slice(self._line_start[row], self._line_end[row]))
             hits = np.concatenate([np.flatnonzero(row_products[s] >= _MIN_PRODUCT) + s.start for s in older])
-            if not len(hits) or not self._terms_of(row):
-                continue
-            if len(hits) > _MANY_HITS:
-                hits = hits[self._shares_term(row)[hits]]
-            scores = np.round(row_products[hits].astype(np.float64) / _UNIT, 3)
-            for is_live, limit in ((True, PER_MEMORY), (False, HISTORY_PER_MEMORY)):
-                of_kind = self._live[hits] == is_live
-                yield from self._top(row, hits[of_kind], scores[of_kind], limit)
+            for j, score in self._top(row, hits[self._live[hits]], row_products, PER_MEMORY):
+                yield self.ids[row], self.ids[j], score
 
-    def _top(self, row: int, hits: np.ndarray, scores: np.ndarray, limit: int) -> Iterator[tuple[str, str, float]]:
-        """Yields the best hits that share a term and are not the same text: first among the 64 nearest."""
+    def _search_newer(self, rows: np.ndarray) -> Iterator[tuple[str, str, float]]:
+        """Yields the best pairs of retired rows with live newer ones."""
+        live = np.flatnonzero(self._live)
+        for row in map(int, rows):
+            products = np.zeros(len(self.ids), np.float32)
+            newer = live[self._is_older(np.array([row]), live)]
+            products[newer] = self._vectors[newer] @ self._vectors[row]
+            for i, score in self._top(row, newer[products[newer] >= _MIN_PRODUCT], products, PER_RETIRED):
+                yield self.ids[i], self.ids[row], score
+
+    def _top(self, row: int, hits: np.ndarray, products: np.ndarray, limit: int) -> Iterator[tuple[int, float]]:
+        """Yields (row, score) of the best hits that share a term and are not the same text: first of the nearest 64."""
+        if not len(hits) or not self._terms_of(row):
+            return
+        if len(hits) > _MANY_HITS:
+            hits = hits[self._shares_term(row)[hits]]
+        scores = np.round(products[hits].astype(np.float64) / _UNIT, 3)
         for size in (_NEAREST, len(hits)):
             near = slice(None)
             if len(hits) > size:
@@ -117,7 +129,7 @@ class ScopeSearch:
             best = []
             for j in np.lexsort((self._id_rank[near_hits], -near_scores)):
                 if near_scores[j] >= MIN_SIMILARITY and self._is_candidate(row, int(near_hits[j])):
-                    best.append((self.ids[row], self.ids[near_hits[j]], float(near_scores[j])))
+                    best.append((int(near_hits[j]), float(near_scores[j])))
                     if len(best) == limit:
                         break
             if len(best) == limit or len(near_hits) == len(hits):
@@ -125,21 +137,26 @@ class ScopeSearch:
                 return
 
     def _additions(
-        self, rows: np.ndarray, added: np.ndarray, carried: pl.DataFrame
+        self, newer_rows: np.ndarray, older_rows: np.ndarray, worst: np.ndarray
     ) -> Iterator[tuple[str, str, float]]:
-        """Yields what changed memories add to rows whose earlier pairs are valid, unless enough of those are better."""
-        worst = self._worst_carried(carried)
-        for at in range(0, len(added), _BLOCK_ROWS):
-            olders = added[at : at + _BLOCK_ROWS]
+        """Yields what changed memories add to rows whose earlier pairs are valid, unless enough of those are better.
+
+        Args:
+            newer_rows: live rows, changed ones or all that are not searched again.
+            older_rows: the others of a pair.
+            worst: of each row, the score that a pair must reach; shape (rows, 1) where it is the newer row's.
+        """
+        for at in range(0, len(older_rows) if len(newer_rows) else 0, _BLOCK_ROWS):
+            olders = older_rows[at : at + _BLOCK_ROWS]
             sharing = np.stack([self._shares_term(int(j)) for j in olders])
-            for start in range(0, len(rows), 8 * _BLOCK_ROWS):
-                newers = rows[start : start + 8 * _BLOCK_ROWS]
+            for start in range(0, len(newer_rows), 8 * _BLOCK_ROWS):
+                newers = newer_rows[start : start + 8 * _BLOCK_ROWS]
                 products = self._vectors[newers] @ self._vectors[olders].T
                 r, c = np.nonzero((products >= _MIN_PRODUCT) & sharing[:, newers].T)
                 i, j = newers[r], olders[c]
                 scores = np.round(products[r, c].astype(np.float64) / _UNIT, 3)
                 useful = self._is_older(j, i) & (scores >= MIN_SIMILARITY)
-                useful &= scores >= worst[self._live[j].astype(int), i]
+                useful &= scores >= (worst[i, 0] if worst.ndim == 2 else worst[j])
                 for newer, older, score in zip(i[useful], j[useful], scores[useful], strict=True):
                     if self._folded[newer] != self._folded[older]:
                         yield self.ids[newer], self.ids[older], float(score)
@@ -150,20 +167,16 @@ class ScopeSearch:
         return np.asarray(in_time | in_line)
 
     def _worst_carried(self, carried: pl.DataFrame) -> np.ndarray:
-        """Returns the lowest score of a row's carried pairs where it has as many as allowed, else -1.
-
-        Shape (2, rows): for retired and for live older memories.
-        """
-        count = np.zeros((2, len(self.ids)), np.int64)
-        lowest = np.full((2, len(self.ids)), 2.0)
+        """Returns the lowest score of the carried pairs of each row, -1 where it may have more of them."""
+        count = np.zeros(len(self.ids), np.int64)
+        lowest = np.full(len(self.ids), 2.0)
         for newer, older, score in carried.select("newer_id", "older_id", "score").iter_rows():
             i, j = self._row_of.get(newer), self._row_of.get(older)
             if i is not None and j is not None:
-                kind = int(self._live[j])
-                count[kind, i] += 1
-                lowest[kind, i] = min(lowest[kind, i], score)
-        is_full = count >= np.array([[HISTORY_PER_MEMORY], [PER_MEMORY]])
-        return np.where(is_full, lowest, -1.0)
+                searched = i if self._live[j] else j
+                count[searched] += 1
+                lowest[searched] = min(lowest[searched], score)
+        return np.where(count >= np.where(self._live, PER_MEMORY, PER_RETIRED), lowest, -1.0)
 
     def _is_candidate(self, i: int, j: int) -> bool:
         return not self._terms_of(i).isdisjoint(self._terms_of(j)) and self._folded[i] != self._folded[j]
