@@ -1,6 +1,6 @@
 import ast
 
-from palimpsest.core.code import _reachable, _statements, code_hash
+from palimpsest.core.code import _folders, _reachable, _statements, code_hash, own_imports, parsed_imports
 
 
 def test_a_stage_depends_on_the_code_that_its_module_imports():
@@ -32,3 +32,12 @@ class C:
             import g
 """
     assert sum(isinstance(s, ast.Import | ast.ImportFrom) for s in _statements(source)) == 5
+
+
+def test_imports_found_by_expression_are_those_of_the_parser_in_every_module():
+    modules = [path for folder in set(_folders().values()) for path in folder.rglob("*.py")]
+    assert len(modules) > 300
+    for path in modules:
+        source = path.read_bytes()
+        parsed = {name for name in parsed_imports(source) if name.split(".")[0] == "palimpsest"}
+        assert own_imports(source) == parsed, path

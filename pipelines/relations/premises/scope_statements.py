@@ -63,6 +63,7 @@ class ScopeStatements:
         self._known = known
         self._replaced_by = replaced_by
         self._amounts: dict[int, frozenset[Amount]] = {}
+        self._folded: dict[int, str] = {}
 
     def near(self, i: int) -> dict[int, int]:
         """Returns the distance of statements of the document shortly before row i; 1 for a known premise."""
@@ -105,7 +106,13 @@ class ScopeStatements:
         if len(text) > MAX_CHARS or text.rstrip().endswith("?") or not self._is_older(j, i):
             return False
         is_replaced = any(self._row_of.get(m, i) < i for m in self._replaced_by.get(self.rows[j].memory_id, ()))
-        return not is_replaced and fold(text) != fold(self.rows[i].text)
+        return not is_replaced and self._folded_text(j) != self._folded_text(i)
+
+    def _folded_text(self, i: int) -> str:
+        found = self._folded.get(i)
+        if found is None:
+            found = self._folded[i] = fold(self.rows[i].text)
+        return found
 
     def _is_older(self, j: int, i: int) -> bool:
         """The order of `memories.recency.is_newer`."""
