@@ -36,6 +36,7 @@ OPTIONS = [
     {"tag": "code"},
     {"type": "summary"},
     {"history": True, "include_hidden": True, "include_pii": True},
+    {"turns": ["Where is the bike?", "In the yard."], "brief": "Getting the bike out", "paths": ["old.md"]},
 ]
 CANARIES = {"general": GENERAL, "alpha": ALPHA, "beta": BETA}
 
