@@ -9,7 +9,7 @@ from palimpsest.core.json_types import JsonValue
 from palimpsest.eval.metrics.rows import json_rows, row_text
 from palimpsest.eval.suites.evidence import EVIDENCE_FILE, Evidence, read_evidence
 from palimpsest.eval.suites.qrels import read_qrels
-from palimpsest.sources.records.chat_roles import chat_role
+from palimpsest.text.chat_roles import chat_role
 
 CORPUS_FILE = "corpus.jsonl"
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 OPEN = 2**31 - 1  # `until` of a row that nothing has replaced yet
 DIMENSIONS = 384
-FORMAT = 2  # of what is packed for readers: another one is loaded again; 2 added the links of a scope
+FORMAT = 3  # of what is packed for readers: another one is loaded again; 3 added which turns are an assistant's
 MAX_CACHED_VECTORS = 200_000  # a reader caches and ranks so many of a scope exactly (1.5 KiB each); more, by the index
 
 KEYS = {

@@ -157,7 +157,7 @@ def unpack_postings(data: bytes) -> dict[str, tuple[np.ndarray, np.ndarray]]:
 def pack_parts(db: duckdb.DuckDBPyConnection, at: Range) -> Iterator[tuple[str, bytes]]:
     """Yields (name, bytes) of the parts of one scope of an index: those of `scope_parts`, and blocks of sentences."""
 
-    def query(sql: str, values: dict[str, int], /) -> duckdb.DuckDBPyConnection:
+    def query(sql: str, values: dict[str, Any], /) -> duckdb.DuckDBPyConnection:
         return db.execute(sql, values)
 
     hashes, first_entity = np.zeros(0, "<i8"), 0

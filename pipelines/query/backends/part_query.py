@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol
 class Query(Protocol):
     """Runs one statement of an index."""
 
-    def __call__(self, sql: str, values: dict[str, int], /) -> Any:
+    def __call__(self, sql: str, values: dict[str, Any], /) -> Any:
         """Returns the DuckDB result."""
 
 

@@ -13,11 +13,18 @@ from palimpsest.query.backends.field_parts import read_fields, read_metadata
 from palimpsest.query.backends.part_query import Query, Range
 from palimpsest.query.scope.scope_arrays import Arrays
 from palimpsest.query.scope.scope_graph import RELATION_LABELS, idf_weight
+from palimpsest.text.chat_roles import ASSISTANT_ROLES
+
+LONG_ANSWERS = 2
+"""How many times the tokens of the other turns an assistant's have at least where its answers count as long."""
 
 _EPOCH = dt.datetime(1970, 1, 1)  # times are in the file as UTC without a zone
 
 _FOLLOWING = "SELECT row, next_row FROM following WHERE row BETWEEN $first AND $last ORDER BY row"
 _TOKENS = "SELECT token_count FROM memories WHERE row BETWEEN $first AND $last ORDER BY row"
+_ASSISTANT = """
+    SELECT row, token_count, coalesce(list_contains($roles, lower(trim(speaker))), false) AS by_assistant
+    FROM memories WHERE row BETWEEN $first AND $last ORDER BY row"""
 _WRITTEN = "SELECT row, next_row FROM written WHERE row BETWEEN $first AND $last ORDER BY row"
 _PERIODS = "SELECT row, begins, ends FROM periods WHERE row BETWEEN $first AND $last ORDER BY row, begins, ends"
 _TOPICS = (
@@ -59,6 +66,16 @@ def _order(query: Query, at: Range) -> Arrays:
     """Returns turns that follow each other, and the tokens of every memory."""
     pairs = _following_pairs(query, at, _FOLLOWING)
     return pairs and pairs | {"tokens": np.asarray(query(_TOKENS, at.rows).fetchnumpy()["token_count"], "<i4")}
+
+
+def _assistant(query: Query, at: Range) -> Arrays:
+    """Returns the memories by the assistant of a chat, where they are on average `LONG_ANSWERS` times the others."""
+    found = query(_ASSISTANT, at.rows | {"roles": sorted(ASSISTANT_ROLES)}).fetchnumpy()
+    tokens, by_assistant = np.ma.filled(found["token_count"], 0), np.asarray(found["by_assistant"], bool)
+    if not by_assistant.any() or by_assistant.all():
+        return {}
+    is_long = tokens[by_assistant].mean() >= LONG_ANSWERS * tokens[~by_assistant].mean()
+    return {"row": local(found["row"][by_assistant], at.first)} if is_long else {}
 
 
 def _written(query: Query, at: Range) -> Arrays:
@@ -178,6 +195,7 @@ def entity_ids(query: Query, at: Range) -> list[str]:
 PARTS: dict[str, Callable[[Query, Range], Arrays]] = {
     "order": _order,
     "written": _written,
+    "assistant": _assistant,
     "periods": _periods,
     "withheld": _withheld,
     "reasons": _reasons,

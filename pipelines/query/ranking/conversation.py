@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from palimpsest.query.ranking.chat import is_chat, score_chat
 from palimpsest.query.ranking.scoring import BaseScores, Scored, base_scores, rescale, z_scores
 from palimpsest.query.request.strategies import Weights
 from palimpsest.query.request.types import Link
@@ -20,7 +21,12 @@ from palimpsest.query.scope.view import ScopeView
 
 
 def score_turns(view: ScopeView, query: ScopeQuery) -> Scored:
-    """Scores every candidate of a scope; a memory that is no candidate adds nothing to its neighbors."""
+    """Scores every candidate of a scope; a memory that is no candidate adds nothing to its neighbors.
+
+    A scope with long turns of an assistant is scored by `chat`.
+    """
+    if is_chat(view):
+        return score_chat(view, query)
     weights, b, order = query.weights, base_scores(view, query), view.turn_order()
     rows, base = b.rows, b.base
     unworded = base - weights.words * z_scores(b.words, rows)

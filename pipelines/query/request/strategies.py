@@ -43,6 +43,23 @@ class Spreading:
 
 
 @dataclass(frozen=True)
+class ChatWeights:
+    """Weights of a chat with an assistant, whose turns are long and mostly repeat what the user stated.
+
+    Attributes:
+        assistant: added to the score of an assistant's turn, in z-scores.
+        answer: share of the vector score of the assistant's answer that the turn before it takes.
+        answer_words: the same for the score of each word, which counts once.
+        words: factor of the weight of words.
+    """
+
+    assistant: float = -0.5
+    answer: float = 0.6
+    answer_words: float = 0.6
+    words: float = 0.6
+
+
+@dataclass(frozen=True)
 class Weights:
     """The composite: `vector` * z(cosine) + `words` * z(BM25) + ..., lifted over links.
 
@@ -64,6 +81,7 @@ class Weights:
             "" or `alone` each scores by itself, and the store finds the best where only vectors and words count.
         shares: in conversations, share of the vector scores one, two, ... turns away.
         nearby: the same for the score of each word, which counts once.
+        chat: weights in scopes with long turns of an assistant; there they replace `shares` and `nearby`.
         spreading: weights of the walk of the scorer `passages`.
         fusion: `z` adds z-scores; `ranks` adds 1 / (60 + rank) instead, for comparison.
     """
@@ -80,6 +98,7 @@ class Weights:
     scorer: str = ""
     shares: tuple[float, ...] = ()
     nearby: tuple[float, ...] = ()
+    chat: ChatWeights = field(default_factory=ChatWeights)
     spreading: Spreading = field(default_factory=Spreading)
     fusion: str = "z"
 

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from palimpsest.text.terms import terms as terms_of
 
@@ -96,9 +97,16 @@ def word_sums(postings: Iterable[Postings], size: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Flags:
-    """Which local rows are candidates, shape (memories,) bool."""
+    """Which local rows have a property, shape (memories,) bool."""
 
     values: np.ndarray
+
+    @classmethod
+    def from_rows(cls, rows: ArrayLike, size: int) -> "Flags":
+        """Makes the flags of `size` memories from the local rows that have the property."""
+        values = np.zeros(size, bool)
+        values[np.asarray(rows, np.int64)] = True
+        return cls(values)
 
     @property
     def nbytes(self) -> int:

@@ -63,6 +63,9 @@ class ScopeView(Protocol):
     def turn_order(self) -> TurnOrder:
         """Returns which turns follow each other."""
 
+    def assistant_turns(self) -> Flags:
+        """Returns which memories are by the assistant of a chat, where its turns are long; else none."""
+
     def reading_order(self) -> ReadingOrder:
         """Returns what precedes and follows memories, turns in their sessions and others in their documents."""
 
@@ -149,6 +152,10 @@ class CachedScopeView(ABC):
     def turn_order(self) -> TurnOrder:
         """See ScopeView."""
         return self._cached("order", lambda: TurnOrder.from_arrays(self._arrays("order"), self._size))
+
+    def assistant_turns(self) -> Flags:
+        """See ScopeView."""
+        return self._cached("assistant", lambda: Flags.from_rows(self._arrays("assistant").get("row", ()), self._size))
 
     def reading_order(self) -> ReadingOrder:
         """See ScopeView."""

@@ -10,7 +10,6 @@ from palimpsest.sources.secrets.find_secrets import shorten_value
 from palimpsest.store.trust_config import KINDS
 
 TYPES = ("episodic", "semantic", "document", "summary", "preference", "inference", "task")
-TOOL_ROLES = frozenset({"tool", "function"})
 FIELD_NAMES = frozenset({"type", "tags", "importance", "confidence", "kind", "privacy", "memory", "trust"})
 MAX_RETENTION_DAYS = 36_500
 _FLAGS = {

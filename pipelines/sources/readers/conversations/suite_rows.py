@@ -7,11 +7,11 @@ from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.sources.readers.common.clean_text import clean_text, first_date, one_line, parse_name, to_json_object
 from palimpsest.sources.readers.common.scope_fields import parse_scope_name
 from palimpsest.sources.readers.conversations.json_rows import JsonRow
-from palimpsest.sources.records.chat_roles import chat_role
 from palimpsest.sources.records.extracted import SUITE_ROW, ExtractedDocument, Extraction, Segment
 from palimpsest.sources.records.source import Source, limit_problems
-from palimpsest.sources.records.stated_fields import TOOL_ROLES, StatedFields
+from palimpsest.sources.records.stated_fields import StatedFields
 from palimpsest.store.limits import Limits
+from palimpsest.text.chat_roles import TOOL_ROLES, chat_role
 
 _DATES = ("date_time", "date", "timestamp", "created")
 

@@ -14,9 +14,10 @@ from palimpsest.sources.readers.conversations.json_rows import JsonRow
 from palimpsest.sources.records.extracted import CONVERSATION, ExtractedDocument, Extraction
 from palimpsest.sources.records.scope import Scope
 from palimpsest.sources.records.source import Source, limit_problems
-from palimpsest.sources.records.stated_fields import FIELD_NAMES, TOOL_ROLES, StatedFields, parse_stated_fields
+from palimpsest.sources.records.stated_fields import FIELD_NAMES, StatedFields, parse_stated_fields
 from palimpsest.sources.secrets.find_secrets import shorten_value
 from palimpsest.store.limits import Limits
+from palimpsest.text.chat_roles import TOOL_ROLES
 from palimpsest.text.dates import DateOrder, parse_stated_time
 
 

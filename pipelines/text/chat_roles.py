@@ -1,9 +1,8 @@
 """The roles of a chat with an assistant, under the names that chat programs give them."""
 
-from palimpsest.sources.records.stated_fields import TOOL_ROLES
-
 USER_ROLES = frozenset({"user", "human"})
 ASSISTANT_ROLES = frozenset({"assistant", "ai", "bot", "model"})
+TOOL_ROLES = frozenset({"tool", "function"})
 INSTRUCTION_ROLES = frozenset({"system", "developer"})
 CHAT_ROLES = USER_ROLES | ASSISTANT_ROLES | INSTRUCTION_ROLES | TOOL_ROLES
 
