@@ -25,6 +25,7 @@ setup(
     packages=[*MODULES, *DATA],
     package_data={
         "palimpsest.neo4j_graph.server": ["jars.lock"],
+        "palimpsest.memories.embedders": ["bge.lock"],
         "palimpsest.eval.report": ["templates/*"],
         **{name: ["**/*"] for name in DATA},
     },

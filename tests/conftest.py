@@ -59,7 +59,7 @@ def _own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
     monkeypatch.setenv("PALIMPSEST_HOME", str(base / "home"))
     monkeypatch.setenv("PALIMPSEST_CACHE", str(base / "cache"))
     monkeypatch.setenv("PALIMPSEST_NEO4J_HOME", str(base / "neo4j"))
-    settings = ("DAGSTER_HOME", "PALIMPSEST_LM", "PALIMPSEST_LABELER", "PALIMPSEST_DATA")
+    settings = ("DAGSTER_HOME", "PALIMPSEST_LM", "PALIMPSEST_LABELER", "PALIMPSEST_DATA", "PALIMPSEST_EMBEDDER")
     for name in (*settings, "NEO4J_URI", "NEO4J_USER", "NEO4J_PASSWORD", "NEO4J_DATABASE"):
         monkeypatch.delenv(name, raising=False)
 

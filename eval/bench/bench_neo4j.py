@@ -13,7 +13,8 @@ from palimpsest.eval.bench.synthetic import SyntheticBuild
 from palimpsest.store.home import Home
 
 if TYPE_CHECKING:
-    from palimpsest.neo4j_graph.connect import Connection
+    from palimpsest.neo4j_graph.graph_vectors import GraphVectors
+from palimpsest.neo4j_graph.connect import Connection
 
 _BUILD = "000001"
 
@@ -59,12 +60,11 @@ def serve_synthetic(home: Path, build: SyntheticBuild, backend: str) -> Iterator
             tables = Build(home / "builds" / _BUILD)
             for name, frame in build.tables.items():
                 tables.write_table("bench", name, frame)
-            load = partial(
-                load_source, home_id(Home(home)), vectors=build.lookup, model="synthetic", connection=connection
-            )
+            vectors = GraphVectors(build.lookup, "synthetic")
+            load = partial(load_source, home_id(Home(home)), vectors=vectors, connection=connection)
             first = load(source=Source.of(tables))
             again = load(source=Source.of(tables))
-            del build, load
+            del build, load, vectors
             yield GraphLoad(
                 nodes_per_s=first.nodes_per_s,
                 graph_index_s=first.seconds["vector index"],

@@ -18,7 +18,8 @@ _FORMAT = "SELECT value FROM meta WHERE key = 'format'"
 _MEMORIES = """
 SELECT m.memory_id, s.collection, s.user_id, s.project_id, m.document_id, m.text, m.is_latest, m.superseded_by
 FROM memories m JOIN scopes s ON m.row >= s.first_row AND m.row < s.first_row + s.size"""
-_VECTORS = "SELECT m.memory_id, count(*) FROM vectors v JOIN memories m ON m.row = v.row GROUP BY ALL"
+_VECTOR_TABLES = "SELECT table_name FROM duckdb_tables() WHERE table_name LIKE 'vectors%' ORDER BY table_name"
+_VECTORS = "SELECT m.memory_id, count(*) FROM ({union}) v JOIN memories m ON m.row = v.row GROUP BY ALL"
 _LINKS = """
 SELECT l.relation_id, n.memory_id, o.memory_id, l.label
 FROM links l JOIN memories n ON n.row = l.newer_row JOIN memories o ON o.row = l.older_row"""
@@ -80,13 +81,15 @@ def _check(tables: Tables, read: Any) -> list[Violation]:
         .group_by("memory_id")
         .agg(pl.len(), pl.col("text_hash").is_not_null().any())
     )
+    # Of each space one: `vectors`, `vectors_1` ...
+    union = " UNION ALL ".join(f'SELECT row FROM "{name}"' for (name,) in read(_VECTOR_TABLES))
     expected: list[tuple[str, str, Iterable[tuple[Any, ...]]]] = [
         (
             "memories",
             _MEMORIES,
             memories.select("memory_id", *SCOPE, "document_id", "text", "is_latest", "superseded_by").iter_rows(),
         ),
-        ("vectors", _VECTORS, Counter(tables["embed_inputs"]["memory_id"]).items()),
+        ("vectors", _VECTORS.format(union=union), Counter(tables["embed_inputs"]["memory_id"]).items()),
         ("relations", _LINKS, relations.select("relation_id", "newer_id", "older_id", "label").iter_rows()),
         ("entities", _ENTITIES, tables["entities"].select("entity_id", *SCOPE).iter_rows()),
         ("mentions", _MENTIONS, tables["mentions"].select("memory_id", "entity_id").unique().iter_rows()),

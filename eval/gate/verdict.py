@@ -56,6 +56,7 @@ class CollectionVerdict:
         unanswerable: for each question without an answer, 1.0 where something was returned.
         quality: fractions that are not of the ranking.
         steps_ms: p50, p95, p99 of each step of the query path.
+        embedder: the figures of both embedders where the build has another than the published one.
         run: what was judged, which is saved with the build; no part of the JSON.
     """
 
@@ -78,6 +79,7 @@ class CollectionVerdict:
     unanswerable: Mapping[str, float] = field(default_factory=dict)
     quality: Mapping[str, float] = field(default_factory=dict)
     steps_ms: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    embedder: str = ""
     run: GoldenRun | None = None
 
     @property
@@ -115,6 +117,7 @@ class CollectionVerdict:
             "baseline": dict(self.against),
             "texts": dict(self.texts),
             "settings_changed": [asdict(c) for c in self.settings_changed],
+            "embedder": self.embedder,
             "code_changed": list(self.code_changed),
             "by_type": {k: {"new": dict(v), "old": dict(self.types_before.get(k, {}))} for k, v in self.types.items()},
             "unanswerable": {"questions": len(self.unanswerable), "answered": sum(self.unanswerable.values())},
@@ -158,7 +161,10 @@ class GateVerdict:
         }
 
     def to_manifest(self) -> JsonObject:
-        """Returns `{"status", "reasons", "warnings", "metrics", "settings_changed"}`, as a manifest has them."""
+        """Returns `{"status", "reasons", "warnings", "metrics", "settings_changed"}`, as a manifest has them.
+
+        `embedders` is there too where the build has another embedder than the published one: the figures of both.
+        """
         several = len(self.collections) > 1
         metrics: dict[str, float] = {}
         for part in ("means", "quality", "percentiles_ms"):
@@ -169,6 +175,7 @@ class GateVerdict:
             "warnings": [f"{v.collection}: {w}" if several else w for v in self.collections for w in v.warnings],
             "metrics": metrics,
             "settings_changed": self.settings_changed,
+            **({"embedders": embedders} if (embedders := [v.embedder for v in self.collections if v.embedder]) else {}),
         }
 
     def markdown(self) -> str:

@@ -14,7 +14,7 @@ from palimpsest.build.stages import indexed_tables
 from palimpsest.core.json_types import JsonObject
 from palimpsest.eval.metrics.significance import loss_probability, paired_interval
 from palimpsest.eval.suites.suite_result import SuiteResult
-from palimpsest.memories.vector_store import embedding_store
+from palimpsest.memories.vector_store import indexed_spaces
 from palimpsest.query.reader import Reader, open_index
 from palimpsest.query.request.strategies import Weights
 from palimpsest.query.result import SearchResult
@@ -187,7 +187,7 @@ def _write_undated_index(home: Home, build: Build, path: Path) -> Path:
     date = pl.col("observed_at").dt.strftime("\n%-d %B %Y %Y-%m-%d").fill_null("")
     bare = tables["memories"].with_columns(pl.col("search_text").str.strip_suffix(date))
     settings = build.manifest.settings | {"build_id": build.build_id}
-    write_index(tables | {"memories": bare}, embedding_store(home).vectors, path, settings)
+    write_index(tables | {"memories": bare}, indexed_spaces(home, build), path, settings)
     return path
 
 

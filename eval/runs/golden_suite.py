@@ -6,6 +6,7 @@ from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
 from palimpsest.build.summary import build_summary
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.ids import content_id
 from palimpsest.core.json_types import JsonObject
 from palimpsest.eval.golden.build_tables import JUDGED_TABLES
 from palimpsest.eval.golden.by_type import by_type, time_kind
@@ -16,6 +17,7 @@ from palimpsest.eval.golden.search_golden import GoldenSearch, search_golden
 from palimpsest.eval.metrics.latency import LatencyMs
 from palimpsest.eval.suites.suite_result import QueryScores, SuiteResult
 from palimpsest.store.builds import Build, published
+from palimpsest.store.embedder_setting import set_home_embedder
 from palimpsest.store.home import Home
 
 
@@ -28,10 +30,18 @@ def _corpus(path: Path) -> Path:
     return path.resolve().parents[1] / "corpora" / path.stem
 
 
-def golden_home(path: Path, cache: Path) -> tuple[Home, JsonObject]:
-    """Returns a home with the golden set's collection as it is on disk, and its build summary."""
-    home = Home(cache / f"golden-{path.stem}", cache / "embeddings")
+def golden_home(path: Path, cache: Path, embedder: str | None = None) -> tuple[Home, JsonObject]:
+    """Returns a home with the golden set's collection as it is on disk, and its build summary.
+
+    Args:
+        path: the golden set.
+        cache: folder of the homes.
+        embedder: of collections that name none; None means the environment's.
+    """
+    name = f"golden-{path.stem}" + (f"-{content_id('embedder', embedder)}" if embedder else "")
+    home = Home(cache / name, cache / "embeddings")
     home.create()
+    set_home_embedder(home, embedder)
     with home.lock(600):
         plan = make_plan(home, [_corpus(path).parent], [path.stem])
         if not plan.nothing_to_do:

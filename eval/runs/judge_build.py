@@ -16,6 +16,7 @@ from palimpsest.core.progress import say
 from palimpsest.eval.gate.baseline import Baseline, baseline_path, current_commit, load_baseline
 from palimpsest.eval.gate.build_settings import build_settings
 from palimpsest.eval.gate.decide import decide
+from palimpsest.eval.gate.embedder_change import judge_embedder_change
 from palimpsest.eval.gate.health import TABLES, memory_health, over_limits
 from palimpsest.eval.gate.invariants import check_invariants
 from palimpsest.eval.gate.verdict import CollectionVerdict, GateVerdict, combine
@@ -25,7 +26,7 @@ from palimpsest.eval.golden.golden_run import GoldenRun
 from palimpsest.eval.golden.questions import GoldenSet, load_questions
 from palimpsest.eval.golden.score_golden import run_golden
 from palimpsest.eval.report.notes import health_limits
-from palimpsest.memories.vector_store import embedding_store
+from palimpsest.memories.vector_store import collection_spaces, known_texts
 from palimpsest.query.context.explain import shorten_text
 from palimpsest.query.reader import open_index
 from palimpsest.store.builds import Build, published, staged
@@ -52,7 +53,7 @@ def build_to_judge(home: Home) -> Build:
 
 def find_violations(home: Home, build: Build) -> list[Violation]:
     """Returns the invariants that a finished build breaks, its digest included: its tables are those it was made of."""
-    known, tables = embedding_store(home).known(), build.tables(indexed_tables())
+    known, tables = known_texts(home, build), build.tables(indexed_tables())
     decisions = read_decisions(home.decisions)
     if (undone := build.manifest.undone) is not None:  # what was undone later takes effect in the next build
         decisions = replace(decisions, undone=frozenset(undone))
@@ -110,8 +111,22 @@ def judge_build(
         committed = baseline_path(data_folder(), name)
         baseline = None if run is None else named.get(name) or load_baseline(committed)
         verdict = decide(run or GoldenRun(name, build_id=build.build_id), baseline, run is not None, broken)
+        verdict = _with_embedder_change(home, build, verdict)
         verdicts.append(_with_health(home, build, _with_texts(verdict, tables["memories"])))
     return combine(verdicts)
+
+
+def _with_embedder_change(home: Home, build: Build, verdict: CollectionVerdict) -> CollectionVerdict:
+    """Compares the build with the published one where that has vectors of another embedder."""
+    base, name = published(home), verdict.collection
+    if base is None or base.build_id == build.build_id or name not in base.collections:
+        return verdict
+    old, new = collection_spaces(base)[name], collection_spaces(build)[name]
+    if old == new:
+        return verdict
+    is_judged = verdict.run is not None and base.index.is_file()
+    run = run_collection(base, name, base.tables(JUDGED_TABLES)) if is_judged else None
+    return judge_embedder_change(verdict, old, new, run)
 
 
 def _named_baseline(path: Path | None, build: Build) -> dict[str, Baseline]:

@@ -26,10 +26,12 @@ from palimpsest.eval.suites.run_suite import score_suite, suite_queries
 from palimpsest.eval.suites.suite import load_suite
 from palimpsest.eval.suites.suite_collection import suite_digest, write_collection
 from palimpsest.eval.suites.suite_result import SuiteResult
+from palimpsest.memories.embedders.choose import space_of
 from palimpsest.query.reader import open_home
 from palimpsest.relations.classify.choose_labeler import labeler_key
 from palimpsest.relations.classify.lm.lm_settings import LmSettings
 from palimpsest.store.builds import published
+from palimpsest.store.embedder_setting import home_embedder, set_home_embedder
 from palimpsest.store.home import Home
 
 _KEPT_HOMES = 40
@@ -51,14 +53,17 @@ def cache_folder() -> Path:
     return Path(os.environ.get("PALIMPSEST_CACHE") or platformdirs.user_cache_dir("palimpsest")) / "suites"
 
 
-def suite_home(folder: Path, extra: Path | None = None) -> tuple[Home, JsonObject]:
+def suite_home(folder: Path, extra: Path | None = None, embedder: str | None = None) -> tuple[Home, JsonObject]:
     """Returns a home with the suite, and its build summary; built where no home has this content and code.
 
     Raises:
         PalimpsestError: the suite is malformed; the message names file and line.
     """
+    cache = cache_folder()
+    used = embedder or home_embedder(Home(cache))
     key = content_id(
         suite_digest(folder, extra),
+        space_of(used, cache / "embeddings").name,
         *(stage.code for stage in STAGES.values()),
         labeler_key(),
         code_hash(
@@ -70,7 +75,6 @@ def suite_home(folder: Path, extra: Path | None = None) -> tuple[Home, JsonObjec
             )
         ),
     )
-    cache = cache_folder()
     home = Home(cache / f"{folder.resolve().name}-{key}", cache / "embeddings")
     if published(home) is None:
         shutil.rmtree(home.path, ignore_errors=True)
@@ -78,6 +82,7 @@ def suite_home(folder: Path, extra: Path | None = None) -> tuple[Home, JsonObjec
         with tempfile.TemporaryDirectory(prefix="palimpsest-suite-") as scratch:
             corpus = write_collection(load_suite(folder, extra), Path(scratch))
             home.create()
+            set_home_embedder(home, used)
             with home.lock(600):
                 if published(home) is None:
                     run_without_dagster(home, make_plan(home, [corpus]))
@@ -101,13 +106,14 @@ def measure(
     per_query: Path | None,
     backend: str = "duckdb",
     ragas: RagasOptions | None = None,
+    embedder: str | None = None,
 ) -> SuiteResult:
     """Returns the figures of a strategy on a suite, with RAGAS's on demand.
 
     With `backend` neo4j the suite's home is loaded into the server and dropped from it afterwards.
     """
     judge = _judge_settings(ragas)
-    prepared, settings = _prepare(folder, extra), SearchSettings(strategy, budget_tokens)
+    prepared, settings = _prepare(folder, extra, embedder), SearchSettings(strategy, budget_tokens)
     with serve_published(prepared.home, backend), open_home(prepared.home.path, backend) as reader:
         measured = prepared.measure(reader, settings)
         reranker = reader.reranker_name
@@ -147,10 +153,10 @@ def _ragas_figures(
 
 
 def ablate(
-    folder: Path, extra: Path | None, budget_tokens: int, per_query: Path | None
+    folder: Path, extra: Path | None, budget_tokens: int, per_query: Path | None, embedder: str | None = None
 ) -> tuple[SuiteResult, list[JsonObject]]:
     """Returns the figures of `auto` on a suite, and a row for each stage of the query path as it is built up."""
-    prepared, results = _prepare(folder, extra), list[SuiteResult]()
+    prepared, results = _prepare(folder, extra, embedder), list[SuiteResult]()
 
     def measure_stage(searcher: Searcher, strategy: str) -> SuiteResult:
         results.append(prepared.measure(searcher, SearchSettings(strategy, budget_tokens)).result)
@@ -181,7 +187,7 @@ class _Prepared:
     measure: Callable[[Searcher, SearchSettings], _Measured]
 
 
-def _prepare(folder: Path, extra: Path | None) -> _Prepared:
+def _prepare(folder: Path, extra: Path | None, embedder: str | None = None) -> _Prepared:
     """Builds what is named, a golden set or a suite of any known shape, and returns how to measure it.
 
     Raises:
@@ -190,7 +196,7 @@ def _prepare(folder: Path, extra: Path | None) -> _Prepared:
     if is_golden(folder):
         if extra:
             raise PalimpsestError(f"--extra {extra}: a golden set is measured on its own collection; drop --extra")
-        golden, built = golden_home(folder, cache_folder())
+        golden, built = golden_home(folder, cache_folder(), embedder)
 
         def measure_golden(reader: Searcher, settings: SearchSettings) -> _Measured:
             result, search = run_golden_suite(reader, golden, folder, settings)
@@ -199,7 +205,7 @@ def _prepare(folder: Path, extra: Path | None) -> _Prepared:
         return _Prepared(golden, built, measure_golden)
     folder = as_suite(folder, cache_folder().parent / "converted")
     suite = load_suite(folder, extra)
-    home, built = suite_home(folder, extra)
+    home, built = suite_home(folder, extra, embedder)
 
     def measure_suite(reader: Searcher, settings: SearchSettings) -> _Measured:
         run = search_queries(reader, suite_queries(suite), settings)

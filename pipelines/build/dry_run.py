@@ -14,6 +14,7 @@ from palimpsest.build.stages import STAGES
 from palimpsest.core.json_types import JsonObject
 from palimpsest.relations.classify.choose_labeler import expected_calls
 from palimpsest.store.builds import Build, published, staged
+from palimpsest.store.embedder_setting import set_home_embedder, stored_embedder
 from palimpsest.store.home import Home
 
 
@@ -83,6 +84,7 @@ def _count_collection(home: Home, name: str, folder: Path) -> Counter[str]:
     with tempfile.TemporaryDirectory(prefix="palimpsest-dry-run-") as scratch_folder:
         scratch = Home(Path(scratch_folder))
         scratch.create()
+        set_home_embedder(scratch, stored_embedder(home))
         context = stage_context(scratch, name, folder)
         for stage in STAGES.values():
             if stage.in_dry_run:

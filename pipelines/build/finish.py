@@ -19,9 +19,9 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.json_types import JsonObject
 from palimpsest.core.progress import say
 from palimpsest.entities.collection_shape import strategy_for
-from palimpsest.memories.embed import vector_space
+from palimpsest.memories.embedders.choose import minilm_space
 from palimpsest.memories.memory_times import is_undated
-from palimpsest.memories.vector_store import embedding_store
+from palimpsest.memories.vector_store import collection_spaces, indexed_spaces
 from palimpsest.relations.classify.choose_labeler import configured_labeler, labeler_key
 from palimpsest.store.builds import ONCE, Build, published, staged, sweep
 from palimpsest.store.collection_config import load_collection
@@ -94,7 +94,8 @@ def finish_build(home: Home, build: Build, earlier: BuildManifest, base: Build |
     started = time.perf_counter()
     tables = build.tables(indexed_tables())
     settings = index_settings(home, build)
-    stats = write_index(tables, embedding_store(home).vectors, build.index, {"build_id": build.build_id, **settings})
+    vectors = indexed_spaces(home, build)
+    stats = write_index(tables, vectors, build.index, {"build_id": build.build_id, **settings})
     decisions = read_decisions(home.decisions)
     records = _records(build)
     labels = Counter(tables["relations"]["label"])
@@ -157,7 +158,14 @@ def index_settings(home: Home, build: Build) -> IndexSettings:
             collections[name] = known.get("collections", {}).get(name, {})
             weights[name] = known.get("weights", {}).get(name, {})
     strategies = {name: strategy_for(build.table(name, "memories")) for name in collections}
-    return {"model_id": vector_space(), "collections": collections, "strategies": strategies, "weights": weights}
+    spaces = collection_spaces(build)
+    return {
+        "model_id": ", ".join(sorted({s.name for s in spaces.values()})) or minilm_space().name,
+        "collections": collections,
+        "strategies": strategies,
+        "weights": weights,
+        "spaces": {name: space.to_json() for name, space in sorted(spaces.items())},
+    }
 
 
 def _configs(home: Home, build: Build) -> dict[str, JsonObject]:

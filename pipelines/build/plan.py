@@ -10,6 +10,7 @@ from palimpsest.core.code import code_hash
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import file_hash
 from palimpsest.core.ids import content_id
+from palimpsest.memories.vector_store import configured_space
 from palimpsest.sources.discovery import scan_sources
 from palimpsest.store.builds import published, staged
 from palimpsest.store.collection_config import CollectionConfig, find_collections, load_collection
@@ -110,27 +111,28 @@ def logged_fingerprint(home: Home, name: str, decisions: Decisions) -> str | Non
     if folder is None or not folder.is_dir():
         return None
     sources = IngestLog(home.log / name).on_disk()
-    return _fingerprint(load_collection(folder), folder, decisions, sources.iter_rows())
+    return _fingerprint(home, load_collection(folder), folder, decisions, sources.iter_rows())
 
 
 def _is_built(home: Home, name: str, folder: Path, built: str | None, decisions: Decisions) -> bool:
     """Returns whether published build and log have what is on disk: after an edit is undone, the log may be ahead."""
     config = load_collection(folder)
     state = scan_sources(folder, config, decisions)
-    on_disk = _fingerprint(config, folder, decisions, ((uri, digest) for uri, (_, digest) in state.items()))
+    on_disk = _fingerprint(home, config, folder, decisions, ((uri, digest) for uri, (_, digest) in state.items()))
     if built != on_disk:
         return False
     logged = IngestLog(home.log / name).on_disk().iter_rows()
-    return _fingerprint(config, folder, decisions, logged) == on_disk
+    return _fingerprint(home, config, folder, decisions, logged) == on_disk
 
 
 def _fingerprint(
-    config: CollectionConfig, folder: Path, decisions: Decisions, sources: Iterable[tuple[str, str]]
+    home: Home, config: CollectionConfig, folder: Path, decisions: Decisions, sources: Iterable[tuple[str, str]]
 ) -> str:
     """Hashes all that the stages of a collection depend on; `sources` gives (uri, content hash)."""
     relations = folder / config.document_relations if config.document_relations else None
     return content_id(
         config.model_dump_json(),
+        configured_space(home, config, folder).name,
         decisions.key,
         *(part for s in STAGES.values() for part in (s.code, repr(s.environment()))),
         file_hash(relations) if relations and relations.is_file() else "",

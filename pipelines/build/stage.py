@@ -14,6 +14,8 @@ from typing import Literal, TypeAlias
 import polars as pl
 
 from palimpsest.core.code import code_hash
+from palimpsest.memories.embedders.space import Space
+from palimpsest.memories.vector_store import configured_space
 from palimpsest.store.builds import ONCE, Build
 from palimpsest.store.collection_config import CollectionConfig
 from palimpsest.store.decisions import Decisions
@@ -63,6 +65,11 @@ class StageContext:
         if self.collection_config is None:
             raise TypeError("a stage that runs once has no collection")
         return self.collection_config
+
+    @property
+    def space(self) -> Space:
+        """The space of the vectors that the collection is searched with."""
+        return configured_space(self.home, self.config, self.folder)
 
     @property
     def name(self) -> str:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from palimpsest.cli.shared import FOLDER, Output, common, why_closed
+from palimpsest.cli.shared import FOLDER, Output, common, embedder_option, why_closed
 from palimpsest.core.errors import PalimpsestError, Refused
 from palimpsest.store.home import Home
 
@@ -25,6 +25,7 @@ from palimpsest.store.home import Home
 @click.option(
     "--max-cost", type=click.FloatRange(0), help="What labels by an LM may cost; pairs beyond it are not labelled."
 )
+@embedder_option
 @click.option("--dry-run", is_flag=True, help="Print what would be done, and do nothing.")
 def build(
     home_path: Path,
@@ -36,6 +37,7 @@ def build(
     allow_removals: bool,
     graph: bool,
     max_cost: float | None,
+    embedder: str | None,
     dry_run: bool,
 ) -> None:
     """Run the asset graph: read, embed, relate, version, index, judge, publish."""  # noqa: DOC501 (the docstring is the help text)
@@ -45,6 +47,8 @@ def build(
     from palimpsest.orchestration import run
 
     out, home = Output(as_json), Home(home_path)
+    if dry_run and embedder:
+        raise PalimpsestError("--embedder: --dry-run estimates with the home's embedder; leave one of them out")
     if dry_run:
         plan = estimate(home, list(corpora) or demo_corpora(home), list(only) or None)
         out.text(report.dry_run_text(plan))
@@ -52,7 +56,7 @@ def build(
         return
     if not corpora:
         copy_demo(home)
-    done = run.build(home, list(corpora) or None, list(only) or None, graph, max_cost, allow_removals)
+    done = run.build(home, list(corpora) or None, list(only) or None, graph, max_cost, allow_removals, embedder)
     out.text(report.build_text(done))
     if done.rejects:
         out.text(report.rejects_text(home))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from palimpsest.cli.shared import FOLDER, STRATEGY, Output, common, why_closed
+from palimpsest.cli.shared import FOLDER, STRATEGY, Output, common, embedder_option, why_closed
 from palimpsest.core.errors import PalimpsestError, Refused
 from palimpsest.store.home import Home
 
@@ -151,6 +151,7 @@ def verify(home_path: Path, as_json: bool, backend: str) -> None:
     "--lm-questions", type=click.IntRange(1), default=50, show_default=True, help="Questions that the model judges."
 )
 @click.option("--max-cost", type=click.FloatRange(0), help="What the model may cost; questions beyond it are left out.")
+@embedder_option
 def suite(
     home_path: Path,
     as_json: bool,
@@ -164,6 +165,7 @@ def suite(
     ragas: bool,
     lm_questions: int,
     max_cost: float | None,
+    embedder: str | None,
 ) -> None:
     """Build a suite in a throw-away home, cached by content and code, and measure retrieval on it.
 
@@ -179,7 +181,7 @@ def suite(
         raise PalimpsestError("--ragas judges one strategy, --ablation runs several; pass only one of them")
     if not ablation:
         wanted = suite_runs.RagasOptions(lm_questions, max_cost) if ragas else None
-        done = suite_runs.measure(folder, extra, strategy, budget, per_query, backend, wanted)
+        done = suite_runs.measure(folder, extra, strategy, budget, per_query, backend, wanted, embedder)
         out.text(done.text())
         out.result(done.to_json())
         return
@@ -187,7 +189,7 @@ def suite(
         raise PalimpsestError(f"--ablation --backend {backend}: stages are measured on duckdb; leave --backend out")
     from palimpsest.eval.runs.ablation import ablation_text
 
-    done, rows = suite_runs.ablate(folder, extra, budget, per_query)
+    done, rows = suite_runs.ablate(folder, extra, budget, per_query, embedder)
     out.text(ablation_text(done.suite, done.queries, rows))
     out.result(done.to_json() | {"ablation": rows})
 

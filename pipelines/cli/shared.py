@@ -39,6 +39,24 @@ def why_closed(settings_changed: Sequence[str], reasons: Sequence[str]) -> str:
     return "; ".join([*([f"settings changed: {shown}"] if shown else []), *reasons[:_MAX_REASONS]])
 
 
+def embedder_option(f: _Command) -> _Command:
+    """Adds --embedder to a command."""
+    return click.option(
+        "--embedder",
+        callback=_read_embedder,
+        help="Model of the vectors, for collections that name none: minilm, bge-small-en-v1.5, the name or folder of a "
+        "sentence-transformers model, or openai:MODEL.",
+    )(f)
+
+
+def _read_embedder(_: click.Context, option: click.Parameter, embedder: str | None) -> str | None:
+    from palimpsest.store.embedder_setting import absolute_path
+
+    if embedder is not None and not embedder.strip():
+        raise click.BadParameter("names no embedder; use minilm, bge-small-en-v1.5, a model's name or folder")
+    return None if embedder is None else absolute_path(embedder, None)
+
+
 def common(f: _Command) -> _Command:
     """Adds --home, --json and --backend to a command."""
     f = click.option(

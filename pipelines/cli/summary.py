@@ -32,6 +32,7 @@ def build_text(done: BuildSummary) -> str:
         f"  work       {work}",
         f"  seconds    {', '.join(f'{name} {s:.1f}' for s, name in seconds)}",
         f"  gate       {done.gate['status']}",
+        *(f"  embedder   {line}" for line in done.gate.get("embedders", [])),
         f"  digest     {done.digest}",
     ]
     if done.past_retention:

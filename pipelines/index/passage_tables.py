@@ -1,12 +1,13 @@
 """The tables for spreading over passages: names to look up, titles, sentences."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from itertools import pairwise
 
 import numpy as np
 import polars as pl
 
+from palimpsest.memories.embedders.space import IndexedSpace
 from palimpsest.store.tables import Schema
 from palimpsest.text.name_keys import name_key
 from palimpsest.text.sentence_terms import LONG_TOKENS, SentenceTerms, cut_sentences, keys_of_sentences
@@ -29,7 +30,7 @@ def passage_tables(
     t: Mapping[str, pl.DataFrame],
     rows: pl.DataFrame,
     entities: pl.DataFrame,
-    lookup: Callable[[Sequence[str]], np.ndarray],
+    spaces: Mapping[str, IndexedSpace],
 ) -> dict[str, pl.DataFrame]:
     """Returns `names` (scope, key, entity), `titles` (row, entity) and `sentences`.
 
@@ -41,12 +42,12 @@ def passage_tables(
 
     Args:
         t: context_inputs, mentions, memories and entities as in `store.tables`.
-        rows: (memory_id, row, scope) of every memory.
+        rows: (memory_id, row, scope, collection) of every memory.
         entities: (entity, scope, entity_id) of the index.
-        lookup: the vectors of text hashes.
+        spaces: the vectors of text hashes, by collection.
     """
     inputs = t["context_inputs"].filter(pl.col("kind") == "sentence")
-    embedded_rows = rows.join(inputs.select("memory_id").unique(), on="memory_id", how="semi")
+    embedded_rows = rows.drop("collection").join(inputs.select("memory_id").unique(), on="memory_id", how="semi")
     scopes = embedded_rows.select("scope").unique()
     names = _names(t["entities"], entities.join(scopes, on="scope", how="semi"))
     titled = (
@@ -56,7 +57,7 @@ def passage_tables(
     names = pl.concat([names, _short_titles(titled, names)]).sort(list(_NAMES))
     long = t["memories"].filter(pl.col("token_count") > LONG_TOKENS).join(inputs, on="memory_id", how="anti")
     cut = {row: cut_sentences(text) for text, row in long.join(rows, on="memory_id").select("text", "row").iter_rows()}
-    sentences = _sentences(t["mentions"], inputs, rows, entities, lookup, cut)
+    sentences = _sentences(t["mentions"], inputs, rows, entities, spaces, cut)
     return {"names": names, "titles": titles, "sentences": sentences}
 
 
@@ -97,7 +98,7 @@ def _sentences(
     inputs: pl.DataFrame,
     rows: pl.DataFrame,
     entities: pl.DataFrame,
-    lookup: Callable[[Sequence[str]], np.ndarray],
+    spaces: Mapping[str, IndexedSpace],
     cut: Mapping[int, SentenceTerms],
 ) -> pl.DataFrame:
     """Returns one row a memory, in the order of memories; those without sentences have empty lists.
@@ -107,21 +108,23 @@ def _sentences(
         inputs: the sentences of context_inputs.
         rows: see `passage_tables`.
         entities: see `passage_tables`.
-        lookup: see `passage_tables`.
+        spaces: see `passage_tables`.
         cut: sentences of other memories, by row.
     """
     if inputs.is_empty() and not cut:
         return pl.DataFrame(schema=_SENTENCES)
-    sentences = inputs.join(rows.select("memory_id", "row"), on="memory_id").sort("row", "ordinal")
+    sentences = inputs.join(rows.select("memory_id", "row", "collection"), on="memory_id")
+    sentences = sentences.sort("row", "ordinal")
     sentences = sentences.with_row_index("number")
     named = _named(sentences, mentions, entities)
-    vectors = np.zeros((sentences.height, 384), "<f2")
+    vectors = np.full(sentences.height, b"", object)  # each of the dimension of its space
     hashed = sentences.filter(pl.col("text_hash").is_not_null())
     # Sentences of one collection may have vectors while those of another have none.
     without = sentences.filter(pl.col("text_hash").is_null())["row"].to_numpy()
     embedded = ~np.isin(np.arange(rows.height), without) if hashed.height else np.zeros(rows.height, bool)
-    if hashed.height:
-        vectors[hashed["number"].to_numpy()] = lookup(hashed["text_hash"].to_list())
+    for (collection,), part in hashed.group_by("collection"):
+        found = spaces[str(collection)].lookup(part["text_hash"].to_list()).astype("<f2")
+        vectors[part["number"].to_numpy()] = [v.tobytes() for v in found]
     at = np.searchsorted(sentences["row"].to_numpy(), np.arange(rows.height + 1)).tolist()
     names_at = np.searchsorted(named["number"].to_numpy(), np.arange(sentences.height + 1))
     spans = sentences.select("char_start", "char_end").to_numpy().astype(np.int32)
@@ -136,7 +139,7 @@ def _sentences(
             spans[a:b].ravel().tolist(),
             counts[a:b].tolist(),
             entity[names_at[a] : names_at[b]].tolist(),
-            vectors[a:b].tobytes() if embedded[row] else None,
+            b"".join(vectors[a:b]) if embedded[row] else None,
             term_counts[a:b].tolist(),
             keys[keys_at[a] : keys_at[b]].tobytes(),
         )

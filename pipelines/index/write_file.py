@@ -19,9 +19,6 @@ _WORD_SCORES = """
     JOIN (SELECT rowid AS place, row, score FROM postings) p ON p.place BETWEEN t.first AND t.first + t.df - 1
     JOIN memories m USING (row)"""
 
-# Types that Parquet cannot carry, or that a table without rows would lose.
-_CASTS = {"vectors": "SELECT row, vector::FLOAT[384] AS vector FROM read_parquet($path)"}
-
 
 def write_file(path: Path, frames: Mapping[str, pl.DataFrame], meta: Mapping[str, Any]) -> int:
     """Writes the frames as tables of a new DuckDB file at `path`; returns its size in bytes.
@@ -33,18 +30,18 @@ def write_file(path: Path, frames: Mapping[str, pl.DataFrame], meta: Mapping[str
     try:
         aside = folder / "index.duckdb"
         with duckdb.connect(str(aside)) as db:
-            for name in sorted(frames, key=lambda n: n != "vectors"):
+            for name in sorted(frames, key=lambda n: not _has_vectors(n)):
                 part = folder / f"{name}.parquet"
                 # Without a zone, always UTC: DuckDB needs an extension for zones.
                 frame = frames[name].with_columns(cs.datetime().dt.replace_time_zone(None))
                 frame.write_parquet(part, compression="uncompressed", statistics=False)
-                if name == "vectors":
+                if _has_vectors(name):
                     # They do not compress, and reading them is what a first query waits for.
                     db.execute("SET force_compression = 'uncompressed'").fetchall()
-                select = _CASTS.get(name, "SELECT * FROM read_parquet($path)")
+                select = _select(name, frame)
                 db.execute(f"CREATE TABLE {name} AS {select}", {"path": str(part)}).fetchall()
                 part.unlink()
-                if name == "vectors":
+                if _has_vectors(name):
                     db.execute("CHECKPOINT").fetchall()
                     db.execute("SET force_compression = 'auto'").fetchall()
             db.execute("CREATE TABLE meta (key VARCHAR, value VARCHAR)").fetchall()
@@ -56,3 +53,16 @@ def write_file(path: Path, frames: Mapping[str, pl.DataFrame], meta: Mapping[str
         return path.stat().st_size
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _has_vectors(table: str) -> bool:
+    return table.startswith("vectors")
+
+
+def _select(table: str, frame: pl.DataFrame) -> str:
+    """Returns what reads a frame's Parquet file: it cannot carry arrays of a fixed size."""
+    if not _has_vectors(table):
+        return "SELECT * FROM read_parquet($path)"
+    dtype = frame.schema["vector"]
+    assert isinstance(dtype, pl.Array)
+    return f"SELECT row, vector::FLOAT[{int(dtype.size)}] AS vector FROM read_parquet($path)"

@@ -24,9 +24,10 @@ from palimpsest.index.memory_table import (
 from palimpsest.index.metadata_table import metadata_table
 from palimpsest.index.passage_tables import passage_tables
 from palimpsest.index.support import support_of
-from palimpsest.index.vector_table import VectorLookup, vector_table
+from palimpsest.index.vector_table import spaces_by_collection, vector_tables
 from palimpsest.index.word_tables import word_tables
 from palimpsest.index.write_file import write_file
+from palimpsest.memories.embedders.space import IndexedSpace, VectorLookup
 from palimpsest.memories.sequence import document_order, turn_order
 from palimpsest.memories.version_reasons import version_reasons
 from palimpsest.store.tables import empty
@@ -50,7 +51,10 @@ class IndexStats:
 
 
 def write_index(
-    tables: Mapping[str, pl.DataFrame], vectors: VectorLookup, path: Path, meta: Mapping[str, Any]
+    tables: Mapping[str, pl.DataFrame],
+    vectors: VectorLookup | Mapping[str, IndexedSpace],
+    path: Path,
+    meta: Mapping[str, Any],
 ) -> IndexStats:
     """Writes the index of a build to `path`, aside first, then in one rename: a reader never sees half of it.
 
@@ -58,10 +62,11 @@ def write_index(
         tables: documents, memories, embed_inputs, versions, relations, entities, mentions, topics, topic_edges,
             topic_memories, document_relations and context_inputs as in `store.tables`; one that is missing has no rows.
             Order of rows does not matter.
-        vectors: the vectors of text hashes.
+        vectors: the vectors of text hashes, by collection; a lookup alone is MiniLM's.
         path: the file to write; its folder is made.
         meta: JSON values. Readers use `build_id`, `model_id`, `collections` (name -> {"default": bool, "user_id": str})
-            `strategies` (name -> strategy) and `weights` (name -> weights); the rest is for people.
+            `strategies` (name -> strategy), `weights` (name -> weights) and `spaces` (name -> space of its
+            vectors); the rest is for people.
 
     Raises:
         ValueError: a memory has no text to embed, or a vector is missing or of another shape.
@@ -77,21 +82,25 @@ def write_index(
     out["reasons"] = version_reasons(t).join(rows.select("memory_id", "row"), on="memory_id").sort("row", "told")
     out["metadata"] = metadata_table(t["documents"], memories)
     timer.record("memories")
-    out["vectors"] = vector_table(t["embed_inputs"], rows, vectors)
+    located = memories.select("memory_id", "row", "scope", "collection")
+    spaces = spaces_by_collection(vectors, located["collection"].unique().sort().to_list())
+    tables_of_vectors, table_of = vector_tables(t["embed_inputs"], located, spaces)
+    out |= tables_of_vectors
     timer.record("vectors")
     out |= word_tables(memories)
     timer.record("words")
     out |= graph_tables(t, rows, out["scopes"])
-    out |= passage_tables(t, rows, out["entities"], vectors)
+    out |= passage_tables(t, located, out["entities"], spaces)
     supported = memories.with_columns(support=support_of(memories, out))
     out["memories"] = supported.select(MEMORY_COLUMNS)
     timer.record("graph")
-    size = write_file(path, out, {**meta, "format": FORMAT, "written_with": duckdb.__version__})
+    written = {"vector_tables": table_of, "written_with": duckdb.__version__}
+    size = write_file(path, out, {**meta, **written, "format": FORMAT})
     timer.record("file")
     return IndexStats(
         scopes=out["scopes"].height,
         memories=memories.height,
-        vectors=out["vectors"].height,
+        vectors=sum(frame.height for frame in tables_of_vectors.values()),
         terms=out["terms"].height,
         postings=out["postings"].height,
         links=out["links"].height,

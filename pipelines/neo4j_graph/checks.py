@@ -1,12 +1,15 @@
 """What must be true of the server after a load; each violation is one line that names what is wrong."""
 
+import json
 import time
 from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from palimpsest.memories.embedders.space import Space
 from palimpsest.neo4j_graph.connect import Connection
 from palimpsest.neo4j_graph.cypher import checking, ddl, loading, querying
+from palimpsest.neo4j_graph.graph_vectors import graph_space
 from palimpsest.neo4j_graph.load.counts import count_edges, count_rows, parse_counts
 from palimpsest.neo4j_graph.model import CURRENT, DIMENSIONS, EDGES, KEYS, VECTOR_INDEX, current_label
 
@@ -40,7 +43,7 @@ def check_graph(connection: Connection, home: str, expected: Mapping[str, int] |
         [
             *_check_counts(counts, expected),
             *_check_labels(connection, home, number, counts),
-            *_check_indexes(connection, vector_index),
+            *_check_indexes(connection, vector_index, _own_indexes(served[0]["collections"])),
             *_check_scopes(connection, home, number),
             *_check_versions(connection, home, number),
         ]
@@ -96,15 +99,22 @@ def _check_labels(connection: Connection, home: str, number: int, counts: Mappin
     return violations
 
 
-def _check_indexes(connection: Connection, vector_index: str) -> list[str]:
+def _own_indexes(collections: str) -> dict[str, int]:
+    """Returns the dimension of the index of each space that a build has besides MiniLM's, by the index's name."""
+    spaces = [Space.from_json(space) for space in json.loads(collections).get("spaces", {}).values()]
+    return {s.index: s.dimensions for s in map(graph_space, spaces)}
+
+
+def _check_indexes(connection: Connection, vector_index: str, own: Mapping[str, int]) -> list[str]:
     found = {r["name"]: r for r in connection.read(ddl.INDEX_STATES)}
-    wanted = _INDEXES | {vector_index}
+    dimensions_of = {vector_index: DIMENSIONS, **(own if vector_index == VECTOR_INDEX else {})}
+    wanted = _INDEXES | dimensions_of.keys()
     violations = [f"index: {n} is missing" for n in wanted - found.keys()]
     violations += [f"index: {n} is {found[n]['state']}" for n in wanted & found.keys() if found[n]["state"] != "ONLINE"]
-    if vector_index in found:
-        dimensions = found[vector_index]["options"]["indexConfig"].get("vector.dimensions")
-        if dimensions != DIMENSIONS:
-            violations.append(f"index: {vector_index} has {dimensions} dimensions, not {DIMENSIONS}")
+    for name in sorted(dimensions_of.keys() & found.keys()):
+        dimensions = found[name]["options"]["indexConfig"].get("vector.dimensions")
+        if dimensions != dimensions_of[name]:
+            violations.append(f"index: {name} has {dimensions} dimensions, not {dimensions_of[name]}")
     return violations
 
 

@@ -9,6 +9,8 @@ Every label begins with `Palimpsest`: a shared database keeps its own `User` and
 import re
 from dataclasses import dataclass
 
+from palimpsest.core.ids import content_id
+
 OPEN = 2**31 - 1  # `until` of a row that nothing has replaced yet
 DIMENSIONS = 384
 FORMAT = 3  # of what is packed for readers: another one is loaded again; 3 added which turns are an assistant's
@@ -111,12 +113,19 @@ _HOME = re.compile(r"[0-9a-f]{16}")
 class VectorSpace:
     """The label of the nodes with vectors, and the index over them.
 
-    Homes share one index under one name. A benchmark's home has its own, dropped with it: an index that is created
-    after its nodes is built in bulk.
+    Homes share one index for each space of vectors; MiniLM's has the plain name. A benchmark's home has its own,
+    dropped with it: an index that is created after its nodes is built in bulk.
     """
 
     label: str = VECTOR_LABEL
     index: str = VECTOR_INDEX
+    dimensions: int = DIMENSIONS
+
+    @classmethod
+    def of_space(cls, name: str, dimensions: int) -> "VectorSpace":
+        """Returns the label and index of a space other than MiniLM's, by its name."""
+        key = content_id("vectors", name)
+        return cls(f"{VECTOR_LABEL}_{key}", f"{VECTOR_INDEX}_{key}", dimensions)
 
     @classmethod
     def of_measured(cls, home_id: str) -> "VectorSpace":

@@ -23,7 +23,6 @@ from palimpsest.text.name_keys import name_key
 _POSTINGS_PER_BUCKET = 8192
 _VECTORS_PER_BLOCK = 512
 _MEMORIES_PER_BLOCK = 16  # of sentences: a question reads those of twenty, and each brings its block
-_TRIANGLE = np.triu_indices(DIMENSIONS)
 _SENTENCES = """
     SELECT m.memory_id, s.spans, s.counts, s.entities, s.vectors, s.term_counts, s.terms
     FROM sentences s JOIN memories m USING (row)
@@ -38,8 +37,8 @@ class ScopeStats:
         ids: memory ids, ascending, shape (n,).
         latest: which of them are latest, shape (n,) bool.
         vectors: how many vectors they have in all.
-        mean: of the vectors of latest memories, shape (384,); None where the reader caches the scope's vectors anyway.
-        covariance: of the same, shape (384, 384).
+        mean: of the vectors of latest memories, shape (dimensions,); None where the reader caches the vectors anyway.
+        covariance: of the same, shape (dimensions, dimensions).
     """
 
     ids: np.ndarray
@@ -67,7 +66,7 @@ class ScopeStats:
         """Returns the bytes of it."""
         arrays = {"ids": self.ids, "latest": self.latest.astype(np.uint8), "vectors": np.array([self.vectors], "<i8")}
         if self.mean is not None and self.covariance is not None:
-            arrays |= {"mean": self.mean, "covariance": self.covariance[_TRIANGLE]}
+            arrays |= {"mean": self.mean, "covariance": self.covariance[np.triu_indices(len(self.mean))]}
         return pack_arrays(arrays)
 
     @classmethod
@@ -78,16 +77,17 @@ class ScopeStats:
         vectors = int(arrays["vectors"][0])
         if "mean" not in arrays:
             return cls(ids, latest, vectors)
-        covariance = np.zeros((DIMENSIONS, DIMENSIONS))
-        covariance[_TRIANGLE] = arrays["covariance"]
+        dimensions = len(arrays["mean"])
+        covariance = np.zeros((dimensions, dimensions))
+        covariance[np.triu_indices(dimensions)] = arrays["covariance"]
         covariance += np.triu(covariance, 1).T
         return cls(ids, latest, vectors, arrays["mean"], covariance)
 
 
 def mean_and_covariance(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns mean and covariance of vectors, shapes (384,) and (384, 384)."""
+    """Returns mean and covariance of vectors, shapes (dimensions,) and (dimensions, dimensions)."""
     mean = vectors.mean(axis=0, dtype=np.float64)
-    covariance = np.zeros((DIMENSIONS, DIMENSIONS))
+    covariance = np.zeros((vectors.shape[1], vectors.shape[1]))
     for start in range(0, len(vectors), 8192):
         part = vectors[start : start + 8192].astype(np.float64) - mean
         covariance += part.T @ part
@@ -116,7 +116,7 @@ def bucket_of(name: str, buckets: int) -> int:
 
 def pack_block(counts: np.ndarray, vectors: np.ndarray) -> bytes:
     """Returns the bytes of some memories' vectors: how many each has, shape (n,), and the vectors below each other."""
-    return pack_arrays({"counts": counts.astype("<i4"), "vectors": vectors.astype("<f4").reshape(-1, DIMENSIONS)})
+    return pack_arrays({"counts": counts.astype("<i4"), "vectors": vectors.astype("<f4")})
 
 
 def unpack_block(data: bytes) -> tuple[np.ndarray, np.ndarray]:
@@ -189,10 +189,15 @@ def _pack_sentences(found: list[Any], hashes: np.ndarray, first_entity: int, siz
             "named": np.array([bool(counts) for _, _, counts, *_ in memories], "<i4"),
             "counts": np.concatenate([np.asarray(counts, "<i4") for counts in named]),
             "entities": hashes[np.concatenate(entities)].astype("<i8"),
-            "vectors": np.frombuffer(b"".join(v or b"" for _, _, _, _, v, *_ in memories), "<f2").reshape(
-                -1, DIMENSIONS
-            ),
+            "vectors": _sentence_vectors(memories),
             "term_counts": np.concatenate([np.asarray(counts, "<i4") for *_, counts, _ in memories]),
             "terms": np.frombuffer(b"".join(terms for *_, terms in memories), "<i8"),
         }
         yield f"sentences:{block}", pack_arrays(arrays)
+
+
+def _sentence_vectors(found: list[Any]) -> np.ndarray:
+    """Returns the vectors of sentences, shape (n, dimensions), float16; those without vectors give no rows."""
+    sizes = [(len(counts), len(data)) for _, _, counts, _, data, *_ in found if data]
+    dimensions = sizes[0][1] // 2 // sizes[0][0] if sizes else DIMENSIONS
+    return np.frombuffer(b"".join(v or b"" for _, _, _, _, v, *_ in found), "<f2").reshape(-1, dimensions)

@@ -20,6 +20,7 @@ from palimpsest.core.extras import missing_in
 from palimpsest.core.faults import fault_in
 from palimpsest.core.progress import say
 from palimpsest.neo4j_graph.identity import is_served
+from palimpsest.orchestration.embedder_change import changed_embedder
 from palimpsest.orchestration.schedule import AUTOMATION
 from palimpsest.sources.discovery import deleted_sources
 from palimpsest.store.builds import Build, published, staged
@@ -52,6 +53,7 @@ def build(
     graph: bool = False,
     max_cost: float | None = None,
     allow_removals: bool = False,
+    embedder: str | None = None,
 ) -> BuildSummary:
     """Builds what changed and publishes it if the gate agrees; returns what `build --json` prints.
 
@@ -64,6 +66,7 @@ def build(
         graph: load the published build into Neo4j as well.
         max_cost: bounds what labels by an LM may cost; pairs beyond it are labelled by the next build.
         allow_removals: build although too many sources or memories vanished.
+        embedder: becomes the home's embedder if the gate agrees; the old one's vectors stay in the home.
 
     Raises:
         PalimpsestError: settings are wrong, too much vanished and `allow_removals` is not given, another process is
@@ -77,7 +80,7 @@ def build(
 
         connect().close()
     home.create()
-    with home.lock(_LOCK_WAIT_S):
+    with home.lock(_LOCK_WAIT_S), changed_embedder(home, embedder):
         save_tokenizer(home.path)
         expired = delete_due(home)
         if unfinished := unfinished_deletes(home):

@@ -5,13 +5,14 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from palimpsest.memories.embedders.space import Space
 from palimpsest.query.context.explain import explain_results
 from palimpsest.query.context.history import Version, histories
 from palimpsest.query.context.neighbor_context import distinct_ids, neighbor_contexts, neighbor_ids
 from palimpsest.query.context.outdated import mark_outdated
 from palimpsest.query.context.pack import NeighborContext, pack
 from palimpsest.query.context.quotes import Sentences, quotable_sentences
-from palimpsest.query.embed_query import count_tokens, query_embedder
+from palimpsest.query.embed_query import count_tokens, embed_query
 from palimpsest.query.ranking.experimental.diversity import diversify_results
 from palimpsest.query.ranking.merge import Ranked, merge_candidates
 from palimpsest.query.ranking.rank import SEEDS, Candidate, rank
@@ -49,11 +50,10 @@ def run_search(
     timer = _StepTimer()
     question = resolve_text(request.text, request.turns, request.brief)
     queries = _scope_queries(request, question.text, backend, clock)
-    task = _task(request)
+    tasks = {query.scope: _task(request, query.space) for query in queries}
     timer.record("embed_ms")
     found = [(query, rank(query, request.hops, max(SEEDS, request.k), timer.record)) for query in queries]
-    if task is not None:
-        found = [(query, favor_task(query, candidates, task)) for query, candidates in found]
+    found = [(q, favor_task(q, cs, task) if (task := tasks[q.scope]) is not None else cs) for q, cs in found]
     merged, reranking = merge_candidates(found), None
     above = [(q, c) for q, c in merged if request.min_score is None or c.vector >= request.min_score]
     dropped = len(merged) - len(above)
@@ -94,11 +94,11 @@ def run_search(
     )
 
 
-def _task(request: SearchRequest) -> Task | None:
-    """Returns what the request says of its task; None where it says nothing."""
+def _task(request: SearchRequest, space: Space | None) -> Task | None:
+    """Returns what the request says of its task, its brief embedded in a space; None where it says nothing."""
     if not (request.brief or request.paths):
         return None
-    vector = query_embedder().embed(request.brief) if request.brief else None
+    vector = embed_query(request.brief, space) if request.brief else None
     return Task(vector, tuple(query_terms(request.brief)), request.paths)
 
 
@@ -112,8 +112,8 @@ def _scope_queries(request: SearchRequest, text: str, backend: Backend, clock: d
     served = [ServedScope(backend, s, filters) for s in scopes]
     if filters.where is not None:
         check_fields(filters.where, served)
-    vector, terms = query_embedder().embed(text), query_terms(text)
-    return [resolve_query(s, text, vector, terms, request.strategy) for s in served]
+    terms, vectors = query_terms(text), {space: embed_query(text, space) for space in {s.space for s in served}}
+    return [resolve_query(s, text, vectors[s.space], terms, request.strategy) for s in served]
 
 
 @dataclass(frozen=True)

@@ -125,6 +125,13 @@ class CollectionConfig(BaseModel):
         description="how far sources are trusted, 0 to 1 (0.5): a number, or `{default, kinds, speakers}`; see "
         "[sources](../sources.md#trust)",
     )
+    embedder: str | None = Field(
+        default=None,
+        pattern=r"^\S[^\r\n]{0,299}$",
+        description="model of the vectors that are searched: `minilm`, `bge-small-en-v1.5`, the name or folder of a "
+        "sentence-transformers model, or `openai:MODEL`; the home's where the collection names none; see "
+        "[embedders](../embedders.md)",
+    )
     ner: str | None = Field(
         default=None,
         pattern=r"^[A-Za-z][A-Za-z0-9_]{0,99}$",

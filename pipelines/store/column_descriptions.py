@@ -125,6 +125,11 @@ _OWN: dict[str, dict[str, str]] = {
         "is_latest": "Whether nothing replaced it.",
         "superseded_by": "Memory that replaced it.",
     },
+    "vector_spaces": {
+        "embedder": "The setting: `minilm`, `bge-small-en-v1.5`, a model's name or folder, or `openai:MODEL`.",
+        "space": "What a vector depends on besides its text: model, number format, pooling, token limit, prefixes.",
+        "dimensions": "Length of a vector.",
+    },
     "redactions": {
         "uri": "Path inside the collection.",
         "kind": "What was found, such as a key, a password or a card number; never its value.",

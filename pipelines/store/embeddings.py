@@ -1,4 +1,4 @@
-"""The shared store of vectors: one for each (text, model, dtype), computed once, kept until its text is deleted."""
+"""The shared store of vectors: one for each (text, space), computed once, kept until its text is deleted."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -10,16 +10,14 @@ from palimpsest.core.files import remove_leftovers
 from palimpsest.core.ids import content_id
 from palimpsest.store.tables import Schema
 
-DIMENSIONS = 384
 _MAX_PARTS = 24
-_SCHEMA: Schema = {"text_hash": pl.String, "vector": pl.Array(pl.Float32, DIMENSIONS)}
 
 
 class EmbeddingStore:
-    """Parquet parts of (text_hash, vector) in one folder for each model and dtype; safe to kill at any time."""
+    """Parquet parts of (text_hash, vector) in one folder for each space; safe to kill at any time."""
 
-    def __init__(self, folder: Path):
-        self._folder = folder
+    def __init__(self, folder: Path, dimensions: int = 384):
+        self._folder, self._dimensions = folder, dimensions
 
     def _parts(self) -> list[Path]:
         return sorted(self._folder.glob("*.parquet"))
@@ -33,19 +31,21 @@ class EmbeddingStore:
         return set(hashes) - self.known()
 
     def append(self, hashes: Sequence[str], vectors: np.ndarray) -> None:
-        """Adds vectors, shape (n, 384) float32, as one new part."""
+        """Adds vectors, shape (n, dimensions) float32, as one new part."""
         self._folder.mkdir(parents=True, exist_ok=True)
         order = np.argsort(np.asarray(hashes))
-        self._write(pl.DataFrame({"text_hash": [hashes[i] for i in order], "vector": vectors[order]}, schema=_SCHEMA))
+        rows = {"text_hash": [hashes[i] for i in order], "vector": vectors[order]}
+        schema: Schema = {"text_hash": pl.String, "vector": pl.Array(pl.Float32, self._dimensions)}
+        self._write(pl.DataFrame(rows, schema=schema))
 
     def vectors(self, hashes: Sequence[str]) -> np.ndarray:
-        """Returns the unit vectors of `hashes`, shape (n, 384) float32.
+        """Returns the unit vectors of `hashes`, shape (n, dimensions) float32.
 
         Raises:
             KeyError: a text has no vector.
         """
         wanted = pl.DataFrame({"text_hash": list(hashes)}, schema={"text_hash": pl.String})
-        out = np.zeros((wanted.height, DIMENSIONS), np.float32)
+        out = np.zeros((wanted.height, self._dimensions), np.float32)
         wanted = wanted.with_row_index("to")
         for part in self._parts():
             frame = pl.read_parquet(part)

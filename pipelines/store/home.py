@@ -63,6 +63,11 @@ class Home:
         return self.embeddings_path or self.path / "embeddings"
 
     @property
+    def embedder_file(self) -> Path:
+        """The embedder of collections that name none, where `build --embedder` set it."""
+        return self.path / "embedder.json"
+
+    @property
     def dagster(self) -> Path:
         """DAGSTER_HOME."""
         return self.path / "dagster"

@@ -91,12 +91,13 @@ class CollectionSettings(TypedDict, total=False):
 
 
 class IndexSettings(TypedDict, total=False):
-    """What the index records of its collections, by name: their settings, strategies and weights."""
+    """What the index records of its collections, by name: their settings, strategies, weights and spaces of vectors."""
 
     model_id: str
     collections: dict[str, CollectionSettings]
     strategies: dict[str, str]
     weights: dict[str, dict[str, float]]
+    spaces: dict[str, JsonObject]
 
 
 class GateRecord(TypedDict, total=False):
@@ -107,6 +108,7 @@ class GateRecord(TypedDict, total=False):
     warnings: list[str]
     metrics: dict[str, float]
     settings_changed: list[str]
+    embedders: list[str]
 
 
 class ChangesRecord(TypedDict):

@@ -101,6 +101,8 @@ SCHEMAS: dict[str, Schema] = {
         "char_start": _I,
         "char_end": _I,
     },
+    # The space of the vectors that the collection is searched with: one row.
+    "vector_spaces": {"collection": _S, "embedder": _S, "space": _S, "dimensions": _I},
     "entities": {"entity_id": _S, **_SCOPE, "name": _S, "type": _S, "aliases": pl.List(_S)},
     "mentions": {"memory_id": _S, "entity_id": _S, **_SCOPE, "char_start": _I, "char_end": _I},
     # Why two names are one: in the whole scope, or in one document; the memory that shows it, where one does.

@@ -17,6 +17,7 @@ from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.neo4j_graph.backend.neo4j_backend import Neo4jBackend
 from palimpsest.neo4j_graph.checks import check_graph
 from palimpsest.neo4j_graph.connect import Connection
+from palimpsest.neo4j_graph.graph_vectors import GraphVectors
 from palimpsest.neo4j_graph.load import home_lock, loader
 from palimpsest.neo4j_graph.load.erase import drop_home, residue
 from palimpsest.neo4j_graph.load.load_source import Source
@@ -107,7 +108,7 @@ def test_a_full_reload_that_ended_anywhere_is_followed_by_a_load_of_another_buil
         with pytest.MonkeyPatch.context() as patch:
             crash_after(batches, patch, "after")
             with pytest.raises(Crash):
-                loader.load_source(home, source, vectors, MODEL, graph, full_reload=True)
+                loader.load_source(home, source, GraphVectors(vectors, MODEL), graph, full_reload=True)
         second.load(home, graph)
         assert shown(graph, home) == expected, batches
         assert check_graph(graph, home) == []

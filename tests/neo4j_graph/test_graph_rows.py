@@ -4,6 +4,7 @@ from pathlib import Path
 
 import polars as pl
 
+from palimpsest.neo4j_graph.graph_vectors import GraphVectors
 from palimpsest.neo4j_graph.rows.graph_rows import graph_rows
 from tests.neo4j_graph.made import MODEL, make, vectors
 
@@ -16,6 +17,6 @@ def test_memories_have_their_trust_and_relations_their_conflict(tmp_path: Path) 
             conflict=pl.when(pl.int_range(pl.len()) == 0).then(pl.lit("dynamic"))
         ),
     }
-    rows = graph_rows(tables, vectors, made.index, MODEL)
+    rows = graph_rows(tables, GraphVectors(vectors, MODEL), made.index)
     assert set(rows.nodes["Memory"]["trust"]) == {0.2}
     assert sorted(rows.edges["Memory-UPDATES-Memory"]["conflict"], key=str) == [None, "dynamic"]

@@ -12,7 +12,7 @@ from palimpsest.build.delete.run_history import delete_runs
 from palimpsest.build.delete.target import Target
 from palimpsest.build.stages import tables
 from palimpsest.core.files import write_json
-from palimpsest.memories.vector_store import embedding_store
+from palimpsest.memories.vector_store import embedding_stores
 from palimpsest.neo4j_graph.identity import served_id
 from palimpsest.relations.classify.lm.ledger import Ledger
 from palimpsest.sources.log_maintenance import apply_deletions, update_stored_documents
@@ -107,4 +107,5 @@ def _erase_from_logs(home: Home, target: Target) -> None:
 def _sweep_vectors(home: Home) -> int:
     embedded = [t.name for t in tables() if "text_hash" in SCHEMAS[t.name]]
     found = (b.table(c, t)["text_hash"] for b in kept(home) for c in (*b.collections, ONCE) for t in embedded)
-    return embedding_store(home).compact({text_hash for column in found for text_hash in column.drop_nulls()})
+    retained = {text_hash for column in found for text_hash in column.drop_nulls()}
+    return sum(store.compact(retained) for store in embedding_stores(home))

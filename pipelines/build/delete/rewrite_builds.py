@@ -18,6 +18,7 @@ from palimpsest.build.run_stage import run_stage
 from palimpsest.build.stage import Removed, Stage, StageContext
 from palimpsest.build.stages import collection_stages, once_stages
 from palimpsest.core.files import link
+from palimpsest.memories.vector_store import collection_spaces
 from palimpsest.sources.filters.erased_texts import ErasedTexts
 from palimpsest.store.builds import BEFORE_DELETE, ONCE, Build
 from palimpsest.store.collection_config import CollectionConfig
@@ -59,6 +60,8 @@ def _rewrite_collection(home: Home, build: Build, name: str, matched: MatchedRow
     stages = {rule: [s for s in collection_stages() if s.on_delete == rule] for rule in ("remove_rows", "recompute")}
     _remove_rows(build, name, stages["remove_rows"], matched)
     config = CollectionConfig.model_validate(manifest.configs[name])  # its folder may be gone
+    space = collection_spaces(build)[name]  # the home may have another embedder by now
+    config = config.model_copy(update={"embedder": space.embedder})
     base = before if all(before.record(name, s.name) for s in collection_stages()) else None
     folder = home.sources.get(name, Path())
     context = StageContext(home, build, base, config, folder, read_decisions(home.decisions))

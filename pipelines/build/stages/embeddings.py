@@ -1,49 +1,82 @@
-"""Stage `embeddings`: a vector for each text that the home's shared store has none for."""
+"""Stage `embeddings`: a vector for each text that the home's shared stores have none for."""
 
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
 
-from palimpsest.build.stage import PreviousTable, Stage, StageContext, StageResult
+from palimpsest.build.stage import PreviousTable, Stage, StageContext, StageResult, Table
 from palimpsest.core.progress import progress
-from palimpsest.memories.embed import load_embedder, vector_space
+from palimpsest.memories.embed import vector_space
+from palimpsest.memories.embedders.choose import load_batch_embedder, minilm_space
+from palimpsest.memories.embedders.server import ServerEmbedder
+from palimpsest.memories.embedders.space import MINILM, BatchEmbedder, Space
 from palimpsest.memories.vector_store import embedding_store
 from palimpsest.store.embeddings import EmbeddingStore
 from palimpsest.store.home import Home
 from palimpsest.store.manifest import Work
-
-if TYPE_CHECKING:
-    from palimpsest.memories.embed import Embedder
+from palimpsest.store.tables import SCHEMAS
 
 _COMMIT_EVERY = 4096  # texts: what a kill can cost
+_COMMIT_SLOW_EVERY = 512  # of models that are slow, or are paid
 
 
 def _run(context: StageContext, previous: PreviousTable | None) -> StageResult:
-    store, inputs = embedding_store(context.home), _embedded_texts(context)
-    missing = inputs.filter(pl.col("text_hash").is_in(list(store.missing(inputs["text_hash"]))))
-    numbers: dict[str, float] = {"load_model_s": 0.0, "texts_per_s": 0.0}
-    if missing.height:
-        started = time.perf_counter()
-        embedder = load_embedder()
-        numbers["load_model_s"] = time.perf_counter() - started
-        started = time.perf_counter()
-        _embed(embedder, store, missing)
-        numbers["texts_per_s"] = missing.height / (time.perf_counter() - started)
-    store.compact()
-    numbers |= {"texts": inputs.height, "reused": inputs.height - missing.height}
-    return StageResult({}, Work(embeddings=missing.height), numbers)
+    embedded = 0
+    numbers: dict[str, float] = {"load_model_s": 0.0, "texts_per_s": 0.0, "texts": 0, "reused": 0}
+    for space, inputs in _texts_by_space(context):
+        store = embedding_store(context.home, space)
+        missing = inputs.filter(pl.col("text_hash").is_in(list(store.missing(inputs["text_hash"]))))
+        if missing.height:
+            _embed_missing(space, store, missing, numbers)
+        store.compact()
+        embedded += missing.height
+        numbers["texts"] += inputs.height
+        numbers["reused"] += inputs.height - missing.height
+    return StageResult({"vector_spaces": _space_row(context)}, Work(embeddings=embedded), numbers)
 
 
-def _embedded_texts(context: StageContext) -> pl.DataFrame:
-    """Returns (text, text_hash) of all that has a vector, once each, by hash."""
-    inputs = [context.table(t).select("text", "text_hash") for t in ("embed_inputs", "context_inputs")]
-    return pl.concat(inputs).filter(pl.col("text_hash").is_not_null()).unique("text_hash", keep="any").sort("text_hash")
+def _space_row(context: StageContext) -> pl.DataFrame:
+    space = context.space
+    row = (context.name, space.embedder, space.name, space.dimensions)
+    return pl.DataFrame([row], schema=SCHEMAS["vector_spaces"], orient="row")
 
 
-def _embed(embedder: "Embedder", store: EmbeddingStore, missing: pl.DataFrame) -> None:
+def _texts_by_space(context: StageContext) -> list[tuple[Space, pl.DataFrame]]:
+    """Returns (text, text_hash) of all that has a vector, once each, by hash, for each space.
+
+    Candidate pairs and topics compare memories in MiniLM's space, whichever the collection is searched with: their
+    thresholds, and the labeler, were tuned on it.
+    """
+    minilm, searched = minilm_space(), context.space
+    if minilm == searched:
+        return [(minilm, _texts(context, "embed_inputs", "context_inputs"))]
+    return [(searched, _texts(context, "embed_inputs", "context_inputs")), (minilm, _texts(context, "embed_inputs"))]
+
+
+def _texts(context: StageContext, *tables: str) -> pl.DataFrame:
+    inputs = pl.concat([context.table(t).select("text", "text_hash") for t in tables])
+    return inputs.filter(pl.col("text_hash").is_not_null()).unique("text_hash", keep="any").sort("text_hash")
+
+
+def _embed_missing(space: Space, store: EmbeddingStore, missing: pl.DataFrame, numbers: dict[str, float]) -> None:
+    started = time.perf_counter()
+    embedder = load_batch_embedder(space)
+    if isinstance(embedder, ServerEmbedder):
+        embedder.usage = replace(embedder.usage, calls=0, tokens=0)  # of other collections
+    numbers["load_model_s"] += time.perf_counter() - started
+    started = time.perf_counter()
+    _embed(embedder, store, missing, _COMMIT_EVERY if space.embedder == MINILM else _COMMIT_SLOW_EVERY)
+    if isinstance(embedder, ServerEmbedder):
+        numbers |= embedder.usage.numbers()
+    # Of two spaces the slower one decides how long a build takes.
+    rate = missing.height / (time.perf_counter() - started)
+    numbers["texts_per_s"] = min(rate, numbers["texts_per_s"] or rate)
+
+
+def _embed(embedder: BatchEmbedder, store: EmbeddingStore, missing: pl.DataFrame, commit_every: int) -> None:
     hashes, texts = missing["text_hash"].to_list(), missing["text"].to_list()
     waiting: list[tuple[list[int], np.ndarray]] = []
 
@@ -58,35 +91,39 @@ def _embed(embedder: "Embedder", store: EmbeddingStore, missing: pl.DataFrame) -
         def add(batch: list[int], vectors: np.ndarray) -> None:
             waiting.append((batch, vectors))
             advance(len(batch))
-            if sum(len(b) for b, _ in waiting) >= _COMMIT_EVERY:
+            if sum(len(b) for b, _ in waiting) >= commit_every:
                 commit()
 
-        embedder.encode(texts, add)
-    commit()
+        try:
+            embedder.encode(texts, add)
+        finally:
+            commit()  # what a server was paid for is kept
 
 
-def _missing_from(context: StageContext, home: Home) -> set[str]:
-    return embedding_store(home).missing(_embedded_texts(context)["text_hash"])
+def _missing_from(context: StageContext, home: Home) -> int:
+    by_space = _texts_by_space(context)
+    return sum(len(embedding_store(home, space).missing(texts["text_hash"])) for space, texts in by_space)
 
 
 def _is_intact(context: StageContext) -> bool:
-    """Whether the store still has every vector: it is shared, and not part of a build."""
+    """Whether the stores still have every vector: they are shared, and not part of a build."""
     return not _missing_from(context, context.home)
 
 
 def _estimate(context: StageContext, home: Home) -> Mapping[str, int]:
-    return {"embeddings": len(_missing_from(context, home))}
+    return {"embeddings": _missing_from(context, home)}
 
 
 STAGE = Stage(
     name="embeddings",
-    description="A vector for each text not seen before; texts with a vector in the shared store are not computed "
+    description="A vector for each text not seen before; texts with a vector in the shared stores are not computed "
     "again.",
     group="memories",
     kinds=("parquet", "huggingface"),
     reads=("embed_inputs", "context_inputs"),
-    writes=(),
+    writes=(Table("vector_spaces", key=("collection",), is_indexed=False),),
     run=_run,
+    settings=lambda context: context.space.name,
     environment=vector_space,
     is_intact=_is_intact,
     estimate=_estimate,

@@ -20,6 +20,7 @@ from palimpsest.neo4j_graph.backend.neo4j_rows import conditions_of
 from palimpsest.neo4j_graph.backend.neo4j_scope import Neo4jScope, SizedValue
 from palimpsest.neo4j_graph.connect import Connection, connect
 from palimpsest.neo4j_graph.cypher import querying
+from palimpsest.neo4j_graph.graph_vectors import graph_space
 from palimpsest.neo4j_graph.identity import served_id
 from palimpsest.neo4j_graph.model import FORMAT, MAX_CACHED_VECTORS, VECTOR_INDEX, VectorSpace
 from palimpsest.query.ranking.fusion import best_seeds, score_stats, top
@@ -53,7 +54,7 @@ class Neo4jBackend:
         self.number, self._begun = int(build["number"]), str(build["begun"])
         self.build_id = str(build["build_id"])
         is_measured = build["vector_index"] not in (None, VECTOR_INDEX)
-        self._space = VectorSpace.of_measured(home_id) if is_measured else VectorSpace()
+        self._measured_space = VectorSpace.of_measured(home_id) if is_measured else None
         self._meta: dict[str, Any] = json.loads(build["collections"])
         self._scopes = sorted(Scope(*json.loads(s)) for s in build["scopes"])
         self._known = frozenset(self._scopes)
@@ -72,7 +73,8 @@ class Neo4jBackend:
     def collections(self) -> dict[str, CollectionInfo]:
         """See Backend."""
         meta = self._meta
-        return collection_infos(self._scopes, meta["collections"], meta["strategies"], meta.get("weights", {}))
+        weights, spaces = meta.get("weights", {}), meta.get("spaces", {})
+        return collection_infos(self._scopes, meta["collections"], meta["strategies"], weights, spaces)
 
     def scopes(self) -> list[Scope]:
         """See Backend."""
@@ -112,7 +114,7 @@ class Neo4jBackend:
         filters = withheld.narrowed(filters.stored)
         conditions, values = conditions_of(filters, withheld)
         wide = max(_PROPOSALS, 2 * n) if filters == Filters() else 4 * max(_PROPOSALS, 2 * n)
-        statement = querying.nearest(self._space, conditions)
+        statement = querying.nearest(self._space_of(found.scope), conditions)
         read = self._reads.read(found.scope, statement, values, vector=vector.tolist(), ids=worded, wide=wide)
         known = known_rows(ids[rows], (i for i, _ in read))  # fields are not compared by the server
         nearest = [(i, cosine) for i, cosine in read if i in known]
@@ -172,6 +174,10 @@ class Neo4jBackend:
 
     def _scope(self, scope: Scope) -> Neo4jScope | None:
         return Neo4jScope(scope, self._reads, self._cache) if scope in self._known else None
+
+    def _space_of(self, scope: Scope) -> VectorSpace:
+        info = self.collections().get(scope.collection)
+        return self._measured_space or graph_space(info.space if info else None)
 
     def _load_observed(self, scope: Scope) -> list[dt.datetime | None]:
         (both,) = self._reads.read(scope, querying.OBSERVED, {})

@@ -230,7 +230,8 @@ class Neo4jScope(CachedScopeView):
         for b in np.unique(block).tolist():
             counts[block == b] = unpacked[names[b]][0]
         starts = np.cumsum(counts) - counts
-        matrix = np.empty((stats.vectors, DIMENSIONS), np.float32)
+        dimensions = next((v.shape[1] for _, v in unpacked.values() if v.ndim == 2), DIMENSIONS)
+        matrix = np.empty((stats.vectors, dimensions), np.float32)
         of_memory = np.repeat(block, counts)
         for b in np.unique(block).tolist():
             matrix[of_memory == b] = unpacked[names[b]][1]

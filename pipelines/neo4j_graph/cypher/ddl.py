@@ -10,11 +10,16 @@ CYPHER 25 EXPLAIN MATCH (m:PalimpsestProbe)
 SEARCH m IN (VECTOR INDEX palimpsest_probe FOR $vector
   WHERE m.user_id = $user AND m.is_latest = true LIMIT 1) SCORE AS score
 RETURN score"""
-_VECTOR_OPTIONS = f"""
-OPTIONS {{indexConfig: {{`vector.dimensions`: {DIMENSIONS}, `vector.similarity_function`: 'cosine'}}}}"""
+
+
+def _vector_options(dimensions: int) -> str:
+    return f"""
+OPTIONS {{indexConfig: {{`vector.dimensions`: {dimensions:d}, `vector.similarity_function`: 'cosine'}}}}"""
+
+
 PROBE_INDEX = f"""
 CYPHER 25 CREATE VECTOR INDEX palimpsest_probe IF NOT EXISTS FOR (m:PalimpsestProbe) ON m.embedding
-WITH [m.user_id, m.is_latest]{_VECTOR_OPTIONS}"""
+WITH [m.user_id, m.is_latest]{_vector_options(DIMENSIONS)}"""
 MIGRATIONS_APPLIED = "MATCH (m:PalimpsestMigration) RETURN m.number AS number ORDER BY number"
 RECORD_MIGRATION = """
 MERGE (m:PalimpsestMigration {number: $number}) ON CREATE SET m.name = $name, m.applied_at = datetime()"""
@@ -63,9 +68,10 @@ RETURN name, type, state, labelsOrTypes, properties, options"""
 
 def create_vector_index(space: VectorSpace) -> str:
     """Returns the DDL of a vector index."""
+    options = _vector_options(space.dimensions)
     return f"""
 CYPHER 25 CREATE VECTOR INDEX {space.index} IF NOT EXISTS FOR (n:{space.label}) ON n.embedding
-WITH [n.home_id, n.collection, n.user_id, n.project_id, n.is_latest, n.since, n.until]{_VECTOR_OPTIONS}"""
+WITH [n.home_id, n.collection, n.user_id, n.project_id, n.is_latest, n.since, n.until]{options}"""
 
 
 def drop_index(name: str) -> str:

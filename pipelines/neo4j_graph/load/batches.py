@@ -8,13 +8,14 @@ import numpy as np
 import polars as pl
 from neo4j.vector import Vector
 
-from palimpsest.index.vector_table import VectorLookup
+from palimpsest.memories.embedders.space import VectorLookup
 from palimpsest.neo4j_graph.packed import pack_block
 
 Batch: TypeAlias = list[Mapping[str, Any]]
 """Values for the rows of one statement."""
 
 VECTOR_KINDS = ("Memory", "Window")
+HAVE_VECTORS = (*VECTOR_KINDS, "VectorBlock")
 _T = TypeVar("_T")
 
 

@@ -53,7 +53,7 @@ class LoadContext:
         was_interrupted: an earlier load did not end.
         is_empty: the server has no row of the home.
         oldest: the oldest number that readers may use.
-        space: of the home's vectors.
+        space: a benchmark's own, which all of its vectors are in; else the plain one.
     """
 
     home: str
@@ -67,6 +67,10 @@ class LoadContext:
     space: VectorSpace
     changes: Changes = field(default_factory=Changes)
     stats: LoadStats = field(default_factory=LoadStats)
+
+    def index_of(self, space: VectorSpace) -> VectorSpace:
+        """Returns the label and index that vectors of a space get."""
+        return space if self.space == VectorSpace() else self.space
 
 
 def begin_load(connection: Connection, home: str, writer: Writer, full_reload: bool) -> LoadContext:

@@ -40,8 +40,11 @@ class Source:
             raise ComponentFailed(f"neo4j: {self.index}: no such file; run palimpsest build, then load again")
         with duckdb.connect(str(self.index), read_only=True) as db:
             meta = dict(db.execute("SELECT key, value FROM meta").fetchall())
-        collections = {name: json.loads(meta.get(name, "{}")) for name in ("collections", "strategies", "weights")}
+        collections = {name: json.loads(meta.get(name, "{}")) for name in _META}
         return {"build_id": json.loads(meta["build_id"]), "collections": json.dumps(collections, sort_keys=True)}
+
+
+_META = ("collections", "strategies", "weights", "spaces")
 
 
 def _fingerprint(build: Build) -> str:

@@ -16,9 +16,10 @@ import polars as pl
 
 from palimpsest.core.ids import content_id
 from palimpsest.core.progress import progress
-from palimpsest.index.vector_table import VectorLookup
+from palimpsest.memories.embedders.space import VectorLookup
 from palimpsest.neo4j_graph.connect import Connection, plain_errors
 from palimpsest.neo4j_graph.cypher import loading
+from palimpsest.neo4j_graph.graph_vectors import GraphVectors
 from palimpsest.neo4j_graph.identity import home_id
 from palimpsest.neo4j_graph.load.counts import count_rows, format_counts, parse_counts
 from palimpsest.neo4j_graph.load.home_lock import home_lock
@@ -47,20 +48,23 @@ def load_graph(
     full_reload: bool = False,
 ) -> LoadStats:
     """Loads a published build; see `load_tables`. `full_reload` writes every row again, whatever the server has."""
-    from palimpsest.memories.embed import vector_space
-    from palimpsest.memories.vector_store import embedding_store
+    vectors = home_vectors(home, build)
+    return load_source(home_id(home), Source.of(build), vectors, connection, keep_previous, report, full_reload)
 
-    vectors = embedding_store(home).vectors
-    return load_source(
-        home_id(home), Source.of(build), vectors, vector_space(), connection, keep_previous, report, full_reload
-    )
+
+def home_vectors(home: Home, build: Build) -> GraphVectors:
+    """Returns the vectors of a build, each collection's in its space."""
+    from palimpsest.memories.embedders.choose import minilm_space
+    from palimpsest.memories.vector_store import collection_spaces, embedding_store, indexed_spaces
+
+    lookup, model = embedding_store(home).vectors, minilm_space().name
+    return GraphVectors.of(lookup, model, indexed_spaces(home, build), collection_spaces(build))
 
 
 def load_source(
     home: str,
     source: Source,
-    vectors: VectorLookup,
-    model: str,
+    vectors: GraphVectors,
     connection: Connection,
     keep_previous: bool = True,
     report: ProgressCallback = no_progress,
@@ -69,7 +73,7 @@ def load_source(
     """Loads a source; see `load_tables`."""
     loader = Loader(home, connection, keep_previous, report)
     with plain_errors(connection.uri):
-        return loader.run(source, vectors, model, full_reload)
+        return loader.run(source, vectors, full_reload)
 
 
 def load_tables(
@@ -98,7 +102,9 @@ def load_tables(
         PalimpsestError: another load of this home is running, or the server refuses.
         ComponentFailed: the server went away, or the build's index is missing; run again.
     """
-    return load_source(home, Source(lambda: tables, index), vectors, model, connection, keep_previous, report)
+    return load_source(
+        home, Source(lambda: tables, index), GraphVectors(vectors, model), connection, keep_previous, report
+    )
 
 
 class Loader:
@@ -109,17 +115,17 @@ class Loader:
         self._writer = Writer(connection, home)
         self._seconds: dict[str, float] = {}
 
-    def run(self, source: Source, vectors: VectorLookup, model: str, full_reload: bool = False) -> LoadStats:
+    def run(self, source: Source, vectors: GraphVectors, full_reload: bool = False) -> LoadStats:
         """Runs the load and returns what it did."""
         started = time.perf_counter()
-        space = content_id("space", model)
+        space = content_id("space", vectors.name)
         self._timed("schema", lambda: migrate(self._connection))
         record: dict[str, object] = {**source.record(), "fingerprint": source.fingerprint, "space": space}
         record["format"] = FORMAT
         with home_lock(self._connection, self._home, self._writer.token):
             load = begin_load(self._connection, self._home, self._writer, full_reload)
             if not self._timed("compare", lambda: self._has_same_tables(load, record)):
-                rows = self._timed("rows", lambda: graph_rows(source.tables(), vectors, source.index, model))
+                rows = self._timed("rows", lambda: graph_rows(source.tables(), vectors, source.index))
                 record |= {
                     "digest": rows.digest,
                     "counts": format_counts(rows.counts),
@@ -162,7 +168,7 @@ class Loader:
         self._end()
         return True
 
-    def _write(self, load: LoadContext, rows: GraphRows, vectors: VectorLookup, record: Mapping[str, object]) -> None:
+    def _write(self, load: LoadContext, rows: GraphRows, vectors: GraphVectors, record: Mapping[str, object]) -> None:
         seconds = 0.0
         with progress("load Neo4j", sum(rows.counts.values()), "rows") as advance:
             # Edges are matched by their ends: all nodes first.
@@ -172,7 +178,8 @@ class Loader:
             for name in EDGES:
                 self._timed("relationships", partial(write_edges, load, name, rows.edges.get(name), advance))
         load.stats.nodes_per_s = load.stats.created / seconds if seconds else 0.0
-        self._timed("vector index", lambda: make_vector_index(self._connection, load.space))
+        for space in sorted({load.space, *map(load.index_of, vectors.indexes.values())}, key=lambda s: s.index):
+            self._timed("vector index", partial(make_vector_index, self._connection, space))
         writer = self._writer
         oldest = writer.published if self._keep and writer.published else writer.number
         self._timed("publish", lambda: publish(load, oldest, {**record, "vector_index": load.space.index}))

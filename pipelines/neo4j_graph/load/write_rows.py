@@ -7,13 +7,13 @@ from typing import Any
 import polars as pl
 
 from palimpsest.core.errors import ComponentFailed
-from palimpsest.index.vector_table import VectorLookup
 from palimpsest.neo4j_graph.cypher import loading
+from palimpsest.neo4j_graph.graph_vectors import GraphVectors
 from palimpsest.neo4j_graph.load import load_context
-from palimpsest.neo4j_graph.load.batches import VECTOR_KINDS, edge_batches, node_batches
+from palimpsest.neo4j_graph.load.batches import HAVE_VECTORS, VECTOR_KINDS, edge_batches, node_batches
 from palimpsest.neo4j_graph.load.difference import Difference, difference
 from palimpsest.neo4j_graph.load.load_context import LoadContext
-from palimpsest.neo4j_graph.model import CURRENT, EDGES, OPEN, batch_size
+from palimpsest.neo4j_graph.model import CURRENT, EDGES, OPEN, VectorSpace, batch_size
 
 _NODES_PER_BATCH = 1000
 _EDGES_PER_BATCH = 5000
@@ -21,7 +21,7 @@ _EDGES_PER_BATCH = 5000
 Advance = Callable[[int], None]
 
 
-def write_nodes(load: LoadContext, kind: str, nodes: pl.DataFrame, vectors: VectorLookup, advance: Advance) -> float:
+def write_nodes(load: LoadContext, kind: str, nodes: pl.DataFrame, vectors: GraphVectors, advance: Advance) -> float:
     """Brings the nodes of one kind to what the build has; returns the seconds that creating took."""
     writer, changes = load.writer, load.changes
     todo = _difference(load, loading.LIST_NODES[kind], nodes)
@@ -35,10 +35,11 @@ def write_nodes(load: LoadContext, kind: str, nodes: pl.DataFrame, vectors: Vect
         changes.rows += len(todo.close) + (new.height if kind in CURRENT else 0)
     started = time.perf_counter()
     advance(len(todo.unchanged))
-    statement = _create_statement(load, kind)
-    for batch in node_batches(kind, new, vectors, size):
-        writer.once(statement, rows=batch, open=OPEN)
-        advance(len(batch))
+    for space, lookup, part in vectors.parts(new) if kind in HAVE_VECTORS else [(load.space, vectors.lookup, new)]:
+        statement = _create_statement(load, kind, space)
+        for batch in node_batches(kind, part, lookup, size):
+            writer.once(statement, rows=batch, open=OPEN)
+            advance(len(batch))
     load.stats.created += new.height
     writer.writes += new.height
     return time.perf_counter() - started
@@ -77,10 +78,10 @@ def write_edges(load: LoadContext, name: str, edges: pl.DataFrame | None, advanc
     writer.writes += new.height
 
 
-def _create_statement(load: LoadContext, kind: str) -> str:
+def _create_statement(load: LoadContext, kind: str, space: VectorSpace) -> str:
     is_visible_at_once = load.is_first and kind in CURRENT
     if kind in VECTOR_KINDS:
-        return loading.create_vector_nodes(kind, load.space.label, is_visible_at_once)
+        return loading.create_vector_nodes(kind, load.index_of(space).label, is_visible_at_once)
     return loading.create_nodes(kind, is_visible_at_once)
 
 

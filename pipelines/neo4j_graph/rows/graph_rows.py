@@ -12,7 +12,7 @@ from pathlib import Path
 import polars as pl
 
 from palimpsest.core.scopes import SCOPE, ScopeKey
-from palimpsest.index.vector_table import VectorLookup
+from palimpsest.neo4j_graph.graph_vectors import GraphVectors
 from palimpsest.neo4j_graph.rows.edge_rows import edge_rows
 from palimpsest.neo4j_graph.rows.node_rows import document_keys, memory_rows, node_rows, window_rows
 from palimpsest.neo4j_graph.rows.row_keys import add_edge_keys, add_node_keys
@@ -59,14 +59,13 @@ class GraphRows:
         return {n: f.height for n, f in (*self.nodes.items(), *self.edges.items())}
 
 
-def graph_rows(tables: Mapping[str, pl.DataFrame], vectors: VectorLookup, index: Path, space: str) -> GraphRows:
+def graph_rows(tables: Mapping[str, pl.DataFrame], vectors: GraphVectors, index: Path) -> GraphRows:
     """Makes the rows of a build.
 
     Args:
         tables: those of `TABLES`, as in `store.tables`; one that is missing has no rows.
-        vectors: the unit vectors of text hashes.
+        vectors: the unit vectors of text hashes; those of another space are other rows.
         index: the build's DuckDB file: words have the scores that they have there.
-        space: name of the embedder, so that another one's vectors are other rows.
 
     Raises:
         ComponentFailed: the index is missing.
@@ -77,7 +76,7 @@ def graph_rows(tables: Mapping[str, pl.DataFrame], vectors: VectorLookup, index:
     windows = window_rows(t["embed_inputs"], memories)
     documents = document_keys(t["documents"])
     unkeyed = node_rows(t, memories, windows, documents) | scope_rows(memories, windows, vectors, index)
-    nodes = {kind: add_node_keys(kind, frame, space) for kind, frame in unkeyed.items()}
+    nodes = {kind: add_node_keys(kind, frame, vectors.model_of()) for kind, frame in unkeyed.items()}
     edges = add_edge_keys(edge_rows(t, memories, windows, documents), nodes)
     scopes = memories.select(SCOPE).unique().sort(SCOPE).rows()
     return GraphRows(nodes, edges, _digest(nodes | edges), [(c, u, p) for c, u, p in scopes])

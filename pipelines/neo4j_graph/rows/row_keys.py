@@ -12,15 +12,15 @@ _LIST_SEPARATOR = "\x1e"
 _NULL = "\x00"
 
 
-def add_node_keys(kind: str, nodes: pl.DataFrame, space: str) -> pl.DataFrame:
-    """Returns nodes sorted, with their `id` and `key`; `space` names the embedder of vectors."""
+def add_node_keys(kind: str, nodes: pl.DataFrame, space: pl.Expr) -> pl.DataFrame:
+    """Returns nodes sorted, with their `id` and `key`; `space` gives the space of their vectors."""
     name = KEYS[kind]
     nodes = nodes.sort(name)
     hashed = nodes
     if "text_hash" in nodes.columns:
-        hashed = nodes.with_columns(pl.col("text_hash") + pl.lit(space))
+        hashed = nodes.with_columns(pl.col("text_hash") + space)
     elif "hashes" in nodes.columns:
-        hashed = nodes.with_columns(pl.lit(space).alias("space"))
+        hashed = nodes.with_columns(space.alias("space"))
     return nodes.with_columns(pl.col(name).alias("id"), _hash_rows(hashed, kind).alias("key"))
 
 

@@ -10,7 +10,8 @@ import polars as pl
 from palimpsest.core.errors import ComponentFailed
 from palimpsest.core.ids import content_id
 from palimpsest.core.scopes import GENERAL, SCOPE, ScopeKey, by_scope, scope_parts
-from palimpsest.index.vector_table import VectorLookup
+from palimpsest.memories.embedders.space import VectorLookup
+from palimpsest.neo4j_graph.graph_vectors import GraphVectors
 from palimpsest.neo4j_graph.model import MAX_CACHED_VECTORS
 from palimpsest.neo4j_graph.packed import (
     ScopeStats,
@@ -34,7 +35,7 @@ _SCHEMAS: dict[str, dict[str, Any]] = {
 
 
 def scope_rows(
-    memories: pl.DataFrame, windows: pl.DataFrame, vectors: VectorLookup, index: Path
+    memories: pl.DataFrame, windows: pl.DataFrame, vectors: GraphVectors, index: Path
 ) -> dict[str, pl.DataFrame]:
     """Returns what a reader needs of each scope as a whole, by label: see `packed`.
 
@@ -61,7 +62,7 @@ def scope_rows(
         beyond = windows.filter(pl.col("memory_id").is_in(mine["memory_id"].implode()))
         columns, scope_id = _scope_columns(scope), scope_id_of(*scope)
         buckets, packed = _pack_words(words, postings, at)
-        data = _stats(mine, beyond, vectors)
+        data = _stats(mine, beyond, vectors.vectors_of(scope[0]))
         rows["ScopeStats"].append(columns | {"buckets": buckets, "size": at.size, "data": data})
         rows["Postings"] += [columns | {"postings_id": f"{scope_id}:{b}", "data": data} for b, data in packed]
         if mine.height + beyond.height <= MAX_CACHED_VECTORS:

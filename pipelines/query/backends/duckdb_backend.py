@@ -18,6 +18,7 @@ import numpy as np
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.query.backends.duckdb_arrays import MemoryRows
 from palimpsest.query.backends.duckdb_scope import SMALL_SCOPE, DuckDBScope, rows_statement
+from palimpsest.query.backends.duckdb_vectors import DIMENSIONS, TABLE, VectorTable
 from palimpsest.query.backends.part_query import Range
 from palimpsest.query.ranking.fusion import best_seeds, score_stats
 from palimpsest.query.request.types import MEMORY_TIMES, CollectionInfo, Filters, Link, Memory, Scope, Seeds
@@ -69,7 +70,7 @@ class DuckDBBackend:
     def collections(self) -> dict[str, CollectionInfo]:
         """See Backend."""
         settings, strategies, weights = (self.meta.get(k, {}) for k in ("collections", "strategies", "weights"))
-        return collection_infos(self._scopes, settings, strategies, weights)
+        return collection_infos(self._scopes, settings, strategies, weights, self.meta.get("spaces", {}))
 
     def scopes(self) -> list[Scope]:
         """See Backend."""
@@ -78,7 +79,7 @@ class DuckDBBackend:
     def view(self, scope: Scope) -> DuckDBScope | None:
         """See Backend."""
         at = self._scopes.get(scope)
-        return DuckDBScope(at, self._cursor, self._cache) if at else None
+        return DuckDBScope(at, self._cursor, self._cache, self._vector_table(scope)) if at else None
 
     def seeds(
         self, scope: Scope, filters: Filters, vector: np.ndarray, terms: Sequence[str], weight: float, n: int
@@ -96,7 +97,7 @@ class DuckDBBackend:
 
     def scores(self, scope: Scope, vector: np.ndarray, terms: Sequence[str], ids: Sequence[str]) -> np.ndarray:
         """See Backend."""
-        view = DuckDBScope(self._scopes[scope], self._cursor, self._cache)
+        view = DuckDBScope(self._scopes[scope], self._cursor, self._cache, self._vector_table(scope))
         rows = rows_of(view.ids, ids)
         words = sum((p.scores_of(rows) for p in view.postings(terms)), np.zeros(len(rows)))
         return np.stack([view.vectors.cosines_of(rows, vector), words], axis=1)
@@ -151,6 +152,12 @@ class DuckDBBackend:
         for cursor in self._cursors:
             cursor.close()
         self._db.close()
+
+    def _vector_table(self, scope: Scope) -> VectorTable:
+        """Returns where the vectors of a scope are; indexes of earlier versions have one table, of MiniLM."""
+        space = self.meta.get("spaces", {}).get(scope.collection, {})
+        table = self.meta.get("vector_tables", {}).get(scope.collection, TABLE)
+        return VectorTable(str(table), int(space.get("dimensions", DIMENSIONS)))
 
     def _load_memories(self, at: Range) -> MemoryRows:
         values = self._cursor().execute(_ALL_MEMORIES, at.rows).fetchall()

@@ -16,7 +16,7 @@ from palimpsest.query.backends.duckdb_postings import (
     read_term_index,
     read_vocabulary,
 )
-from palimpsest.query.backends.duckdb_vectors import read_vectors
+from palimpsest.query.backends.duckdb_vectors import VectorTable, read_vectors
 from palimpsest.query.backends.part_query import Range
 from palimpsest.query.backends.scope_parts import read_part
 from palimpsest.query.request.types import Filters
@@ -57,10 +57,13 @@ class DuckDBScope(CachedScopeView):
         at: where the scope is in the tables.
         cursor: returns this thread's cursor.
         cache: of everything that is read.
+        table: where its vectors are.
     """
 
-    def __init__(self, at: Range, cursor: Callable[[], duckdb.DuckDBPyConnection], cache: ByteCache):
-        self.at, self._cursor, self._cache = at, cursor, cache
+    def __init__(
+        self, at: Range, cursor: Callable[[], duckdb.DuckDBPyConnection], cache: ByteCache, table: VectorTable
+    ):
+        self.at, self._cursor, self._cache, self._table = at, cursor, cache, table
 
     @property
     def ids(self) -> np.ndarray:
@@ -71,7 +74,7 @@ class DuckDBScope(CachedScopeView):
     @property
     def vectors(self) -> ScopeVectors:
         """The vectors of every memory."""
-        return self._cached("vectors", lambda: read_vectors(self._cursor(), self.at))
+        return self._cached("vectors", lambda: read_vectors(self._cursor(), self.at, self._table))
 
     def observed(self) -> tuple[dt.datetime, dt.datetime] | None:
         """Returns when the oldest and the newest memory were observed."""
@@ -94,7 +97,8 @@ class DuckDBScope(CachedScopeView):
         ]
         data = [s.vectors for s in found if s.vectors is not None]
         if found and len(data) == len(found):
-            vectors = np.concatenate([np.frombuffer(d, "<f2").reshape(-1, 384).astype(np.float32) for d in data])
+            parts = [np.frombuffer(d, "<f2").reshape(-1, self._table.dimensions) for d in data]
+            vectors = np.concatenate(parts).astype(np.float32)
             return Sentences(of, entities, vectors, join_sentences([]))
         return Sentences(of, entities, None, join_sentences(self._words_of(found)))
 

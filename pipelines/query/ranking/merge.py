@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from palimpsest.memories.embedders.space import Space
 from palimpsest.query.ranking.fusion import standardize
 from palimpsest.query.ranking.rank import Candidate
 from palimpsest.query.request.strategies import Weights
@@ -34,8 +35,12 @@ def merge_candidates(found: Sequence[tuple[ScopeQuery, Sequence[Candidate]]]) ->
     ranked = [(query, c) for query, candidates in found for c in candidates]
     if len(found) > 1:
         seeds = {query.scope: query.served.seeds(query.vector, (), 0.0, 1) for query, _ in found}
-        common = pool_stats([(s.candidates, s.vector_stats) for s in seeds.values()])
-        ranked = [(q, _on_common_scale(c, seeds[q.scope].candidates, common, q.weights)) for q, c in ranked]
+        parts: dict[Space | None, list[tuple[int, ScoreStats]]] = {}  # cosines of two spaces have no common scale
+        for query, _ in found:
+            stats = seeds[query.scope]
+            parts.setdefault(query.space, []).append((stats.candidates, stats.vector_stats))
+        common = {space: pool_stats(of_space) for space, of_space in parts.items()}
+        ranked = [(q, _on_common_scale(c, seeds[q.scope].candidates, common[q.space], q.weights)) for q, c in ranked]
     return sorted(ranked, key=lambda pair: (-pair[1].score, pair[1].memory_id, pair[0].scope))
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from palimpsest.memories.embedders.space import Space
 from palimpsest.query.request.where import Kind, Where
 
 
@@ -256,7 +257,7 @@ class CollectionInfo:
     """What a build records of a collection.
 
     `weights` are those of the composite that its settings give; `fields` has the fields of its metadata_schema, with
-    the kinds of their values.
+    the kinds of their values; `space` is that of its vectors, None means MiniLM's.
     """
 
     name: str
@@ -265,3 +266,4 @@ class CollectionInfo:
     strategy: str = "hybrid"
     weights: Mapping[str, float] = field(default_factory=dict)
     fields: Mapping[str, Sequence[Kind]] = field(default_factory=dict)
+    space: Space | None = None

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from palimpsest.memories.embedders.space import Space
 from palimpsest.query.request.types import CollectionInfo, Filters, Link, Memory, Scope, Seeds
 from palimpsest.query.request.where import Kind
 from palimpsest.query.scope.view import ScopeView
@@ -43,7 +44,7 @@ class Backend(Protocol):
         Args:
             scope: where to search.
             filters: which memories are candidates.
-            vector: the query's unit vector, shape (384,) float32.
+            vector: the query's unit vector in the space of the scope, shape (dimensions,) float32.
             terms: distinct terms of the query; none means vectors alone.
             weight: of the words; 0 means vectors alone.
             n: how many.
@@ -96,6 +97,7 @@ def collection_infos(
     settings: Mapping[str, Mapping[str, Any]],
     strategies: Mapping[str, str],
     weights: Mapping[str, Mapping[str, float]],
+    spaces: Mapping[str, Mapping[str, object]],
 ) -> dict[str, CollectionInfo]:
     """Returns what a build records of its collections, by name, sorted.
 
@@ -104,6 +106,7 @@ def collection_infos(
         settings: `default`, `user_id` and `fields` of collections.
         strategies: what `auto` means in each collection.
         weights: the weights that the settings of each collection give.
+        spaces: the space of the vectors of each collection; builds of earlier versions have none.
     """
     return {
         n: CollectionInfo(
@@ -113,6 +116,7 @@ def collection_infos(
             strategy=strategies.get(n, "hybrid"),
             weights=weights.get(n, {}),
             fields=settings.get(n, {}).get("fields", {}),
+            space=Space.from_json(spaces[n]) if n in spaces else None,
         )
         for n in sorted({s.collection for s in scopes} | set(settings))
     }

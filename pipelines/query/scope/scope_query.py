@@ -6,6 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
+from palimpsest.memories.embedders.space import Space
 from palimpsest.query.request.strategies import Weights, resolve_strategy
 from palimpsest.query.request.types import Filters, Scope
 from palimpsest.query.scope.interpret_time import TemporalInterpretation, interpret_time
@@ -41,6 +42,11 @@ class ScopeQuery:
     def scope(self) -> Scope:
         """The scope to search."""
         return self.served.scope
+
+    @property
+    def space(self) -> Space | None:
+        """The space of its vectors; None means MiniLM's."""
+        return self.served.space
 
     @property
     def filters(self) -> Filters:

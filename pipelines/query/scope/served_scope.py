@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from palimpsest.memories.embedders.space import Space
 from palimpsest.query.request.types import Filters, Link, Memory, Scope, Seeds
 from palimpsest.query.request.where import Kind
 from palimpsest.query.scope.backend import Backend
@@ -35,6 +36,12 @@ class ServedScope:
     backend: Backend
     scope: Scope
     filters: Filters
+
+    @property
+    def space(self) -> Space | None:
+        """The space of the scope's vectors; None means MiniLM's."""
+        info = self.backend.collections().get(self.scope.collection)
+        return info.space if info else None
 
     def view(self) -> ScopeView | None:
         """See Backend; `allowed` of the view applies filters."""

@@ -1,0 +1,111 @@
+"""A home whose collections have several embedders, and the change of a home's embedder."""
+
+import json
+
+import duckdb
+import pytest
+
+from palimpsest.build.plan import make_plan
+from palimpsest.build.publish import run_without_dagster
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.eval.gate.embedder_change import judge_embedder_change
+from palimpsest.eval.gate.verdict import CollectionVerdict
+from palimpsest.eval.golden.golden_run import GoldenRun
+from palimpsest.eval.runs.judge_build import find_violations
+from palimpsest.memories.embedders import server
+from palimpsest.memories.embedders.space import Space
+from palimpsest.memories.vector_store import collection_spaces
+from palimpsest.query import open_home
+from palimpsest.store.builds import published
+from palimpsest.store.embedder_setting import home_embedder
+from palimpsest.store.home import Home
+from tests.command import run
+from tests.memories.embedding_server import EmbeddingServer
+from tests.small_corpus import write_chats, write_notes
+
+
+@pytest.fixture
+def toy(monkeypatch):
+    with EmbeddingServer() as running:
+        monkeypatch.setenv(server.URL, running.url)
+        server.load_server.cache_clear()
+        yield running
+    server.load_server.cache_clear()
+
+
+def test_collections_of_two_spaces_are_searched_together_each_in_its_own(tmp_path, toy):
+    corpus = write_chats(tmp_path / "corpus")
+    notes = {"a.md": "Ann keeps bees on the roof.", "b.md": "The boiler is noisy.", "c.md": "Tax is due in June."}
+    write_notes(corpus, notes, user_id="ann", embedder="openai:toy")
+    home = Home(tmp_path / "home")
+    build = run_without_dagster(home, make_plan(home, [corpus]))
+    spaces = collection_spaces(build)
+    assert {name: s.dimensions for name, s in spaces.items()} == {"chats": 384, "notes": 8}
+    assert find_violations(home, build) == []
+    with duckdb.connect(str(build.index), read_only=True) as db:
+        columns = db.execute("SELECT data_type FROM duckdb_columns() WHERE column_name = 'vector'").fetchall()
+    assert sorted(columns) == [("FLOAT[384]",), ("FLOAT[8]",)]
+    toy.batches.clear()
+    with open_home(home.path) as reader:
+        scopes = reader.resolve_scopes(user="ann", all_collections=True)
+        found = reader.search("Ann keeps bees", scopes, k=8).memories
+    best = {c: next(m for m in found if m.collection == c) for c in ("chats", "notes")}
+    assert best["notes"].text.startswith("Ann keeps bees") and best["notes"].vector_score > best["chats"].vector_score
+    assert toy.batches == [1]  # the question, once for its space
+
+
+def build_json(*args):
+    done = run("build", "--json", "--home", "home", *args)
+    assert done.returncode in (0, 1), done.stderr
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def test_a_change_of_embedder_keeps_the_relations_and_is_taken_back_without_embedding(tmp_path, toy, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    home, first = Home(tmp_path / "home"), build_json("--corpus", write_chats(tmp_path / "corpus"))
+    changed = build_json("--embedder", "openai:toy")
+    (line,) = changed["gate"]["embedders"]
+    assert line.startswith("chats: all-MiniLM-L6-v2-") and "-> toy-server-" in line and "no golden question" in line
+    assert changed["published"] and home_embedder(home) == "openai:toy"
+    assert changed["work"]["embeddings"] == 5 and changed["digest"] == first["digest"]
+    assert build_json()["work"]["embeddings"] == 0 and home_embedder(home) == "openai:toy"
+    back = build_json("--embedder", "minilm")
+    assert back["published"] and back["work"]["embeddings"] == 0 and home_embedder(home) == "minilm"
+
+
+def test_an_embedder_that_does_not_answer_changes_nothing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    build_json("--corpus", write_chats(tmp_path / "corpus"))
+    monkeypatch.setenv(server.URL, "http://127.0.0.1:9/v1")
+    monkeypatch.setattr(server, "_FIRST_WAIT_S", 0.01)
+    server.load_server.cache_clear()
+    home = Home(tmp_path / "home")
+    before = published(home).build_id
+    assert run("build", "--home", "home", "--embedder", "openai:toy").returncode == 3
+    assert published(home).build_id == before and home_embedder(home) == "minilm"
+    assert run("query", "deadline", "--home", "home").returncode == 0
+
+
+def test_an_unknown_embedder_in_collection_yaml_names_the_file(tmp_path):
+    corpus = write_notes(tmp_path / "corpus", {"a.md": "x"}, embedder="./none")
+    with pytest.raises(
+        PalimpsestError, match=r"collection.yaml: embedder .*notes/none: no such folder.*collection.yaml"
+    ):
+        make_plan(Home(tmp_path / "home"), [corpus])
+
+
+def golden_run(*values):
+    scores = {f"q{i}": {"R@5": v, "nDCG@10": v, "packed_recall": v} for i, v in enumerate(values)}
+    return GoldenRun("notes", per_query=scores)
+
+
+def test_a_space_that_is_worse_than_the_published_one_closes_the_gate():
+    old, new = Space("minilm", "old", 384), Space("x", "new", 8)
+    worse = CollectionVerdict("notes", "passed", run=golden_run(*[0.0] * 10, *[1.0] * 10))
+    judged = judge_embedder_change(worse, old, new, golden_run(*[1.0] * 20))
+    assert judged.status == "failed" and "R@5 1.0000 -> 0.5000" in judged.reasons[0]
+    better = CollectionVerdict("notes", "passed", run=golden_run(*[1.0] * 20))
+    judged = judge_embedder_change(better, old, new, golden_run(*[0.0] * 10, *[1.0] * 10))
+    assert judged.status == "passed" and "R@5 0.5000 -> 1.0000" in judged.embedder
+    unjudged = judge_embedder_change(CollectionVerdict("notes", "unjudged"), old, new, None)
+    assert unjudged.status == "unjudged" and "no golden question" in unjudged.embedder

@@ -1,0 +1,124 @@
+"""Embedders by setting: bge-small, a sentence-transformers folder, an OpenAI-compatible server."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from palimpsest.core.errors import ComponentFailed, PalimpsestError
+from palimpsest.memories.embed import model_folder
+from palimpsest.memories.embedders import server
+from palimpsest.memories.embedders.bge_small import QUERY_PREFIX, load_bge
+from palimpsest.memories.embedders.choose import load_batch_embedder, load_question_embedder, space_of
+from palimpsest.memories.embedders.space import Space
+from tests.memories.embedding_server import EmbeddingServer
+
+
+@pytest.fixture
+def embedding_server(monkeypatch):
+    with EmbeddingServer() as running:
+        monkeypatch.setenv(server.URL, running.url)
+        monkeypatch.setenv(server.KEY, "secret")
+        server.load_server.cache_clear()
+        yield running
+    server.load_server.cache_clear()
+
+
+def test_bge_small_finds_the_answer_and_a_vector_depends_on_its_text_alone():
+    texts = ["Maria moved to Porto in May.", "The cat sleeps on the mat.", "The release goes out on Fridays."]
+    bge = load_bge()
+    vectors = bge.encode(texts)
+    assert vectors.shape == (3, 384) and np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+    assert np.argmax(vectors @ bge.embed("Where does Maria live?")) == 0
+    assert np.array_equal(bge.encode(texts[::-1])[::-1], vectors)
+    assert np.array_equal(bge.embed("x"), bge.encode([QUERY_PREFIX + "x"])[0])  # only questions have the prefix
+
+
+def test_the_name_of_a_space_says_what_its_vectors_depend_on(tmp_path):
+    minilm, bge = space_of("minilm", tmp_path), space_of("bge-small-en-v1.5", tmp_path)
+    assert minilm.name.startswith("all-MiniLM-L6-v2-") and minilm.dimensions == 384
+    assert bge.name.startswith("bge-small-en-v1.5-int8-cls-384d-512t-")
+    assert Space.from_json(bge.to_json()) == bge
+
+
+def test_a_folder_of_safetensors_is_loaded_and_a_changed_weight_is_another_space(tmp_path):
+    folder = tmp_path / "model"
+    shutil.copytree(model_folder(), folder)
+    space = space_of(str(folder), tmp_path / "vectors")
+    assert space.dimensions == 384 and "-mean-384d-256t-" in space.name
+    vectors = load_batch_embedder(space).encode(["a cat", "a kitten", "tax law"])
+    assert vectors[0] @ vectors[1] > vectors[0] @ vectors[2]
+    assert np.argmax(vectors @ load_question_embedder(space).embed("legislation about taxes")) == 2
+    prompts = {"prompts": {"query": "query: ", "document": ""}}
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(prompts))
+    assert space_of(str(folder), tmp_path / "vectors").name != space.name
+    with pytest.raises(PalimpsestError, match="has vectors of"):
+        load_question_embedder(space)
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("config.json", '{"auto_map": {"AutoModel": "evil.Model"}}', "code of its own"),
+        ("modules.json", '[{"idx": 0, "name": "0", "path": "", "type": "evil.Module"}]', "code that never runs"),
+        ("2_Dense/pytorch_model.bin", "pickle", "pickled weights"),
+    ],
+)
+def test_code_and_pickles_of_a_model_are_refused(tmp_path, file, content, message):
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    (tmp_path / "evil.py").write_text("raise SystemExit('this ran')")
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).write_text(content)
+    with pytest.raises(PalimpsestError, match=message):
+        space_of(str(tmp_path), tmp_path / "vectors")
+
+
+def test_a_folder_that_is_not_there_is_an_error_that_names_it(tmp_path):
+    with pytest.raises(PalimpsestError, match=r"none: no such folder"):
+        space_of(str(tmp_path / "none"), tmp_path)
+
+
+def test_a_server_gets_batches_and_its_dimension_is_asked_for_once(tmp_path, embedding_server):
+    space = space_of("openai:toy", tmp_path)
+    assert space.dimensions == 8 and "-8d-" in space.name
+    assert space_of("openai:toy", tmp_path) == space and embedding_server.batches == [1]
+    embedder = load_batch_embedder(space)
+    texts = [f"text {i}" for i in range(150)]
+    vectors = embedder.encode(texts)
+    assert vectors.shape == (150, 8) and embedding_server.batches == [1, 64, 64, 22]
+    assert np.argmax(vectors @ load_question_embedder(space).embed("text 7")) == 7
+    assert embedder.usage.calls == 4 and embedder.usage.tokens == 2 * 151
+    assert embedding_server.keys == {"Bearer secret"}
+
+
+def test_a_busy_server_is_tried_again_and_a_refusal_is_not(tmp_path, embedding_server, monkeypatch):
+    monkeypatch.setattr(server, "_FIRST_WAIT_S", 0.01)
+    embedding_server.failures = [503, 429]
+    assert space_of("openai:toy", tmp_path).dimensions == 8 and embedding_server.requests == 3
+    embedding_server.failures = [401]
+    with pytest.raises(PalimpsestError, match="status 401") as refused:
+        load_batch_embedder(Space("openai:toy", "", 8)).encode(["x"])
+    assert embedding_server.requests == 4 and "secret" not in str(refused.value)
+
+
+def test_a_server_that_stays_away_or_answers_nonsense_is_a_failed_component(tmp_path, embedding_server, monkeypatch):
+    monkeypatch.setattr(server, "_FIRST_WAIT_S", 0.01)
+    embedding_server.failures = [500] * 6
+    with pytest.raises(ComponentFailed, match="status 500"):
+        space_of("openai:toy", tmp_path)
+    embedding_server.answer = {"data": [{"index": 0}]}
+    with pytest.raises(ComponentFailed, match="no vectors"):
+        space_of("openai:toy", tmp_path)
+
+
+def test_another_dimension_than_before_is_refused(embedding_server):
+    with pytest.raises(PalimpsestError, match="8 dimensions, was 16"):
+        load_batch_embedder(Space("openai:toy", "", 16)).encode(["x"])
+
+
+def test_without_the_variable_the_error_names_it(tmp_path, monkeypatch):
+    monkeypatch.delenv(server.URL, raising=False)
+    server.load_server.cache_clear()
+    with pytest.raises(PalimpsestError, match="PALIMPSEST_EMBEDDER_URL"):
+        space_of("openai:toy", tmp_path)

@@ -1,0 +1,54 @@
+"""Collections of two embedders in Neo4j: a vector index for each space, and the same answers as the index file."""
+
+from pathlib import Path
+
+import pytest
+
+from palimpsest.build.plan import make_plan
+from palimpsest.build.publish import run_without_dagster
+from palimpsest.memories.embedders import server as embedding_server
+from palimpsest.neo4j_graph.backend.neo4j_backend import Neo4jBackend
+from palimpsest.neo4j_graph.checks import check_graph
+from palimpsest.neo4j_graph.connect import Connection
+from palimpsest.neo4j_graph.cypher import ddl
+from palimpsest.neo4j_graph.load.load_source import Source
+from palimpsest.neo4j_graph.load.loader import home_vectors, load_source
+from palimpsest.neo4j_graph.model import VECTOR_INDEX
+from palimpsest.query import Reader, open_index
+from palimpsest.store.home import Home
+from tests.memories.embedding_server import EmbeddingServer
+from tests.neo4j_graph.made import fresh_home
+from tests.small_corpus import write_chats, write_notes
+
+
+def test_each_space_has_an_index_and_both_backends_answer_alike(
+    graph: Connection, tmp_path: Path, shared_vectors: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with EmbeddingServer() as running:
+        monkeypatch.setenv(embedding_server.URL, running.url)
+        embedding_server.load_server.cache_clear()
+        corpus = write_chats(tmp_path / "corpus")
+        write_notes(corpus, {"a.md": "Ann keeps bees on the roof."}, user_id="ann", embedder="openai:toy")
+        home = Home(tmp_path / "home", shared_vectors)
+        build = run_without_dagster(home, make_plan(home, [corpus]))
+        name = fresh_home()
+        load_source(name, Source.of(build), home_vectors(home, build), graph)
+        assert check_graph(graph, name) == []
+        indexes = {
+            r["name"]: r["options"]["indexConfig"] for r in graph.read(ddl.INDEX_STATES) if r["type"] == "VECTOR"
+        }
+        (own,) = [i for i in indexes if i.startswith(f"{VECTOR_INDEX}_") and not i.endswith(name)]
+        assert indexes[own]["vector.dimensions"] == 8 and indexes[VECTOR_INDEX]["vector.dimensions"] == 384
+        counts = "MATCH (n:PalimpsestVector {home_id: $home}) RETURN count(n) AS n"
+        assert graph.read(counts, home=name)[0]["n"] == 5  # the chats; the note has the other space's label
+        with open_index(build.index) as files:
+            scopes = files.resolve_scopes(user="ann", all_collections=True)
+            served = Reader(Neo4jBackend(name, graph))
+            for question in ("Who keeps bees?", "When is the deadline of project Heron?"):
+                expected, found = files.search(question, scopes, k=4), served.search(question, scopes, k=4)
+                assert [m.memory_id for m in found.memories] == [m.memory_id for m in expected.memories]
+                assert [m.score for m in found.memories] == pytest.approx(
+                    [m.score for m in expected.memories], abs=1e-5
+                )
+        assert load_source(name, Source.of(build), home_vectors(home, build), graph).writes == 0
+    embedding_server.load_server.cache_clear()
