@@ -63,7 +63,7 @@ def test_an_answer_has_the_scope_of_each_memory_and_valid_citations(reader):
 
     class Known:
         def find_error(self, memory_id, text, source):
-            return None if source and source["uri"] == f"{memory_id}.md" and source["end"] else memory_id
+            return None if source and source["uri"] == f"{memory_id}.md" and source["spans"] else memory_id
 
     assert check_citations(answer.context, Known())[1] == []
 
