@@ -1,0 +1,149 @@
+"""What a question asks for, by its form: its names, its other words, and the type of its answer. Rules, English."""
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+from palimpsest.text.stopwords import CALENDAR_WORDS, SEARCH_STOPWORDS, STOPWORDS
+from palimpsest.text.terms import terms
+
+MAX_WORDS = 32  # of a question
+TOKEN = re.compile(r"[^\W_]+(?:[-.'’][^\W_]+)*")  # noqa: RUF001 (apostrophes)
+_POSSESSIVE = re.compile(r"['’]s$")  # noqa: RUF001
+_YEAR = re.compile(r"(?:1[0-9]|20)\d\d")
+_ASKING = frozenset(
+    "what which who whom whose when where why how long many much far often old high tall wide deep big may can will"
+    " would should name names called kind type day date time since until".split()
+)
+_PRONOUN = re.compile(r"\b(?:it|he|she|they|them|that|there|him|her|one of them)\b", re.I)
+_DETERMINER = frozenset("the a an my our your his her their its which what".split())
+_PAST_STATE = re.compile(r"\b(?:who|what|which|where)\b.*\bbefore (?:the|my|our|[A-Z])(?![^?]*\b(?:was|were|is|did|has|had)\b)")
+_NUMBER = (
+    r"(?:\d[\d.,:]*|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen"
+    r"|seventeen|eighteen|nineteen|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|hundred|thousand|million|half"
+    r"|dozen|once|twice|both|none|one)"
+)
+_UNITS = {
+    "money": r"euros?|cents?|pounds?|dollars?|€|\$|£|free",
+    "length": r"met(?:re|er)s?|kilomet(?:re|er)s?|millimet(?:re|er)s?|centimet(?:re|er)s?|miles?|feet|inch(?:es)?|km|cm",
+    "weight": r"grams?|kilos?|kilograms?|kg|tonnes?|tons?|pounds?",
+    "span": r"seconds?|minutes?|hours?|days?|weeks?|months?|years?|met(?:re|er)s?|kilomet(?:re|er)s?|terms?|nights?",
+}
+_DAYS = "|".join(sorted(CALENDAR_WORDS, key=len, reverse=True))
+_CALENDAR = re.compile(rf"(?:{_DAYS})\b", re.I)
+EVIDENCE = {
+    "reason": re.compile(
+        r"\b(?:because|since|so that|so|as|for|due|caused?|causes|reason|therefore|means?|to|after|wants?)\b", re.I
+    ),
+    "age": re.compile(rf"\b(?:is|are|aged|was|then) {_NUMBER}\b|\byears? old\b|\bborn\b|\baged?\b", re.I),
+    "phone": re.compile(r"\d[\d /-]{4,}\d"),
+    "money": re.compile(rf"(?:{_NUMBER})\W+(?:{_UNITS['money']})|(?:rent|price|costs?|lists?|rate)\b.*\d|\|\s*\d", re.I),
+    "length": re.compile(rf"(?:{_NUMBER})[\s-]+(?:\w+\s+)?(?:{_UNITS['length']})\b", re.I),
+    "weight": re.compile(rf"(?:{_NUMBER})[\s-]+(?:a )?(?:{_UNITS['weight']})\b", re.I),
+    "span": re.compile(rf"(?:{_NUMBER}|an?)[\s-]+(?:\w+\s+)?(?:{_UNITS['span']})\b", re.I),
+    "number": re.compile(rf"\b{_NUMBER}\b", re.I),
+    "time": re.compile(
+        rf"\b(?:(?:{_DAYS})s?|(?:1[0-9]|20)\d\d|\d{{1,2}}:\d\d|\d{{1,2}}(?:st|nd|rd|th)|yesterday|today|tomorrow|noon"
+        rf"|midnight|mornings?|evenings?|afternoons?|nights?|spring|summer|autumn|winter|weeks?|months?|years?|christmas"
+        rf"|days?|hours?|now|(?:at|past|to|by) {_NUMBER})\b",
+        re.I,
+    ),
+    "name": re.compile(r"(?<!^)(?<![.!?:|] )\b(?!I\b|I')[A-Z][\w’'-]+|(?:Mr|Mrs|Ms|Dr|Prof)\.? [A-Z]\w+"),  # noqa: RUF001
+}
+"""What a text must contain to hold an answer of a type."""
+SPECIFIC = frozenset({"age", "phone", "money", "length", "weight"})
+"""Types that few texts have by chance."""
+_ASKED = (
+    ("reason", re.compile(r"\bwhy\b|\bfor what reason\b", re.I)),
+    ("age", re.compile(r"\bhow old\b", re.I)),
+    ("phone", re.compile(r"\b(?:tele)?phone number\b", re.I)),
+    (
+        "money",
+        re.compile(
+            r"\b(?:costs?|price|rent|salary|charges?|fee|deposit|stipend|compensation|admission|allowance|worth|paid)\b"
+            r"|\bhow much (?:is|was|are|does|did|do|will)\b(?!.*\bweigh)",
+            re.I,
+        ),
+    ),
+    ("weight", re.compile(r"\bweigh|\bhow heavy\b", re.I)),
+    ("length", re.compile(r"\bhow (?:high|tall|wide|deep|far)\b", re.I)),
+    ("span", re.compile(r"\bhow long\b", re.I)),
+    (
+        "time",
+        re.compile(
+            r"\bwhen\b|\b(?:which|what) (?:\w+ )?(?:day|date|year|month|time|hours?|evening)s?\b|\bbirthday\b"
+            r"|\bhow often\b",
+            re.I,
+        ),
+    ),
+    ("number", re.compile(r"\bhow (?:many|much|big|fast|quickly|strong)\b|\bpopulation\b|\bcirculation\b", re.I)),
+    ("name", re.compile(r"\bwho(?:m|se)?\b|\bcalled\b|\bnames?\b|\bauthor\b|\bwhere\b|\btitle\b", re.I)),
+)
+
+
+@dataclass(frozen=True)
+class QuestionForm:
+    """What is asked.
+
+    Attributes:
+        text: the question.
+        names: its names, ids and numbers, folded.
+        words: its other words that say something, folded.
+        nouns: which of the words follow an article, a possessive or `which`.
+        answer: a key of `EVIDENCE`, or empty where the form asks for no type.
+    """
+
+    text: str
+    names: tuple[str, ...]
+    words: tuple[str, ...]
+    nouns: frozenset[str]
+    answer: str
+
+    @classmethod
+    def of(cls, text: str) -> "QuestionForm":
+        """Returns the form of a question."""
+        names, words, nouns = list[str](), list[str](), set[str]()
+        before = ""
+        for at, found in enumerate(TOKEN.finditer(text)):
+            token = _POSSESSIVE.sub("", found.group())
+            low = token.lower()
+            if (token[0].isupper() and at and low not in CALENDAR_WORDS and low != "i") or any(map(str.isdigit, token)):
+                names.append(low)
+            elif low not in _ASKING and low not in STOPWORDS and low not in SEARCH_STOPWORDS:
+                words.append(low)
+                if before in _DETERMINER or found.start() and text[: found.start()].rstrip().endswith(("'s", "’s")):  # noqa: RUF001
+                    nouns.add(low)
+            before = low
+        answer = next((name for name, form in _ASKED if form.search(text)), "")
+        return cls(text, tuple(names[:MAX_WORDS]), tuple(words[:MAX_WORDS]), frozenset(nouns), answer)
+
+    @cached_property
+    def terms(self) -> frozenset[str]:
+        """Search terms of the whole question."""
+        return frozenset(terms(self.text))
+
+    @cached_property
+    def years(self) -> tuple[str, ...]:
+        """The years that it names."""
+        return tuple(n for n in self.names if _YEAR.fullmatch(n))
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether it points at something that it does not name: a pronoun, and at most one word to find it by."""
+        return bool(_PRONOUN.search(self.text)) and not self.names and len(self.words) <= 1
+
+    @property
+    def asks_before(self) -> bool:
+        """Whether it asks for what was before something."""
+        found = _PAST_STATE.search(self.text[:1].lower() + self.text[1:])
+        return found is not None and not _CALENDAR.match(self.text, found.end() - 1)
+
+    def is_answered_by(self, text: str) -> bool:
+        """Returns whether a text has something of the answer's type that the question itself does not say."""
+        if not self.answer:
+            return True
+        return any(not self._repeats(found.group()) for found in EVIDENCE[self.answer].finditer(text))
+
+    def _repeats(self, found: str) -> bool:
+        said = terms(found)
+        return bool(said) and self.terms.issuperset(said) or found.lower() in CALENDAR_WORDS and self.answer == "name"
