@@ -20,7 +20,8 @@ ACCEPT = "`palimpsest baseline accept --why TEXT`"
 class Baseline:
     """Per-query values of an accepted run, and who accepted it, when and why.
 
-    `build_settings` is what its build was made with; empty in baselines accepted before it was kept.
+    `build_settings` is what its build was made with, `caught` which unanswerable questions could be turned away; each
+    is empty in a baseline accepted before it was kept.
     """
 
     collection: str
@@ -33,6 +34,7 @@ class Baseline:
     settings: Mapping[str, JsonValue] = field(default_factory=dict)
     build_settings: Mapping[str, JsonValue] = field(default_factory=dict)
     latency_ms: Mapping[str, float] = field(default_factory=dict)
+    caught: Mapping[str, float] = field(default_factory=dict)
     accepted_by: str = ""
     accepted_at: str = ""
     why: str = ""
@@ -111,6 +113,7 @@ def accept_baseline(
         settings=dict(run.settings),
         build_settings=dict(run.build_settings),
         latency_ms={k: round(v, 3) for k, v in run.latency_ms.items()},
+        caught=run.caught,
         accepted_by=who or current_user(),
         accepted_at=(when or datetime.now(UTC)).astimezone(UTC).isoformat(timespec="seconds"),
         why=why.strip(),

@@ -9,6 +9,7 @@ from palimpsest.eval.gate.build_settings import changed_code, changed_settings
 from palimpsest.eval.gate.comparable import differences, drafts_left, questions_gone
 from palimpsest.eval.gate.verdict import GATED, BrokenQuestion, CollectionVerdict, Status
 from palimpsest.eval.gate.violations import Violation
+from palimpsest.eval.golden.abstention import ABSTENTION
 from palimpsest.eval.golden.by_type import by_type
 from palimpsest.eval.golden.golden_run import FILLED, RETIRED, SIGNALS, STALE, GoldenRun
 from palimpsest.eval.metrics.measures import MetricError, percentiles
@@ -44,9 +45,9 @@ def decide(
 
     Fails on: a violated invariant; a leak; a citation that is not correct; a question that cannot be judged; nothing
     judged or answered; a value that is missing or not a number; p95 over the absolute budget; no baseline; a question
-    of the baseline that the golden set no longer has; a significant loss of at least `minimum_effect` in R@5, nDCG@10
-    or recall after packing; any rise of stale@5; an answer that is still true and was retired; vectors or words that no
-    longer score. Without a golden set only the invariants are judged.
+    of the baseline that the golden set no longer has; a significant loss of at least `minimum_effect` in R@5, nDCG@10,
+    recall after packing or abstention; any rise of stale@5; an answer that is still true and was retired; vectors or
+    words that no longer score. Without a golden set only the invariants are judged.
 
     Args:
         run: what the golden questions got; `GoldenRun(collection)` where there is no golden set.
@@ -193,6 +194,14 @@ def _compare_metrics(
             found.reasons.append(f"{m} fell from {c.old:.3f} to {c.new:.3f} ({c.difference:+.3f}, p {c.p:.4f})")
         if c.smallest_loss is None:
             found.reasons.append(f"the baseline's {m} is 0 on every question: no loss could be seen; {ACCEPT}")
+    caught = run.caught
+    if asked := sorted(caught.keys() & baseline.caught.keys()):
+        c = compare_paired([baseline.caught[q] for q in asked], [caught[q] for q in asked], minimum_effect, alpha)
+        metrics[ABSTENTION] = c
+        if c.lost:
+            found.reasons.append(
+                f"{ABSTENTION} fell from {c.old:.3f} to {c.new:.3f} ({c.difference:+.3f}, p {c.p:.4f})"
+            )
     return metrics
 
 

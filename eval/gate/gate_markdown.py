@@ -41,6 +41,7 @@ _QUALITY = {
     "citation_validity": "citations that hold {:.3f}",
     "unanswerable_answered": "unanswerable questions that got results {:.3f}",
     "follow_up_recall": "R@5 of follow-up questions {:.3f}",
+    "abstention_recall": "of these, caught where 2 % of the others are lost {:.3f}",
     "leaks": "leaks {:.0f}",
 }
 

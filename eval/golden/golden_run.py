@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from palimpsest.core.json_types import JsonObject, JsonValue
+from palimpsest.eval.golden.abstention import caught_questions
 from palimpsest.eval.golden.questions import GoldenSet
 from palimpsest.eval.golden.retrieval_run import DEPTH, SearchSettings
 from palimpsest.eval.metrics.measures import Scores, summarise
@@ -84,6 +85,7 @@ class GoldenRun:
         drafts: ids of the questions that are still drafts of `gate --init`.
         follow_ups: ids of the questions that have turns before them.
         misses: where the things that were missed got lost, the worst question first; None where nobody looked.
+        answer_probability: of each question, that its results hold an answer; empty in runs of earlier versions.
     """
 
     collection: str
@@ -110,6 +112,12 @@ class GoldenRun:
     drafts: Sequence[str] = ()
     follow_ups: Sequence[str] = ()
     misses: Sequence[Miss] | None = None
+    answer_probability: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def caught(self) -> dict[str, float]:
+        """For each unanswerable question 1.0 where it could be turned away: see `caught_questions`."""
+        return caught_questions(self.answer_probability, frozenset(self.unanswerable))
 
     @property
     def scores(self) -> Scores:
@@ -125,7 +133,7 @@ class GoldenRun:
         """Fractions over the run that are not of the ranking; one that no question measures is left out.
 
         current_fact_recall, false_retirement, duplicate_share, citation_validity, unanswerable_answered,
-        follow_up_recall; and `leaks`, a count.
+        follow_up_recall, abstention_recall; and `leaks`, a count.
         """
         duplicates = [v[DUPLICATES] for v in self.per_query.values() if DUPLICATES in v]
         shares = {
@@ -135,6 +143,7 @@ class GoldenRun:
             "citation_validity": [0.0] * len(self.bad_citations) + [1.0] * (self.cited - len(self.bad_citations)),
             "unanswerable_answered": list(self.unanswerable.values()),
             "follow_up_recall": [self.per_query[q][f"R@{TOP}"] for q in self.follow_ups if q in self.per_query],
+            "abstention_recall": list(self.caught.values()),
         }
         means = {name: round(sum(values) / len(values), DIGITS) for name, values in shares.items() if values}
         return means | {"leaks": float(len(self.leaks))}

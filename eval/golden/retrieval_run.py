@@ -69,6 +69,7 @@ class QueryResult:
         quotes: the memories that the context quotes in part.
         ms: milliseconds of the whole search.
         steps_ms: milliseconds of each step of the query path.
+        answer_probability: that the results hold an answer; None where the reader does not judge that.
     """
 
     query: RetrievalQuery
@@ -80,6 +81,7 @@ class QueryResult:
     ms: float
     steps_ms: Mapping[str, float]
     quotes: tuple[Quote, ...] = ()
+    answer_probability: float | None = None
 
     @property
     def memory_ids(self) -> list[str]:
@@ -158,5 +160,6 @@ def search_queries(
             ms,
             found.timings,
             tuple(found.quotes),
+            found.answerability.probability if found.answerability else None,
         )
     return RetrievalRun(settings, results)

@@ -126,6 +126,11 @@ def score_golden(search: GoldenSearch, tables: Tables) -> GoldenRun:
         leaks=tuple(leaks),
         latency_ms=percentiles(took_ms) if took_ms else {},
         steps_ms=search.retrieval.steps_ms,
+        answer_probability={
+            q: round(r.answer_probability, DIGITS)
+            for q, r in search.retrieval.results.items()
+            if r.answer_probability is not None
+        },
     )
 
 

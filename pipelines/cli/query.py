@@ -52,6 +52,7 @@ from palimpsest.store.home import Home
     help="lm, or a cross-encoder (folder or name), which reads the best 30. [default: $PALIMPSEST_RERANKER, else none]",
 )
 @click.option("--explain", is_flag=True, help="Say why each memory is there.")
+@click.option("--abstain", is_flag=True, help="Return no memories, and say why, where they hardly hold an answer.")
 @click.option("--include-hidden", is_flag=True, help="Also what is marked user_visible: false.")
 @click.option("--include-pii", is_flag=True, help="Also what is marked pii: true: personal data.")
 def query(

@@ -35,6 +35,10 @@ def results_text(result: SearchResult, explain: bool = False) -> str:
         versions = result.versions.get(memory.memory_id, ())
         lines += _history(versions, first_rank.get(memory.memory_id))
         first_rank |= {v.memory.memory_id: first_rank.get(v.memory.memory_id, rank) for v in versions}
+    if result.answerability and (explain or result.abstained):
+        lines.append(result.answerability.text)
+    if result.abstained:
+        return "\n".join([*lines, "nothing is returned; without --abstain the nearest memories are"])
     if not result.memories:
         return "\n".join([*lines, "nothing found in this scope; palimpsest scopes lists whose memories there are"])
     return "\n".join([*lines, "", result.context or "(nothing fits the budget)"])

@@ -174,6 +174,8 @@ class Reader:
             brief (""): what the task is about. Among the candidates, memories that fit it rank a little higher.
             paths (()): files of the task. Memories of sources with such a path, or in its folder, rank a little
                 higher.
+            abstain (False): return no memories where the first five hardly hold an answer: where the result's
+                `answerability` is below its threshold.
 
         Raises:
             ArgumentError: an argument is out of range, the text has no words, or the project is unknown.

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from palimpsest.core.json_types import JsonObject, JsonValue
+from palimpsest.query.answerability.model import Answerability
 from palimpsest.query.context.history import Reason, Version, describe_reason
 from palimpsest.query.context.quotes import Quote
 from palimpsest.query.request.types import Link, Memory, PremiseText, RankedMemory, Scope
@@ -79,6 +80,8 @@ class SearchResult:
         reranker: what a reranker did, None without one.
         met: with `explain`, the texts of the memories that links led from or to, by id.
         question: the question as it was searched, with what it took from the turns before it.
+        answerability: how likely the first five results hold an answer; None where that was not judged.
+        abstained: whether the results were left out for it, as `abstain` asks.
     """
 
     memories: list[RankedMemory]
@@ -97,10 +100,14 @@ class SearchResult:
     filters: JsonObject = field(default_factory=dict)
     reranker: Reranking | None = None
     quotes: tuple[Quote, ...] = ()
+    answerability: Answerability | None = None
+    abstained: bool = False
 
     def to_json(self) -> JsonObject:
         """Returns a JSON object of `json_schema`; dates are ISO 8601.
 
+        `answerable` is whether `answer_probability`, that the first five results hold an answer, reaches the threshold;
+        `abstained` is null or why the results were left out.
         `time` is how words such as `last week` and `as of May` were interpreted. `resolved` is null or, where the
         question took something from the turns before it, the `text` that was searched and its `changes`. With history,
         each memory has `history`: the versions of its fact, newest first, with `why` and `kept`. `may_be_outdated` is
@@ -127,6 +134,9 @@ class SearchResult:
             if self.question.changes
             else None,
             "reranker": None if self.reranker is None else asdict(self.reranker),
+            "answerable": self.answerability.is_answerable if self.answerability else None,
+            "answer_probability": round(self.answerability.probability, 6) if self.answerability else None,
+            "abstained": self.answerability.text if self.answerability and self.abstained else None,
         }
 
     @staticmethod
@@ -161,6 +171,9 @@ class SearchResult:
             "time": {"type": ["object", "null"]},
             "resolved": {"type": ["object", "null"]},
             "reranker": {"type": ["object", "null"]},
+            "answerable": {"type": ["boolean", "null"]},
+            "answer_probability": {"type": ["number", "null"]},
+            "abstained": _OPTIONAL_TEXT,
         }
         return {
             "$schema": "https://json-schema.org/draft/2020-12/schema",

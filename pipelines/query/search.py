@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from palimpsest.memories.embedders.space import Space
+from palimpsest.query.answerability.judge import judge_results
 from palimpsest.query.context.explain import explain_results
 from palimpsest.query.context.history import Version, histories
 from palimpsest.query.context.neighbor_context import distinct_ids, neighbor_contexts, neighbor_ids
@@ -65,6 +66,9 @@ def run_search(
     timer.record("rank_ms")
     reads = {q.scope: _read_scope(q, [c.memory_id for at, c in best if at is q], request.history) for q in queries}
     memories = _ranked_memories(best, queries, reads)
+    answerability = judge_results(question.text, queries, memories)
+    if request.abstain and not answerability.is_answerable:
+        memories, best, reads = [], [], {}
     texts: dict[str, str] = {}
     if request.explain:
         memories, texts = explain_results(memories, best, queries)
@@ -91,6 +95,8 @@ def run_search(
         question=question,
         filters=request.filters_json() | {"below_min_score": dropped},
         reranker=reranking,
+        answerability=answerability,
+        abstained=request.abstain and not answerability.is_answerable,
     )
 
 

@@ -116,6 +116,7 @@ class Answer:
     timings: dict = field(default_factory=dict)
     folded: dict = field(default_factory=dict)
     quotes: tuple = ()
+    answerability: None = None
 
 
 @dataclass

@@ -11,13 +11,16 @@ MAX_WORDS = 32  # of a question
 TOKEN = re.compile(r"[^\W_]+(?:[-.'’][^\W_]+)*")  # noqa: RUF001 (apostrophes)
 _POSSESSIVE = re.compile(r"['’]s$")  # noqa: RUF001
 _YEAR = re.compile(r"(?:1[0-9]|20)\d\d")
-_ASKING = frozenset(
-    "what which who whom whose when where why how long many much far often old high tall wide deep big may can will"
-    " would should name names called kind type day date time since until".split()
-)
+_ASKING_WORDS = """
+what which who whom whose when where why how long many much far often old high tall wide deep big may can will would
+should name names called kind type day date time since until
+"""
+_DETERMINERS = "the a an my our your his her their its which what"
+_ASKING, _DETERMINER = frozenset(_ASKING_WORDS.split()), frozenset(_DETERMINERS.split())
 _PRONOUN = re.compile(r"\b(?:it|he|she|they|them|that|there|him|her|one of them)\b", re.I)
-_DETERMINER = frozenset("the a an my our your his her their its which what".split())
-_PAST_STATE = re.compile(r"\b(?:who|what|which|where)\b.*\bbefore (?:the|my|our|[A-Z])(?![^?]*\b(?:was|were|is|did|has|had)\b)")
+_PAST_STATE = re.compile(
+    r"\b(?:who|what|which|where)\b.*\bbefore (?:the|my|our|[A-Z])(?![^?]*\b(?:was|were|is|did|has|had)\b)"
+)
 _NUMBER = (
     r"(?:\d[\d.,:]*|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen"
     r"|seventeen|eighteen|nineteen|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|hundred|thousand|million|half"
@@ -25,7 +28,7 @@ _NUMBER = (
 )
 _UNITS = {
     "money": r"euros?|cents?|pounds?|dollars?|€|\$|£|free",
-    "length": r"met(?:re|er)s?|kilomet(?:re|er)s?|millimet(?:re|er)s?|centimet(?:re|er)s?|miles?|feet|inch(?:es)?|km|cm",
+    "length": r"(?:kilo|milli|centi)?met(?:re|er)s?|miles?|feet|inch(?:es)?|km|cm",
     "weight": r"grams?|kilos?|kilograms?|kg|tonnes?|tons?|pounds?",
     "span": r"seconds?|minutes?|hours?|days?|weeks?|months?|years?|met(?:re|er)s?|kilomet(?:re|er)s?|terms?|nights?",
 }
@@ -37,7 +40,9 @@ EVIDENCE = {
     ),
     "age": re.compile(rf"\b(?:is|are|aged|was|then) {_NUMBER}\b|\byears? old\b|\bborn\b|\baged?\b", re.I),
     "phone": re.compile(r"\d[\d /-]{4,}\d"),
-    "money": re.compile(rf"(?:{_NUMBER})\W+(?:{_UNITS['money']})|(?:rent|price|costs?|lists?|rate)\b.*\d|\|\s*\d", re.I),
+    "money": re.compile(
+        rf"(?:{_NUMBER})\W+(?:{_UNITS['money']})|(?:rent|price|costs?|lists?|rate)\b.*\d|\|\s*\d", re.I
+    ),
     "length": re.compile(rf"(?:{_NUMBER})[\s-]+(?:\w+\s+)?(?:{_UNITS['length']})\b", re.I),
     "weight": re.compile(rf"(?:{_NUMBER})[\s-]+(?:a )?(?:{_UNITS['weight']})\b", re.I),
     "span": re.compile(rf"(?:{_NUMBER}|an?)[\s-]+(?:\w+\s+)?(?:{_UNITS['span']})\b", re.I),
@@ -111,9 +116,9 @@ class QuestionForm:
                 names.append(low)
             elif low not in _ASKING and low not in STOPWORDS and low not in SEARCH_STOPWORDS:
                 words.append(low)
-                if before in _DETERMINER or found.start() and text[: found.start()].rstrip().endswith(("'s", "’s")):  # noqa: RUF001
+                if before in _DETERMINER or before.endswith(("'s", "’s")):  # noqa: RUF001
                     nouns.add(low)
-            before = low
+            before = found.group().lower()
         answer = next((name for name, form in _ASKED if form.search(text)), "")
         return cls(text, tuple(names[:MAX_WORDS]), tuple(words[:MAX_WORDS]), frozenset(nouns), answer)
 
@@ -146,4 +151,6 @@ class QuestionForm:
 
     def _repeats(self, found: str) -> bool:
         said = terms(found)
-        return bool(said) and self.terms.issuperset(said) or found.lower() in CALENDAR_WORDS and self.answer == "name"
+        if self.answer == "name" and found.lower() in CALENDAR_WORDS:
+            return True
+        return bool(said) and self.terms.issuperset(said)

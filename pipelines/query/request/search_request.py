@@ -55,6 +55,7 @@ class SearchOptions(TypedDict, total=False):
     turns: Sequence[str | Mapping[str, str]]
     brief: str
     paths: Sequence[str]
+    abstain: bool
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,7 @@ class SearchRequest:
         turns: what was written before, oldest first; a follow-up question takes from them what it leaves open.
         brief: what the task is about; memories that fit it rank a little higher.
         paths: files of the task; memories of sources with such a path rank a little higher.
+        abstain: return nothing where the results hardly hold an answer.
     """
 
     text: str
@@ -110,6 +112,7 @@ class SearchRequest:
     turns: tuple[str, ...] = ()
     brief: str = ""
     paths: tuple[str, ...] = ()
+    abstain: bool = False
 
     @classmethod
     def create(cls, text: str, scope: ScopeArgument, **options: Unpack[SearchOptions]) -> "SearchRequest":
@@ -271,4 +274,5 @@ _PROPERTIES: dict[str, dict[str, Any]] = {
     },
     "brief": {"type": "string", "description": "What the task is about", "default": ""},
     "paths": _texts("Files of the task: their sources rank a little higher"),
+    "abstain": _flag("Return no memories, and why, where they hardly hold an answer"),
 }
