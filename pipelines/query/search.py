@@ -67,7 +67,8 @@ def run_search(
     reads = {q.scope: _read_scope(q, [c.memory_id for at, c in best if at is q], request.history) for q in queries}
     memories = _ranked_memories(best, queries, reads)
     answerability = judge_results(question.text, queries, memories)
-    if request.abstain and not answerability.is_answerable:
+    abstained = request.abstain and not answerability.is_answerable
+    if abstained:
         memories, best, reads = [], [], {}
     texts: dict[str, str] = {}
     if request.explain:
@@ -96,7 +97,7 @@ def run_search(
         filters=request.filters_json() | {"below_min_score": dropped},
         reranker=reranking,
         answerability=answerability,
-        abstained=request.abstain and not answerability.is_answerable,
+        abstained=abstained,
     )
 
 

@@ -17,7 +17,8 @@ _CACHED_WORDS = 20_000
 
 @lru_cache(maxsize=1)
 def _table() -> np.ndarray:
-    return np.load(SHIPPED / TABLE_FILE, allow_pickle=False, mmap_mode="r")
+    table: np.ndarray = np.load(SHIPPED / TABLE_FILE, allow_pickle=False, mmap_mode="r")
+    return table
 
 
 @lru_cache(maxsize=_CACHED_WORDS)
@@ -34,4 +35,5 @@ def similarities(words: tuple[str, ...], others: list[str]) -> np.ndarray:
     """Returns the cosine of each of `words` with each of `others`, shape (len(words), len(others)) float32."""
     if not words or not others:
         return np.zeros((len(words), len(others)), np.float32)
-    return np.stack([word_vector(w) for w in words]) @ np.stack([word_vector(w) for w in others]).T
+    cosines: np.ndarray = np.stack([word_vector(w) for w in words]) @ np.stack([word_vector(w) for w in others]).T
+    return cosines
