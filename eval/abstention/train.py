@@ -18,6 +18,7 @@ from palimpsest.core.json_types import JsonObject
 from palimpsest.core.progress import say, tracked
 from palimpsest.eval.abstention.halves import SEED, tuning_half
 from palimpsest.eval.golden.questions import GoldenSet, golden_path, load_golden
+from palimpsest.eval.golden.retrieval_run import Searcher
 from palimpsest.query.answerability.evidence import Evidence
 from palimpsest.query.answerability.model import MODEL_FILE
 from palimpsest.query.reader import Reader, open_home
@@ -38,7 +39,7 @@ class JudgedEvidence:
     evidence: Evidence
 
 
-def gather(reader: Reader, sets: Sequence[GoldenSet]) -> list[JudgedEvidence]:
+def gather(reader: Searcher, sets: Sequence[GoldenSet]) -> list[JudgedEvidence]:
     """Searches every question and returns the evidence of its results; nothing found is evidence that is all 0."""
     rows = []
     questions = [(golden, q) for golden in sets for q in golden.questions]
