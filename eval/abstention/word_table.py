@@ -1,7 +1,7 @@
 """Makes data/models/word_vectors.npy: `python -m palimpsest.eval.abstention.word_table`, a minute.
 
-Each piece of the tokenizer's vocabulary is read alone by the query embedder's network; the vectors are centered, reduced
-to 64 principal components and rounded to int8.
+Each piece of the vocabulary is read alone by the network of the query embedder; vectors are centered, reduced to 64
+principal components and rounded to int8.
 """
 
 from pathlib import Path
