@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.files import read_json, write_json
+from palimpsest.core.files import read_json_object, write_json
 from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.eval.golden.golden_run import DIGITS, GoldenRun, Hit
 
@@ -67,17 +67,21 @@ def load_baseline(path: Path) -> Baseline | None:
         PalimpsestError: the file is not a baseline.
     """
     fix = f"restore it or run `palimpsest baseline accept --why TEXT` ({path})"
+    if path.is_dir():
+        raise PalimpsestError(f"baseline {path}: a folder; name a file")
     try:
-        raw = read_json(path, fix)
+        raw = read_json_object(path, fix)
         if raw is None:
             return None
-        if raw.pop("format") != FORMAT:
+        if raw.pop("format", None) != FORMAT:
             raise PalimpsestError(f"baseline: format is not {FORMAT}; {fix}")
+        if missing := [name for name in ("collection", "per_query", "results") if name not in raw]:
+            raise PalimpsestError(f"baseline: {missing[0]} is missing; {fix}")
         raw["results"] = {q: [Hit.from_line(line) for line in hits] for q, hits in raw["results"].items()}
         raw["per_query"] = {q: {m: float(v) for m, v in values.items()} for q, values in raw["per_query"].items()}
         return Baseline(**raw)
-    except (ValueError, KeyError, TypeError, AttributeError) as e:
-        raise PalimpsestError(f"baseline: not readable ({type(e).__name__}: {str(e)[:80]}); {fix}") from None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise PalimpsestError(f"baseline: a field is not what `baseline accept` writes; {fix}") from None
 
 
 def accept_baseline(

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.json_types import JsonObject
 from palimpsest.eval.labels.label_metrics import (
     LabelMetrics,
@@ -87,7 +88,7 @@ def label_file(
     from palimpsest.relations.classify.offline_labeler import OfflineLabeler
 
     started = time.perf_counter()
-    rows = read_pairs_file(pairs_file)
+    rows = _read_rows(pairs_file)
     labeler = _load_labeler(labeler_name, train_file, max_cost, home_path)
     if isinstance(labeler, OfflineLabeler):
         compute_features([prepare_pair(pair_from_row(rows[0]))], pair_encoder().predict)  # loads parser and encoder
@@ -116,6 +117,30 @@ def label_file(
         metrics=label_metrics(judged) if judged else None,
         by_source=metrics_by(judged, [p.source for p in judged]) if judged else None,
     )
+
+
+def _read_rows(path: Path) -> list[PairRow]:
+    """Returns the lines of a pairs file.
+
+    Raises:
+        PalimpsestError: the file or a line is unusable; the message names the file, what is wrong and the fix.
+    """
+    if path.is_dir():
+        raise PalimpsestError(f"--pairs {path}: a folder; name a JSONL file")
+    try:
+        rows = read_pairs_file(path)
+    except PalimpsestError as e:
+        if isinstance(e.__context__, UnicodeDecodeError):
+            raise PalimpsestError(f"--pairs {path}: not UTF-8; save it as UTF-8") from None
+        if str(path) not in str(e):
+            raise PalimpsestError(f"{path}: pair {e}; write a date such as 2026-03-02") from None
+        raise
+    for row in rows:
+        for field, value in row.items():
+            if isinstance(value, str) and any("\ud800" <= c <= "\udfff" for c in value):
+                name = row["id"].encode("ascii", "backslashreplace").decode()[:60]
+                raise PalimpsestError(f"{path}: pair {name}: {field} has half of a surrogate pair; write the character")
+    return rows
 
 
 def _write_labelled(path: Path, rows: Sequence[PairRow], results: Sequence[LabelResult], labeler: str) -> None:

@@ -35,6 +35,8 @@ def json_rows(path: Path) -> Iterator[tuple[str, JsonObject]]:
     for where, line in numbered_lines(path):
         try:
             row = json.loads(line)
+        except RecursionError:
+            raise PalimpsestError(f"{where}: not JSON: nested too deeply ({path})") from None
         except ValueError as e:
             raise PalimpsestError(f"{where}: not JSON: {e} ({path})") from None
         if not isinstance(row, dict):

@@ -8,6 +8,8 @@ from palimpsest.eval.gate.compare import compare, compare_text
 from palimpsest.store.builds import Build
 from palimpsest.store.home import Home
 
+_MAX_DIGITS = 12
+
 
 def compare_builds(home: Home, a: str, b: str) -> tuple[JsonObject, str]:
     """Returns what changed between two kept builds, as JSON values and as text.
@@ -24,7 +26,8 @@ def compare_builds(home: Home, a: str, b: str) -> tuple[JsonObject, str]:
 
 def _kept_build(home: Home, build_id: str) -> Build:
     path = home.builds / build_id.zfill(6)
-    if not (path / "manifest.json").is_file():
+    is_number = build_id.isascii() and build_id.isdigit() and len(path.name) <= _MAX_DIGITS
+    if not is_number or not (path / "manifest.json").is_file():
         available = ", ".join(sorted(p.parent.name for p in home.builds.glob("*/manifest.json"))) or "none"
         raise PalimpsestError(f"build {build_id[:20]}: not kept in home {home.path}; it has {available}")
     return Build(path)

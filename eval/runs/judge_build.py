@@ -10,7 +10,7 @@ import polars as pl
 from palimpsest.build.digest import digest
 from palimpsest.build.publish import record_tail
 from palimpsest.build.stages import indexed_tables
-from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.errors import DamagedFile, PalimpsestError
 from palimpsest.core.files import write_bytes
 from palimpsest.core.progress import say
 from palimpsest.eval.gate.baseline import Baseline, baseline_path, current_commit, load_baseline
@@ -53,7 +53,10 @@ def build_to_judge(home: Home) -> Build:
 
 def find_violations(home: Home, build: Build) -> list[Violation]:
     """Returns the invariants that a finished build breaks, its digest included: its tables are those it was made of."""
-    known, tables = known_texts(home, build), build.tables(indexed_tables())
+    try:
+        known, tables = known_texts(home, build), build.tables(indexed_tables())
+    except DamagedFile as e:
+        return report(1, "tables", "{n} tables cannot be read", [e])
     decisions = read_decisions(home.decisions)
     if (undone := build.manifest.undone) is not None:  # what was undone later takes effect in the next build
         decisions = replace(decisions, undone=frozenset(undone))

@@ -55,7 +55,7 @@ def read_qrels(
 
     Raises:
         PalimpsestError: a line is malformed, has a negative score, an unknown query or row, or a row of another scope
-            than the query's, or a row is judged twice; the message names the line.
+            than the query's, or a row is judged twice; the message names the line. Or there is no judgement.
     """
     qrels: dict[str, dict[str, int]] = {}
     for where, query_id, corpus_id, grade in qrels_rows(path):
@@ -70,4 +70,6 @@ def read_qrels(
         if corpus_id in qrels.setdefault(query_id, {}):
             raise PalimpsestError(f"{where}: row {corpus_id!r} is judged twice for query {query_id!r}")
         qrels[query_id][corpus_id] = grade
+    if not qrels:
+        raise PalimpsestError(f"{path.name}: no judgement; add a line with query-id, corpus-id and score ({path})")
     return qrels

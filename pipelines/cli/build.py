@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from palimpsest.cli.shared import FOLDER, Output, common, embedder_option, why_closed
+from palimpsest.cli.shared import FOLDER, CostParam, Output, common, embedder_option, why_closed
 from palimpsest.core.errors import PalimpsestError, Refused
 from palimpsest.store.home import Home
 
@@ -22,9 +22,7 @@ from palimpsest.store.home import Home
 @click.option("--allow-rejects", is_flag=True, help="Exit 0 although some sources could not be read.")
 @click.option("--allow-removals", is_flag=True, help="Build although more sources vanished than max_removed allows.")
 @click.option("--graph", is_flag=True, help="Load the published build into Neo4j as well.")
-@click.option(
-    "--max-cost", type=click.FloatRange(0), help="What labels by an LM may cost; pairs beyond it are not labelled."
-)
+@click.option("--max-cost", type=CostParam(), help="What labels by an LM may cost; pairs beyond it are not labelled.")
 @embedder_option
 @click.option("--dry-run", is_flag=True, help="Print what would be done, and do nothing.")
 def build(
@@ -65,9 +63,8 @@ def build(
         why = why_closed(done.gate.get("settings_changed", ()), done.gate["reasons"])
         raise Refused(f"gate: {why}; build {done.build_id} is staged, not published")
     if done.rejects and not allow_rejects:
-        raise PalimpsestError(
-            f"{done.rejects} rejects (listed above): fix those sources or lines, or pass --allow-rejects"
-        )
+        listed = f"listed above; all in {home.builds / done.build_id}/*/rejects.parquet"
+        raise PalimpsestError(f"{done.rejects} rejects ({listed}): fix those sources or lines, or pass --allow-rejects")
 
 
 @click.command()

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from palimpsest.cli.shared import FOLDER, STRATEGY, Output, common, embedder_option, why_closed
+from palimpsest.cli.shared import FOLDER, STRATEGY, CostParam, Output, common, embedder_option, why_closed
 from palimpsest.core.errors import PalimpsestError, Refused
 from palimpsest.store.home import Home
 
@@ -150,7 +150,7 @@ def verify(home_path: Path, as_json: bool, backend: str) -> None:
 @click.option(
     "--lm-questions", type=click.IntRange(1), default=50, show_default=True, help="Questions that the model judges."
 )
-@click.option("--max-cost", type=click.FloatRange(0), help="What the model may cost; questions beyond it are left out.")
+@click.option("--max-cost", type=CostParam(), help="What the model may cost; questions beyond it are left out.")
 @embedder_option
 def suite(
     home_path: Path,

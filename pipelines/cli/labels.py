@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from palimpsest.cli.shared import FOLDER, Output, common
+from palimpsest.cli.shared import FOLDER, CostParam, Output, common
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.store.home import Home
 
@@ -18,7 +18,7 @@ from palimpsest.store.home import Home
 @click.option("--out", "out_file", type=FOLDER, help="The same lines with predicted, confidence, labeler.  [required]")
 @click.option("--labeler", type=click.Choice(["offline", "dspy", "cascade"]), default="offline", show_default=True)
 @click.option("--train", "train_file", type=FOLDER, help="Labelled pairs to train the offline labeler on first.")
-@click.option("--max-cost", type=click.FloatRange(0), help="What the LM may cost; pairs beyond it are not labelled.")
+@click.option("--max-cost", type=CostParam(), help="What the LM may cost; pairs beyond it are not labelled.")
 @click.pass_context
 def label(
     context: click.Context,
@@ -75,7 +75,7 @@ def _refuse_misplaced_options(context: click.Context, subcommand: str) -> None:
 @click.option("--demonstrations", type=click.IntRange(0, 64), help="Compile a program with so many of --train instead.")
 @click.option("--train", default="golden", show_default=True, help="Labelled pairs, as --pairs, for demonstrations.")
 @click.option("--save", metavar="NAME", help="Save the compiled program with its score card under this name.")
-@click.option("--max-cost", type=click.FloatRange(0), help="What the LM may cost; pairs beyond it are left out.")
+@click.option("--max-cost", type=CostParam(), help="What the LM may cost; pairs beyond it are left out.")
 @click.option("--out", "out_file", type=FOLDER, help="Write the pairs with both labels here, as JSONL.")
 def tune(
     home_path: Path,

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -13,10 +13,25 @@ from palimpsest.cli.shared import FOLDER, Output, common
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.store.home import Home
 
+if TYPE_CHECKING:
+    import polars as pl
+
+    from palimpsest.store.builds import Build
+
 _Command = TypeVar("_Command", bound=Callable[..., object])
 LABEL = click.Choice(["UPDATE", "EXTEND", "DERIVE", "NONE"])
 REASONS = ("premise retired", "contradiction", "low trust", "low confidence", "would have retired", "abstained")
 _MAX_TEXT_CHARS = 160
+
+
+def _check_names(build: "Build", memories: "pl.DataFrame", collection: str | None, user: str | None) -> None:
+    """Raises ArgumentError where a collection or a user is unknown to the build."""
+    from palimpsest.query.request.types import CollectionInfo, Scope
+    from palimpsest.query.scope.resolve_scopes import check_names
+
+    known = {name: CollectionInfo(name, user_id=build.manifest.default_user(name)) for name in build.collections}
+    scopes = (Scope(*row) for row in memories.select("collection", "user_id").unique().iter_rows())
+    check_names(known, scopes, collection, user)
 
 
 @click.command(short_help="List relations that a person should look at.")
@@ -49,7 +64,9 @@ def review(
     from palimpsest.relations.replaced_documents import refusal_lines, refused_replacements
 
     out, home = Output(as_json), Home(home_path)
-    tables = current_build(home).tables(TABLES)
+    build = current_build(home)
+    tables = build.tables(TABLES)
+    _check_names(build, tables["memories"], collection, user)
     wanted = {"collection": collection, "user_id": user, "why": why}
     filters = {name: pl.col(name) == value for name, value in wanted.items() if value is not None}
     rows = review_table(tables).filter(*filters.values())

@@ -18,6 +18,7 @@ def scopes(home_path: Path, as_json: bool, backend: str, collection: str | None,
 
     out = Output(as_json)
     with open_home(home_path, backend=backend) as reader:
+        reader.check_names(collection, user)
         found = [
             (scope, size)
             for scope, size in reader.scope_sizes().items()

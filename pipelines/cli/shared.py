@@ -1,10 +1,11 @@
 """Shared by all commands: where results go, the options that all take, and types of parameters."""
 
 import json
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -57,6 +58,26 @@ def _read_embedder(_: click.Context, option: click.Parameter, embedder: str | No
     return None if embedder is None else absolute_path(embedder, None)
 
 
+class CostParam(click.FloatRange):
+    """An amount of money, 0 or more; `nan` is none."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Returns the amount; fails where it is none."""
+        amount = float(super().convert(value, param, ctx))
+        if math.isnan(amount):
+            self.fail("nan is no amount; write a number such as 0.5", param, ctx)
+        return amount
+
+
+def _check_home(context: click.Context, parameter: click.Parameter, home: Path) -> Path:
+    if home.exists() and not home.is_dir():
+        raise click.BadParameter(f"{home}: not a folder; name another", context, parameter)
+    return home
+
+
 def common(f: _Command) -> _Command:
     """Adds --home, --json and --backend to a command."""
     f = click.option(
@@ -67,6 +88,7 @@ def common(f: _Command) -> _Command:
         "--home",
         "home_path",
         type=FOLDER,
+        callback=_check_home,
         default=lambda: os.environ.get("PALIMPSEST_HOME") or DEFAULT_HOME,
         help="Folder with everything that a build writes. [default: $PALIMPSEST_HOME, else data/home]",
     )(f)

@@ -71,7 +71,7 @@ def _privacy_lines(done: BuildSummary) -> list[str]:
 
 
 def rejects_text(home: Home) -> str:
-    """Returns the sources that could not be read, with their reasons, the first 20."""
+    """Returns the sources that could not be read, with their reasons: the first 20, and where the rest is."""
     build = staged(home) if staged(home).is_finished else published(home)
     assert build is not None
     lines = [
@@ -79,7 +79,8 @@ def rejects_text(home: Home) -> str:
         for name in build.collections
         for r in build.table(name, "rejects").to_dicts()
     ]
-    more = [f"… and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
+    where = "'" + str(build.path / "*" / "rejects.parquet").replace("'", "''") + "'"
+    more = [f"… and {len(lines) - _SHOWN} more; all are in: SELECT * FROM {where}"] if len(lines) > _SHOWN else []
     return "\n".join([*lines[:_SHOWN], *more])
 
 

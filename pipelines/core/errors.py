@@ -1,5 +1,7 @@
 """The one exception family. The command line turns each into one line and an exit code, never a traceback."""
 
+from pathlib import Path
+
 
 class PalimpsestError(Exception):
     """Bad input or usage: the message names the file, the field and the fix. Exit code 2."""
@@ -24,6 +26,15 @@ class ArgumentError(PalimpsestError):
     def as_option(self, option: str) -> str:
         """Returns the message for the command line, where `option` sets the argument."""
         return f"{option}{'' if self.value is None else f' {self.value}'}: {self.problem}"
+
+
+class DamagedFile(PalimpsestError):
+    """A file of a home cannot be read as what it is."""
+
+    def __init__(self, path: Path, fix: str):
+        """Makes the error; `fix` says what to do."""
+        super().__init__(f"{path}: damaged; {fix}")
+        self.path = path
 
 
 class Refused(PalimpsestError):

@@ -7,7 +7,9 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.errors import DamagedFile, PalimpsestError
+
+REBUILD = "remove it and run palimpsest build again"
 
 
 def write_bytes(path: Path, data: bytes) -> None:
@@ -26,18 +28,33 @@ def write_json(path: Path, value: Any) -> None:
     write_bytes(path, (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode())
 
 
-def read_json(path: Path, fix: str = "remove it and run palimpsest build again") -> Any:
+def read_json(path: Path, fix: str = REBUILD) -> Any:
     """Returns the JSON value in `path`, or None where there is no such file.
 
     Raises:
-        PalimpsestError: the file is damaged; the message names it and the fix.
+        DamagedFile: the file cannot be read or is not JSON; the message names it and the fix.
+        PalimpsestError: a part of the path is a file.
     """
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError):
-        raise PalimpsestError(f"{path}: damaged; {fix}") from None
+    except NotADirectoryError:
+        raise PalimpsestError(f"{path}: a part of this path is a file, not a folder; name another folder") from None
+    except (OSError, ValueError, RecursionError):
+        raise DamagedFile(path, fix) from None
+
+
+def read_json_object(path: Path, fix: str = REBUILD) -> dict[str, Any] | None:
+    """Returns the JSON object in `path`, or None where there is no such file.
+
+    Raises:
+        DamagedFile: the file cannot be read or is no JSON object; the message names it and the fix.
+    """
+    value = read_json(path, fix)
+    if value is not None and not isinstance(value, dict):
+        raise DamagedFile(path, fix)
+    return value
 
 
 def file_hash(path: Path) -> str:

@@ -4,13 +4,13 @@ A reader keeps one build for as long as it lives; `refresh` moves it to the one 
 """
 
 import datetime as dt
-import json
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Unpack
 
 from palimpsest.core.errors import ArgumentError, PalimpsestError
+from palimpsest.core.published import published_build_id
 from palimpsest.query.context.history import Version, histories
 from palimpsest.query.request.arguments import ScopeArgument
 from palimpsest.query.request.search_request import SearchOptions, SearchRequest
@@ -18,7 +18,7 @@ from palimpsest.query.request.types import Filters, Scope
 from palimpsest.query.rerank.reranker import Reranker, open_reranker
 from palimpsest.query.result import SearchResult
 from palimpsest.query.scope.backend import Backend
-from palimpsest.query.scope.resolve_scopes import resolve_scopes
+from palimpsest.query.scope.resolve_scopes import check_names, resolve_scopes
 from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.query.search import run_search
 from palimpsest.text.tokenizer import register_tokenizer_home
@@ -90,6 +90,10 @@ class Reader:
         """Returns how many memories each scope has, retired versions included; None where the store does not say."""
         views = {s: self._backend.view(s) for s in self._backend.scopes()}
         return {s: None if view is None else len(view.ids) for s, view in views.items()}
+
+    def check_names(self, collection: str | None, user: str | None) -> None:
+        """Raises ArgumentError where a collection, or a user in it or in any, is unknown to the build."""
+        check_names(self._backend.collections(), self._backend.scopes(), collection, user)
 
     def resolve_scope(self, collection: str | None = None, user: str | None = None, project: str = "") -> Scope:
         """Returns one scope by name: the named, only or default collection, the named or its default user, the project.
@@ -239,13 +243,9 @@ def open_index(path: Path | str) -> Reader:
 
 
 def _published(home: Path) -> str:
-    try:
-        build = json.loads((home / "published.json").read_text(encoding="utf-8"))["build"]
-    except FileNotFoundError:
-        raise PalimpsestError(f"home {home}: it has no published build; run palimpsest build --home {home}") from None
-    except (ValueError, KeyError, TypeError):
-        raise PalimpsestError(f"home {home}: published.json is damaged; run palimpsest build --home {home}") from None
-    return str(build)
+    if (build := published_build_id(home)) is None:
+        raise PalimpsestError(f"home {home}: it has no published build; run palimpsest build --home {home}")
+    return build
 
 
 def _open_backend(home: Path, name: str) -> Backend:

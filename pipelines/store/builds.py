@@ -7,12 +7,16 @@ from pathlib import Path
 
 import polars as pl
 
-from palimpsest.core.files import file_hash, link, read_json, write_json
+from palimpsest.core.errors import DamagedFile, PalimpsestError
+from palimpsest.core.files import REBUILD, file_hash, link, read_json_object, write_json
+from palimpsest.core.published import published_build_id
 from palimpsest.store.home import Home
 from palimpsest.store.manifest import BuildManifest, StageRecord
 from palimpsest.store.tables import completed, conform, empty
 
 KEPT_BUILDS = 5
+_RESTORE = "restore it from a copy, or build into another --home"
+_FIX = "restore it, or remove published.json and run palimpsest build again"
 ONCE = "_once"
 """Folder of a build with the tables of stages that run once, for all collections; no collection has such a name."""
 
@@ -40,8 +44,18 @@ class Build:
 
     @property
     def manifest(self) -> BuildManifest:
-        """What the build is: collections, stage keys, digest, counts, gate; empty until it is finished."""
-        return BuildManifest.from_json(read_json(self.path / "manifest.json") or {})
+        """What the build is: collections, stage keys, digest, counts, gate; empty until it is finished.
+
+        Raises:
+            DamagedFile: it is no manifest.
+        """
+        path = self.path / "manifest.json"
+        if (found := read_json_object(path, _RESTORE)) is None:
+            return BuildManifest()
+        try:
+            return BuildManifest.from_json(found)
+        except (AttributeError, LookupError, TypeError, ValueError):
+            raise DamagedFile(path, _RESTORE) from None
 
     def write_manifest(self, manifest: BuildManifest) -> None:
         """Replaces the manifest."""
@@ -62,9 +76,17 @@ class Build:
         """Returns a table of one collection; empty where the build has none.
 
         Columns that an older version of Palimpsest did not write are null.
+
+        Raises:
+            DamagedFile: it is no Parquet file.
         """
         path = self.table_path(collection, table)
-        return completed(table, pl.read_parquet(path)) if path.exists() else empty(table)
+        if not path.exists():
+            return empty(table)
+        try:
+            return completed(table, pl.read_parquet(path))
+        except pl.exceptions.PolarsError:
+            raise DamagedFile(path, _RESTORE) from None
 
     def tables(self, names: Iterable[str]) -> dict[str, pl.DataFrame]:
         """Returns the named tables over all collections, in the order of collections."""
@@ -81,9 +103,16 @@ class Build:
         return file_hash(path)
 
     def record(self, collection: str, stage: str) -> StageRecord | None:
-        """Returns what a finished stage recorded, or None while it is unfinished."""
-        found = read_json(self._record_path(collection, stage))
-        return None if found is None else StageRecord.from_json(found)
+        """Returns what a finished stage recorded, or None while it is unfinished.
+
+        Raises:
+            DamagedFile: it is no record.
+        """
+        path = self._record_path(collection, stage)
+        try:
+            return None if (found := read_json_object(path)) is None else StageRecord.from_json(found)
+        except (AttributeError, LookupError, TypeError, ValueError):
+            raise DamagedFile(path, REBUILD) from None
 
     def write_record(self, collection: str, stage: str, record: StageRecord) -> None:
         """Records that a stage finished."""
@@ -107,9 +136,22 @@ class Build:
 
 
 def published(home: Home) -> Build | None:
-    """Returns the build that readers see."""
-    pointer = read_json(home.path / "published.json")
-    return Build(home.builds / pointer["build"]) if pointer else None
+    """Returns the build that readers see.
+
+    Raises:
+        PalimpsestError: the pointer to it is damaged, or names a build that is not there.
+    """
+    build_id = published_build_id(home.path)
+    if build_id is not None and not (home.builds / build_id).is_dir():
+        build_id = published_build_id(home.path)  # five builds are kept: one removed meanwhile has a successor
+    if build_id is None:
+        return None
+    build = Build(home.builds / build_id)
+    if not build.path.is_dir():
+        raise PalimpsestError(
+            f"home {home.path}: published.json names build {build_id[:20]}, which is not there; {_FIX}"
+        )
+    return build
 
 
 BEFORE_DELETE = ".before-delete"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.files import read_json, write_json
+from palimpsest.core.errors import DamagedFile, PalimpsestError
+from palimpsest.core.files import REBUILD, read_json_object, write_json
 
 DEFAULT_HOME = Path("data/home")
 DEFAULT_CORPUS = Path("data/corpora")
@@ -84,9 +84,16 @@ class Home:
 
     @property
     def sources(self) -> dict[str, Path]:
-        """The folder of each collection that was ever built here, by name."""
-        known = read_json(self.path / "home.json") or {}
-        return {name: Path(folder) for name, folder in sorted(known.get("collections", {}).items())}
+        """The folder of each collection that was ever built here, by name.
+
+        Raises:
+            DamagedFile: the list is damaged.
+        """
+        path = self.path / "home.json"
+        folders = (read_json_object(path) or {}).get("collections", {})
+        if not isinstance(folders, dict) or not all(isinstance(folder, str) for folder in folders.values()):
+            raise DamagedFile(path, REBUILD)
+        return {name: Path(folder) for name, folder in sorted(folders.items())}
 
     def create(self) -> None:
         """Makes the folders, private to their owner."""

@@ -177,14 +177,28 @@ class BuildManifest:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "BuildManifest":
-        """Reads a manifest; fields that this version does not know are left out."""
+        """Reads a manifest; fields that this version does not know are left out.
+
+        Raises:
+            AttributeError: a record was not written by `to_json`.
+            TypeError: a field was not.
+            ValueError: there is none.
+        """
+        if not value:
+            raise ValueError("an empty manifest")
         found = {f.name: value[key] for f in fields(cls) if (key := _KEYS.get(f.name, f.name)) in value}
         found["stages"] = {
             collection: {stage: StageRecord.from_json(record) for stage, record in stages.items()}
             for collection, stages in value.get("markers", {}).items()
         }
-        return cls(**cast(Any, found))
+        manifest = cls(**cast(Any, found))
+        for f in fields(cls):
+            usual, actual = getattr(_EMPTY, f.name), getattr(manifest, f.name)
+            if usual is not None and not isinstance(actual, Mapping if isinstance(usual, dict) else type(usual)):
+                raise TypeError(f.name)
+        return manifest
 
 
+_EMPTY = BuildManifest()
 _KEYS = {"tail_code_key": "tail_logic", "stages": "markers"}
 _LEFT_OUT = ("violations", "golden_runs")

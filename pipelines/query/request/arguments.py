@@ -88,7 +88,7 @@ def parse_datetime(name: str, value: When | None, end_of_day: bool) -> dt.dateti
     """Returns the UTC time of an argument; a date alone is its start or its end.
 
     Raises:
-        ArgumentError: the text is no ISO 8601 date or time.
+        ArgumentError: the text is no ISO 8601 date or time, or it is outside the years 1 to 9999 in UTC.
     """
     if value is None:
         return None
@@ -101,7 +101,10 @@ def parse_datetime(name: str, value: When | None, end_of_day: bool) -> dt.dateti
         value = parsed.date() if day_only else parsed
     if not isinstance(value, dt.datetime):
         value = dt.datetime.combine(value, dt.time.max if end_of_day else dt.time.min)
-    return value.replace(tzinfo=dt.UTC) if value.tzinfo is None else value.astimezone(dt.UTC)
+    try:
+        return value.replace(tzinfo=dt.UTC) if value.tzinfo is None else value.astimezone(dt.UTC)
+    except OverflowError:
+        raise ArgumentError(name, "outside the years 1 to 9999 in UTC; write a date within them", value) from None
 
 
 def parse_names(name: str, one: str | None, several: Sequence[str]) -> tuple[str, ...]:

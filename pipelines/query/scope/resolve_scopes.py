@@ -50,6 +50,23 @@ def resolve_user(collection: CollectionInfo, scopes: Sequence[Scope], name: str 
     return name
 
 
+def check_names(
+    collections: Mapping[str, CollectionInfo], scopes: Iterable[Scope], collection: str | None, user: str | None
+) -> None:
+    """Checks names that select scopes; None selects all. A collection's default user may have no memories yet.
+
+    Raises:
+        ArgumentError: the collection is unknown, or the user is unknown to it, or to all where none is named.
+    """
+    if collection is not None:
+        resolve_collection(collections, collection)
+    chosen = [c for c in collections.values() if collection in (None, c.name)]
+    users = {s.user_id for s in scopes if collection in (None, s.collection)} | {c.user_id or "" for c in chosen} - {""}
+    if user is not None and user not in users:
+        where = f"collection {collection}" if collection else "this build"
+        raise ArgumentError("user", f"not in {where}; it has: {list_names(users)}", _shorten_name(user))
+
+
 def projects_of(scopes: Iterable[Scope], collection: str, user: str) -> list[str]:
     """Returns the projects in which a user of a collection has memories, sorted."""
     return sorted({s.project_id for s in scopes if s[:2] == (collection, user) and s.project_id})

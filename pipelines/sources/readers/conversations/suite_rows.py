@@ -51,16 +51,14 @@ def _document(source: Source, row: JsonRow, seen: set[str], problems: list[str])
     if row_id in seen:
         problems.append(f"line {row.line}: _id {row_id[:80]!r} was used before; the first row is kept")
         return None
-    stated = value.get("meta")
+    stated = found if isinstance(found := value.get("meta"), dict) else {}
     meta: JsonObject = {}
     try:
-        meta = to_json_object(stated) if isinstance(stated, dict) else {}
+        meta = to_json_object(stated)
     except ValueError as e:
         problems.append(f"line {row.line}: meta {e}; the row is kept without it")
     user, wrong_user = parse_scope_name("scope", value.get("scope"))
-    session, wrong_session = parse_scope_name(
-        "meta.session", stated.get("session") if isinstance(stated, dict) else None
-    )
+    session, wrong_session = parse_scope_name("meta.session", stated.get("session"))
     if wrong := wrong_user or wrong_session:
         problems.append(f"line {row.line}: _id {row_id[:80]!r}: {wrong}; the row is left out")
         return None
