@@ -80,7 +80,7 @@ def _duckdb_reader(home: Path) -> Iterator[_RecordedReader]:
     from palimpsest.query.backends.duckdb_backend import DuckDBBackend
 
     statements: list[tuple[str, Parameters]] = []
-    with open_home(home) as reader:
+    with open_home(home, count_reads=False) as reader:
         store = reader.backend
         assert isinstance(store, DuckDBBackend)
         path = store.path

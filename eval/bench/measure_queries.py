@@ -76,7 +76,7 @@ class _OpenHome:
         user, self.questions = json.loads((home / QUESTIONS_FILE).read_text(encoding="utf-8"))
         self.scope, self._load = Scope(COLLECTION, user), load
         started = time.perf_counter()
-        self.reader: Reader = open_home(home, load.backend)
+        self.reader: Reader = open_home(home, load.backend, count_reads=False)
         query_embedder()
         self.open_ms = (time.perf_counter() - started) * 1000
 

@@ -114,7 +114,7 @@ def measure(
     """
     judge = _judge_settings(ragas)
     prepared, settings = _prepare(folder, extra, embedder), SearchSettings(strategy, budget_tokens)
-    with serve_published(prepared.home, backend), open_home(prepared.home.path, backend) as reader:
+    with serve_published(prepared.home, backend), open_home(prepared.home.path, backend, count_reads=False) as reader:
         measured = prepared.measure(reader, settings)
         reranker = reader.reranker_name
     if per_query is not None:

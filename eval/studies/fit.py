@@ -158,7 +158,7 @@ def golden_score(path: Path, cache: Path, backend: str = "duckdb") -> tuple[Weig
     A question's value is the mean of R@5 and nDCG@10.
     """
     home, _ = golden_home(path, cache)
-    reader = open_home(home.path, backend)
+    reader = open_home(home.path, backend, count_reads=False)
     _, prior = resolve_strategy("auto", reader.backend.collections()[path.stem])
     known: dict[Weights, dict[str, float]] = {}
 

@@ -37,6 +37,7 @@ from palimpsest.store.home import Home
 @click.option(
     "--where", help="Only memories whose fields satisfy this, such as 'category = \"academic\" and year >= 2024'."
 )
+@click.option("--accessed-within", help="Only memories that a search returned in the last 12h, 30d or 4w.")
 @click.option(
     "--min-score", type=float, help="Only memories whose best cosine with the question is at least this, -1 to 1."
 )

@@ -21,6 +21,7 @@ from palimpsest.query.scope.backend import Backend
 from palimpsest.query.scope.resolve_scopes import check_names, resolve_scopes
 from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.query.search import run_search
+from palimpsest.store.usage_log import UsageLog, usage_days
 from palimpsest.text.tokenizer import register_tokenizer_home
 
 
@@ -32,8 +33,9 @@ def real_time() -> dt.datetime:
 class Reader:
     """Answers from one build. Safe to share between threads.
 
-    `clock` returns the real time, in UTC. It decides one thing: a memory past its retention is not served. `reranker`
-    reads the best candidates of each search.
+    `clock` returns the real time, in UTC: a memory past its retention is not served, and `accessed_within` is counted
+    back from it. `usage` counts the memories that searches return; None counts none. `reranker` reads the best
+    candidates of each search.
     """
 
     def __init__(
@@ -43,8 +45,9 @@ class Reader:
         backend_name: str = "duckdb",
         clock: Callable[[], dt.datetime] = real_time,
         reranker: Reranker | None = None,
+        usage: UsageLog | None = None,
     ):
-        self._reranker = reranker
+        self._reranker, self._usage = reranker, usage
         self._backend, self._home, self._backend_name, self._clock = backend, home, backend_name, clock
 
     @property
@@ -69,17 +72,22 @@ class Reader:
         self.close()
 
     def close(self) -> None:
-        """Releases the build."""
+        """Releases the build, and writes the reads that are not written yet."""
+        if self._usage is not None:
+            self._usage.flush()
         self._backend.close()
 
     def refresh(self) -> str:
         """Moves to the build that is published now and returns its id; searches under way finish on the old one."""
         if self._home is None:
             return self.build_id
+        before, usage = self._backend, self._usage and self._usage.renewed()
         if self._backend_name == "neo4j":
             self._backend = self._backend.renewed()  # type: ignore[attr-defined]
         elif _published(self._home) != self.build_id:
             self._backend = _open_backend(self._home, self._backend_name)
+        if self._backend is not before:
+            self._usage = usage
         return self.build_id
 
     def scopes(self) -> list[Scope]:
@@ -160,6 +168,8 @@ class Reader:
             tags: tags, any of which memories must have. `where` can require all of several.
             where: what the fields of a memory and of its document's metadata must satisfy, such as
                 `category = "academic" and stressor = true`: see `palimpsest.query.request.parse_where`.
+            accessed_within: how long ago memories were last among the results of a search of this home, at most: a
+                timedelta, or 12h, 30d or 4w.
             min_score: least cosine of a memory's best window with the question, -1 to 1: results below it are left
                 out. Cosines of the same embedder compare between questions, scores of the ranking do not.
             since: earliest observed_at; a date alone means its start.
@@ -188,7 +198,11 @@ class Reader:
 
     def run(self, request: SearchRequest) -> SearchResult:
         """Answers a request; see `search`."""
-        return run_search(request, self._backend, self._clock(), self._reranker)
+        usage = self._usage
+        result = run_search(request, self._backend, self._clock(), self._reranker, usage)
+        if usage is not None:
+            usage.add(((m.collection, m.user_id, m.project_id), m.memory_id) for m in result.memories)
+        return result
 
     def history_of(
         self,
@@ -212,7 +226,9 @@ class Reader:
         return histories(ServedScope(self._backend, Scope(*scope), filters), [memory_id]).get(memory_id, ())
 
 
-def open_home(path: Path | str, backend: str = "duckdb", reranker: str | None = None) -> Reader:
+def open_home(
+    path: Path | str, backend: str = "duckdb", reranker: str | None = None, *, count_reads: bool = True
+) -> Reader:
     """Opens the published build of a home.
 
     Args:
@@ -221,6 +237,8 @@ def open_home(path: Path | str, backend: str = "duckdb", reranker: str | None = 
         reranker: reads the best 30 candidates of each search: `lm` for the model of PALIMPSEST_LM, else the folder or
             the name of a cross-encoder; empty for none; None for what PALIMPSEST_RERANKER names. It is loaded at the
             first search. A service must not take it from a request.
+        count_reads: write which memories searches return to the usage log of the home, for `accessed_within`;
+            $PALIMPSEST_USAGE_DAYS says for how many days they are kept, and 0 counts none.
 
     Raises:
         PalimpsestError: nothing is published there, there is no such backend, or a setting of the reranker is wrong.
@@ -228,7 +246,9 @@ def open_home(path: Path | str, backend: str = "duckdb", reranker: str | None = 
     home = Path(path)
     register_tokenizer_home(home)
     opened = open_reranker(reranker, home)
-    return Reader(_open_backend(home, backend), home, backend, reranker=opened)
+    days = usage_days() if count_reads else 0
+    usage = UsageLog(home, days, real_time) if days else None  # of the epoch before the build is opened
+    return Reader(_open_backend(home, backend), home, backend, reranker=opened, usage=usage)
 
 
 def open_index(path: Path | str) -> Reader:

@@ -76,7 +76,7 @@ class SearchResult:
         versions: with `history`, all versions of each memory's fact by its id, newest first, with what replaced each
             and why.
         times: how the question's words about time were interpreted in each scope.
-        filters: the filters by type, tag, field and score, and how many candidates were below `min_score`.
+        filters: the filters by type, tag, field, access and score, and how many candidates were below `min_score`.
         reranker: what a reranker did, None without one.
         met: with `explain`, the texts of the memories that links led from or to, by id.
         question: the question as it was searched, with what it took from the turns before it.

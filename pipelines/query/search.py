@@ -2,9 +2,10 @@
 
 import datetime as dt
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from palimpsest.core.errors import ArgumentError
 from palimpsest.memories.embedders.space import Space
 from palimpsest.query.answerability.judge import judge_results
 from palimpsest.query.context.explain import explain_results
@@ -29,28 +30,34 @@ from palimpsest.query.scope.resolve_scopes import project_scopes
 from palimpsest.query.scope.scope_query import ScopeQuery, resolve_query
 from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.query.turns.resolve import resolve_text
+from palimpsest.store.usage_log import DAYS_VARIABLE, UsageLog
 from palimpsest.text.terms import query_terms
 
 STEPS = ("embed_ms", "seeds_ms", "expand_ms", "rank_ms", "read_ms", "pack_ms")
 
 
 def run_search(
-    request: SearchRequest, backend: Backend, clock: dt.datetime, reranker: Reranker | None = None
+    request: SearchRequest,
+    backend: Backend,
+    clock: dt.datetime,
+    reranker: Reranker | None = None,
+    usage: UsageLog | None = None,
 ) -> SearchResult:
     """Answers a request from one build.
 
     Args:
         request: the search.
         backend: the store of the build.
-        clock: the real time; it decides one thing: a memory past its retention is not served.
+        clock: the real time; a memory past its retention is not served, and `accessed_within` is counted back from it.
         reranker: reads the best candidates; without one the ranking alone decides.
+        usage: reads of memories; None where none are counted.
 
     Raises:
         PalimpsestError: the strategy or the project is unknown.
     """
     timer = _StepTimer()
     question = resolve_text(request.text, request.turns, request.brief)
-    queries = _scope_queries(request, question.text, backend, clock)
+    queries = _scope_queries(request, question.text, backend, clock, usage)
     tasks = {query.scope: _task(request, query.space) for query in queries}
     timer.record("embed_ms")
     found = [(query, rank(query, request.hops, max(SEEDS, request.k), timer.record)) for query in queries]
@@ -109,18 +116,44 @@ def _task(request: SearchRequest, space: Space | None) -> Task | None:
     return Task(vector, tuple(query_terms(request.brief)), request.paths)
 
 
-def _scope_queries(request: SearchRequest, text: str, backend: Backend, clock: dt.datetime) -> list[ScopeQuery]:
+def _scope_queries(
+    request: SearchRequest, text: str, backend: Backend, clock: dt.datetime, usage: UsageLog | None
+) -> list[ScopeQuery]:
     """Returns the query of each scope of a request, sorted by scope; `text` is the question, resolved."""
     scopes: Sequence[Scope] = request.scopes
     if request.project:
         known = backend.scopes()
         scopes = sorted({s for at in scopes for s in project_scopes(known, *at[:2], request.project)})
     filters = request.filters(clock)
-    served = [ServedScope(backend, s, filters) for s in scopes]
+    accessed = _accessed(request, clock, usage)
+    served = [ServedScope(backend, s, replace(filters, accessed=accessed(s))) for s in scopes]
     if filters.where is not None:
         check_fields(filters.where, served)
     terms, vectors = query_terms(text), {space: embed_query(text, space) for space in {s.space for s in served}}
     return [resolve_query(s, text, vectors[s.space], terms, request.strategy) for s in served]
+
+
+def _accessed(
+    request: SearchRequest, clock: dt.datetime, usage: UsageLog | None
+) -> Callable[[Scope], frozenset[str] | None]:
+    """Returns what gives the memories of a scope that were read recently enough; None where that is no filter.
+
+    Raises:
+        ArgumentError: no reads are counted, or they are kept for fewer days.
+    """
+    if request.accessed_within is None:
+        return lambda _: None
+    if usage is None:
+        raise ArgumentError(
+            "accessed_within",
+            f"no reads are counted here: {DAYS_VARIABLE} is 0, or the reader was not opened by open_home",
+        )
+    if request.accessed_within > dt.timedelta(days=usage.days):
+        raise ArgumentError(
+            "accessed_within", f"reads are kept for {usage.days} days; ask for less, or set {DAYS_VARIABLE}"
+        )
+    since = clock - request.accessed_within
+    return lambda scope: usage.accessed_since(scope, since)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from palimpsest.build.run_stage import run_stage
 from palimpsest.build.stages import indexed_tables
 from palimpsest.core.errors import PalimpsestError, Refused
 from palimpsest.eval.runs.verify_home import verify_home
+from palimpsest.query import open_home
 from palimpsest.sources.filters.erased_texts import ErasedTexts, place_key, utterance_key
 from palimpsest.store.builds import published
 from palimpsest.store.erased_text import ErasedText
@@ -253,3 +254,18 @@ def test_a_first_build_in_which_nothing_can_be_read_publishes_nothing(tmp_path, 
     with pytest.raises(PalimpsestError, match=r"none of the sources could be read.*a\.md"):
         run_without_dagster(home, make_plan(home, [corpus]))
     assert published(home) is None
+
+
+def test_a_delete_removes_the_reads_of_what_it_deletes_and_of_memories_that_no_build_has(made):
+    home, _ = made
+    with open_home(home.path) as reader:
+        scopes = reader.scopes()
+        read = {s: {m.memory_id for m in reader.search("the gate is", s, k=50).memories} for s in scopes}
+    gone = next(s.user_id for s in scopes if read[s])
+    reads = home.path / "usage" / "reads.jsonl"
+    assert all(i in reads.read_text() for ids in read.values() for i in ids)
+    deleted = {i for s in scopes if s.user_id == gone for i in read[s]}
+    result = delete(home, user=gone)
+    assert result.to_json()["reads"] == len(deleted) and result.to_json()["residue"] == []
+    left = {i for s in scopes if s.user_id != gone for i in read[s]}
+    assert not [i for i in deleted if i in reads.read_text()] and all(i in reads.read_text() for i in left)

@@ -17,9 +17,10 @@ _LIMITS = (
 
 @dataclass(frozen=True)
 class Erased:
-    """What was removed next to tables: vectors, answers of a language model, runs, and writes to Neo4j.
+    """What was removed next to tables: vectors, answers of a language model, runs, reads, and writes to Neo4j.
 
-    `graph_writes` is None, and `graph_bytes` 0, where the home was never loaded into Neo4j.
+    `graph_writes` is None, and `graph_bytes` 0, where the home was never loaded into Neo4j. `reads` is how many
+    memories were removed from the usage log.
     """
 
     vectors: int
@@ -27,6 +28,7 @@ class Erased:
     runs: int
     graph_writes: int | None = None
     graph_bytes: int = 0
+    reads: int = 0
 
 
 @dataclass(frozen=True)

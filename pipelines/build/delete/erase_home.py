@@ -1,4 +1,4 @@
-"""Erases what a delete names from log, builds, decisions, ledger, vectors, run history and Neo4j."""
+"""Erases what a delete names from log, builds, decisions, ledger, vectors, usage log, run history and Neo4j."""
 
 import shutil
 
@@ -22,6 +22,7 @@ from palimpsest.store.decisions import append_decisions, append_erased, forget_o
 from palimpsest.store.home import Home
 from palimpsest.store.ingest_log import IngestLog
 from palimpsest.store.tables import SCHEMAS
+from palimpsest.store.usage_log import keep_reads
 
 _QUOTING_FILES = ("builds/*/report.*", "notes/*")  # they quote texts and questions; the next build writes its own
 
@@ -64,7 +65,8 @@ def erase(home: Home, target: Target, probes: Probes) -> Erased:
         answers.close()
     vectors = _sweep_vectors(home)
     runs = delete_runs(home, probes, target.collection if target.whole_collection else None)
-    return Erased(vectors, ledger, runs, *_erase_from_server(home, probes))
+    reads = keep_reads(home.path, _memory_ids(home))
+    return Erased(vectors, ledger, runs, *_erase_from_server(home, probes), reads=reads)
 
 
 def _erase_from_server(home: Home, probes: Probes) -> tuple[int | None, int]:
@@ -102,6 +104,11 @@ def _erase_from_logs(home: Home, target: Target) -> None:
     if target.whole_collection:
         sources = {n: str(f) for n, f in home.sources.items() if n != target.collection}
         write_json(home.path / "home.json", {"collections": sources})
+
+
+def _memory_ids(home: Home) -> set[str]:
+    """Returns the ids of the memories of all kept builds."""
+    return {i for build in kept(home) for name in build.collections for i in build.table(name, "memories")["memory_id"]}
 
 
 def _sweep_vectors(home: Home) -> int:

@@ -1,6 +1,7 @@
 """Checks the arguments of a search and converts them to the values that the query path uses."""
 
 import datetime as dt
+import re
 from collections.abc import Mapping, Sequence
 
 from palimpsest.core.errors import ArgumentError
@@ -9,6 +10,7 @@ from palimpsest.query.request.types import Scope
 MAX_TEXT_CHARS = 100_000
 MAX_K = 1000
 MAX_HOPS = 2
+MAX_DAYS = 36_500
 
 When = dt.datetime | dt.date | str
 """A time, or a date that means its start or its end."""
@@ -119,6 +121,22 @@ def parse_names(name: str, one: str | None, several: Sequence[str]) -> tuple[str
     if any(not v.strip() for v in found):
         raise ArgumentError(name, "has an empty name; leave it out")
     return tuple(sorted(found))
+
+
+def parse_duration(name: str, value: dt.timedelta | str | None) -> dt.timedelta | None:
+    """Returns a time span: hours, days or weeks as `12h`, `30d` or `4w`.
+
+    Raises:
+        ArgumentError: the text is no time span, or it is not above 0 or over `MAX_DAYS`.
+    """
+    if isinstance(value, str):
+        found = re.fullmatch(r"\s*(\d{1,6})\s*([hdw])\s*", value, re.ASCII)
+        if found is None:
+            raise ArgumentError(name, "not a time span; write 12h, 30d or 4w", value)
+        value = dt.timedelta(hours=int(found[1]) * {"h": 1, "d": 24, "w": 168}[found[2]])
+    if value is not None and not dt.timedelta(0) < value <= dt.timedelta(days=MAX_DAYS):
+        raise ArgumentError(name, f"must be above 0 and at most {MAX_DAYS:,} days", str(value))
+    return value
 
 
 def parse_score(name: str, value: float | None) -> float | None:

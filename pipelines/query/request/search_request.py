@@ -19,6 +19,7 @@ from palimpsest.query.request.arguments import (
     clean_texts,
     clean_turns,
     parse_datetime,
+    parse_duration,
     parse_names,
     parse_scopes,
     parse_score,
@@ -42,6 +43,7 @@ class SearchOptions(TypedDict, total=False):
     tag: str | None
     tags: Sequence[str]
     where: str | None
+    accessed_within: dt.timedelta | str | None
     min_score: float | None
     since: When | None
     until: When | None
@@ -73,6 +75,7 @@ class SearchRequest:
         types: memory types, any of them; empty means every type.
         tags: tags, any of which memories must have.
         where: what the fields of memories must satisfy.
+        accessed_within: how long ago memories were last results of a search, at most.
         min_score: least cosine of a memory's best window with the question.
         since: earliest observed_at.
         until: latest observed_at.
@@ -99,6 +102,7 @@ class SearchRequest:
     types: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     where: Where | None = None
+    accessed_within: dt.timedelta | None = None
     min_score: float | None = None
     since: dt.datetime | None = None
     until: dt.datetime | None = None
@@ -130,6 +134,7 @@ class SearchRequest:
         for one, several in (("type", "types"), ("tag", "tags")):
             fields[several] = parse_names(several, fields.pop(one, None), fields.get(several, ()))
         fields["where"] = parse_where(text_of) if (text_of := fields.get("where")) is not None else None
+        fields["accessed_within"] = parse_duration("accessed_within", fields.get("accessed_within"))
         fields["min_score"] = parse_score("min_score", fields.get("min_score"))
         request = cls(clean_text(text), parse_scopes(scope), **fields)
         check_numbers(request.k, request.hops, request.budget_tokens)
@@ -171,11 +176,13 @@ class SearchRequest:
         }
 
     def filters_json(self) -> JsonObject:
-        """Returns the filters by type, tag, field and score that were given, as JSON values."""
+        """Returns the filters by type, tag, field, access and score that were given, as JSON values."""
+        within = self.accessed_within
         return {
             "types": list(self.types),
             "tags": list(self.tags),
             "where": self.where.text if self.where else None,
+            "accessed_within_s": within.total_seconds() if within is not None else None,
             "min_score": self.min_score,
         }
 
@@ -252,6 +259,7 @@ _PROPERTIES: dict[str, dict[str, Any]] = {
     "tag": _name("A tag that memories must have"),
     "tags": _texts("Tags, any of which memories must have"),
     "where": _name('What the fields of memories must satisfy, such as category = "academic" and year >= 2024'),
+    "accessed_within": _name("How long ago memories were last read, at most: 12h, 30d or 4w"),
     "min_score": {
         "type": ["number", "null"],
         "description": "Least cosine of a memory's best window with the question, -1 to 1",
