@@ -21,7 +21,7 @@ from palimpsest.query.ranking.rank import SEEDS, Candidate, rank
 from palimpsest.query.ranking.task import Task, favor_task
 from palimpsest.query.request.search_request import SearchRequest
 from palimpsest.query.request.types import Memory, RankedMemory, Scope
-from palimpsest.query.rerank.rerank_candidates import rerank_candidates
+from palimpsest.query.rerank.rerank_candidates import Reranking, rerank_candidates
 from palimpsest.query.rerank.reranker import Reranker
 from palimpsest.query.result import SearchResult
 from palimpsest.query.scope.backend import Backend
@@ -58,19 +58,8 @@ def run_search(
     timer = _StepTimer()
     question = resolve_text(request.text, request.turns, request.brief)
     queries = _scope_queries(request, question.text, backend, clock, usage)
-    tasks = {query.scope: _task(request, query.space) for query in queries}
     timer.record("embed_ms")
-    found = [(query, rank(query, request.hops, max(SEEDS, request.k), timer.record)) for query in queries]
-    found = [(q, favor_task(q, cs, task) if (task := tasks[q.scope]) is not None else cs) for q, cs in found]
-    merged, reranking = merge_candidates(found), None
-    above = [(q, c) for q, c in merged if request.min_score is None or c.vector >= request.min_score]
-    dropped = len(merged) - len(above)
-    timer.record("rank_ms")
-    if reranker is not None:
-        above, reranking = rerank_candidates(reranker, question.text, above)
-        timer.record("rerank_ms")
-    best = diversify_results(above, request.k)[: request.k]
-    timer.record("rank_ms")
+    best, dropped, reranking = _rank_scopes(request, question.text, queries, reranker, timer)
     reads = {q.scope: _read_scope(q, [c.memory_id for at, c in best if at is q], request.history) for q in queries}
     memories = _ranked_memories(best, queries, reads)
     answerability = judge_results(question.text, queries, memories)
@@ -106,6 +95,25 @@ def run_search(
         answerability=answerability,
         abstained=abstained,
     )
+
+
+def _rank_scopes(
+    request: SearchRequest, text: str, queries: Sequence[ScopeQuery], reranker: Reranker | None, timer: "_StepTimer"
+) -> tuple[Sequence[Ranked], int, Reranking | None]:
+    """Returns the best k of all scopes, how many candidates were below `min_score`, and what the reranker did."""
+    tasks = {query.scope: _task(request, query.space) for query in queries}
+    timer.record("embed_ms")
+    found = [(query, rank(query, request.hops, max(SEEDS, request.k), timer.record)) for query in queries]
+    found = [(q, favor_task(q, cs, task) if (task := tasks[q.scope]) is not None else cs) for q, cs in found]
+    merged, reranking = merge_candidates(found), None
+    above = [(q, c) for q, c in merged if request.min_score is None or c.vector >= request.min_score]
+    timer.record("rank_ms")
+    if reranker is not None:
+        above, reranking = rerank_candidates(reranker, text, above)
+        timer.record("rerank_ms")
+    best = diversify_results(above, request.k)[: request.k]
+    timer.record("rank_ms")
+    return best, len(merged) - len(above), reranking
 
 
 def _task(request: SearchRequest, space: Space | None) -> Task | None:

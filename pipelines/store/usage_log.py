@@ -40,7 +40,7 @@ class _Read(NamedTuple):
     time: int
     scope: str
     memory_id: str
-    count: int
+    reads: int
 
 
 def usage_days() -> int:
@@ -141,7 +141,7 @@ def keep_reads(home: Path, memory_ids: Collection[str]) -> int:
         kept: _Counts = Counter()
         for read in reads:
             if read.memory_id in memory_ids:
-                kept[read[:3]] += read.count
+                kept[read[:3]] += read.reads
         _rewrite(path, kept)
         return len({r.memory_id for r in reads} - {i for _, _, i in kept})
 
@@ -160,11 +160,11 @@ def _compacted(reads: Iterable[_Read], now: int, days: int) -> _Counts:
         if read.time < now - days * _DAY_S:
             continue
         if read.time >= now - _EXACT_S:
-            kept[read[:3]] += read.count
+            kept[read[:3]] += read.reads
         else:
             key = (read.time // _DAY_S, read.scope, read.memory_id)
             last[key] = max(last.get(key, 0), read.time)
-            counts[key] += read.count
+            counts[key] += read.reads
     for key, latest in last.items():
         kept[(latest, key[1], key[2])] += counts[key]
     return kept

@@ -15,7 +15,6 @@ from palimpsest.query.backends.duckdb_backend import DuckDBBackend
 from palimpsest.query.context.history import histories
 from palimpsest.query.context.neighbor_context import neighbor_ids
 from palimpsest.query.ranking.rank import rank
-from palimpsest.query.request.parse_where import parse_where
 from palimpsest.query.request.strategies import STRATEGIES, Weights
 from palimpsest.query.request.types import Filters, Scope
 from palimpsest.query.scope.backend import Backend
@@ -25,7 +24,6 @@ from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.text.question_time import parse_question_time
 from tests.neo4j_graph.made import Made, fresh_home, make, memory_id, vectors
 from tests.query import titled
-from tests.query.filtered import PASSING, write_filtered
 from tests.query.made import at, memory, tables
 from tests.query.made import tables as made_tables
 from tests.query.test_valid_times import MADE as STATED
@@ -283,28 +281,3 @@ def test_relations_and_replacements_of_any_shape_are_followed_alike(tmp_path: Pa
         "m2": ["m5", "m3", "m1", "m0"],
         "m5": ["m3", "m2", "m1", "m0"],
     }
-
-
-def test_both_backends_filter_by_the_same_fields(tmp_path: Path, graph: Connection) -> None:
-    frames = write_filtered(tmp_path / "i.duckdb")
-    duck, neo = both(Made(frames, tmp_path / "i.duckdb", "000001"), graph)
-    assert duck.field_kinds(ANA, Filters()) == neo.field_kinds(ANA, Filters()) and neo.collections()["notes"].fields
-    given = [Filters(where=parse_where(where)) for where, _ in PASSING]
-    given += [Filters(types=("task", "x")), Filters(tags=("urgent", "old")), Filters(accessed=frozenset({"m2", "b1"}))]
-    wanted = [passing for _, passing in PASSING] + ["m2", "m2 m3", "m2"]
-    for filters, passing in zip(given, wanted, strict=True):
-        for store in (duck, neo):
-            assert " ".join(store.seeds(ANA, filters, query(), (), 0, 50).ids) == passing, filters
-            assert store.passing(ANA, filters, ["m1", "m2", "m3", "m4", "m5", "b1"]) == set(passing.split())
-
-
-def test_a_large_scope_of_neo4j_is_filtered_by_fields(
-    tmp_path: Path, graph: Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for module in (neo4j_backend, scope_rows):
-        monkeypatch.setattr(module, "MAX_CACHED_VECTORS", 4)
-    frames = write_filtered(tmp_path / "i.duckdb")
-    _, neo = both(Made(frames, tmp_path / "i.duckdb", "000001"), graph)
-    assert neo.view(ANA) is None
-    filters = Filters(where=parse_where('category = "academic" or tags = "old"'))
-    assert neo.seeds(ANA, filters, query(), (), 0, 50).ids == ["m1", "m2", "m3"]

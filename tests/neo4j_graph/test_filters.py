@@ -1,0 +1,39 @@
+"""Filters by fields of memories and metadata choose the same memories on both backends."""
+
+from pathlib import Path
+
+import pytest
+
+from palimpsest.neo4j_graph.backend import neo4j_backend
+from palimpsest.neo4j_graph.connect import Connection
+from palimpsest.neo4j_graph.rows import scope_rows
+from palimpsest.query.request.parse_where import parse_where
+from palimpsest.query.request.types import Filters
+from tests.neo4j_graph.made import Made
+from tests.neo4j_graph.test_backend import ANA, both, query
+from tests.query.filtered import PASSING, write_filtered
+
+
+def test_both_backends_filter_by_the_same_fields(tmp_path: Path, graph: Connection) -> None:
+    frames = write_filtered(tmp_path / "i.duckdb")
+    duck, neo = both(Made(frames, tmp_path / "i.duckdb", "000001"), graph)
+    assert duck.field_kinds(ANA, Filters()) == neo.field_kinds(ANA, Filters()) and neo.collections()["notes"].fields
+    given = [Filters(where=parse_where(where)) for where, _ in PASSING]
+    given += [Filters(types=("task", "x")), Filters(tags=("urgent", "old")), Filters(accessed=frozenset({"m2", "b1"}))]
+    wanted = [passing for _, passing in PASSING] + ["m2", "m2 m3", "m2"]
+    for filters, passing in zip(given, wanted, strict=True):
+        for store in (duck, neo):
+            assert " ".join(store.seeds(ANA, filters, query(), (), 0, 50).ids) == passing, filters
+            assert store.passing(ANA, filters, ["m1", "m2", "m3", "m4", "m5", "b1"]) == set(passing.split())
+
+
+def test_a_large_scope_of_neo4j_is_filtered_by_fields(
+    tmp_path: Path, graph: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (neo4j_backend, scope_rows):
+        monkeypatch.setattr(module, "MAX_CACHED_VECTORS", 4)
+    frames = write_filtered(tmp_path / "i.duckdb")
+    _, neo = both(Made(frames, tmp_path / "i.duckdb", "000001"), graph)
+    assert neo.view(ANA) is None
+    filters = Filters(where=parse_where('category = "academic" or tags = "old"'))
+    assert neo.seeds(ANA, filters, query(), (), 0, 50).ids == ["m1", "m2", "m3"]
