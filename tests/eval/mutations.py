@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from palimpsest.query import reader
+from palimpsest.query import embed_query, reader
 from palimpsest.query import search as api
 from palimpsest.query.backends import duckdb_scope
 from palimpsest.query.context import pack
@@ -107,8 +107,8 @@ class OtherEmbedder:
 
 
 def embedding(patch: Patch, embed: Callable[[Any, str], np.ndarray]) -> None:
-    real = api.query_embedder
-    patch.setattr(api, "query_embedder", lambda: OtherEmbedder(real(), embed))
+    real = embed_query.query_embedder
+    patch.setattr(embed_query, "query_embedder", lambda: OtherEmbedder(real(), embed))
 
 
 def embed_another_question(patch: Patch) -> None:
