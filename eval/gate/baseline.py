@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import read_json_object, write_json
@@ -70,7 +71,7 @@ def load_baseline(path: Path) -> Baseline | None:
     if path.is_dir():
         raise PalimpsestError(f"baseline {path}: a folder; name a file")
     try:
-        raw = read_json_object(path, fix)
+        raw: Any = read_json_object(path, fix)
         if raw is None:
             return None
         if raw.pop("format", None) != FORMAT:

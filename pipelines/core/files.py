@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from palimpsest.core.errors import DamagedFile, PalimpsestError
+from palimpsest.core.json_types import JsonObject
 
 REBUILD = "remove it and run palimpsest build again"
 
@@ -45,7 +46,7 @@ def read_json(path: Path, fix: str = REBUILD) -> Any:
         raise DamagedFile(path, fix) from None
 
 
-def read_json_object(path: Path, fix: str = REBUILD) -> dict[str, Any] | None:
+def read_json_object(path: Path, fix: str = REBUILD) -> JsonObject | None:
     """Returns the JSON object in `path`, or None where there is no such file.
 
     Raises:
