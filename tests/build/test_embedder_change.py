@@ -15,7 +15,7 @@ from palimpsest.eval.runs.judge_build import find_violations
 from palimpsest.memories.embedders import server
 from palimpsest.memories.embedders.space import Space
 from palimpsest.memories.vector_store import collection_spaces
-from palimpsest.query import open_home
+from palimpsest.query import embed_query, open_home
 from palimpsest.store.builds import published
 from palimpsest.store.embedder_setting import home_embedder
 from palimpsest.store.home import Home
@@ -26,6 +26,7 @@ from tests.small_corpus import write_chats, write_notes
 
 @pytest.fixture
 def toy(monkeypatch):
+    monkeypatch.setattr(embed_query, "_others", {})  # a process keeps one client a space, whatever its address
     with EmbeddingServer() as running:
         monkeypatch.setenv(server.URL, running.url)
         server.load_server.cache_clear()
