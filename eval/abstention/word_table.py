@@ -10,7 +10,7 @@ import numpy as np
 
 from palimpsest.core.progress import say
 from palimpsest.query.answerability.word_vectors import TABLE_FILE
-from palimpsest.query.embed_query import query_embedder
+from palimpsest.query.embed_query import QueryEmbedder
 from palimpsest.text.tokenizer import tokenizer
 
 _COMPONENTS = 64
@@ -22,17 +22,14 @@ _EVERY = 3  # pieces that the components are found from
 
 def word_table() -> np.ndarray:
     """Returns the table, shape (pieces, 64) int8."""
-    embedder = query_embedder()
+    embedder = QueryEmbedder()
     batches = np.array_split(
         np.arange(tokenizer().get_vocab_size()), range(_BATCH, tokenizer().get_vocab_size(), _BATCH)
     )
     states = []
     for pieces in batches:
         ids = np.stack([np.full(len(pieces), mark) if mark else pieces for mark in (_OPENS, 0, _CLOSES)], axis=1)
-        fed = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
-        states.append(
-            embedder._session.run(None, {k: v for k, v in fed.items() if k in embedder._inputs})[0].mean(axis=1)
-        )
+        states.append(embedder.mean_states(ids))
     vectors = np.concatenate(states)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     centered = vectors - vectors.mean(axis=0)

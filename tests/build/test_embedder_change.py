@@ -26,7 +26,7 @@ from tests.small_corpus import write_chats, write_notes
 
 @pytest.fixture
 def toy(monkeypatch):
-    monkeypatch.setattr(embed_query, "_others", {})  # a process keeps one client a space, whatever its address
+    monkeypatch.setattr(embed_query, "_loaded", {})  # a process keeps one client a space, whatever its address
     with EmbeddingServer() as running:
         monkeypatch.setenv(server.URL, running.url)
         server.load_server.cache_clear()
