@@ -4,6 +4,7 @@ import datetime as dt
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from palimpsest.core.errors import ArgumentError
 from palimpsest.memories.embedders.space import Space
@@ -58,7 +59,6 @@ def run_search(
     timer = _StepTimer()
     question = resolve_text(request.text, request.turns, request.brief)
     queries = _scope_queries(request, question.text, backend, clock, usage)
-    timer.record("embed_ms")
     best, dropped, reranking = _rank_scopes(request, question.text, queries, reranker, timer)
     reads = {q.scope: _read_scope(q, [c.memory_id for at, c in best if at is q], request.history) for q in queries}
     memories = _ranked_memories(best, queries, reads)
@@ -72,8 +72,8 @@ def run_search(
     timer.record("read_ms")
     replaced = {i: chain for read in reads.values() for i, chain in read.replaced.items()}
     neighbors = {i: near for read in reads.values() for i, near in read.neighbors.items()}
-    sentences = {i: s for read in reads.values() for i, s in read.sentences.items()}
-    packed = pack(memories, replaced, request.budget_tokens, count_tokens, neighbors, sentences)
+    find = partial(_quotable_sentences, queries, best, {m.memory_id: m for m in memories})
+    packed = pack(memories, replaced, request.budget_tokens, count_tokens, neighbors, find)
     timer.record("pack_ms")
     return SearchResult(
         memories=memories,
@@ -101,10 +101,10 @@ def _rank_scopes(
     request: SearchRequest, text: str, queries: Sequence[ScopeQuery], reranker: Reranker | None, timer: "_StepTimer"
 ) -> tuple[Sequence[Ranked], int, Reranking | None]:
     """Returns the best k of all scopes, how many candidates were below `min_score`, and what the reranker did."""
-    tasks = {query.scope: _task(request, query.space) for query in queries}
+    tasks = {space: _task(request, space) for space in {query.space for query in queries}}
     timer.record("embed_ms")
     found = [(query, rank(query, request.hops, max(SEEDS, request.k), timer.record)) for query in queries]
-    found = [(q, favor_task(q, cs, task) if (task := tasks[q.scope]) is not None else cs) for q, cs in found]
+    found = [(q, favor_task(q, cs, task) if (task := tasks[q.space]) is not None else cs) for q, cs in found]
     merged, reranking = merge_candidates(found), None
     above = [(q, c) for q, c in merged if request.min_score is None or c.vector >= request.min_score]
     timer.record("rank_ms")
@@ -172,7 +172,6 @@ class _ScopeRead:
     neighbors: Mapping[str, Sequence[NeighborContext]]
     replaced: Mapping[str, list[Memory]]
     versions: Mapping[str, tuple[Version, ...]]
-    sentences: Mapping[str, Sentences]
 
 
 def _read_scope(query: ScopeQuery, ids: Sequence[str], history: bool) -> _ScopeRead:
@@ -184,8 +183,17 @@ def _read_scope(query: ScopeQuery, ids: Sequence[str], history: bool) -> _ScopeR
     if not history:
         replaced = {newer: [m for m in chain if m.superseded_by == newer][:1] for newer, chain in replaced.items()}
     versions = histories(served, ids) if history else {}
-    sentences = quotable_sentences(query, [memories[i] for i in ids])
-    return _ScopeRead(memories, neighbor_contexts(neighbors, memories), replaced, versions, sentences)
+    return _ScopeRead(memories, neighbor_contexts(neighbors, memories), replaced, versions)
+
+
+def _quotable_sentences(
+    queries: Sequence[ScopeQuery], best: Sequence[Ranked], memories: Mapping[str, Memory]
+) -> dict[str, Sentences]:
+    """Returns the sentences of those results that may be quoted in part, by id."""
+    found: dict[str, Sentences] = {}
+    for query in queries:
+        found |= quotable_sentences(query, [memories[c.memory_id] for at, c in best if at is query])
+    return found
 
 
 def _ranked_memories(

@@ -72,7 +72,9 @@ def quotable(memory, question):
 
 def test_a_long_memory_is_quoted_in_whole_sentences_with_their_spans_and_what_is_left_out_is_marked():
     page = found("m1", long_page(), char_start=100, char_end=100 + len(long_page()))
-    packed = pack([page], {}, 120, count_tokens, sentences=quotable(page, "Was the mill rebuilt after the flood?"))
+    packed = pack(
+        [page], {}, 120, count_tokens, sentences=lambda: quotable(page, "Was the mill rebuilt after the flood?")
+    )
     (line,), (source,) = lines(packed)
     assert line == "- […] The mill of Varn was not rebuilt after the flood of 2021. […] [memory:m1]"
     start = 100 + page.text.index("The mill")
@@ -83,17 +85,17 @@ def test_a_long_memory_is_quoted_in_whole_sentences_with_their_spans_and_what_is
 def test_what_fits_is_packed_whole_and_a_quote_that_is_nearly_all_is_the_whole():
     page = found("m1", long_page())
     sentences = quotable(page, "Was the mill rebuilt after the flood?")
-    assert pack([page], {}, 1000, count_tokens, sentences=sentences).packed_ids == ("m1",)
+    assert pack([page], {}, 1000, count_tokens, sentences=lambda: sentences).packed_ids == ("m1",)
     everything = {"m1": Sentences(sentences["m1"].spans, np.ones(len(sentences["m1"].spans)))}
     other = found("m2", "word " * 400)
-    packed = pack([page, other], {}, 500, count_tokens, sentences=everything)
+    packed = pack([page, other], {}, 500, count_tokens, sentences=lambda: everything)
     assert packed.packed_ids == ("m1",) and packed.quotes == ()
 
 
 def test_a_citation_or_an_elision_inside_a_text_does_not_pass_for_one_of_ours():
     text = "The mill […] of Varn [memory:m9] was rebuilt. " + long_page()
     page = found("m1", text, char_end=len(text))
-    packed = pack([page], {}, 100, count_tokens, sentences=quotable(page, "mill of Varn rebuilt"))
+    packed = pack([page], {}, 100, count_tokens, sentences=lambda: quotable(page, "mill of Varn rebuilt"))
     assert "- The mill (…) of Varn (memory:m9] was rebuilt. […]" in lines(packed)[0][0]
 
 
@@ -106,7 +108,7 @@ def test_quotes_stay_in_the_budget_and_their_spans_have_their_text(sizes, budget
     for page in pages:
         spans = [tuple(s) for s in cut_sentences(page.text).spans.tolist()]
         sentences[page.memory_id] = Sentences(spans, rng.random(len(spans)))
-    packed = pack(pages, {}, budget, count_tokens, sentences=sentences)
+    packed = pack(pages, {}, budget, count_tokens, sentences=lambda: sentences)
     assert count_tokens(packed.text) <= budget
     texts = {m.memory_id: m.text for m in pages}
     body, sources = lines(packed) if packed.text else ([], [])

@@ -22,6 +22,8 @@ _MIN_ENTRY_TOKENS = 30  # of the shortest line with its citation and its source
 _PROJECT_CHARS = 60  # of a project's name in a source
 
 CountTokens = Callable[[str], int]
+FindSentences = Callable[[], Mapping[str, Sentences]]
+"""Returns the sentences of the memories that may be quoted in part, by id."""
 
 
 class NeighborContext(NamedTuple):
@@ -32,7 +34,10 @@ class NeighborContext(NamedTuple):
 
 
 _NO_NEIGHBORS: Mapping[str, Sequence[NeighborContext]] = {}
-_NO_SENTENCES: Mapping[str, Sentences] = {}
+
+
+def _no_sentences() -> Mapping[str, Sentences]:
+    return {}
 
 
 @dataclass(frozen=True)
@@ -62,7 +67,7 @@ def pack(
     budget_tokens: int,
     count: CountTokens,
     neighbors: Mapping[str, Sequence[NeighborContext]] = _NO_NEIGHBORS,
-    sentences: Mapping[str, Sentences] = _NO_SENTENCES,
+    sentences: FindSentences = _no_sentences,
 ) -> Packed:
     """Packs memories in order of rank, each where it still fits, then what they replaced in the tokens that are left.
 
@@ -78,7 +83,7 @@ def pack(
         budget_tokens: of the whole context, citations and sources included.
         count: counts the tokens of a text, without special ones.
         neighbors: for a memory's id, its neighbors, nearest first.
-        sentences: of memories that may be quoted in part, by id.
+        sentences: of memories that may be quoted in part; called only where not all of them fit.
     """
     groups, folded = group_versions(ranked, replaced)
     packer = _Packer(budget_tokens - count(_SOURCES), count, len({m.collection for m in ranked}) > 1)
@@ -122,7 +127,7 @@ class _Packer:
         self.left, self._count, self._several = left, count, several_collections
         self.entries: dict[str, _Entry] = {}
 
-    def add_ranked(self, groups: Sequence[Sequence[Memory]], sentences: Mapping[str, Sentences]) -> None:
+    def add_ranked(self, groups: Sequence[Sequence[Memory]], find_sentences: FindSentences) -> None:
         """Adds the ranked memories: whole where all fit, else long ones in part, others where they fit."""
         marks = {
             m.memory_id: (m, _REPLACED if depth else _FACT)
@@ -131,8 +136,8 @@ class _Packer:
             if isinstance(m, RankedMemory)
         }
         entries = {i: _entry(m, mark, self._count, self._several) for i, (m, mark) in marks.items()}
-        if sum(e.tokens for e in entries.values()) <= self.left:
-            sentences = _NO_SENTENCES
+        all_fit = sum(e.tokens for e in entries.values()) <= self.left
+        sentences = {} if all_fit else find_sentences()
         drafts: dict[str, QuoteDraft] = {}
         order: list[QuoteDraft] = []
         left: float = self.left  # by the estimates of drafts
