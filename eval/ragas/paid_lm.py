@@ -4,11 +4,11 @@ import threading
 from collections.abc import Callable
 
 from palimpsest.core.ids import content_id
+from palimpsest.relations.classify.lm.budget import Budget, highest_cost
 from palimpsest.relations.classify.lm.ledger import Ledger, LmAnswer
 from palimpsest.relations.classify.lm.lm_client import ChatMessage, LmClient, LmUnavailable
 from palimpsest.relations.classify.lm.lm_settings import LmSettings
 
-_MIN_CHARACTERS_A_TOKEN = 3  # what a call may cost is known before it is made
 _MAX_FAILURES = 8  # in a row: the server is down, the rest is not tried
 
 
@@ -29,13 +29,17 @@ class PaidLm:
         max_cost: float | None,
         on_answer: Callable[[str, str, str], None] | None = None,
     ):
-        self._settings, self._ledger, self._max_cost, self._on_answer = settings, ledger, max_cost, on_answer
+        self._settings, self._ledger, self._on_answer = settings, ledger, on_answer
+        self._budget = Budget(max_cost)
         self._client = LmClient(settings)
         self._lock = threading.Lock()
-        self._reserved = 0.0
         self._failures = 0
         self.calls = self.known = self.tokens_in = self.tokens_out = 0
-        self.cost = 0.0
+
+    @property
+    def cost(self) -> float:
+        """What the calls so far cost."""
+        return self._budget.spent
 
     def complete(self, prompt: str, query_id: str) -> str:
         """Returns the model's answer to a prompt, from the ledger where it was given before.
@@ -55,24 +59,21 @@ class PaidLm:
             with self._lock:
                 self.known += 1
             return known.text
-        max_cost = self._settings.cost(len(prompt) // _MIN_CHARACTERS_A_TOKEN + 1, self._settings.max_tokens)
-        with self._lock:
-            if self._max_cost is not None and self.cost + self._reserved + max_cost > self._max_cost:
-                raise BudgetSpent
-            if self._failures >= _MAX_FAILURES:
-                raise LmUnavailable("server down")
-            self._reserved += max_cost
+        if self._failures >= _MAX_FAILURES:
+            raise LmUnavailable("server down")
+        max_cost = highest_cost(self._settings, len(prompt))
+        if not self._budget.reserve(max_cost):
+            raise BudgetSpent
         answer: LmAnswer | None = None
         try:
             answer = self._client.complete([ChatMessage("user", prompt)])
             self._ledger.put(key, query_id, "", "ragas", self._settings.model, answer)
         finally:
+            self._budget.settle(max_cost, answer.cost if answer is not None else 0.0)
             with self._lock:
-                self._reserved -= max_cost
                 self._failures = self._failures + 1 if answer is None else 0
                 if answer is not None:
                     self.calls += 1
                     self.tokens_in += answer.tokens_in
                     self.tokens_out += answer.tokens_out
-                    self.cost += answer.cost
         return answer.text

@@ -12,6 +12,7 @@ from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.core.progress import progress, say
 from palimpsest.relations.classify.label_types import UNPAID, LabelPair, LabelResult
 from palimpsest.relations.classify.lm.answer_format import answer_adapter
+from palimpsest.relations.classify.lm.budget import Budget, highest_cost
 from palimpsest.relations.classify.lm.ledger import Ledger
 from palimpsest.relations.classify.lm.lm_client import LmClient, LmUnavailable
 from palimpsest.relations.classify.lm.lm_settings import LmSettings
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     import dspy
 
 _MAX_CONSECUTIVE_FAILURES = 8  # then the server is down, and the remaining pairs are not tried
-_CHARACTERS_PER_TOKEN = 3  # at least: for the highest cost of a call, reported before it is made
 _FIXED_TOKENS = 900
 _MAX_CAUSES = 10
 
@@ -68,12 +68,10 @@ class LmLabeler:
             raise PalimpsestError("--max-cost: needs a price; set PALIMPSEST_LM_PRICE=IN,OUT for a million tokens")
         if state is None and instructions == INSTRUCTIONS and (saved := saved_program()):
             state = saved["state"]
-        self._settings, self._ledger, self._max_cost = settings, ledger, max_cost
+        self._settings, self._ledger, self._budget = settings, ledger, Budget(max_cost)
         self._state, self._instructions = state, instructions
         self.program = program_hash(state, instructions)
         self.program_hash = content_id(self.program, *settings.key_parts)
-        self._spent = 0.0
-        self._reserved = 0.0
         self._consecutive_failures = 0
         self._lock = threading.Lock()
         self._client: LmClient | None = None
@@ -118,7 +116,7 @@ class LmLabeler:
     def _log_plan(self, pairs: list[LabelPair], unique: int) -> None:
         calls, max_cost = self.estimate(pairs)
         if calls:
-            limit = "" if self._max_cost is None else f" of {self._max_cost:.4f} allowed"
+            limit = "" if self._budget.limit is None else f" of {self._budget.limit:.4f} allowed"
             known = unique - calls
             say(f"labels: {calls} calls to {self._settings.model}, {known} known; at most {max_cost:.4f}{limit}")
         if unanswered := self._ledger.totals().unanswered:
@@ -131,8 +129,8 @@ class LmLabeler:
             evidence: JsonObject = {"rule": "abstain", "why": CONTAINS_INSTRUCTIONS}
             return LabelResult("NONE", 0.0, evidence, labeler=self.name, decided=False)
         is_known = self._ledger.get(key) is not None
-        reserved = 0.0 if is_known else self._reserve(self._max_call_cost(pair_inputs(pair)))
-        if reserved is None:
+        reserved = 0.0 if is_known else self._max_call_cost(pair_inputs(pair))
+        if not is_known and not self._budget.reserve(reserved):
             return _open_pair("budget")
         engine = PairEngine(client, self._ledger, key, pair, self.program)
         try:
@@ -143,10 +141,7 @@ class LmLabeler:
             self._consecutive_failures += 1
             return _open_pair("no answer", error=str(e))
         finally:
-            with self._lock:
-                self._reserved -= reserved
-                if engine.paid and engine.answer is not None:
-                    self._spent += engine.answer.cost
+            self._budget.settle(reserved, engine.answer.cost if engine.paid and engine.answer is not None else 0.0)
         self._consecutive_failures = 0
         if not engine.paid or engine.answer is None:
             return result
@@ -182,17 +177,8 @@ class LmLabeler:
             return unreadable("parse")
 
     def _max_call_cost(self, inputs: dict[str, str]) -> float:
-        characters = sum(len(text) for text in inputs.values())
-        tokens = _FIXED_TOKENS + characters // _CHARACTERS_PER_TOKEN
-        return self._settings.cost(tokens + len(self._instructions) // _CHARACTERS_PER_TOKEN, self._settings.max_tokens)
-
-    def _reserve(self, cost: float) -> float | None:
-        """Reserves the highest cost of a call, and returns it; None where the budget does not cover it."""
-        with self._lock:
-            if self._max_cost is not None and self._spent + self._reserved + cost > self._max_cost:
-                return None
-            self._reserved += cost
-        return cost
+        characters = len(self._instructions) + sum(len(text) for text in inputs.values())
+        return highest_cost(self._settings, characters, _FIXED_TOKENS)
 
 
 def _open_pair(why: str, **more: JsonValue) -> LabelResult:
