@@ -13,30 +13,12 @@ import polars as pl
 from palimpsest.store.collection_config import CollectionConfig
 from palimpsest.store.tables import conform
 
-
-@dataclass(frozen=True)
-class Shape:
-    """How long titled texts are, and how many names they have.
-
-    Attributes:
-        words: least and most, names left out.
-        sentences: of each text.
-        others: titles of others that each names.
-        shared: names that it shares with others.
-        own: names that are in it alone.
-    """
-
-    words: tuple[int, int]
-    sentences: int
-    others: int
-    shared: int
-    own: int
-
-
-PASSAGE = Shape((60, 140), 4, 2, 2, 4)
-PAGE = Shape((700, 770), 48, 6, 8, 24)
-"""A page of documentation: some 1,500 tokens, 50 sentences and 40 names."""
-
+SENTENCES = 4
+OTHERS, SHARED, OWN = (
+    2,
+    2,
+    4,
+)  # names in a passage: titles of others, shared with others, its alone
 _ZIPF = 1.3
 _SPREAD = 7919  # a prime: sentences have vectors of passages far from their own
 
@@ -48,8 +30,8 @@ class Passages:
     Attributes:
         titles: of each passage.
         texts: of each passage.
-        spans: start and end of each sentence in its text, shape (passages, sentences, 2).
-        others: the passages whose titles each names, shape (passages, others).
+        spans: start and end of each sentence in its text, shape (passages, SENTENCES, 2).
+        others: the passages whose titles each names, shape (passages, OTHERS).
         mentions: (passage, kind, number, start, end) of each name; a title's number is its passage's.
         names: of each kind of name by number.
     """
@@ -73,7 +55,6 @@ def titled_passages(
     cluster: np.ndarray,
     words: Sequence[Sequence[str]],
     vocabulary: np.ndarray,
-    shape: Shape = PASSAGE,
 ) -> Passages:
     """Makes passages of given words; a passage names only those of its user, and prefers its cluster's.
 
@@ -83,7 +64,6 @@ def titled_passages(
         cluster: of each memory.
         words: of each memory.
         vocabulary: words to make names of.
-        shape: how many sentences and names they have.
     """
     n = len(words)
     rare = vocabulary[500:].tolist()
@@ -92,16 +72,14 @@ def titled_passages(
         return [f"{rare[a]} {rare[b]}".title() for a, b in rng.integers(0, len(rare), (count, 2)).tolist()]
 
     first, size = (np.repeat(a, sizes)[:, None] for a in (np.cumsum(sizes) - sizes, sizes))
-    others = first + (rng.zipf(_ZIPF, (n, shape.others)) + 31 * cluster[:, None]) % size
-    shared = first + (rng.zipf(_ZIPF, (n, shape.shared)) + 31 * cluster[:, None]) % np.maximum(1, size // 4)
-    names = {"title": draw_rare_names(n), "shared": draw_rare_names(n), "own": draw_rare_names(n * shape.own)}
-    own = np.arange(n * shape.own).reshape(n, shape.own)
-    numbers = np.concatenate([np.arange(n)[:, None], others, shared, own], axis=1)
-    kinds = ["title"] * (1 + shape.others) + ["shared"] * shape.shared + ["own"] * shape.own
+    others = first + (rng.zipf(_ZIPF, (n, OTHERS)) + 31 * cluster[:, None]) % size
+    shared = first + (rng.zipf(_ZIPF, (n, SHARED)) + 31 * cluster[:, None]) % np.maximum(1, size // 4)
+    names = {"title": draw_rare_names(n), "shared": draw_rare_names(n), "own": draw_rare_names(n * OWN)}
+    numbers = np.concatenate([np.arange(n)[:, None], others, shared, np.arange(n * OWN).reshape(n, OWN)], axis=1)
+    kinds = ["title"] * (1 + OTHERS) + ["shared"] * SHARED + ["own"] * OWN
     texts, sentence_spans, name_spans = [], [], []
     for passage_words, named in zip(words, numbers.tolist(), strict=True):
-        mentioned_names = [names[k][i] for k, i in zip(kinds, named, strict=True)]
-        text, sentences, mentioned = _passage(passage_words, mentioned_names, shape.sentences)
+        text, sentences, mentioned = _passage(passage_words, [names[k][i] for k, i in zip(kinds, named, strict=True)])
         texts.append(text)
         sentence_spans.append(sentences)
         name_spans.append(mentioned)
@@ -117,18 +95,16 @@ def titled_passages(
     return Passages(names["title"], texts, np.array(sentence_spans), others, mentions, names)
 
 
-def _passage(
-    words: Sequence[str], names: Sequence[str], sentences: int
-) -> tuple[str, list[list[int]], list[list[int]]]:
-    """Returns a text of so many sentences that begins with the first name, and spans of sentences and of names.
+def _passage(words: Sequence[str], names: Sequence[str]) -> tuple[str, list[list[int]], list[list[int]]]:
+    """Returns a text of `SENTENCES` sentences that begins with the first name, and spans of sentences and of names.
 
     Each of the other names ends a sentence, in turn.
     """
     parts, spans, name_spans, length = [], [], [[0, 0]] * len(names), 0
-    for s in range(sentences):
-        plain = list(words[len(words) * s // sentences : len(words) * (s + 1) // sentences])
+    for s in range(SENTENCES):
+        plain = list(words[len(words) * s // SENTENCES : len(words) * (s + 1) // SENTENCES])
         begins = length
-        for i, text in _pieces(s, plain, names, sentences):
+        for i, text in _pieces(s, plain, names):
             if i is not None:
                 name_spans[i] = [length, length + len(text)]
             parts.append(text)
@@ -139,14 +115,14 @@ def _passage(
     return " ".join(parts), spans, name_spans
 
 
-def _pieces(s: int, plain: list[str], names: Sequence[str], sentences: int) -> Iterator[tuple[int | None, str]]:
+def _pieces(s: int, plain: list[str], names: Sequence[str]) -> Iterator[tuple[int | None, str]]:
     """Yields the parts of a sentence with the number of the name that each is, None for plain words."""
     if s == 0:
         yield 0, names[0]
         yield None, " ".join(plain)
     else:
         yield None, " ".join(plain).capitalize()
-    for i in range(1 + s, len(names), sentences):
+    for i in range(1 + s, len(names), SENTENCES):
         yield i, names[i]
 
 
@@ -170,7 +146,7 @@ def named_tables(
         "entity_id", "collection", "user_id", pl.Series("name", named), pl.lit("x").alias("type")
     )
     first_mentions = mentions.unique(["memory_id", "entity_id"], keep="first", maintain_order=True)
-    n, k = passages.spans.shape[:2]
+    n, k = len(ids), SENTENCES
     spans = passages.spans.reshape(-1, 2)
     vectors = (np.arange(n)[:, None] + _SPREAD * np.arange(k)) % n
     inputs = pl.DataFrame(

@@ -11,6 +11,7 @@ from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
 from palimpsest.build.stages import indexed_tables
 from palimpsest.eval.gate.invariants import check_invariants
+from palimpsest.relations.premises import premise_relations
 from palimpsest.relations.premises.amounts import Amount, amounts, computations
 from palimpsest.relations.premises.conclusions import find_conclusion
 from palimpsest.relations.premises.find_premises import find_premises
@@ -141,6 +142,24 @@ def test_a_build_names_every_premise_and_the_next_one_carries_them_over(tmp_path
     (tmp_path / "other").mkdir()
     _, from_scratch = build(tmp_path / "other", shared_vectors, more)
     assert from_scratch.table("notes", "relations").equals(second.table("notes", "relations"))
+
+
+def test_only_scopes_where_something_changed_are_searched_again(tmp_path, shared_vectors, monkeypatch):
+    in_heron = {f"heron-{name}": text.replace("---\n", "---\nproject_id: heron\n", 1) for name, text in NOTES.items()}
+    notes = NOTES | in_heron
+    build(tmp_path, shared_vectors, notes)
+    searched = []
+    search = premise_relations.find_premises
+    monkeypatch.setattr(premise_relations, "find_premises", lambda scope: searched.append(scope) or search(scope))
+    more = notes | {"heron-other.md": "---\nproject_id: heron\n---\nThe fence is painted on Mondays.\n"}
+    _, second = build(tmp_path, shared_vectors, more)
+    (scope,) = searched
+    assert "The fence is painted on Mondays." in {row.text for row in scope.rows} and len(scope.rows) == 6
+    (tmp_path / "other").mkdir()
+    _, from_scratch = build(tmp_path / "other", shared_vectors, more)
+    relations = second.table("notes", "relations")
+    assert relations.filter(label="DERIVE").height == 4
+    assert from_scratch.table("notes", "relations").equals(relations)
 
 
 def test_a_retired_premise_is_reviewed_and_a_deleted_one_leaves_nothing(tmp_path, shared_vectors):

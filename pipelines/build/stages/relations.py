@@ -4,6 +4,7 @@ from palimpsest.build.stage import Digest, PreviousTable, Reference, Stage, Stag
 from palimpsest.relations.classify.choose_labeler import build_labeler, labeler_key
 from palimpsest.relations.classify.label_pairs import label_pairs
 from palimpsest.relations.premises.premise_relations import add_premises, label_counts, without_premises
+from palimpsest.relations.premises.unchanged_scopes import PremiseInputs
 from palimpsest.store.manifest import Work
 
 
@@ -12,12 +13,17 @@ def _run(context: StageContext, previous: PreviousTable | None) -> StageResult:
     earlier = context.base.table(context.name, "relations") if context.base else None
     labeler = build_labeler(context.home, context.max_cost)
     pairs, memories = context.table("candidate_pairs"), context.table("memories")
-    relations, usage = label_pairs(pairs, memories, labeler, without_premises(earlier), context.decisions)
+    labeled = None if earlier is None else without_premises(earlier)
+    relations, usage = label_pairs(pairs, memories, labeler, labeled, context.decisions)
     if usage["lm_failures"]:
         from palimpsest.relations.classify.lm.check_answers import check_answers
 
         check_answers(relations, context.home)
-    relations = add_premises(relations, memories, context.table("documents"), context.decisions)
+    before = None
+    if previous is not None:
+        before = PremiseInputs(previous("relations"), previous("memories"), previous("documents"))
+    inputs = PremiseInputs(relations, memories, context.table("documents"))
+    relations = add_premises(inputs, context.decisions, before)
     usage |= label_counts(relations)
     return StageResult({"relations": relations}, Work(lm_calls=int(usage.get("lm_calls", 0))), dict(usage))
 

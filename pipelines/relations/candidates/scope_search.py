@@ -107,10 +107,8 @@ class ScopeSearch:
     def _search_newer(self, rows: np.ndarray) -> Iterator[tuple[str, str, float]]:
         """Yields the best pairs of retired rows with live newer ones."""
         live = np.flatnonzero(self._live)
-        for row in map(int, rows):
-            products = np.zeros(len(self.ids), np.float32)
+        for products, row in zip(self._vectors[rows] @ self._vectors.T, map(int, rows), strict=True):
             newer = live[self._is_older(np.array([row]), live)]
-            products[newer] = self._vectors[newer] @ self._vectors[row]
             for i, score in self._top(row, newer[products[newer] >= _MIN_PRODUCT], products, PER_RETIRED):
                 yield self.ids[i], self.ids[row], score
 

@@ -6,7 +6,7 @@ a NONE of the offline labeler is replaced: an UPDATE, a person's decision and th
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -19,6 +19,7 @@ from palimpsest.relations.classify.label_pairs import count_labels, pair_keys
 from palimpsest.relations.classify.low_trust import to_json
 from palimpsest.relations.premises.find_premises import Premises, find_premises
 from palimpsest.relations.premises.scope_statements import ScopeStatements, Statement
+from palimpsest.relations.premises.unchanged_scopes import PremiseInputs, unchanged_scopes
 from palimpsest.store.decisions import Decisions
 from palimpsest.store.tables import completed, conform
 
@@ -41,24 +42,36 @@ class _Relation:
     evidence: str
 
 
-def add_premises(
-    relations: pl.DataFrame, memories: pl.DataFrame, documents: pl.DataFrame, decisions: Decisions
-) -> pl.DataFrame:
+def add_premises(inputs: PremiseInputs, decisions: Decisions, earlier: PremiseInputs | None = None) -> pl.DataFrame:
     """Returns relations with those to premises that are found, sorted by relation_id.
 
     Each DERIVE of a memory with several names the others: `premises` in its evidence. A relation that replaces a label
     keeps it in `labeled`; `without_premises` restores it.
 
     Args:
-        relations: as `label_pairs` made them.
-        memories: the memories table.
-        documents: the documents table, all versions.
+        inputs: relations as `label_pairs` made them, and the tables they are of.
         decisions: pairs that people decided are left as they are.
+        earlier: the relations that this function returned from the same code and decisions, and the tables they are
+            of: scopes where nothing differs are not searched again.
     """
+    if earlier is None:
+        return _add_found(inputs, decisions)
+    before = replace(earlier, relations=without_premises(earlier.relations))
+    same = unchanged_scopes(inputs, before)
+    kept = completed("relations", earlier.relations).join(same, on=SCOPE, how="semi", nulls_equal=True)
+    rest = {
+        name: getattr(inputs, name).join(same, on=SCOPE, how="anti", nulls_equal=True)
+        for name in ("relations", "memories", "documents")
+    }
+    return pl.concat([conform("relations", kept), _add_found(PremiseInputs(**rest), decisions)]).sort("relation_id")
+
+
+def _add_found(inputs: PremiseInputs, decisions: Decisions) -> pl.DataFrame:
+    relations, memories = inputs.relations, inputs.memories
     decided = {(d.newer_id, d.older_id) for d in decisions.relations}
     rows = {(n, o): _Relation(*rest) for n, o, *rest in relations.select(*_COLUMNS).iter_rows()}
     derived: dict[tuple[str, str], _Relation] = {}
-    for found in _search(relations, memories, documents):
+    for found in _search(relations, memories, inputs.documents):
         for older_id in found.premise_ids:
             pair = (found.memory_id, older_id)
             if pair not in decided and _is_open(rows.get(pair)):
@@ -71,10 +84,8 @@ def add_premises(
 _COLUMNS = ("newer_id", "older_id", "label", "conflict", "confidence", "labeler", "evidence")
 
 
-def without_premises(relations: pl.DataFrame | None) -> pl.DataFrame | None:
+def without_premises(relations: pl.DataFrame) -> pl.DataFrame:
     """Returns relations as their labelers gave them, what `add_premises` added or changed undone; in any order."""
-    if relations is None:
-        return None
     relations = completed("relations", relations)
     is_changed = pl.col("evidence").fill_null("").str.contains(f'"{PREMISES}": [', literal=True) | (
         pl.col("labeler") == PREMISES

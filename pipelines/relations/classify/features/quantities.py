@@ -76,6 +76,19 @@ _NOT_COUNTED = frozenset(
 )
 
 
+def _month_numbers() -> dict[str, float]:
+    """Returns the numbers of months, from 0, by their names and by three or four characters of them, a dot included."""
+    numbers: dict[str, float] = {}
+    for n, name in enumerate(MONTH_NAMES):
+        for form in (name, name[:3], name[:4], f"{name[:2]}.", f"{name[:3]}."):
+            numbers.setdefault(form, float(n))
+    return numbers
+
+
+_WEEKDAY_NUMBERS = {form: float(n) for n, day in enumerate(_WEEKDAYS) for form in (day, f"{day}s")}
+_MONTH_NUMBERS = _month_numbers()
+
+
 @lru_cache(maxsize=65_536)
 def quantities(text: str) -> frozenset[Quantity]:
     """Returns the quantities of a text.
@@ -91,9 +104,9 @@ def _read(tokens: list[str]) -> Iterator[Quantity]:
     i = 0
     while i < len(tokens):
         token = tokens[i]
-        if (day := _weekday(token)) is not None:
+        if (day := _WEEKDAY_NUMBERS.get(token)) is not None:
             yield "weekday", day
-        elif (month := _month(token)) is not None:
+        elif (month := _MONTH_NUMBERS.get(token)) is not None:
             yield from _date(tokens, i, month)
         elif (found := _number(tokens, i)) is not None:
             amount, end = found
@@ -116,7 +129,7 @@ def _quantity(tokens: list[str], start: int, end: int, amount: float) -> Iterato
     elif after in _UNITS:
         kind, factor = _UNITS[after]
         yield kind, round(amount * factor, 4)
-    elif amount <= 31 and (_month(after) is not None or _month(before) is not None):
+    elif amount <= 31 and (after in _MONTH_NUMBERS or before in _MONTH_NUMBERS):
         return  # the day of a date
     elif 1900 <= amount <= 2100 and len(tokens[start]) == 4:
         yield "year", amount
@@ -161,16 +174,6 @@ def _simple_number(token: str) -> float | None:
     plain = re.sub(r"[,.](?=\d{3}(?:\D|$))", "", token) if re.fullmatch(r"\d{1,3}(?:[,.]\d{3})+", token) else token
     plain = plain.replace(",", ".").split(":")[0]
     return float(plain) if plain.count(".") <= 1 else float(plain.split(".")[0])
-
-
-def _weekday(token: str) -> float | None:
-    return next((float(n) for n, d in enumerate(_WEEKDAYS) if token.removesuffix("s") == d), None)
-
-
-def _month(token: str) -> float | None:
-    names = (name for name in MONTH_NAMES if len(token) >= 3 and name.startswith(token.removesuffix(".")))
-    found = next(names, None)
-    return None if found is None or (len(token) > 4 and token != found) else float(MONTH_NAMES.index(found))
 
 
 def _date(tokens: list[str], i: int, month: float) -> Iterator[Quantity]:
