@@ -60,7 +60,19 @@ def changes_lines(changes: ChangesRecord | None) -> list[str]:
     return [*lines, *([f"    … and {rest} more"] if rest else [])]
 
 
-_REASONS = {"tool": "tool turns", "opted_out": "opted out", "denied_user": "of denied users"}
+_REASONS = {
+    "tool": "tool turns",
+    "opted_out": "opted out",
+    "denied_user": "of denied users",
+    "image": "images",
+    "audio": "recordings",
+    "file": "files without text",
+    "reasoning": "of reasoning",
+    "hidden": "hidden messages",
+    "instruction": "instructions",
+    "other_branch": "of other branches",
+    "other": "parts of unknown types",
+}
 
 
 def _privacy_lines(done: BuildSummary) -> list[str]:

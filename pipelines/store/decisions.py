@@ -99,9 +99,11 @@ class Decisions:
     def hides_document(
         self, collection: str, user_id: str, uri: str, session_id: str | None, project_id: str | None
     ) -> bool:
-        """Returns whether a document, its session, its source or its user was deleted."""
+        """Returns whether a document, what contains it, its session, its source or its user was deleted."""
+        parts = uri.split("#")  # an attachment is `<uri>#<its name>`
+        containing = ("#".join(parts[:n]) for n in range(1, len(parts) + 1))
         excluding = {
-            tombstone("document", collection, uri),
+            *(tombstone("document", collection, name) for name in containing),
             tombstone("document", collection, f"{uri}#{session_id}"),
             tombstone("user", user_id),
             tombstone("user", collection, user_id),

@@ -22,7 +22,7 @@ _MAX_LISTED_SECRETS = 3
 
 @dataclass(frozen=True)
 class StorableResult:
-    """What of a source may be stored, and how many turns may not be, by reason."""
+    """What of a source may be stored, and how many turns may not be or are no text, by reason."""
 
     result: ReadResult
     not_stored: Mapping[str, int] = field(default_factory=dict)
@@ -55,7 +55,7 @@ def apply_storage_policy(result: ReadResult, config: CollectionConfig) -> Storab
     documents: list[ExtractedDocument] = []
     problems = [*result.problems] if keeps_secrets else [redact_text(p) for p in result.problems]
     refusals: list[str] = []
-    counts: Counter[str] = Counter()
+    counts: Counter[str] = Counter(result.left_out)
     for document in result.documents:
         if is_denied(document.user_id, config):
             counts["denied_user"] += count_turns(document)
@@ -69,7 +69,7 @@ def apply_storage_policy(result: ReadResult, config: CollectionConfig) -> Storab
             continue
         redactions = None if keeps_secrets else redactions_to_json(storable.redactions)
         documents.append(replace(storable.document, redactions=redactions))
-    not_stored = dict(sorted(counts.items()))
+    not_stored = {reason: n for reason, n in sorted(counts.items()) if n}
     if refusals and not documents:
         return StorableResult(Rejected(refusals[0]), not_stored)
     return StorableResult(Extraction(tuple(documents), (*problems, *refusals)), not_stored)

@@ -9,7 +9,7 @@ A reader is imported only where a source is read: in the worker process. The bui
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
@@ -74,6 +74,8 @@ def read_installed(entry: EntryPoint, source: Source, limits: Limits) -> Extract
         raise Rejected(f"{reader} returned {type(extraction).__name__}, not an Extraction; report it to its author")
     if sum(len(d.text) for d in extraction.documents) > limits.max_chars:
         raise Rejected(f"too large: more than {limits.max_chars:,} characters of text; split the source")
+    if not _are_counts(extraction.left_out):
+        raise Rejected(f"{reader} returned left_out that is no mapping of kinds to counts; report it to its author")
     for document in extraction.documents:
         if problem := _find_problem(document, source):
             raise Rejected(f"{reader} returned a document {problem}; report it to its author")
@@ -95,6 +97,12 @@ def _hash_package(name: str) -> Iterator[str]:
     for folder in map(Path, spec.submodule_search_locations):
         for path in sorted(folder.rglob("*.py")):
             yield from (path.relative_to(folder).as_posix(), file_hash(path))
+
+
+def _are_counts(left_out: object) -> bool:
+    return isinstance(left_out, Mapping) and all(
+        isinstance(kind, str) and type(n) is int and n >= 0 for kind, n in left_out.items()
+    )
 
 
 def _find_problem(document: ExtractedDocument, source: Source) -> str:

@@ -82,7 +82,7 @@ def _add_sidecar_and_dates(extraction: Extraction, source: Source) -> Extraction
             document, more = add_document_time(document, source.dates, is_dated_by_sidecar)
             problems |= dict.fromkeys(more)
         documents.append(document)
-    return Extraction(tuple(documents), tuple(problems))
+    return Extraction(tuple(documents), tuple(problems), extraction.left_out)
 
 
 def _read_file(path: Path, limits: Limits) -> bytes:
@@ -94,7 +94,10 @@ def _read_file(path: Path, limits: Limits) -> bytes:
     except OSError as e:
         raise Rejected(f"cannot be opened: {e.strerror or type(e).__name__}; check its permissions") from None
     if len(data) > limits.max_bytes:
-        raise Rejected(f"too large: {path.stat().st_size:,} bytes, the limit is {limits.max_bytes:,}; split it")
+        raise Rejected(
+            f"too large: {path.stat().st_size:,} bytes, the limit is {limits.max_bytes:,}; split it, "
+            "or raise limits.max_bytes in collection.yaml"
+        )
     if not data:
         raise Rejected("empty: the file holds no bytes")
     return data

@@ -144,10 +144,17 @@ class ExtractedDocument:
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """What one source gave: its documents, and a problem for each part that could not be read, with where and why."""
+    """What one source gave.
+
+    Attributes:
+        documents: of the source.
+        problems: one for each part that could not be read, with where and why.
+        left_out: number of parts that are no text or not for people, by kind: pictures, reasoning, edited messages.
+    """
 
     documents: tuple[ExtractedDocument, ...]
     problems: tuple[str, ...] = ()
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
 
 ReadResult = Extraction | Rejected

@@ -98,7 +98,7 @@ class _Worker:
         if "reason" in response:
             return Rejected(response["reason"])
         documents = tuple(ExtractedDocument.from_json(d) for d in response["documents"])
-        return Extraction(documents, tuple(response["problems"]))
+        return Extraction(documents, tuple(response["problems"]), response["left_out"])
 
     def _request(self, path: Path, uri: str) -> dict[str, Any]:
         """Returns the worker's response, see `process`, or one that says why there is none."""

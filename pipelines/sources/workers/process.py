@@ -59,7 +59,11 @@ def _read(path: Path, uri: str, limits: Limits, dates: DateOrder | None, default
     response: JsonObject
     try:
         extraction = read_source(path, uri, limits, dates, defaults)
-        response = {"documents": [d.to_json() for d in extraction.documents], "problems": extraction.problems}
+        response = {
+            "documents": [d.to_json() for d in extraction.documents],
+            "problems": extraction.problems,
+            "left_out": dict(extraction.left_out),
+        }
         return json.dumps(response)
     except Rejected as e:
         response = {"reason": str(e), "again": isinstance(e.__cause__, MemoryError)}

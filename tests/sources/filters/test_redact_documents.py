@@ -147,6 +147,23 @@ def test_turns_of_tools_and_those_that_opted_out_are_counted_and_not_stored(tmp_
     assert b"zqtool 42" in everything(tmp_path / "other") and not_stored(kept) == {"opted_out": 1}
 
 
+def test_what_is_no_text_of_a_chat_is_counted_and_its_tools_are_not_stored(tmp_path):
+    picture = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
+    call = {"function": {"name": "zqweather", "arguments": "{}"}}
+    messages = [
+        {"role": "system", "content": "zqinstruction"},
+        {"role": "user", "content": [{"type": "text", "text": "Is it warm?"}, picture]},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "content": "zqresult"},
+        {"role": "assistant", "content": "Yes."},
+    ]
+    log = read(tmp_path, {"chat.json": json.dumps(messages)})
+    (text,) = [t for key in log.current()["text_key"] for t in log.text(key)["text"]]
+    assert text == "user: Is it warm?\n[image]\nassistant: Yes."
+    assert not_stored(log) == {"image": 1, "instruction": 1, "tool": 2}
+    assert b"zq" not in everything(tmp_path / "log")
+
+
 def test_a_user_who_is_denied_later_and_secrets_of_old_versions_leave_the_log(tmp_path):
     first = turn(f"zqold is {AWS}.") + turn("zqmallory", user_id="mallory")
     read(tmp_path, {"chat.jsonl": first}, secrets="keep")

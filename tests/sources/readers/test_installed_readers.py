@@ -7,6 +7,7 @@ import sys
 import sysconfig
 import textwrap
 import venv
+from dataclasses import replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,7 @@ RETURNS: dict[str, Any] = {
     "not JSON values": document(metadata={"when": object()}),
     "returned dict, not an Extraction": {},
     "too large": document(text="x" * 101),
+    "left_out that is no mapping of kinds to counts": replace(document(), left_out={"image": "many"}),
 }
 
 

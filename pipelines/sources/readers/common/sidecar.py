@@ -99,4 +99,5 @@ def apply_sidecar(
         documents.append(document)
     problems += check_fields(fields)
     problems_of_all = [*extraction.problems, *(p.replace("front matter", "sidecar", 1) for p in problems)]
-    return Extraction(tuple(documents), (*problems_of_all, *check_dates(fields, "sidecar", order)))
+    problems_of_all += check_dates(fields, "sidecar", order)
+    return replace(extraction, documents=tuple(documents), problems=tuple(problems_of_all))

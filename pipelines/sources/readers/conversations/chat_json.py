@@ -1,41 +1,38 @@
 """Conversations in JSON: the shapes of LoCoMo and LongMemEval, and what chat programs export."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from palimpsest.core.errors import Rejected
-from palimpsest.core.json_types import JsonObject, JsonValue
+from palimpsest.core.json_types import JsonValue
 from palimpsest.sources.readers.common.clean_text import parse_name, title_from_uri
 from palimpsest.sources.readers.common.encodings import decode
 from palimpsest.sources.readers.common.scope_fields import parse_scope_name
+from palimpsest.sources.readers.conversations.attached_texts import read_attached_texts
+from palimpsest.sources.readers.conversations.chat_exports import (
+    ID_FIELDS,
+    Conversation,
+    find_name,
+    is_export,
+    parse_export,
+)
 from palimpsest.sources.readers.conversations.chat_turns import chat_kind, is_chat, parse_turns
 from palimpsest.sources.readers.conversations.json_rows import JsonReader, JsonRow
 from palimpsest.sources.readers.conversations.slack import format_messages, has_slack_messages, is_export_list
 from palimpsest.sources.readers.conversations.turns import read_conversations
 from palimpsest.sources.records.extracted import ExtractedDocument, Extraction, Segment
-from palimpsest.sources.records.source import Source
+from palimpsest.sources.records.source import Source, limit_problems
 from palimpsest.sources.secrets.find_secrets import shorten_value
 from palimpsest.store.limits import Limits
 
 _SESSION = re.compile(r"session_(\d+)")
 _TURNS = ("messages", "turns", "conversation", "chat", "dialogue", "history")
 _CONTAINERS = ("data", "conversations", "sessions", "chats", "threads", "list", "items")
-_ID = ("session_id", "conversation_id", "id", "uuid", "name", "title")
+_CREATED = ("created_at", "create_time", "createdAt")
 _MAX_DEPTH = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Conversation:
-    """The turns of one session, as JSONL rows would have them, its names, and why its user cannot be used if so."""
-
-    turns: list[JsonObject]
-    session_id: str | None = None
-    user_id: str | None = None
-    title: str | None = None
-    kind: Literal["message", "import"] = "import"
-    problem: str | None = None
 
 
 def read_json(source: Source, limits: Limits) -> Extraction:
@@ -44,8 +41,11 @@ def read_json(source: Source, limits: Limits) -> Extraction:
     Raises:
         Rejected: not JSON, nested too deeply, binary, empty or too long.
     """
-    text, reader = decode(source.data, limits), JsonReader()
+    reader = JsonReader()
     try:
+        if (exported := _find_exported(reader, source.data)) is not None:
+            return read_chats(source, exported, _repeated_fields(reader), limits)
+        text = decode(source.data, limits)
         value = reader.decode(text)
     except RecursionError:
         raise Rejected("nested too deeply: this JSON is no document; leave it out") from None
@@ -57,10 +57,7 @@ def read_json(source: Source, limits: Limits) -> Extraction:
     if is_slack:
         value = format_messages(value, source.names or {})
     if found := find_conversations(value):
-        problems = [
-            f"{shorten_value(k)} stated twice in one object; remove one" for k in dict.fromkeys(reader.repeated)
-        ]
-        return read_chats(source, found, problems, limits)
+        return read_chats(source, found, _repeated_fields(reader), limits)
     if is_slack:
         return Extraction(())  # nothing but notices
     start = len(text) - len(text.lstrip())
@@ -75,24 +72,33 @@ def read_json(source: Source, limits: Limits) -> Extraction:
 
 
 def read_chats(source: Source, found: Sequence[Conversation], problems: list[str], limits: Limits) -> Extraction:
-    """Returns one document for each conversation.
+    """Returns one document for each conversation, and one for each text attached to its messages.
 
     Raises:
         Rejected: no message has a text.
     """
-    rows: list[JsonRow] = []
     titles: dict[tuple[str | None, str | None], str] = {}
+    readable: list[tuple[str, Conversation]] = []
+    left_out: Counter[str] = Counter()
     for number, conversation in enumerate(found, 1):
+        place = f"conversation {number}: " if len(found) > 1 else ""
         if conversation.problem:
             problems.append(f"conversation {number}: {conversation.problem}; it is left out")
             continue
+        problems += (f"{place}{note}" for note in conversation.notes)
         key = (conversation.user_id, conversation.session_id)
         if conversation.title:
             titles.setdefault(key, conversation.title)
-        for turn in conversation.turns:
-            rows.append(JsonRow(len(rows) + 1, {"session_id": key[1], "user_id": key[0], **turn}))
+        readable.append((place, conversation))
+        left_out.update(conversation.left_out)
+    attached = [d for place, c in readable for d in read_attached_texts(source, c, place, problems, limits)]
+    if attached and not any(c.turns for _, c in readable):
+        return Extraction(tuple(attached), limit_problems(problems, limits), left_out)
+    if found and not problems and not any(c.turns for c in found):
+        return Extraction((), (), left_out)  # chats that were opened, and nothing was written
     kind = "message" if all(c.kind == "message" for c in found) else "import"
-    return read_conversations(source, rows, problems, limits, unit="message", titles=titles, kind=kind)
+    chats = read_conversations(source, _to_rows(readable), problems, limits, unit="message", titles=titles, kind=kind)
+    return Extraction((*chats.documents, *attached), chats.problems, left_out)
 
 
 def find_conversations(value: JsonValue) -> list[Conversation]:
@@ -100,12 +106,46 @@ def find_conversations(value: JsonValue) -> list[Conversation]:
     return _with_unique_names(list(_find(value, 0)))
 
 
+def _find_exported(reader: JsonReader, data: bytes) -> list[Conversation] | None:
+    """Returns the conversations of an array that begins with an exported one, read item by item; None for others.
+
+    Raises:
+        ValueError: it begins with one and is damaged further on.
+        RecursionError: nested too deeply.
+    """
+    items = reader.decode_items(data)
+    try:
+        first = next(items, None)
+    except (ValueError, RecursionError):
+        return None
+    if not is_export(first):
+        return None
+    found = list(_find(first, 1))
+    del first  # a large file: only what was read of its items is in memory
+    for item in items:
+        found += _find(item, 1)
+        del item
+    return _with_unique_names(found)
+
+
+def _repeated_fields(reader: JsonReader) -> list[str]:
+    return [f"{shorten_value(k)} stated twice in one object; remove one" for k in dict.fromkeys(reader.repeated)]
+
+
+def _to_rows(conversations: Sequence[tuple[str, Conversation]]) -> Iterator[JsonRow]:
+    for place, conversation in conversations:
+        for number, turn in enumerate(conversation.turns, 1):
+            yield JsonRow(
+                number, {"session_id": conversation.session_id, "user_id": conversation.user_id, **turn}, place
+            )
+
+
 def _find(value: JsonValue, depth: int) -> Iterator[Conversation]:
     if depth > _MAX_DEPTH:
         return
     if isinstance(value, list):
         if is_chat(value):
-            yield Conversation(parse_turns(value), kind=chat_kind(value))
+            yield _conversation(value, kind=chat_kind(value))
             return
         for item in value:
             if isinstance(item, dict | list):
@@ -128,16 +168,15 @@ def _parse_export(item: Mapping[str, JsonValue]) -> Iterator[Conversation]:
         yield from _parse_locomo(talk, item)
     elif any(_SESSION.fullmatch(k) and isinstance(v, list) and is_chat(v) for k, v in item.items()):
         yield from _parse_locomo(item, item)
-    elif isinstance(nodes := item.get("mapping"), dict):
-        if turns := _parse_tree(nodes, item.get("current_node")):
-            user, problem = parse_scope_name("user_id", item.get("user_id"))
-            yield Conversation(turns, _find_name(item, _ID), user, parse_name(item.get("title")), problem=problem)
+    elif is_export(item):
+        yield parse_export(item)
     else:
         for key in _TURNS:
             if isinstance(messages := item.get(key), list) and is_chat(messages):
                 user, problem = parse_scope_name("user_id", item.get("user_id"))
-                names = (_find_name(item, _ID), user, _find_name(item, ("title", "name")))
-                yield Conversation(parse_turns(messages), *names, chat_kind(messages), problem)
+                names = (find_name(item, ID_FIELDS), user, find_name(item, ("title", "name")))
+                date = next((item[k] for k in _CREATED if item.get(k) not in (None, "")), None)
+                yield _conversation(messages, *names, chat_kind(messages), problem, date=date)
                 return
 
 
@@ -147,7 +186,7 @@ def _parse_locomo(talk: Mapping[str, JsonValue], item: Mapping[str, JsonValue]) 
     for number, key in sorted((int(m[1]), k) for k in talk if (m := _SESSION.fullmatch(k))):
         if isinstance(session := talk[key], list) and session:
             date = talk.get(f"{key}_date_time")
-            yield Conversation(parse_turns(session, date), f"session_{number}", sample, problem=problem)
+            yield _conversation(session, f"session_{number}", sample, problem=problem, date=date)
 
 
 def _parse_longmemeval(item: Mapping[str, JsonValue]) -> Iterator[Conversation]:
@@ -161,27 +200,30 @@ def _parse_longmemeval(item: Mapping[str, JsonValue]) -> Iterator[Conversation]:
         if isinstance(session, list) and session:
             name = parse_name(ids[i]) if i < len(ids) else None
             date = dates[i] if i < len(dates) else None
-            yield Conversation(parse_turns(session, date), name or f"session_{i + 1}", user, problem=problem)
+            yield _conversation(session, name or f"session_{i + 1}", user, problem=problem, date=date)
 
 
-def _parse_tree(mapping: Mapping[str, JsonValue], current: JsonValue) -> list[JsonObject]:
-    """Returns the turns of a tree of edits: the branch that ends in the current node, or all by time."""
-    nodes = {k: n for k, n in mapping.items() if isinstance(n, dict)}
-    branch: list[JsonValue] = []
-    seen = set[str]()
-    while isinstance(current, str) and current in nodes and current not in seen:
-        seen.add(current)
-        branch.append(nodes[current].get("message"))
-        current = nodes[current].get("parent")
-    branch = branch[::-1] or [n.get("message") for n in nodes.values()]
-    messages = [m for m in branch if isinstance(m, dict)]
-    if not seen:
-        messages.sort(key=lambda m: m["create_time"] if isinstance(m.get("create_time"), int | float) else 0)
-    return [t for t in parse_turns(messages) if t["text"] and t["speaker"] != "system"]
-
-
-def _find_name(item: Mapping[str, JsonValue], keys: tuple[str, ...]) -> str | None:
-    return next((name for k in keys if (name := parse_name(item.get(k)))), None)
+def _conversation(
+    messages: Sequence[JsonValue],
+    session_id: str | None = None,
+    user_id: str | None = None,
+    title: str | None = None,
+    kind: Literal["message", "import"] = "import",
+    problem: str | None = None,
+    *,
+    date: JsonValue = None,
+) -> Conversation:
+    parsed = parse_turns(messages, date)
+    return Conversation(
+        parsed.rows,
+        session_id,
+        user_id,
+        title,
+        kind,
+        problem,
+        attachments=tuple(parsed.attachments),
+        left_out=parsed.left_out,
+    )
 
 
 def _with_unique_names(found: list[Conversation]) -> list[Conversation]:

@@ -1,12 +1,18 @@
 """JSON values of conversations, and JSON lines: each by itself, so that a damaged one loses only itself."""
 
+import codecs
 import json
+import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.sources.readers.common.clean_text import explain_value_error
 from palimpsest.sources.secrets.find_secrets import shorten_value
+
+_WINDOW_BYTES = 1_000_000
+_SPACE = re.compile(r"[ \t\n\r]*")
 
 
 class JsonReader:
@@ -34,6 +40,38 @@ class JsonReader:
             raise ValueError(explain_value_error(e)) from None
         return value
 
+    def decode_items(self, data: bytes) -> Iterator[JsonValue]:
+        """Yields the items of an array in UTF-8: of a large file one item at a time is in memory as text.
+
+        `repeated` collects over all items.
+
+        Raises:
+            ValueError: not such an array; the message says why.
+            RecursionError: nested too deeply.
+        """
+        self.repeated.clear()
+        window = _TextWindow(data)
+        if window.next_char() != "[":
+            raise ValueError("no array")
+        window.at += 1
+        number, following = 0, window.next_char()
+        while following != "]":
+            number += 1
+            try:
+                value = window.decode(self._decoder)
+                following = window.next_char()
+                if following not in (",", "]"):
+                    raise ValueError("Expecting ',' delimiter")
+            except ValueError as e:
+                raise ValueError(f"item {number}: {explain_value_error(e)}") from None
+            if following == ",":
+                window.at += 1
+            yield value
+            del value
+        window.at += 1
+        if window.next_char():
+            raise ValueError("Extra data after the array")
+
     def _to_object(self, pairs: list[tuple[str, JsonValue]]) -> JsonObject:
         value = dict(pairs)
         if len(value) < len(pairs):
@@ -41,12 +79,65 @@ class JsonReader:
         return value
 
 
+class _TextWindow:
+    """A part of a file in UTF-8 as text, from the place that was read last.
+
+    Attributes:
+        at: the place in the text.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self._next_byte = data, 0
+        self._decoder = codecs.getincrementaldecoder("utf-8-sig")()
+        self._text, self.at = "", 0
+
+    def next_char(self) -> str:
+        """Moves to the next character that is no white space and returns it; empty at the end."""
+        while True:
+            self.at = _after_space(self._text, self.at)
+            if self.at < len(self._text) or not self._extend():
+                return self._text[self.at : self.at + 1]
+
+    def decode(self, decoder: json.JSONDecoder) -> JsonValue:
+        """Returns the value at the place, which moves behind it.
+
+        Raises:
+            ValueError: there is no value.
+        """
+        while True:
+            try:
+                self.next_char()
+                value, end = decoder.raw_decode(self._text, self.at)
+            except ValueError:  # it may end outside of the window
+                if not self._extend():
+                    raise
+                continue
+            if end < len(self._text) or not self._extend():  # else a number may go on
+                self.at = end
+                return value  # type: ignore[no-any-return]
+
+    def _extend(self) -> bool:
+        """Drops what was read and doubles the rest of the window; returns whether there was more of the file."""
+        start = self._next_byte
+        self._next_byte = start + max(_WINDOW_BYTES, len(self._text) - self.at)
+        is_last = self._next_byte >= len(self._data)
+        more = self._decoder.decode(self._data[start : self._next_byte], is_last)
+        self._text, self.at = self._text[self.at :] + more, 0
+        return start < len(self._data)
+
+
+def _after_space(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return found.end() if found else at
+
+
 @dataclass(frozen=True, slots=True)
 class JsonRow:
-    """One JSON object and the number of its line, from 1."""
+    """One JSON object, the number of its line, from 1, and where that line is."""
 
     line: int
     value: JsonObject
+    place: str = ""
 
 
 def parse_json_rows(text: str) -> tuple[list[JsonRow], list[str]]:

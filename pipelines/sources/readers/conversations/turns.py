@@ -55,7 +55,7 @@ def read_conversations(
     builders: dict[Scope, TextBuilder] = {}
     stated_scopes: dict[Scope, Scope] = {}
     for row in rows:
-        where = f"{unit} {row.line}"
+        where = f"{row.place}{unit} {row.line}"
         text = row.value.get("text")
         if not isinstance(text, str) or not (text := clean_text(text).strip()):
             problems.append(f"{where}: no text; a turn needs a text of at least one word")
