@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from palimpsest.eval.metrics.latency import LatencyMs
 
-NODE_SEARCH_MS, WHOLE_MS, WALK_MS, FROM_INDEXES_SHARE = 50.0, 150.0, 100.0, 0.9
+NODE_SEARCH_MS, WHOLE_MS, WALK_MS, PAGES_MS, FROM_INDEXES_SHARE = 50.0, 150.0, 100.0, 40.0, 0.9
 _SHARE = "from indexes"
 
 
@@ -53,3 +53,9 @@ def walk_budget(memories: int, steps_ms: Mapping[str, LatencyMs]) -> Budget:
     """
     walk = sum(steps_ms[step].p95 for step in ("seeds_ms", "expand_ms", "rank_ms"))
     return Budget("walk and hops", f"{memories} passages", walk, WALK_MS, walk < WALK_MS)
+
+
+def pages_budget(memories: int, steps_ms: Mapping[str, LatencyMs]) -> Budget:
+    """Returns the budget of `long pages`: the p95 of a whole query in a home of long pages."""
+    whole = steps_ms["total_ms"].p95
+    return Budget("long pages", f"{memories} pages", whole, PAGES_MS, whole < PAGES_MS)

@@ -9,7 +9,7 @@ from pathlib import Path
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.eval.bench.bench_neo4j import serve_synthetic
 from palimpsest.eval.bench.bench_report import BenchReport, HomeReport, IndexLoad, QueryLoad
-from palimpsest.eval.bench.budgets import home_budgets, walk_budget
+from palimpsest.eval.bench.budgets import home_budgets, pages_budget, walk_budget
 from palimpsest.eval.bench.measure_queries import (
     REPEATS,
     WARM_UP,
@@ -23,7 +23,8 @@ from palimpsest.eval.metrics.latency import this_machine
 
 QUERIES = 100  # of one round
 WALK_MEMORIES = 10_000  # of the home whose walks are measured
-AUTO_STRATEGY = {"turns": "turns", "titled": "graph"}
+MAX_PAGES = 20_000  # more take too long to write
+AUTO_STRATEGY = {"turns": "turns", "titled": "graph", "pages": "graph"}
 """The strategy that `auto` resolves to, by kind."""
 
 _BUILD = "000001"
@@ -49,7 +50,8 @@ def run_bench(
         memories: in all.
         load: how to search; None means the defaults.
         users: of the first home.
-        kind: short turns with speakers and dates, or titled passages.
+        kind: short turns with speakers and dates, titled passages, or titled pages of some 1,500 tokens. Walks are
+            measured with the first two.
         workdir: folder for the homes, removed with them; None means the system's.
 
     Raises:
@@ -57,7 +59,7 @@ def run_bench(
         ComponentFailed: a measuring process failed.
     """
     load = load or QueryLoad()
-    _check_load(load)
+    _check_arguments(memories, kind, load)
     if workdir is not None:
         workdir.mkdir(parents=True, exist_ok=True)
     machine = this_machine()
@@ -66,20 +68,25 @@ def run_bench(
             name: _measure_home(Path(folder) / name, memories, owners, kind, load)
             for name, owners in (("scoped", users), ("unscoped", 1))
         }
-        walk_load = QueryLoad("graph", 1, load.backend, 2)
-        walk = _measure_home(Path(folder) / "walk", min(memories, WALK_MEMORIES), 1, "titled", walk_load)
+        if kind == "pages":
+            last = pages_budget(memories, homes["unscoped"].at_load.steps_ms)
+        else:
+            walk_load = QueryLoad("graph", 1, load.backend, 2)
+            walk = _measure_home(Path(folder) / "walk", min(memories, WALK_MEMORIES), 1, "titled", walk_load)
+            last = walk_budget(walk.scope_memories, walk.at_load.steps_ms)
     budgets = [
         budget
         for name, home in homes.items()
         for budget in home_budgets(name, home.at_load.steps_ms, home.queries.from_indexes.share)
     ]
-    budgets.append(walk_budget(walk.scope_memories, walk.at_load.steps_ms))
-    return BenchReport(memories, users, kind, load, machine, homes, budgets)
+    return BenchReport(memories, users, kind, load, machine, homes, [*budgets, last])
 
 
-def _check_load(load: QueryLoad) -> None:
+def _check_arguments(memories: int, kind: Kind, load: QueryLoad) -> None:
     from palimpsest.query.request.strategies import STRATEGIES
 
+    if kind == "pages" and memories > MAX_PAGES:
+        raise PalimpsestError(f"--memories {memories}: must be at most {MAX_PAGES} with --kind pages")
     if load.backend not in ("duckdb", "neo4j"):
         raise PalimpsestError(f"--backend {load.backend}: not one of duckdb, neo4j")
     if load.strategy not in {"auto", *STRATEGIES}:

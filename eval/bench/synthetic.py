@@ -1,6 +1,7 @@
 """Seeded synthetic builds at any scale: users of Zipf size, Zipf words, clustered vectors, entities and versions.
 
-`auto` resolves to a strategy of each kind: turns of sessions, or titled passages that name each other's titles.
+`auto` resolves to a strategy of each kind: turns of sessions, or titled passages and long pages that name each other's
+titles.
 """
 
 import datetime as dt
@@ -13,10 +14,13 @@ import polars as pl
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import content_id
-from palimpsest.eval.bench.synthetic_titled import named_tables, titled_passages
+from palimpsest.eval.bench.synthetic_titled import PAGE, PASSAGE, named_tables, titled_passages
+from palimpsest.query.embed_query import count_tokens
 from palimpsest.store.tables import conform, empty
+from palimpsest.text.tokenizer import tokenizer
 
-Kind = Literal["turns", "titled"]
+Kind = Literal["turns", "titled", "pages"]
+KINDS: tuple[Kind, ...] = ("turns", "titled", "pages")
 
 COLLECTION = "bench"
 SEED = 20_251_122
@@ -24,7 +28,8 @@ DIMENSIONS = 384
 _SIZE_EXPONENT = 1.5  # Zipf, of users: the largest of 50 has 43 %
 _WORDS, _WORD_EXPONENT = 40_000, 1.05
 _CLUSTERS, _SPREAD = 200, 0.8
-_PER_MEMORY = {"turns": (6, 40), "titled": (60, 140)}  # words
+_PER_MEMORY = {"turns": (6, 40), "titled": PASSAGE.words, "pages": PAGE.words}  # words
+_WINDOWS = {"turns": 1, "titled": 1, "pages": 7}
 _MENTIONS = 2
 _QUESTIONS_PER_MONTH_QUESTION = 5  # one of so many names a month
 _EPOCH = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
@@ -36,7 +41,7 @@ class SyntheticBuild:
 
     Attributes:
         tables: as in `store.tables`.
-        vectors: unit vectors by memory number, shape (n, 384) float32.
+        vectors: unit vectors of the memories' windows in order, shape (n, 384) float32.
         largest: user with most memories.
         sizes: memories of each user.
         queries: distinct question texts.
@@ -63,15 +68,16 @@ def synthetic_build(memories: int, users: int, kind: Kind, queries: int) -> Synt
         raise PalimpsestError(f"--kind {kind}: not one of {', '.join(_PER_MEMORY)}")
     if not 1 <= users <= memories:
         raise PalimpsestError(f"--users {users}: must be 1 to --memories {memories}")
-    rng = np.random.default_rng([SEED, memories, users, kind == "titled"])
+    rng = np.random.default_rng([SEED, memories, users, KINDS.index(kind)])
     sizes = _zipf_sizes(memories, users)
     owner = np.repeat([f"user{u:04d}" for u in range(users)], sizes)
     cluster = rng.integers(0, _CLUSTERS, memories)
     vocabulary, texts = _draw_words(rng, cluster, kind)
     ids = [content_id(COLLECTION, kind, i) for i in range(memories)]
     drawn = rng.integers(0, sizes[0], queries).tolist()
-    if kind == "titled":
-        passages = titled_passages(rng, sizes, cluster, texts, vocabulary)
+    if kind != "turns":
+        shape = PAGE if kind == "pages" else PASSAGE
+        passages = titled_passages(rng, sizes, cluster, texts, vocabulary, shape)
         frame = _memories(rng, ids, owner, passages.texts, vocabulary, passages.titles)
         named = named_tables(passages, ids, owner, COLLECTION)
         names = passages.draw_names(rng, drawn)
@@ -80,16 +86,18 @@ def synthetic_build(memories: int, users: int, kind: Kind, queries: int) -> Synt
         frame = _memories(rng, ids, owner, [" ".join(words) + "." for words in texts], vocabulary, None)
         named = {"context_inputs": empty("context_inputs"), **_entities(rng, ids, owner, cluster, vocabulary)}
         questions = [_draw_question(rng, texts[i], "") for i in drawn]
+    if kind == "pages":  # whose quotes depend on it
+        frame = frame.with_columns(token_count=pl.Series([count_tokens(text) for text in frame["text"]]))
     tables = {
         "memories": conform("memories", frame),
         "documents": conform("documents", _documents(frame)),
-        "embed_inputs": conform("embed_inputs", _inputs(frame)),
+        "embed_inputs": conform("embed_inputs", _inputs(frame, _WINDOWS[kind])),
         **named,
         **_versions(rng, frame),
     }
     return SyntheticBuild(
         tables=tables,
-        vectors=_vectors(rng, cluster),
+        vectors=_vectors(rng, np.repeat(cluster, _WINDOWS[kind])),
         largest="user0000",
         sizes={f"user{u:04d}": int(s) for u, s in enumerate(sizes)},
         queries=questions,
@@ -106,6 +114,8 @@ def _zipf_sizes(memories: int, users: int) -> np.ndarray:
 def _draw_words(rng: np.random.Generator, cluster: np.ndarray, kind: Kind) -> tuple[np.ndarray, list[list[str]]]:
     """Returns the vocabulary and the words of each memory; half of them are those of its cluster."""
     vocabulary = _vocabulary(rng)
+    if kind == "pages":
+        vocabulary = _with_common_words(rng, vocabulary)
     rank = 1 / np.arange(1, _WORDS + 1) ** _WORD_EXPONENT
     lengths = rng.integers(*_PER_MEMORY[kind], len(cluster))
     drawn = rng.choice(_WORDS, int(lengths.sum()), p=rank / rank.sum())
@@ -123,6 +133,18 @@ def _vocabulary(rng: np.random.Generator) -> np.ndarray:
         parts = syllables[rng.integers(0, len(syllables), (_WORDS, 3))]
         made |= dict.fromkeys("".join(p) for p in parts.tolist())
     return np.array(list(made)[:_WORDS])
+
+
+def _with_common_words(rng: np.random.Generator, vocabulary: np.ndarray) -> np.ndarray:
+    """Returns the vocabulary with three words of four replaced by words of one token, while there are any.
+
+    Made words have three to four tokens, words of English texts one and a half.
+    """
+    known = sorted(word for word in tokenizer().get_vocab() if word.isalpha() and word.isascii() and len(word) > 2)
+    places = np.flatnonzero(np.arange(len(vocabulary)) % 4)[: len(known)]
+    mixed = vocabulary.astype("U32")
+    mixed[places] = rng.permutation(known)[: len(places)]
+    return mixed
 
 
 def _memories(
@@ -177,11 +199,15 @@ def _documents(memories: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _inputs(memories: pl.DataFrame) -> pl.DataFrame:
-    hashes = [f"{i:032x}" for i in range(memories.height)]
-    return memories.select(
-        "memory_id", pl.lit("memory").alias("kind"), pl.lit(0).alias("ordinal"), "text", pl.Series("text_hash", hashes)
-    )
+def _inputs(memories: pl.DataFrame, windows: int) -> pl.DataFrame:
+    """Returns the texts that memories are embedded by: each whole, or so many windows."""
+    inputs = memories.select(
+        "memory_id",
+        pl.lit("memory" if windows == 1 else "window").alias("kind"),
+        pl.lit(list(range(windows))).alias("ordinal"),
+        "text",
+    ).explode("ordinal")
+    return inputs.with_columns(text_hash=pl.Series([f"{i:032x}" for i in range(inputs.height)]))
 
 
 def _entities(

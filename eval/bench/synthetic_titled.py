@@ -13,12 +13,30 @@ import polars as pl
 from palimpsest.store.collection_config import CollectionConfig
 from palimpsest.store.tables import conform
 
-SENTENCES = 4
-OTHERS, SHARED, OWN = (
-    2,
-    2,
-    4,
-)  # names in a passage: titles of others, shared with others, its alone
+
+@dataclass(frozen=True)
+class Shape:
+    """How long titled texts are, and how many names they have.
+
+    Attributes:
+        words: least and most, names left out.
+        sentences: of each text.
+        others: titles of others that each names.
+        shared: names that it shares with others.
+        own: names that are in it alone.
+    """
+
+    words: tuple[int, int]
+    sentences: int
+    others: int
+    shared: int
+    own: int
+
+
+PASSAGE = Shape((60, 140), 4, 2, 2, 4)
+PAGE = Shape((700, 770), 48, 6, 8, 24)
+"""A page of documentation: some 1,500 tokens, 50 sentences and 40 names."""
+
 _ZIPF = 1.3
 _SPREAD = 7919  # a prime: sentences have vectors of passages far from their own
 
@@ -30,8 +48,8 @@ class Passages:
     Attributes:
         titles: of each passage.
         texts: of each passage.
-        spans: start and end of each sentence in its text, shape (passages, SENTENCES, 2).
-        others: the passages whose titles each names, shape (passages, OTHERS).
+        spans: start and end of each sentence in its text, shape (passages, sentences, 2).
+        others: the passages whose titles each names, shape (passages, others).
         mentions: (passage, kind, number, start, end) of each name; a title's number is its passage's.
         names: of each kind of name by number.
     """
@@ -55,6 +73,7 @@ def titled_passages(
     cluster: np.ndarray,
     words: Sequence[Sequence[str]],
     vocabulary: np.ndarray,
+    shape: Shape = PASSAGE,
 ) -> Passages:
     """Makes passages of given words; a passage names only those of its user, and prefers its cluster's.
 
@@ -64,6 +83,7 @@ def titled_passages(
         cluster: of each memory.
         words: of each memory.
         vocabulary: words to make names of.
+        shape: how many sentences and names they have.
     """
     n = len(words)
     rare = vocabulary[500:].tolist()
@@ -72,14 +92,16 @@ def titled_passages(
         return [f"{rare[a]} {rare[b]}".title() for a, b in rng.integers(0, len(rare), (count, 2)).tolist()]
 
     first, size = (np.repeat(a, sizes)[:, None] for a in (np.cumsum(sizes) - sizes, sizes))
-    others = first + (rng.zipf(_ZIPF, (n, OTHERS)) + 31 * cluster[:, None]) % size
-    shared = first + (rng.zipf(_ZIPF, (n, SHARED)) + 31 * cluster[:, None]) % np.maximum(1, size // 4)
-    names = {"title": draw_rare_names(n), "shared": draw_rare_names(n), "own": draw_rare_names(n * OWN)}
-    numbers = np.concatenate([np.arange(n)[:, None], others, shared, np.arange(n * OWN).reshape(n, OWN)], axis=1)
-    kinds = ["title"] * (1 + OTHERS) + ["shared"] * SHARED + ["own"] * OWN
+    others = first + (rng.zipf(_ZIPF, (n, shape.others)) + 31 * cluster[:, None]) % size
+    shared = first + (rng.zipf(_ZIPF, (n, shape.shared)) + 31 * cluster[:, None]) % np.maximum(1, size // 4)
+    names = {"title": draw_rare_names(n), "shared": draw_rare_names(n), "own": draw_rare_names(n * shape.own)}
+    own = np.arange(n * shape.own).reshape(n, shape.own)
+    numbers = np.concatenate([np.arange(n)[:, None], others, shared, own], axis=1)
+    kinds = ["title"] * (1 + shape.others) + ["shared"] * shape.shared + ["own"] * shape.own
     texts, sentence_spans, name_spans = [], [], []
     for passage_words, named in zip(words, numbers.tolist(), strict=True):
-        text, sentences, mentioned = _passage(passage_words, [names[k][i] for k, i in zip(kinds, named, strict=True)])
+        mentioned_names = [names[k][i] for k, i in zip(kinds, named, strict=True)]
+        text, sentences, mentioned = _passage(passage_words, mentioned_names, shape.sentences)
         texts.append(text)
         sentence_spans.append(sentences)
         name_spans.append(mentioned)
@@ -95,16 +117,18 @@ def titled_passages(
     return Passages(names["title"], texts, np.array(sentence_spans), others, mentions, names)
 
 
-def _passage(words: Sequence[str], names: Sequence[str]) -> tuple[str, list[list[int]], list[list[int]]]:
-    """Returns a text of `SENTENCES` sentences that begins with the first name, and spans of sentences and of names.
+def _passage(
+    words: Sequence[str], names: Sequence[str], sentences: int
+) -> tuple[str, list[list[int]], list[list[int]]]:
+    """Returns a text of so many sentences that begins with the first name, and spans of sentences and of names.
 
     Each of the other names ends a sentence, in turn.
     """
     parts, spans, name_spans, length = [], [], [[0, 0]] * len(names), 0
-    for s in range(SENTENCES):
-        plain = list(words[len(words) * s // SENTENCES : len(words) * (s + 1) // SENTENCES])
+    for s in range(sentences):
+        plain = list(words[len(words) * s // sentences : len(words) * (s + 1) // sentences])
         begins = length
-        for i, text in _pieces(s, plain, names):
+        for i, text in _pieces(s, plain, names, sentences):
             if i is not None:
                 name_spans[i] = [length, length + len(text)]
             parts.append(text)
@@ -115,14 +139,14 @@ def _passage(words: Sequence[str], names: Sequence[str]) -> tuple[str, list[list
     return " ".join(parts), spans, name_spans
 
 
-def _pieces(s: int, plain: list[str], names: Sequence[str]) -> Iterator[tuple[int | None, str]]:
+def _pieces(s: int, plain: list[str], names: Sequence[str], sentences: int) -> Iterator[tuple[int | None, str]]:
     """Yields the parts of a sentence with the number of the name that each is, None for plain words."""
     if s == 0:
         yield 0, names[0]
         yield None, " ".join(plain)
     else:
         yield None, " ".join(plain).capitalize()
-    for i in range(1 + s, len(names), SENTENCES):
+    for i in range(1 + s, len(names), sentences):
         yield i, names[i]
 
 
@@ -146,7 +170,7 @@ def named_tables(
         "entity_id", "collection", "user_id", pl.Series("name", named), pl.lit("x").alias("type")
     )
     first_mentions = mentions.unique(["memory_id", "entity_id"], keep="first", maintain_order=True)
-    n, k = len(ids), SENTENCES
+    n, k = passages.spans.shape[:2]
     spans = passages.spans.reshape(-1, 2)
     vectors = (np.arange(n)[:, None] + _SPREAD * np.arange(k)) % n
     inputs = pl.DataFrame(

@@ -196,9 +196,15 @@ def suite(
 
 @click.command(short_help="Measure query speed on a generated home.")
 @common
-@click.option("--memories", type=click.IntRange(100), default=100_000, show_default=True)
+@click.option("--memories", type=click.IntRange(100), help="[default: 100000; 300 of --kind pages]")
 @click.option("--strategy", type=STRATEGY, default="auto", show_default=True)
-@click.option("--kind", type=click.Choice(["turns", "titled"]), default="turns", show_default=True)
+@click.option(
+    "--kind",
+    type=click.Choice(["turns", "titled", "pages"]),
+    default="turns",
+    show_default=True,
+    help="Short turns, titled passages, or titled pages of some 1,500 tokens.",
+)
 @click.option("--users", type=click.IntRange(1), default=50, show_default=True, help="Scopes, of Zipf size.")
 @click.option("--clients", type=click.IntRange(1), default=1, show_default=True, help="Clients at once.")
 @click.option("--hops", type=click.IntRange(0, 2), default=1, show_default=True, help="Links to follow from the best.")
@@ -206,7 +212,7 @@ def bench(
     home_path: Path,
     as_json: bool,
     backend: str,
-    memories: int,
+    memories: int | None,
     strategy: str,
     kind: "Kind",
     users: int,
@@ -222,6 +228,7 @@ def bench(
     out = Output(as_json)
     with tempfile.TemporaryDirectory(prefix="palimpsest-bench-") as folder:
         load = QueryLoad(strategy, clients, backend, hops)
+        memories = memories or (300 if kind == "pages" else 100_000)
         done = run_bench(memories, load, users=users, kind=kind, workdir=Path(folder))
     out.text(done.text())
     out.result(done.to_json())

@@ -52,6 +52,13 @@ from palimpsest.store.home import Home
     "--reranker",
     help="lm, or a cross-encoder (folder or name), which reads the best 30. [default: $PALIMPSEST_RERANKER, else none]",
 )
+@click.option(
+    "--compress",
+    type=click.Choice(["words", "lm"]),
+    default="words",
+    show_default=True,
+    help="What picks sentences of long memories that do not fit: the question's words, or PALIMPSEST_LM's model.",
+)
 @click.option("--explain", is_flag=True, help="Say why each memory is there.")
 @click.option("--abstain", is_flag=True, help="Return no memories, and say why, where they hardly hold an answer.")
 @click.option("--include-hidden", is_flag=True, help="Also what is marked user_visible: false.")
@@ -75,7 +82,8 @@ def query(
     from palimpsest.query.reader import open_home
 
     out = Output(as_json)
-    with open_home(home_path, backend=backend, reranker=reranker) as reader:
+    compressor = "lm" if filters["compress"] == "lm" else None
+    with open_home(home_path, backend=backend, reranker=reranker, compressor=compressor) as reader:
         scopes = reader.resolve_scopes(
             collection, user, project, all_projects=all_projects, all_collections=all_collections
         )

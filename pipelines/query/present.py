@@ -39,6 +39,8 @@ def results_text(result: SearchResult, explain: bool = False) -> str:
         lines.append(result.answerability.text)
     if result.abstained:
         return "\n".join([*lines, "nothing is returned; without --abstain the nearest memories are"])
+    if result.compression and result.compression.failed:
+        lines.append(f"quoted by words: {result.compression.failed}")
     if not result.memories:
         return "\n".join([*lines, "nothing found in this scope; palimpsest scopes lists whose memories there are"])
     return "\n".join([*lines, "", result.context or "(nothing fits the budget)"])

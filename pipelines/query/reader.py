@@ -11,6 +11,7 @@ from typing import Unpack
 
 from palimpsest.core.errors import ArgumentError, PalimpsestError
 from palimpsest.core.published import published_build_id
+from palimpsest.query.context.compressor import Compressor, open_compressor
 from palimpsest.query.context.history import Version, histories
 from palimpsest.query.request.arguments import ScopeArgument
 from palimpsest.query.request.search_request import SearchOptions, SearchRequest
@@ -35,7 +36,7 @@ class Reader:
 
     `clock` returns the real time, in UTC: a memory past its retention is not served, and `accessed_within` is counted
     back from it. `usage` counts the memories that searches return; None counts none. `reranker` reads the best
-    candidates of each search.
+    candidates of each search; `compressor` picks the sentences of long results for the searches that ask for it.
     """
 
     def __init__(
@@ -46,8 +47,9 @@ class Reader:
         clock: Callable[[], dt.datetime] = real_time,
         reranker: Reranker | None = None,
         usage: UsageLog | None = None,
+        compressor: Compressor | None = None,
     ):
-        self._reranker, self._usage = reranker, usage
+        self._reranker, self._usage, self._compressor = reranker, usage, compressor
         self._backend, self._home, self._backend_name, self._clock = backend, home, backend_name, clock
 
     @property
@@ -190,16 +192,19 @@ class Reader:
                 higher.
             abstain (False): return no memories where the first five hardly hold an answer: where the result's
                 `answerability` is below its threshold.
+            compress ("words"): what picks the sentences of long results where the context cannot hold all results:
+                the words of the question, or `lm`, the language model that the home was opened with.
 
         Raises:
-            ArgumentError: an argument is out of range, the text has no words, or the project is unknown.
+            ArgumentError: an argument is out of range, the text has no words, the project is unknown, or `compress` is
+                lm and there is no compressor.
         """
         return self.run(SearchRequest.create(text, scope, **options))
 
     def run(self, request: SearchRequest) -> SearchResult:
         """Answers a request; see `search`."""
         usage = self._usage
-        result = run_search(request, self._backend, self._clock(), self._reranker, usage)
+        result = run_search(request, self._backend, self._clock(), self._reranker, usage, self._compressor)
         if usage is not None:
             usage.add(((m.collection, m.user_id, m.project_id), m.memory_id) for m in result.memories)
         return result
@@ -227,7 +232,12 @@ class Reader:
 
 
 def open_home(
-    path: Path | str, backend: str = "duckdb", reranker: str | None = None, *, count_reads: bool = True
+    path: Path | str,
+    backend: str = "duckdb",
+    reranker: str | None = None,
+    *,
+    count_reads: bool = True,
+    compressor: str | None = None,
 ) -> Reader:
     """Opens the published build of a home.
 
@@ -239,16 +249,18 @@ def open_home(
             first search. A service must not take it from a request.
         count_reads: write which memories searches return to the usage log of the home, for `accessed_within`;
             $PALIMPSEST_USAGE_DAYS says for how many days they are kept, and 0 counts none.
+        compressor: `lm` lets searches with `compress="lm"` have the model of PALIMPSEST_LM pick sentences; empty lets
+            none; None means what PALIMPSEST_COMPRESSOR names. A service must not take it from a request.
 
     Raises:
-        PalimpsestError: nothing is published there, there is no such backend, or a setting of the reranker is wrong.
+        PalimpsestError: nothing is published there, there is no such backend, or a setting is wrong.
     """
     home = Path(path)
     register_tokenizer_home(home)
-    opened = open_reranker(reranker, home)
+    opened, picks = open_reranker(reranker, home), open_compressor(compressor, home)
     days = usage_days() if count_reads else 0
     usage = UsageLog(home, days, real_time) if days else None  # of the epoch before the build is opened
-    return Reader(_open_backend(home, backend), home, backend, reranker=opened, usage=usage)
+    return Reader(_open_backend(home, backend), home, backend, reranker=opened, usage=usage, compressor=picks)
 
 
 def open_index(path: Path | str) -> Reader:

@@ -7,6 +7,7 @@ from typing import Any
 
 from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.query.answerability.model import Answerability
+from palimpsest.query.context.compressor import Compression
 from palimpsest.query.context.history import Reason, Version, describe_reason
 from palimpsest.query.context.quotes import Quote
 from palimpsest.query.request.types import Link, Memory, PremiseText, RankedMemory, Scope
@@ -78,6 +79,7 @@ class SearchResult:
         times: how the question's words about time were interpreted in each scope.
         filters: the filters by type, tag, field, access and score, and how many candidates were below `min_score`.
         reranker: what a reranker did, None without one.
+        compression: what the language model that picks sentences did, None without one.
         met: with `explain`, the texts of the memories that links led from or to, by id.
         question: the question as it was searched, with what it took from the turns before it.
         answerability: how likely the first five results hold an answer; None where that was not judged.
@@ -102,6 +104,7 @@ class SearchResult:
     quotes: tuple[Quote, ...] = ()
     answerability: Answerability | None = None
     abstained: bool = False
+    compression: Compression | None = None
 
     def to_json(self) -> JsonObject:
         """Returns a JSON object of `json_schema`; dates are ISO 8601.
@@ -116,7 +119,8 @@ class SearchResult:
         with `is_newer` and `why` (`contradiction` or `low trust`). With explain, `path` has the links that led to it,
         and `premises` the memories it follows from; a version of a history has them too. With a reranker, `reranker`
         has its name, how many candidates it read, and why it gave no scores, and each memory that it read
-        `rerank_score`.
+        `rerank_score`. `compression` is null or, where a language model was to pick sentences, its name, how many it
+        read and picked, and why it picked none.
         """
         return {
             "memories": [_memory_json(m, self) for m in self.memories],
@@ -134,6 +138,7 @@ class SearchResult:
             if self.question.changes
             else None,
             "reranker": None if self.reranker is None else asdict(self.reranker),
+            "compression": None if self.compression is None else asdict(self.compression),
             "answerable": self.answerability.is_answerable if self.answerability else None,
             "answer_probability": round(self.answerability.probability, 6) if self.answerability else None,
             "abstained": self.answerability.text if self.answerability and self.abstained else None,
@@ -171,6 +176,7 @@ class SearchResult:
             "time": {"type": ["object", "null"]},
             "resolved": {"type": ["object", "null"]},
             "reranker": {"type": ["object", "null"]},
+            "compression": {"type": ["object", "null"]},
             "answerable": {"type": ["boolean", "null"]},
             "answer_probability": {"type": ["number", "null"]},
             "abstained": _OPTIONAL_TEXT,

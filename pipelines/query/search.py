@@ -9,6 +9,7 @@ from functools import partial
 from palimpsest.core.errors import ArgumentError
 from palimpsest.memories.embedders.space import Space
 from palimpsest.query.answerability.judge import judge_results
+from palimpsest.query.context.compressor import Compression, Compressor, requested_compressor
 from palimpsest.query.context.explain import explain_results
 from palimpsest.query.context.history import Version, histories
 from palimpsest.query.context.neighbor_context import distinct_ids, neighbor_contexts, neighbor_ids
@@ -43,6 +44,7 @@ def run_search(
     clock: dt.datetime,
     reranker: Reranker | None = None,
     usage: UsageLog | None = None,
+    compressor: Compressor | None = None,
 ) -> SearchResult:
     """Answers a request from one build.
 
@@ -52,11 +54,12 @@ def run_search(
         clock: the real time; a memory past its retention is not served, and `accessed_within` is counted back from it.
         reranker: reads the best candidates; without one the ranking alone decides.
         usage: reads of memories; None where none are counted.
+        compressor: picks the sentences of long results where the request says so.
 
     Raises:
-        PalimpsestError: the strategy or the project is unknown.
+        PalimpsestError: the strategy or the project is unknown, or the request needs a compressor and there is none.
     """
-    timer = _StepTimer()
+    timer, compressor = _StepTimer(), requested_compressor(request.compress, compressor)
     question = resolve_text(request.text, request.turns, request.brief)
     queries = _scope_queries(request, question.text, backend, clock, usage)
     best, dropped, reranking = _rank_scopes(request, question.text, queries, reranker, timer)
@@ -73,7 +76,8 @@ def run_search(
     replaced = {i: chain for read in reads.values() for i, chain in read.replaced.items()}
     neighbors = {i: near for read in reads.values() for i, near in read.neighbors.items()}
     find = partial(_quotable_sentences, queries, best, {m.memory_id: m for m in memories})
-    packed = pack(memories, replaced, request.budget_tokens, count_tokens, neighbors, find)
+    picking = None if compressor is None else _SentencePicker(compressor, question.text, memories, find, timer)
+    packed = pack(memories, replaced, request.budget_tokens, count_tokens, neighbors, picking or find)
     timer.record("pack_ms")
     return SearchResult(
         memories=memories,
@@ -92,6 +96,7 @@ def run_search(
         question=question,
         filters=request.filters_json() | {"below_min_score": dropped},
         reranker=reranking,
+        compression=picking.compression if picking else None,
         answerability=answerability,
         abstained=abstained,
     )
@@ -219,6 +224,33 @@ def _with_scores(memory: Memory, candidate: Candidate) -> RankedMemory:
         hops=len(candidate.path),
         rerank_score=candidate.rerank,
     )
+
+
+class _SentencePicker:
+    """Finds the sentences of long results and has a compressor pick among them.
+
+    Attributes:
+        compression: what the compressor did.
+    """
+
+    def __init__(
+        self,
+        compressor: Compressor,
+        question: str,
+        memories: Sequence[RankedMemory],
+        find: Callable[[], Mapping[str, Sentences]],
+        timer: "_StepTimer",
+    ):
+        self._compressor, self._question, self._memories, self._find = compressor, question, memories, find
+        self._timer, self.compression = timer, Compression(compressor.name)
+
+    def __call__(self) -> Mapping[str, Sentences]:
+        """Returns the sentences of long results, by memory id."""
+        found = self._find()
+        self._timer.record("pack_ms")
+        picked, self.compression = self._compressor.pick(self._question, self._memories, found)
+        self._timer.record("compress_ms")
+        return picked
 
 
 class _StepTimer:

@@ -4,15 +4,17 @@ import pytest
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.entities.collection_shape import strategy_for
 from palimpsest.eval.bench.bench_report import QueryLoad
-from palimpsest.eval.bench.budgets import home_budgets, walk_budget
+from palimpsest.eval.bench.budgets import home_budgets, pages_budget, walk_budget
 from palimpsest.eval.bench.index_use import measure_index_use
 from palimpsest.eval.bench.run_bench import AUTO_STRATEGY, run_bench, write_synthetic_home
 from palimpsest.eval.bench.synthetic import COLLECTION, synthetic_build
-from palimpsest.eval.bench.synthetic_titled import SENTENCES
+from palimpsest.eval.bench.synthetic_titled import PASSAGE
 from palimpsest.eval.metrics.latency import LatencyMs
-from palimpsest.query import Scope
+from palimpsest.query import Scope, open_home
+from palimpsest.query.embed_query import count_tokens
 from palimpsest.query.search import STEPS
 from palimpsest.store.tables import SCHEMAS
+from palimpsest.text.sentence_terms import cut_sentences
 
 
 def test_a_synthetic_build_is_the_same_again_and_has_the_tables_of_a_build():
@@ -31,7 +33,7 @@ def test_users_have_zipf_sizes_and_the_largest_of_fifty_holds_a_fifth_or_more():
     assert abs(np.linalg.norm(build.vectors, axis=1) - 1).max() < 1e-5
 
 
-@pytest.mark.parametrize("kind", ["turns", "titled"])
+@pytest.mark.parametrize("kind", ["turns", "titled", "pages"])
 def test_a_kind_is_what_a_build_takes_it_for(kind):
     assert strategy_for(synthetic_build(400, 5, kind, 1).tables["memories"]) == AUTO_STRATEGY[kind]
 
@@ -44,13 +46,31 @@ def test_passages_say_the_names_they_mention_in_sentences_that_fill_them_and_que
     for m in tables["mentions"].iter_rows(named=True):
         assert text[m["memory_id"]][m["char_start"] : m["char_end"]] == name[m["entity_id"]]
     for (memory_id,), group in tables["context_inputs"].group_by("memory_id"):
-        assert " ".join(group.sort("ordinal")["text"]) == text[memory_id] and group.height == SENTENCES
+        assert " ".join(group.sort("ordinal")["text"]) == text[memory_id] and group.height == PASSAGE.sentences
     titles = tables["memories"]["title"].to_list()
     assert all(text[i].startswith(t) for i, t in tables["memories"].select("memory_id", "title").iter_rows())
     named = sum(any(t in text[i] for t in titles if not text[i].startswith(t)) for i in text)
     assert named > 250 and all(any(t in q for t in titles) for q in build.queries)
     owner = dict(tables["memories"].select("memory_id", "user_id").iter_rows())
     assert all(owner[m] == u for m, u in tables["mentions"].select("memory_id", "user_id").iter_rows())
+
+
+def test_a_page_has_some_fifteen_hundred_tokens_and_a_vector_for_each_window():
+    build = synthetic_build(40, 1, "pages", 3)
+    memories, inputs = build.tables["memories"], build.tables["embed_inputs"]
+    assert 1350 < memories["token_count"].mean() < 1650
+    assert memories["token_count"].to_list() == [count_tokens(text) for text in memories["text"]]
+    assert 40 <= len(cut_sentences(memories["text"][0]).spans) <= 60
+    assert inputs["text_hash"].n_unique() == inputs.height == 7 * 40 == len(build.vectors)
+    assert build.queries == synthetic_build(40, 1, "pages", 3).queries
+
+
+def test_a_query_over_long_pages_quotes_them(tmp_path):
+    build = synthetic_build(60, 1, "pages", 5)
+    write_synthetic_home(tmp_path, build, "pages")
+    with open_home(tmp_path, count_reads=False) as reader:
+        found = reader.search(build.queries[0], Scope(COLLECTION, build.largest))
+    assert found.strategy == "graph" and found.quotes and count_tokens(found.context) <= 1200
 
 
 def test_relations_stay_inside_a_user_and_retire_what_they_update():
@@ -64,7 +84,11 @@ def test_relations_stay_inside_a_user_and_retire_what_they_update():
 
 @pytest.mark.parametrize(
     ("strategy", "kind", "clients"),
-    [pytest.param("hybrid", "turns", 1, marks=pytest.mark.slow), ("flat", "titled", 2)],
+    [
+        pytest.param("hybrid", "turns", 1, marks=pytest.mark.slow),
+        ("flat", "titled", 2),
+        pytest.param("auto", "pages", 1, marks=pytest.mark.slow),
+    ],
 )
 def test_a_bench_reports_the_requested_backends(tmp_path, strategy, kind, clients, monkeypatch):
     monkeypatch.setattr("palimpsest.eval.bench.run_bench.QUERIES", 5)
@@ -93,7 +117,8 @@ def test_a_bench_reports_the_requested_backends(tmp_path, strategy, kind, client
     assert f"300 memories as {kind}, {strategy}, 2 hop(s)" in printed and "unscoped" in printed
     parts = [(b["part"], b["home"]) for b in report["budgets"]]
     both = [(part, home) for home in ("scoped", "unscoped") for part in ("node search", "whole", "from indexes")]
-    assert parts == [*both, ("walk and hops", "300 passages")] and all(f"{p} ({h}): " in printed for p, h in parts)
+    last = ("long pages", "300 pages") if kind == "pages" else ("walk and hops", "300 passages")
+    assert parts == [*both, last] and all(f"{p} ({h}): " in printed for p, h in parts)
 
 
 def test_a_budget_is_kept_or_missed_by_its_figure():
@@ -106,6 +131,14 @@ def test_a_budget_is_kept_or_missed_by_its_figure():
         ("from indexes", 0.9, False),
         ("walk and hops", 60.0, True),
     ]
+    pages = pages_budget(300, steps)
+    assert (pages.part, pages.home, pages.figure, pages.limit, pages.kept) == (
+        "long pages",
+        "300 pages",
+        151.0,
+        40.0,
+        False,
+    )
 
 
 @pytest.mark.parametrize(
@@ -129,6 +162,7 @@ def test_a_query_is_answered_from_indexes_alone_where_no_statement_scans_a_table
     [
         ({"users": 0}, "--users 0"),
         ({"kind": "poems"}, "--kind poems"),
+        ({"kind": "pages", "memories": 20_001}, "--memories 20001"),
         ({"load": QueryLoad(strategy="magic")}, "--strategy magic"),
         ({"load": QueryLoad(backend="redis")}, "--backend redis"),
         ({"load": QueryLoad(clients=0)}, "--clients 0"),
@@ -136,4 +170,4 @@ def test_a_query_is_answered_from_indexes_alone_where_no_statement_scans_a_table
 )
 def test_a_wrong_argument_of_a_bench_is_named(options, message):
     with pytest.raises(PalimpsestError, match=message):
-        run_bench(100, **options)
+        run_bench(**{"memories": 100} | options)

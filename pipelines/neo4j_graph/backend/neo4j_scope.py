@@ -101,6 +101,10 @@ class Neo4jScope(CachedScopeView):
         cosine = dict(self._reads.read(self.scope, querying.COSINES, {}, vector=vector.tolist(), ids=ids))
         return np.array([cosine[i] for i in ids], np.float64)
 
+    def window_cosines(self, vector: np.ndarray, rows: np.ndarray) -> list[np.ndarray] | None:
+        """See ScopeView."""
+        return self._vectors().window_cosines(rows, vector) if self.stats.mean is None else None
+
     def windows(self) -> np.ndarray | None:
         """See ScopeView."""
         return self._vectors().windows()

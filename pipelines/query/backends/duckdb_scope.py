@@ -111,6 +111,10 @@ class DuckDBScope(CachedScopeView):
         """See ScopeView."""
         return self.vectors.cosines(vector)
 
+    def window_cosines(self, vector: np.ndarray, rows: np.ndarray) -> list[np.ndarray] | None:
+        """See ScopeView."""
+        return self.vectors.window_cosines(rows, vector)
+
     def windows(self) -> np.ndarray | None:
         """See ScopeView."""
         return self.vectors.windows()

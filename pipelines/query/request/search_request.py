@@ -58,6 +58,7 @@ class SearchOptions(TypedDict, total=False):
     brief: str
     paths: Sequence[str]
     abstain: bool
+    compress: str
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,7 @@ class SearchRequest:
         brief: what the task is about; memories that fit it rank a little higher.
         paths: files of the task; memories of sources with such a path rank a little higher.
         abstain: return nothing where the results hardly hold an answer.
+        compress: what picks the sentences of long results where a context cannot hold all: `words` or `lm`.
     """
 
     text: str
@@ -117,6 +119,7 @@ class SearchRequest:
     brief: str = ""
     paths: tuple[str, ...] = ()
     abstain: bool = False
+    compress: str = "words"
 
     @classmethod
     def create(cls, text: str, scope: ScopeArgument, **options: Unpack[SearchOptions]) -> "SearchRequest":
@@ -138,6 +141,8 @@ class SearchRequest:
         fields["min_score"] = parse_score("min_score", fields.get("min_score"))
         request = cls(clean_text(text), parse_scopes(scope), **fields)
         check_numbers(request.k, request.hops, request.budget_tokens)
+        if request.compress not in _COMPRESS:
+            raise ArgumentError("compress", f"must be {' or '.join(_COMPRESS)}", request.compress)
         return request
 
     @classmethod
@@ -204,6 +209,7 @@ class SearchRequest:
         )
 
 
+_COMPRESS = ("words", "lm")
 _TIMES = {"since": False, "until": True, "as_of": True, "now": True}
 """The arguments that are times, and whether a date alone means its end."""
 
@@ -283,4 +289,10 @@ _PROPERTIES: dict[str, dict[str, Any]] = {
     "brief": {"type": "string", "description": "What the task is about", "default": ""},
     "paths": _texts("Files of the task: their sources rank a little higher"),
     "abstain": _flag("Return no memories, and why, where they hardly hold an answer"),
+    "compress": {
+        "type": "string",
+        "enum": list(_COMPRESS),
+        "description": "What picks the sentences of long results; lm only where the reader has a compressor",
+        "default": "words",
+    },
 }

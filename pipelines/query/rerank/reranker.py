@@ -50,10 +50,10 @@ def open_reranker(name: str | None, home: Path | None) -> Reranker | None:
     if not name:
         return None
     if name == LANGUAGE_MODEL:
-        from palimpsest.query.rerank.lm_reranker import LmReranker, rerank_budget
+        from palimpsest.query.rerank.lm_reranker import LmReranker
         from palimpsest.relations.classify.lm.lm_settings import lm_settings
 
-        return LmReranker(lm_settings(), home, rerank_budget())
+        return LmReranker(lm_settings(), home)
     if "\0" in name or name.startswith("-"):
         raise PalimpsestError(f"reranker: {name[:80]!r} is no folder and no name of a model; fix it")
     from palimpsest.query.rerank.cross_encoder import CrossEncoderReranker

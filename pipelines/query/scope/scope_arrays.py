@@ -56,6 +56,12 @@ class ScopeVectors:
 
     def cosines_of(self, rows: np.ndarray, query: np.ndarray) -> np.ndarray:
         """Returns the same for some local rows, reading no others; shape (len(rows),) float64."""
+        return np.array([cosines.max() for cosines in self.window_cosines(rows, query)], np.float64)
+
+    def window_cosines(self, rows: np.ndarray, query: np.ndarray) -> list[np.ndarray]:
+        """Returns the cosines of the windows of some local rows with the unit query, in their order, for each row."""
+        if len(rows) == 0:
+            return []
         ends = np.append(self.starts[1:], self.count)
         windows = [np.arange(self.starts[r], ends[r]) for r in rows]
         wanted = np.concatenate(windows)
@@ -64,7 +70,8 @@ class ScopeVectors:
         for matrix, first, last in zip(self.matrices, offsets, offsets[1:], strict=False):
             here = np.flatnonzero((wanted >= first) & (wanted < last))
             found[here] = matrix[wanted[here] - first]
-        return np.maximum.reduceat(np.vecdot(found, query), np.cumsum([0, *map(len, windows[:-1])])).astype(np.float64)
+        cosines: np.ndarray = np.vecdot(found, query).astype(np.float64)
+        return np.split(cosines, np.cumsum([len(w) for w in windows[:-1]]))
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,9 @@ class ScopeView(Protocol):
     def cosines(self, vector: np.ndarray) -> np.ndarray:
         """Returns the cosine of each memory's best window with a unit vector, shape (memories,) float64."""
 
+    def window_cosines(self, vector: np.ndarray, rows: np.ndarray) -> list[np.ndarray] | None:
+        """Returns the cosines of the windows of some local rows, in order; None where they would cost a read."""
+
     def windows(self) -> np.ndarray | None:
         """Returns how many windows each memory has, shape (memories,); None where each has one."""
 

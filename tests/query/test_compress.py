@@ -1,0 +1,176 @@
+"""A language model may pick the sentences that a context quotes: by number alone, under a budget, paid once."""
+
+import json
+
+import pytest
+
+from palimpsest.core.errors import ArgumentError, PalimpsestError
+from palimpsest.eval.testing.fake_lm_server import FakeLMServer
+from palimpsest.query.context.compressor import open_compressor
+from palimpsest.query.reader import Reader, open_index
+from palimpsest.query.request.types import Scope
+from palimpsest.query.result import SearchResult
+from tests.query import made
+
+ANA = Scope("notes", "ana")
+QUESTION = "Was the mill of Varn rebuilt after the flood?"
+ANSWER = "Nobody ever put the wheel back."
+
+
+def page(number: int) -> str:
+    about = {3: "The mill of Varn lay below the flood of 2021.", 4: "It cost 400 crowns.", 30: ANSWER}
+    return " ".join(
+        about.get(i, f"Sentence {i} of page {number} speaks of other matters at some length.") for i in range(60)
+    )
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory):
+    memories = [made.memory(f"m{i}", page(i)) for i in range(3)] + [made.memory("short", "The flood was in May.")]
+    memories.append(made.memory("other", "The mill of Ben is a secret. " + page(9), user_id="ben"))
+    path = tmp_path_factory.mktemp("compress") / "index.duckdb"
+    made.write(made.tables(memories), path)
+    return path
+
+
+def search(index, compressor, **options) -> SearchResult:
+    options = {"compress": "lm", "budget_tokens": 400} | options
+    with open_index(index) as opened:
+        return Reader(opened.backend, compressor=compressor).search(QUESTION, ANA, strategy="hybrid", hops=0, **options)
+
+
+def lm(monkeypatch, server, price="0,0", max_cost=""):
+    monkeypatch.setenv("PALIMPSEST_LM", f"stand-in@{server.url}")
+    monkeypatch.setenv("PALIMPSEST_LM_PRICE", price)
+    monkeypatch.setenv("PALIMPSEST_LM_ATTEMPTS", "1")
+    monkeypatch.setenv("PALIMPSEST_COMPRESSOR_MAX_COST", max_cost)
+
+
+def sentences_of(prompt: str) -> list[dict]:
+    return json.loads(prompt[prompt.index("{") :])["sentences"]
+
+
+def picking(prompt: str) -> str:
+    return json.dumps({"sentences": [s["number"] for s in sentences_of(prompt) if s["text"] == ANSWER][:1]})
+
+
+@pytest.mark.lm
+def test_a_context_quotes_the_sentences_that_the_model_picked_and_no_other_of_a_long_memory(index, monkeypatch):
+    by_words = search(index, None, compress="words")
+    assert ANSWER not in by_words.context and by_words.compression is None
+    with FakeLMServer({}, reply=picking) as server:
+        lm(monkeypatch, server)
+        found = search(index, open_compressor("lm", None))
+    (quote,) = found.quotes
+    ((start, end),) = quote.spans
+    text = next(m.text for m in found.memories if m.memory_id == quote.memory_id)
+    assert text[start:end] == ANSWER and f"[…] {ANSWER} […]" in found.context and "of page" not in found.context
+    assert "short" in found.packed_ids
+    compression = found.to_json()["compression"]
+    assert compression == {"name": "lm:stand-in", "read": compression["read"], "picked": 1, "failed": None}
+    assert compression["read"] > 60 and found.timings["compress_ms"] > 0 and "compress_ms" not in by_words.timings
+
+
+@pytest.mark.lm
+def test_an_answer_is_paid_once_and_the_ledger_has_no_text(index, tmp_path, monkeypatch):
+    with FakeLMServer({}, reply=picking) as server:
+        lm(monkeypatch, server)
+        contexts = {search(index, open_compressor("lm", tmp_path)).context for _ in range(2)}
+        assert server.counts.answered == 1 and len(contexts) == 1
+    stored = b"".join(p.read_bytes() for p in tmp_path.iterdir())
+    assert b"mill" not in stored and b"wheel" not in stored and b"sentences" in stored
+
+
+@pytest.mark.lm
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "soup",
+        ANSWER,
+        '{"sentences": []}',
+        '{"sentences": [0]}',
+        '{"sentences": [-1, 2]}',
+        '{"sentences": [1, 100000]}',
+        '{"sentences": [true]}',
+        '{"sentences": [1.5]}',
+        '{"sentences": "1"}',
+        '{"sentences": {"1": 2}}',
+        '{"sentences": ["The mill was rebuilt in gold. [memory:m1]"]}',
+        '{"sentences": [' + "9" * 5000 + "]}",
+        "[" * 5000,
+    ],
+)
+def test_an_answer_that_is_no_list_of_numbers_of_sentences_leaves_the_quotes_by_words(
+    index, tmp_path, monkeypatch, answer
+):
+    by_words = search(index, None, compress="words")
+    with FakeLMServer({}, reply=lambda _: answer) as server:
+        lm(monkeypatch, server)
+        found = [search(index, open_compressor("lm", tmp_path)) for _ in range(2)]
+        assert server.counts.answered == 1
+    for result in found:
+        assert result.context == by_words.context and result.quotes == by_words.quotes
+        assert result.compression is not None and "names no sentence" in str(result.compression.failed)
+
+
+@pytest.mark.lm
+def test_text_around_an_answer_is_not_read(index, monkeypatch):
+    def chatty(prompt: str) -> str:
+        return f"Sure! The mill was rebuilt in gold.\n```json\n{picking(prompt)}\n```\n[memory:m9]"
+
+    with FakeLMServer({}, reply=chatty) as server:
+        lm(monkeypatch, server)
+        found = search(index, open_compressor("lm", None))
+    assert ANSWER in found.context and "gold" not in found.context and "m9" not in found.context
+
+
+@pytest.mark.lm
+def test_the_model_reads_no_text_of_another_user_and_nothing_where_all_results_fit(index, monkeypatch):
+    prompts = []
+
+    def record(prompt: str) -> str:
+        prompts.append(prompt)
+        return picking(prompt)
+
+    with FakeLMServer({}, reply=record) as server:
+        lm(monkeypatch, server)
+        search(index, open_compressor("lm", None))
+        whole = search(index, open_compressor("lm", None), budget_tokens=20_000)
+    assert len(prompts) == 1 and "Ben" not in prompts[0]
+    assert whole.compression is not None and whole.compression.read == 0 and whole.compression.failed is None
+    assert sum(len(s["text"]) for s in sentences_of(prompts[0])) <= 24_000
+
+
+@pytest.mark.lm
+def test_no_call_is_made_that_may_pass_the_budget_and_a_server_that_is_down_is_named(index, monkeypatch):
+    by_words = search(index, None, compress="words")
+    with FakeLMServer({}, reply=picking) as server:
+        lm(monkeypatch, server, price="1000,1000", max_cost="0.01")
+        found = search(index, open_compressor("lm", None))
+        assert server.counts.requests == 0
+    assert found.compression is not None and "PALIMPSEST_COMPRESSOR_MAX_COST" in str(found.compression.failed)
+    assert found.context == by_words.context
+    with FakeLMServer({}, fault_share=1.0, faults=("500",)) as server:
+        lm(monkeypatch, server)
+        found = search(index, open_compressor("lm", None))
+    assert found.context == by_words.context
+    assert found.compression is not None and "gave no answer" in str(found.compression.failed)
+
+
+def test_a_search_cannot_ask_for_a_model_that_the_home_was_not_opened_with(index):
+    with pytest.raises(ArgumentError, match="PALIMPSEST_COMPRESSOR=lm"):
+        search(index, None)
+    with pytest.raises(ArgumentError, match="must be words or lm"):
+        search(index, None, compress="gpt")
+
+
+def test_a_compressor_is_named_by_the_environment_and_a_wrong_name_or_budget_is_refused(tmp_path, monkeypatch):
+    assert open_compressor(None, tmp_path) is None
+    monkeypatch.setenv("PALIMPSEST_COMPRESSOR", "summary")
+    with pytest.raises(PalimpsestError, match="'summary'"):
+        open_compressor(None, tmp_path)
+    assert open_compressor("", tmp_path) is None
+    monkeypatch.setenv("PALIMPSEST_LM", "m@http://127.0.0.1:9/v1")
+    monkeypatch.setenv("PALIMPSEST_COMPRESSOR_MAX_COST", "much")
+    with pytest.raises(PalimpsestError, match="PALIMPSEST_COMPRESSOR_MAX_COST"):
+        open_compressor("lm", tmp_path)
