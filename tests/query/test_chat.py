@@ -83,6 +83,14 @@ def test_what_the_user_stated_comes_before_advice_that_repeats_it(reader):
     assert "it was said near result" in found.memories[0].why
 
 
+def test_a_question_about_what_the_assistant_wrote_finds_the_answer_by_its_question(reader):
+    found = reader.search("Which ferns did you suggest for my garden that faces north?", ANA, explain=True)
+    assert [m.memory_id for m in found.memories[:2]] == ["m1", "m0"]
+    assert "it was said near result" in found.memories[0].why
+    stated = reader.search("Where do ferns go in my garden that faces north?", ANA)
+    assert stated.memories[0].memory_id == "m0"
+
+
 def test_an_answer_that_is_no_candidate_adds_nothing_to_its_question(reader, tmp_path):
     write(tables(CHAT, updates=[("m3", "m1")]), tmp_path / "updated.duckdb")
 

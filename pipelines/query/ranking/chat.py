@@ -3,8 +3,9 @@
 An assistant's turns are many times as long as the user's. They have more words and more windows, and repeat what the
 user stated: on one scale with the user's turns they win whatever the question is. So a score is compared with the
 scores of its own role first. An answer tells what its question is about, so the turn before it takes a share of its
-scores; the answer itself, which is long, needs nothing from around it. Where the assistant's turns are short, a chat is
-scored as other conversations are: `conversation`.
+scores; the answer itself, which is long, needs nothing from around it. A question about what the assistant wrote
+("What did you recommend ...?") exchanges the roles. Where the assistant's turns are short, a chat is scored as other
+conversations are: `conversation`.
 """
 
 import numpy as np
@@ -14,6 +15,7 @@ from palimpsest.query.request.types import Link
 from palimpsest.query.scope.scope_arrays import Postings
 from palimpsest.query.scope.scope_query import ScopeQuery
 from palimpsest.query.scope.view import ScopeView
+from palimpsest.text.assistant_cue import asks_for_answers
 
 HALF_TRUSTED = 30
 """Turns of a role that is scored by its own statistics and by those of all turns in equal parts."""
@@ -26,16 +28,21 @@ def is_chat(view: ScopeView) -> bool:
 
 
 def score_chat(view: ScopeView, query: ScopeQuery) -> Scored:
-    """Scores every candidate of a chat; an answer that is no candidate adds nothing to its question."""
+    """Scores every candidate of a chat; an answer that is no candidate adds nothing to its question.
+
+    Where the question is about answers, each takes its shares of the turn before it, and the other turns score less.
+    """
     weights, chat, b = query.weights, query.weights.chat, base_scores(view, query)
     rows, assistant = b.rows, view.assistant_turns().values
     order = view.turn_order()
+    about_answers = asks_for_answers(query.text)
+    lesser, following = (~assistant, order.order.before) if about_answers else (assistant, order.order.after)
     words_weight = weights.words * chat.words
     unworded = role_scores(b.base - weights.words * z_scores(b.words, rows), assistant, rows)
-    answers = answer_rows(order.order.after, assistant, b.allowed)
+    answers = answer_rows(following, lesser, b.allowed)
     gain = chat.answer * order.smoothing_weight * np.append(unworded, 0.0)[answers]
     worded = answer_word_scores(b.postings, answers, chat.answer_words * order.smoothing_weight, b.allowed)
-    own = unworded + np.where(assistant, chat.assistant, 0.0)
+    own = unworded + np.where(lesser, chat.assistant, 0.0)
     alone = own + words_weight * role_scores(z_scores(b.words, rows), assistant, rows)
     total = own + gain + words_weight * role_scores(z_scores(worded, rows), assistant, rows)
     base = rescale(alone, b.base, rows)
@@ -73,6 +80,8 @@ def role_scores(scores: np.ndarray, assistant: np.ndarray, rows: np.ndarray) -> 
 
 def answer_rows(after: np.ndarray, assistant: np.ndarray, candidates: np.ndarray) -> np.ndarray:
     """Returns the local row of each turn's answer: the assistant's turn after one that is not; -1 where there is none.
+
+    With the rows before and the turns of the others in their place it is the turn that each answer answers.
 
     Args:
         after: local rows of the following turns, -1 for none.

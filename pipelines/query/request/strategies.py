@@ -47,7 +47,8 @@ class ChatWeights:
     """Weights of a chat with an assistant, whose turns are long and mostly repeat what the user stated.
 
     Attributes:
-        assistant: added to the score of an assistant's turn, in z-scores.
+        assistant: added to the score of an assistant's turn, in z-scores; of the other turns, where the question is
+            about what the assistant wrote. Then an answer takes the shares below of the turn before it.
         answer: share of the vector score of the assistant's answer that the turn before it takes.
         answer_words: the same for the score of each word, which counts once.
         words: factor of the weight of words.
