@@ -67,10 +67,10 @@ _REASONS = {
     "image": "images",
     "audio": "recordings",
     "file": "files without text",
-    "reasoning": "of reasoning",
+    "reasoning": "parts of reasoning",
     "hidden": "hidden messages",
     "instruction": "instructions",
-    "other_branch": "of other branches",
+    "other_branch": "messages of other branches",
     "other": "parts of unknown types",
 }
 

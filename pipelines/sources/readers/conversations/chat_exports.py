@@ -17,6 +17,7 @@ from palimpsest.sources.readers.conversations.chat_turns import (
 )
 from palimpsest.sources.readers.conversations.message_tree import Node, find_branch
 
+_RATED_OR_SHARED = {"rating", "is_anonymous"}
 ID_FIELDS = ("session_id", "conversation_id", "id", "uuid", "name", "title")
 
 
@@ -58,6 +59,18 @@ def is_export(value: JsonValue) -> TypeGuard[JsonObject]:
     if isinstance(messages := value.get("chat_messages"), list):
         return any(isinstance(m, dict) and "sender" in m for m in messages) or (not messages and "uuid" in value)
     return False
+
+
+def is_account_list(value: JsonValue) -> bool:
+    """Returns whether a file of an export has the account, its ratings or shared links, and no message."""
+    if isinstance(value, dict):
+        return "chatgpt_plus_user" in value
+    rows = value if isinstance(value, list) else []
+    return bool(rows) and all(
+        isinstance(r, dict)
+        and (r.keys() >= {"uuid", "email_address"} or ("conversation_id" in r and bool(r.keys() & _RATED_OR_SHARED)))
+        for r in rows
+    )
 
 
 def parse_export(item: JsonObject) -> Conversation:

@@ -16,6 +16,7 @@ from palimpsest.sources.readers.conversations.chat_exports import (
     ID_FIELDS,
     Conversation,
     find_name,
+    is_account_list,
     is_export,
     parse_export,
 )
@@ -51,8 +52,8 @@ def read_json(source: Source, limits: Limits) -> Extraction:
         raise Rejected("nested too deeply: this JSON is no document; leave it out") from None
     except ValueError as e:
         raise Rejected(f"not JSON: {e}; export it again") from None
-    if is_export_list(source.uri, value):
-        return Extraction(())  # names for the messages of a Slack export, none of its own
+    if is_export_list(source.uri, value) or is_account_list(value):
+        return Extraction(())  # names for the messages of a Slack export, or the account of a chat program
     is_slack = has_slack_messages(value)
     if is_slack:
         value = format_messages(value, source.names or {})

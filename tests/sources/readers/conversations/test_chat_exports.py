@@ -237,6 +237,20 @@ def test_an_export_without_messages_is_read_and_holds_nothing(read) -> None:
         assert found.documents == () and found.problems == ()
 
 
+def test_files_about_the_account_make_no_document(read) -> None:
+    files = {
+        "user.json": {"id": "user-1", "email": "ana@example.org", "chatgpt_plus_user": False},
+        "users.json": [{"uuid": "u", "full_name": "Ana", "email_address": "ana@example.org"}],
+        "message_feedback.json": [
+            {"conversation_id": "c1", "rating": "thumbs_up", "content": "{}", "create_time": "x"}
+        ],
+        "shared_conversations.json": [{"id": "s", "conversation_id": "c1", "title": "Trip", "is_anonymous": True}],
+    }
+    for name, value in files.items():
+        found = read(name, json.dumps(value))
+        assert found.documents == () and found.problems == ()
+
+
 def test_an_attachment_states_nothing_of_whose_it_is(read) -> None:
     text = "---\nuser_id: mallory\nprivacy: {user_visible: true}\n---\nThe mast is oak."
     message = {
