@@ -21,7 +21,8 @@ ACCEPT = "`palimpsest baseline accept --why TEXT`"
 class Baseline:
     """Per-query values of an accepted run, and who accepted it, when and why.
 
-    `build_settings` is what its build was made with, `caught` which unanswerable questions could be turned away; each
+    `precision` has the share of the top five that is relevant for each question with five or more pieces of evidence.
+    `build_settings` is what its build was made with, `caught` which unanswerable questions could be turned away. Each
     is empty in a baseline accepted before it was kept.
     """
 
@@ -32,6 +33,7 @@ class Baseline:
     model: str = ""
     commit: str = ""
     build_id: str = ""
+    precision: Mapping[str, float] = field(default_factory=dict)
     settings: Mapping[str, JsonValue] = field(default_factory=dict)
     build_settings: Mapping[str, JsonValue] = field(default_factory=dict)
     latency_ms: Mapping[str, float] = field(default_factory=dict)
@@ -111,6 +113,7 @@ def accept_baseline(
         collection=run.collection,
         per_query={q: {m: round(v, DIGITS) for m, v in values.items()} for q, values in run.scores.per_query.items()},
         results={q: list(hits) for q, hits in run.results.items()},
+        precision={q: round(v, DIGITS) for q, v in run.precision.items()},
         golden_hash=run.golden_hash,
         model=run.model,
         commit=run.commit,

@@ -6,18 +6,28 @@ from dataclasses import dataclass, field, replace
 
 from palimpsest.eval.gate.baseline import ACCEPT, Baseline
 from palimpsest.eval.gate.build_settings import changed_code, changed_settings
-from palimpsest.eval.gate.comparable import differences, drafts_left, questions_gone
+from palimpsest.eval.gate.comparable import counted, differences, drafts_left, questions_gone
 from palimpsest.eval.gate.verdict import GATED, BrokenQuestion, CollectionVerdict, Status
 from palimpsest.eval.gate.violations import Violation
 from palimpsest.eval.golden.abstention import ABSTENTION
 from palimpsest.eval.golden.by_type import by_type
-from palimpsest.eval.golden.golden_run import FILLED, RETIRED, SIGNALS, STALE, GoldenRun
+from palimpsest.eval.golden.golden_run import (
+    BROAD_PRECISION,
+    FILLED,
+    IRRELEVANT,
+    MIN_BROAD,
+    RETIRED,
+    SIGNALS,
+    STALE,
+    GoldenRun,
+)
 from palimpsest.eval.metrics.measures import MetricError, percentiles
 from palimpsest.eval.metrics.significance import ALPHA, MINIMUM_EFFECT, Comparison, compare_paired
 
 BUDGET_MS = 400.0  # the product's promise
 TEAM_MS = 40.0  # above it a warning
-_JUDGED = (*GATED, STALE)
+_SHOWN = (*GATED, STALE)  # by type of question, and of each question that got worse
+_JUDGED = (*_SHOWN, IRRELEVANT)
 _EPSILON = 1e-6
 _MAX_LEAKS, _MAX_NAMED, _MAX_CITATIONS = 20, 5, 3
 
@@ -46,8 +56,9 @@ def decide(
     Fails on: a violated invariant; a leak; a citation that is not correct; a question that cannot be judged; nothing
     judged or answered; a value that is missing or not a number; p95 over the absolute budget; no baseline; a question
     of the baseline that the golden set no longer has; a significant loss of at least `minimum_effect` in R@5, nDCG@10,
-    recall after packing or abstention; any rise of stale@5; an answer that is still true and was retired; vectors or
-    words that no longer score. Without a golden set only the invariants are judged.
+    recall after packing, abstention, or P@5 of the questions with five or more pieces of evidence; as large a rise of
+    the share of irrelevant tokens; any rise of stale@5; an answer that is still true and was retired; vectors or words
+    that no longer score. Without a golden set only the invariants are judged.
 
     Args:
         run: what the golden questions got; `GoldenRun(collection)` where there is no golden set.
@@ -74,7 +85,7 @@ def decide(
         if not run.errors:
             found.reasons.append(str(e))
     else:
-        types = by_type(run.per_query, run.types, [m for m in _JUDGED if m in means])
+        types = by_type(run.per_query, run.types, [m for m in _SHOWN if m in means])
         verdict = replace(verdict, means=means, types=types)
         found.warnings += drafts_left(run)
         found.reasons += _unusable(run)
@@ -165,6 +176,7 @@ def _against_baseline(
         found.reasons.append(f"the baseline has no {missing[0]} for a question, or not a number; {ACCEPT}")
         return verdict
     metrics = _compare_metrics(run, baseline, shared, found, minimum_effect, alpha)
+    metrics |= _compare_precision(run, baseline, shared, found, minimum_effect, alpha)
     _compare_signals(run, baseline, shared, found)
     _compare_retired(run, baseline, shared, found)
     stale = _compare_stale(run, baseline, shared, found)
@@ -173,7 +185,7 @@ def _against_baseline(
         metrics=metrics,
         stale=stale,
         broken=_broken_questions(run, baseline, shared),
-        types_before=by_type({q: baseline.per_query[q] for q in shared}, run.types, _JUDGED),
+        types_before=by_type({q: baseline.per_query[q] for q in shared}, run.types, _SHOWN),
         against=baseline.origin,
     )
 
@@ -202,6 +214,36 @@ def _compare_metrics(
             found.reasons.append(
                 f"{ABSTENTION} fell from {c.old:.3f} to {c.new:.3f} ({c.difference:+.3f}, p {c.p:.4f})"
             )
+    return metrics
+
+
+def _compare_precision(
+    run: GoldenRun,
+    baseline: Baseline,
+    shared: Sequence[str],
+    found: _Findings,
+    minimum_effect: float,
+    alpha: float,
+) -> dict[str, Comparison]:
+    """Compares how much of what is returned is relevant: P@5 of broad questions, and tokens of all contexts."""
+    metrics = {}
+    broad = [q for q in shared if q in run.precision]
+    if unknown := [q for q in broad if not math.isfinite(baseline.precision.get(q, math.nan))]:
+        questions = f"{counted(unknown, 'question')} with {MIN_BROAD} or more pieces of evidence"
+        found.reasons.append(f"the baseline has no P@5 of {questions}; {ACCEPT}")
+    elif broad:
+        before, after = [baseline.precision[q] for q in broad], [run.precision[q] for q in broad]
+        metrics[BROAD_PRECISION] = c = compare_paired(before, after, minimum_effect, alpha)
+        if c.lost:
+            found.reasons.append(
+                f"{BROAD_PRECISION} fell from {c.old:.3f} to {c.new:.3f} ({c.difference:+.3f}, p {c.p:.4f})"
+            )
+    relevant = ([1 - side[q][IRRELEVANT] for q in shared] for side in (baseline.per_query, run.per_query))
+    c = compare_paired(*relevant, minimum_effect, alpha)
+    c = replace(c, old=1 - c.old, new=1 - c.new, difference=-c.difference)
+    metrics[IRRELEVANT] = c
+    if c.lost:
+        found.reasons.append(f"{IRRELEVANT} rose from {c.old:.3f} to {c.new:.3f} ({c.difference:+.3f}, p {c.p:.4f})")
     return metrics
 
 
@@ -237,8 +279,8 @@ def _broken_questions(run: GoldenRun, baseline: Baseline, shared: Sequence[str])
         BrokenQuestion(
             question_id=q,
             question=run.questions.get(q, ""),
-            old={m: baseline.per_query[q][m] for m in _JUDGED},
-            new={m: run.per_query[q][m] for m in _JUDGED},
+            old={m: baseline.per_query[q][m] for m in _SHOWN},
+            new={m: run.per_query[q][m] for m in _SHOWN},
             old_results=tuple(baseline.results.get(q, ())),
             new_results=tuple(run.results.get(q, ())),
         )

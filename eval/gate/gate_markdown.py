@@ -35,6 +35,7 @@ def verdict_markdown(verdict: CollectionVerdict) -> str:
 
 
 _QUALITY = {
+    "broad_P@5": "relevant among the top five of broad questions {:.3f}",
     "current_fact_recall": "changed facts answered as they are now {:.3f}",
     "false_retirement": "still true but retired {:.3f}",
     "duplicate_share": "repeats among the top five {:.3f}",

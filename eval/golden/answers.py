@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from palimpsest.eval.golden.build_tables import Tables
 from palimpsest.query.context.quotes import ELISION, quoted_text
+from palimpsest.query.embed_query import count_tokens
 from palimpsest.query.request.types import Memory
 
 _LINE = re.compile(r"(?:- |  replaced: |  context: )(?P<text>.*) \[memory:(?P<id>[^\]\s]+)\]")
@@ -84,6 +85,20 @@ def check_citations(context: str, sources: Sources) -> tuple[int, list[str]]:
         elif error := sources.find_error(cited["id"], cited["text"], listed.get(cited["id"])):
             errors.append(error)
     return len(lines), errors
+
+
+def irrelevant_share(context: str, relevant: Collection[str]) -> float:
+    """Returns the share of the quoted tokens of a context that are of other memories than the relevant ones.
+
+    Args:
+        context: as a search packs it; an empty one has no irrelevant token.
+        relevant: ids of memories.
+    """
+    body = context.partition(f"\n{_SOURCES_HEADING}\n")[0]
+    cited = [found for line in body.split("\n") if (found := _LINE.fullmatch(line))]
+    tokens = [(found["id"] in relevant, count_tokens(found["text"])) for found in cited]
+    total = sum(count for _, count in tokens)
+    return sum(count for is_relevant, count in tokens if not is_relevant) / total if total else 0.0
 
 
 def duplicate_share(memories: Sequence[Memory], folded: Mapping[str, Collection[str]], top: int) -> float:

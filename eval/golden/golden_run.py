@@ -13,6 +13,10 @@ from palimpsest.eval.metrics.measures import Scores, summarise
 TOP = 5
 STALE, DUPLICATES = f"stale@{TOP}", f"duplicates@{TOP}"
 RETIRED = "retired"
+# The share of the tokens of a context that are of memories which no piece of evidence is in.
+IRRELEVANT = "irrelevant_tokens"
+# The share of the top five that is relevant, of the questions with `MIN_BROAD` or more pieces of evidence.
+BROAD_PRECISION, MIN_BROAD = f"broad_P@{TOP}", 5
 # Whether any result of a question was scored by it: a part of the ranking that falls silent may cost little recall.
 SIGNALS = {"vector_signal": "vector_score", "words_signal": "words_score"}
 # The share of the requested results that were returned: where the first five contain nearly all answers, no recall
@@ -68,13 +72,16 @@ class GoldenRun:
         questions: text of each question.
         types: type of each question.
         per_query: fractions for each answerable question: the library's measures, `stale@5`, `duplicates@5`,
-            `packed_recall`, `retired`, `filled@10`, and for vectors and words 1.0 where they scored any result.
+            `packed_recall`, `irrelevant_tokens`, `retired`, `filled@10`, and for vectors and words 1.0 where they
+            scored any result.
         results: the top results of every question.
         answered: how many answerable questions got a result at all.
         unanswerable: for each question without an answer, 1.0 where something was returned.
         current: for each question about a fact that changed, the share of its needs that a latest memory among the top
             five meets.
         retired: for each question about the present, the share of its needs that only retired memories could meet.
+        precision: for each question with `MIN_BROAD` or more pieces of evidence, the share of the top five that is
+            relevant.
         cited: quoted lines over all packed contexts.
         bad_citations: what is wrong with those that are not correct, one line each; any of them fails the gate.
         leaks: results outside the question's scope, or of no memory of the build, one line each.
@@ -102,6 +109,7 @@ class GoldenRun:
     unanswerable: Mapping[str, float] = field(default_factory=dict)
     current: Mapping[str, float] = field(default_factory=dict)
     retired: Mapping[str, float] = field(default_factory=dict)
+    precision: Mapping[str, float] = field(default_factory=dict)
     cited: int = 0
     bad_citations: Sequence[str] = ()
     leaks: Sequence[str] = ()
@@ -132,11 +140,12 @@ class GoldenRun:
     def quality(self) -> dict[str, float]:
         """Fractions over the run that are not of the ranking; one that no question measures is left out.
 
-        current_fact_recall, false_retirement, duplicate_share, citation_validity, unanswerable_answered,
+        broad_P@5, current_fact_recall, false_retirement, duplicate_share, citation_validity, unanswerable_answered,
         follow_up_recall, abstention_recall; and `leaks`, a count.
         """
         duplicates = [v[DUPLICATES] for v in self.per_query.values() if DUPLICATES in v]
         shares = {
+            BROAD_PRECISION: list(self.precision.values()),
             "current_fact_recall": list(self.current.values()),
             "false_retirement": list(self.retired.values()),
             "duplicate_share": duplicates,

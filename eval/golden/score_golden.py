@@ -5,12 +5,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from palimpsest.core.scopes import GENERAL, SCOPE, scope_parts
-from palimpsest.eval.golden.answers import Sources, check_citations, duplicate_share
+from palimpsest.eval.golden.answers import Sources, check_citations, duplicate_share, irrelevant_share
 from palimpsest.eval.golden.build_tables import Tables, retired_ids
 from palimpsest.eval.golden.golden_run import (
     DIGITS,
     DUPLICATES,
     FILLED,
+    IRRELEVANT,
+    MIN_BROAD,
     RETIRED,
     SIGNALS,
     STALE,
@@ -90,6 +92,7 @@ def score_golden(search: GoldenSearch, tables: Tables) -> GoldenRun:
     unanswerable: dict[str, float] = {}
     current: dict[str, float] = {}
     retired: dict[str, float] = {}
+    precision: dict[str, float] = {}
     leaks: list[str] = []
     cited, bad_citations = 0, list[str]()
     for item in search.resolved:
@@ -107,6 +110,8 @@ def score_golden(search: GoldenSearch, tables: Tables) -> GoldenRun:
         if question.as_of is None:  # what answers a question about a past day may be retired since
             lost = [memories.all_retired(ids) for ids in item.needs]
             retired[question.id] = extra[question.id][RETIRED] = sum(lost) / len(lost)
+        if len(question.evidence) >= MIN_BROAD:
+            precision[question.id] = sum(h.relevant for h in hits[question.id]) / TOP
         if question.as_of is None and question.stale:
             latest = {m.memory_id for m in found.memories[:TOP] if m.is_latest}
             current[question.id] = sum(bool(ids & latest) for ids in item.needs) / len(item.needs)
@@ -121,6 +126,7 @@ def score_golden(search: GoldenSearch, tables: Tables) -> GoldenRun:
         unanswerable=unanswerable,
         current=current,
         retired=retired,
+        precision=precision,
         cited=cited,
         bad_citations=tuple(bad_citations),
         leaks=tuple(leaks),
@@ -141,6 +147,7 @@ def _extra_measures(item: ResolvedQuestion, found: QueryResult, hits: Sequence[H
         STALE: sum(h.stale for h in hits) / len(hits) if hits else 0.0,
         DUPLICATES: duplicate_share(found.memories, found.folded, TOP),
         "packed_recall": sum(in_context) / len(in_context),
+        IRRELEVANT: irrelevant_share(found.context, frozenset().union(*item.needs)),
         FILLED: len(found.memories) / DEPTH,
         **{name: float(any(getattr(m, score, 0.0) for m in found.memories)) for name, score in SIGNALS.items()},
     }

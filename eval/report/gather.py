@@ -34,6 +34,8 @@ HEADLINES = (
     ("R@5", "Recall@5", "of what a question needs, the share among the top five", True),
     ("nDCG@10", "nDCG@10", "how high it ranks among the top ten", True),
     ("packed_recall", "Recall after packing", "the share that is in the packed context", True),
+    ("irrelevant_tokens", "Irrelevant tokens", "share of the packed context that no evidence is in", False),
+    ("broad_P@5", "P@5, broad questions", "relevant among the top five, where five or more are relevant", True),
     ("current_fact_recall", "Current facts", "changed facts answered as they are now", True),
     ("stale@5", "Stale@5", "share of the top five that is outdated", False),
     ("duplicate_share", "Repeats@5", "share of the top five that repeats a better result", False),

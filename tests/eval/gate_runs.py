@@ -7,8 +7,8 @@ import pytest
 from palimpsest.eval.gate.baseline import accept_baseline
 from palimpsest.eval.golden.golden_run import GoldenRun, Hit
 
-FULL = {"R@5": 1.0, "nDCG@10": 1.0, "packed_recall": 1.0, "stale@5": 0.0}
-LOST = {"R@5": 0.0, "nDCG@10": 0.0, "packed_recall": 0.0, "stale@5": 0.0}
+FULL = {"R@5": 1.0, "nDCG@10": 1.0, "packed_recall": 1.0, "irrelevant_tokens": 0.0, "stale@5": 0.0}
+LOST = {"R@5": 0.0, "nDCG@10": 0.0, "packed_recall": 0.0, "irrelevant_tokens": 0.0, "stale@5": 0.0}
 
 
 def gate_run(values, p95=9.0, **more):

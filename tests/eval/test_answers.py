@@ -2,9 +2,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from palimpsest.eval.golden.answers import Sources, check_citations, duplicate_share
+from palimpsest.eval.golden.answers import Sources, check_citations, duplicate_share, irrelevant_share
 from palimpsest.eval.golden.questions import GoldenSet, Question
 from palimpsest.eval.golden.score_golden import run_golden
+from palimpsest.query.embed_query import count_tokens
 from tests.eval.home import FakeReader, Found, tables
 
 SOURCES = Sources(tables())
@@ -123,3 +124,27 @@ def test_one_citation_that_does_not_hold_closes_the_gate():
     assert any(
         r.startswith("invariant 8 (citations): 1 of 2 quoted lines do not hold: question 'cake'") for r in reasons
     )
+
+
+def test_irrelevant_tokens_are_those_of_memories_that_no_evidence_is_in():
+    context = (
+        "- (2024-02-01) The launch moved to Friday. [memory:m2]\n"
+        "  replaced: The launch is on Monday. [memory:m1]\n"
+        "  context: Bring cake. [memory:m4]\n"
+        "Sources:\n[memory:m2] a.md, chars 0-9"
+    )
+    launch = count_tokens("(2024-02-01) The launch moved to Friday.")
+    monday, cake = count_tokens("The launch is on Monday."), count_tokens("Bring cake.")
+    assert irrelevant_share(context, {"m2"}) == pytest.approx((monday + cake) / (launch + monday + cake))
+    assert irrelevant_share(context, {"m1", "m2", "m4"}) == 0.0 and irrelevant_share(context, set()) == 1.0
+    assert irrelevant_share("", {"m2"}) == 0.0
+
+
+def test_a_question_with_five_pieces_of_evidence_is_judged_by_precision():
+    quotes = ["The launch moved to Friday", "The launch is on Monday", "Bring cake"]
+    sources = [e.model_dump() for name in quotes for e in question("q", name).evidence]
+    broad = Question(id="broad", question="broad", type="multi_hop", user="ana", evidence=(sources * 2)[:5])
+    few = Question(id="few", question="few", type="multi_hop", user="ana", evidence=sources)
+    reader = FakeReader({"broad": ["m3", "m2", "m1", "m4"], "few": ["m2"]})
+    run = run_golden(reader, GoldenSet("notes", (broad, few), "ana"), tables())
+    assert run.precision == {"broad": pytest.approx(0.6)} and run.quality["broad_P@5"] == pytest.approx(0.6)

@@ -1,9 +1,10 @@
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
-from palimpsest.eval.gate.baseline import accept_baseline
+from palimpsest.eval.gate.baseline import accept_baseline, load_baseline
 from palimpsest.eval.gate.decide import decide
 from palimpsest.eval.gate.verdict import combine
 from palimpsest.eval.gate.violations import Violation
@@ -172,3 +173,37 @@ def test_the_decision_is_json_and_markdown_for_a_pull_request(baseline):
     assert "what \\| of \\<b\\> \\# it?" in text
     assert "before: `a.md:3-7` ✓" in text
     assert "and 10 more" in text
+
+
+def test_a_rise_of_irrelevant_tokens_fails_and_is_a_row_of_the_page(baseline):
+    got = decide(gate_run([FULL | {"irrelevant_tokens": 0.5}] * 20 + [FULL] * 80), baseline, True)
+    (reason,) = got.reasons
+    assert reason.startswith("irrelevant_tokens rose from 0.000 to 0.100 (+0.100, p ")
+    assert "| irrelevant_tokens | 0.000 | 0.100 | +0.100 |" in got.markdown()
+    assert got.to_json()["metrics"]["irrelevant_tokens"]["lost"]
+    fewer = decide(gate_run([FULL] * 100), with_irrelevant(baseline, 0.5), True)
+    assert fewer.status == "passed" and fewer.metrics["irrelevant_tokens"].difference == -0.5
+
+
+def test_precision_is_judged_over_the_questions_with_five_pieces_of_evidence(baseline, tmp_path):
+    broad = {f"q{i:03}": 0.8 for i in range(10)}
+    judged = accept_baseline(gate_run([FULL] * 100, precision=broad), tmp_path / "b.json", "broad", who="test")
+    assert load_baseline(tmp_path / "b.json").precision == broad
+    same = decide(gate_run([FULL] * 100, precision=broad), judged, True)
+    assert same.status == "passed" and "| broad_P@5 | 0.800 | 0.800 |" in same.markdown()
+    assert same.quality["broad_P@5"] == pytest.approx(0.8)
+    got = decide(gate_run([FULL] * 100, precision=dict.fromkeys(broad, 0.2)), judged, True)
+    assert [r.split(" (")[0] for r in got.reasons] == ["broad_P@5 fell from 0.800 to 0.200"]
+    without = decide(gate_run([FULL] * 100, precision=broad), baseline, True)
+    assert without.reasons == (
+        "the baseline has no P@5 of 10 questions with 5 or more pieces of evidence;"
+        " `palimpsest baseline accept --why TEXT`",
+    )
+    new = broad | {"q100": 1.0}
+    assert decide(gate_run([FULL] * 101, precision=new), judged, True).status == "passed", "a new question is no loss"
+
+
+def with_irrelevant(baseline, irrelevant):
+    """The baseline with another share of irrelevant tokens."""
+    values = {q: {**v, "irrelevant_tokens": irrelevant} for q, v in baseline.per_query.items()}
+    return replace(baseline, per_query=values)
