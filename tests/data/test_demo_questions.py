@@ -73,7 +73,7 @@ def test_no_question_repeats_and_there_are_enough_of_every_type():
     assert all(kinds[t] >= 15 for t in TYPES), kinds
 
 
-def test_the_pages_of_the_lexicon_have_titles_of_their_own_and_its_questions_need_one_to_four_of_them_or_five_and_more():
+def test_pages_of_the_lexicon_have_titles_of_their_own_and_questions_need_one_to_four_of_them_or_five_and_more():
     pages = documents("lexicon")
     assert len({d.title for d in pages.values()}) == len(pages) >= 130
     assert all(70 <= len(d.text.split()) <= 160 for d in pages.values())
