@@ -3,7 +3,7 @@
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from palimpsest.eval.metrics.significance import loss_probability, paired_interv
 from palimpsest.eval.suites.suite_result import SuiteResult
 from palimpsest.memories.vector_store import indexed_spaces
 from palimpsest.query.reader import Reader, open_index
-from palimpsest.query.request.strategies import Weights
+from palimpsest.query.request.strategies import Weights, resolve_strategy
 from palimpsest.query.result import SearchResult
 from palimpsest.store.builds import Build
 from palimpsest.store.home import Home
@@ -37,6 +37,7 @@ class Stage:
         arguments: of every search, from this stage on.
         dated: whether the indexed words include dates.
         over: name of the stage that it is compared with; empty means the one before.
+        changed: weights that differ from those of the strategy.
     """
 
     name: str
@@ -44,9 +45,11 @@ class Stage:
     arguments: Mapping[str, Any]
     dated: bool = True
     over: str = ""
+    changed: Mapping[str, Any] = field(default_factory=dict)
 
 
-# Each adds one thing to the one before it, or to the one that `over` names; `words` and `rrf` are for comparison.
+# Each adds one thing to the one before it, or to the one that `over` names; `words` and `rrf` are for comparison, and
+# those with a minus are `auto` without one part.
 STAGES: tuple[Stage, ...] = (
     Stage("vector", "flat", {"hops": 0, "history": True}),
     Stage("+words", "hybrid", {"hops": 0, "history": True}, dated=False),
@@ -58,7 +61,12 @@ STAGES: tuple[Stage, ...] = (
     Stage("hierarchical", "hierarchical", {"hops": 1, "history": False}),
     *(Stage(name, name, {"hops": 1, "history": False}, over="+latest filter") for name in _CHOSEN),
     Stage("auto", "auto", {"hops": 1, "history": False}, over="+latest filter"),
+    Stage("-windows", "auto", {"hops": 1, "history": False}, over="auto", changed={"windows": False}),
+    Stage("-quotes", "auto", {"hops": 1, "history": False, "compress": "none"}, over="auto"),
+    Stage("-roles", "auto", {"hops": 1, "history": False}, over="auto", changed={"chat": None}),
 )
+AUTO = [stage.name for stage in STAGES].index("auto")
+"""The number of the stage that a suite reports."""
 
 
 @dataclass
@@ -67,14 +75,18 @@ class StageReader:
 
     reader: Reader
     arguments: Mapping[str, Any]
+    changed: Mapping[str, Any] = field(default_factory=dict)
     calls: list[tuple[str, Any, dict[str, Any]]] = field(default_factory=list)
 
     def search(self, text: str, scope: Any, **filters: Any) -> SearchResult:
         """Searches with the stage's arguments."""
         self.calls.append((text, scope, filters))
-        return self.reader.search(
-            text, scope, **(dict(self.arguments) | filters | _overriding(self.arguments, filters))
-        )
+        arguments = dict(self.arguments) | filters | _overriding(self.arguments, filters)
+        if self.changed:
+            collection = self.reader.backend.collections().get(scope.collection)
+            _, weights = resolve_strategy(arguments["strategy"], collection)
+            arguments["strategy"] = replace(weights, **self.changed)
+        return self.reader.search(text, scope, **arguments)
 
 
 def _overriding(arguments: Mapping[str, Any], filters: Mapping[str, Any]) -> dict[str, Any]:
@@ -109,7 +121,7 @@ def run_ablation(
                 open_index(_write_undated_index(home, build, scratch / "undated.duckdb"))
             )
         for number, stage in enumerate(stages):
-            staged = StageReader(readers[stage.dated], stage.arguments)
+            staged = StageReader(readers[stage.dated], stage.arguments, stage.changed)
             result = measure(staged, stage.strategy)
             now = result.values(MEASURE)
             base = _base(stages, number)
@@ -195,7 +207,8 @@ def ablation_text(suite: str, queries: int, rows: Sequence[Mapping[str, Any]]) -
     """Returns the rows as a table for people."""
     lines = [
         f"{suite}: {queries} queries; lift is of {MEASURE} over the stage before; of words over vector, of rrf and "
-        "+graph over +date, the plain sum of z-scores; from hierarchical on over +latest filter; ms without embedding",
+        "+graph over +date, the plain sum of z-scores; from hierarchical to auto over +latest filter, after it over "
+        "auto; ms without embedding",
         f"{'stage':16}{'R@5':>8}{'nDCG@10':>9}{'packed':>8}{'lift':>9}{'95 % interval':>20}{'p50 ms':>8}{'cost ms':>9}"
         f"{'noise':>7}",
     ]

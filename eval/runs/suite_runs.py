@@ -19,7 +19,7 @@ from palimpsest.eval.bench.bench_neo4j import serve_published
 from palimpsest.eval.golden.retrieval_run import BUDGET_TOKENS, Searcher, SearchSettings, search_queries
 from palimpsest.eval.metrics.latency import this_machine
 from palimpsest.eval.ragas.samples import RagasSample, golden_samples, suite_samples
-from palimpsest.eval.runs.ablation import run_ablation
+from palimpsest.eval.runs.ablation import AUTO, run_ablation
 from palimpsest.eval.runs.golden_suite import golden_home, is_golden, run_golden_suite
 from palimpsest.eval.suites.loaders import as_suite
 from palimpsest.eval.suites.run_suite import score_suite, suite_queries
@@ -166,8 +166,8 @@ def ablate(
     assert build is not None
     rows = run_ablation(prepared.home, build, measure_stage)
     if per_query is not None:
-        results[-1].write_per_query(per_query)
-    return replace(results[-1], build=prepared.built), rows
+        results[AUTO].write_per_query(per_query)
+    return replace(results[AUTO], build=prepared.built), rows
 
 
 @dataclass(frozen=True)

@@ -54,10 +54,11 @@ from palimpsest.store.home import Home
 )
 @click.option(
     "--compress",
-    type=click.Choice(["words", "lm"]),
+    type=click.Choice(["words", "lm", "none"]),
     default="words",
     show_default=True,
-    help="What picks sentences of long memories that do not fit: the question's words, or PALIMPSEST_LM's model.",
+    help="What picks sentences of long memories that do not fit: the question's words, PALIMPSEST_LM's model, or none "
+    "for whole memories only.",
 )
 @click.option("--explain", is_flag=True, help="Say why each memory is there.")
 @click.option("--abstain", is_flag=True, help="Return no memories, and say why, where they hardly hold an answer.")

@@ -14,7 +14,7 @@ from palimpsest.query.context.explain import explain_results
 from palimpsest.query.context.history import Version, histories
 from palimpsest.query.context.neighbor_context import distinct_ids, neighbor_contexts, neighbor_ids
 from palimpsest.query.context.outdated import mark_outdated
-from palimpsest.query.context.pack import NeighborContext, pack
+from palimpsest.query.context.pack import NeighborContext, no_sentences, pack
 from palimpsest.query.context.quotes import Sentences, quotable_sentences
 from palimpsest.query.embed_query import count_tokens, embed_query
 from palimpsest.query.ranking.experimental.diversity import diversify_results
@@ -77,7 +77,8 @@ def run_search(
     neighbors = {i: near for read in reads.values() for i, near in read.neighbors.items()}
     find = partial(_quotable_sentences, queries, best, {m.memory_id: m for m in memories})
     picking = None if compressor is None else _SentencePicker(compressor, question.text, memories, find, timer)
-    packed = pack(memories, replaced, request.budget_tokens, count_tokens, neighbors, picking or find)
+    sentences = no_sentences if request.compress == "none" else picking or find
+    packed = pack(memories, replaced, request.budget_tokens, count_tokens, neighbors, sentences)
     timer.record("pack_ms")
     return SearchResult(
         memories=memories,

@@ -6,7 +6,7 @@ from click.testing import CliRunner
 from palimpsest.cli.evaluate import suite
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.eval.metrics.latency import LatencyMs
-from palimpsest.eval.runs.ablation import STAGES, StageReader, ablation_text, run_ablation
+from palimpsest.eval.runs.ablation import AUTO, STAGES, StageReader, ablation_text, run_ablation
 from palimpsest.eval.runs.golden_suite import is_golden
 from palimpsest.eval.runs.suite_runs import ablate, measure
 from palimpsest.eval.suites.suite_result import QueryScores, SuiteResult
@@ -39,7 +39,8 @@ def test_every_stage_has_a_row_with_lift_interval_and_cost(folder, tmp_path):
     base = next(r for r in rows if r["stage"] == "+latest filter")
     assert [r["lift"] for r in strategies] == [pytest.approx(r["R@5"] - base["R@5"]) for r in strategies]
     assert rows[0]["lift"] is None and all(r["low"] <= r["lift"] <= r["high"] for r in rows[1:])
-    assert rows[-1]["R@5"] == result.metrics["R@5"] == 1.0 and result.strategy == "auto"
+    assert rows[AUTO]["R@5"] == result.metrics["R@5"] == 1.0 and result.strategy == "auto"
+    assert [r["lift"] for r in rows[AUTO + 1 :]] == [pytest.approx(r["R@5"] - 1.0) for r in rows[AUTO + 1 :]]
     assert all(r["p50_ms"] > 0 <= r["noise_ms"] for r in rows) and rows[0]["cost_ms"] == rows[0]["p50_ms"]
     assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 2
     lines = ablation_text("things", 2, rows).splitlines()
@@ -69,6 +70,15 @@ def test_a_stage_queries_with_its_settings_but_the_past_never_with_history(judge
         then = staged.search("deadline of project Heron", Scope("chats", "ann"), k=5, as_of="2026-02-10")
     assert {m.is_latest for m in now.memories} == {True, False}
     assert all("20 April" not in m.text for m in then.memories) and len(staged.calls) == 2
+
+
+def test_a_stage_may_change_the_weights_that_a_collection_is_searched_with(judged_home):
+    with open_index(published(judged_home).index) as reader:
+        scope, question = Scope("chats", "ann"), "deadline of project Heron"
+        staged = StageReader(reader, {"hops": 0}, {"words": 0.0})
+        changed = staged.search(question, scope, k=5, strategy="auto")
+        plain = reader.search(question, scope, k=5, strategy="auto", hops=0)
+    assert all(m.words_score > 0 for m in plain.memories[:1]) and changed.memories[0].score != plain.memories[0].score
 
 
 def test_a_golden_set_is_measured_on_its_own_collection(made, monkeypatch, tmp_path):

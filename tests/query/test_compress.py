@@ -7,6 +7,7 @@ import pytest
 from palimpsest.core.errors import ArgumentError, PalimpsestError
 from palimpsest.eval.testing.fake_lm_server import FakeLMServer
 from palimpsest.query.context.compressor import open_compressor
+from palimpsest.query.context.quotes import ELISION
 from palimpsest.query.reader import Reader, open_index
 from palimpsest.query.request.types import Scope
 from palimpsest.query.result import SearchResult
@@ -160,8 +161,14 @@ def test_no_call_is_made_that_may_pass_the_budget_and_a_server_that_is_down_is_n
 def test_a_search_cannot_ask_for_a_model_that_the_home_was_not_opened_with(index):
     with pytest.raises(ArgumentError, match="PALIMPSEST_COMPRESSOR=lm"):
         search(index, None)
-    with pytest.raises(ArgumentError, match="must be words or lm"):
+    with pytest.raises(ArgumentError, match="must be one of words, lm, none"):
         search(index, None, compress="gpt")
+
+
+def test_none_packs_long_results_whole_or_not_at_all(index):
+    assert search(index, None, compress="words").quotes
+    found = search(index, None, compress="none")
+    assert found.quotes == () and ELISION not in found.context
 
 
 def test_a_compressor_is_named_by_the_environment_and_a_wrong_name_or_budget_is_refused(tmp_path, monkeypatch):

@@ -36,7 +36,8 @@ class NeighborContext(NamedTuple):
 _NO_NEIGHBORS: Mapping[str, Sequence[NeighborContext]] = {}
 
 
-def _no_sentences() -> Mapping[str, Sentences]:
+def no_sentences() -> Mapping[str, Sentences]:
+    """Returns no sentences: every memory is packed whole or not at all."""
     return {}
 
 
@@ -67,7 +68,7 @@ def pack(
     budget_tokens: int,
     count: CountTokens,
     neighbors: Mapping[str, Sequence[NeighborContext]] = _NO_NEIGHBORS,
-    sentences: FindSentences = _no_sentences,
+    sentences: FindSentences = no_sentences,
 ) -> Packed:
     """Packs memories in order of rank, each where it still fits, then what they replaced in the tokens that are left.
 

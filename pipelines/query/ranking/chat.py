@@ -11,6 +11,7 @@ conversations are: `conversation`.
 import numpy as np
 
 from palimpsest.query.ranking.scoring import Scored, base_scores, rescale, z_scores
+from palimpsest.query.request.strategies import ChatWeights
 from palimpsest.query.request.types import Link
 from palimpsest.query.scope.scope_arrays import Postings
 from palimpsest.query.scope.scope_query import ScopeQuery
@@ -27,12 +28,12 @@ def is_chat(view: ScopeView) -> bool:
     return bool(assistant.any()) and not bool(assistant.all())
 
 
-def score_chat(view: ScopeView, query: ScopeQuery) -> Scored:
+def score_chat(view: ScopeView, query: ScopeQuery, chat: ChatWeights) -> Scored:
     """Scores every candidate of a chat; an answer that is no candidate adds nothing to its question.
 
     Where the question is about answers, each takes its shares of the turn before it, and the other turns score less.
     """
-    weights, chat, b = query.weights, query.weights.chat, base_scores(view, query)
+    weights, b = query.weights, base_scores(view, query)
     rows, assistant = b.rows, view.assistant_turns().values
     order = view.turn_order()
     about_answers = asks_for_answers(query.text)

@@ -25,8 +25,8 @@ def score_turns(view: ScopeView, query: ScopeQuery) -> Scored:
 
     A scope with long turns of an assistant is scored by `chat`.
     """
-    if is_chat(view):
-        return score_chat(view, query)
+    if query.weights.chat is not None and is_chat(view):
+        return score_chat(view, query, query.weights.chat)
     weights, b, order = query.weights, base_scores(view, query), view.turn_order()
     rows, base = b.rows, b.base
     unworded = base - weights.words * z_scores(b.words, rows)

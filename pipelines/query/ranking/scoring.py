@@ -63,7 +63,7 @@ def base_scores(view: ScopeView, query: ScopeQuery) -> BaseScores:
     cosines, sums = view.cosines(query.vector), word_sums(postings, size)
     base = np.zeros(size)
     if len(rows):
-        windows = view.windows()
+        windows = view.windows() if weights.windows else None
         similar = cosines[rows] if windows is None else without_window_bias(cosines[rows], windows[rows])
         base[rows] = _fuse_candidates(similar, sums[rows], weights)
     if query.period is not None:

@@ -91,7 +91,8 @@ class SearchRequest:
         brief: what the task is about; memories that fit it rank a little higher.
         paths: files of the task; memories of sources with such a path rank a little higher.
         abstain: return nothing where the results hardly hold an answer.
-        compress: what picks the sentences of long results where a context cannot hold all: `words` or `lm`.
+        compress: what picks the sentences of long results where a context cannot hold all: `words` or `lm`;
+            `none` packs them whole or not at all.
     """
 
     text: str
@@ -142,7 +143,7 @@ class SearchRequest:
         request = cls(clean_text(text), parse_scopes(scope), **fields)
         check_numbers(request.k, request.hops, request.budget_tokens)
         if request.compress not in _COMPRESS:
-            raise ArgumentError("compress", f"must be {' or '.join(_COMPRESS)}", request.compress)
+            raise ArgumentError("compress", f"must be one of {', '.join(_COMPRESS)}", request.compress)
         return request
 
     @classmethod
@@ -209,7 +210,7 @@ class SearchRequest:
         )
 
 
-_COMPRESS = ("words", "lm")
+_COMPRESS = ("words", "lm", "none")
 _TIMES = {"since": False, "until": True, "as_of": True, "now": True}
 """The arguments that are times, and whether a date alone means its end."""
 
@@ -292,7 +293,7 @@ _PROPERTIES: dict[str, dict[str, Any]] = {
     "compress": {
         "type": "string",
         "enum": list(_COMPRESS),
-        "description": "What picks the sentences of long results; lm only where the reader has a compressor",
+        "description": "What picks sentences of long results: lm where the reader has a compressor, none to quote none",
         "default": "words",
     },
 }

@@ -82,7 +82,9 @@ class Weights:
             "" or `alone` each scores by itself, and the store finds the best where only vectors and words count.
         shares: in conversations, share of the vector scores one, two, ... turns away.
         nearby: the same for the score of each word, which counts once.
-        chat: weights in scopes with long turns of an assistant; there they replace `shares` and `nearby`.
+        windows: whether the cosines of memories lose what they gain by their number of windows alone.
+        chat: weights in scopes with long turns of an assistant; there they replace `shares` and `nearby`. None scores
+            those like other conversations.
         spreading: weights of the walk of the scorer `passages`.
         fusion: `z` adds z-scores; `ranks` adds 1 / (60 + rank) instead, for comparison.
     """
@@ -99,7 +101,8 @@ class Weights:
     scorer: str = ""
     shares: tuple[float, ...] = ()
     nearby: tuple[float, ...] = ()
-    chat: ChatWeights = field(default_factory=ChatWeights)
+    windows: bool = True
+    chat: ChatWeights | None = field(default_factory=ChatWeights)
     spreading: Spreading = field(default_factory=Spreading)
     fusion: str = "z"
 
