@@ -9,6 +9,7 @@ import openpyxl
 import pptx
 from reportlab.pdfgen.canvas import Canvas
 
+from palimpsest.core.json_types import JsonObject
 from tests.sources.hostile import saved, zipped
 from tests.sources.outlook_file import msg
 
@@ -122,6 +123,34 @@ def export() -> str:
     return json.dumps(talks)
 
 
+def chatgpt() -> str:
+    """An export of ChatGPT: each paragraph a message with a picture."""
+    talks = []
+    for heading, paragraphs in outline("ChatGPT"):
+        nodes: JsonObject = {}
+        parent = None
+        for number, text in enumerate(paragraphs):
+            author = {"role": "user" if number % 2 else "assistant"}
+            content = {"content_type": "multimodal_text", "parts": [{"content_type": "image_asset_pointer"}, text]}
+            nodes[str(number)] = {"parent": parent, "message": {"author": author, "content": content}}
+            parent = str(number)
+        talks.append({"title": heading, "mapping": nodes, "current_node": parent})
+    return json.dumps(talks, ensure_ascii=False)
+
+
+def claude() -> str:
+    """An export of Claude: each paragraph a message, and all of them once more as an attached text."""
+    talks = []
+    for heading, paragraphs in outline("Claude"):
+        messages: list[JsonObject] = [
+            {"sender": "human", "content": [{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": p}]}
+            for p in paragraphs
+        ]
+        messages[0]["attachments"] = [{"file_name": "all.txt", "extracted_content": "\r\n\r\n".join(paragraphs)}]
+        talks.append({"uuid": heading, "name": heading, "chat_messages": messages})
+    return json.dumps(talks, ensure_ascii=False)
+
+
 def samples() -> dict[str, bytes]:
     """Returns name -> bytes, a file for each format that can be read."""
     markdown = "\n\n".join(f"## {h}\n\n" + "\n\n".join(ps) for h, ps in outline("Markdown"))
@@ -139,6 +168,8 @@ def samples() -> dict[str, bytes]:
         "a.jsonl": turns(),
         "suite.jsonl": suite,
         "a.json": export(),
+        "chatgpt.json": chatgpt(),
+        "claude.json": claude(),
         "a.eml": message(),
         "a.msg": msg("Outlook", "\n\n".join(p for _, ps in outline("Outlook") for p in ps), "mara@example.org"),
         "a.vtt": captions(),
