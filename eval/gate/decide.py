@@ -238,8 +238,8 @@ def _compare_precision(
             found.reasons.append(
                 f"{BROAD_PRECISION} fell from {c.old:.3f} to {c.new:.3f} ({c.difference:+.3f}, p {c.p:.4f})"
             )
-    relevant = ([1 - side[q][IRRELEVANT] for q in shared] for side in (baseline.per_query, run.per_query))
-    c = compare_paired(*relevant, minimum_effect, alpha)
+    before, after = ([1 - side[q][IRRELEVANT] for q in shared] for side in (baseline.per_query, run.per_query))
+    c = compare_paired(before, after, minimum_effect, alpha)
     c = replace(c, old=1 - c.old, new=1 - c.new, difference=-c.difference)
     metrics[IRRELEVANT] = c
     if c.lost:
