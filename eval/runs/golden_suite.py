@@ -17,7 +17,6 @@ from palimpsest.eval.golden.search_golden import GoldenSearch, search_golden
 from palimpsest.eval.metrics.latency import LatencyMs
 from palimpsest.eval.suites.suite_result import QueryScores, SuiteResult
 from palimpsest.store.builds import Build, published
-from palimpsest.store.embedder_setting import set_home_embedder
 from palimpsest.store.home import Home
 
 
@@ -39,9 +38,8 @@ def golden_home(path: Path, cache: Path, embedder: str | None = None) -> tuple[H
         embedder: of collections that name none; None means the environment's.
     """
     name = f"golden-{path.stem}" + (f"-{content_id('embedder', embedder)}" if embedder else "")
-    home = Home(cache / name, cache / "embeddings")
+    home = Home(cache / name, cache / "embeddings", embedder)
     home.create()
-    set_home_embedder(home, embedder)
     with home.lock(600):
         plan = make_plan(home, [_corpus(path).parent], [path.stem])
         if not plan.nothing_to_do:

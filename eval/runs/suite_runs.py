@@ -31,7 +31,7 @@ from palimpsest.query.reader import open_home
 from palimpsest.relations.classify.choose_labeler import labeler_key
 from palimpsest.relations.classify.lm.lm_settings import LmSettings
 from palimpsest.store.builds import published
-from palimpsest.store.embedder_setting import home_embedder, set_home_embedder
+from palimpsest.store.embedder_setting import home_embedder
 from palimpsest.store.home import Home
 
 _KEPT_HOMES = 40
@@ -75,14 +75,13 @@ def suite_home(folder: Path, extra: Path | None = None, embedder: str | None = N
             )
         ),
     )
-    home = Home(cache / f"{folder.resolve().name}-{key}", cache / "embeddings")
+    home = Home(cache / f"{folder.resolve().name}-{key}", cache / "embeddings", used)
     if published(home) is None:
         shutil.rmtree(home.path, ignore_errors=True)
         _forget_old(cache)
         with tempfile.TemporaryDirectory(prefix="palimpsest-suite-") as scratch:
             corpus = write_collection(load_suite(folder, extra), Path(scratch))
             home.create()
-            set_home_embedder(home, used)
             with home.lock(600):
                 if published(home) is None:
                     run_without_dagster(home, make_plan(home, [corpus]))

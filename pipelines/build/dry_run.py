@@ -14,7 +14,7 @@ from palimpsest.build.stages import STAGES
 from palimpsest.core.json_types import JsonObject
 from palimpsest.relations.classify.choose_labeler import expected_calls
 from palimpsest.store.builds import Build, published, staged
-from palimpsest.store.embedder_setting import set_home_embedder, stored_embedder
+from palimpsest.store.embedder_setting import recorded_embedder
 from palimpsest.store.home import Home
 
 
@@ -82,9 +82,8 @@ def dry_run(home: Home, corpora: list[Path] | None, only: list[str] | None) -> D
 def _count_collection(home: Home, name: str, folder: Path) -> Counter[str]:
     counts: Counter[str] = Counter()
     with tempfile.TemporaryDirectory(prefix="palimpsest-dry-run-") as scratch_folder:
-        scratch = Home(Path(scratch_folder))
+        scratch = Home(Path(scratch_folder), embedder=recorded_embedder(home))
         scratch.create()
-        set_home_embedder(scratch, stored_embedder(home))
         context = stage_context(scratch, name, folder)
         for stage in STAGES.values():
             if stage.in_dry_run:

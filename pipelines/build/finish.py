@@ -26,6 +26,7 @@ from palimpsest.relations.classify.choose_labeler import configured_labeler, lab
 from palimpsest.store.builds import ONCE, Build, published, staged, sweep
 from palimpsest.store.collection_config import load_collection
 from palimpsest.store.decisions import read_decisions
+from palimpsest.store.embedder_setting import recorded_embedder
 from palimpsest.store.home import Home
 from palimpsest.store.manifest import BuildManifest, CollectionSettings, IndexSettings, StageRecord
 from palimpsest.store.schema_fields import schema_fields
@@ -124,6 +125,7 @@ def finish_build(home: Home, build: Build, earlier: BuildManifest, base: Build |
         settings=settings,
         configs=_configs(home, build),
         labeler=f"{configured_labeler()} {labeler_key()}",
+        embedder=recorded_embedder(home),
         code={name: stage.code for name, stage in STAGES.items()}
         | {"index": code_hash(_INDEX_MODULES), "query": code_hash(_QUERY_MODULES)},
         index={"seconds": time.perf_counter() - started, **stats.__dict__},

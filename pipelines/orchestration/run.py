@@ -20,12 +20,12 @@ from palimpsest.core.extras import missing_in
 from palimpsest.core.faults import fault_in
 from palimpsest.core.progress import say
 from palimpsest.neo4j_graph.identity import is_served
-from palimpsest.orchestration.embedder_change import changed_embedder
 from palimpsest.orchestration.schedule import AUTOMATION
 from palimpsest.sources.discovery import deleted_sources
 from palimpsest.store.builds import Build, published, staged
 from palimpsest.store.collection_config import load_collection
 from palimpsest.store.decisions import read_decisions
+from palimpsest.store.embedder_setting import record_embedder
 from palimpsest.store.home import Home
 from palimpsest.text.tokenizer import save_tokenizer
 
@@ -73,14 +73,14 @@ def build(
             writing the home, or there is no Neo4j to load into.
         ComponentFailed: a stage failed; what was finished is kept for the next run.
     """
-    started = time.perf_counter()
+    started, home = time.perf_counter(), replace(home, embedder=embedder)
     make_plan(home, corpora, only)  # bad settings are reported before anything is made
     if graph:
         from palimpsest.neo4j_graph.connect import connect
 
         connect().close()
     home.create()
-    with home.lock(_LOCK_WAIT_S), changed_embedder(home, embedder):
+    with home.lock(_LOCK_WAIT_S):
         save_tokenizer(home.path)
         expired = delete_due(home)
         if unfinished := unfinished_deletes(home):
@@ -90,6 +90,7 @@ def build(
         if plan.nothing_to_do:
             current = published(home)
             assert current is not None
+            record_embedder(home)
             summary = _unchanged_summary(home, current, started)
         else:
             drop_unplanned(home, plan)
@@ -164,7 +165,13 @@ def _resource(home: Home, max_cost: float | None, allow_removals: bool) -> Any:
 
     money = -1.0 if max_cost is None else max_cost
     vectors = str(home.embeddings_path or "")
-    return HomeResource(path=str(home.path), embeddings_path=vectors, max_cost=money, allow_removals=allow_removals)
+    return HomeResource(
+        path=str(home.path),
+        embeddings_path=vectors,
+        max_cost=money,
+        allow_removals=allow_removals,
+        embedder=home.embedder or "",
+    )
 
 
 @contextmanager

@@ -42,10 +42,17 @@ def data_file(relative: str) -> Path:
 
 @dataclass(frozen=True)
 class Home:
-    """Paths inside a home. `embeddings_path` lets throw-away homes share one store of vectors."""
+    """Paths inside a home, and what one run of it was given.
+
+    Attributes:
+        path: of the home.
+        embeddings_path: lets throw-away homes share one store of vectors.
+        embedder: of collections that name none, in this run; the build that it publishes keeps it.
+    """
 
     path: Path
     embeddings_path: Path | None = None
+    embedder: str | None = None
 
     @property
     def builds(self) -> Path:
@@ -64,7 +71,7 @@ class Home:
 
     @property
     def embedder_file(self) -> Path:
-        """The embedder of collections that name none, where `build --embedder` set it."""
+        """The embedder of collections that name none, in homes whose published build does not record it."""
         return self.path / "embedder.json"
 
     @property

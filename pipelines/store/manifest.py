@@ -130,6 +130,7 @@ class BuildManifest:
         undated: memories without a time; None in builds of older versions.
         stages: records by collection and stage.
         configs: collection.yaml of each collection as it took effect.
+        embedder: of collections that name none; empty where only the environment gave it.
         code: hash of the code of each stage, of the index and of the query path.
         index: seconds and counts of the index.
         tail_seconds: wall time of what follows the index, by name.
@@ -157,6 +158,7 @@ class BuildManifest:
     settings: IndexSettings = field(default_factory=IndexSettings)
     configs: Mapping[str, JsonObject] = field(default_factory=dict)
     labeler: str = ""
+    embedder: str = ""
     code: Mapping[str, str] = field(default_factory=dict)
     index: Mapping[str, Any] = field(default_factory=dict)
     gate: GateRecord = field(default_factory=GateRecord)

@@ -1,13 +1,17 @@
 """A home whose collections have several embedders, and the change of a home's embedder."""
 
 import json
+import signal
+import subprocess
 
 import duckdb
+import numpy as np
 import pytest
 
 from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.files import write_json
 from palimpsest.eval.gate.embedder_change import judge_embedder_change
 from palimpsest.eval.gate.verdict import CollectionVerdict
 from palimpsest.eval.golden.golden_run import GoldenRun
@@ -19,9 +23,22 @@ from palimpsest.query import embed_query, open_home
 from palimpsest.store.builds import published
 from palimpsest.store.embedder_setting import home_embedder
 from palimpsest.store.home import Home
-from tests.command import run
+from tests.command import CLI, run
 from tests.memories.embedding_server import EmbeddingServer
 from tests.small_corpus import write_chats, write_notes
+
+
+class _QueryModel:
+    """MiniLM's vectors from the model that embeds questions: loading torch takes five seconds of processor time."""
+
+    def encode(self, texts, done):
+        vectors = np.stack([embed_query.query_embedder().embed(text) for text in texts])
+        done(list(range(len(texts))), vectors)
+
+
+@pytest.fixture(autouse=True)
+def _without_torch(monkeypatch):
+    monkeypatch.setattr("palimpsest.memories.embed.load_embedder", _QueryModel)
 
 
 @pytest.fixture
@@ -72,6 +89,35 @@ def test_a_change_of_embedder_keeps_the_relations_and_is_taken_back_without_embe
     assert build_json()["work"]["embeddings"] == 0 and home_embedder(home) == "openai:toy"
     back = build_json("--embedder", "minilm")
     assert back["published"] and back["work"]["embeddings"] == 0 and home_embedder(home) == "minilm"
+
+
+def test_a_change_that_is_killed_leaves_the_home_with_its_embedder(tmp_path, toy, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    home, first = Home(tmp_path / "home"), build_json("--corpus", write_chats(tmp_path / "corpus"))
+    building = subprocess.Popen([CLI, "build", "--home", "home", "--embedder", "openai:toy"], stderr=subprocess.DEVNULL)
+
+    def kill_where_texts_are_embedded(texts):
+        if len(texts) > 1:
+            building.kill()
+
+    toy.on_batch = kill_where_texts_are_embedded
+    assert building.wait(120) == -signal.SIGKILL
+    assert home_embedder(home) == "minilm" and published(home).build_id == first["build_id"]
+    assert build_json()["work"]["embeddings"] == 0 and home_embedder(home) == "minilm"
+
+
+def test_the_embedder_is_recorded_where_the_published_build_has_its_vectors_already(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    first = build_json("--corpus", write_chats(tmp_path / "corpus"))
+    assert build_json("--embedder", "minilm")["build_id"] == first["build_id"]
+    monkeypatch.setenv("PALIMPSEST_EMBEDDER", "openai:toy")
+    assert home_embedder(Home(tmp_path / "home")) == "minilm"
+
+
+def test_the_embedder_of_a_home_that_an_earlier_version_recorded_is_read(tmp_path):
+    home = Home(tmp_path)
+    write_json(home.embedder_file, {"embedder": "openai:toy"})
+    assert home_embedder(home) == "openai:toy"
 
 
 def test_an_embedder_that_does_not_answer_changes_nothing(tmp_path, monkeypatch):

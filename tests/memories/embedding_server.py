@@ -17,11 +17,15 @@ def vector_of(text: str) -> np.ndarray:
 
 
 class EmbeddingServer:
-    """Counts what it is sent; `failures` are statuses of the next answers, `answer` replaces every later one."""
+    """Counts what it is sent.
+
+    `failures` are statuses of the next answers, `answer` replaces every later one, and `on_batch` is called with the
+    texts of each request before it is answered.
+    """
 
     def __init__(self):
         self.batches, self.keys, self.requests = [], set(), 0
-        self.failures, self.answer = [], None
+        self.failures, self.answer, self.on_batch = [], None, lambda texts: None
         counts = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -34,6 +38,7 @@ class EmbeddingServer:
                     self.end_headers()
                     return
                 texts = body["input"]
+                counts.on_batch(texts)
                 counts.batches.append(len(texts))
                 rows = [{"index": i, "embedding": vector_of(t).tolist()} for i, t in enumerate(texts)]
                 tokens = sum(len(t.split()) for t in texts)

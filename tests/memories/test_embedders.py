@@ -1,13 +1,9 @@
 """Embedders by setting: bge-small, a sentence-transformers folder, an OpenAI-compatible server."""
 
-import json
-import shutil
-
 import numpy as np
 import pytest
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
-from palimpsest.memories.embed import model_folder
 from palimpsest.memories.embedders import server
 from palimpsest.memories.embedders.bge_small import QUERY_PREFIX, load_bge
 from palimpsest.memories.embedders.choose import load_batch_embedder, load_question_embedder, space_of
@@ -40,21 +36,6 @@ def test_the_name_of_a_space_says_what_its_vectors_depend_on(tmp_path):
     assert minilm.name.startswith("all-MiniLM-L6-v2-") and minilm.dimensions == 384
     assert bge.name.startswith("bge-small-en-v1.5-int8-cls-384d-512t-")
     assert Space.from_json(bge.to_json()) == bge
-
-
-def test_a_folder_of_safetensors_is_loaded_and_a_changed_weight_is_another_space(tmp_path):
-    folder = tmp_path / "model"
-    shutil.copytree(model_folder(), folder)
-    space = space_of(str(folder), tmp_path / "vectors")
-    assert space.dimensions == 384 and "-mean-384d-256t-" in space.name
-    vectors = load_batch_embedder(space).encode(["a cat", "a kitten", "tax law"])
-    assert vectors[0] @ vectors[1] > vectors[0] @ vectors[2]
-    assert np.argmax(vectors @ load_question_embedder(space).embed("legislation about taxes")) == 2
-    prompts = {"prompts": {"query": "query: ", "document": ""}}
-    (folder / "config_sentence_transformers.json").write_text(json.dumps(prompts))
-    assert space_of(str(folder), tmp_path / "vectors").name != space.name
-    with pytest.raises(PalimpsestError, match="has vectors of"):
-        load_question_embedder(space)
 
 
 @pytest.mark.parametrize(

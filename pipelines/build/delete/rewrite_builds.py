@@ -42,7 +42,7 @@ def rewrite_build(home: Home, build: Build, target: Target, probes: Probes) -> N
             run_stage(once_context(home, build, None), stage.name)
     if not build.is_finished:
         return
-    rewritten = finish_build(home, build, BuildManifest())
+    rewritten = finish_build(replace(home, embedder=manifest.embedder or None), build, BuildManifest())
     gate = manifest.gate
     if probes.any_in(repr(gate).encode()):
         gate = {"status": "unjudged"}

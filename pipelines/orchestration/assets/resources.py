@@ -1,5 +1,6 @@
 """What the assets share: the home they write, the partitions by collection, owners, how long they wait for the lock."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import dagster as dg
@@ -16,13 +17,15 @@ class HomeResource(dg.ConfigurableResource):
     """The home that assets read and write. Empty means PALIMPSEST_HOME, else data/home.
 
     `max_cost` is the money that labels by an LM may cost in this run; below 0 means no limit. `allow_removals` builds
-    although too many sources or memories of a collection vanished.
+    although too many sources or memories of a collection vanished. `embedder` becomes the home's when the build is
+    published; empty means that the home keeps its own.
     """
 
     path: str = ""
     embeddings_path: str = ""
     max_cost: float = -1.0
     allow_removals: bool = False
+    embedder: str = ""
 
     @property
     def money(self) -> float | None:
@@ -33,6 +36,7 @@ class HomeResource(dg.ConfigurableResource):
         """Returns the home, its folders made."""
         embeddings = Path(self.embeddings_path) if self.embeddings_path else None
         home = Home(Path(self.path), embeddings) if self.path else home_from_environment()
+        home = replace(home, embedder=self.embedder or None)
         home.create()
         return home
 
