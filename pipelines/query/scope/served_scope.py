@@ -3,7 +3,7 @@
 import datetime as dt
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,7 @@ class ServedScope:
     backend: Backend
     scope: Scope
     filters: Filters
+    _read: dict[str, Memory] = field(default_factory=dict, init=False, repr=False, compare=False)  # of this search
 
     @property
     def space(self) -> Space | None:
@@ -65,7 +66,7 @@ class ServedScope:
 
     def memories(self, ids: Sequence[str]) -> dict[str, Memory]:
         """Returns those memories among `ids` that may be shown."""
-        return self._visible(self.backend.memories(self.scope, ids))
+        return self._visible(self._memories(ids))
 
     def history(self, ids: Sequence[str]) -> dict[str, list[Memory]]:
         """Returns the visible memories that each of `ids` replaced, newest first; see Backend."""
@@ -79,7 +80,7 @@ class ServedScope:
         lines = self.backend.reasons(self.scope, ids)
         found = {i: [json.loads(line) for line in of_memory] for i, of_memory in lines.items()}
         by = {b for reasons in found.values() for r in reasons if (b := r.get("by"))}
-        known = self.backend.memories(self.scope, sorted(by))
+        known = self._memories(sorted(by))
         left_out = known.keys() - self._visible(known).keys()
         visible = {
             i: [
@@ -116,6 +117,12 @@ class ServedScope:
             return True
         view = self.view()
         return view is None or not bool(view.allowed(_any_version(self.filters)).all())
+
+    def _memories(self, ids: Sequence[str]) -> dict[str, Memory]:
+        """Returns memories by id, visible or not; each is read once."""
+        if missing := [i for i in ids if i not in self._read]:
+            self._read.update(self.backend.memories(self.scope, missing))
+        return {i: self._read[i] for i in ids if i in self._read}
 
     def _visible(self, found: Mapping[str, Memory]) -> dict[str, Memory]:
         if not found:
