@@ -1,5 +1,6 @@
 """The words of a memory's sentences as numbers: a build stores them, so that no query cuts texts or stems words."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,6 +14,11 @@ from palimpsest.text.terms import terms
 LONG_TOKENS = 256
 """Tokens up to which a memory is always quoted whole; the sentences of longer ones are stored."""
 _MAX_CHARS = 600  # of a sentence: text without end marks is split between words
+_MIN_LINE_CHARS = 40  # of a line that was wrapped
+_LINE_END = re.compile(r"[ \t]*\n[ \t]*")
+_FIRST_WORD = re.compile(r"[\"'\u201c\u2018(`\[]*\w\S*")
+_COLUMNS = re.compile(r"\s{2}|\|")
+_END_MARKS = ".!?:;\u2026"
 
 
 @dataclass(frozen=True)
@@ -35,10 +41,41 @@ class SentenceTerms:
 
 
 def cut_sentences(text: str) -> SentenceTerms:
-    """Returns the sentences of a memory's text and their words: those of `memory_sentence_spans`, long ones split."""
-    spans = [piece for a, b in memory_sentence_spans(text) for piece in _split_long(text, a, b)]
+    """Returns the sentences of a memory's text and their words.
+
+    They are those of `memory_sentence_spans`, joined where only the end of a full line parts them, and long ones split.
+    """
+    spans = [piece for a, b in _join_wrapped(text, memory_sentence_spans(text)) for piece in _split_long(text, a, b)]
     counts, keys = keys_of_sentences(text[a:b] for a, b in spans)
     return SentenceTerms(np.array(spans, "<i4").reshape(-1, 2), counts, keys)
+
+
+def _join_wrapped(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Returns the spans with those joined whose line ended because the next word had no room in its paragraph."""
+    joined: list[tuple[int, int]] = []
+    width, paragraph_end = 0, -1
+    for start, end in spans:
+        if start >= paragraph_end:
+            paragraph_end = text.find("\n\n", start)
+            paragraph_end = len(text) if paragraph_end < 0 else paragraph_end
+            first = text.rfind("\n", 0, start) + 1
+            width = max(len(line.rstrip()) for line in text[first:paragraph_end].split("\n"))
+        if joined and _is_wrapped(text, joined[-1][1], start, width):
+            joined[-1] = joined[-1][0], end
+        else:
+            joined.append((start, end))
+    return joined
+
+
+def _is_wrapped(text: str, end: int, start: int, width: int) -> bool:
+    """Returns whether a sentence that begins at `start` goes on what ends at `end`, in a paragraph of such a width."""
+    if _LINE_END.fullmatch(text[end:start]) is None or text[end - 1] in _END_MARKS:
+        return False
+    line = text[text.rfind("\n", 0, end) + 1 : end]
+    word = _FIRST_WORD.match(text, start)
+    if word is None or len(line) < _MIN_LINE_CHARS or _COLUMNS.search(line.strip()):
+        return False
+    return len(line) + 1 + len(word.group()) > width
 
 
 def _split_long(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:

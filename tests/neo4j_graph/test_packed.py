@@ -59,6 +59,6 @@ def test_sentences_of_long_memories_come_back_as_the_index_has_them(tmp_path) ->
     found = sentences_of(blocks, {"m1": 0, "m2": 1, "m3": 2}, {})
     assert sorted(found) == [1, 2]
     for row, sentences in found.items():
-        assert not sentences.is_named and sentences.words is not None
+        assert sentences.counts is None and sentences.words is not None
         for name in ("spans", "counts", "keys"):
             assert np.array_equal(getattr(sentences.words, name), getattr(stored[row], name))

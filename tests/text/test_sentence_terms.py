@@ -17,6 +17,17 @@ def test_sentences_have_their_distinct_terms():
     assert found.weigh({"corn": 2.0, "rye": 0.5, "none": 7.0}).tolist() == [2.0, 0.0, 2.5]
 
 
+def test_a_line_that_was_full_does_not_end_a_sentence_and_a_row_a_heading_or_a_short_line_does():
+    wrapped = "The record of the mill is poor, and it was never kept with care by\nHenk or by anybody else."
+    assert cut_sentences(wrapped).spans.tolist() == [[0, len(wrapped)]]
+    for apart in (
+        "| a column of many values | another of many values |\n| Corn | rye and more of many values, of all kinds |",
+        "A heading that takes quite a part of a line\nThe text under it is a good deal longer than the heading.",
+        "It has run dry.\nNobody came.",
+    ):
+        assert [apart[a:b] for a, b in cut_sentences(apart).spans.tolist()] == apart.split("\n")
+
+
 def test_text_without_end_marks_is_split_between_words():
     text = "ground corn " * 200
     spans = cut_sentences(text).spans.tolist()

@@ -10,7 +10,7 @@ from palimpsest.core.scopes import scope_parts
 from palimpsest.neo4j_graph.arrays import unpack_arrays
 from palimpsest.neo4j_graph.backend.neo4j_reads import BuildReads
 from palimpsest.neo4j_graph.backend.neo4j_rows import conditions_of, memory_of
-from palimpsest.neo4j_graph.backend.neo4j_sentences import MemorySentences, Passages, sentences_of
+from palimpsest.neo4j_graph.backend.neo4j_sentences import Passages, sentences_of
 from palimpsest.neo4j_graph.cypher import querying
 from palimpsest.neo4j_graph.model import DIMENSIONS
 from palimpsest.neo4j_graph.packed import (
@@ -23,10 +23,11 @@ from palimpsest.neo4j_graph.packed import (
 )
 from palimpsest.query.request.types import Filters, Memory, Scope
 from palimpsest.query.scope.byte_cache import ByteCache
+from palimpsest.query.scope.memory_sentences import NO_SENTENCES, MemorySentences, join_named
 from palimpsest.query.scope.passage_graph import PassageGraph, Sentences
 from palimpsest.query.scope.scope_arrays import Arrays, Flags, Postings, ScopeVectors, rows_of, word_sums
 from palimpsest.query.scope.view import CachedScopeView, Part
-from palimpsest.text.sentence_terms import SentenceTerms, join_sentences, keys_of_sentences
+from palimpsest.text.sentence_terms import SentenceTerms, keys_of_sentences
 
 _BLOCKS_AT_ONCE = 64  # some 50 MiB
 
@@ -126,28 +127,26 @@ class Neo4jScope(CachedScopeView):
 
     def sentences(self, rows: np.ndarray) -> Sentences:
         """See ScopeView."""
-        found = {row: s for row, s in self._read_sentences(rows).items() if s.is_named}
-        if not found:
-            return Sentences(np.zeros(0, np.int64), [], None, join_sentences([]))
-        of = np.concatenate([np.full(len(s.spans), row, np.int64) for row, s in found.items()])
-        entities = [e for s in found.values() for e in s.entities]
-        vectors = np.concatenate([s.vectors for s in found.values()])
-        if len(vectors) == len(of):
-            return Sentences(of, entities, vectors.astype(np.float32), join_sentences([]))
-        return Sentences(of, entities, None, join_sentences(list(self._words_of(found).values())))
+        found = {row: s for row, s in self._read_sentences(rows).items() if s.counts is not None}
+        embedded = all(s.vectors is not None for s in found.values())
+        return join_named(found, {} if embedded else self._words_of(found))
 
     def sentence_terms(self, rows: np.ndarray) -> dict[int, SentenceTerms]:
         """See ScopeView."""
-        return self._words_of(self._read_sentences(rows))
+        return self._words_of({row: s for row, s in self._read_sentences(rows).items() if len(s.spans)})
 
     def _read_sentences(self, rows: np.ndarray) -> dict[int, MemorySentences]:
-        """Returns the sentences of some memories, by local row in their order."""
-        wanted = {str(self.ids[r]): int(r) for r in rows}
+        """Returns the sentences of some memories by local row, ascending."""
+        keys = {row: (self.scope, ("sentences", row)) for row in np.sort(rows).tolist()}
+        return self._cache.get_each(keys, self._load_sentences)
+
+    def _load_sentences(self, rows: Sequence[int]) -> dict[int, MemorySentences]:
+        wanted = {str(self.ids[r]): r for r in rows}
         blocks = sentence_blocks_for(self._size)
         names = sorted({f"sentences:{bucket_of(i, blocks)}" for i in wanted})
         unpacked = (unpack_arrays(data) for data in self._parts(names, cached=True).values())
         found = sentences_of(unpacked, wanted, self._passages().entity_of)
-        return {row: found[row] for row in sorted(found)}
+        return {row: found.get(row, NO_SENTENCES) for row in rows}
 
     def _words_of(self, found: Mapping[int, MemorySentences]) -> dict[int, SentenceTerms]:
         """Returns the words of sentences; those that an earlier version loaded without are made of the texts."""
@@ -155,11 +154,8 @@ class Neo4jScope(CachedScopeView):
         memories = self.memories(list(bare.values()))
         words = {}
         for row, s in found.items():
-            if s.words is None:
-                text = memories[bare[row]].text
-                words[row] = SentenceTerms(s.spans, *keys_of_sentences(text[a:b] for a, b in s.spans.tolist()))
-            else:
-                words[row] = s.words
+            text = memories[bare[row]].text if row in bare else ""
+            words[row] = s.words or SentenceTerms(s.spans, *keys_of_sentences(text[a:b] for a, b in s.spans.tolist()))
         return words
 
     def memories(self, ids: Sequence[str]) -> dict[str, Memory]:

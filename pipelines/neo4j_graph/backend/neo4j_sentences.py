@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from palimpsest.query.scope.memory_sentences import MemorySentences
 from palimpsest.query.scope.passage_graph import PassageGraph
 from palimpsest.query.scope.scope_arrays import Arrays
 from palimpsest.text.sentence_terms import SentenceTerms
@@ -36,20 +37,6 @@ class Passages:
         return (self.graph.nbytes if self.graph else 0) + 100 * len(self.entity_of)
 
 
-@dataclass(frozen=True)
-class MemorySentences:
-    """The sentences of one memory: spans, entities of each, vectors, which may be none, and words.
-
-    `is_named` is whether the entities are known; `words` is None in a build loaded by an earlier version.
-    """
-
-    spans: np.ndarray
-    entities: list[np.ndarray]
-    vectors: np.ndarray
-    is_named: bool
-    words: SentenceTerms | None
-
-
 def sentences_of(
     blocks: Iterable[Arrays], wanted: dict[str, int], entity_of: dict[int, int]
 ) -> dict[int, MemorySentences]:
@@ -71,12 +58,16 @@ def sentences_of(
                 continue
             a, b = int(ends[i] - block["sizes"][i]), int(ends[i])
             hashes = [block["entities"][first[k] : first[k + 1]].tolist() for k in range(a, b)]
-            entities = [np.sort(np.array([entity_of[h] for h in of], np.int64)) for of in hashes]
+            entities = np.array([e for of in hashes for e in sorted(entity_of[h] for h in of)], np.int64)
             words = None
             if terms_at is not None:
-                words = SentenceTerms(spans[a:b], block["term_counts"][a:b], block["terms"][terms_at[a] : terms_at[b]])
+                keys = block["terms"][terms_at[a] : terms_at[b]].copy()
+                words = SentenceTerms(spans[a:b].copy(), block["term_counts"][a:b].copy(), keys)
             is_named = bool(block["named"][i]) if "named" in block else True
-            out[wanted[memory_id]] = MemorySentences(spans[a:b], entities, block["vectors"][a:b], is_named, words)
+            counts = block["counts"][a:b].astype(np.int64) if is_named else None
+            vectors = block["vectors"][a:b].copy()  # copied: a view would keep the whole block
+            vectors = vectors if len(vectors) == b - a else None
+            out[wanted[memory_id]] = MemorySentences(spans[a:b].copy(), counts, entities, vectors, words)
     return out
 
 

@@ -122,7 +122,7 @@ def _read_sentences(
     for memory in memories:
         text = memory.text[:_MAX_CHARS]
         left = _MAX_SENTENCES - sum(map(len, parts))
-        parts.append([text[a:b] for a, b in memory_sentence_spans(text)[:left]])
+        parts.append([text[a:b] for a, b in memory_sentence_spans(text)[:left]] if left > 0 else [])
     titles = [" ".join(filter(None, (m.document_title, m.heading, m.speaker))) for m in memories]
     words = [_words(text) for text in (*titles, *(p for texts in parts for p in texts))]
     number = {word: i for i, word in enumerate(sorted({w for found in words for w in found}))}

@@ -1,7 +1,7 @@
 """A scope of a DuckDB index as dense arrays, cached once read; implements `scope.view.ScopeView`."""
 
 import datetime as dt
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import duckdb
@@ -21,10 +21,11 @@ from palimpsest.query.backends.part_query import Range
 from palimpsest.query.backends.scope_parts import read_part
 from palimpsest.query.request.types import Filters
 from palimpsest.query.scope.byte_cache import ByteCache
+from palimpsest.query.scope.memory_sentences import NO_SENTENCES, MemorySentences, join_named
 from palimpsest.query.scope.passage_graph import PassageGraph, Sentences
 from palimpsest.query.scope.scope_arrays import Arrays, Flags, Postings, ScopeVectors, word_sums
 from palimpsest.query.scope.view import CachedScopeView, Part
-from palimpsest.text.sentence_terms import SentenceTerms, join_sentences, keys_of_sentences
+from palimpsest.text.sentence_terms import SentenceTerms, keys_of_sentences
 
 SMALL_SCOPE = 1000
 """Memories of a scope that is read whole: most of a statement is planning, so all its rows cost what ten do."""
@@ -88,24 +89,13 @@ class DuckDBScope(CachedScopeView):
 
     def sentences(self, rows: np.ndarray) -> Sentences:
         """See ScopeView."""
-        found = [s for s in self._read_sentences(rows) if s.counts]
-        graph = self.passages()
-        first = graph.first_entity if graph else 0
-        of = np.array([s.row - self.at.first for s in found for _ in s.counts], np.int64)
-        entities = [
-            e for s in found for e in np.split(np.asarray(s.entities, np.int64) - first, np.cumsum(s.counts)[:-1])
-        ]
-        data = [s.vectors for s in found if s.vectors is not None]
-        if found and len(data) == len(found):
-            parts = [np.frombuffer(d, "<f2").reshape(-1, self._table.dimensions) for d in data]
-            vectors = np.concatenate(parts).astype(np.float32)
-            return Sentences(of, entities, vectors, join_sentences([]))
-        return Sentences(of, entities, None, join_sentences(self._words_of(found)))
+        found = {row: s for row, s in self._read_sentences(rows).items() if s.counts is not None}
+        embedded = all(s.vectors is not None for s in found.values())
+        return join_named(found, {} if embedded else self._words_of(found))
 
     def sentence_terms(self, rows: np.ndarray) -> dict[int, SentenceTerms]:
         """See ScopeView."""
-        found = [s for s in self._read_sentences(rows) if s.spans]
-        return {s.row - self.at.first: words for s, words in zip(found, self._words_of(found), strict=True)}
+        return self._words_of({row: s for row, s in self._read_sentences(rows).items() if len(s.spans)})
 
     def cosines(self, vector: np.ndarray) -> np.ndarray:
         """See ScopeView."""
@@ -152,25 +142,40 @@ class DuckDBScope(CachedScopeView):
     def _arrays(self, part: str) -> Arrays:
         return read_part(self._run, self.at, part)
 
-    def _read_sentences(self, rows: np.ndarray) -> list["_StoredSentences"]:
-        """Returns what is stored of the sentences of some memories, by local row, in the order of rows."""
-        places = (np.sort(rows) + self.at.first).tolist()
-        try:
-            return [_StoredSentences(*row) for row in self._run(*rows_statement(_SENTENCES, places)).fetchall()]
-        except duckdb.BinderException:  # an index of an earlier version has no words of sentences
-            return [_StoredSentences(*row) for row in self._run(*rows_statement(_BARE_SENTENCES, places)).fetchall()]
+    def _read_sentences(self, rows: np.ndarray) -> dict[int, MemorySentences]:
+        """Returns the sentences of some memories by local row, ascending."""
+        keys = {row: (self.at.number, "sentences", row) for row in np.sort(rows).tolist()}
+        return self._cache.get_each(keys, self._load_sentences)
 
-    def _words_of(self, found: Sequence["_StoredSentences"]) -> list[SentenceTerms]:
-        bare = [s.row for s in found if s.terms is None]
-        texts = dict(self._run(*rows_statement(_TEXTS, bare)).fetchall()) if bare else {}
-        words = []
-        for s in found:
-            spans = np.array(s.spans, "<i4").reshape(-1, 2)
-            if s.terms is None:
-                counts, keys = keys_of_sentences(texts[s.row][a:b] for a, b in spans.tolist())
-            else:
-                counts, keys = np.array(s.term_counts, "<i4"), np.frombuffer(s.terms, "<i8")
-            words.append(SentenceTerms(spans, counts, keys))
+    def _load_sentences(self, rows: Sequence[int]) -> dict[int, MemorySentences]:
+        places = [row + self.at.first for row in rows]
+        try:
+            stored = self._run(*rows_statement(_SENTENCES, places)).fetchall()
+        except duckdb.BinderException:  # an index of an earlier version has no words of sentences
+            stored = self._run(*rows_statement(_BARE_SENTENCES, places)).fetchall()
+        read = {s.row - self.at.first: s for s in (_StoredSentences(*row) for row in stored)}
+        graph = self.passages() if any(s.counts for s in read.values()) else None
+        first = graph.first_entity if graph else 0
+        return {row: self._unpack(read[row], first) if row in read else NO_SENTENCES for row in rows}
+
+    def _unpack(self, s: "_StoredSentences", first_entity: int) -> MemorySentences:
+        spans = np.array(s.spans, "<i4").reshape(-1, 2)
+        vectors = None if s.vectors is None else np.frombuffer(s.vectors, "<f2").reshape(-1, self._table.dimensions)
+        words = None
+        if s.terms is not None:
+            words = SentenceTerms(spans, np.array(s.term_counts, "<i4"), np.frombuffer(s.terms, "<i8"))
+        counts = np.array(s.counts, np.int64) if s.counts else None
+        return MemorySentences(spans, counts, np.array(s.entities, np.int64) - first_entity, vectors, words)
+
+    def _words_of(self, found: Mapping[int, MemorySentences]) -> dict[int, SentenceTerms]:
+        """Returns the words of sentences; those of an index of an earlier version are made of the texts."""
+        bare = [row for row, s in found.items() if s.words is None]
+        places = [row + self.at.first for row in bare]
+        texts = dict(self._run(*rows_statement(_TEXTS, places)).fetchall()) if bare else {}
+        words = {}
+        for row, s in found.items():
+            text = texts.get(row + self.at.first, "")
+            words[row] = s.words or SentenceTerms(s.spans, *keys_of_sentences(text[a:b] for a, b in s.spans.tolist()))
         return words
 
     def _load_ids(self) -> ScopeIds:

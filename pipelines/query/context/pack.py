@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from palimpsest.query.context.quotes import Quote, QuoteDraft, Sentences, by_worth
-from palimpsest.query.context.version_groups import fingerprint, group_versions, is_repetition
+from palimpsest.query.context.version_groups import Fingerprints, group_versions, is_repetition
 from palimpsest.query.request.types import Memory, RankedMemory
 
 _SOURCES = "Sources:"
@@ -86,13 +86,14 @@ def pack(
         neighbors: for a memory's id, its neighbors, nearest first.
         sentences: of memories that may be quoted in part; called only where not all of them fit.
     """
-    groups, folded = group_versions(ranked, replaced)
+    fingerprints = Fingerprints()
+    groups, folded = group_versions(ranked, replaced, fingerprints)
     packer = _Packer(budget_tokens - count(_SOURCES), count, len({m.collection for m in ranked}) > 1)
     packer.add_ranked(groups, sentences)
     for versions in groups:
         packer.add_replaced(versions)
     folded_ids = {i for ids in folded.values() for i in ids}
-    around = packer.add_neighbors(groups, folded_ids, neighbors)
+    around = packer.add_neighbors(groups, folded_ids, neighbors, fingerprints)
     packed: list[_Entry] = []
     for versions in groups:
         packed += [packer.entries[m.memory_id] for m in versions if m.memory_id in packer.entries]
@@ -216,10 +217,11 @@ class _Packer:
         groups: Sequence[Sequence[Memory]],
         folded: Set[str],
         neighbors: Mapping[str, Sequence[NeighborContext]],
+        fingerprints: Fingerprints,
     ) -> dict[str, list[tuple[int, _Entry]]]:
         """Adds neighbors of each packed newest version, nearest first, and returns (offset, entry) by that version."""
         known = {m.memory_id for versions in groups for m in versions} | folded
-        packed = [fingerprint(m) for versions in groups for m in versions if m.memory_id in self.entries]
+        packed = [m for versions in groups for m in versions if m.memory_id in self.entries]
         heads = [i for versions in groups if (i := versions[0].memory_id) in self.entries]
         around: dict[str, list[tuple[int, _Entry]]] = {}
         for nth in range(max((len(neighbors.get(i, ())) for i in heads), default=0)):
@@ -229,12 +231,12 @@ class _Packer:
                 offset, memory = neighbors[head][nth]
                 if memory.memory_id in known or memory.token_count > self.left:
                     continue
-                words = fingerprint(memory)
-                if any(is_repetition(words, other) for other in packed):
+                words = fingerprints.of(memory)
+                if any(is_repetition(words, fingerprints.of(other)) for other in packed):
                     continue
                 if entry := self._fit(memory, _CONTEXT):
                     known.add(memory.memory_id)
-                    packed.append(words)
+                    packed.append(memory)
                     around.setdefault(head, []).append((offset, entry))
         return around
 

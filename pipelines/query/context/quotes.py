@@ -1,22 +1,25 @@
 """Quotes of a long memory: the sentences that answer the question, whole and in order, with what is left out marked.
 
-Extractive compression without a language model: a sentence counts by the share of the question's words in it, rare
-ones most, and by that of the sentences next to it: an answer often follows the sentence that repeats the question.
+Extractive compression without a language model: a sentence counts by the share of the question's words in it, those
+most that few sentences of the results have, and by that of the sentences next to it: an answer often follows the
+sentence that repeats the question. The window that it is in counts too: an answer may be in other words.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from palimpsest.query.ranking.fusion import score_stats, standardize
 from palimpsest.query.request.types import Memory
 from palimpsest.query.scope.scope_arrays import rows_of
 from palimpsest.query.scope.scope_query import ScopeQuery
-from palimpsest.text.sentence_terms import LONG_TOKENS, cut_sentences
+from palimpsest.text.sentence_terms import LONG_TOKENS, SentenceTerms, cut_sentences, term_key
 
 ELISION = "[…]"
 """Marks in a quote what is left out."""
-NEARBY = (0.5, 0.25)  # share of what sentences one and two away are worth
+NEARBY = (0.6, 0.35)  # share of what sentences one and two away are worth
+WINDOW_WEIGHT = 0.05  # of one deviation of a window's cosine, where all words of the question are worth 1
 RANK_DECAY = 0.4  # the nth result's sentences count 1 / (1 + RANK_DECAY * n)
 MIN_WORTH = 0.15  # of a sentence, relative to the best one of all results
 _ELISION_TOKENS, _DIGITS_PER_TOKEN = 3, 2.5  # for estimates
@@ -53,20 +56,62 @@ def quotable_sentences(query: ScopeQuery, memories: Sequence[Memory]) -> dict[st
     long = [m for m in memories if m.token_count > LONG_TOKENS and _is_literal(m)]
     if not long:
         return {}
-    view, terms = query.served.view(), sorted(set(query.terms))
-    stored, weights, rows = {}, dict.fromkeys(terms, 1.0), list[int]()
-    if view is not None:
-        rows = rows_of(view.ids, [m.memory_id for m in long]).tolist()
-        stored = view.sentence_terms(np.array(rows))
-        found = zip(terms, view.postings(terms), strict=True)
-        weights = {t: float(np.log1p(len(view.ids) / max(1, len(p.rows)))) for t, p in found}
+    words, cosines = _read_words(query, long), _read_windows(query, long)
+    weights = _sentence_weights(set(query.terms), words)
+    total = sum(weights.values()) or 1.0
     out = {}
     for i, memory in enumerate(long):
-        words = stored.get(rows[i]) if rows else None
-        words = words or cut_sentences(memory.text)
-        worth = words.weigh(weights) / (sum(weights.values()) or 1.0)
-        out[memory.memory_id] = Sentences([(a, b) for a, b in words.spans.tolist()], _add_nearby(worth))
+        worth = _add_nearby(words[i].weigh(weights) / total)
+        if cosines is not None and len(worth):
+            middles = words[i].spans.mean(axis=1) / len(memory.text)
+            worth = worth + WINDOW_WEIGHT * _interpolate(cosines[i], middles)
+        out[memory.memory_id] = Sentences([(a, b) for a, b in words[i].spans.tolist()], worth)
     return out
+
+
+def _read_words(query: ScopeQuery, memories: Sequence[Memory]) -> list[SentenceTerms]:
+    """Returns the sentences of each memory: those stored by the build, else cut of its text."""
+    if (view := query.served.view()) is None:
+        return [cut_sentences(m.text) for m in memories]
+    rows = rows_of(view.ids, [m.memory_id for m in memories])
+    stored = view.sentence_terms(rows)
+    return [stored.get(row) or cut_sentences(m.text) for row, m in zip(rows.tolist(), memories, strict=True)]
+
+
+def _read_windows(query: ScopeQuery, memories: Sequence[Memory]) -> list[np.ndarray] | None:
+    """Returns for each memory by how many deviations each window's cosine is above the mean of all, 0 for those below.
+
+    None where the store does not give the windows' cosines.
+    """
+    if (view := query.served.view()) is None:
+        return None
+    found = view.window_cosines(query.vector, rows_of(view.ids, [m.memory_id for m in memories]))
+    if found is None:
+        return None
+    stats = score_stats(np.concatenate(found))
+    return [np.maximum(standardize(cosines, stats), 0.0) for cosines in found]
+
+
+def _sentence_weights(terms: Iterable[str], words: Sequence[SentenceTerms]) -> dict[str, float]:
+    """Returns a weight for each term, the higher the fewer of the sentences have it.
+
+    Over long memories the share of memories with a term says little: most have most of a question's words somewhere.
+    """
+    sentences, keys = sum(len(w.spans) for w in words), np.concatenate([w.keys for w in words])
+    counts = {t: int(np.count_nonzero(keys == term_key(t))) for t in sorted(terms)}
+    return {t: float(np.log1p(sentences / max(1, n))) for t, n in counts.items()}
+
+
+def _interpolate(windows: np.ndarray, middles: np.ndarray) -> np.ndarray:
+    """Returns a value for each sentence from those of the windows before and after its middle, shape (n,).
+
+    Args:
+        windows: a value for each window, which follow each other at even distances.
+        middles: of the sentences, as shares of the text.
+    """
+    centers = (np.arange(len(windows)) + 0.5) / len(windows)
+    values: np.ndarray = np.interp(middles, centers, windows)
+    return values
 
 
 def _is_literal(memory: Memory) -> bool:

@@ -55,8 +55,8 @@ def best_pairs(
     best[leading] = base[leading]
     partners, names = np.full(graph.size, NONE), np.full(graph.size, NONE)
     sums_by_missing: dict[tuple[bool, ...], np.ndarray] = {}
-    for row in leading.tolist():
-        lacks = tuple(bool(p.scores_of(np.array([row]))[0] == 0) for p in postings)
+    lacking_of = np.array([p.scores_of(leading) == 0 for p in postings]).reshape(len(postings), len(leading)).T
+    for row, lacks in zip(leading.tolist(), map(tuple, lacking_of.tolist()), strict=True):
         if lacks not in sums_by_missing:
             missing = [p for p, lacking in zip(postings, lacks, strict=True) if lacking]
             sums_by_missing[lacks] = word * word_sums(missing, graph.size)

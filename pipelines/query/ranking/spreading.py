@@ -105,7 +105,8 @@ def _walk(view: ScopeView, graph: PassageGraph, b: BaseScores, query: ScopeQuery
         t: float(np.log1p(size / max(1, len(p.rows))))
         for t, p in zip(sorted(query.word_terms), b.postings, strict=True)
     }
-    weight = dict(zip(seeds.tolist(), share.tolist(), strict=True))
+    weight = np.zeros(size)
+    weight[seeds] = share
     found = view.sentences(np.sort(seeds))
     entities += use.sentences * _entities_of_sentences(graph, found, weight, query.vector, rarity, use)
     at_rows, at_entities = graph.walk(start, entities, b.allowed, use.steps, use.follow)
@@ -115,7 +116,7 @@ def _walk(view: ScopeView, graph: PassageGraph, b: BaseScores, query: ScopeQuery
 def _entities_of_sentences(
     graph: PassageGraph,
     found: Sentences,
-    weight: dict[int, float],
+    weight: np.ndarray,
     vector: np.ndarray,
     rarity: dict[str, float],
     use: Spreading,
@@ -126,13 +127,10 @@ def _entities_of_sentences(
     else:
         sum_of_all = sum(rarity.values()) or 1.0
         fit = use.overlap * (found.words.weigh(rarity) / sum_of_all)
-    values, at = [], []
-    for row, grade, named in zip(found.rows.tolist(), np.exp(fit).tolist(), found.entities, strict=True):
-        linked = named[graph.linked[named]]
-        values.append(weight[row] * grade * np.log(graph.size / graph.df[linked]))
-        at.append(linked)
-    nothing = np.zeros(0)
-    return spread(np.concatenate([nothing, *values]), np.concatenate([nothing, *at]), len(graph.df))
+    linked = graph.linked[found.entities]
+    sentence, entities = np.repeat(np.arange(len(found.rows)), found.counts)[linked], found.entities[linked]
+    values = (weight[found.rows] * np.exp(fit))[sentence] * np.log(graph.size / graph.df[entities])
+    return spread(values, entities, len(graph.df))
 
 
 def _pair_link(view: ScopeView, graph: PassageGraph, pairs: Pairs, use: Spreading, row: int) -> tuple[Link, ...]:

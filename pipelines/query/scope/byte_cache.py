@@ -2,8 +2,8 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
-from typing import Any, Protocol
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, Protocol, TypeVar
 
 
 class Sized(Protocol):
@@ -12,6 +12,9 @@ class Sized(Protocol):
     @property
     def nbytes(self) -> int:
         """Size in bytes."""
+
+
+Value = TypeVar("Value", bound=Sized)
 
 
 class ByteCache:
@@ -53,6 +56,22 @@ class ByteCache:
             self._used += value.nbytes
             while self._used > self._limit and len(self._values) > 1:
                 self._used -= self._values.popitem(last=False)[1].nbytes
+
+    def get_each(
+        self, keys: Mapping[int, Hashable], load: Callable[[list[int]], Mapping[int, Value]]
+    ) -> dict[int, Value]:
+        """Returns the values of several rows, in their order; `load` makes those that are not cached, all at once.
+
+        Args:
+            keys: the key of each row.
+            load: returns the value of every row that it is given.
+        """
+        found = {row: self.peek(key) for row, key in keys.items()}
+        if missing := [row for row, value in found.items() if value is None]:
+            for row, value in load(missing).items():
+                self.put(keys[row], value)
+                found[row] = value
+        return found
 
     def clear(self) -> None:
         """Drops every value."""

@@ -23,13 +23,15 @@ class Sentences:
 
     Attributes:
         rows: local row of each sentence's memory, shape (n,).
-        entities: local entity numbers named in each.
+        counts: how many entities each names, shape (n,).
+        entities: local numbers of these, the sentences one after the other, shape (sum of counts,).
         vectors: unit vectors, shape (n, 384); None where the build embedded no sentences.
         words: the words of each, where they have no vectors.
     """
 
     rows: np.ndarray
-    entities: list[np.ndarray]
+    counts: np.ndarray
+    entities: np.ndarray
     vectors: np.ndarray | None
     words: SentenceTerms
 
