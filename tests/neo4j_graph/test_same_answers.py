@@ -1,12 +1,15 @@
 """Whole answers of both backends over one build with projects, withheld and undated memories, and history."""
 
 import datetime as dt
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
+from palimpsest.eval.golden.questions import golden_path, load_golden
 from palimpsest.index.write_index import write_index
 from palimpsest.neo4j_graph.backend.neo4j_backend import Neo4jBackend
 from palimpsest.neo4j_graph.connect import Connection
@@ -14,6 +17,7 @@ from palimpsest.query.backends.duckdb_backend import DuckDBBackend
 from palimpsest.query.reader import Reader
 from palimpsest.query.request.types import Filters, Scope
 from palimpsest.query.result import SearchResult
+from tests.data.demo_corpus import CORPORA, DATA
 from tests.neo4j_graph.made import Made, fresh_home, vectors
 from tests.query.made import at, memory, tables
 
@@ -124,3 +128,32 @@ def test_ids_of_another_project_are_answered_like_ids_that_do_not_exist(both: tu
     assert backend.memories(ALPHA, theirs) == {} and backend.history(ALPHA, theirs) == {}
     assert backend.neighbors(ALPHA, Filters(history=True), theirs, 20) == []
     assert backend.passing(ALPHA, Filters(history=True), theirs) == set() and backend.reasons(ALPHA, theirs) == {}
+
+
+def test_both_backends_judge_golden_questions_alike(graph: Connection, tmp_path: Path) -> None:
+    turns = [json.loads(line) for file in sorted((CORPORA / "diary/mira").glob("*.jsonl")) for line in file.open()]
+    made = [
+        memory(
+            f"t{i:03}",
+            t["text"],
+            observed_at=dt.datetime.fromisoformat(t["timestamp"]),
+            ordinal=i,
+            speaker=t["speaker"],
+        )
+        for i, t in enumerate(turns)
+    ]
+    duck, neo = _pair(tmp_path, graph, made)
+    golden = [q for q in load_golden(golden_path(DATA, "diary")) if q.user in (None, "mira")]
+    judged = {q.id: [r.search(q.question, GENERAL).answerability for r in (duck, neo)] for q in golden}
+    assert all(a is not None and a == b for a, b in judged.values())
+    means = [
+        np.mean([judged[q.id][0].probability for q in golden if q.answerable is is_one]) for is_one in (True, False)
+    ]
+    assert len(golden) > 90 and means[0] > means[1] + 0.2
+
+
+def test_both_backends_abstain_from_the_same_questions(both: tuple[Reader, Reader]) -> None:
+    for text in ("What is the door code?", "What is the door code of Quirinus?", "Who painted the portrait of 1850?"):
+        a, b = (r.search(text, GENERAL, abstain=True) for r in both)
+        assert (a.abstained, a.answerability, _comparable(a)) == (b.abstained, b.answerability, _comparable(b)), text
+    assert a.abstained

@@ -14,16 +14,17 @@ from palimpsest.store.home import SHIPPED
 
 MODEL_FILE = "models/answerability.json"
 _REASONS = {
-    "out_of_reach": "a name, id, year or `it` in the question refers to nothing that is stored here",
+    "out_of_reach": "a name or id of the question is in no memory",
+    "year_apart": "the best sentences are of another year",
+    "points_back": "the question refers to something that it does not name",
     "unseen_nouns": "a noun of the question is in no memory",
     "unseen_words": "a word of the question is in no memory",
-    "names_best": "the best sentence lacks a name of the question",
-    "words_best": "the best sentence lacks words of the question",
-    "worst_best": "the best sentence lacks a rare word of the question",
-    "lacking_best": "the best sentence lacks much of the question",
-    "no_type": "no sentence has anything of the type that is asked for",
+    "names_best": "the best sentences lack a name of the question",
+    "words_best": "the best sentences lack words of the question",
+    "lacking_best": "the best sentences lack much of the question",
     "no_type_near": "no sentence about it has anything of the type that is asked for",
     "no_specific_type": "no sentence about it has such a value",
+    "no_type_within": "what has such a value lacks words of the question",
 }
 _SHOWN_REASONS = 2
 
@@ -78,9 +79,11 @@ class AnswerabilityModel:
         if evidence is None:
             return Answerability(0.0, self.threshold, None, ("nothing was found",))
         values = evidence.to_dict()
-        logit = self.intercept + sum(c * values[name] for name, c in self.coefficients.items())
+        logit = self.intercept + sum(c * values.get(name, 0.0) for name, c in self.coefficients.items())
         probability = 1.0 / (1.0 + math.exp(-max(-30.0, min(30.0, logit))))
-        effects = {n: c * (values[n] - self.typical[n]) for n, c in self.coefficients.items() if n in _REASONS}
+        effects = {
+            n: c * (values[n] - self.typical[n]) for n, c in self.coefficients.items() if n in _REASONS & values.keys()
+        }
         against = sorted((effect, n) for n, effect in effects.items() if effect < 0)[:_SHOWN_REASONS]
         return Answerability(probability, self.threshold, evidence, tuple(_REASONS[n] for _, n in against))
 
