@@ -149,6 +149,8 @@ class _Packer:
                 tokens: float = entry.tokens
             else:
                 draft = drafts.get(memory_id) or QuoteDraft(memory, sentences[memory_id])
+                if not draft.may_fit(sentence, left):
+                    continue
                 before = draft.tokens_with() if draft.chosen else memory.token_count - entry.tokens
                 tokens = draft.tokens_with(sentence) - before
             if tokens > left:

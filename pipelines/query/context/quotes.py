@@ -23,6 +23,7 @@ WINDOW_WEIGHT = 0.05  # of one deviation of a window's cosine, where all words o
 RANK_DECAY = 0.4  # the nth result's sentences count 1 / (1 + RANK_DECAY * n)
 MIN_WORTH = 0.15  # of a sentence, relative to the best one of all results
 _ELISION_TOKENS, _DIGITS_PER_TOKEN = 3, 2.5  # for estimates
+_MAX_RUN_TOKENS = 16  # of the elision and the span of a part, more than of any text
 
 
 @dataclass(frozen=True)
@@ -150,6 +151,11 @@ class QuoteDraft:
         digits = sum(len(self._place(first, last)) for first, last in runs)
         elisions = _ELISION_TOKENS * (len(runs) + 1)
         return self._tokens_per_char * chars + digits / _DIGITS_PER_TOKEN + len(runs) + elisions
+
+    def may_fit(self, sentence: int, left: float) -> bool:
+        """Returns whether one more sentence may fit: joining two runs saves one's span and elision at most."""
+        start, end = self._spans[sentence]
+        return self._tokens_per_char * (end - start) - _MAX_RUN_TOKENS <= left
 
     def text(self) -> str:
         """Returns the quote: the chosen sentences in their order, `ELISION` where text is left out."""
