@@ -6,8 +6,8 @@ import pytest
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.query import Scope, open_home
-from palimpsest.query.answerability.evidence import gather_evidence
-from palimpsest.query.answerability.model import AnswerabilityModel
+from palimpsest.query.answerability.evidence import Evidence, gather_evidence
+from palimpsest.query.answerability.model import AnswerabilityModel, answerability_model
 from palimpsest.query.answerability.question_form import QuestionForm
 from palimpsest.query.present import results_text
 from palimpsest.query.request.search_request import SearchRequest
@@ -192,3 +192,7 @@ def test_abstain_is_a_field_of_a_request():
     assert SearchRequest.from_json({"text": "x", "abstain": True}, ANA).abstain
     with pytest.raises(PalimpsestError, match="abstain"):
         SearchRequest.from_json({"text": "x", "abstain": "yes"}, ANA)
+
+
+def test_the_shipped_model_weighs_each_number_of_the_evidence():
+    assert answerability_model().coefficients.keys() == Evidence().to_dict().keys()
