@@ -47,7 +47,8 @@ def _make_vectors(words: Sequence[str]) -> np.ndarray:
     totals = np.zeros((len(words), _table().shape[1]), np.float32)
     np.add.at(totals, word_of, _table()[read.ids].astype(np.float32))
     lengths: np.ndarray = np.linalg.norm(totals, axis=1, keepdims=True)
-    return totals / np.maximum(lengths, np.float32(1e-9))
+    vectors: np.ndarray = totals / np.maximum(lengths, np.float32(1e-9))
+    return vectors
 
 
 def similarities(words: tuple[str, ...], others: list[str]) -> np.ndarray:
