@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from palimpsest.core.json_types import JsonValue
-from palimpsest.query.request.strategies import NAMED, STRATEGIES
+from palimpsest.memories.embedders.space import MINILM
+from palimpsest.query.request.strategies import NAMED, STRATEGIES, weights_for
 from palimpsest.store.collection_config import CollectionConfig
 from palimpsest.store.manifest import BuildManifest
 
@@ -45,7 +46,8 @@ def build_settings(manifest: BuildManifest, collection: str) -> dict[str, JsonVa
     found = _flatten(config)
     if strategy := settings.get("strategies", {}).get(collection):
         found["strategy"] = strategy
-        defaults = STRATEGIES.get(strategy)
+        embedder = str(settings.get("spaces", {}).get(collection, {}).get("embedder", MINILM))
+        defaults = weights_for(STRATEGIES[strategy], embedder) if strategy in STRATEGIES else None
         for name in NAMED:
             value = given.get(name)
             found[f"weights.{name}"] = getattr(defaults, name, None) if value is None else value

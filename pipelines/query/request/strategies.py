@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from palimpsest.core.errors import ArgumentError
+from palimpsest.memories.embedders.space import BGE_SMALL
 from palimpsest.query.request.types import CollectionInfo
 
 
@@ -123,6 +124,43 @@ STRATEGIES: dict[str, Weights] = {
 """`auto` is one of the last four, by the shape of the collection: `palimpsest.entities.collection_shape`."""
 
 
+@dataclass(frozen=True)
+class VectorTraits:
+    """What differs between the vectors of an embedder and MiniLM's, with which all weights were chosen.
+
+    Attributes:
+        trust: factor of the weight of vectors relative to that of words.
+        spread: standard deviation of cosines of questions with memories, relative to MiniLM's.
+    """
+
+    trust: float = 1.0
+    spread: float = 1.0
+
+
+TRAITS: dict[str, VectorTraits] = {BGE_SMALL: VectorTraits(trust=1.4, spread=0.55)}
+"""By embedder; others are weighted as MiniLM. See docs/embedders.md for how these were chosen."""
+
+
+def weights_for(weights: Weights, embedder: str) -> Weights:
+    """Returns the weights of a strategy for the vectors of an embedder.
+
+    Vectors and words keep the sum of their weights, so that what is added to both, such as time, counts as much, and
+    scores of scopes with different embedders compare.
+    """
+    traits = TRAITS.get(embedder)
+    total, spreading = weights.vector + weights.words, weights.spreading
+    if traits is None or total <= 0:
+        return weights
+    vector = traits.trust * weights.vector
+    scale = total / (vector + weights.words)
+    return replace(
+        weights,
+        vector=vector * scale,
+        words=weights.words * scale,
+        spreading=replace(spreading, cosine=spreading.cosine / traits.spread),
+    )
+
+
 def register_strategy(name: str, weights: Weights) -> None:
     """Adds a strategy for the life of the process; a scorer of its own is added by `scorers.register_scorer`.
 
@@ -138,8 +176,9 @@ def resolve_strategy(strategy: str | Weights, info: CollectionInfo | None = None
     """Returns the name and the weights of a strategy.
 
     Args:
-        strategy: its name, `auto`, or weights.
-        info: what the build records of the collection; `auto` is its strategy, with the weights that its settings give.
+        strategy: its name, `auto`, or weights, which are taken as they are.
+        info: what the build records of the collection; `auto` is its strategy, with the weights that its settings give,
+            and each strategy is weighted for its embedder.
 
     Raises:
         ArgumentError: there is no such strategy.
@@ -151,4 +190,7 @@ def resolve_strategy(strategy: str | Weights, info: CollectionInfo | None = None
         name, changes = (info.strategy, dict(info.weights)) if info else ("hybrid", changes)
     if name not in STRATEGIES:
         raise ArgumentError("strategy", f"not one of auto, {', '.join(STRATEGIES)}", name)
-    return name, replace(STRATEGIES[name], **changes)
+    weights = STRATEGIES[name]
+    if info is not None and info.space is not None:
+        weights = weights_for(weights, info.space.embedder)
+    return name, replace(weights, **changes)
