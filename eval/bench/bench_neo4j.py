@@ -6,15 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from palimpsest.eval.bench.bench_report import GraphLoad, Reload
 from palimpsest.eval.bench.synthetic import SyntheticBuild
-from palimpsest.store.home import Home
-
-if TYPE_CHECKING:
-    from palimpsest.neo4j_graph.graph_vectors import GraphVectors
 from palimpsest.neo4j_graph.connect import Connection
+from palimpsest.store.home import Home
 
 _BUILD = "000001"
 
@@ -48,6 +44,7 @@ def serve_synthetic(home: Path, build: SyntheticBuild, backend: str) -> Iterator
         yield None
         return
     from palimpsest.neo4j_graph.connect import connect
+    from palimpsest.neo4j_graph.graph_vectors import GraphVectors
     from palimpsest.neo4j_graph.identity import home_id
     from palimpsest.neo4j_graph.load.load_source import Source
     from palimpsest.neo4j_graph.load.loader import load_source
