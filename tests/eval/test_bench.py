@@ -153,7 +153,7 @@ def test_a_query_is_answered_from_indexes_alone_where_no_statement_scans_a_table
     write_synthetic_home(tmp_path, build, "titled")
     texts = build.queries[:questions]
     use = measure_index_use(tmp_path, "duckdb", Scope(COLLECTION, build.largest), texts, warm_up, **filters)
-    assert use.share == share and use.statements >= 3
+    assert use.share == share and use.statements >= 2
     assert all(any(table in s for s in use.scans) for table in scanned) and bool(use.scans) == bool(scanned)
 
 

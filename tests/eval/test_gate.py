@@ -185,6 +185,12 @@ def test_a_rise_of_irrelevant_tokens_fails_and_is_a_row_of_the_page(baseline):
     assert fewer.status == "passed" and fewer.metrics["irrelevant_tokens"].difference == -0.5
 
 
+def test_a_rise_of_irrelevant_tokens_over_a_few_questions_is_no_reason(tmp_path):
+    before = accept_baseline(gate_run([FULL] * 4), tmp_path / "b.json", "four", who="test")
+    got = decide(gate_run([FULL | {"irrelevant_tokens": 0.5}, *[FULL] * 3]), before, True)
+    assert got.status == "passed" and got.metrics["irrelevant_tokens"].difference == 0.125
+
+
 def test_precision_is_judged_over_the_questions_with_five_pieces_of_evidence(baseline, tmp_path):
     broad = {f"q{i:03}": 0.8 for i in range(10)}
     judged = accept_baseline(gate_run([FULL] * 100, precision=broad), tmp_path / "b.json", "broad", who="test")

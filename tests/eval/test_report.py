@@ -71,6 +71,7 @@ def test_the_page_shows_headlines_types_latency_labels_misses_and_health(page):
         "R@5",
         "nDCG@10",
         "packed_recall",
+        "irrelevant_tokens",
         "current_fact_recall",
         "stale@5",
         "duplicate_share",
