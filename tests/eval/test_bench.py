@@ -85,8 +85,8 @@ def test_relations_stay_inside_a_user_and_retire_what_they_update():
 @pytest.mark.parametrize(
     ("strategy", "kind", "clients"),
     [
-        pytest.param("hybrid", "turns", 1, marks=pytest.mark.slow),
-        ("flat", "titled", 2),
+        pytest.param("hybrid", "turns", 2, marks=pytest.mark.slow),
+        ("flat", "titled", 8),
         pytest.param("auto", "pages", 1, marks=pytest.mark.slow),
     ],
 )
