@@ -1,8 +1,9 @@
 """The gate: may a build be published? A pure decision from a run, a baseline and the invariants."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from palimpsest.eval.gate.baseline import ACCEPT, Baseline
 from palimpsest.eval.gate.build_settings import changed_code, changed_settings
@@ -29,6 +30,7 @@ TEAM_MS = 40.0  # above it a warning
 _SHOWN = (*GATED, STALE)  # by type of question, and of each question that got worse
 _JUDGED = (*_SHOWN, IRRELEVANT)
 _EPSILON = 1e-6
+_Test = Callable[[Sequence[float], Sequence[float]], Comparison]
 _MAX_LEAKS, _MAX_NAMED, _MAX_CITATIONS = 20, 5, 3
 
 
@@ -175,8 +177,9 @@ def _against_baseline(
     if missing:
         found.reasons.append(f"the baseline has no {missing[0]} for a question, or not a number; {ACCEPT}")
         return verdict
-    metrics = _compare_metrics(run, baseline, shared, found, minimum_effect, alpha)
-    metrics |= _compare_precision(run, baseline, shared, found, minimum_effect, alpha)
+    test = partial(compare_paired, minimum_effect=minimum_effect, alpha=alpha)
+    metrics = _compare_metrics(run, baseline, shared, found, test)
+    metrics |= _compare_precision(run, baseline, shared, found, test, alpha)
     _compare_signals(run, baseline, shared, found)
     _compare_retired(run, baseline, shared, found)
     stale = _compare_stale(run, baseline, shared, found)
@@ -191,39 +194,23 @@ def _against_baseline(
 
 
 def _compare_metrics(
-    run: GoldenRun,
-    baseline: Baseline,
-    shared: Sequence[str],
-    found: _Findings,
-    minimum_effect: float,
-    alpha: float,
+    run: GoldenRun, baseline: Baseline, shared: Sequence[str], found: _Findings, test: _Test
 ) -> dict[str, Comparison]:
     metrics = {}
     for m in GATED:
-        before, after = [baseline.per_query[q][m] for q in shared], [run.per_query[q][m] for q in shared]
-        metrics[m] = c = compare_paired(before, after, minimum_effect, alpha)
-        if c.lost:
-            found.reasons.append(f"{m} fell from {c.old:.3f} to {c.new:.3f} ({c.difference:+.3f}, p {c.p:.4f})")
+        before, after = ([side[q][m] for q in shared] for side in (baseline.per_query, run.per_query))
+        metrics[m] = c = _find_loss(m, test(before, after), found)
         if c.smallest_loss is None:
             found.reasons.append(f"the baseline's {m} is 0 on every question: no loss could be seen; {ACCEPT}")
     caught = run.caught
-    if asked := sorted(caught.keys() & baseline.caught.keys()):
-        c = compare_paired([baseline.caught[q] for q in asked], [caught[q] for q in asked], minimum_effect, alpha)
-        metrics[ABSTENTION] = c
-        if c.lost:
-            found.reasons.append(
-                f"{ABSTENTION} fell from {c.old:.3f} to {c.new:.3f} ({c.difference:+.3f}, p {c.p:.4f})"
-            )
+    if judged := sorted(caught.keys() & baseline.caught.keys()):
+        before, after = ([side[q] for q in judged] for side in (baseline.caught, caught))
+        metrics[ABSTENTION] = _find_loss(ABSTENTION, test(before, after), found)
     return metrics
 
 
 def _compare_precision(
-    run: GoldenRun,
-    baseline: Baseline,
-    shared: Sequence[str],
-    found: _Findings,
-    minimum_effect: float,
-    alpha: float,
+    run: GoldenRun, baseline: Baseline, shared: Sequence[str], found: _Findings, test: _Test, alpha: float
 ) -> dict[str, Comparison]:
     """Compares how much of what is returned is relevant: P@5 of broad questions, and tokens of all contexts."""
     metrics = {}
@@ -232,20 +219,27 @@ def _compare_precision(
         questions = f"{counted(unknown, 'question')} with {MIN_BROAD} or more pieces of evidence"
         found.reasons.append(f"the baseline has no P@5 of {questions}; {ACCEPT}")
     elif broad:
-        before, after = [baseline.precision[q] for q in broad], [run.precision[q] for q in broad]
-        metrics[BROAD_PRECISION] = c = compare_paired(before, after, minimum_effect, alpha)
-        if c.lost:
-            found.reasons.append(
-                f"{BROAD_PRECISION} fell from {c.old:.3f} to {c.new:.3f} ({c.difference:+.3f}, p {c.p:.4f})"
-            )
+        before, after = ([side[q] for q in broad] for side in (baseline.precision, run.precision))
+        metrics[BROAD_PRECISION] = _find_loss(BROAD_PRECISION, test(before, after), found)
     before, after = ([1 - side[q][IRRELEVANT] for q in shared] for side in (baseline.per_query, run.per_query))
-    c = compare_paired(before, after, minimum_effect, alpha)
+    c = test(before, after)
     c = replace(c, old=1 - c.old, new=1 - c.new, difference=-c.difference)
     metrics[IRRELEVANT] = c
     # A few questions prove nothing here: whatever a small corpus gains fills their contexts.
     if c.lost and c.p < alpha:
-        found.reasons.append(f"{IRRELEVANT} rose from {c.old:.3f} to {c.new:.3f} ({c.difference:+.3f}, p {c.p:.4f})")
+        found.reasons.append(_change_text(IRRELEVANT, "rose", c))
     return metrics
+
+
+def _find_loss(measure: str, c: Comparison, found: _Findings) -> Comparison:
+    """Adds a reason where a comparison is a loss; returns the comparison."""
+    if c.lost:
+        found.reasons.append(_change_text(measure, "fell", c))
+    return c
+
+
+def _change_text(measure: str, verb: str, c: Comparison) -> str:
+    return f"{measure} {verb} from {c.old:.3f} to {c.new:.3f} ({c.difference:+.3f}, p {c.p:.4f})"
 
 
 def _compare_signals(run: GoldenRun, baseline: Baseline, shared: Sequence[str], found: _Findings) -> None:

@@ -1,5 +1,6 @@
 """Calls of a language model by a search: under a budget, each paid once, with nothing but numbers in the ledger."""
 
+import json
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,6 +13,16 @@ from palimpsest.relations.classify.lm.ledger import Ledger, LmAnswer
 from palimpsest.relations.classify.lm.lm_client import ChatMessage, LmClient, LmUnavailable
 from palimpsest.relations.classify.lm.lm_settings import LmSettings
 from palimpsest.store.home import Home
+
+
+def answer_field(answer: str, name: str) -> object:
+    """Returns a field of the JSON object in an answer, whatever is around it; None where there is no such field."""
+    start, end = answer.find("{"), answer.rfind("}")
+    try:
+        found: object = json.loads(answer[start : end + 1])[name]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return found
 
 
 class LmCallFailed(Exception):

@@ -20,8 +20,8 @@ def _run(context: StageContext, previous: PreviousTable | None) -> StageResult:
 
         check_answers(relations, context.home)
     before = None
-    if previous is not None:
-        before = PremiseInputs(previous("relations"), previous("memories"), previous("documents"))
+    if previous is not None and earlier is not None:
+        before = PremiseInputs(earlier, previous("memories"), previous("documents"))
     inputs = PremiseInputs(relations, memories, context.table("documents"))
     relations = add_premises(inputs, context.decisions, before)
     usage |= label_counts(relations)

@@ -12,7 +12,7 @@ import numpy as np
 
 from palimpsest.query.context.compressor import Compression
 from palimpsest.query.context.quotes import RANK_DECAY, Sentences, quoted_text
-from palimpsest.query.lm_calls import LmCallFailed, LmCalls
+from palimpsest.query.lm_calls import LmCallFailed, LmCalls, answer_field
 from palimpsest.query.request.types import Memory
 from palimpsest.relations.classify.lm.lm_settings import LmSettings
 
@@ -101,10 +101,6 @@ def _prompt(
 
 def _numbers(answer: str) -> list[int]:
     """Returns the distinct numbers of an answer, ascending; none where one is no whole number. A fence is ignored."""
-    start, end = answer.find("{"), answer.rfind("}")
-    try:
-        found = json.loads(answer[start : end + 1])["sentences"]
-        is_list = isinstance(found, list) and all(isinstance(n, int) and not isinstance(n, bool) for n in found)
-        return sorted(set(found)) if is_list else []
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return []
+    found = answer_field(answer, "sentences")
+    is_list = isinstance(found, list) and all(isinstance(n, int) and not isinstance(n, bool) for n in found)
+    return sorted(set(found)) if isinstance(found, list) and is_list else []

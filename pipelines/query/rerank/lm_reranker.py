@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from palimpsest.query.lm_calls import LmCallFailed, LmCalls
+from palimpsest.query.lm_calls import LmCallFailed, LmCalls, answer_field
 from palimpsest.query.rerank.reranker import RerankerFailed
 from palimpsest.relations.classify.lm.lm_settings import LmSettings
 
@@ -66,10 +66,10 @@ def _prompt(question: str, texts: Sequence[str]) -> str:
 
 def _scores(answer: str) -> list[float]:
     """Returns the scores of an answer, clipped to 0..10; none where one is not a number. A fence is ignored."""
-    start, end = answer.find("{"), answer.rfind("}")
+    found = answer_field(answer, "scores")
     try:
-        found = json.loads(answer[start : end + 1])["scores"]
-        scores = [min(max(float(s), 0.0), _HIGHEST) for s in found if not isinstance(s, bool)]
-        return scores if len(scores) == len(found) and all(map(math.isfinite, scores)) else []
-    except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
+        given = found if isinstance(found, list) else []
+        scores = [min(max(float(s), 0.0), _HIGHEST) for s in given if not isinstance(s, bool)]
+        return scores if len(scores) == len(given) and all(map(math.isfinite, scores)) else []
+    except (ValueError, TypeError, OverflowError):
         return []
