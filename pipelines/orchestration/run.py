@@ -15,11 +15,10 @@ from palimpsest.build.plan import Plan, make_plan
 from palimpsest.build.publish import drop_unplanned
 from palimpsest.build.stages import STAGES
 from palimpsest.build.summary import BuildSummary, build_summary
-from palimpsest.core.errors import ComponentFailed, PalimpsestError, Refused
-from palimpsest.core.extras import missing_in
-from palimpsest.core.faults import fault_in
+from palimpsest.core.errors import ComponentFailed, Refused
 from palimpsest.core.progress import say
 from palimpsest.neo4j_graph.identity import is_served
+from palimpsest.orchestration.run_errors import check_run
 from palimpsest.orchestration.schedule import AUTOMATION
 from palimpsest.sources.discovery import deleted_sources
 from palimpsest.store.builds import Build, published, staged
@@ -208,7 +207,7 @@ def _serve_graph(home: Home, summary: BuildSummary, started: float) -> BuildSumm
                 say(f"warning: {line}")
                 continue
             raise Refused(line)
-    _check(result)
+    check_run(result)
     if not (materializations := result.asset_materializations_for_node("neo4j_graph")):
         raise ComponentFailed("neo4j: the server went away before the load; run again")
     (loaded,) = materializations
@@ -229,7 +228,7 @@ def _run_graph(home: Home, plan: Plan, max_cost: float | None, allow_removals: b
         job = defs.resolve_job_def("build_collection")
         for name in plan.changed:
             say(f"collection {name}")
-            _check(job.execute_in_process(partition_key=name, raise_on_error=False, **common))
+            check_run(job.execute_in_process(partition_key=name, raise_on_error=False, **common))
         if plan.tail_only or plan.changed:
             tail = defs.resolve_job_def("publish_build").execute_in_process(raise_on_error=False, **common)
             manifest = staged(home).manifest
@@ -237,48 +236,7 @@ def _run_graph(home: Home, plan: Plan, max_cost: float | None, allow_removals: b
                 reasons = "; ".join(manifest.violations[:3])
                 raise Refused(f"build {manifest.build_id} is staged, not published: {reasons}")
             if manifest.gate.get("status") != "failed":
-                _check(tail)
-
-
-def _check(result: Any) -> None:
-    """Raises the error that a failed run ended with.
-
-    Raises:
-        PalimpsestError: a person must fix what a stage reports.
-        ComponentFailed: a stage, or the run before its first stage, failed.
-    """
-    if result.success:
-        return
-    failure = next((event for event in result.all_events if event.is_step_failure), None)
-    if failure is None:
-        raise ComponentFailed("the run failed before its first stage; see the Dagster UI")
-    error = failure.step_failure_data.error
-    while error.cause is not None:
-        error = error.cause
-    if os.environ.get("PALIMPSEST_DEBUG"):
-        say(error.to_string())
-    reported = _error_of(error.message, failure.step_key)
-    raise reported
-
-
-def _error_of(message: str, stage: str) -> PalimpsestError:
-    """Returns the error to report for the message of a stage's exception, which begins with the exception's type."""
-    first_line = message.strip().splitlines()[0]
-    qualified_name, _, text = first_line.partition(": ")
-    name = qualified_name.rpartition(".")[2]
-    if qualified_name == ModuleNotFoundError.__name__ and (missing := missing_in(text, "build")):
-        return missing
-    if name == ComponentFailed.__name__:
-        return ComponentFailed(text)
-    if name in _usage_errors(PalimpsestError):
-        return PalimpsestError(text)
-    return fault_in(message) or ComponentFailed(f"stage {stage}: {first_line}; run again")
-
-
-def _usage_errors(kind: type[PalimpsestError]) -> set[str]:
-    """Returns the names of the errors that are reported as they are: the family's, and those derived from it."""
-    names = {kind.__name__} if kind.exit_code == PalimpsestError.exit_code else set()
-    return names.union(*(_usage_errors(k) for k in kind.__subclasses__()))
+                check_run(tail)
 
 
 def serve_ui(home: Home, port: int) -> int:
