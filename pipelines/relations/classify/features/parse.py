@@ -35,6 +35,7 @@ class Parse:
         lemmas: in lower case.
         pos, tags, deps: coarse and fine part of speech, and dependency, in spaCy's names.
         heads: index of the token's head, its own index for a root.
+        starts: where each token begins, in characters of `parsed_text`.
         sentences: number of sentences.
     """
 
@@ -45,6 +46,7 @@ class Parse:
     tags: tuple[str, ...]
     deps: tuple[str, ...]
     heads: tuple[int, ...]
+    starts: tuple[int, ...]
     sentences: int
 
     @cached_property
@@ -127,9 +129,13 @@ class Parse:
 
 def parse_texts(texts: Iterable[str]) -> Iterator[Parse]:
     """Yields one parse for each text, in order; the part after `MAX_PARSED_CHARACTERS` is ignored."""
-    truncated = (" ".join(text[:MAX_PARSED_CHARACTERS].split()) or "." for text in texts)
-    for doc in _parser().pipe(truncated, batch_size=_BATCH_SIZE):
+    for doc in _parser().pipe(map(parsed_text, texts), batch_size=_BATCH_SIZE):
         yield _parse(doc)
+
+
+def parsed_text(text: str) -> str:
+    """Returns what the parser reads of a text: its beginning, with single spaces."""
+    return " ".join(text[:MAX_PARSED_CHARACTERS].split()) or "."
 
 
 def _parse(doc: "Doc") -> Parse:
@@ -143,6 +149,7 @@ def _parse(doc: "Doc") -> Parse:
         tags=tuple(t.tag_ for t in tokens),
         deps=tuple(t.dep_ for t in tokens),
         heads=tuple(index.get(t.head.i, n) for n, t in enumerate(tokens)),
+        starts=tuple(t.idx for t in tokens),
         sentences=sum(t.dep_ == "ROOT" for t in tokens),
     )
 

@@ -45,12 +45,18 @@ _MODALITY_WORDS: Sequence[tuple[frozenset[str], Modality]] = (
 
 def read_statements(parse: Parse) -> tuple[Statement, ...]:
     """Returns the statements of a text, in the order of their verbs."""
-    clauses = _Clauses(parse)
+    clauses = Clauses(parse)
     return tuple(clauses.statement(head) for head in clauses.heads[:MAX_STATEMENTS])
 
 
 @dataclass(frozen=True)
-class _Clauses:
+class Clauses:
+    """The clauses of a parsed text.
+
+    Attributes:
+        parse: the text.
+    """
+
     parse: Parse
 
     @cached_property
@@ -65,6 +71,7 @@ class _Clauses:
 
     @cached_property
     def children(self) -> list[list[int]]:
+        """The tokens that depend on each token."""
         children: list[list[int]] = [[] for _ in self.parse.words]
         for i, head in enumerate(self.parse.heads):
             if head != i:
@@ -77,8 +84,8 @@ class _Clauses:
     def statement(self, head: int) -> Statement:
         """Returns what the clause of a verb states."""
         p = self.parse
-        own = self._own_tokens(head)
-        subject_head = self._subject_head(head)
+        own = self.own_tokens(head)
+        subject_head = self.subject_head(head)
         subject = self._inside(subject_head, own) if subject_head >= 0 else frozenset()
         condition = self._conditions(head, own)
         since = self._since(head, own)
@@ -101,10 +108,10 @@ class _Clauses:
             is_negated=any(p.deps[i] == "neg" or p.words[i] in ("no", "never", "without") for i in own - subject),
             is_ended=p.lemmas[head] in _ENDS,
             is_changed=is_changed,
-            modality=self._modality(head, own, is_changed),
+            modality=self.modality(head, own, is_changed),
         )
 
-    def _own_tokens(self, head: int) -> frozenset[int]:
+    def own_tokens(self, head: int) -> frozenset[int]:
         """The tokens of a clause, without those of the clauses below it."""
         inside, stack, heads = set(), [head], set(self.heads) - {head}
         while stack:
@@ -116,7 +123,7 @@ class _Clauses:
     def _inside(self, top: int, own: frozenset[int]) -> frozenset[int]:
         return self.parse.subtree(top) & own
 
-    def _subject_head(self, head: int) -> int:
+    def subject_head(self, head: int) -> int:
         """The subject of a clause; a joined verb has that of the verb before it. -1 where there is none."""
         p, seen = self.parse, set()
         while head not in seen:
@@ -169,7 +176,8 @@ class _Clauses:
         p = self.parse
         return p.tags[head] == "VBN" and any(p.deps[c] == "auxpass" for c in self.children[head])
 
-    def _modality(self, head: int, own: frozenset[int], is_changed: bool) -> Modality:
+    def modality(self, head: int, own: frozenset[int], is_changed: bool) -> Modality:
+        """Returns the modality of the clause of a verb, `own` its tokens."""
         p = self.parse
         end = max(own)
         if "?" in p.words[end : end + 2]:
