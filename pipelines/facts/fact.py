@@ -1,5 +1,6 @@
 """A fact: subject, predicate, and another entity or a value, as one clause of a memory states it."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 
@@ -12,6 +13,23 @@ class Mentioned:
     end: int
 
 
+@dataclass(frozen=True)
+class Named:
+    """The entities of a memory.
+
+    Attributes:
+        mentions: where its text names them.
+        types: of the entities, by id.
+        speaker: who says `I`; empty where that is no entity.
+        topic: what the passage is about, by its title; empty where that is no entity.
+    """
+
+    mentions: Sequence[Mentioned]
+    types: Mapping[str, str]
+    speaker: str = ""
+    topic: str = ""
+
+
 @dataclass(frozen=True, order=True)
 class Fact:
     """What one clause states of an entity.
@@ -19,7 +37,7 @@ class Fact:
     Attributes:
         subject: id of an entity.
         predicate: of the vocabulary of `predicates`, else the verb and its preposition: `supply`, `keep_to`.
-        object_entity: id of the other entity; None where the fact has a value.
+        object_entity: id of the other entity; empty where the fact has a value.
         value: the words that fill the predicate; empty where there is another entity.
         start, end: the clause, in characters of the text.
         is_negated: the clause denies it.
@@ -29,7 +47,7 @@ class Fact:
 
     subject: str
     predicate: str
-    object_entity: str | None
+    object_entity: str
     value: str
     start: int
     end: int

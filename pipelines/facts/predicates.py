@@ -8,7 +8,7 @@ from typing import NamedTuple
 _FORWARD = """
 works_for: work for; work at; work with; serve at; join
 leads: lead; head; chair; manage; direct; run by person; captain
-lives_in: live in; live at; reside in; settle in; move to
+lives_in: live in; live at; reside in; settle in
 located_in: locate in; base in; situate in; lie in; lie on; stand in; stand on; be in; be at; be on; sit in
 part_of: belong to; part of; member of; form part
 owns: own; possess; acquire; buy

@@ -105,6 +105,36 @@ SCHEMAS: dict[str, Schema] = {
     "vector_spaces": {"collection": _S, "embedder": _S, "space": _S, "dimensions": _I},
     "entities": {"entity_id": _S, **_SCOPE, "name": _S, "type": _S, "aliases": pl.List(_S)},
     "mentions": {"memory_id": _S, "entity_id": _S, **_SCOPE, "char_start": _I, "char_end": _I},
+    # What one clause of a memory states of an entity; carried over from build to build.
+    "clause_facts": {
+        "memory_id": _S,
+        **_SCOPE,
+        "subject_id": _S,
+        "predicate": _S,
+        "object_id": _S,
+        "value": _S,
+        "char_start": _I,
+        "char_end": _I,
+        "is_negated": _B,
+        "modality": _S,
+        "confidence": _F,
+    },
+    # The same of all memories that state it, with the time in which it is valid.
+    "facts": {
+        "fact_id": _S,
+        **_SCOPE,
+        "subject_id": _S,
+        "predicate": _S,
+        "object_id": _S,
+        "value": _S,
+        "is_negated": _B,
+        "modality": _S,
+        "valid_from": _T,
+        "valid_until": _T,
+        "is_latest": _B,
+        "memory_ids": pl.List(_S),
+        "confidence": _F,
+    },
     # Why two names are one: in the whole scope, or in one document; the memory that shows it, where one does.
     "merges": {
         "entity_id": _S,

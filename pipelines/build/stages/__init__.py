@@ -19,6 +19,7 @@ _FILES = (
     "topics",
     "relations",
     "versions",
+    "facts",
 )
 
 STAGES: dict[str, Stage] = {}
