@@ -1,0 +1,70 @@
+"""Tables of facts: the same of several memories once, with its time; carried over where nothing changed."""
+
+import datetime as dt
+
+import polars as pl
+
+from palimpsest.facts import fact_tables
+from palimpsest.facts.fact_tables import FactInputs, clause_facts, facts
+from palimpsest.store.tables import conform
+
+SCOPE = {"collection": "notes", "user_id": "ana", "project_id": ""}
+TEXTS = {
+    "m1": "Ana works at Basin.",
+    "m2": "Today Ana works at basin.",
+    "m3": "Ana works at Corvid.",
+    "m4": "I live in Ghent.",
+}
+ENTITIES = {"Ana": "person", "Basin": "organisation", "Corvid": "organisation", "Ghent": "place"}
+
+
+def day(n: int) -> dt.datetime:
+    return dt.datetime(2026, n, 1, tzinfo=dt.UTC)
+
+
+def inputs(texts: dict[str, str] = TEXTS) -> FactInputs:
+    memories = [
+        {"memory_id": m, **SCOPE, "text": text, "observed_at": day(i), "speaker": "Ana" if m == "m4" else None}
+        for i, (m, text) in enumerate(texts.items(), 1)
+    ]
+    entities = [{"entity_id": name, **SCOPE, "name": name, "type": t, "aliases": []} for name, t in ENTITIES.items()]
+    mentions = [
+        {"memory_id": m, "entity_id": name, **SCOPE, "char_start": at, "char_end": at + len(name)}
+        for m, text in texts.items()
+        for name in ENTITIES
+        if (at := text.lower().find(name.lower())) >= 0
+    ]
+    mentions.append({"memory_id": "m4", "entity_id": "Ana", **SCOPE, "char_start": None, "char_end": None})
+    rows = {"memories": memories, "mentions": mentions, "entities": entities}
+    return FactInputs(**{name: conform(name, pl.DataFrame(r)) for name, r in rows.items()})
+
+
+def versions() -> pl.DataFrame:
+    retired = {"m1": day(3), "m2": day(3)}
+    rows = [
+        {"memory_id": m, **SCOPE, "is_latest": m not in retired, "valid_from": day(i), "valid_until": retired.get(m)}
+        for i, m in enumerate(TEXTS, 1)
+    ]
+    return conform("versions", pl.DataFrame(rows))
+
+
+def test_a_fact_of_several_memories_has_one_row_and_the_time_of_all():
+    found = facts(clause_facts(inputs()), versions(), inputs().memories)
+    rows = {(r["subject_id"], r["predicate"], r["object_id"]): r for r in found.iter_rows(named=True)}
+    basin, corvid = rows["Ana", "works_for", "Basin"], rows["Ana", "works_for", "Corvid"]
+    assert basin["memory_ids"] == ["m1", "m2"] and not basin["is_latest"]
+    assert (basin["valid_from"], basin["valid_until"]) == (day(1), day(3))
+    assert corvid["is_latest"] and corvid["valid_until"] is None
+    assert ("Ana", "lives_in", "Ghent") in rows and found["fact_id"].is_sorted() and found["fact_id"].n_unique() == 3
+
+
+def test_only_memories_whose_text_or_names_changed_are_read_again(monkeypatch):
+    before = inputs()
+    known = clause_facts(before)
+    read = []
+    parse = fact_tables.parse_texts
+    monkeypatch.setattr(fact_tables, "parse_texts", lambda texts: read.extend(texts) or parse(texts))
+    after = inputs(TEXTS | {"m3": "Ana works for Corvid."})
+    again = clause_facts(after, before, known)
+    assert read == ["Ana works for Corvid."]
+    assert again.equals(clause_facts(after))
