@@ -119,12 +119,14 @@ class Digest:
         skipped: not these.
         unless: not these while every row has this value: builds made before they existed keep their digest.
         with_project: the project too, which other tables need not repeat.
+        unless_empty: the table is left out while it has no rows: builds made before it existed keep their digest.
     """
 
     columns: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
     unless: Mapping[str, bool] = field(default_factory=dict)
     with_project: bool = False
+    unless_empty: bool = False
 
 
 @dataclass(frozen=True)

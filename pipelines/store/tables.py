@@ -177,6 +177,33 @@ SCHEMAS: dict[str, Schema] = {
         "evidence": _S,
         "decided_at": _T,
     },
+    # Entities, topics and what is formed from them, as the graph shows them.
+    "nodes": {
+        "node_id": _S,
+        **_SCOPE,
+        "type": _S,
+        "name": _S,
+        "description": _S,
+        "aliases": pl.List(_S),
+        "importance": _F,
+        "memory_count": _I,
+        "created_at": _T,
+        "updated_at": _T,
+        "metadata": _S,
+    },
+    "edges": {
+        "source_id": _S,
+        "target_id": _S,
+        **_SCOPE,
+        "type": _S,
+        "weight": _F,
+        "provenance": _S,
+        "memory_ids": pl.List(_S),
+        "created_at": _T,
+        "updated_at": _T,
+    },
+    # Of nodes that are neither entities nor topics.
+    "node_memories": {"node_id": _S, "memory_id": _S, **_SCOPE, "relevance": _F},
     "versions": {
         "memory_id": _S,
         **_SCOPE,

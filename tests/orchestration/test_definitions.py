@@ -15,7 +15,9 @@ EDGES = {
     "offline_labeler": set(),
     "relations": {"documents", "memories", "candidate_pairs", "offline_labeler"},
     "versions": {"documents", "memories", "relations"},
-    "index": {"topics", "versions"},
+    "facts": {"memories", "entities", "versions"},
+    "nodes": {"documents", "memories", "entities", "topics", "versions", "facts"},
+    "index": {"nodes"},
     "retrieval_report": {"index"},
     "published": {"retrieval_report"},
     "neo4j_graph": {"published"},
@@ -27,7 +29,7 @@ GROUPS = {
     "relations": {"candidate_pairs", "relations", "versions"},
     "labels": {"offline_labeler"},
     "serving": {"index", "retrieval_report", "published"},
-    "graph": {"neo4j_graph"},
+    "graph": {"facts", "nodes", "neo4j_graph"},
     "evaluation": {"suite_metrics"},
 }
 

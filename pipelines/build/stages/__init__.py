@@ -20,6 +20,7 @@ _FILES = (
     "relations",
     "versions",
     "facts",
+    "nodes",
 )
 
 STAGES: dict[str, Stage] = {}

@@ -18,7 +18,7 @@ _ENTITIES = (Reference("subject_id", ("entities",)), Reference("object_id", ("en
 STAGE = Stage(
     name="facts",
     description="What memories state of the people, places and things they name, with its time and its evidence.",
-    group="relations",
+    group="graph",
     kinds=("parquet", "python"),
     reads=("memories", "entities", "mentions", "versions"),
     writes=(
@@ -27,7 +27,7 @@ STAGE = Stage(
             "facts",
             key=("fact_id",),
             references=(*_ENTITIES, Reference("memory_ids", ("memories",))),
-            digest=Digest(skipped=("confidence",)),
+            digest=Digest(unless_empty=True),
         ),
     ),
     run=_run,
