@@ -35,6 +35,21 @@ SELECT m.memory_id, e.entity_id FROM mentions x
 JOIN memories m ON m.row = x.row JOIN entities e ON e.entity = x.entity"""
 _TOPICS = "SELECT t.topic_id, s.collection, s.user_id, s.project_id FROM topics t JOIN scopes s ON s.scope = t.scope"
 _TOPIC_MEMORIES = "SELECT t.topic_id, m.memory_id FROM topic_memories t JOIN memories m ON m.row = t.row"
+_NODES = """
+SELECT n.node_id, n.type, n.name, s.collection, s.user_id, s.project_id
+FROM nodes n JOIN scopes s ON s.scope = n.scope"""
+_EDGES = """
+SELECT a.node_id, b.node_id, e.type FROM edges e
+JOIN nodes a ON a.node = e.source AND a.scope = e.scope JOIN nodes b ON b.node = e.target AND b.scope = e.scope"""
+_FACTS = """
+SELECT f.fact_id, a.node_id, b.node_id, s.collection, s.user_id, s.project_id, len(f.rows)
+FROM facts f JOIN scopes s ON s.scope = f.scope
+JOIN nodes a ON a.node = f.subject AND a.scope = f.scope LEFT JOIN nodes b ON b.node = f.object AND b.scope = f.scope"""
+_NODE_MEMORIES = """
+SELECT n.node_id, m.memory_id FROM node_members x JOIN nodes n ON n.node = x.node
+JOIN memories m ON m.row = x.row JOIN scopes s ON s.scope = n.scope AND m.row BETWEEN s.first_row
+AND s.first_row + s.size - 1"""
+_TABLES = "SELECT table_name FROM duckdb_tables()"
 _SENTENCES = """
 SELECT m.memory_id, len(s.counts), coalesce(octet_length(s.vectors), 0) > 0
 FROM sentences s JOIN memories m ON m.row = s.row WHERE len(s.counts) > 0"""
@@ -100,6 +115,10 @@ def _check(tables: Tables, read: Any) -> list[Violation]:
         ("documents", _DOCUMENTS, documents.iter_rows()),
     ]
     found: list[Violation] = []
+    if "nodes" in {name for (name,) in read(_TABLES)}:
+        expected += _expected_graph(tables)
+    elif tables["nodes"].height:
+        found += report(5, _NAME, "nodes and facts are not in the index: run palimpsest build", [""])
     for name, sql, rows in expected:
         want, have = Counter(rows), Counter(read(sql))
         missing, extra = (want - have).elements(), (have - want).elements()
@@ -112,4 +131,22 @@ def _check(tables: Tables, read: Any) -> list[Violation]:
     )
     return found + [
         v for number, message, sql in queries for v in report(number, _NAME, message, (r[0] for r in read(sql)))
+    ]
+
+
+def _expected_graph(tables: Tables) -> list[tuple[str, str, Iterable[tuple[Any, ...]]]]:
+    """Returns the rows of nodes, edges, facts and members of nodes as `_check` expects them."""
+    nodes, facts = tables["nodes"], tables["facts"]
+    members = [
+        tables["mentions"].select("memory_id", node_id="entity_id"),
+        tables["topic_memories"].select("memory_id", node_id="topic_id"),
+        tables["node_memories"].select("memory_id", "node_id"),
+    ]
+    of_nodes = pl.concat(members).unique().join(nodes.select("node_id"), on="node_id")
+    stated = facts.select("fact_id", "subject_id", "object_id", *SCOPE, pl.col("memory_ids").list.len())
+    return [
+        ("nodes", _NODES, nodes.select("node_id", "type", "name", *SCOPE).iter_rows()),
+        ("edges", _EDGES, tables["edges"].select("source_id", "target_id", "type").iter_rows()),
+        ("facts", _FACTS, stated.iter_rows()),
+        ("nodes' memories", _NODE_MEMORIES, of_nodes.select("node_id", "memory_id").iter_rows()),
     ]

@@ -22,6 +22,7 @@ from palimpsest.index.memory_table import (
     scope_table,
 )
 from palimpsest.index.metadata_table import metadata_table
+from palimpsest.index.node_tables import node_tables
 from palimpsest.index.passage_tables import passage_tables
 from palimpsest.index.support import support_of
 from palimpsest.index.vector_table import spaces_by_collection, vector_tables
@@ -60,8 +61,8 @@ def write_index(
 
     Args:
         tables: documents, memories, embed_inputs, versions, relations, entities, mentions, topics, topic_edges,
-            topic_memories, document_relations and context_inputs as in `store.tables`; one that is missing has no rows.
-            Order of rows does not matter.
+            topic_memories, document_relations, context_inputs, facts, nodes, edges and node_memories as in
+            `store.tables`; one that is missing has no rows. Order of rows does not matter.
         vectors: the vectors of text hashes, by collection; a lookup alone is MiniLM's.
         path: the file to write; its folder is made.
         meta: JSON values. Readers use `build_id`, `model_id`, `collections` (name -> {"default": bool, "user_id": str})
@@ -94,6 +95,8 @@ def write_index(
     supported = memories.with_columns(support=support_of(memories, out))
     out["memories"] = supported.select(MEMORY_COLUMNS)
     timer.record("graph")
+    out |= node_tables(t, located, out["scopes"], spaces)
+    timer.record("nodes")
     written = {"vector_tables": table_of, "written_with": duckdb.__version__}
     size = write_file(path, out, {**meta, **written, "format": FORMAT})
     timer.record("file")
@@ -123,6 +126,10 @@ _READ = (
     "topic_memories",
     "document_relations",
     "context_inputs",
+    "facts",
+    "nodes",
+    "edges",
+    "node_memories",
 )
 
 

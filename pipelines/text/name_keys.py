@@ -13,7 +13,12 @@ _MIN_LETTERS = 4  # of one word in small letters that may be a name
 
 def name_key(name: str) -> int:
     """Returns the number under which a name is looked up: of its words, without case, accents and marks."""
-    return _key(" ".join(w for w, _ in _words(name)))
+    return _key(name_words(name))
+
+
+def name_words(name: str) -> str:
+    """Returns the words of a name, in small letters and without accents and marks: names that match have the same."""
+    return " ".join(w for w, _ in _words(name))
 
 
 def candidate_name_keys(text: str) -> list[list[tuple[int, int]]]:

@@ -28,6 +28,7 @@ from palimpsest.query.request.types import CollectionInfo, Filters, Link, Memory
 from palimpsest.query.request.where import Kind
 from palimpsest.query.scope.backend import collection_infos, read_chains
 from palimpsest.query.scope.byte_cache import ByteCache
+from palimpsest.query.scope.graph_scope import GraphScope
 from palimpsest.query.scope.scope_arrays import known_rows, rows_of
 
 CACHE_BYTES = 512 * 2**20
@@ -165,6 +166,16 @@ class Neo4jBackend:
         """See Backend."""
         found = self._scope(scope)
         return found.reasons().select(ids) if found else {}
+
+    def graph(self, scope: Scope) -> GraphScope | None:
+        """See Backend.
+
+        Raises:
+            PalimpsestError: always, where the build has the scope: facts and nodes are not loaded yet.
+        """
+        if scope not in self._known:
+            return None
+        raise PalimpsestError("graph: facts and nodes are not loaded into Neo4j; use --backend duckdb")
 
     def close(self) -> None:
         """See Backend."""

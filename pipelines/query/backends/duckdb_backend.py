@@ -17,6 +17,7 @@ import numpy as np
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.query.backends.duckdb_arrays import MemoryRows
+from palimpsest.query.backends.duckdb_graph import DuckDBGraph
 from palimpsest.query.backends.duckdb_scope import SMALL_SCOPE, DuckDBScope, rows_statement
 from palimpsest.query.backends.duckdb_vectors import DIMENSIONS, TABLE, VectorTable
 from palimpsest.query.backends.part_query import Range
@@ -144,6 +145,11 @@ class DuckDBBackend:
         """See Backend."""
         view = self.view(scope)
         return view.reasons().select(ids) if view else {}
+
+    def graph(self, scope: Scope) -> DuckDBGraph | None:
+        """See Backend."""
+        view = self.view(scope)
+        return DuckDBGraph(view) if view else None
 
     def close(self) -> None:
         """See Backend."""

@@ -82,6 +82,19 @@ class DuckDBScope(CachedScopeView):
         (found,) = self._run(_OBSERVED, self.at.rows).fetchall()
         return (found[0].replace(tzinfo=dt.UTC), found[1].replace(tzinfo=dt.UTC)) if found[0] else None
 
+    @property
+    def dimensions(self) -> int:
+        """Length of its vectors."""
+        return self._table.dimensions
+
+    def run(self, sql: str, values: SqlParameters, /) -> duckdb.DuckDBPyConnection:
+        """Runs a statement of the index with this thread's cursor."""
+        return self._run(sql, values)
+
+    def cached(self, name: str, load: Callable[[], Part]) -> Part:
+        """Returns what is cached of the scope under a name, made by `load` where it is not."""
+        return self._cached(name, load)
+
     def passages(self) -> PassageGraph | None:
         """See ScopeView."""
         graph = self._cached("passages", lambda: PassageGraph.from_arrays(self._arrays("passages"), self._size))

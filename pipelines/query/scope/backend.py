@@ -9,6 +9,7 @@ import numpy as np
 from palimpsest.memories.embedders.space import Space
 from palimpsest.query.request.types import CollectionInfo, Filters, Link, Memory, Scope, Seeds
 from palimpsest.query.request.where import Kind
+from palimpsest.query.scope.graph_scope import GraphScope
 from palimpsest.query.scope.view import ScopeView
 
 
@@ -87,6 +88,13 @@ class Backend(Protocol):
 
     def reasons(self, scope: Scope, ids: Sequence[str]) -> dict[str, list[str]]:
         """Returns why memories among `ids` were retired or retained: JSON lines of `memories.version_reasons`."""
+
+    def graph(self, scope: Scope) -> GraphScope | None:
+        """Returns the nodes, edges and facts of a scope; None where the store does not know the scope.
+
+        Raises:
+            PalimpsestError: the build was made before nodes were indexed.
+        """
 
     def close(self) -> None:
         """Releases the store."""

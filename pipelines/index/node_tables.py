@@ -1,0 +1,196 @@
+"""The tables of nodes, what they are called, their memories, vectors and edges, and of facts, by number and scope."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import polars as pl
+
+from palimpsest.core.scopes import SCOPE
+from palimpsest.memories.embedders.space import IndexedSpace
+from palimpsest.text.name_keys import name_words
+from palimpsest.text.stopwords import SEARCH_STOPWORDS
+
+_BATCH = 50_000  # vectors in memory at a time
+_LEAST_PART_LETTERS = 3  # of a word of a name by which a node is found
+_WHOLE_ONLY = ("category", "concept", "date", "topic")  # their words are words of the language
+_NODE_COLUMNS = (
+    "node",
+    "scope",
+    "node_id",
+    "type",
+    "name",
+    "description",
+    "aliases",
+    "importance",
+    "memory_count",
+    "created_at",
+    "updated_at",
+    "metadata",
+)
+_FACT_COLUMNS = (
+    "fact",
+    "scope",
+    "fact_id",
+    "subject",
+    "predicate",
+    "object",
+    "value",
+    "is_negated",
+    "modality",
+    "valid_from",
+    "valid_until",
+    "is_latest",
+    "confidence",
+    "rows",
+)
+_EDGE_COLUMNS = ("scope", "source", "target", "type", "weight", "provenance", "rows", "created_at", "updated_at")
+
+
+def node_tables(
+    tables: Mapping[str, pl.DataFrame],
+    rows: pl.DataFrame,
+    scopes: pl.DataFrame,
+    spaces: Mapping[str, IndexedSpace],
+) -> dict[str, pl.DataFrame]:
+    """Returns `nodes`, `node_names`, `node_members`, `node_vectors`, `edges`, `facts` and `fact_members`.
+
+    Nodes and facts are numbered in the order (scope, id), so that those of a scope follow each other. Nothing spans
+    two scopes: a fact or an edge whose ends are not both nodes of its scope is left out.
+
+    Args:
+        tables: tables of the build.
+        rows: memory_id, row, scope and collection of every memory.
+        scopes: the scopes with their numbers.
+        spaces: of vectors, by collection.
+    """
+    numbers = scopes.select(*SCOPE, "scope")
+    nodes = _numbered(tables["nodes"].join(numbers, on=SCOPE), "node_id", "node")
+    ids = nodes.select("node_id", "scope", "node")
+    members = _members(tables, rows, ids)
+    facts = _facts(tables["facts"], rows, numbers, ids)
+    return {
+        "nodes": nodes.select(_NODE_COLUMNS),
+        "node_names": _names(nodes),
+        "node_members": members,
+        "node_vectors": _vectors(tables["embed_inputs"], members, rows, spaces),
+        "edges": _edges(tables["edges"], rows, numbers, ids),
+        "facts": facts,
+        "fact_members": facts.select("fact", row="rows")
+        .explode("row")
+        .drop_nulls()
+        .select("row", "fact")
+        .sort("row", "fact"),
+    }
+
+
+def _numbered(frame: pl.DataFrame, key: str, number: str) -> pl.DataFrame:
+    return frame.sort("scope", key).with_row_index(number).with_columns(pl.col(number).cast(pl.Int32))
+
+
+def _members(tables: Mapping[str, pl.DataFrame], rows: pl.DataFrame, ids: pl.DataFrame) -> pl.DataFrame:
+    """Returns (node, row, relevance): an entity has the memories that name it, a topic those that belong to it."""
+    parts = (
+        tables["mentions"].select("memory_id", node_id="entity_id", relevance=pl.lit(1.0)),
+        tables["topic_memories"].select("memory_id", "relevance", node_id="topic_id"),
+        tables["node_memories"].select("memory_id", "node_id", pl.col("relevance").fill_null(1.0)),
+    )
+    columns = ("node_id", "memory_id", "relevance")
+    return (
+        pl.concat([p.select(columns) for p in parts])
+        .join(rows.select("memory_id", "row", "scope"), on="memory_id")
+        .join(ids, on=["node_id", "scope"])
+        .group_by("node", "row")
+        .agg(pl.col("relevance").max().cast(pl.Float32))
+        .sort("node", "row")
+    )
+
+
+def _names(nodes: pl.DataFrame) -> pl.DataFrame:
+    """Returns (scope, name, node, is_whole): each name as `name_words` writes it, and each long word of it."""
+    found: set[tuple[int, str, int, bool]] = set()
+    for node, scope, kind, name, aliases in nodes.select("node", "scope", "type", "name", "aliases").iter_rows():
+        for words in {name_words(n) for n in (name, *(aliases or ())) if n}:
+            found.add((scope, words, node, True))
+            parts = words.split() if kind not in _WHOLE_ONLY else []
+            if len(parts) > 1:
+                found |= {(scope, part, node, False) for part in parts if _is_part(part)}
+    schema = {"scope": pl.Int32, "name": pl.String, "node": pl.Int32, "is_whole": pl.Boolean}
+    return pl.DataFrame(sorted(found), schema=schema, orient="row")
+
+
+def _is_part(word: str) -> bool:
+    return len(word) >= _LEAST_PART_LETTERS and word not in SEARCH_STOPWORDS
+
+
+def _facts(facts: pl.DataFrame, rows: pl.DataFrame, numbers: pl.DataFrame, ids: pl.DataFrame) -> pl.DataFrame:
+    """Returns facts between nodes, or of a node and a value; `rows` are the memories that state each."""
+    known = _with_rows(facts.join(numbers, on=SCOPE), rows, ["scope", "fact_id"])
+    subjects = ids.rename({"node_id": "subject_id", "node": "subject"})
+    objects = ids.rename({"node_id": "object_id", "node": "object"})
+    between = known.join(subjects, on=["subject_id", "scope"]).join(objects, on=["object_id", "scope"], how="left")
+    whole = between.filter(pl.col("object_id").is_null() | pl.col("object").is_not_null())
+    return _numbered(whole, "fact_id", "fact").select(_FACT_COLUMNS)
+
+
+def _edges(edges: pl.DataFrame, rows: pl.DataFrame, numbers: pl.DataFrame, ids: pl.DataFrame) -> pl.DataFrame:
+    known = _with_rows(edges.join(numbers, on=SCOPE), rows, ["scope", "source_id", "target_id", "type"], needed=False)
+    sources = ids.rename({"node_id": "source_id", "node": "source"})
+    targets = ids.rename({"node_id": "target_id", "node": "target"})
+    between = known.join(sources, on=["source_id", "scope"]).join(targets, on=["target_id", "scope"])
+    return between.select(_EDGE_COLUMNS).sort("scope", "source", "target", "type")
+
+
+def _with_rows(frame: pl.DataFrame, rows: pl.DataFrame, key: Sequence[str], needed: bool = True) -> pl.DataFrame:
+    """Returns a frame with the `rows` of its memories; without what needs a memory of its scope and has none."""
+    located = (
+        frame.select(*key, memory_id="memory_ids")
+        .explode("memory_id")
+        .join(rows.select("memory_id", "row", "scope"), on=["memory_id", "scope"])
+        .group_by(key)
+        .agg(rows=pl.col("row").unique().sort())
+    )
+    found = frame.join(located, on=key, how="inner" if needed else "left")
+    if needed:
+        return found
+    stated = pl.col("memory_ids").list.len().fill_null(0) > 0
+    empty = pl.lit([], pl.List(pl.Int32))
+    return found.filter(pl.col("rows").is_not_null() | ~stated).with_columns(pl.col("rows").fill_null(empty))
+
+
+def _vectors(
+    inputs: pl.DataFrame, members: pl.DataFrame, rows: pl.DataFrame, spaces: Mapping[str, IndexedSpace]
+) -> pl.DataFrame:
+    """Returns (node, vector) of nodes with memories: the mean of their first vectors, of length 1, as float16."""
+    first = (
+        inputs.filter(pl.col("text_hash").is_not_null())
+        .sort("memory_id", "kind", "ordinal", "text_hash")
+        .group_by("memory_id", maintain_order=True)
+        .agg(pl.col("text_hash").first())
+    )
+    wanted = members.join(rows.select("row", "memory_id", "collection"), on="row").join(first, on="memory_id")
+    out: list[tuple[int, bytes]] = []
+    for name in sorted({space.name for space in spaces.values()}):
+        named = {c: s for c, s in spaces.items() if s.name == name}
+        mine = wanted.filter(pl.col("collection").is_in(list(named))).sort("node", "row")
+        out += _means(mine, next(iter(named.values())))
+    return pl.DataFrame(sorted(out), schema={"node": pl.Int32, "vector": pl.Binary}, orient="row")
+
+
+def _means(members: pl.DataFrame, space: IndexedSpace) -> list[tuple[int, bytes]]:
+    """Returns the vector of each node of one space; a sum adds its vectors in the order of rows."""
+    if members.is_empty():
+        return []
+    hashes = members["text_hash"].unique().sort()
+    place = members.join(
+        pl.DataFrame({"text_hash": hashes, "place": np.arange(len(hashes))}), on="text_hash", maintain_order="left"
+    )["place"].to_numpy()
+    nodes, index = np.unique(members["node"].to_numpy(), return_inverse=True)
+    sums = np.zeros((len(nodes), space.dimensions), np.float32)
+    # Hashes are in batches, so that the vectors of a large build are not in memory at once.
+    for start in range(0, len(hashes), _BATCH):
+        batch = np.asarray(space.lookup(hashes[start : start + _BATCH].to_list()), np.float32)
+        here = np.flatnonzero((place >= start) & (place < start + _BATCH))
+        np.add.at(sums, index[here], batch[place[here] - start])
+    lengths = np.linalg.norm(sums, axis=1, keepdims=True)
+    unit = (sums / np.where(lengths > 0, lengths, 1)).astype("<f2")
+    return [(int(node), vector.tobytes()) for node, vector in zip(nodes, unit, strict=True)]

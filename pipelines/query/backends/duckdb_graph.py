@@ -1,0 +1,246 @@
+"""The graph of a scope of a DuckDB index; implements `scope.graph_scope.GraphScope`."""
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import numpy as np
+
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.query.backends.duckdb_scope import DuckDBScope
+from palimpsest.query.request.graph_types import FACT_TIMES, NODE_TIMES, Edge, Fact, Node
+from palimpsest.query.scope.scope_arrays import known_rows
+
+_NODE_FIELDS = tuple(Node.__dataclass_fields__)
+_NODES = f"SELECT {', '.join(_NODE_FIELDS)} FROM nodes WHERE scope = $scope AND node IN (SELECT unnest($nodes))"
+_NODE_IDS = "SELECT node, node_id, type, importance FROM nodes WHERE scope = $scope ORDER BY node"
+_NAMED = """
+    SELECT name, node FROM node_names
+    WHERE scope = $scope AND is_whole = $is_whole AND name IN (SELECT unnest($names)) ORDER BY name, node"""
+_VECTORS = "SELECT node, vector FROM node_vectors WHERE node BETWEEN $first_node AND $last_node ORDER BY node"
+_EDGES = """
+    SELECT source, target, type, weight, provenance, rows, created_at, updated_at FROM edges
+    WHERE scope = $scope AND (source IN (SELECT unnest($nodes)) OR target IN (SELECT unnest($nodes)))
+    ORDER BY source, target, type"""
+_FACT_COLUMNS = """
+    SELECT fact_id, subject, predicate, object, value, is_negated, modality, valid_from, valid_until, is_latest,
+           rows, confidence
+    FROM facts"""
+_FACTS = f"""{_FACT_COLUMNS}
+    WHERE scope = $scope AND (subject IN (SELECT unnest($nodes)) OR object IN (SELECT unnest($nodes)))
+    ORDER BY fact"""
+_FACTS_OF_ROWS = f"""{_FACT_COLUMNS}
+    WHERE scope = $scope AND fact IN (
+        SELECT fact FROM fact_members
+        WHERE row BETWEEN $first AND $last AND row IN (SELECT unnest($rows)))
+    ORDER BY fact"""
+_MEMBERS = "SELECT node, row, relevance FROM node_members WHERE node IN (SELECT unnest($nodes)) ORDER BY node, row"
+_NODES_OF_ROWS = """
+    SELECT row, node FROM node_members
+    WHERE node BETWEEN $first_node AND $last_node AND row IN (SELECT unnest($rows)) ORDER BY row, node"""
+
+
+@dataclass(frozen=True)
+class NodeIndex:
+    """The nodes of a scope: ids ascending, so that their numbers follow each other from `first` on.
+
+    Attributes:
+        first: number of the first.
+        ids: shape (nodes,) object.
+        types: shape (nodes,) object.
+        importance: shape (nodes,) float64, 0 where it is unknown.
+    """
+
+    first: int
+    ids: np.ndarray
+    types: np.ndarray
+    importance: np.ndarray
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes: about 73 for each id; types are shared."""
+        return 97 * len(self.ids)
+
+
+@dataclass(frozen=True)
+class NodeVectors:
+    """The vectors of the nodes of a scope that have memories.
+
+    Attributes:
+        places: of the nodes in `NodeIndex`, ascending.
+        matrix: shape (nodes, dimensions) float32.
+    """
+
+    places: np.ndarray
+    matrix: np.ndarray
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return self.places.nbytes + self.matrix.nbytes
+
+
+class DuckDBGraph:
+    """See GraphScope.
+
+    Args:
+        view: of the scope.
+
+    Raises:
+        PalimpsestError: the build was made before nodes were indexed.
+    """
+
+    def __init__(self, view: DuckDBScope):
+        self._view, self._at = view, view.at
+        try:
+            self._index = view.cached("nodes", self._load_index)
+        except duckdb.CatalogException:
+            raise PalimpsestError("graph: this build has no nodes; run palimpsest build again") from None
+
+    def nodes(self, ids: Sequence[str]) -> dict[str, Node]:
+        """See GraphScope."""
+        found = self._run(_NODES, {"nodes": self._numbers(ids)})
+        return {values[0]: _node(values) for values in found}
+
+    def nodes_named(self, names: Sequence[str]) -> dict[str, list[str]]:
+        """See GraphScope."""
+        return self._named(names, is_whole=True)
+
+    def nodes_with_word(self, words: Sequence[str]) -> dict[str, list[str]]:
+        """See GraphScope."""
+        return self._named(words, is_whole=False)
+
+    def nodes_of_type(self, types: Sequence[str], n: int) -> list[str]:
+        """See GraphScope."""
+        index = self._index
+        places = np.flatnonzero(np.isin(index.types, list(types))) if types else np.arange(len(index.ids))
+        best = places[np.argsort(-index.importance[places], kind="stable")[:n]]
+        ids: list[str] = index.ids[best].tolist()
+        return ids
+
+    def nearest_nodes(self, vector: np.ndarray, n: int, types: Sequence[str] = ()) -> list[tuple[str, float]]:
+        """See GraphScope."""
+        stored = self._vectors()
+        cosines = (stored.matrix @ vector).astype(float)
+        kept = np.flatnonzero(np.isin(self._index.types[stored.places], list(types))) if types else None
+        if kept is None:
+            kept = np.arange(len(cosines))
+        best = kept[np.argsort(-cosines[kept], kind="stable")[:n]]
+        ids = self._index.ids[stored.places[best]].tolist()
+        return list(zip(ids, cosines[best].tolist(), strict=True))
+
+    def node_cosines(self, vector: np.ndarray, ids: Sequence[str]) -> dict[str, float]:
+        """See GraphScope."""
+        stored, known = self._vectors(), known_rows(self._index.ids, ids)
+        found = {}
+        for node_id, place in known.items():
+            at = int(np.searchsorted(stored.places, place))
+            if at < len(stored.places) and stored.places[at] == place:
+                found[node_id] = float(stored.matrix[at] @ vector)
+        return found
+
+    def edges_of(self, node_ids: Sequence[str], types: Sequence[str] = ()) -> list[Edge]:
+        """See GraphScope."""
+        found = self._run(_EDGES, {"nodes": self._numbers(node_ids)})
+        return [self._edge(values) for values in found if not types or values[2] in types]
+
+    def facts_of(self, node_ids: Sequence[str]) -> list[Fact]:
+        """See GraphScope."""
+        return [self._fact(values) for values in self._run(_FACTS, {"nodes": self._numbers(node_ids)})]
+
+    def facts_of_memories(self, memory_ids: Sequence[str]) -> list[Fact]:
+        """See GraphScope."""
+        found = self._run(_FACTS_OF_ROWS, {**self._at.rows, "rows": self._rows(memory_ids)})
+        return [self._fact(values) for values in found]
+
+    def members_of(self, node_ids: Sequence[str]) -> dict[str, Mapping[str, float]]:
+        """See GraphScope."""
+        found: dict[str, dict[str, float]] = {}
+        ids = self._view.ids
+        for node, row, relevance in self._read(_MEMBERS, {"nodes": self._numbers(node_ids)}):
+            found.setdefault(self._node_id(node), {})[ids[row - self._at.first]] = relevance
+        return dict(found)
+
+    def nodes_of_memories(self, memory_ids: Sequence[str]) -> dict[str, list[str]]:
+        """See GraphScope."""
+        index, ids = self._index, self._view.ids
+        bounds = {"first_node": index.first, "last_node": index.first + len(index.ids) - 1}
+        found: dict[str, list[str]] = {}
+        for row, node in self._read(_NODES_OF_ROWS, {**bounds, "rows": self._rows(memory_ids)}):
+            found.setdefault(ids[row - self._at.first], []).append(self._node_id(node))
+        return found
+
+    def _named(self, names: Sequence[str], *, is_whole: bool) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for name, node in self._run(_NAMED, {"names": sorted(set(names)), "is_whole": is_whole}):
+            found.setdefault(name, []).append(self._node_id(node))
+        return found
+
+    def _run(self, sql: str, values: Mapping[str, object]) -> list[tuple[Any, ...]]:
+        """Returns the rows of a statement that reads by the number of the scope."""
+        return self._read(sql, {**self._at.scope, **values})
+
+    def _read(self, sql: str, values: Mapping[str, object]) -> list[tuple[Any, ...]]:
+        """Returns the rows of a statement; none where what it looks for is an empty list, which has no type."""
+        if any(value == [] for value in values.values()):
+            return []
+        rows: list[tuple[Any, ...]] = self._view.run(sql, values).fetchall()
+        return rows
+
+    def _numbers(self, node_ids: Sequence[str]) -> list[int]:
+        return sorted(self._index.first + place for place in known_rows(self._index.ids, node_ids).values())
+
+    def _rows(self, memory_ids: Sequence[str]) -> list[int]:
+        return sorted(self._at.first + row for row in known_rows(self._view.ids, memory_ids).values())
+
+    def _node_id(self, number: int) -> str:
+        return str(self._index.ids[number - self._index.first])
+
+    def _memory_ids(self, rows: Sequence[int]) -> tuple[str, ...]:
+        ids = self._view.ids
+        return tuple(ids[row - self._at.first] for row in rows)
+
+    def _edge(self, values: Sequence[Any]) -> Edge:
+        source, target, kind, weight, provenance, rows, created, updated = values
+        ends = self._node_id(source), self._node_id(target)
+        return Edge(*ends, kind, weight, provenance, self._memory_ids(rows), _utc(created), _utc(updated))
+
+    def _fact(self, values: Sequence[Any]) -> Fact:
+        fields = dict(zip((*Fact.__dataclass_fields__,), values, strict=True))
+        fields["subject_id"] = self._node_id(fields["subject_id"])
+        fields["object_id"] = None if fields["object_id"] is None else self._node_id(fields["object_id"])
+        fields["memory_ids"] = self._memory_ids(fields["memory_ids"])
+        fields["is_negated"] = bool(fields["is_negated"])
+        return Fact(**(fields | {name: _utc(fields[name]) for name in FACT_TIMES}))
+
+    def _load_index(self) -> NodeIndex:
+        found = self._view.run(_NODE_IDS, self._at.scope).fetchnumpy()
+        importance = np.ma.filled(np.ma.asarray(found["importance"], np.float64), 0.0)
+        ids, types = (np.asarray(found[n], dtype=object) for n in ("node_id", "type"))
+        return NodeIndex(int(found["node"][0]) if len(ids) else 0, ids, types, importance)
+
+    def _vectors(self) -> NodeVectors:
+        return self._view.cached("node vectors", self._load_vectors)
+
+    def _load_vectors(self) -> NodeVectors:
+        index = self._index
+        bounds = {"first_node": index.first, "last_node": index.first + len(index.ids) - 1}
+        found = self._read(_VECTORS, bounds)
+        if not found:
+            return NodeVectors(np.zeros(0, np.int64), np.zeros((0, self._view.dimensions), np.float32))
+        places = np.array([node for node, _ in found], np.int64) - index.first
+        matrix = np.frombuffer(b"".join(vector for _, vector in found), "<f2").reshape(len(found), -1)
+        return NodeVectors(places, matrix.astype(np.float32))
+
+
+def _node(values: Sequence[Any]) -> Node:
+    fields = dict(zip(_NODE_FIELDS, values, strict=True))
+    times = {name: _utc(fields[name]) for name in NODE_TIMES}
+    count = fields["memory_count"] or 0
+    return Node(**(fields | times | {"aliases": tuple(fields["aliases"] or ()), "memory_count": count}))
+
+
+def _utc(time: dt.datetime | None) -> dt.datetime | None:
+    return time.replace(tzinfo=dt.UTC) if time else None

@@ -1,0 +1,66 @@
+"""The protocol by which a store reads the graph of a scope: sets of ids in, rows out, one statement each."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from palimpsest.query.request.graph_types import Edge, Fact, Node
+
+
+class GraphScope(Protocol):
+    """The nodes, edges and facts of one scope of one build. Every method is safe to call from several threads.
+
+    It returns what the build has, whatever the filters of a search: what is shown is read through
+    `scope.served_graph.ServedGraph`. An id that the scope does not have is left out of every answer.
+    """
+
+    def nodes(self, ids: Sequence[str]) -> dict[str, Node]:
+        """Returns the nodes among `ids`, by id."""
+
+    def nodes_named(self, names: Sequence[str]) -> dict[str, list[str]]:
+        """Returns the ids of the nodes with a name or an alias, by the `name_words` of it, each list ascending."""
+
+    def nodes_with_word(self, words: Sequence[str]) -> dict[str, list[str]]:
+        """Returns the ids of the nodes with a word in a name of several words, by that word, each list ascending.
+
+        Categories, concepts, dates and topics are found by whole names only.
+        """
+
+    def nodes_of_type(self, types: Sequence[str], n: int) -> list[str]:
+        """Returns the ids of the `n` most important nodes of some types, most important first, ties to the lower id.
+
+        No types means all.
+        """
+
+    def nearest_nodes(self, vector: np.ndarray, n: int, types: Sequence[str] = ()) -> list[tuple[str, float]]:
+        """Returns the ids and cosines of the `n` nodes whose vectors are nearest, best first, ties to the lower id.
+
+        Args:
+            vector: a unit vector in the space of the scope, shape (dimensions,) float32.
+            n: how many.
+            types: only of these; none means all.
+        """
+
+    def node_cosines(self, vector: np.ndarray, ids: Sequence[str]) -> dict[str, float]:
+        """Returns the cosine of each node among `ids` that has a vector."""
+
+    def edges_of(self, node_ids: Sequence[str], types: Sequence[str] = ()) -> list[Edge]:
+        """Returns the edges that lead from or to any of some nodes, by source, target and type.
+
+        Args:
+            node_ids: the nodes.
+            types: only of these; none means all.
+        """
+
+    def facts_of(self, node_ids: Sequence[str]) -> list[Fact]:
+        """Returns the facts whose subject or object is any of some nodes, by id."""
+
+    def facts_of_memories(self, memory_ids: Sequence[str]) -> list[Fact]:
+        """Returns the facts that any of some memories states, by id."""
+
+    def members_of(self, node_ids: Sequence[str]) -> dict[str, Mapping[str, float]]:
+        """Returns the memories that name each node or belong to it: relevance by memory id, by node id."""
+
+    def nodes_of_memories(self, memory_ids: Sequence[str]) -> dict[str, list[str]]:
+        """Returns the ids of the nodes that each memory names or belongs to, by memory id, each list ascending."""

@@ -1,0 +1,96 @@
+"""A small build with a graph: people, places, what is stated of them, and edges."""
+
+from typing import Any
+
+import polars as pl
+
+from tests.query.made import at, memory, rows, tables
+
+ANA = {"collection": "notes", "user_id": "ana", "project_id": ""}
+BEN = ANA | {"user_id": "ben"}
+
+
+def node(node_id: str, name: str, kind: str, scope: dict[str, str], **columns: Any) -> dict[str, Any]:
+    return {"node_id": node_id, **scope, "name": name, "type": kind, "aliases": [], "importance": 0.5} | columns
+
+
+def fact(fact_id: str, subject: str, predicate: str, scope: dict[str, str], **columns: Any) -> dict[str, Any]:
+    stated = {"is_negated": False, "is_latest": True, "confidence": 0.8, "memory_ids": []}
+    return {"fact_id": fact_id, **scope, "subject_id": subject, "predicate": predicate} | stated | columns
+
+
+def graph_tables() -> dict[str, pl.DataFrame]:
+    """Ida lives in Ghent and left Basin for Corvid; Ben has an Ida of his own; one memory of Ana's is hidden."""
+    made = tables(
+        [
+            memory("m1", "Ida Moreau lives in Ghent with Tom.", observed_at=at("2026-01-05")),
+            memory("m2", "Ida works at Basin.", observed_at=at("2026-01-06")),
+            memory("m3", "Ida left Basin and works at Corvid.", observed_at=at("2026-03-06")),
+            memory("m4", "Corvid has its office in Bruges.", observed_at=at("2026-03-07")),
+            memory("m5", "Ida is ill, the secret Zorro clinic says.", observed_at=at("2026-03-08"), user_visible=False),
+            memory("m6", "Ida of Ben lives in Paris.", "ben", observed_at=at("2026-03-08")),
+        ],
+        updates=[("m3", "m2")],
+        mentions=[
+            *(("m1", n) for n in ("Ida Moreau", "Ghent", "Tom")),
+            *(("m2", n) for n in ("Ida Moreau", "Basin")),
+            *(("m3", n) for n in ("Ida Moreau", "Basin", "Corvid")),
+            *(("m4", n) for n in ("Corvid", "Bruges")),
+            *(("m5", n) for n in ("Ida Moreau", "Zorro")),
+            *(("m6", n) for n in ("Ida", "Paris")),
+        ],
+    )
+    kinds = {"Ida Moreau": "person", "Tom": "person", "Basin": "organisation", "Corvid": "organisation"}
+    names = ("Ida Moreau", "Tom", "Basin", "Corvid", "Ghent", "Bruges", "Zorro")
+    nodes = [node(f"ana:{n}", n, kinds.get(n, "place"), ANA, aliases=["Ida"] if "Ida" in n else []) for n in names]
+    nodes += [node("ben:Ida", "Ida", "person", BEN), node("ben:Paris", "Paris", "place", BEN)]
+    nodes += [node("ana:city", "cities", "category", ANA)]
+    facts = [
+        fact(
+            "f1",
+            "ana:Ida Moreau",
+            "lives in",
+            ANA,
+            object_id="ana:Ghent",
+            memory_ids=["m1"],
+            valid_from=at("2026-01-05"),
+        ),
+        fact(
+            "f2",
+            "ana:Ida Moreau",
+            "works at",
+            ANA,
+            object_id="ana:Basin",
+            memory_ids=["m2"],
+            is_latest=False,
+            valid_from=at("2026-01-06"),
+            valid_until=at("2026-03-06"),
+        ),
+        fact(
+            "f3",
+            "ana:Ida Moreau",
+            "works at",
+            ANA,
+            object_id="ana:Corvid",
+            memory_ids=["m3"],
+            valid_from=at("2026-03-06"),
+        ),
+        fact("f4", "ana:Corvid", "has", ANA, object_id="ana:Bruges", value=None, memory_ids=["m4"]),
+        fact("f5", "ana:Ida Moreau", "is", ANA, value="ill", memory_ids=["m5"]),
+        fact("f6", "ben:Ida", "lives in", BEN, object_id="ben:Paris", memory_ids=["m6"]),
+    ]
+    edges = [
+        {"source_id": s, "target_id": t, **ANA, "type": kind, "weight": 0.5, "provenance": "topics", "memory_ids": ids}
+        for s, t, kind, ids in (
+            ("ana:Ghent", "ana:city", "part_of", []),
+            ("ana:Bruges", "ana:city", "part_of", ["m4"]),
+            ("ana:Corvid", "ana:Zorro", "related_to", ["m5"]),
+        )
+    ]
+    members = [{"node_id": "ana:city", "memory_id": m, **ANA, "relevance": 0.5} for m in ("m1", "m4")]
+    return made | {
+        "nodes": rows("nodes", *nodes),
+        "facts": rows("facts", *facts),
+        "edges": rows("edges", *edges),
+        "node_memories": rows("node_memories", *members),
+    }
