@@ -61,6 +61,7 @@ def _read(lines: str) -> dict[str, str]:
 
 
 _FORWARD_NAMES, _INVERSE_NAMES = _read(_FORWARD), _read(_INVERSE)
+_NAMES = frozenset(_FORWARD_NAMES.values()) | frozenset(_INVERSE_NAMES.values())
 
 
 def find_predicate(verb: str, preposition: str, is_passive: bool) -> Predicate:
@@ -77,3 +78,14 @@ def find_predicate(verb: str, preposition: str, is_passive: bool) -> Predicate:
     if form in _FORWARD_NAMES and (preposition or not is_passive or verb in ("name", "call", "title")):
         return Predicate(_FORWARD_NAMES[form], False)
     return Predicate("_".join((*(["be"] if is_passive else []), *form.split())), False)
+
+
+def normalize_predicate(predicate: str) -> str:
+    """Returns the predicate that a name means: `reside_in` is `lives_in`, `be_publish_in` is `publish_in`."""
+    form = "_".join(predicate.lower().split()).replace("-", "_")
+    if form in _NAMES:
+        return form
+    first, *rest = form.split("_")
+    if first == "be" and len(rest) > 1:
+        return "_".join(rest)
+    return _FORWARD_NAMES.get(" ".join((first, *rest)), form)
