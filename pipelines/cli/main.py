@@ -11,12 +11,16 @@ import threading
 
 import click
 
-from palimpsest.cli import build, delete, doctor, evaluate, labels, neo4j, query, review, scopes
+from palimpsest.cli import build, delete, doctor, evaluate, graph, labels, neo4j, query, review, scopes
 from palimpsest.core.errors import ArgumentError, PalimpsestError
 from palimpsest.core.extras import missing_extra
 from palimpsest.core.faults import STOPPED, fault_of
 
-_OPTION_OF_ARGUMENT = {"budget_tokens": "--budget", "text": "TEXT"}  # others are named like their argument
+_OPTION_OF_ARGUMENT = {
+    "budget_tokens": "--budget",
+    "text": "TEXT",
+    "name": "NAME",
+}  # others are named like their argument
 _MAX_ERROR_CHARS = 390
 
 
@@ -26,6 +30,7 @@ _MAX_ERROR_CHARS = 390
         build.build,
         query.query,
         query.entity,
+        graph.graph,
         scopes.scopes,
         evaluate.gate,
         evaluate.baseline,

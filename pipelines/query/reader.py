@@ -5,15 +5,14 @@ A reader keeps one build for as long as it lives; `refresh` moves it to the one 
 
 import datetime as dt
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import Unpack
 
-from palimpsest.core.errors import ArgumentError, PalimpsestError
-from palimpsest.core.published import published_build_id
 from palimpsest.query.context.compressor import Compressor, open_compressor
 from palimpsest.query.context.history import Version, histories
-from palimpsest.query.request.arguments import ScopeArgument
+from palimpsest.query.graph.graph_reader import GraphReader
+from palimpsest.query.open_backend import open_backend, published_or_fail
+from palimpsest.query.request.arguments import ScopeArgument, parse_scopes
 from palimpsest.query.request.search_request import SearchOptions, SearchRequest
 from palimpsest.query.request.types import Filters, Scope
 from palimpsest.query.rerank.reranker import Reranker, open_reranker
@@ -86,8 +85,8 @@ class Reader:
         before, usage = self._backend, self._usage and self._usage.renewed()
         if self._backend_name == "neo4j":
             self._backend = self._backend.renewed()  # type: ignore[attr-defined]
-        elif _published(self._home) != self.build_id:
-            self._backend = _open_backend(self._home, self._backend_name)
+        elif published_or_fail(self._home) != self.build_id:
+            self._backend = open_backend(self._home, self._backend_name)
         if self._backend is not before:
             self._usage = usage
         return self.build_id
@@ -209,6 +208,19 @@ class Reader:
             usage.add(((m.collection, m.user_id, m.project_id), m.memory_id) for m in result.memories)
         return result
 
+    def graph(self, scope: ScopeArgument, include_hidden: bool = False, include_pii: bool = False) -> GraphReader:
+        """Returns what answers questions over the nodes, edges and facts of one scope or several.
+
+        Args:
+            scope: as in `search`.
+            include_hidden: what only memories marked `user_visible: false` state, too.
+            include_pii: the same for memories marked `pii: true`.
+
+        Raises:
+            PalimpsestError: the build was made before nodes were indexed.
+        """
+        return GraphReader(self._backend, parse_scopes(scope), self._clock(), include_hidden, include_pii)
+
     def history_of(
         self,
         scope: Scope | tuple[str, str] | tuple[str, str, str],
@@ -260,7 +272,7 @@ def open_home(
     opened, picks = open_reranker(reranker, home), open_compressor(compressor, home)
     days = usage_days() if count_reads else 0
     usage = UsageLog(home, days, real_time) if days else None  # of the epoch before the build is opened
-    return Reader(_open_backend(home, backend), home, backend, reranker=opened, usage=usage, compressor=picks)
+    return Reader(open_backend(home, backend), home, backend, reranker=opened, usage=usage, compressor=picks)
 
 
 def open_index(path: Path | str) -> Reader:
@@ -272,29 +284,3 @@ def open_index(path: Path | str) -> Reader:
     from palimpsest.query.backends.duckdb_backend import DuckDBBackend
 
     return Reader(DuckDBBackend(Path(path)))
-
-
-def _published(home: Path) -> str:
-    if (build := published_build_id(home)) is None:
-        raise PalimpsestError(f"home {home}: it has no published build; run palimpsest build --home {home}")
-    return build
-
-
-def _open_backend(home: Path, name: str) -> Backend:
-    if name == "neo4j":
-        # By name: the graph is a layer above, and an extra.
-        opened: Backend = import_module("palimpsest.neo4j_graph.backend.neo4j_backend").open_neo4j(home)
-        return opened
-    if name != "duckdb":
-        raise ArgumentError("backend", "not one of duckdb, neo4j", name)
-    from palimpsest.query.backends.duckdb_backend import DuckDBBackend
-
-    build = _published(home)
-    path = home / "builds" / build / "index.duckdb"
-    try:
-        return DuckDBBackend(path)
-    except PalimpsestError:
-        # Five builds are kept: one deleted meanwhile has a successor.
-        if (later := _published(home)) != build:
-            return DuckDBBackend(home / "builds" / later / "index.duckdb")
-        raise

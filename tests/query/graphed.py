@@ -19,11 +19,11 @@ def fact(fact_id: str, subject: str, predicate: str, scope: dict[str, str], **co
     return {"fact_id": fact_id, **scope, "subject_id": subject, "predicate": predicate} | stated | columns
 
 
-def graph_tables() -> dict[str, pl.DataFrame]:
+def graph_tables(ghent: str = "Ida Moreau lives in Ghent with Tom.") -> dict[str, pl.DataFrame]:
     """Ida lives in Ghent and left Basin for Corvid; Ben has an Ida of his own; one memory of Ana's is hidden."""
     made = tables(
         [
-            memory("m1", "Ida Moreau lives in Ghent with Tom.", observed_at=at("2026-01-05")),
+            memory("m1", ghent, observed_at=at("2026-01-05")),
             memory("m2", "Ida works at Basin.", observed_at=at("2026-01-06")),
             memory("m3", "Ida left Basin and works at Corvid.", observed_at=at("2026-03-06")),
             memory("m4", "Corvid has its office in Bruges.", observed_at=at("2026-03-07")),

@@ -1,0 +1,112 @@
+"""Commands over the graph of a scope: how things relate, how one changed, and what is near a node."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from palimpsest.cli.shared import Output, common
+
+_Command = TypeVar("_Command", bound=Callable[..., object])
+
+
+def scope_options(f: _Command) -> _Command:
+    """Adds --collection, --user and --project to a command."""
+    f = click.option("--project", help="This project and the general memory. [default: the general memory alone]")(f)
+    f = click.option("--user", help="Whose memories. [default: the collection's user_id]")(f)
+    return click.option("--collection", help="Collection to read. [default: the only one, or the one marked default]")(
+        f
+    )
+
+
+def _privacy_options(f: _Command) -> _Command:
+    f = click.option("--include-pii", is_flag=True, help="Also what is marked pii: true: personal data.")(f)
+    return click.option("--include-hidden", is_flag=True, help="Also what is marked user_visible: false.")(f)
+
+
+class _NodeGroup(click.Group):
+    """A group whose first argument is a name where it is no command: `graph node NAME` shows a node."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        first = next((a for a in args if not a.startswith("-")), None)
+        if args and first not in self.commands and not set(args) & set(ctx.help_option_names):
+            args = ["show", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(short_help="Ask how things relate, how they changed, and what is near them.")
+def graph() -> None:
+    """Questions over the nodes, edges and facts of a scope. Every line cites the memories that it rests on."""
+
+
+@graph.command(short_help="How the things that a question names relate.")
+@common
+@click.argument("text")
+@scope_options
+@_privacy_options
+@click.option("--k", type=click.IntRange(1, 100), default=5, show_default=True, help="How many lines.")
+def relations(text: str, k: int, **options: Any) -> None:
+    """How the things that TEXT names relate: facts, memories of both, and paths of two steps, best first."""
+    _answer(lambda reader: reader.relations(text, k), **options)
+
+
+@graph.command(short_help="How something changed, in the order of events.")
+@common
+@click.argument("text", metavar="NAME|TEXT")
+@scope_options
+@_privacy_options
+@click.option("--k", type=click.IntRange(1, 100), default=5, show_default=True, help="How many stages.")
+def timeline(text: str, k: int, **options: Any) -> None:
+    """How what NAME or a question names has changed: its stages in the order of events, and what replaced what."""
+    _answer(lambda reader: reader.timeline(text, k), **options)
+
+
+@graph.command(short_help="The nodes near one, and what is between them.")
+@common
+@click.argument("name")
+@scope_options
+@_privacy_options
+@click.option("--depth", type=click.IntRange(0, 4), default=2, show_default=True, help="How many steps away.")
+@click.option("--types", help="Types of edges and predicates of facts to follow, separated by commas. [default: all]")
+def neighbours(name: str, depth: int, types: str | None, **options: Any) -> None:
+    """The nodes up to --depth steps from NAME, and the facts and edges between them."""
+    wanted = [t.strip() for t in (types or "").split(",") if t.strip()]
+    _answer(lambda reader: reader.neighbors(name, depth, wanted), **options)
+
+
+@graph.group(cls=_NodeGroup, short_help="Show a node: its facts and edges.")
+def node() -> None:
+    """Show the node NAME: its facts and edges."""
+
+
+@node.command(name="show", short_help="Show a node; the same as graph node NAME.")
+@common
+@click.argument("name")
+@scope_options
+@_privacy_options
+def show_node(name: str, **options: Any) -> None:
+    """Show the nodes that have NAME, their facts and their edges."""
+    _answer(lambda reader: reader.node(name), **options)
+
+
+def _answer(
+    question: Callable[[Any], Any],
+    home_path: Path,
+    as_json: bool,
+    backend: str,
+    collection: str | None,
+    user: str | None,
+    project: str | None,
+    include_hidden: bool,
+    include_pii: bool,
+) -> None:
+    from palimpsest.query.graph.present_graph import answer_text
+    from palimpsest.query.reader import open_home
+
+    out = Output(as_json)
+    with open_home(home_path, backend=backend) as reader:
+        scopes: Sequence[Any] = reader.resolve_scopes(collection, user, project)
+        found = question(reader.graph(scopes, include_hidden=include_hidden, include_pii=include_pii))
+    out.text(answer_text(found))
+    out.result(found.to_json())

@@ -1,0 +1,134 @@
+"""The graph of a scope as a query shows it: without what only memories state that the filters leave out."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from palimpsest.query.request.graph_types import Edge, Fact, Node
+from palimpsest.query.scope.graph_scope import GraphScope
+from palimpsest.query.scope.served_scope import ServedScope
+from palimpsest.text.name_keys import name_words
+
+
+@dataclass(frozen=True)
+class ServedGraph:
+    """The nodes, edges and facts of a scope behind the filters of a query.
+
+    A fact is shown where a memory that states it passes, with those memories alone; a node where a memory of it passes
+    or it has none; an edge where both ends are shown and a memory that shows it passes or it has none. Of a node with a
+    memory that is left out, only names in its other memories are shown, and no description.
+
+    Attributes:
+        served: the scope and its filters: `history` where superseded memories count too.
+        graph: the graph of the scope.
+    """
+
+    served: ServedScope
+    graph: GraphScope
+
+    @classmethod
+    def of(cls, served: ServedScope) -> "ServedGraph | None":
+        """Returns the graph of a scope; None where the build has no memory of it."""
+        graph = served.backend.graph(served.scope)
+        return None if graph is None else cls(served, graph)
+
+    def nodes(self, ids: Sequence[str]) -> dict[str, Node]:
+        """Returns the visible nodes among `ids`, by id, with how many visible memories each has."""
+        found = self.graph.nodes(ids)
+        if not self._may_conceal or not found:
+            return found
+        members = self.graph.members_of(sorted(found))
+        passing = self.served.passing(sorted({m for of_node in members.values() for m in of_node}))
+        shown = {}
+        for node_id, node in found.items():
+            mine = set(members.get(node_id, ()))
+            if mine <= passing:
+                shown[node_id] = node
+            elif visible := self._without_concealed(node, sorted(mine & passing)):
+                shown[node_id] = visible
+        return shown
+
+    def named(self, names: Sequence[str], *, by_word: bool = False) -> dict[str, list[str]]:
+        """Returns the ids of visible nodes by the `name_words` of a name, or by one word of it."""
+        found = self.graph.nodes_with_word(names) if by_word else self.graph.nodes_named(names)
+        if not self._may_conceal or not found:
+            return found
+        shown = self.nodes(sorted({i for ids in found.values() for i in ids}))
+        return {name: kept for name, ids in found.items() if (kept := _with_name(name, ids, shown, by_word))}
+
+    def edges_of(self, node_ids: Sequence[str], types: Sequence[str] = ()) -> list[Edge]:
+        """Returns the visible edges from or to any of some nodes."""
+        edges = self.graph.edges_of(node_ids, types)
+        if not self._may_conceal or not edges:
+            return edges
+        shown = self.nodes(sorted({i for e in edges for i in (e.source_id, e.target_id)}))
+        passing = self._passing(e.memory_ids for e in edges)
+        return [
+            replace(e, memory_ids=tuple(m for m in e.memory_ids if m in passing))
+            for e in edges
+            if {e.source_id, e.target_id} <= shown.keys() and (not e.memory_ids or not passing.isdisjoint(e.memory_ids))
+        ]
+
+    def facts_of(self, node_ids: Sequence[str]) -> list[Fact]:
+        """Returns the visible facts of any of some nodes."""
+        return self._visible_facts(self.graph.facts_of(node_ids))
+
+    def facts_of_memories(self, memory_ids: Sequence[str]) -> list[Fact]:
+        """Returns the visible facts that any of some memories states."""
+        return self._visible_facts(self.graph.facts_of_memories(memory_ids))
+
+    def members_of(self, node_ids: Sequence[str]) -> dict[str, Mapping[str, float]]:
+        """Returns the visible memories of each node, with their relevance."""
+        members = self.graph.members_of(node_ids)
+        passing = self._passing(members.values()) if members else set()
+        return {node: {m: r for m, r in found.items() if m in passing} for node, found in members.items()}
+
+    def nodes_of_memories(self, memory_ids: Sequence[str]) -> dict[str, list[str]]:
+        """Returns the nodes that each visible memory names or belongs to."""
+        return self.graph.nodes_of_memories(sorted(self.served.passing(memory_ids)))
+
+    def node_cosines(self, vector: np.ndarray, ids: Sequence[str]) -> dict[str, float]:
+        """See GraphScope."""
+        return self.graph.node_cosines(vector, ids)
+
+    @cached_property
+    def _may_conceal(self) -> bool:
+        return self.served.may_conceal() or not self.served.filters.history
+
+    def _visible_facts(self, facts: Sequence[Fact]) -> list[Fact]:
+        if not self._may_conceal or not facts:
+            return list(facts)
+        passing = self._passing(f.memory_ids for f in facts)
+        shown = self.nodes(sorted({i for f in facts for i in f.ends}))
+        kept = [replace(f, memory_ids=tuple(m for m in f.memory_ids if m in passing)) for f in facts]
+        return [f for f in kept if f.memory_ids and shown.keys() >= set(f.ends)]
+
+    def _passing(self, memory_ids: Iterable[Iterable[str]]) -> set[str]:
+        return self.served.passing(sorted({m for ids in memory_ids for m in ids}))
+
+    def _without_concealed(self, node: Node, visible_ids: Sequence[str]) -> Node | None:
+        """Returns a node as its visible memories show it; None where none of them has any of its names."""
+        texts = [f"{m.title or ''} {m.speaker or ''} {m.text}" for m in self.served.memories(visible_ids).values()]
+        words = [f" {name_words(text)} " for text in texts]
+        names = [n for n in (node.name, *node.aliases) if any(f" {name_words(n)} " in text for text in words)]
+        if not visible_ids or not (names or node.type in ("topic", "category")):
+            return None
+        name, *aliases = names or [node.name]
+        return replace(
+            node,
+            name=name,
+            aliases=tuple(aliases),
+            description=None,
+            metadata=None,
+            memory_count=len(visible_ids),
+            created_at=None,
+            updated_at=None,
+        )
+
+
+def _with_name(name: str, ids: Sequence[str], shown: Mapping[str, Node], by_word: bool) -> list[str]:
+    """Returns those of some nodes that are shown under a name."""
+    names = {i: [name_words(n) for n in (shown[i].name, *shown[i].aliases)] for i in ids if i in shown}
+    return [i for i, known in names.items() if any(name in n.split() if by_word else name == n for n in known)]

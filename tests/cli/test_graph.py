@@ -1,0 +1,41 @@
+"""The commands over the graph, as others run them."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.command import last_json, process, run
+from tests.query.graphed import graph_tables
+from tests.query.made import home
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return home(tmp_path_factory.mktemp("graph"), graph_tables())
+
+
+def test_relations_and_a_timeline_print_lines_that_cite(built: Path) -> None:
+    done = process("graph", "relations", "How does Ida relate to Ghent?", "--home", built, "--user", "ana")
+    assert done.returncode == 0, done.stderr
+    assert "lives in Ghent" in done.stdout.splitlines()[0] and "[memory:m1]" in done.stdout.splitlines()[0]
+    lines = run("graph", "timeline", "Ida", "--home", built, "--user", "ana").stdout.splitlines()
+    assert lines and all("[memory:" in line for line in lines)
+
+
+def test_neighbours_are_nodes_and_edges_in_json(built: Path) -> None:
+    found = last_json(run("graph", "neighbours", "Bruges", "--depth", 1, "--home", built, "--user", "ana", "--json"))
+    assert {"id", "type", "name"} <= found["nodes"][0].keys() and found["nodes"][0]["name"] == "Bruges"
+    assert ("ana:Corvid", "ana:Bruges", "has") in {(e["source"], e["target"], e["type"]) for e in found["edges"]}
+    options = ("--types", "part_of", "--home", built, "--user", "ana", "--json")
+    assert {e["type"] for e in last_json(run("graph", "neighbours", "Bruges", *options))["edges"]} == {"part_of"}
+
+
+def test_a_node_is_shown_by_its_name_alone_or_by_show(built: Path) -> None:
+    one = run("graph", "node", "Corvid", "--home", built, "--user", "ana")
+    other = run("graph", "node", "show", "Corvid", "--home", built, "--user", "ana")
+    assert one.stdout == other.stdout and one.stdout.startswith("Corvid (organisation)")
+
+
+def test_an_unknown_name_is_one_line_that_says_what_to_do(built: Path) -> None:
+    done = run("graph", "node", "Zorro", "--home", built, "--user", "ana")
+    assert done.returncode == 2 and "graph relations" in done.stderr and len(done.stderr.splitlines()) == 1
