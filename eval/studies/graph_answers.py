@@ -50,7 +50,7 @@ def shares_text(rows: Sequence[Row]) -> list[str]:
     lines = [f"{'':28}{'questions':>10}{'graph':>8}{'search':>8}"]
     for name in [*sorted({row[0] for row in rows}), "all"]:
         mine = [row for row in rows if name in (row[0], "all")]
-        shares = [sum(row[k] for row in mine) / len(mine) for k in (2, 3)]
+        shares = [sum(answered) / len(mine) for answered in zip(*(row[2:] for row in mine), strict=True)]
         lines.append(f"{name:28}{len(mine):10}{shares[0]:8.2f}{shares[1]:8.2f}")
     return lines
 
