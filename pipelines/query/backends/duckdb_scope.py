@@ -114,6 +114,10 @@ class DuckDBScope(CachedScopeView):
         """See ScopeView."""
         return self.vectors.cosines(vector)
 
+    def cosines_of(self, vector: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """See ScopeView."""
+        return self.vectors.cosines_of(rows, vector)
+
     def window_cosines(self, vector: np.ndarray, rows: np.ndarray) -> list[np.ndarray] | None:
         """See ScopeView."""
         return self.vectors.window_cosines(rows, vector)

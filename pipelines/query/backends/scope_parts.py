@@ -10,6 +10,7 @@ import duckdb
 import numpy as np
 
 from palimpsest.query.backends.field_parts import read_fields, read_metadata
+from palimpsest.query.backends.node_part import read_nodes
 from palimpsest.query.backends.part_query import Query, Range
 from palimpsest.query.scope.scope_arrays import Arrays
 from palimpsest.query.scope.scope_graph import RELATION_LABELS, idf_weight
@@ -201,6 +202,7 @@ PARTS: dict[str, Callable[[Query, Range], Arrays]] = {
     "reasons": _reasons,
     "priors": _priors,
     "topics": _topics,
+    "nodes": read_nodes,
     "named": _named,
     "links": _links,
     "passages": _passages,

@@ -26,6 +26,13 @@ def known_rows(known: np.ndarray, ids: Iterable[str]) -> dict[str, int]:
     return {i: row for i, row in rows if row < len(known) and known[row] == i}
 
 
+def ranges(starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """Returns the numbers from each start to before its end, one range after the other."""
+    sizes = ends - starts
+    numbers: np.ndarray = np.arange(int(sizes.sum())) + np.repeat(starts - (np.cumsum(sizes) - sizes), sizes)
+    return numbers
+
+
 @dataclass(frozen=True)
 class ScopeVectors:
     """A scope's vectors: matrices of shape (m, 384) float32, one below the other, as they were read.
@@ -56,22 +63,30 @@ class ScopeVectors:
 
     def cosines_of(self, rows: np.ndarray, query: np.ndarray) -> np.ndarray:
         """Returns the same for some local rows, reading no others; shape (len(rows),) float64."""
-        return np.array([cosines.max() for cosines in self.window_cosines(rows, query)], np.float64)
+        if len(rows) == 0:
+            return np.zeros(0)
+        ends = np.append(self.starts[1:], self.count)[rows]
+        starts = self.starts[rows]
+        found = self._cosines_of_windows(ranges(starts, ends), query)
+        best: np.ndarray = np.maximum.reduceat(found, np.cumsum(ends - starts) - (ends - starts))
+        return best
 
     def window_cosines(self, rows: np.ndarray, query: np.ndarray) -> list[np.ndarray]:
         """Returns the cosines of the windows of some local rows with the unit query, in their order, for each row."""
         if len(rows) == 0:
             return []
-        ends = np.append(self.starts[1:], self.count)
-        windows = [np.arange(self.starts[r], ends[r]) for r in rows]
-        wanted = np.concatenate(windows)
+        ends = np.append(self.starts[1:], self.count)[rows]
+        found = self._cosines_of_windows(ranges(self.starts[rows], ends), query)
+        return np.split(found, np.cumsum(ends - self.starts[rows])[:-1])
+
+    def _cosines_of_windows(self, wanted: np.ndarray, query: np.ndarray) -> np.ndarray:
         offsets = np.cumsum([0, *(len(m) for m in self.matrices)])
         found = np.empty((len(wanted), len(query)), np.float32)
         for matrix, first, last in zip(self.matrices, offsets, offsets[1:], strict=False):
             here = np.flatnonzero((wanted >= first) & (wanted < last))
             found[here] = matrix[wanted[here] - first]
         cosines: np.ndarray = np.vecdot(found, query).astype(np.float64)
-        return np.split(cosines, np.cumsum([len(w) for w in windows[:-1]]))
+        return cosines
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from palimpsest.query.request.where import Kind, Where
 from palimpsest.query.scope.byte_cache import Sized
 from palimpsest.query.scope.field_values import FieldValues
 from palimpsest.query.scope.named_entities import NamedEntities
+from palimpsest.query.scope.node_graph import NodeGraph
 from palimpsest.query.scope.passage_graph import PassageGraph, Sentences
 from palimpsest.query.scope.reading_order import ReadingOrder, TurnOrder
 from palimpsest.query.scope.scope_arrays import Arrays, Flags, Postings, Priors, RetirementReasons, Topics, known_rows
@@ -36,6 +37,9 @@ class ScopeView(Protocol):
     def cosines(self, vector: np.ndarray) -> np.ndarray:
         """Returns the cosine of each memory's best window with a unit vector, shape (memories,) float64."""
 
+    def cosines_of(self, vector: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Returns `cosines` of some local rows, shape (len(rows),)."""
+
     def window_cosines(self, vector: np.ndarray, rows: np.ndarray) -> list[np.ndarray] | None:
         """Returns the cosines of the windows of some local rows, in order; None where they would cost a read."""
 
@@ -59,6 +63,9 @@ class ScopeView(Protocol):
 
     def topics(self) -> Topics:
         """Returns which memories belong to which topics."""
+
+    def nodes(self) -> NodeGraph:
+        """Returns the nodes of the graph: what they are called, their vectors, memories and edges."""
 
     def named_entities(self) -> NamedEntities:
         """Returns the entities rare enough to link memories, and the memories that name them."""
@@ -174,6 +181,10 @@ class CachedScopeView(ABC):
     def topics(self) -> Topics:
         """See ScopeView."""
         return self._cached("topics", lambda: Topics.from_arrays(self._arrays("topics")))
+
+    def nodes(self) -> NodeGraph:
+        """See ScopeView."""
+        return self._cached("nodes", lambda: NodeGraph.from_arrays(self._arrays("nodes")))
 
     def named_entities(self) -> NamedEntities:
         """See ScopeView."""
