@@ -15,11 +15,11 @@ from palimpsest.eval.golden.retrieval_run import SearchSettings
 from palimpsest.eval.runs.suite_runs import Prepared, prepare
 from palimpsest.query.embed_query import embed_query
 from palimpsest.query.ranking.experimental.hierarchy import TOP_NODES
+from palimpsest.query.ranking.experimental.node_search import find_nodes, join_reached, reach_memories
 from palimpsest.query.reader import Reader, open_index
 from palimpsest.query.request.types import Scope
 from palimpsest.query.result import SearchResult
 from palimpsest.store.builds import published
-from palimpsest.text.terms import query_terms
 
 DEPTHS = (0, 1, 2)
 _STEPS = ("seeds_ms", "rank_ms")
@@ -33,20 +33,20 @@ class NarrowSearcher:
 
     def search(self, text: str, scope: Scope, **options: object) -> SearchResult:
         """See `Reader.search`."""
-        self.shares.append(searched_share(self._reader, text, scope, self._depth))
-        return self._reader.search(text, scope, **{**options, "narrow": True, "depth": self._depth})  # type: ignore[arg-type]
+        self.shares.append(self._searched_share(text, scope))
+        narrow = {**options, "narrow": True, "depth": self._depth}
+        return self._reader.search(text, scope, **narrow)  # type: ignore[arg-type]
 
-
-def searched_share(reader: Reader, text: str, scope: Scope, depth: int) -> float:
-    """Returns the share of a scope's memories under the nodes that a question reaches."""
-    view = reader.backend.view(scope)
-    if view is None or not len(view.ids):
-        return 1.0
-    graph = view.nodes()
-    space = reader.backend.collections()[scope.collection].space
-    found = graph.search(embed_query(text, space), text, query_terms(text), (), TOP_NODES)
-    _, rows, _ = graph.memberships(graph.expand(found, depth).nodes)
-    return len(set(rows.tolist())) / len(view.ids)
+    def _searched_share(self, text: str, scope: Scope) -> float:
+        """Returns the share of a scope's memories under the nodes that a question reaches."""
+        backend = self._reader.backend
+        view, graph = backend.view(scope), backend.graph(scope)
+        if view is None or graph is None:
+            return 1.0
+        vector = embed_query(text, backend.collections()[scope.collection].space)
+        found = find_nodes(graph, text, vector, (), TOP_NODES)
+        reached = [(score, reach_memories(graph, view.ids, node, self._depth)) for node, score in found.items()]
+        return len(join_reached(reached).rows) / len(view.ids)
 
 
 def measure(prepared: Prepared) -> list[str]:

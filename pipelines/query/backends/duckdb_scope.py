@@ -91,10 +91,6 @@ class DuckDBScope(CachedScopeView):
         """Runs a statement of the index with this thread's cursor."""
         return self._run(sql, values)
 
-    def cached(self, name: str, load: Callable[[], Part]) -> Part:
-        """Returns what is cached of the scope under a name, made by `load` where it is not."""
-        return self._cached(name, load)
-
     def passages(self) -> PassageGraph | None:
         """See ScopeView."""
         graph = self._cached("passages", lambda: PassageGraph.from_arrays(self._arrays("passages"), self._size))

@@ -1,14 +1,11 @@
-"""The arrays of one scope that a query reads, by local row: vectors, postings, ids, topics, priors."""
+"""The arrays of one scope that a query reads, by local row: vectors, postings, ids, priors."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-
-from palimpsest.text.terms import terms as terms_of
 
 Arrays = dict[str, Any]
 """Numpy arrays and lists of strings by name: one part of a scope as a store keeps it; empty where it has none."""
@@ -158,49 +155,6 @@ class RetirementReasons:
     def select(self, ids: Iterable[str]) -> dict[str, list[str]]:
         """Returns the lines of those ids that have any."""
         return {i: self.lines[i] for i in ids if i in self.lines}
-
-
-@dataclass(frozen=True)
-class Topics:
-    """Which memory belongs to which topic.
-
-    Attributes:
-        rows: local row of each membership.
-        topics: local topic number of each membership.
-        relevance: of each membership, 0..1.
-        labels: of the topics.
-        parents: number of the broader topic of each, -1 for none.
-    """
-
-    rows: np.ndarray
-    topics: np.ndarray
-    relevance: np.ndarray
-    labels: np.ndarray
-    parents: np.ndarray
-
-    @classmethod
-    def from_arrays(cls, arrays: Arrays) -> "Topics":
-        """Makes it of the part `topics` of a scope."""
-        nothing = np.zeros(0, np.int64)
-        return cls(
-            arrays.get("row", nothing).astype(np.int64),
-            arrays.get("topic", nothing).astype(np.int64),
-            arrays.get("relevance", np.zeros(0)),
-            np.asarray(arrays.get("labels", []), dtype=object),
-            arrays.get("parent", nothing).astype(np.int64),
-        )
-
-    @cached_property
-    def terms(self) -> list[frozenset[str]]:
-        """Terms of each label, as a query's are."""
-        return [frozenset(terms_of(str(label))) for label in self.labels]
-
-    @property
-    def nbytes(self) -> int:
-        """Size in bytes; labels and their terms count 200 each."""
-        return (
-            self.rows.nbytes + self.topics.nbytes + self.relevance.nbytes + self.parents.nbytes + 200 * len(self.labels)
-        )
 
 
 @dataclass(frozen=True)

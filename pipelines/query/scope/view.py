@@ -12,10 +12,9 @@ from palimpsest.query.request.where import Kind, Where
 from palimpsest.query.scope.byte_cache import Sized
 from palimpsest.query.scope.field_values import FieldValues
 from palimpsest.query.scope.named_entities import NamedEntities
-from palimpsest.query.scope.node_graph import NodeGraph
 from palimpsest.query.scope.passage_graph import PassageGraph, Sentences
 from palimpsest.query.scope.reading_order import ReadingOrder, TurnOrder
-from palimpsest.query.scope.scope_arrays import Arrays, Flags, Postings, Priors, RetirementReasons, Topics, known_rows
+from palimpsest.query.scope.scope_arrays import Arrays, Flags, Postings, Priors, RetirementReasons, known_rows
 from palimpsest.query.scope.scope_graph import ScopeLinks
 from palimpsest.query.scope.withheld import Withheld
 from palimpsest.text.memory_periods import MemoryPeriods
@@ -61,12 +60,6 @@ class ScopeView(Protocol):
     def periods(self) -> MemoryPeriods:
         """Returns the periods that memories state or were observed in."""
 
-    def topics(self) -> Topics:
-        """Returns which memories belong to which topics."""
-
-    def nodes(self) -> NodeGraph:
-        """Returns the nodes of the graph: what they are called, their vectors, memories and edges."""
-
     def named_entities(self) -> NamedEntities:
         """Returns the entities rare enough to link memories, and the memories that name them."""
 
@@ -78,6 +71,9 @@ class ScopeView(Protocol):
 
     def reading_order(self) -> ReadingOrder:
         """Returns what precedes and follows memories, turns in their sessions and others in their documents."""
+
+    def cached(self, name: str, load: Callable[[], Part]) -> Part:
+        """Returns what is cached of the scope under a name, made by `load` where it is not."""
 
     def priors(self) -> Priors:
         """Returns how new, how much supported and how important memories are."""
@@ -178,17 +174,13 @@ class CachedScopeView(ABC):
         """See ScopeView."""
         return self._cached("periods", self._load_periods)
 
-    def topics(self) -> Topics:
-        """See ScopeView."""
-        return self._cached("topics", lambda: Topics.from_arrays(self._arrays("topics")))
-
-    def nodes(self) -> NodeGraph:
-        """See ScopeView."""
-        return self._cached("nodes", lambda: NodeGraph.from_arrays(self._arrays("nodes")))
-
     def named_entities(self) -> NamedEntities:
         """See ScopeView."""
         return self._cached("named", lambda: NamedEntities.from_arrays(self._arrays("named"), self._size))
+
+    def cached(self, name: str, load: Callable[[], Part]) -> Part:
+        """See ScopeView."""
+        return self._cached(name, load)
 
     def priors(self) -> Priors:
         """See ScopeView."""

@@ -8,10 +8,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from palimpsest.query.ranking.experimental.node_search import ReachedMemories, find_nodes, join_reached, reach_memories
 from palimpsest.query.ranking.fusion import fuse, score_stats
-from palimpsest.query.ranking.scoring import Scored, base_scores, rescale
+from palimpsest.query.ranking.scoring import Scored, rescale, score_alone
 from palimpsest.query.request.types import Link
-from palimpsest.query.scope.node_graph import NodeGraph, Reached
+from palimpsest.query.scope.graph_scope import GraphScope
 from palimpsest.query.scope.scope_arrays import word_sums
 from palimpsest.query.scope.scope_query import ScopeQuery
 from palimpsest.query.scope.view import ScopeView
@@ -21,42 +22,42 @@ LIFT = 0.2  # of a node's score, by the memory's relevance to it
 
 
 def score_nodes(view: ScopeView, query: ScopeQuery) -> Scored:
-    """Scores candidates by themselves and by the best node that has them."""
-    graph, search = view.nodes(), query.nodes
-    found = graph.search(query.vector, query.text, query.terms, search.types, TOP_NODES)
-    reached = graph.expand(found, search.depth)
-    gain, best = _gains(graph, reached, len(view.ids))
-    b = _narrow_scores(view, query, best >= 0) if search.narrow and len(found.nodes) else None
-    if b is None:
-        full = base_scores(view, query)
-        b = Scored(view.ids, full.rows, full.cosines, full.words, full.base, full.base, lambda row: ())
-    lift = np.where(best >= 0, LIFT * gain, 0.0)
-    total = rescale(b.base + lift, b.base, b.rows) if lift[b.rows].any() else b.base
+    """Scores candidates by themselves and by the best node that has them; as `hybrid` where no node fits."""
+    graph = query.served.backend.graph(query.scope)
+    if graph is None:
+        return score_alone(view, query)
+    reached = reached_memories(view, graph, query)
+    narrowed = _score_only(view, query, reached.rows) if query.nodes.narrow else None
+    scored = narrowed or score_alone(view, query)
+    lift, number = np.zeros(len(view.ids)), np.full(len(view.ids), -1)
+    lift[reached.rows], number[reached.rows] = LIFT * reached.gains, reached.nodes
+    total = rescale(scored.base + lift, scored.base, scored.rows) if lift[scored.rows].any() else scored.base
 
     def path(row: int) -> tuple[Link, ...]:
         """The node that lifted it."""
-        if best[row] < 0:
+        if number[row] < 0:
             return ()
-        kind = "topic" if graph.types[best[row]] == "topic" else "about"
-        return (Link("question", str(view.ids[row]), kind, float(lift[row]), str(graph.names[best[row]])),)
+        kind = "topic" if reached.types[number[row]] == "topic" else "about"
+        return (Link("question", str(view.ids[row]), kind, float(lift[row]), reached.names[number[row]]),)
 
-    return replace(b, total=total, path=path)
-
-
-def _gains(graph: NodeGraph, reached: Reached, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns, for each memory, the score of its best node times its relevance, and that node, -1 for none."""
-    gain, best = np.zeros(size), np.full(size, -1)
-    place, rows, relevance = graph.memberships(reached.nodes)
-    gains = reached.scores[place] * relevance
-    order = np.lexsort((-place, gains))  # the best comes last, of equals the lowest number
-    gain[rows[order]], best[rows[order]] = gains[order], reached.nodes[place[order]]
-    return gain, best
+    return replace(scored, total=total, path=path)
 
 
-def _narrow_scores(view: ScopeView, query: ScopeQuery, members: np.ndarray) -> Scored | None:
-    """Scores only the candidates under the nodes, by statistics of their own; None where there are none."""
+def reached_memories(view: ScopeView, graph: GraphScope, query: ScopeQuery) -> ReachedMemories:
+    """Returns the memories under the nodes that a question finds and reaches; what a node reaches is cached."""
+    depth = query.nodes.depth
+    found = find_nodes(graph, query.text, query.vector, query.nodes.types, TOP_NODES)
+
+    def reach(node_id: str) -> ReachedMemories:
+        return view.cached(f"reached {depth} {node_id}", lambda: reach_memories(graph, view.ids, node_id, depth))
+
+    return join_reached([(score, reach(node_id)) for node_id, score in found.items()])
+
+
+def _score_only(view: ScopeView, query: ScopeQuery, members: np.ndarray) -> Scored | None:
+    """Scores some memories by statistics of their own; None where none of them is a candidate."""
     weights, size = query.weights, len(view.ids)
-    rows = np.flatnonzero(view.allowed(query.filters) & members)
+    rows = members[view.allowed(query.filters)[members]]
     if len(rows) == 0:
         return None
     cosines, base = np.zeros(size), np.zeros(size)
