@@ -6,7 +6,7 @@ by the strategy `hierarchical`, and by it over the memories of the nodes found a
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, median
 
@@ -65,7 +65,7 @@ def measure(prepared: Prepared) -> list[str]:
     return lines
 
 
-def _line(name: str, metrics: dict[str, float], p95_ms: float, shares: Sequence[float]) -> str:
+def _line(name: str, metrics: Mapping[str, float], p95_ms: float, shares: Sequence[float]) -> str:
     cut = fmean(shares)
     return (
         f"  {name:18}  R@5 {metrics['R@5']:.3f}  R@10 {metrics['R@10']:.3f}  p95 {p95_ms:6.1f} ms  "
