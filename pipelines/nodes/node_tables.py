@@ -40,6 +40,7 @@ READS = (
     "topic_memories",
     "clause_facts",
     "facts",
+    "speakers",
 )
 """The tables that nodes are derived from."""
 _SHOWN_EVIDENCE = 3
@@ -59,8 +60,8 @@ class _Formed:
 def build_nodes(tables: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """Returns `nodes`, `edges` and `node_memories`, each sorted by its key.
 
-    A node that is an entity or a topic has its id. `node_memories` is of the other nodes only: memories of an entity
-    are in `mentions`, those of a topic in `topic_memories`.
+    A node that is an entity, a speaker or a topic has its id. `node_memories` is of nodes that are neither entities nor
+    topics: memories of an entity are in `mentions`, those of a topic in `topic_memories`.
 
     Args:
         tables: the tables of `READS`.
@@ -69,17 +70,24 @@ def build_nodes(tables: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     evidence = type_evidence(tables)
     types = node_types(entities, evidence)
     typed = entities.select("entity_id", *SCOPE, "name").join(types.select("type", entity_id="node_id"), on="entity_id")
-    titled = titled_entities(tables)
+    titled, speakers = titled_entities(tables), tables["speakers"].rename({"entity_id": "node_id"})
+    names = pl.concat([entities.select("name", node_id="entity_id"), speakers.select("name", "node_id")])
     formed = _Formed(
         titled,
         typed,
         find_categories(titled.join(headings(tables), on="entity_id", how="anti"), evidence, typed, memories),
-        dated_events(tables["facts"], tables["clause_facts"], entities.select("name", node_id="entity_id"), memories),
+        dated_events(tables["facts"], tables["clause_facts"], names, memories),
         find_projects(memories),
     )
-    node_memories = _node_memories(formed)
+    node_memories = _node_memories(formed, speakers)
     nodes = pl.concat(
-        [_entity_nodes(tables, evidence, types), _topic_nodes(tables), *_formed_nodes(formed)], how="diagonal"
+        [
+            _entity_nodes(tables, evidence, types),
+            _topic_nodes(tables),
+            *_formed_nodes(formed),
+            _speaker_nodes(speakers),
+        ],
+        how="diagonal",
     )
     edges = unique_edges(_edges(tables, formed), nodes)
     belonging = pl.concat(
@@ -140,7 +148,11 @@ def _formed_nodes(formed: _Formed) -> list[pl.DataFrame]:
     ]
 
 
-def _node_memories(formed: _Formed) -> pl.DataFrame:
+def _speaker_nodes(speakers: pl.DataFrame) -> pl.DataFrame:
+    return speakers.select("node_id", *SCOPE, "name", type=pl.lit("person"), metadata=pl.lit("{}"))
+
+
+def _node_memories(formed: _Formed, speakers: pl.DataFrame) -> pl.DataFrame:
     full = pl.lit(1.0).alias("relevance")
     parts = [
         formed.categories.memories,
@@ -148,6 +160,7 @@ def _node_memories(formed: _Formed) -> pl.DataFrame:
         .explode("memory_ids")
         .rename({"memory_ids": "memory_id"}),
         formed.projects.select("node_id", *SCOPE, "memory_id", full),
+        speakers.select("node_id", *SCOPE, full, memory_id="memory_ids").explode("memory_id"),
     ]
     columns = ("node_id", "memory_id", *SCOPE, "relevance")
     return pl.concat([p.select(columns) for p in parts]).unique(["node_id", "memory_id"]).sort("node_id", "memory_id")

@@ -38,6 +38,3 @@ class SearchOptions(TypedDict, total=False):
     abstain: bool
     compress: str
     subgraph: bool
-    narrow: bool
-    node_types: Sequence[str]
-    depth: int

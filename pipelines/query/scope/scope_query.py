@@ -7,7 +7,6 @@ from functools import cached_property
 import numpy as np
 
 from palimpsest.memories.embedders.space import Space
-from palimpsest.query.request.node_search import NodeSearch
 from palimpsest.query.request.strategies import Weights, resolve_strategy
 from palimpsest.query.request.types import Filters, Scope
 from palimpsest.query.scope.interpret_time import TemporalInterpretation, interpret_time
@@ -15,7 +14,6 @@ from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.text.periods import Period
 
 _NO_TIME = TemporalInterpretation()
-_LIFTING = NodeSearch()
 
 
 @dataclass(frozen=True)
@@ -30,7 +28,6 @@ class ScopeQuery:
         weights: of the strategy in this scope.
         strategy: its name, `auto` resolved.
         temporal: how the query's words about time were interpreted here.
-        nodes: how the strategy `hierarchical` uses the nodes of the scope.
     """
 
     served: ServedScope
@@ -40,7 +37,6 @@ class ScopeQuery:
     weights: Weights
     strategy: str = "weights"
     temporal: TemporalInterpretation = _NO_TIME
-    nodes: NodeSearch = _LIFTING
 
     @property
     def scope(self) -> Scope:
@@ -69,12 +65,7 @@ class ScopeQuery:
 
 
 def resolve_query(
-    served: ServedScope,
-    text: str,
-    vector: np.ndarray,
-    terms: Sequence[str],
-    strategy: str | Weights,
-    nodes: NodeSearch = _LIFTING,
+    served: ServedScope, text: str, vector: np.ndarray, terms: Sequence[str], strategy: str | Weights
 ) -> ScopeQuery:
     """Returns the query of one scope: its strategy, the time it is about, and the filters that follow from that.
 
@@ -84,11 +75,10 @@ def resolve_query(
         vector: its unit vector.
         terms: its distinct terms.
         strategy: a name, `auto`, or weights.
-        nodes: see `ScopeQuery`.
 
     Raises:
         ArgumentError: there is no such strategy.
     """
     name, weights = resolve_strategy(strategy, served.backend.collections().get(served.scope.collection))
     filters, temporal = interpret_time(served, text)
-    return ScopeQuery(replace(served, filters=filters), text, vector, terms, weights, name, temporal, nodes)
+    return ScopeQuery(replace(served, filters=filters), text, vector, terms, weights, name, temporal)
