@@ -88,7 +88,10 @@ def _numbered(frame: pl.DataFrame, key: str, number: str) -> pl.DataFrame:
 
 
 def _members(tables: Mapping[str, pl.DataFrame], rows: pl.DataFrame, ids: pl.DataFrame) -> pl.DataFrame:
-    """Returns (node, row, relevance): an entity has the memories that name it, a topic those that belong to it."""
+    """Returns (node, row, relevance): an entity has the memories that name it, a topic those that belong to it.
+
+    Relevance is in tenths, as in Neo4j, where each shift of it would be a write.
+    """
     parts = (
         tables["mentions"].select("memory_id", node_id="entity_id", relevance=pl.lit(1.0)),
         tables["topic_memories"].select("memory_id", "relevance", node_id="topic_id"),
@@ -100,7 +103,7 @@ def _members(tables: Mapping[str, pl.DataFrame], rows: pl.DataFrame, ids: pl.Dat
         .join(rows.select("memory_id", "row", "scope"), on="memory_id")
         .join(ids, on=["node_id", "scope"])
         .group_by("node", "row")
-        .agg(pl.col("relevance").max().cast(pl.Float32))
+        .agg(pl.col("relevance").max().round(1).cast(pl.Float32))
         .sort("node", "row")
     )
 
@@ -109,13 +112,17 @@ def _names(nodes: pl.DataFrame) -> pl.DataFrame:
     """Returns (scope, name, node, is_whole): each name as `name_words` writes it, and each long word of it."""
     found: set[tuple[int, str, int, bool]] = set()
     for node, scope, kind, name, aliases in nodes.select("node", "scope", "type", "name", "aliases").iter_rows():
-        for words in {name_words(n) for n in (name, *(aliases or ())) if n}:
-            found.add((scope, words, node, True))
-            parts = words.split() if kind not in _WHOLE_ONLY else []
-            if len(parts) > 1:
-                found |= {(scope, part, node, False) for part in parts if _is_part(part)}
+        names, words = names_of_node(kind, name, aliases)
+        found |= {(scope, n, node, True) for n in names} | {(scope, word, node, False) for word in words}
     schema = {"scope": pl.Int32, "name": pl.String, "node": pl.Int32, "is_whole": pl.Boolean}
     return pl.DataFrame(sorted(found), schema=schema, orient="row")
+
+
+def names_of_node(kind: str | None, name: str | None, aliases: Sequence[str] | None) -> tuple[set[str], set[str]]:
+    """Returns the names that a node is found by, as `name_words` writes them, and the long words of several."""
+    names = {name_words(n) for n in (name, *(aliases or ())) if n}
+    parts = [n.split() for n in names] if kind not in _WHOLE_ONLY else []
+    return names, {word for words in parts if len(words) > 1 for word in words if _is_part(word)}
 
 
 def _is_part(word: str) -> bool:

@@ -94,6 +94,11 @@ def _check_labels(connection: Connection, home: str, number: int, counts: Mappin
         for kind in CURRENT
         if labelled.get(kind, 0) != counts[kind]
     ]
+    violations += [
+        f"labels: {row['n']} nodes lack or wrongly have :{row['label']}"
+        for row in connection.read(checking.COUNT_MISLABELED, home=home)
+        if row["n"]
+    ]
     if stale := connection.read(checking.COUNT_STALE, home=home, number=number)[0]["n"]:
         violations.append(f"labels: {stale} relationships of what is current belong to another build")
     return violations

@@ -4,16 +4,19 @@ Every label begins with `Palimpsest`: a shared database keeps its own `User` and
 
 - `PalimpsestMemoryRow`, always: what the loader and the readers match, whichever build the row belongs to;
 - `PalimpsestMemory`, only while the row belongs to the published build: what people write.
+
+A node of the graph that is an entity or a topic has `PalimpsestEntity` or `PalimpsestTopic` next to `PalimpsestNode`.
 """
 
 import re
 from dataclasses import dataclass
 
 from palimpsest.core.ids import content_id
+from palimpsest.facts.predicates import VOCABULARY
 
 OPEN = 2**31 - 1  # `until` of a row that nothing has replaced yet
 DIMENSIONS = 384
-FORMAT = 3  # of what is packed for readers: another one is loaded again; 3 added which turns are an assistant's
+FORMAT = 4  # of what readers read: another one is loaded again; 4 added facts, and nodes that are no names or topics
 MAX_CACHED_VECTORS = 200_000  # a reader caches and ranks so many of a scope exactly (1.5 KiB each); more, by the index
 
 KEYS = {
@@ -22,8 +25,7 @@ KEYS = {
     "Document": "document_key",
     "Revision": "document_id",
     "Chunk": "chunk_id",
-    "Entity": "entity_id",
-    "Topic": "topic_id",
+    "Node": "node_id",
     "Memory": "memory_id",
     "Window": "window_id",
     "ScopeStats": "scope_id",
@@ -33,8 +35,17 @@ KEYS = {
 }
 """Each kind of node and the property that identifies a node of it; unique with home_id and since."""
 
-CURRENT = ("Collection", "User", "Document", "Revision", "Chunk", "Entity", "Topic", "Memory")
+CURRENT = ("Collection", "User", "Document", "Revision", "Chunk", "Node", "Memory")
 """Kinds of nodes that people look at; the others are packed for readers and have no label without `Row`."""
+
+NODE_LABELS = {"entity_id": "PalimpsestEntity", "topic_id": "PalimpsestTopic"}
+"""Labels that some nodes of kind Node have as well while they are of the published build, by the property they need."""
+
+DETAILS = ("description", "importance", "memory_count", "created_at", "updated_at", "metadata", "vector")
+"""Properties of a Node that change with every memory of it: set in place, so that its relationships stay.
+
+`was_` and the name is what readers of the previous build read, where `changed_in` is the number that set them.
+"""
 
 CLOSED = "PALIMPSEST_CLOSED"
 """The type of relationships that only the previous build has; `was` names the type they had."""
@@ -46,6 +57,11 @@ VECTOR_INDEX = "palimpsest_vectors"
 def current_label(kind: str) -> str:
     """Returns the label of the nodes of the published build."""
     return f"Palimpsest{kind}"
+
+
+def current_labels(kind: str) -> tuple[str, ...]:
+    """Returns every label that nodes of the published build may have."""
+    return current_label(kind), *(NODE_LABELS.values() if kind == "Node" else ())
 
 
 def row_label(kind: str) -> str:
@@ -63,19 +79,40 @@ def batch_size(kind: str, usual: int) -> int:
     return _MAX_PACKED_ROWS.get(kind, usual)
 
 
+NODE_EDGES = ("SUBTOPIC_OF", "RELATED_TO", "PART_OF", "DEPENDS_ON", "PRECEDES")
+"""Types of the relationships between nodes that are no facts."""
+
+_NO_PREDICATES = {"FACT", "STATES", "PREDICATE", CLOSED, *NODE_EDGES}
+FACT_TYPES = {name: name.upper() for name in VOCABULARY if name.upper() not in _NO_PREDICATES}
+"""The type of a fact's relationship by its predicate; a predicate outside the vocabulary is in FACT alone."""
+
+
 @dataclass(frozen=True)
 class Edge:
-    """A relationship type between two kinds. `anchor` is the end with few of them: lookups start there."""
+    """A relationship type between two kinds.
+
+    Attributes:
+        type: of its relationships; where each row has a type of its own, a name for all of them.
+        source, target: kinds of its ends.
+        anchor: the end with few of them: lookups start there.
+        is_typed_by_row: each row has the type in its column `type`, one of a closed set.
+    """
 
     type: str
     source: str
     target: str
     anchor: str = "source"
+    is_typed_by_row: bool = False
 
     @property
     def name(self) -> str:
         """The name of its rows and counts."""
         return f"{self.source}-{self.type}-{self.target}"
+
+    @property
+    def pattern(self) -> str:
+        """The type of its relationships in a pattern; of those typed by row, any that no other edge of theirs has."""
+        return f"!({'|'.join(('FACT', *NODE_EDGES, CLOSED))})" if self.is_typed_by_row else self.type
 
 
 EDGES = {
@@ -90,21 +127,31 @@ EDGES = {
         Edge("FROM", "Memory", "Document"),
         Edge("QUOTES", "Memory", "Chunk"),
         Edge("WINDOW_OF", "Window", "Memory"),
-        Edge("MENTIONS", "Memory", "Entity"),
-        Edge("ABOUT", "Memory", "Topic"),
+        Edge("MENTIONS", "Memory", "Node"),
+        Edge("ABOUT", "Memory", "Node"),
+        Edge("STATES", "Memory", "Node"),
         Edge("UPDATES", "Memory", "Memory"),
         Edge("EXTENDS", "Memory", "Memory"),
         Edge("DERIVES", "Memory", "Memory"),
         Edge("SUPERSEDES", "Memory", "Memory"),
-        Edge("SUBTOPIC_OF", "Topic", "Topic"),
-        Edge("RELATED_TO", "Topic", "Topic"),
+        *(Edge(t, "Node", "Node") for t in NODE_EDGES),
+        Edge("FACT", "Node", "Node"),
+        Edge("PREDICATE", "Node", "Node", is_typed_by_row=True),
     )
 }
-"""SUPERSEDES names the memory that replaced another, for any reason; UPDATES, EXTENDS, DERIVES are relations."""
+"""SUPERSEDES names the memory that replaced another, for any reason; UPDATES, EXTENDS, DERIVES are relations.
 
-TYPES = tuple(sorted({e.type for e in EDGES.values()}))
-READ_BY_BACKEND = ("FROM", "REVISION_OF", "WINDOW_OF")
-"""Types that readers of the previous build may still follow; others go as soon as a build without them is published."""
+STATES is a fact, from each memory that states it to its subject. FACT is one between two nodes, and PREDICATE the same
+with its predicate as type, where that is of `FACT_TYPES`.
+"""
+
+TYPES = tuple(sorted({e.type for e in EDGES.values() if not e.is_typed_by_row}))
+READ_EDGES = frozenset(
+    e.name
+    for e in EDGES.values()
+    if e.type in ("FROM", "REVISION_OF", "WINDOW_OF") or (e.target == "Node" and not e.is_typed_by_row)
+)
+"""What readers of the previous build may still follow; others go as soon as a build without them is published."""
 
 _HOME = re.compile(r"[0-9a-f]{16}")
 

@@ -212,7 +212,8 @@ def shown(connection: Connection, home: str) -> dict[str, list[int]]:
     number = connection.read(querying.SERVED, home=home)[0]["number"]
     parameters = {"home": home, "published": number, "number": number}
     statements = loading.LIST_NODES | loading.LIST_EDGES
+    details = connection.read(loading.LIST_DETAILS, home=home, number=number)
     return {
         name: sorted(r["key"] for r in connection.read(s, **parameters) if r["since"] <= number)
         for name, s in statements.items()
-    }
+    } | {"details": sorted(r["details"] for r in details)}

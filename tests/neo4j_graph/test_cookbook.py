@@ -22,14 +22,30 @@ def with_topics(folder: Path) -> Made:
     topics = pl.DataFrame([{"topic_id": f"t{i}", **SCOPE, "label": f"topic {i}"} for i in range(2)])
     topic = {"topic_id": "t0", **SCOPE, "relevance": 0.5}
     topic_memories = pl.DataFrame([{"memory_id": memory_id(2 * i), **topic} for i in (0, 1)])
-    edges = pl.DataFrame([{"source_id": "t0", "target_id": "t1", **SCOPE, "kind": "subtopic_of", "weight": 1.0}])
-    mentions = made.tables["mentions"]
+    edges = {**SCOPE, "source_id": "t0", "target_id": "t1", "type": "subtopic_of", "weight": 1.0}
+    mentions, entities = made.tables["mentions"], made.tables["entities"]
     second = mentions.filter(memory_id=memory_id(0)).with_columns(entity_id=pl.lit("ann1"))
+    about = {"importance": 0.5, "memory_count": 2, "description": "What the notes are about."}
+    nodes = [
+        *entities.filter(user_id="ann").select("name", "type", "aliases", *SCOPE, node_id="entity_id").to_dicts(),
+        *({"node_id": f"t{i}", "name": f"topic {i}", "type": "topic", **SCOPE} for i in range(2)),
+        {"node_id": "p0", "name": "Harbor", "type": "project", **SCOPE},
+    ]
+    stated = {**SCOPE, "subject_id": "ann0", "is_latest": True, "is_negated": False, "modality": "stated"}
+    since = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    facts = [
+        {"fact_id": "f0", "predicate": "leads", "object_id": "ann1", "memory_ids": [memory_id(0)], **stated},
+        {"fact_id": "f1", "predicate": "costs", "value": "40 euros", "memory_ids": [memory_id(1)], **stated},
+    ]
+    node_memories = pl.DataFrame([{"node_id": "p0", "memory_id": memory_id(0), **SCOPE, "relevance": 1.0}])
     tables = made.tables | {
         "topics": conform("topics", topics),
         "topic_memories": conform("topic_memories", topic_memories),
-        "topic_edges": conform("topic_edges", edges),
         "mentions": pl.concat([mentions, second]),
+        "nodes": conform("nodes", pl.DataFrame([node | about for node in nodes], infer_schema_length=None)),
+        "node_memories": conform("node_memories", node_memories),
+        "edges": conform("edges", pl.DataFrame([edges])),
+        "facts": conform("facts", pl.DataFrame([f | {"valid_from": since} for f in facts], infer_schema_length=None)),
     }
     index = folder / "topics.duckdb"
     write_index(tables, vectors, index, {"build_id": "000001", "collections": {"made": {}}})
@@ -47,6 +63,8 @@ def test_every_recipe_runs_and_finds_rows_where_it_says_so(graph: Connection, tm
         "name": "Entity 0",
         "topic": "topic 0",
         "uri": "turns.jsonl",
+        "other": "Entity 1",
+        "type": "project",
         "words": "note",
         "day": dt.datetime(2026, 2, 1, tzinfo=dt.UTC),
         "home": home,

@@ -18,7 +18,7 @@ COUNT = "MATCH (n {home_id: $home}) RETURN count(n) AS n"
 def test_a_first_load_shows_every_row_of_the_build_and_passes_every_check(graph: Connection, tmp_path: Path) -> None:
     home, made = fresh_home(), make(tmp_path, "000001", count=40, edited=(3,), windows=2)
     stats = made.load(home, graph)
-    assert stats.nodes["Memory"] == 41 and stats.nodes["Window"] == 2 and stats.nodes["Entity"] == 10
+    assert stats.nodes["Memory"] == 41 and stats.nodes["Window"] == 2 and stats.nodes["Node"] == 10
     assert stats.relationships["User-OWNS-Memory"] == 41
     assert stats.relationships["Memory-UPDATES-Memory"] == stats.relationships["Memory-SUPERSEDES-Memory"] == 1
     assert stats.writes == sum(stats.nodes.values()) + sum(stats.relationships.values())
@@ -127,15 +127,19 @@ def test_each_migration_is_applied_once_and_recorded(graph: Connection) -> None:
 
 
 def test_a_server_of_an_earlier_version_loses_the_indexes_that_nothing_uses(graph: Connection) -> None:
-    """Migration 9, on a database where 6 to 8 were applied by a version that made these indexes."""
+    """The last migration, on a database where an earlier version made these indexes."""
     migrate(graph)
     last = MIGRATIONS[-1].number
     graph.write("MATCH (m:PalimpsestMigration {number: $number}) DELETE m", number=last)
     graph.ddl("CREATE INDEX palimpsest_window_memory FOR (n:PalimpsestWindowRow) ON (n.home_id, n.memory_id)")
-    graph.ddl("CREATE INDEX palimpsest_precedes_closed FOR ()-[r:PRECEDES]-() ON (r.home_id, r.until)")
+    graph.ddl("CREATE FULLTEXT INDEX palimpsest_names FOR (n:PalimpsestEntity|PalimpsestTopic) ON EACH [n.name]")
+    keys = "(n.home_id, n.entity_id, n.since)"
+    graph.ddl(f"CREATE CONSTRAINT palimpsest_entity_key FOR (n:PalimpsestEntityRow) REQUIRE {keys} IS UNIQUE")
+    graph.ddl("DROP INDEX palimpsest_precedes_closed")
     assert migrate(graph) == [last]
     names = {r["name"] for r in graph.read(ddl.INDEX_STATES)}
-    assert not names & set(ddl.UNUSED_INDEXES) and set(ddl.RANGE_INDEXES) <= names
+    assert not names & {*ddl.UNUSED_INDEXES, *ddl.UNUSED_KEYS}
+    assert {*ddl.RANGE_INDEXES, *ddl.FULL_TEXT_INDEXES, *ddl.KEY_CONSTRAINTS} <= names
 
 
 def test_a_build_without_its_index_is_refused(graph: Connection, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.neo4j_graph.backend.neo4j_graph_scope import Neo4jGraphScope
 from palimpsest.neo4j_graph.backend.neo4j_reads import BuildReads
 from palimpsest.neo4j_graph.backend.neo4j_rows import conditions_of
 from palimpsest.neo4j_graph.backend.neo4j_scope import Neo4jScope, SizedValue
@@ -168,14 +169,8 @@ class Neo4jBackend:
         return found.reasons().select(ids) if found else {}
 
     def graph(self, scope: Scope) -> GraphScope | None:
-        """See Backend.
-
-        Raises:
-            PalimpsestError: always, where the build has the scope: facts and nodes are not loaded yet.
-        """
-        if scope not in self._known:
-            return None
-        raise PalimpsestError("graph: facts and nodes are not loaded into Neo4j; use --backend duckdb")
+        """See Backend."""
+        return Neo4jGraphScope(scope, self._reads, self._cache) if scope in self._known else None
 
     def close(self) -> None:
         """See Backend."""

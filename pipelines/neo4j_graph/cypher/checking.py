@@ -1,6 +1,6 @@
 """Cypher that counts and checks. One statement over all kinds: planning many takes longer than counting."""
 
-from palimpsest.neo4j_graph.model import CLOSED, CURRENT, EDGES, KEYS, current_label, row_label
+from palimpsest.neo4j_graph.model import CLOSED, CURRENT, EDGES, KEYS, NODE_LABELS, current_label, row_label
 
 COUNT_NODES = "\nUNION ALL\n".join(
     f"MATCH (n:{row_label(kind)} {{home_id: $home}}) "
@@ -13,7 +13,8 @@ _VISIBLE = """a.since <= $number AND a.until > $number AND b.since <= $number AN
 
 def _aggregate_edges(aggregate: str) -> str:
     return "\nUNION ALL\n".join(
-        f"""MATCH (a:{row_label(source)} {{home_id: $home}})-[r]->(b) WHERE a.{KEYS[source]} IS NOT NULL AND {_VISIBLE}
+        f"""MATCH (a:{row_label(source)} {{home_id: $home}})-[r]->(b) WHERE a.{KEYS[source]} IS NOT NULL
+  AND NOT r:{CLOSED} AND {_VISIBLE}
 WITH type(r) AS type, labels(b) AS ends, {aggregate} AS n RETURN '{source}' AS source, type, ends, n"""
         for source in sorted({e.source for e in EDGES.values()})
     )
@@ -25,6 +26,11 @@ COUNT_CROSSING_EDGES = _aggregate_edges("""sum(
     OR a.project_id <> b.project_id THEN 1 ELSE 0 END)""")
 COUNT_CURRENT = "\nUNION ALL\n".join(
     f"MATCH (n:{current_label(kind)} {{home_id: $home}}) RETURN '{kind}' AS name, count(*) AS n" for kind in CURRENT
+)
+COUNT_MISLABELED = "\nUNION ALL\n".join(
+    f"MATCH (n:{current_label('Node')} {{home_id: $home}}) WHERE (n.{key} IS NOT NULL) <> (n:{label}) "
+    f"RETURN '{label}' AS label, count(*) AS n"
+    for key, label in NODE_LABELS.items()
 )
 COUNT_STALE = f"""
 MATCH (n:{"|".join(map(current_label, CURRENT))} {{home_id: $home}})-[r]->(o) WHERE type(r) <> '{CLOSED}'

@@ -41,25 +41,32 @@ KEY_CONSTRAINTS = {
 RANGE_INDEXES = {
     "palimpsest_memory_scope": "FOR (n:PalimpsestMemoryRow) "
     "ON (n.home_id, n.collection, n.user_id, n.project_id, n.is_latest)",
+    "palimpsest_node_scope": "FOR (n:PalimpsestNodeRow) ON (n.home_id, n.collection, n.user_id, n.project_id)",
     "palimpsest_memory_id": "FOR (n:PalimpsestMemory) ON (n.memory_id)",
     "palimpsest_entity_name": "FOR (n:PalimpsestEntity) ON (n.name)",
+    "palimpsest_node_type": "FOR (n:PalimpsestNode) ON (n.type, n.importance)",
+    "palimpsest_node_importance": "FOR (n:PalimpsestNode) ON (n.importance)",
     "palimpsest_document_uri": "FOR (n:PalimpsestDocument) ON (n.uri)",
     **{f"palimpsest_{t.lower()}_closed": f"FOR ()-[r:{t}]-() ON (r.home_id, r.until)" for t in (*TYPES, CLOSED)},
 }
 _EVENTUALLY = "OPTIONS {indexConfig: {`fulltext.eventually_consistent`: true}}"
 FULL_TEXT_INDEXES = {
     "palimpsest_memory_text": f"FOR (n:PalimpsestMemory) ON EACH [n.text, n.title] {_EVENTUALLY}",
-    "palimpsest_names": f"FOR (n:PalimpsestEntity|PalimpsestTopic) ON EACH [n.name, n.aliases, n.label] {_EVENTUALLY}",
+    "palimpsest_node_text": f"FOR (n:PalimpsestNode) ON EACH [n.name, n.aliases, n.description] {_EVENTUALLY}",
 }
-UNUSED_INDEXES = ("palimpsest_window_memory", "palimpsest_depends_on_closed", "palimpsest_precedes_closed")
-"""Indexes of earlier versions that no statement uses, or that are of relationships that nothing writes."""
+UNUSED_INDEXES = ("palimpsest_window_memory", "palimpsest_names")
+UNUSED_KEYS = ("palimpsest_entity_key", "palimpsest_topic_key")
+"""Indexes and constraints of earlier versions that no statement uses."""
 
 CREATE_KEYS = tuple(f"CREATE CONSTRAINT {name} IF NOT EXISTS {what}" for name, what in KEY_CONSTRAINTS.items())
 CREATE_RANGES = tuple(f"CREATE INDEX {name} IF NOT EXISTS {what}" for name, what in RANGE_INDEXES.items())
 CREATE_FULL_TEXT = tuple(
     f"CREATE FULLTEXT INDEX {name} IF NOT EXISTS {what}" for name, what in FULL_TEXT_INDEXES.items()
 )
-DROP_UNUSED = tuple(f"DROP INDEX {name} IF EXISTS" for name in UNUSED_INDEXES)
+DROP_UNUSED = (
+    *(f"DROP CONSTRAINT {name} IF EXISTS" for name in UNUSED_KEYS),
+    *(f"DROP INDEX {name} IF EXISTS" for name in UNUSED_INDEXES),
+)
 
 INDEX_STATES = """
 SHOW INDEXES YIELD name, type, state, labelsOrTypes, properties, options

@@ -1,12 +1,23 @@
 """Cypher of loading: the lock, batches that are applied once, the difference of nodes and edges, and sweeping."""
 
 from palimpsest.neo4j_graph.cypher.visibility import (
+    ADD_NODE_LABELS,
     COPY_OF_EDGE,
-    COPY_OF_NODE,
     FORGET_COPIES_OF_NODE,
     FORGET_COPY_OF_EDGE,
+    copy_edges_of_node,
 )
-from palimpsest.neo4j_graph.model import CLOSED, EDGES, KEYS, READ_BY_BACKEND, TYPES, Edge, current_label, row_label
+from palimpsest.neo4j_graph.model import (
+    CLOSED,
+    DETAILS,
+    EDGES,
+    KEYS,
+    READ_EDGES,
+    TYPES,
+    Edge,
+    current_label,
+    row_label,
+)
 
 BUILD_RECORD = "MATCH (b:PalimpsestBuild {home_id: $home, number: $number}) RETURN properties(b) AS record"
 TAKE_LOCK = """
@@ -54,7 +65,8 @@ IS_EMPTY = (
 def create_nodes(kind: str, current: bool) -> str:
     """Returns the statement that creates nodes of a kind; `current` gives them the label that people write at once."""
     return f"""CYPHER 25 {_ONCE} UNWIND $rows AS row
-CREATE (n:{_labels(kind, current)} {{home_id: $home, since: $number, until: $open}}) SET n += row{_RETURN_COUNT}"""
+CREATE (n:{_labels(kind, current)} {{home_id: $home, since: $number, until: $open}}) SET n += row
+{ADD_NODE_LABELS if current and kind == "Node" else ""}{_RETURN_COUNT}"""
 
 
 def _labels(kind: str, current: bool) -> str:
@@ -73,7 +85,7 @@ _SET_UNTIL = {
 MATCH (n:{row_label(kind)} {{home_id: $home, {key}: row.id, since: row.since}}) SET n.until = $until"""
     for kind, key in KEYS.items()
 }
-CLOSE_NODES = {kind: statement + COPY_OF_NODE for kind, statement in _SET_UNTIL.items()}
+CLOSE_NODES = {kind: statement + copy_edges_of_node(kind) for kind, statement in _SET_UNTIL.items()}
 REOPEN_NODES = {kind: statement + FORGET_COPIES_OF_NODE for kind, statement in _SET_UNTIL.items()}
 DELETE_NODES = {
     kind: f"""{_ONCE} UNWIND $rows AS row
@@ -94,11 +106,31 @@ SWEEP_EDGES = {
 MATCH ()-[r:{t}]->() WHERE r.home_id = $home AND r.until <= $oldest
 WITH r LIMIT $limit DELETE r RETURN count(*) AS n"""
     for t in (*TYPES, CLOSED)
+} | {
+    e.type: f"""
+MATCH (n:{row_label(e.source)} {{home_id: $home}})-[r:{e.pattern}]->(:{row_label(e.target)})
+WHERE n.{KEYS[e.source]} IS NOT NULL AND n.since IS NOT NULL AND r.until <= $oldest
+WITH r LIMIT $limit DELETE r RETURN count(*) AS n"""
+    for e in EDGES.values()
+    if e.is_typed_by_row
 }
+
+LIST_DETAILS = """
+MATCH (n:PalimpsestNodeRow {home_id: $home}) WHERE n.node_id IS NOT NULL AND n.since <= $number AND n.until > $number
+RETURN n.node_id AS id, n.details AS details"""
+SET_DETAILS = f"""{_ONCE} UNWIND $rows AS row
+MATCH (n:PalimpsestNodeRow {{home_id: $home, node_id: row.id}}) WHERE n.since <= $number AND n.until > $number
+SET n += CASE WHEN coalesce(n.changed_in, n.since) = $number THEN {{}}
+  ELSE {{{", ".join(f"was_{name}: n.{name}" for name in DETAILS)}}} END
+SET n += row.properties, n.changed_in = $number{_RETURN_COUNT}"""
+SWEEP_DETAILS = f"""
+MATCH (n:PalimpsestNodeRow {{home_id: $home}})
+WHERE n.node_id IS NOT NULL AND n.since IS NOT NULL AND n.changed_in <= $oldest
+WITH n LIMIT $limit REMOVE n.changed_in, {", ".join(f"n.was_{name}" for name in DETAILS)} RETURN count(*) AS n"""
 
 
 def _pattern(e: Edge, source: str, target: str = "") -> str:
-    return f"(a:{row_label(e.source)}{source})-[r:{e.type}]->(b:{row_label(e.target)}{target})"
+    return f"(a:{row_label(e.source)}{source})-[r:{e.pattern}]->(b:{row_label(e.target)}{target})"
 
 
 def _pattern_from_anchor(e: Edge, properties: str) -> str:
@@ -122,12 +154,13 @@ RETURN {_anchor(e)}.{_anchor_key(e)} AS id, r.key AS key, r.since AS since, r.un
     for name, e in EDGES.items()
 }
 CREATE_EDGES = {
-    name: f"""{_ONCE} UNWIND $rows AS row
+    name: f"""{"CYPHER 25" if e.is_typed_by_row else ""}{_ONCE} UNWIND $rows AS row
 MATCH (a:{row_label(e.source)} {{home_id: $home, {KEYS[e.source]}: row.a}})
 WHERE a.since <= $number AND a.until > $number
 MATCH (b:{row_label(e.target)} {{home_id: $home, {KEYS[e.target]}: row.b}})
 WHERE b.since <= $number AND b.until > $number
-CREATE (a)-[r:{e.type} {{since: $number}}]->(b) SET r += row.properties{_RETURN_COUNT}"""
+CREATE (a)-[r:{"$(row.type)" if e.is_typed_by_row else e.type} {{since: $number}}]->(b)
+SET r += row.properties{_RETURN_COUNT}"""
     for name, e in EDGES.items()
 }
 _MATCH_EDGE = {
@@ -137,13 +170,12 @@ WHERE {_anchor(e)}.since <= $number AND {_anchor(e)}.until > $number
   AND r.key = row.key AND r.since = row.since"""
     for name, e in EDGES.items()
 }
-_IS_READ = {name: e.type in READ_BY_BACKEND for name, e in EDGES.items()}
 CLOSE_EDGES = {
-    n: f"{_ONCE} {m} SET r.until = $number, r.home_id = $home{COPY_OF_EDGE if _IS_READ[n] else ''}{_RETURN_COUNT}"
+    n: f"{_ONCE} {m} SET r.until = $number, r.home_id = $home{COPY_OF_EDGE if n in READ_EDGES else ''}{_RETURN_COUNT}"
     for n, m in _MATCH_EDGE.items()
 }
 REOPEN_EDGES = {
-    n: f"{_ONCE} {m} REMOVE r.until, r.home_id{FORGET_COPY_OF_EDGE if _IS_READ[n] else ''}{_RETURN_COUNT}"
+    n: f"{_ONCE} {m} REMOVE r.until, r.home_id{FORGET_COPY_OF_EDGE if n in READ_EDGES else ''}{_RETURN_COUNT}"
     for n, m in _MATCH_EDGE.items()
 }
 DELETE_EDGES = {n: f"{_ONCE} {m} DELETE r{_RETURN_COUNT}" for n, m in _MATCH_EDGE.items()}

@@ -3,15 +3,15 @@
 from palimpsest.neo4j_graph.model import CLOSED, VectorSpace
 
 _VISIBLE = "m.since <= $number AND m.until > $number"
-_SCOPE = "{home_id: $home, collection: $collection, user_id: $user, project_id: $project}"
-_INSIDE = "{0}.collection = $collection AND {0}.user_id = $user AND {0}.project_id = $project"
+SCOPE = "{home_id: $home, collection: $collection, user_id: $user, project_id: $project}"
+INSIDE = "{0}.collection = $collection AND {0}.user_id = $user AND {0}.project_id = $project"
 
 
 # Numbers start again in a home that was erased, or on a new server: `begun` is another one then.
 _KEPT = "h.oldest <= $number AND coalesce(h.begun, '') = $begun"
 
 
-def _with_kept(found: str) -> str:
+def with_kept(found: str) -> str:
     """Ends a read: collecting is a barrier, so that the number is looked up only after everything was read."""
     return f"""WITH collect({found}) AS found
 OPTIONAL MATCH (h:PalimpsestHome {{home_id: $home}}) RETURN found, coalesce({_KEPT}, false) AS kept"""
@@ -61,7 +61,7 @@ LATEST = "m.is_latest = true"
 def candidates(conditions: tuple[str, ...]) -> str:
     """Returns the statement that finds the ids of a scope's memories that pass some of `CONDITIONS`."""
     where = " AND ".join((_VISIBLE, "m.is_latest IS NOT NULL", *conditions))
-    return f"MATCH (m:PalimpsestMemoryRow {_SCOPE}) WHERE {where} {_with_kept('m.memory_id')}"
+    return f"MATCH (m:PalimpsestMemoryRow {SCOPE}) WHERE {where} {with_kept('m.memory_id')}"
 
 
 _COSINES = """
@@ -70,7 +70,7 @@ WITH m, CASE WHEN m.windows = 0 THEN [] ELSE
     RETURN vector.similarity.cosine(w.embedding, $vector) } END AS others
 WITH m.memory_id AS id, reduce(best = vector.similarity.cosine(m.embedding, $vector), s IN others |
   CASE WHEN s > best THEN s ELSE best END) * 2 - 1 AS cosine
-""" + _with_kept("[id, cosine]")
+""" + with_kept("[id, cosine]")
 
 
 def nearest(space: VectorSpace, conditions: tuple[str, ...]) -> str:
@@ -92,29 +92,29 @@ CALL () {{
 }}
 WITH DISTINCT wanted
 MATCH (m:PalimpsestMemoryRow {{home_id: $home, memory_id: wanted}})
-WHERE {_INSIDE.format("m")} AND {where}
+WHERE {INSIDE.format("m")} AND {where}
 {_COSINES}"""
 
 
 COSINES = f"""CYPHER 25
 UNWIND $ids AS wanted
 MATCH (m:PalimpsestMemoryRow {{home_id: $home, memory_id: wanted}})
-WHERE {_INSIDE.format("m")} AND {_VISIBLE}
+WHERE {INSIDE.format("m")} AND {_VISIBLE}
 {_COSINES}"""
 _FROM = f"""
 UNWIND $ids AS wanted
 MATCH (s:PalimpsestMemoryRow {{home_id: $home, memory_id: wanted}})
-WHERE {_INSIDE.format("s")} AND s.since <= $number AND s.until > $number"""
-_LIVE = "{0}.since <= $number AND ({0}.until IS NULL OR {0}.until > $number)"
+WHERE {INSIDE.format("s")} AND s.since <= $number AND s.until > $number"""
+LIVE = "{0}.since <= $number AND ({0}.until IS NULL OR {0}.until > $number)"
 MEMORIES = f"""{_FROM}
 OPTIONAL MATCH (s)-[f:FROM|{CLOSED}]->(d:PalimpsestDocumentRow)<-[:REVISION_OF|{CLOSED}]-(v:PalimpsestRevisionRow)
-WHERE {_LIVE.format("f")} AND v.since <= $number AND v.until > $number AND d.since <= $number AND d.until > $number
+WHERE {LIVE.format("f")} AND v.since <= $number AND v.until > $number AND d.since <= $number AND d.until > $number
   AND s.memory_id IN v.memory_ids
 WITH s, d, v, [i IN range(0, size(v.memory_ids) - 1) WHERE v.memory_ids[i] = s.memory_id][0] AS at
 WITH s {{.*, embedding: null}} AS memory, v {{.document_id, uri: d.uri, document_title: v.title,
   ordinal: v.ordinals[at], page: v.pages[at], char_start: v.starts[at], char_end: v.ends[at]}} AS source
-{_with_kept("[memory, source]")}"""
+{with_kept("[memory, source]")}"""
 OBSERVED = f"""
-MATCH (m:PalimpsestMemoryRow {_SCOPE}) WHERE {_VISIBLE} AND m.is_latest IS NOT NULL AND m.observed_at IS NOT NULL
+MATCH (m:PalimpsestMemoryRow {SCOPE}) WHERE {_VISIBLE} AND m.is_latest IS NOT NULL AND m.observed_at IS NOT NULL
 WITH [min(m.observed_at), max(m.observed_at)] AS both
-{_with_kept("both")}"""
+{with_kept("both")}"""

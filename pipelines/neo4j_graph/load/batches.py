@@ -36,9 +36,10 @@ def node_batches(kind: str, nodes: pl.DataFrame, vectors: VectorLookup, size: in
 
 
 def edge_batches(edges: pl.DataFrame, size: int) -> Iterator[Batch]:
-    """Yields the parameters that create relationships: both ends, and the properties."""
-    properties = [c for c in edges.columns if c not in ("a", "b", "id")]
-    rows = edges.select("a", "b", pl.struct(properties).alias("properties"))
+    """Yields the parameters that create relationships: both ends, the type where rows have one, the properties."""
+    columns = [c for c in ("a", "b", "type") if c in edges.columns]
+    properties = [c for c in edges.columns if c not in (*columns, "id")]
+    rows = edges.select(*columns, pl.struct(properties).alias("properties"))
     return prefetch(list[Mapping[str, Any]](part.to_dicts()) for part in rows.iter_slices(size))
 
 

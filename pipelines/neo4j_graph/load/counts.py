@@ -6,6 +6,8 @@ from palimpsest.neo4j_graph.connect import Connection
 from palimpsest.neo4j_graph.cypher import checking
 from palimpsest.neo4j_graph.model import EDGES, KEYS, ROW_KINDS
 
+_BY_ROW = {f"{e.source}-{{}}-{e.target}": name for name, e in EDGES.items() if e.is_typed_by_row}
+
 
 def count_rows(connection: Connection, home: str, number: int) -> dict[str, int]:
     """Returns how many rows of each kind and relationship are visible under a load number."""
@@ -18,7 +20,8 @@ def count_edges(connection: Connection, statement: str, home: str, number: int) 
     out = dict.fromkeys(EDGES, 0)
     for row in connection.read(statement, home=home, number=number):
         for end in row["ends"]:
-            if (name := f"{row['source']}-{row['type']}-{ROW_KINDS.get(end)}") in out:
+            ends = f"{row['source']}-{{}}-{ROW_KINDS.get(end)}"
+            if (name := ends.format(row["type"])) in out or (name := _BY_ROW.get(ends, "")):
                 out[name] += int(row["n"])
     return out
 

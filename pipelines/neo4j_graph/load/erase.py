@@ -31,16 +31,22 @@ DROP_NODES = {
         *((label, _NODES_PER_BATCH) for label in _LAST_LABELS),
     )
 }
+_VECTORS = {"VectorBlock": ", data: null", "Node": ", vector: null, was_vector: null"}
 _READ_NODES = {
     kind: f"""
 MATCH (n:{label} {{home_id: $home}})
-RETURN n {{.*, embedding: null, key: null{", data: null" if kind == "VectorBlock" else ""}}} AS properties"""
+RETURN n {{.*, embedding: null, key: null{_VECTORS.get(kind, "")}}} AS properties"""
     for kind, label in (*((kind, row_label(kind)) for kind in KEYS), ("Build", "PalimpsestBuild"))
+} | {
+    "relationships": f"""
+MATCH (n:{row_label("Node")} {{home_id: $home}})-[r]-() WHERE startNode(r) = n OR r.fact_id IS NOT NULL
+RETURN r {{.*, key: null}} AS properties"""
 }
 
 
 def drop_home(connection: Connection, home: str) -> int:
     """Deletes every node of a home, in every number, and its own vector index; returns the number of nodes."""
+    legacy.rename_kinds(connection, home)
     deleted = legacy.drop(connection, home)
     for statement, limit in DROP_NODES.values():
         while n := connection.write(statement, home=home, limit=limit)[0]["n"]:
@@ -95,8 +101,9 @@ def _erase(home: Home, build: Build | None, connection: Connection, probes: Prob
 def residue(connection: Connection, home: str, probes: Probes) -> list[str]:
     """Returns the kinds of a home's nodes that have a probe in any property, in every number; sorted.
 
-    Each node is read once. Vectors are not searched: they contain no text. Labels of an earlier version are listed
-    where nodes of the home still have one.
+    Each node is read once, and so are facts and edges between nodes, as `relationships`: the others contain no text and
+    no id but that of a relation, and go with their memories. Vectors are not searched: they contain no text. Labels of
+    an earlier version are listed where nodes of the home still have one.
     """
     contains = probes if callable(probes) else _contains_any(probes)
     kinds = (kind for kind in _READ_NODES if any(contains(page) for page in _pages(connection, home, kind)))

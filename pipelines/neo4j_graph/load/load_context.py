@@ -21,7 +21,7 @@ class Changes:
         kinds: of nodes that changed.
         types: of relationships that were closed.
         rows: closed rows, and new nodes of the kinds that people look at.
-        deferred: statements of `CREATE_EDGES` with their rows, run as the number moves.
+        deferred: statements that write rows, with their rows, run as the number moves.
     """
 
     kinds: set[str] = field(default_factory=set)

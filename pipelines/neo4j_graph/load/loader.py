@@ -27,7 +27,7 @@ from palimpsest.neo4j_graph.load.load_context import LoadContext, begin_load
 from palimpsest.neo4j_graph.load.load_source import Source
 from palimpsest.neo4j_graph.load.load_stats import LoadStats, ProgressCallback, no_progress
 from palimpsest.neo4j_graph.load.publish import publish, sweep
-from palimpsest.neo4j_graph.load.write_rows import write_edges, write_nodes
+from palimpsest.neo4j_graph.load.write_rows import write_details, write_edges, write_nodes
 from palimpsest.neo4j_graph.load.writer import Writer
 from palimpsest.neo4j_graph.model import EDGES, FORMAT, KEYS
 from palimpsest.neo4j_graph.rows.graph_rows import GraphRows, graph_rows
@@ -123,6 +123,7 @@ class Loader:
         record: dict[str, object] = {**source.record(), "fingerprint": source.fingerprint, "space": space}
         record["format"] = FORMAT
         with home_lock(self._connection, self._home, self._writer.token):
+            legacy.rename_kinds(self._connection, self._home)
             load = begin_load(self._connection, self._home, self._writer, full_reload)
             if not self._timed("compare", lambda: self._has_same_tables(load, record)):
                 rows = self._timed("rows", lambda: graph_rows(source.tables(), vectors, source.index))
@@ -175,6 +176,7 @@ class Loader:
             for kind in KEYS:
                 write = partial(write_nodes, load, kind, rows.nodes[kind], vectors, advance)
                 seconds += self._timed(f"nodes {kind}", write)
+            self._timed("nodes Node", partial(write_details, load, rows.nodes["Node"]))
             for name in EDGES:
                 self._timed("relationships", partial(write_edges, load, name, rows.edges.get(name), advance))
         load.stats.nodes_per_s = load.stats.created / seconds if seconds else 0.0

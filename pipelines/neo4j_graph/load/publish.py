@@ -7,7 +7,7 @@ from palimpsest.neo4j_graph.cypher import loading
 from palimpsest.neo4j_graph.cypher.visibility import all_visibility_statements, visibility_statements
 from palimpsest.neo4j_graph.load import load_context
 from palimpsest.neo4j_graph.load.load_context import LoadContext
-from palimpsest.neo4j_graph.model import CLOSED, KEYS, TYPES, batch_size
+from palimpsest.neo4j_graph.model import KEYS, batch_size
 
 _SWEPT_PER_BATCH = 5000
 
@@ -66,8 +66,7 @@ def _sweep_rows(load: LoadContext, oldest: int) -> None:
         statement = loading.SWEEP_NODES[kind]
         while (swept := write(statement, home=home, oldest=oldest, limit=limit)[0])["nodes"]:
             load.writer.writes += swept["n"]
-    for edge_type in (*TYPES, CLOSED):
-        statement = loading.SWEEP_EDGES[edge_type]
+    for statement in (*loading.SWEEP_EDGES.values(), loading.SWEEP_DETAILS):
         while count := write(statement, home=home, oldest=oldest, limit=_SWEPT_PER_BATCH)[0]["n"]:
             load.writer.writes += count
 

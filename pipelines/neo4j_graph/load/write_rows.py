@@ -13,7 +13,7 @@ from palimpsest.neo4j_graph.load import load_context
 from palimpsest.neo4j_graph.load.batches import HAVE_VECTORS, VECTOR_KINDS, edge_batches, node_batches
 from palimpsest.neo4j_graph.load.difference import Difference, difference
 from palimpsest.neo4j_graph.load.load_context import LoadContext
-from palimpsest.neo4j_graph.model import CURRENT, EDGES, OPEN, VectorSpace, batch_size
+from palimpsest.neo4j_graph.model import CURRENT, DETAILS, EDGES, OPEN, VectorSpace, batch_size
 
 _NODES_PER_BATCH = 1000
 _EDGES_PER_BATCH = 5000
@@ -43,6 +43,23 @@ def write_nodes(load: LoadContext, kind: str, nodes: pl.DataFrame, vectors: Grap
     load.stats.created += new.height
     writer.writes += new.height
     return time.perf_counter() - started
+
+
+def write_details(load: LoadContext, nodes: pl.DataFrame) -> None:
+    """Sets `DETAILS` of the nodes that stay where they differ; a small number is deferred until publishing."""
+    stored = {r["id"]: r["details"] for r in ([] if load.is_empty else load.writer.list_rows(loading.LIST_DETAILS))}
+    details = nodes["details"].to_list()
+    differ = [i in stored and stored[i] != value for i, value in zip(nodes["id"], details, strict=True)]
+    todo = nodes.filter(pl.Series(differ, dtype=pl.Boolean)).select(
+        "id", pl.struct(*DETAILS, "details").alias("properties")
+    )
+    for part in todo.iter_slices(_NODES_PER_BATCH):
+        batch = list[Mapping[str, Any]](part.to_dicts())
+        if load.changes.deferred_rows + len(batch) <= load_context.MAX_ROWS_AT_ONCE:
+            load.changes.deferred.append((loading.SET_DETAILS, batch))
+        else:
+            load.writer.once(loading.SET_DETAILS, rows=batch)
+    load.writer.writes += todo.height
 
 
 def write_edges(load: LoadContext, name: str, edges: pl.DataFrame | None, advance: Advance) -> None:

@@ -53,7 +53,7 @@ class Writer:
         self,
         record: Mapping[str, object],
         oldest: int,
-        edges: Iterable[tuple[str, Batch]],
+        deferred: Iterable[tuple[str, Batch]],
         visibility: Iterable[str],
     ) -> bool:
         """Moves the published number in one transaction, with what must become visible together.
@@ -61,23 +61,23 @@ class Writer:
         Args:
             record: what the server records of the build.
             oldest: the oldest number that readers may still use.
-            edges: statements of `CREATE_EDGES` with their rows.
+            deferred: statements that write rows, with their rows.
             visibility: statements of `cypher.visibility`.
 
         Returns:
             Whether this call moved it; if not, another load or an earlier, unconfirmed commit of this one may have.
 
         Raises:
-            ComponentFailed: a relationship could not be created.
+            ComponentFailed: a row could not be written.
         """
         statements = list(visibility)
 
         def work(tx: neo4j.ManagedTransaction) -> bool:
             if not _count(tx, loading.PUBLISH, self._parameters(oldest=oldest, record=dict(record))):
                 return False
-            for batch, (statement, rows) in enumerate(edges, self._batch + 1):
+            for batch, (statement, rows) in enumerate(deferred, self._batch + 1):
                 if (n := _count(tx, statement, self._parameters(batch=batch, rows=rows))) != len(rows):
-                    raise ComponentFailed(f"neo4j: {n} of {len(rows)} relationships were created; run again")
+                    raise ComponentFailed(f"neo4j: {n} of {len(rows)} rows were written; run again")
             for statement in statements:
                 _count(tx, statement, self._parameters(limit=_NO_LIMIT))
             return True

@@ -6,12 +6,17 @@ import polars as pl
 
 from palimpsest.core.scopes import SCOPE
 from palimpsest.neo4j_graph.model import EDGES
+from palimpsest.neo4j_graph.rows.knowledge_rows import knowledge_edges
 
 _EDGE_TYPE_OF_LABEL = {"UPDATE": "UPDATES", "EXTEND": "EXTENDS", "DERIVE": "DERIVES"}
 
 
 def edge_rows(
-    t: Mapping[str, pl.DataFrame], memories: pl.DataFrame, windows: pl.DataFrame, documents: pl.DataFrame
+    t: Mapping[str, pl.DataFrame],
+    memories: pl.DataFrame,
+    windows: pl.DataFrame,
+    documents: pl.DataFrame,
+    nodes: pl.DataFrame,
 ) -> dict[str, pl.DataFrame]:
     """Returns edges by name with columns a, b and their properties; some ends may be no rows.
 
@@ -20,13 +25,14 @@ def edge_rows(
         memories: as `memory_rows` returns them.
         windows: as `window_rows` returns them.
         documents: as `document_keys` returns them.
+        nodes: as `graph_nodes` returns them.
     """
     return {
         **_edges_of_sources(t["chunks"], memories, documents),
-        **_edges_of_memories(t, memories, windows),
+        **_edges_of_memories(memories, windows),
         **dict(_relations(t["relations"], memories)),
         **dict(_stated_relations(t["document_relations"], documents)),
-        **dict(_topic_edges(t["topic_edges"])),
+        **dict(knowledge_edges(t, nodes)),
     }
 
 
@@ -40,19 +46,12 @@ def _edges_of_sources(chunks: pl.DataFrame, memories: pl.DataFrame, documents: p
     }
 
 
-def _edges_of_memories(
-    t: Mapping[str, pl.DataFrame], memories: pl.DataFrame, windows: pl.DataFrame
-) -> dict[str, pl.DataFrame]:
-    mentions = t["mentions"].sort("memory_id", "entity_id", "char_start", nulls_last=True)
-    # In tenths: hundredths shift with every edit in the scope, and each shift would be two writes.
-    topics = t["topic_memories"].with_columns(pl.col("relevance").round(1))
+def _edges_of_memories(memories: pl.DataFrame, windows: pl.DataFrame) -> dict[str, pl.DataFrame]:
     superseded = memories.filter(pl.col("superseded_by").is_not_null())
     return {
         "User-OWNS-Memory": _pairs(memories, "user_id", "memory_id"),
         "Memory-QUOTES-Chunk": _pairs(memories.explode("chunk_ids"), "memory_id", "chunk_ids"),
         "Window-WINDOW_OF-Memory": _pairs(windows, "window_id", "memory_id"),
-        "Memory-MENTIONS-Entity": _pairs(mentions, "memory_id", "entity_id", "char_start", "char_end"),
-        "Memory-ABOUT-Topic": _pairs(topics, "memory_id", "topic_id", "relevance"),
         "Memory-SUPERSEDES-Memory": _pairs(superseded, "superseded_by", "memory_id"),
     }
 
@@ -82,12 +81,6 @@ def _stated_relations(document_relations: pl.DataFrame, documents: pl.DataFrame)
     for label, edge_type in _EDGE_TYPE_OF_LABEL.items():
         if (name := f"Document-{edge_type}-Document") in EDGES:
             yield name, _pairs(stated.filter(pl.col("label") == label), "newer", "older")
-
-
-def _topic_edges(topic_edges: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
-    for (kind,), rows in topic_edges.group_by("kind", maintain_order=True):
-        if (name := f"Topic-{str(kind).upper()}-Topic") in EDGES:
-            yield name, _pairs(rows, "source_id", "target_id", "weight")
 
 
 def _pairs(frame: pl.DataFrame, a: str, b: str, *properties: str) -> pl.DataFrame:

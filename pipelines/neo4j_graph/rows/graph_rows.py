@@ -14,6 +14,7 @@ import polars as pl
 from palimpsest.core.scopes import SCOPE, ScopeKey
 from palimpsest.neo4j_graph.graph_vectors import GraphVectors
 from palimpsest.neo4j_graph.rows.edge_rows import edge_rows
+from palimpsest.neo4j_graph.rows.knowledge_rows import graph_nodes, read_node_vectors
 from palimpsest.neo4j_graph.rows.node_rows import document_keys, memory_rows, node_rows, window_rows
 from palimpsest.neo4j_graph.rows.row_keys import add_edge_keys, add_node_keys
 from palimpsest.neo4j_graph.rows.scope_rows import scope_rows
@@ -28,9 +29,13 @@ TABLES = (
     "relations",
     "entities",
     "mentions",
+    "facts",
     "topics",
     "topic_edges",
     "topic_memories",
+    "nodes",
+    "edges",
+    "node_memories",
     "document_relations",
 )
 """The tables of a build that rows are made of."""
@@ -42,7 +47,8 @@ class GraphRows:
 
     Attributes:
         nodes: by kind; columns `id`, `key` and the properties; of Memory and Window also `text_hash`, of VectorBlock
-            `counts` and `hashes`: the vectors themselves are looked up when they are written.
+            `counts` and `hashes`: the vectors themselves are looked up when they are written; of Node also `details`,
+            the hash of `model.DETAILS`, which `key` does not cover.
         edges: by name in `model.EDGES`; columns `a`, `b`, `id` (of the anchor), `key` and the properties.
         digest: of all keys.
         scopes: (collection, user, project) of every memory, sorted.
@@ -75,11 +81,14 @@ def graph_rows(tables: Mapping[str, pl.DataFrame], vectors: GraphVectors, index:
     memories = memory_rows(t)
     windows = window_rows(t["embed_inputs"], memories)
     documents = document_keys(t["documents"])
-    unkeyed = node_rows(t, memories, windows, documents) | scope_rows(memories, windows, vectors, index)
+    packed = scope_rows(memories, windows, vectors, index)
+    knowledge = graph_nodes(t, read_node_vectors(index))
+    unkeyed = node_rows(t, memories, windows, documents, knowledge) | packed
     nodes = {kind: add_node_keys(kind, frame, vectors.model_of()) for kind, frame in unkeyed.items()}
-    edges = add_edge_keys(edge_rows(t, memories, windows, documents), nodes)
+    edges = add_edge_keys(edge_rows(t, memories, windows, documents, knowledge), nodes)
     scopes = memories.select(SCOPE).unique().sort(SCOPE).rows()
-    return GraphRows(nodes, edges, _digest(nodes | edges), [(c, u, p) for c, u, p in scopes])
+    details = {"details": nodes["Node"].select(key="details")}
+    return GraphRows(nodes, edges, _digest(nodes | edges | details), [(c, u, p) for c, u, p in scopes])
 
 
 def _digest(frames: Mapping[str, pl.DataFrame]) -> str:

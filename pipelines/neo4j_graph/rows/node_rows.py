@@ -7,6 +7,7 @@ import polars as pl
 from palimpsest.core.ids import content_id
 from palimpsest.core.scopes import SCOPE
 from palimpsest.memories.memory_times import memory_times
+from palimpsest.neo4j_graph.rows.document_names import with_names
 
 _MEMORY_PROPERTIES = (
     "memory_id",
@@ -44,7 +45,11 @@ _SEPARATOR = "\x1f"
 
 
 def node_rows(
-    t: Mapping[str, pl.DataFrame], memories: pl.DataFrame, windows: pl.DataFrame, documents: pl.DataFrame
+    t: Mapping[str, pl.DataFrame],
+    memories: pl.DataFrame,
+    windows: pl.DataFrame,
+    documents: pl.DataFrame,
+    nodes: pl.DataFrame,
 ) -> dict[str, pl.DataFrame]:
     """Returns the nodes by kind, with the properties of each.
 
@@ -53,15 +58,15 @@ def node_rows(
         memories: as `memory_rows` returns them.
         windows: as `window_rows` returns them.
         documents: as `document_keys` returns them.
+        nodes: as `graph_nodes` returns them.
     """
     return {
         "Collection": memories.select(pl.col("collection").alias("name"), "collection").unique().sort("name"),
-        "User": memories.select("user_id").unique().sort("user_id"),
-        "Document": documents.select("document_key", *SCOPE, "uri", "session_id").unique("document_key"),
+        "User": memories.select("user_id", username="user_id").unique().sort("user_id"),
+        "Document": with_names(documents),
         "Revision": _revisions(documents, memories),
         "Chunk": _chunks(t["chunks"]),
-        "Entity": t["entities"].select("entity_id", *SCOPE, "name", "type", "aliases"),
-        "Topic": t["topics"].select("topic_id", *SCOPE, "label"),
+        "Node": nodes,
         "Memory": memories.select(*_MEMORY_PROPERTIES, "text_hash"),
         "Window": windows.select(*_WINDOW_PROPERTIES, "text_hash"),
     }

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from palimpsest.neo4j_graph.model import EDGES, KEYS
+from palimpsest.neo4j_graph.model import DETAILS, EDGES, KEYS
 
 _SEPARATOR = "\x1f"
 _LIST_SEPARATOR = "\x1e"
@@ -21,6 +21,9 @@ def add_node_keys(kind: str, nodes: pl.DataFrame, space: pl.Expr) -> pl.DataFram
         hashed = nodes.with_columns(pl.col("text_hash") + space)
     elif "hashes" in nodes.columns:
         hashed = nodes.with_columns(space.alias("space"))
+    elif kind == "Node":
+        hashed = nodes.drop(DETAILS)
+        nodes = nodes.with_columns(_hash_rows(nodes.select(name, *DETAILS), "details").alias("details"))
     return nodes.with_columns(pl.col(name).alias("id"), _hash_rows(hashed, kind).alias("key"))
 
 

@@ -1,8 +1,8 @@
-"""What versions before labels with a prefix left on a server: found by a home's id, removed once it is loaded again."""
+"""What earlier versions left on a server, found by a home's id: labels without a prefix, and former kinds of nodes."""
 
 from palimpsest.neo4j_graph.connect import Connection
 from palimpsest.neo4j_graph.cypher.ddl import drop_index
-from palimpsest.neo4j_graph.model import TYPES
+from palimpsest.neo4j_graph.model import TYPES, current_label, row_label
 
 _PACKED = ("ScopeArrays", "VectorBlock", "Postings", "ScopeStats", "Revision")
 LABELS = (
@@ -30,8 +30,16 @@ _DROP = {
     for label in LABELS
 }
 _COUNT_HOMES = "MATCH (h:Home) WHERE h.home_id IS NOT NULL AND h.published IS NOT NULL RETURN count(h) AS n"
+_RENAME = tuple(
+    f"""MATCH (n:{row_label(kind)} {{home_id: $home}}) WITH n LIMIT $limit
+SET n:{row_label("Node")}, n.node_id = n.{key} REMOVE n:{row_label(kind)}
+FOREACH (_ IN CASE WHEN n:{current_label(kind)} THEN [1] ELSE [] END | SET n:{current_label("Node")})
+RETURN count(*) AS n"""
+    for kind, key in (("Entity", "entity_id"), ("Topic", "topic_id"))
+)
+"""Entities and topics were kinds: as nodes, the next load compares them with those of the build."""
 _SCHEMA = "SHOW INDEXES YIELD name, labelsOrTypes, properties, owningConstraint RETURN *"
-_TYPE_OF_CLOSED_INDEX = {f"{t.lower()}_closed": t for t in (*TYPES, "DEPENDS_ON", "PRECEDES")}
+_TYPE_OF_CLOSED_INDEX = {f"{t.lower()}_closed": t for t in TYPES}
 _INDEXES = {
     "memory_scope": ["home_id", "collection", "user_id", "is_latest"],
     "window_scope": ["home_id", "collection", "user_id"],
@@ -67,6 +75,13 @@ def drop(connection: Connection, home: str) -> int:
     if not connection.read(_COUNT_HOMES)[0]["n"]:
         _drop_schema(connection)
     return deleted
+
+
+def rename_kinds(connection: Connection, home: str) -> None:
+    """Makes nodes of the entities and topics that an earlier version loaded of a home."""
+    for statement in _RENAME:
+        while connection.write(statement, home=home, limit=_NODES_PER_BATCH)[0]["n"]:
+            continue
 
 
 def drop_closed_indexes(connection: Connection) -> None:

@@ -32,6 +32,11 @@ MIGRATIONS = (
     Migration(7, "ranges of labels of our own", ddl.CREATE_RANGES),
     Migration(8, "full text of what is current", ddl.CREATE_FULL_TEXT),
     Migration(9, "indexes that no statement uses", ddl.DROP_UNUSED),
+    Migration(
+        10,
+        "nodes in place of entities and topics",
+        (*ddl.CREATE_KEYS, *ddl.CREATE_RANGES, *ddl.CREATE_FULL_TEXT, *ddl.DROP_UNUSED),
+    ),
 )
 
 

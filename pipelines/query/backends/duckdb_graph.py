@@ -11,6 +11,7 @@ import numpy as np
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.query.backends.duckdb_scope import DuckDBScope
 from palimpsest.query.request.graph_types import FACT_TIMES, NODE_TIMES, Edge, Fact, Node
+from palimpsest.query.scope.node_vectors import NodeVectors
 from palimpsest.query.scope.scope_arrays import known_rows
 
 _NODE_FIELDS = tuple(Node.__dataclass_fields__)
@@ -64,24 +65,6 @@ class NodeIndex:
         return 97 * len(self.ids)
 
 
-@dataclass(frozen=True)
-class NodeVectors:
-    """The vectors of the nodes of a scope that have memories.
-
-    Attributes:
-        places: of the nodes in `NodeIndex`, ascending.
-        matrix: shape (nodes, dimensions) float32.
-    """
-
-    places: np.ndarray
-    matrix: np.ndarray
-
-    @property
-    def nbytes(self) -> int:
-        """Size in bytes."""
-        return self.places.nbytes + self.matrix.nbytes
-
-
 class DuckDBGraph:
     """See GraphScope.
 
@@ -122,24 +105,11 @@ class DuckDBGraph:
 
     def nearest_nodes(self, vector: np.ndarray, n: int, types: Sequence[str] = ()) -> list[tuple[str, float]]:
         """See GraphScope."""
-        stored = self._vectors()
-        cosines = (stored.matrix @ vector).astype(float)
-        kept = np.flatnonzero(np.isin(self._index.types[stored.places], list(types))) if types else None
-        if kept is None:
-            kept = np.arange(len(cosines))
-        best = kept[np.argsort(-cosines[kept], kind="stable")[:n]]
-        ids = self._index.ids[stored.places[best]].tolist()
-        return list(zip(ids, cosines[best].tolist(), strict=True))
+        return self._vectors().nearest(vector, n, types)
 
     def node_cosines(self, vector: np.ndarray, ids: Sequence[str]) -> dict[str, float]:
         """See GraphScope."""
-        stored, known = self._vectors(), known_rows(self._index.ids, ids)
-        found = {}
-        for node_id, place in known.items():
-            at = int(np.searchsorted(stored.places, place))
-            if at < len(stored.places) and stored.places[at] == place:
-                found[node_id] = float(stored.matrix[at] @ vector)
-        return found
+        return self._vectors().cosines_of(vector, ids)
 
     def edges_of(self, node_ids: Sequence[str], types: Sequence[str] = ()) -> list[Edge]:
         """See GraphScope."""
@@ -228,11 +198,10 @@ class DuckDBGraph:
         index = self._index
         bounds = {"first_node": index.first, "last_node": index.first + len(index.ids) - 1}
         found = self._read(_VECTORS, bounds)
-        if not found:
-            return NodeVectors(np.zeros(0, np.int64), np.zeros((0, self._view.dimensions), np.float32))
         places = np.array([node for node, _ in found], np.int64) - index.first
-        matrix = np.frombuffer(b"".join(vector for _, vector in found), "<f2").reshape(len(found), -1)
-        return NodeVectors(places, matrix.astype(np.float32))
+        return NodeVectors.from_bytes(
+            index.ids[places].tolist(), index.types[places].tolist(), [vector for _, vector in found]
+        )
 
 
 def _node(values: Sequence[Any]) -> Node:

@@ -82,11 +82,6 @@ class DuckDBScope(CachedScopeView):
         (found,) = self._run(_OBSERVED, self.at.rows).fetchall()
         return (found[0].replace(tzinfo=dt.UTC), found[1].replace(tzinfo=dt.UTC)) if found[0] else None
 
-    @property
-    def dimensions(self) -> int:
-        """Length of its vectors."""
-        return self._table.dimensions
-
     def run(self, sql: str, values: SqlParameters, /) -> duckdb.DuckDBPyConnection:
         """Runs a statement of the index with this thread's cursor."""
         return self._run(sql, values)
