@@ -11,6 +11,7 @@ from palimpsest.build.stages import key_of, references
 from palimpsest.build.stages import tables as declared_tables
 from palimpsest.core.ids import text_hash
 from palimpsest.core.scopes import SCOPE
+from palimpsest.eval.gate.invariants_nodes import check_nodes
 from palimpsest.eval.gate.invariants_versions import check_versions
 from palimpsest.eval.gate.violations import Tables, Violation, report
 from palimpsest.sources.filters.erased_texts import ErasedTexts
@@ -217,4 +218,5 @@ CHECKS: tuple[Callable[[Tables], list[Violation]], ...] = (
     check_spans,
     check_embed_inputs,
     check_rejects,
+    check_nodes,
 )

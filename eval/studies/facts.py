@@ -32,7 +32,7 @@ from palimpsest.eval.golden.resolve import QuoteIndex
 from palimpsest.store.builds import kept
 from palimpsest.store.home import DEFAULT_HOME, Home, data_folder
 
-TABLES = ("documents", "document_texts", "memories", "entities", "clause_facts")
+TABLES = ("documents", "document_texts", "memories", "entities", "speakers", "clause_facts")
 
 
 @dataclass
@@ -159,7 +159,7 @@ class _StatedFacts:
         self._names = {
             entity_id: (name, *(aliases or ()))
             for entity_id, name, aliases in tables["entities"].select("entity_id", "name", "aliases").iter_rows()
-        }
+        } | {i: (name,) for i, name in tables["speakers"].select("entity_id", "name").iter_rows()}
         self._facts: dict[str, list[tuple[str, StatedFact]]] = {}
         rows = tables["clause_facts"].join(tables["memories"].select("memory_id", "text"), on="memory_id", how="inner")
         for r in rows.iter_rows(named=True):

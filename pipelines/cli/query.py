@@ -60,6 +60,7 @@ from palimpsest.store.home import Home
     help="What picks sentences of long memories that do not fit: the question's words, PALIMPSEST_LM's model, or none "
     "for whole memories only.",
 )
+@click.option("--subgraph", is_flag=True, help="Also the nodes, edges and facts of the results, and how they relate.")
 @click.option("--explain", is_flag=True, help="Say why each memory is there.")
 @click.option("--abstain", is_flag=True, help="Return no memories, and say why, where they hardly hold an answer.")
 @click.option("--include-hidden", is_flag=True, help="Also what is marked user_visible: false.")

@@ -19,15 +19,21 @@ class Named:
 
     Attributes:
         mentions: where its text names them.
-        types: of the entities, by id.
+        types: of the entities, by id; `name` may be a person or a thing.
         speaker: who says `I`; empty where that is no entity.
         topic: what the passage is about, by its title; empty where that is no entity.
+        topic_name: the title.
+        antecedent: what a pronoun that opens the text refers to; empty where it is no entity, None where unknown.
+        is_page: whether the text is a passage and not a single statement.
     """
 
     mentions: Sequence[Mentioned]
     types: Mapping[str, str]
     speaker: str = ""
     topic: str = ""
+    topic_name: str = ""
+    antecedent: str | None = None
+    is_page: bool = False
 
 
 @dataclass(frozen=True, order=True)

@@ -1,19 +1,26 @@
 """The tables of facts: what each memory states, and the same of all memories of a scope with its time."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import polars as pl
 
 from palimpsest.core.ids import content_id
+from palimpsest.core.ids import entity_id as entity_id_of
 from palimpsest.core.scopes import SCOPE, scope_parts
+from palimpsest.entities.names.find_names import entity_key
 from palimpsest.facts.extract_facts import extract_facts
 from palimpsest.facts.fact import Mentioned, Named
 from palimpsest.relations.classify.features.parse import parse_texts
 from palimpsest.store.tables import completed, conform, empty
+from palimpsest.text.chat_roles import ASSISTANT_ROLES, INSTRUCTION_ROLES, TOOL_ROLES
 from palimpsest.text.normalize import fold
 
 _SEEDS = (1, 2)
+_NO_SPEAKERS = ASSISTANT_ROLES | INSTRUCTION_ROLES | TOOL_ROLES
+_IN_BRACKETS = re.compile(r"\s*\([^()]*\)$")
+_MAX_NAME_WORDS = 4
 _FACT = (*SCOPE, "subject_id", "predicate", "object_id", "folded_value", "is_negated")
 
 
@@ -90,6 +97,14 @@ def facts(clauses: pl.DataFrame, versions: pl.DataFrame, memories: pl.DataFrame)
     )
 
 
+_HEADING = re.compile(r"^#{1,6} .*$", re.MULTILINE)
+
+
+def _without_headings(text: str) -> str:
+    """Returns a text with spaces in place of its headings, which are no sentences, and all else where it was."""
+    return _HEADING.sub(lambda m: " " * len(m[0]), text)
+
+
 _KEYS = ("text_hash", "names", *(f"names_{seed}" for seed in _SEEDS))
 
 
@@ -106,34 +121,84 @@ def _keys(inputs: FactInputs) -> pl.DataFrame:
     )
 
 
+def speakers(clauses: pl.DataFrame, entities: pl.DataFrame, memories: pl.DataFrame) -> pl.DataFrame:
+    """Returns `speakers`: who says `I` in facts and is no entity, because no text names them; sorted by id.
+
+    Args:
+        clauses: clause_facts.
+        entities: the entities table.
+        memories: the memories table.
+    """
+    found = (
+        pl.concat([clauses.select("memory_id", entity_id=end) for end in ("subject_id", "object_id")])
+        .drop_nulls("entity_id")
+        .unique()
+        .join(entities, on="entity_id", how="anti")
+        .join(memories.select("memory_id", *SCOPE, name="speaker"), on="memory_id", how="inner")
+        .group_by("entity_id", *SCOPE)
+        .agg(pl.col("name").min(), memory_ids=pl.col("memory_id").sort())
+    )
+    return conform("speakers", found).sort("entity_id")
+
+
 def _named(inputs: FactInputs) -> dict[str, Named]:
     """Returns the entities of each memory that names any, by memory id."""
-    names: dict[str, set[str]] = {}
-    types: dict[str, str] = {}
-    for entity_id, kind, name, aliases in inputs.entities.select("entity_id", "type", "name", "aliases").iter_rows():
-        types[entity_id], names[entity_id] = kind, {fold(n) for n in (name, *(aliases or ()))}
+    types = {
+        entity_id: _reference_type(kind, name)
+        for entity_id, kind, name in inputs.entities.select("entity_id", "type", "name").iter_rows()
+    }
+    by_name = _entities_by_name(inputs.entities)
     mentions: dict[str, list[Mentioned]] = {}
-    unplaced: dict[str, list[str]] = {}
-    columns = ("memory_id", "entity_id", "char_start", "char_end")
-    for memory_id, entity_id, start, end in inputs.mentions.select(columns).sort(columns).iter_rows():
-        if start is None:  # in the title, or who speaks
-            unplaced.setdefault(memory_id, []).append(entity_id)
-        else:
-            mentions.setdefault(memory_id, []).append(Mentioned(entity_id, start, end))
+    placed = inputs.mentions.select("memory_id", "entity_id", "char_start", "char_end").drop_nulls("char_start")
+    for memory_id, entity_id, start, end in placed.sort(placed.columns).iter_rows():
+        mentions.setdefault(memory_id, []).append(Mentioned(entity_id, start, end))
     out = {}
-    for memory_id, speaker, title in inputs.memories.select("memory_id", "speaker", "title").iter_rows():
-        ids = unplaced.get(memory_id, ())
-        who, about = (
-            next((i for i in ids if label and fold(label) in names.get(i, ())), "") for label in (speaker, title)
-        )
-        if memory_id in mentions or who or about:
-            out[memory_id] = Named(mentions.get(memory_id, ()), types, who, about)
+    texts = inputs.memories.select("memory_id", *SCOPE, "unit", "speaker", "title", "refers_to")
+    for memory_id, collection, user, project, unit, speaker, title, opening in texts.iter_rows():
+        scope = collection, user, project
+        who = about = antecedent = None
+        if speaker and speaker.casefold() not in _NO_SPEAKERS:
+            who = by_name.get((*scope, fold(speaker))) or entity_id_of(*scope, entity_key(speaker))
+            types[who] = "person"
+        if title:
+            mentioned = {m.entity_id for m in mentions.get(memory_id, ())}
+            bare = by_name.get((*scope, fold(_IN_BRACKETS.sub("", title))))
+            about = bare if bare in mentioned else by_name.get((*scope, fold(title)))
+        if opening:
+            antecedent = by_name.get((*scope, fold(opening)), "")
+        if memory_id in mentions or who or about or antecedent:
+            is_page = unit == "chunk"
+            names = mentions.get(memory_id, ())
+            out[memory_id] = Named(names, types, who or "", about or "", title or "", antecedent, is_page)
     return out
+
+
+def _entities_by_name(entities: pl.DataFrame) -> dict[tuple[str, ...], str]:
+    """Returns the id of each entity by scope and folded name; an own name counts before an alias of another."""
+    found: dict[tuple[str, ...], str] = {}
+    rows = entities.select("entity_id", *SCOPE, "name", "aliases").sort("entity_id").rows()
+    for entity_id, *scope, name, _ in rows:
+        found.setdefault((*scope, fold(name)), entity_id)
+    for entity_id, *scope, _, aliases in rows:
+        for alias in aliases or ():
+            found.setdefault((*scope, fold(alias)), entity_id)
+    return found
+
+
+def _reference_type(kind: str, name: str) -> str:
+    """Returns the type of an entity as pronouns need it: `name` where it may be a person or a thing."""
+    if kind == "person":
+        return kind if " " in name and " of " not in name else "name"
+    if kind in ("title", "name"):
+        words = name.split()
+        is_like_person = all(w[0].isupper() and not any(c.isdigit() for c in w) for w in words) and words[0] != "The"
+        return "name" if is_like_person and 1 < len(words) <= _MAX_NAME_WORDS else "thing"
+    return kind
 
 
 def _extract(memories: pl.DataFrame, named: Mapping[str, Named]) -> pl.DataFrame:
     known = memories.filter(pl.col("memory_id").is_in(list(named)))
-    texts, rows = known["text"].to_list(), []
+    texts, rows = [_without_headings(t) for t in known["text"]], []
     for (memory_id, *scope), text, parse in zip(
         known.select("memory_id", *SCOPE).iter_rows(), texts, parse_texts(texts), strict=True
     ):

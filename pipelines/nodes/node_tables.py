@@ -1,65 +1,230 @@
-"""The tables of nodes and of edges between them, derived from entities, topics, facts and memories of each scope."""
+"""The tables of nodes and of edges between them, derived from entities, topics, facts and memories of each scope.
 
+Everything is a pure function of the tables: a rebuild, and a build after a small change, make the same nodes.
+"""
+
+import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import polars as pl
 
 from palimpsest.core.scopes import SCOPE
 from palimpsest.memories.memory_times import memory_times
+from palimpsest.nodes.categories import Categories, find_categories, topics_in_categories
+from palimpsest.nodes.descriptions import entity_descriptions, topic_descriptions
+from palimpsest.nodes.formed_events import dated_events, dated_titles
+from palimpsest.nodes.formed_projects import find_projects, project_nodes
+from palimpsest.nodes.importance import importance
+from palimpsest.nodes.node_edges import (
+    document_edges,
+    edge_rows,
+    entity_topic_edges,
+    fact_edges,
+    series_edges,
+    unique_edges,
+)
+from palimpsest.nodes.node_types import node_types
+from palimpsest.nodes.type_evidence import headings, titled_entities, type_evidence
 from palimpsest.store.tables import conform
 
 READS = (
     "memories",
     "documents",
+    "document_relations",
     "versions",
     "entities",
     "mentions",
     "topics",
     "topic_edges",
     "topic_memories",
+    "clause_facts",
     "facts",
+    "speakers",
 )
 """The tables that nodes are derived from."""
+_SHOWN_EVIDENCE = 3
 
-_SATURATION = 8.0  # memories at which a node has half of the highest importance
+
+@dataclass(frozen=True)
+class _Formed:
+    """Nodes that are neither entities nor topics, and frames that edges follow from: titles and types of entities."""
+
+    titled: pl.DataFrame
+    typed: pl.DataFrame
+    categories: Categories
+    events: pl.DataFrame
+    projects: pl.DataFrame
 
 
 def build_nodes(tables: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """Returns `nodes`, `edges` and `node_memories`, each sorted by its key.
 
-    A node that is an entity or a topic has its id. `node_memories` is of the other nodes only: memories of an entity
-    are in `mentions`, those of a topic in `topic_memories`.
+    A node that is an entity, a speaker or a topic has its id. `node_memories` is of nodes that are neither entities nor
+    topics: memories of an entity are in `mentions`, those of a topic in `topic_memories`.
 
     Args:
         tables: the tables of `READS`.
     """
-    members = pl.concat(
+    entities, memories = tables["entities"], tables["memories"]
+    evidence = type_evidence(tables)
+    types = node_types(entities, evidence)
+    typed = entities.select("entity_id", *SCOPE, "name").join(types.select("type", entity_id="node_id"), on="entity_id")
+    titled, speakers = titled_entities(tables), tables["speakers"].rename({"entity_id": "node_id"})
+    names = pl.concat([entities.select("name", node_id="entity_id"), speakers.select("name", "node_id")])
+    formed = _Formed(
+        titled,
+        typed,
+        find_categories(titled.join(headings(tables), on="entity_id", how="anti"), evidence, typed, memories),
+        dated_events(tables["facts"], tables["clause_facts"], names, memories),
+        find_projects(memories),
+    )
+    node_memories = _node_memories(formed, speakers)
+    nodes = pl.concat(
+        [
+            _entity_nodes(tables, evidence, types),
+            _topic_nodes(tables),
+            *_formed_nodes(formed),
+            _speaker_nodes(speakers),
+        ],
+        how="diagonal",
+    )
+    edges = unique_edges(_edges(tables, formed), nodes)
+    belonging = pl.concat(
         [
             tables["mentions"].select("memory_id", node_id="entity_id"),
             tables["topic_memories"].select("memory_id", node_id="topic_id"),
+            node_memories.select("memory_id", "node_id"),
         ]
     ).unique()
-    times = memory_times(tables["memories"], tables["documents"], tables["versions"])
+    times = memory_times(memories, tables["documents"], tables["versions"])
+    nodes = _with_counts(nodes, belonging, times, tables["facts"], formed.categories.members)
+    return {
+        "nodes": conform("nodes", nodes).sort("node_id"),
+        "edges": conform("edges", _with_edge_times(edges, times)),
+        "node_memories": conform("node_memories", node_memories),
+    }
+
+
+def _entity_nodes(tables: Mapping[str, pl.DataFrame], evidence: pl.DataFrame, types: pl.DataFrame) -> pl.DataFrame:
+    described = entity_descriptions(tables["mentions"], tables["memories"], tables["versions"], evidence, types).rename(
+        {"memory_id": "described_by"}
+    )
+    rows = (
+        tables["entities"]
+        .select(*SCOPE, "name", "aliases", node_id="entity_id")
+        .join(types, on="node_id")
+        .join(described, on="node_id", how="left")
+    )
+    metadata = [
+        _entity_metadata(shown, score, described_by)
+        for shown, score, described_by in rows.select("evidence", "score", "described_by").iter_rows()
+    ]
+    return rows.drop("evidence", "score", "described_by").with_columns(metadata=pl.Series(metadata, dtype=pl.String))
+
+
+def _entity_metadata(shown: list[dict[str, object]] | None, score: float | None, described_by: str | None) -> str:
+    evidence = [{k: v for k, v in e.items() if v} for e in (shown or [])[:_SHOWN_EVIDENCE]]
+    values = {"type_score": score, "type_evidence": evidence, "description_memory_id": described_by}
+    return json.dumps({k: v for k, v in values.items() if v}, ensure_ascii=False)
+
+
+def _topic_nodes(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    described = topic_descriptions(tables["topics"], tables["topic_memories"], tables["memories"])
+    rows = (
+        tables["topics"]
+        .select(*SCOPE, type=pl.lit("topic"), name="label", node_id="topic_id")
+        .join(described, on="node_id", how="left")
+    )
+    metadata = [json.dumps({"description_memory_id": m}) if m else "{}" for m in rows["memory_id"]]
+    return rows.drop("memory_id").with_columns(metadata=pl.Series(metadata, dtype=pl.String))
+
+
+def _formed_nodes(formed: _Formed) -> list[pl.DataFrame]:
+    return [
+        formed.categories.nodes.with_columns(type=pl.lit("category")),
+        formed.events.select("node_id", *SCOPE, "name", "description", "metadata", type=pl.lit("event")),
+        project_nodes(formed.projects).with_columns(type=pl.lit("project")),
+    ]
+
+
+def _speaker_nodes(speakers: pl.DataFrame) -> pl.DataFrame:
+    return speakers.select("node_id", *SCOPE, "name", type=pl.lit("person"), metadata=pl.lit("{}"))
+
+
+def _node_memories(formed: _Formed, speakers: pl.DataFrame) -> pl.DataFrame:
+    full = pl.lit(1.0).alias("relevance")
+    parts = [
+        formed.categories.memories,
+        formed.events.select("node_id", *SCOPE, "memory_ids", full)
+        .explode("memory_ids")
+        .rename({"memory_ids": "memory_id"}),
+        formed.projects.select("node_id", *SCOPE, "memory_id", full),
+        speakers.select("node_id", *SCOPE, full, memory_id="memory_ids").explode("memory_id"),
+    ]
+    columns = ("node_id", "memory_id", *SCOPE, "relevance")
+    return pl.concat([p.select(columns) for p in parts]).unique(["node_id", "memory_id"]).sort("node_id", "memory_id")
+
+
+def _edges(tables: Mapping[str, pl.DataFrame], formed: _Formed) -> list[pl.DataFrame]:
+    titled = formed.titled
+    topic_edges = tables["topic_edges"]
+    kinds = topic_edges["kind"].unique().sort()
+    members = formed.categories.members.rename({"node_id": "target_id", "entity_id": "source_id"}).with_columns(
+        weight=pl.lit(1.0)
+    )
+    of_subject = formed.events.rename({"node_id": "source_id", "subject_id": "target_id"}).with_columns(
+        weight=pl.lit(1.0)
+    )
+    in_project = formed.projects.join(
+        tables["mentions"].select("memory_id", source_id="entity_id").unique(), on="memory_id"
+    ).rename({"node_id": "target_id"})
+    return [
+        *(edge_rows(topic_edges.filter(kind=kind), kind, "topics") for kind in kinds),
+        fact_edges(tables["facts"]),
+        entity_topic_edges(tables["mentions"], tables["topic_memories"]),
+        document_edges(titled, tables["document_relations"], tables["documents"]),
+        *(
+            edge_rows(members.filter(source=source), "part_of", f"category: {source}")
+            for source in ("folder", "metadata", "stated")
+        ),
+        edge_rows(
+            topics_in_categories(titled, formed.categories, tables["topic_memories"], tables["memories"]),
+            "subtopic_of",
+            "shared documents",
+        ),
+        edge_rows(of_subject, "part_of", "dated fact"),
+        edge_rows(in_project.with_columns(weight=pl.lit(1.0)), "part_of", "project"),
+        series_edges(formed.events, "subject_id", "dated facts"),
+        series_edges(dated_titles(formed.typed, titled, tables["mentions"]), "series", "dated titles"),
+    ]
+
+
+def _with_counts(
+    nodes: pl.DataFrame, belonging: pl.DataFrame, times: pl.DataFrame, facts: pl.DataFrame, members: pl.DataFrame
+) -> pl.DataFrame:
     of_members = (
-        members.join(times, on="memory_id", how="left")
+        belonging.join(times, on="memory_id", how="left")
         .group_by("node_id")
         .agg(pl.len().alias("memory_count"), pl.col("created_at").min(), pl.col("updated_at").max())
     )
-    entities = (
-        tables["entities"].select("entity_id", *SCOPE, "type", "name", "aliases").rename({"entity_id": "node_id"})
+    ends = pl.concat([facts.select(node_id="subject_id"), facts.select(node_id="object_id")]).drop_nulls()
+    of_facts = ends.group_by("node_id").agg(pl.len().alias("facts"))
+    of_categories = members.group_by("node_id").agg(pl.col("entity_id").n_unique().alias("members"))
+    counted = nodes
+    for counts in (of_members, of_facts, of_categories):
+        counted = counted.join(counts, on="node_id", how="left")
+    counted = counted.with_columns(pl.col("memory_count", "facts", "members").fill_null(0))
+    return counted.with_columns(importance(counted)).drop("facts", "members")
+
+
+def _with_edge_times(edges: pl.DataFrame, times: pl.DataFrame) -> pl.DataFrame:
+    key = ("source_id", "target_id", "type")
+    shown = (
+        edges.select(*key, memory_id="memory_ids")
+        .explode("memory_id")
+        .join(times, on="memory_id")
+        .group_by(key)
+        .agg(pl.col("created_at").min(), pl.col("updated_at").max())
     )
-    topics = (
-        tables["topics"].select("topic_id", *SCOPE, type=pl.lit("topic"), name="label").rename({"topic_id": "node_id"})
-    )
-    nodes = (
-        pl.concat([entities, topics], how="diagonal")
-        .join(of_members, on="node_id", how="left")
-        .with_columns(pl.col("memory_count").fill_null(0))
-        .with_columns(importance=pl.col("memory_count") / (pl.col("memory_count") + _SATURATION))
-    )
-    edges = tables["topic_edges"].rename({"kind": "type"}).with_columns(provenance=pl.lit("topics"))
-    return {
-        "nodes": conform("nodes", nodes).sort("node_id"),
-        "edges": conform("edges", edges).sort("source_id", "target_id", "type"),
-        "node_memories": conform("node_memories", pl.DataFrame({"node_id": [], "memory_id": []})),
-    }
+    return edges.join(shown, on=key, how="left").sort(key)

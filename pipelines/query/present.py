@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from palimpsest.query.context.explain import shorten_text
 from palimpsest.query.context.history import Version, describe_reason
+from palimpsest.query.graph.subgraph import Subgraph
 from palimpsest.query.request.types import PremiseText, RankedMemory, Scope
 from palimpsest.query.result import SearchResult
 from palimpsest.query.scope.interpret_time import TemporalInterpretation
@@ -37,6 +38,7 @@ def results_text(result: SearchResult, explain: bool = False) -> str:
         first_rank |= {v.memory.memory_id: first_rank.get(v.memory.memory_id, rank) for v in versions}
     if result.answerability and (explain or result.abstained):
         lines.append(result.answerability.text)
+    lines += _subgraph_lines(result.subgraph)
     if result.abstained:
         return "\n".join([*lines, "nothing is returned; without --abstain the nearest memories are"])
     if result.compression and result.compression.failed:
@@ -88,6 +90,13 @@ def scopes_text(found: Sequence[tuple[Scope, int | None]]) -> str:
         owner = f"{scope.collection}  user {shorten_text(scope.user_id, _LINE_CHARS)}{project}"
         lines.append(f"{owner}  {'?' if size is None else f'{size:,}'} memories")
     return "\n".join(lines) or "no scope has a memory"
+
+
+def _subgraph_lines(subgraph: Subgraph | None) -> list[str]:
+    if subgraph is None:
+        return []
+    counts = f"{len(subgraph.nodes)} nodes, {len(subgraph.edges)} edges, {len(subgraph.facts)} facts"
+    return [f"subgraph: {counts}", *(f"     {line.cited}" for line in subgraph.lines)]
 
 
 def _history(versions: Sequence[Version], first_rank: int | None) -> list[str]:

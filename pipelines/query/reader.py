@@ -13,7 +13,8 @@ from palimpsest.query.context.history import Version, histories
 from palimpsest.query.graph.graph_reader import GraphReader
 from palimpsest.query.open_backend import open_backend, published_or_fail
 from palimpsest.query.request.arguments import ScopeArgument, parse_scopes
-from palimpsest.query.request.search_request import SearchOptions, SearchRequest
+from palimpsest.query.request.search_options import SearchOptions
+from palimpsest.query.request.search_request import SearchRequest
 from palimpsest.query.request.types import Filters, Scope
 from palimpsest.query.rerank.reranker import Reranker, open_reranker
 from palimpsest.query.result import SearchResult
@@ -193,6 +194,8 @@ class Reader:
                 `answerability` is below its threshold.
             compress ("words"): what picks the sentences of long results where the context cannot hold all results:
                 the words of the question, or `lm`, the language model that the home was opened with.
+            subgraph (False): return the nodes, edges and facts of the results and how they relate, and add relations
+                and facts to the context as short lines, in the tokens that its memories leave.
 
         Raises:
             ArgumentError: an argument is out of range, the text has no words, the project is unknown, or `compress` is

@@ -10,6 +10,7 @@ from palimpsest.query.answerability.model import Answerability
 from palimpsest.query.context.compressor import Compression
 from palimpsest.query.context.history import Reason, Version, describe_reason
 from palimpsest.query.context.quotes import Quote
+from palimpsest.query.graph.subgraph import Subgraph
 from palimpsest.query.request.types import Link, Memory, PremiseText, RankedMemory, Scope
 from palimpsest.query.rerank.rerank_candidates import Reranking
 from palimpsest.query.scope.interpret_time import TemporalInterpretation
@@ -84,6 +85,7 @@ class SearchResult:
         question: the question as it was searched, with what it took from the turns before it.
         answerability: how likely the first five results hold an answer; None where that was not judged.
         abstained: whether the results were left out for it, as `abstain` asks.
+        subgraph: nodes, edges and facts of the results, and how they relate; None where it was not requested.
     """
 
     memories: list[RankedMemory]
@@ -105,6 +107,7 @@ class SearchResult:
     answerability: Answerability | None = None
     abstained: bool = False
     compression: Compression | None = None
+    subgraph: Subgraph | None = None
 
     def to_json(self) -> JsonObject:
         """Returns a JSON object of `json_schema`; dates are ISO 8601.
@@ -120,7 +123,8 @@ class SearchResult:
         and `premises` the memories it follows from; a version of a history has them too. With a reranker, `reranker`
         has its name, how many candidates it read, and why it gave no scores, and each memory that it read
         `rerank_score`. `compression` is null or, where a language model was to pick sentences, its name, how many it
-        read and picked, and why it picked none.
+        read and picked, and why it picked none. `subgraph` is null or, where it was requested, `nodes`, `edges`,
+        `facts` and `relations` of the results.
         """
         return {
             "memories": [_memory_json(m, self) for m in self.memories],
@@ -139,6 +143,7 @@ class SearchResult:
             else None,
             "reranker": None if self.reranker is None else asdict(self.reranker),
             "compression": None if self.compression is None else asdict(self.compression),
+            "subgraph": None if self.subgraph is None else self.subgraph.to_json(),
             "answerable": self.answerability.is_answerable if self.answerability else None,
             "answer_probability": round(self.answerability.probability, 6) if self.answerability else None,
             "abstained": self.answerability.text if self.answerability and self.abstained else None,
@@ -177,6 +182,7 @@ class SearchResult:
             "resolved": {"type": ["object", "null"]},
             "reranker": {"type": ["object", "null"]},
             "compression": {"type": ["object", "null"]},
+            "subgraph": {"type": ["object", "null"]},
             "answerable": {"type": ["boolean", "null"]},
             "answer_probability": {"type": ["number", "null"]},
             "abstained": _OPTIONAL_TEXT,

@@ -16,7 +16,9 @@ from palimpsest.query.context.neighbor_context import distinct_ids, neighbor_con
 from palimpsest.query.context.outdated import mark_outdated
 from palimpsest.query.context.pack import NeighborContext, no_sentences, pack
 from palimpsest.query.context.quotes import Sentences, quotable_sentences
+from palimpsest.query.context.relation_lines import add_relation_lines
 from palimpsest.query.embed_query import count_tokens, embed_query
+from palimpsest.query.graph.subgraph import read_subgraph
 from palimpsest.query.ranking.experimental.diversity import diversify_results
 from palimpsest.query.ranking.merge import Ranked, merge_candidates
 from palimpsest.query.ranking.rank import SEEDS, Candidate, rank
@@ -80,6 +82,12 @@ def run_search(
     sentences = no_sentences if request.compress == "none" else picking or find
     packed = pack(memories, replaced, request.budget_tokens, count_tokens, neighbors, sentences)
     timer.record("pack_ms")
+    subgraph = None
+    if request.subgraph:
+        subgraph = read_subgraph([query.served for query in queries], memories)
+        lines = ((line.text, line.memory_ids) for line in subgraph.lines)
+        packed = add_relation_lines(packed, lines, request.budget_tokens, count_tokens)
+        timer.record("subgraph_ms")
     return SearchResult(
         memories=memories,
         context=packed.text,
@@ -100,6 +108,7 @@ def run_search(
         compression=picking.compression if picking else None,
         answerability=answerability,
         abstained=abstained,
+        subgraph=subgraph,
     )
 
 

@@ -85,6 +85,7 @@ _OWN: dict[str, dict[str, str]] = {
         "aliases": "Other names in the texts.",
     },
     "mentions": {},
+    "speakers": {"name": "As turns name who speaks.", "memory_ids": "Memories in which they state something."},
     "clause_facts": {
         "subject_id": "Entity that the clause is about.",
         "predicate": "What the clause states of it: a name of the vocabulary, else verb and preposition.",

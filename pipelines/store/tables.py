@@ -105,6 +105,8 @@ SCHEMAS: dict[str, Schema] = {
     "vector_spaces": {"collection": _S, "embedder": _S, "space": _S, "dimensions": _I},
     "entities": {"entity_id": _S, **_SCOPE, "name": _S, "type": _S, "aliases": pl.List(_S)},
     "mentions": {"memory_id": _S, "entity_id": _S, **_SCOPE, "char_start": _I, "char_end": _I},
+    # Who says `I` and is named in no text, where facts are stated of them.
+    "speakers": {"entity_id": _S, **_SCOPE, "name": _S, "memory_ids": pl.List(_S)},
     # What one clause of a memory states of an entity; carried over from build to build.
     "clause_facts": {
         "memory_id": _S,

@@ -8,7 +8,7 @@ import pytest
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.eval.golden.golden_facts import StatedFact, matches, read_passages
 from palimpsest.eval.studies.facts import measure_facts
-from palimpsest.store.tables import conform
+from palimpsest.store.tables import conform, empty
 
 SCOPE = {"collection": "notes", "user_id": "ana", "project_id": ""}
 TEXT = "Basin is led by Ana Brandt. The deadline is 4 May."
@@ -33,7 +33,8 @@ def tables() -> dict[str, pl.DataFrame]:
             fact("b", "like", None, "cake", "Basin likes cake"),
         ],
     }  # fmt: skip
-    return {name: conform(name, pl.DataFrame(r, infer_schema_length=None)) for name, r in rows.items()}
+    found = {name: conform(name, pl.DataFrame(r, infer_schema_length=None)) for name, r in rows.items()}
+    return {**found, "speakers": empty("speakers")}
 
 
 def fact(subject: str, predicate: str, target: str | None, value: str | None, clause: str) -> dict[str, object]:

@@ -6,8 +6,10 @@ import polars as pl
 import pytest
 
 from palimpsest.eval.gate.invariants import check_invariants
+from palimpsest.eval.gate.invariants_nodes import check_nodes
 from palimpsest.index.write_index import write_index
 from palimpsest.store.decisions import Decisions, tombstone
+from palimpsest.store.tables import conform, empty
 from tests.eval.home import tables
 
 TABLES = tables()
@@ -206,3 +208,24 @@ def test_deleted_texts_still_in_a_build_are_reported_by_id(deleted, left):
     found = check_invariants(TABLES, decisions=Decisions(tombstones=frozenset([tombstone(*deleted)])))
     assert [(v.invariant, v.name, v.examples) for v in found] == ([(4, "deleted", left)] if left else [])
     assert not any(deleted[-1] in v.message for v in found)
+
+
+@pytest.mark.parametrize(
+    ("table", "columns", "name"),
+    [
+        ("nodes", {"type": "title"}, "node_types"),
+        ("nodes", {"importance": 1.1}, "importance"),
+        ("nodes", {"importance": None}, "importance"),
+        ("edges", {"type": "likes"}, "edge_types"),
+        ("edges", {"weight": -0.1}, "edge_weights"),
+        ("edges", {"target_id": "m1"}, "edge_loops"),
+    ],
+)
+def test_a_node_or_an_edge_outside_its_bounds_is_found(table, columns, name):
+    scope = {"collection": "notes", "user_id": "ana", "project_id": ""}
+    sound = {
+        "nodes": {"node_id": "n1", "type": "place", "name": "Lindow", "importance": 0.4, **scope},
+        "edges": {"source_id": "m1", "target_id": "m2", "type": "part_of", "weight": 1.0, **scope},
+    }
+    frame = conform(table, pl.DataFrame([sound[table] | columns]))
+    assert name in {v.name for v in check_nodes({n: empty(n) for n in ("nodes", "edges")} | {table: frame})}

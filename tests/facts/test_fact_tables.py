@@ -5,7 +5,7 @@ import datetime as dt
 import polars as pl
 
 from palimpsest.facts import fact_tables
-from palimpsest.facts.fact_tables import FactInputs, clause_facts, facts
+from palimpsest.facts.fact_tables import FactInputs, clause_facts, facts, speakers
 from palimpsest.store.tables import conform
 
 SCOPE = {"collection": "notes", "user_id": "ana", "project_id": ""}
@@ -56,6 +56,23 @@ def test_a_fact_of_several_memories_has_one_row_and_the_time_of_all():
     assert (basin["valid_from"], basin["valid_until"]) == (day(1), day(3))
     assert corvid["is_latest"] and corvid["valid_until"] is None
     assert ("Ana", "lives_in", "Ghent") in rows and found["fact_id"].is_sorted() and found["fact_id"].n_unique() == 3
+
+
+def test_who_says_i_is_a_speaker_where_no_text_names_them():
+    before = inputs({"m4": "I live in Ghent.", "m5": "I use Corvid."})
+    memories = before.memories.with_columns(
+        speaker=pl.col("memory_id").replace_strict({"m4": "Mira", "m5": "Assistant"})
+    )
+    clauses = clause_facts(FactInputs(memories, before.mentions, before.entities))
+    assert clauses.select("predicate", "object_id").rows() == [("lives_in", "Ghent")]
+    (mira,) = speakers(clauses, before.entities, memories).rows(named=True)
+    assert (mira["name"], mira["memory_ids"], mira["entity_id"]) == ("Mira", ["m4"], clauses["subject_id"][0])
+
+
+def test_headings_are_no_part_of_a_sentence():
+    text = "# Where people\n\nAna works at Basin."
+    (fact,) = clause_facts(inputs({"m1": text})).rows(named=True)
+    assert text[fact["char_start"] : fact["char_end"]].startswith("Ana works at Basin")
 
 
 def test_only_memories_whose_text_or_names_changed_are_read_again(monkeypatch):

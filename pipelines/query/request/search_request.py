@@ -1,9 +1,9 @@
 """A search as a value: what `Reader.search` builds, and what a service reads from JSON."""
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypedDict, Unpack
+from typing import Any, Unpack
 
 from palimpsest.core.errors import ArgumentError
 from palimpsest.core.json_types import JsonObject, JsonValue
@@ -12,7 +12,6 @@ from palimpsest.query.request.arguments import (
     MAX_K,
     MAX_TEXT_CHARS,
     ScopeArgument,
-    When,
     check_numbers,
     clean_brief,
     clean_text,
@@ -25,40 +24,10 @@ from palimpsest.query.request.arguments import (
     parse_score,
 )
 from palimpsest.query.request.parse_where import parse_where
+from palimpsest.query.request.search_options import SearchOptions
 from palimpsest.query.request.strategies import Weights
 from palimpsest.query.request.types import Filters, Scope
 from palimpsest.query.request.where import Where
-
-
-class SearchOptions(TypedDict, total=False):
-    """The keyword arguments of a search; see `Reader.search` for what each does."""
-
-    k: int
-    hops: int
-    strategy: str | Weights
-    as_of: When | None
-    history: bool
-    type: str | None
-    types: Sequence[str]
-    tag: str | None
-    tags: Sequence[str]
-    where: str | None
-    accessed_within: dt.timedelta | str | None
-    min_score: float | None
-    since: When | None
-    until: When | None
-    project: str | None
-    session: str | None
-    now: When | None
-    budget_tokens: int
-    explain: bool
-    include_hidden: bool
-    include_pii: bool
-    turns: Sequence[str | Mapping[str, str]]
-    brief: str
-    paths: Sequence[str]
-    abstain: bool
-    compress: str
 
 
 @dataclass(frozen=True)
@@ -93,6 +62,7 @@ class SearchRequest:
         abstain: return nothing where the results hardly hold an answer.
         compress: what picks the sentences of long results where a context cannot hold all: `words` or `lm`;
             `none` packs them whole or not at all.
+        subgraph: return the nodes, edges and facts of the results, and relations as lines of the context.
     """
 
     text: str
@@ -121,6 +91,7 @@ class SearchRequest:
     paths: tuple[str, ...] = ()
     abstain: bool = False
     compress: str = "words"
+    subgraph: bool = False
 
     @classmethod
     def create(cls, text: str, scope: ScopeArgument, **options: Unpack[SearchOptions]) -> "SearchRequest":
@@ -290,6 +261,7 @@ _PROPERTIES: dict[str, dict[str, Any]] = {
     "brief": {"type": "string", "description": "What the task is about", "default": ""},
     "paths": _texts("Files of the task: their sources rank a little higher"),
     "abstain": _flag("Return no memories, and why, where they hardly hold an answer"),
+    "subgraph": _flag("Return the nodes, edges and facts of the results, and relations as lines of the context"),
     "compress": {
         "type": "string",
         "enum": list(_COMPRESS),

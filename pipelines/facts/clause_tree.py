@@ -1,0 +1,151 @@
+"""The clauses of a parsed text as facts need them: relative clauses and participles are clauses of their own."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from palimpsest.relations.classify.features.parse import Parse
+from palimpsest.relations.classify.statements.read_statements import Clauses
+from palimpsest.relations.classify.statements.statement import Modality
+
+SUBJECTS = frozenset({"nsubj", "nsubjpass"})
+_HEADS = frozenset({"ROOT", "conj", "ccomp", "parataxis", "relcl", "acl", "advcl"})
+_CONDITIONS = frozenset({"if", "unless", "whether", "should", "lest"})
+_COMPARISONS = frozenset({"than", "like"})
+_DENYING = frozenset({"never", "neither", "nor"})
+_ABLE = frozenset({"can", "could"})
+
+
+@dataclass(frozen=True)
+class ClauseTree:
+    """The clauses of a parse.
+
+    Attributes:
+        parse: of the text.
+    """
+
+    parse: Parse
+
+    @cached_property
+    def _clauses(self) -> Clauses:
+        return Clauses(self.parse)
+
+    @cached_property
+    def children(self) -> list[list[int]]:
+        """The tokens that depend on each token."""
+        return self._clauses.children
+
+    @cached_property
+    def heads(self) -> list[int]:
+        """The verb of each clause, in order."""
+        p = self.parse
+        return [
+            i for i, dep in enumerate(p.deps) if dep in _HEADS and p.pos[i] in ("VERB", "AUX") and p.tags[i] != "MD"
+        ]
+
+    def own(self, head: int) -> frozenset[int]:
+        """Returns the tokens of a clause, without those of the clauses below it."""
+        inside, stack, heads = set(), [head], set(self.heads) - {head}
+        while stack:
+            i = stack.pop()
+            inside.add(i)
+            below = (c for c in self.children[i] if self.parse.deps[c] != "pcomp")
+            stack += [c for c in below if c not in heads and c not in inside]
+        return frozenset(inside)
+
+    def modality(self, head: int) -> Modality:
+        """Returns the modality of a clause; that of a clause under a condition, or that gives one, is supposed."""
+        p = self.parse
+        for clause in (head, p.heads[head]) if p.deps[head] in ("relcl", "acl", "conj") else (head,):
+            for c in self.children[clause]:
+                if p.words[c] in _CONDITIONS or (p.deps[c] == "mark" and p.words[c] in _COMPARISONS):
+                    return Modality.SUPPOSED
+                if p.deps[c] == "advcl" and any(p.words[m] in _CONDITIONS for m in self.children[c]):
+                    return Modality.SUPPOSED
+        if any(p.deps[c] == "aux" and p.words[c] in _ABLE for c in self.children[head]):
+            return Modality.SUPPOSED
+        if p.deps[head] in ("ccomp", "advcl") and (above := self._above(head)) is not None:
+            return above
+        return self._clauses.modality(head, self.own(head), is_changed=False)
+
+    def _above(self, head: int) -> Modality | None:
+        """Returns the modality that what is reported has from the verb above it."""
+        p = self.parse
+        if p.deps[head] == "ccomp" and any(p.words[c] in ("that", "how", "what") for c in self.children[head]):
+            return Modality.REPORTED
+        return None
+
+    def is_negated(self, head: int) -> bool:
+        """Returns whether a clause denies its verb."""
+        p = self.parse
+        below = [j for c in (head, *self.children[head]) for j in (c, *self.children[c])]
+        return any(p.deps[c] == "neg" for c in self.children[head]) or any(p.words[j] in _DENYING for j in below)
+
+    def is_passive(self, head: int) -> bool:
+        """Returns whether something is done to the subject of a verb, a bare participle's too."""
+        p = self.parse
+        if any(p.deps[c] == "auxpass" for c in self.children[head]):
+            return True
+        if any(p.deps[c] in (*SUBJECTS, "aux") for c in self.children[head]):
+            return False
+        if p.tags[head] == "VBN" and p.deps[head] in ("acl", "advcl"):
+            return True
+        has_object = any(p.deps[c] == "dobj" for c in self.children[head])
+        is_participle = p.tags[head] in ("VBN", "VBD") and not has_object
+        return is_participle and p.deps[head] == "conj" and self.is_passive(p.heads[head])
+
+    def verb(self, head: int) -> str:
+        """Returns the lemma of a verb with its particle: `break out`."""
+        p = self.parse
+        particles = [p.words[c] for c in self.children[head] if p.deps[c] == "prt"]
+        return " ".join((p.lemmas[head], *particles[:1]))
+
+    def subject(self, head: int) -> int:
+        """Returns the token that the subject of a clause is, -1 where there is none.
+
+        A joined verb, and a participle beside a clause, have the subject of that clause; a participle after a noun has
+        the noun.
+        """
+        p, seen = self.parse, set[int]()
+        while head not in seen:
+            seen.add(head)
+            for child in self.children[head]:
+                if p.deps[child] in SUBJECTS:
+                    return child
+                if p.deps[child] in ("expl", "csubj", "csubjpass"):
+                    return -1
+            if p.deps[head] == "acl":
+                return self._described(head) if p.tags[head] in ("VBN", "VBG") else -1
+            if p.deps[head] == "advcl" and (p.tags[head] not in ("VBN", "VBG") or self._is_introduced(head)):
+                return -1
+            if p.deps[head] not in ("conj", "advcl"):
+                return -1
+            head = p.heads[head]
+        return -1
+
+    def _described(self, participle: int) -> int:
+        """Returns the noun that a participle describes; after a comma that is the noun above phrases in between.
+
+        `A work in two volumes, published in 1889`; `It was promoted by Vale, built in a year`: the parser takes the
+        word before the comma.
+        """
+        p = self.parse
+        noun = p.heads[participle]
+        if participle and p.words[participle - 1] != ",":
+            return noun
+        while p.deps[noun] in ("pobj", "conj", "appos") and noun != p.heads[noun]:
+            noun = p.heads[noun]
+            if p.deps[noun] == "agent":
+                return self.subject(p.heads[noun])
+            noun = p.heads[noun] if p.deps[noun] == "prep" else noun
+        return noun if p.pos[noun] not in ("VERB", "AUX") else self.subject(noun)
+
+    def _is_introduced(self, head: int) -> bool:
+        return any(self.parse.deps[c] in ("mark", "prep") and c < head for c in self.children[head])
+
+    def joined(self, i: int) -> list[int]:
+        """Returns a token and what is joined to it by `and`, in order."""
+        found, p = [i], self.parse
+        for child in self.children[i]:
+            if p.deps[child] == "conj" and p.pos[child] not in ("VERB", "AUX"):
+                found += self.joined(child)
+        return found

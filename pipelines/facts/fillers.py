@@ -1,0 +1,124 @@
+"""What fills a verb: objects, complements, and nouns behind prepositions, with the words that name the predicate."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from palimpsest.facts.clause_tree import ClauseTree
+from palimpsest.facts.phrases import Phrases
+from palimpsest.relations.classify.statements.value_types import TIME_WORDS
+
+_OBJECTS = frozenset({"dobj", "attr", "oprd", "dative", "acomp"})
+_OF_NOUN = frozenset({"in", "on", "at", "for", "from", "between", "since", "until", "by", "to", "as", "after", "with"})
+"""Prepositions after an object that say something of the verb too: `raised money for a line`."""
+_RELATIVE = frozenset({"which", "who", "that", "whom", "whose", "what", "there", "this", "these", "those", "they"})
+_EMPTY = frozenset(
+    {"it", "one", "some", "many", "you", "us", "we", "them", "himself", "herself", "itself", "themselves"}
+)
+_DETERMINERS = frozenset({"det", "poss", "nummod", "amod", "compound"})
+_EMPTY_VALUES = frozenset({"the first", "the last", "the only", "the best", "this", "that"})
+_DEICTIC = frozenset({"today", "tomorrow", "yesterday", "tonight", "now"})
+_TIME = re.compile(r"\d{4}|\d{1,2}:\d\d|\d{1,2}(?:st|nd|rd|th)")
+
+
+@dataclass(frozen=True)
+class Filler:
+    """What fills a verb.
+
+    Attributes:
+        preposition: before it; empty for an object.
+        extension: words that follow the verb in the predicate: `to pay` in `offered to pay for gloves`.
+        token: its noun.
+        value: its words.
+        is_time: whether it names a time, or another thing that is no place: `on loan`.
+        is_denied: whether `no` comes before it.
+    """
+
+    preposition: str
+    extension: tuple[str, ...]
+    token: int
+    value: str
+    is_time: bool
+    is_denied: bool = False
+
+
+@dataclass(frozen=True)
+class Fillers:
+    """Reads what fills the verbs of a text."""
+
+    tree: ClauseTree
+    phrases: Phrases
+
+    def of_verb(self, head: int, extension: tuple[str, ...] = ()) -> Iterator[Filler]:
+        """Yields what fills a verb, joined words too, and what fills an infinitive below it."""
+        p = self.tree.parse
+        for child in self.tree.children[head]:
+            dep = p.deps[child]
+            if dep in _OBJECTS and p.pos[child] != "ADP":
+                for i in self.tree.joined(child):
+                    yield from self._object(i, extension)
+            elif dep in ("prep", "agent") or (dep == "dative" and p.pos[child] == "ADP"):
+                yield from self._behind(child, extension)
+            elif dep == "npadvmod" and self.is_time(child) and p.words[child] not in _DEICTIC:
+                yield from self._filler("", extension, child)
+            elif dep == "xcomp" and p.pos[child] == "VERB" and not extension:
+                to = [p.words[c] for c in self.tree.children[child] if p.deps[c] == "aux" and p.words[c] == "to"]
+                yield from self.of_verb(child, (*to, self.tree.verb(child)))
+            elif dep == "advmod" and p.words[child] == "here":
+                yield Filler("in", extension, child, "", is_time=False)
+            elif dep == "xcomp" and p.pos[child] in ("ADJ", "NOUN"):
+                yield from self._object(child, extension)
+
+    def _object(self, i: int, extension: tuple[str, ...]) -> Iterator[Filler]:
+        p = self.tree.parse
+        below = self._prepositions(i) if p.pos[i] != "ADJ" else []
+        yield from self._filler("", extension, i, below)
+        for preposition in below:
+            yield from self._behind(preposition, extension)
+
+    def _prepositions(self, i: int) -> list[int]:
+        """Returns the prepositions after an object that say something of its verb, those after a measure of it too."""
+        p, found = self.tree.parse, list[int]()
+        for c in self.tree.children[i]:
+            if p.deps[c] == "prep" and c > i:
+                if p.words[c] in _OF_NOUN:
+                    found.append(c)
+                elif p.words[c] == "of":
+                    measures = (b for b in self.tree.children[c] if p.deps[b] == "pobj" and self._is_measure(b))
+                    found += [j for b in measures for j in self._prepositions(b)]
+        return found
+
+    def _is_measure(self, i: int) -> bool:
+        return any(self.tree.parse.deps[c] == "nummod" for c in self.tree.children[i])
+
+    def _behind(self, preposition: int, extension: tuple[str, ...]) -> Iterator[Filler]:
+        p = self.tree.parse
+        for below in self.tree.children[preposition]:
+            if p.deps[below] == "pobj":
+                for i in self.tree.joined(below):
+                    yield from self._filler(p.words[preposition], extension, i)
+            elif p.deps[below] == "prep":  # `on to the board`
+                yield from self._behind(below, extension)
+
+    def _filler(
+        self, preposition: str, extension: tuple[str, ...], i: int, without: list[int] | None = None
+    ) -> Iterator[Filler]:
+        p = self.tree.parse
+        if p.words[i] in _RELATIVE:
+            return
+        value = "" if p.words[i] in _EMPTY or p.pos[i] == "PRON" else self.phrases.value(i, without or ())
+        is_denied = value.startswith("no ")
+        is_place = any(p.deps[c] in _DETERMINERS for c in self.tree.children[i]) or p.pos[i] == "PROPN"
+        yield Filler(
+            preposition,
+            extension,
+            i,
+            "" if value.lower() in _EMPTY_VALUES else value.removeprefix("no "),
+            self.is_time(i) or not is_place,
+            is_denied,
+        )
+
+    def is_time(self, i: int) -> bool:
+        """Returns whether a noun names a time."""
+        p = self.tree.parse
+        return p.lemmas[i] in TIME_WORDS or p.words[i] in TIME_WORDS or bool(_TIME.fullmatch(p.words[i]))

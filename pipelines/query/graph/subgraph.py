@@ -1,0 +1,112 @@
+"""The subgraph of a search: what its results name and state, how they relate, and the same as lines of a context."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from palimpsest.core.json_types import JsonObject
+from palimpsest.query.graph.graph_answer import GraphAnswer, GraphLine, node_json
+from palimpsest.query.graph.graph_lines import fact_line
+from palimpsest.query.graph.neighborhood import find_subgraph
+from palimpsest.query.request.graph_types import Edge, Fact, Node
+from palimpsest.query.request.types import Link, Memory
+from palimpsest.query.scope.served_graph import ServedGraph
+from palimpsest.query.scope.served_scope import ServedScope
+
+_RELATED = {"EXTEND": "adds to", "DERIVE": "follows from"}
+_LABEL_CHARS = 50  # of a memory in the line of a relation
+
+
+@dataclass(frozen=True)
+class Subgraph:
+    """What is between the results of a search.
+
+    Attributes:
+        nodes: that the results name or belong to.
+        edges: between those nodes.
+        facts: that the results state.
+        relations: EXTEND and DERIVE between results, from the newer to the older.
+        lines: the relations and then the facts in words, with the results that they cite.
+    """
+
+    nodes: tuple[Node, ...] = ()
+    edges: tuple[Edge, ...] = ()
+    facts: tuple[Fact, ...] = ()
+    relations: tuple[Link, ...] = ()
+    lines: tuple[GraphLine, ...] = ()
+
+    def to_json(self) -> JsonObject:
+        """Returns `nodes`, `edges` and `facts` as `GraphAnswer.to_json` does, and `relations` between memories."""
+        graph = GraphAnswer(self.nodes, self.edges, self.facts).to_json()
+        relations: list[JsonObject] = [
+            {"source": r.source, "target": r.target, "type": r.kind, "weight": round(r.weight, 6)}
+            for r in self.relations
+        ]
+        kept: JsonObject = {name: graph[name] for name in ("edges", "facts")}
+        return {"nodes": [node_json(n) for n in self.nodes], **kept, "relations": [*relations]}
+
+
+def read_subgraph(scopes: Iterable[ServedScope], memories: Sequence[Memory]) -> Subgraph:
+    """Returns what is between the results of a search.
+
+    Args:
+        scopes: the scopes that were searched, with the filters of the search.
+        memories: the results.
+
+    Raises:
+        PalimpsestError: a build was made before nodes were indexed.
+    """
+    parts = []
+    for served in scopes:
+        mine = [m for m in memories if (m.collection, m.user_id, m.project_id) == served.scope]
+        if mine:
+            parts.append(_read_scope(served, mine))
+    return Subgraph(
+        tuple(n for part in parts for n in part.nodes),
+        tuple(e for part in parts for e in part.edges),
+        tuple(f for part in parts for f in part.facts),
+        tuple(r for part in parts for r in part.relations),
+        tuple(line for part in parts for line in part.lines),
+    )
+
+
+def _read_scope(served: ServedScope, memories: Sequence[Memory]) -> Subgraph:
+    by_id = {m.memory_id: m for m in memories}
+    relations = _relations(served, by_id)
+    lines = [_relation_line(link, by_id) for link in relations]
+    # Superseded memories of a node are no secret: only what the other filters leave out must not show.
+    graph = ServedGraph.of(replace(served, filters=replace(served.filters, history=True)))
+    if graph is None:
+        return Subgraph(relations=tuple(relations), lines=tuple(lines))
+    found = find_subgraph(graph, list(by_id))
+    nodes = {i: node for i, (node, _) in found.nodes.items()}
+    order = {i: n for n, i in enumerate(by_id)}
+    facts = [replace(f, memory_ids=tuple(i for i in f.memory_ids if i in by_id)) for f in found.facts]
+    facts.sort(key=lambda f: (min(order[i] for i in f.memory_ids), f.object_id is None, f.fact_id))
+    lines += [fact_line(f, nodes) for f in facts]
+    return Subgraph(tuple(nodes.values()), found.edges, tuple(found.facts), tuple(relations), tuple(lines))
+
+
+def _relations(served: ServedScope, by_id: dict[str, Memory]) -> list[Link]:
+    """Returns EXTEND and DERIVE between memories, once each, from the newer to the older."""
+    found: dict[tuple[str, str, str], Link] = {}
+    for link in served.neighbors(list(by_id), 0):
+        if link.kind in _RELATED and link.target in by_id:
+            newer, older = sorted((link.source, link.target), key=lambda i: _age(by_id[i]), reverse=True)
+            found[newer, older, link.kind] = link._replace(source=newer, target=older)
+    return [found[key] for key in sorted(found)]
+
+
+def _age(memory: Memory) -> tuple[float, int, str]:
+    time = memory.observed_at or memory.valid_from
+    return (time.timestamp() if time else 0.0, memory.ordinal or 0, memory.memory_id)
+
+
+def _relation_line(link: Link, by_id: dict[str, Memory]) -> GraphLine:
+    newer, older = (_label(by_id[i]) for i in (link.source, link.target))
+    text = f"“{newer}” {_RELATED[link.kind]} “{older}”"
+    return GraphLine(text, (link.source, link.target), "relation", None, link.weight)
+
+
+def _label(memory: Memory) -> str:
+    text = " ".join(memory.text.replace("[memory:", "(memory:").split())
+    return text if len(text) <= _LABEL_CHARS else text[: _LABEL_CHARS - 1] + "…"

@@ -1,0 +1,155 @@
+"""Nodes and edges of whole scopes: descriptions, categories, projects, events, what relates them, and their bounds."""
+
+import json
+import random
+
+import polars as pl
+import pytest
+
+from palimpsest.nodes.importance import importance
+from palimpsest.nodes.node_edges import EDGE_TYPES
+from palimpsest.nodes.node_tables import build_nodes
+from palimpsest.nodes.node_types import NODE_TYPES
+from palimpsest.store.tables import conform, empty
+from tests.nodes.made_nodes import SCOPE, Page, edges_of, fact, made, nodes_of
+from tests.query.made import rows
+
+CUSTOMERS = [
+    Page("customers/aldmoor.md", ["Aldmoor runs nine pumps."], title="Aldmoor"),
+    Page("customers/calder.md", ["Calder pays late."], title="Calder"),
+    Page("notes/a.md", ["Esker is a customer since 2014."]),
+]
+NAMES = {"Aldmoor": "title", "Calder": "title", "Esker": "name"}
+
+
+def test_a_node_is_described_by_the_sentence_that_defines_it():
+    texts = ["I saw Basin again.", "Basin is the database of the lab. It is slow.", "In May Basin grew."]
+    node = nodes_of(made([Page("a.md", texts)], {"Basin": "name"}))["Basin"]
+    assert node["description"] == "Basin is the database of the lab."
+    assert json.loads(node["metadata"])["description_memory_id"] == "m0.1"
+
+
+def test_a_memory_hidden_from_users_describes_nothing():
+    tables = made([Page("a.md", ["Basin is the database of the lab."])], {"Basin": "name"})
+    tables["memories"] = tables["memories"].with_columns(user_visible=False)
+    assert nodes_of(tables)["Basin"]["description"] is None
+
+
+def test_a_retired_memory_describes_a_node_only_where_no_latest_one_does():
+    tables = made([Page("a.md", ["Ott is the clerk.", "Ott is the mayor."])], {"Ott": "person"})
+    retired = pl.col("memory_id") == "m0.1"
+    tables["versions"] = tables["versions"].with_columns(is_latest=~retired)
+    assert nodes_of(tables)["Ott"]["description"] == "Ott is the clerk."
+
+
+def test_a_category_has_what_folders_and_texts_put_into_it():
+    tables = made(CUSTOMERS, NAMES)
+    node = nodes_of(tables)["customers"]
+    assert (node["type"], node["description"]) == ("category", "customers: Aldmoor, Calder, Esker")
+    assert {(n, "part_of", "customers") for n in NAMES} <= edges_of(tables)
+
+
+def test_metadata_puts_what_a_document_is_about_into_a_category():
+    pages = [
+        Page(f"{n}.md", [f"{n} turns."], title=n, metadata={"category": "Gauges"}) for n in ("Vant float", "Marl disc")
+    ]
+    nodes = nodes_of(made(pages, {"Vant float": "title", "Marl disc": "title"}))
+    assert nodes["gauges"]["type"] == "category"
+
+
+def test_one_member_makes_no_category():
+    assert "customers" not in nodes_of(made(CUSTOMERS[:1], NAMES))
+
+
+def test_a_project_of_a_scope_and_a_goal_are_project_nodes():
+    pages = [
+        Page("a.md", ["The roof leaks."], scope={"project_id": "annex"}),
+        Page("b.md", ["My goal is to run ten kilometres."]),
+    ]
+    nodes = nodes_of(made(pages, {}))
+    assert nodes["annex"]["type"] == nodes["run ten kilometres"]["type"] == "project"
+
+
+def dated():
+    texts = ["Harbour School was founded in 1907.", "Harbour School was rebuilt in 1950."]
+    facts = [
+        fact("Harbour School", "be_found_in", value="1907", memory_id="m0.0"),
+        fact("Harbour School", "be_rebuild_in", value="1950", memory_id="m0.1"),
+    ]
+    clauses = [
+        {k: v for k, v in f.items() if k not in ("fact_id", "memory_ids")}
+        | {"memory_id": f["memory_ids"][0], "char_start": 0, "char_end": len(text)}
+        for f, text in zip(facts, texts, strict=True)
+    ]
+    return made(
+        [Page("a.md", texts)],
+        {"Harbour School": "name"},
+        facts=rows("facts", *facts),
+        clause_facts=rows("clause_facts", *clauses),
+    )
+
+
+def test_dated_facts_are_events_in_order_and_part_of_their_subject():
+    founded, rebuilt = "Harbour School was founded in 1907", "Harbour School was rebuilt in 1950"
+    edges = edges_of(dated())
+    assert nodes_of(dated())[founded]["type"] == "event"
+    assert {(founded, "precedes", rebuilt), (founded, "part_of", "Harbour School")} <= edges
+
+
+def test_facts_between_entities_are_edges_by_their_predicate():
+    facts = [fact("Rask", "uses", "Basin"), fact("Rask", "located_in", "Brakel"), fact("Rask", "visit", "Basin")]
+    facts.append(fact("Basin", "depends_on", "Brakel") | {"is_negated": True})
+    tables = made(
+        [Page("a.md", ["Rask in Brakel uses Basin."])],
+        dict.fromkeys(("Rask", "Basin", "Brakel"), "name"),
+        facts=rows("facts", *facts),
+    )
+    edges = {(s, t, o) for s, t, o in edges_of(tables) if t != "related_to"}
+    assert edges == {("Rask", "depends_on", "Basin"), ("Rask", "part_of", "Brakel")}
+
+
+def test_a_document_that_extends_another_depends_on_it():
+    pages = [Page("a.md", ["Tarn is."], title="Tarn Mill"), Page("b.md", ["Skell is."], title="Skell Mill")]
+    stated = {"newer_uri": "b.md", "older_uri": "a.md", "label": "EXTEND", **SCOPE}
+    tables = made(
+        pages, {"Tarn Mill": "title", "Skell Mill": "title"}, document_relations=rows("document_relations", stated)
+    )
+    assert ("Skell Mill", "depends_on", "Tarn Mill") in edges_of(tables)
+
+
+def test_no_edge_and_no_category_crosses_a_scope():
+    other = [Page(p.uri, p.sentences, p.title, scope={"user_id": "ben"}) for p in CUSTOMERS]
+    alone = build_nodes(made(CUSTOMERS, NAMES))
+    both = build_nodes(made([*CUSTOMERS, *other], NAMES))
+    for name in ("nodes", "edges"):
+        assert both[name].filter(user_id="ana").equals(alone[name])
+    scope_of = dict(both["nodes"].select("node_id", "user_id").iter_rows())
+    for source, target, user in both["edges"].select("source_id", "target_id", "user_id").iter_rows():
+        assert scope_of[source] == scope_of[target] == user
+
+
+def test_importance_grows_with_what_is_known_and_stays_below_one():
+    frame = pl.DataFrame(
+        {"type": ["place", "place", "topic"], "memory_count": [10, 1000, 50], "facts": [0, 50, 0], "members": [0, 0, 0]}
+    )
+    assert importance(frame).to_list() == [0.5, 0.991, 0.5]
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_nodes_depend_on_no_order_and_keep_their_bounds(seed):
+    order = random.Random(seed)
+    tables = dated() if seed % 2 else made(CUSTOMERS, NAMES)
+    shuffled = {
+        name: frame.sample(fraction=1.0, shuffle=True, seed=order.randrange(9)) for name, frame in tables.items()
+    }
+    first, second = build_nodes(tables), build_nodes(shuffled)
+    assert all(first[name].equals(second[name]) for name in first)
+    nodes, edges = first["nodes"], first["edges"]
+    assert set(nodes["type"]) <= set(NODE_TYPES) and set(edges["type"]) <= set(EDGE_TYPES)
+    assert nodes["importance"].is_between(0, 1).all() and edges["weight"].is_between(0, 1).all()
+    assert not edges.select("source_id", "target_id", "type").is_duplicated().any()
+
+
+def test_empty_tables_make_empty_tables():
+    built = build_nodes(made([], {}))
+    assert all(built[name].equals(conform(name, empty(name))) for name in built)
