@@ -134,6 +134,7 @@ def _fingerprint(
         config.model_dump_json(),
         configured_space(home, config, folder).name,
         decisions.key,
+        *([key] if (key := decisions.graph_key(config.name)) else []),
         *(part for s in STAGES.values() for part in (s.code, repr(s.environment()))),
         file_hash(relations) if relations and relations.is_file() else "",
         *(f"{uri}\0{content_hash}" for uri, content_hash in sorted(sources)),

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 import click
 
+from palimpsest.cli import graph_edit
 from palimpsest.cli.shared import Output, common
 
 _Command = TypeVar("_Command", bound=Callable[..., object])
@@ -77,7 +78,10 @@ def neighbours(name: str, depth: int, types: str | None, **options: Any) -> None
 
 @graph.group(cls=_NodeGroup, short_help="Show a node: its facts and edges.")
 def node() -> None:
-    """Show the node NAME: its facts and edges."""
+    """Show the node NAME: its facts and edges. Or add, edit, merge or delete one, which every later build keeps.
+
+    A node whose name is one of the commands is shown by `graph node show NAME`.
+    """
 
 
 @node.command(name="show", short_help="Show a node; the same as graph node NAME.")
@@ -88,6 +92,12 @@ def node() -> None:
 def show_node(name: str, **options: Any) -> None:
     """Show the nodes that have NAME, their facts and their edges."""
     _answer(lambda reader: reader.node(name), **options)
+
+
+for _command in (graph_edit.add_node, graph_edit.edit_node, graph_edit.merge_nodes, graph_edit.delete_node):
+    node.add_command(_command)
+for _command in (graph_edit.edge, graph_edit.undo, graph_edit.decisions):
+    graph.add_command(_command)
 
 
 def _answer(

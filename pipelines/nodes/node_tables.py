@@ -4,13 +4,14 @@ Everything is a pure function of the tables: a rebuild, and a build after a smal
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
 
 from palimpsest.core.scopes import SCOPE
 from palimpsest.memories.memory_times import memory_times
+from palimpsest.nodes.apply_decisions import NodeTables, apply_decisions
 from palimpsest.nodes.categories import Categories, find_categories, topics_in_categories
 from palimpsest.nodes.descriptions import entity_descriptions, topic_descriptions
 from palimpsest.nodes.formed_events import dated_events, dated_titles
@@ -26,6 +27,7 @@ from palimpsest.nodes.node_edges import (
 )
 from palimpsest.nodes.node_types import node_types
 from palimpsest.nodes.type_evidence import headings, titled_entities, type_evidence
+from palimpsest.store.graph_decisions import GraphDecision
 from palimpsest.store.tables import conform
 
 READS = (
@@ -57,14 +59,16 @@ class _Formed:
     projects: pl.DataFrame
 
 
-def build_nodes(tables: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+def build_nodes(tables: Mapping[str, pl.DataFrame], decisions: Sequence[GraphDecision] = ()) -> dict[str, pl.DataFrame]:
     """Returns `nodes`, `edges` and `node_memories`, each sorted by its key.
 
     A node that is an entity, a speaker or a topic has its id. `node_memories` is of nodes that are neither entities nor
-    topics: memories of an entity are in `mentions`, those of a topic in `topic_memories`.
+    topics, and of what people merged into a node: memories of an entity are in `mentions`, those of a topic in
+    `topic_memories`.
 
     Args:
         tables: the tables of `READS`.
+        decisions: what people decided of nodes and edges.
     """
     entities, memories = tables["entities"], tables["memories"]
     evidence = type_evidence(tables)
@@ -89,7 +93,6 @@ def build_nodes(tables: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
         ],
         how="diagonal",
     )
-    edges = unique_edges(_edges(tables, formed), nodes)
     belonging = pl.concat(
         [
             tables["mentions"].select("memory_id", node_id="entity_id"),
@@ -99,10 +102,15 @@ def build_nodes(tables: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     ).unique()
     times = memory_times(memories, tables["documents"], tables["versions"])
     nodes = _with_counts(nodes, belonging, times, tables["facts"], formed.categories.members)
+    nodes = conform("nodes", nodes)
+    found = NodeTables(nodes, unique_edges(_edges(tables, formed), nodes), node_memories, belonging)
+    scopes = {(str(c), str(u), str(p)) for c, u, p in memories.select(SCOPE).unique().iter_rows()}
+    decided = apply_decisions(found, decisions, scopes) if decisions else found
+    edges = unique_edges([decided.edges], decided.nodes) if decisions else decided.edges
     return {
-        "nodes": conform("nodes", nodes).sort("node_id"),
+        "nodes": decided.nodes.sort("node_id"),
         "edges": conform("edges", _with_edge_times(edges, times)),
-        "node_memories": conform("node_memories", node_memories),
+        "node_memories": conform("node_memories", decided.node_memories).sort("node_id", "memory_id"),
     }
 
 

@@ -1,8 +1,9 @@
 """People's decisions about a home: undo, confirm, names that are one or not, tombstones. Lines in `decisions.jsonl`.
 
-The file is only appended to; a delete alone removes lines, those about a relation of a deleted memory. Decisions are an
-input of every build, like the ingest log: a rebuild applies them again. Names are stored as hashes, so that a delete
-need not rewrite them.
+The file is only appended to; a delete alone removes lines, those about a relation of a deleted memory and those about
+the graph of a deleted scope. Decisions are an input of every build, like the ingest log: a rebuild applies them again.
+Names that are one or not are stored as hashes, so that a delete need not rewrite them; `graph_decisions` has the lines
+with text.
 """
 
 import datetime as dt
@@ -19,6 +20,13 @@ from palimpsest.core.ids import content_id, entity_id
 from palimpsest.core.needles import Needle, RowSearch
 from palimpsest.core.scopes import ScopeKey
 from palimpsest.store.erased_text import ErasedText
+from palimpsest.store.graph_decisions import (
+    GRAPH_KINDS,
+    GraphDecision,
+    GraphDecisionReader,
+    graph_key,
+    undo_row,
+)
 
 Verdict = Literal["same", "apart", "undecided"]
 NAME_KINDS = get_args(Verdict)
@@ -43,7 +51,8 @@ class Decisions:
     """What was decided: relation ids undone or confirmed, hashes of what was deleted, and pairs of names.
 
     `same` and `apart` are pairs of ids, as `core.ids.entity_id` gives them to a name in a scope.
-    `relations` has the last override of each pair of memories, sorted by relation id.
+    `relations` has the last override of each pair of memories, sorted by relation id. `graph` has what was decided of
+    nodes and edges, in order.
     """
 
     undone: frozenset[str] = frozenset()
@@ -53,6 +62,11 @@ class Decisions:
     apart: frozenset[tuple[str, str]] = frozenset()
     relations: tuple["RelationOverride", ...] = ()
     erased: frozenset[ErasedText] = frozenset()
+    graph: tuple[GraphDecision, ...] = ()
+
+    def graph_key(self, collection: str) -> str:
+        """Returns a hash of the decisions about nodes and edges of a collection: stage `nodes` alone applies them."""
+        return graph_key(self.graph, collection)
 
     @property
     def erased_key(self) -> str:
@@ -62,7 +76,7 @@ class Decisions:
 
     @property
     def key(self) -> str:
-        """Returns a hash of all decisions, part of the cache key of the stages that apply them."""
+        """Returns a hash of all decisions but those of nodes and edges, for the stages that apply them."""
         names = ("|", self.names_key) if self.same or self.apart else ()
         return content_id(self.relations_key, *([self.erased_key] if self.erased or self.tombstones else []), *names)
 
@@ -130,6 +144,7 @@ def read_decisions(path: Path) -> Decisions:
     overrides: dict[str, RelationOverride] = {}
     tombstones: set[str] = set()
     erased: set[ErasedText] = set()
+    graph = GraphDecisionReader()
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         try:
             row = json.loads(line)
@@ -137,10 +152,12 @@ def read_decisions(path: Path) -> Decisions:
             pair = _parse_pair(target) if kind in NAME_KINDS else ("", "")
             if kind == "erased":
                 erased.add(_parse_erased(row))
+            if kind in GRAPH_KINDS:
+                graph.read(row)
             override = {k: str(row[k]) for k in ("newer_id", "older_id", "label")} if row.get("newer_id") else {}
         except (ValueError, KeyError, TypeError, AttributeError):
             raise PalimpsestError(f"decisions.jsonl: line {number} is not a decision; remove it ({path})") from None
-        if kind == "erased":
+        if kind == "erased" or kind in GRAPH_KINDS:
             continue
         if kind == "tombstone":
             tombstones.add(target)
@@ -161,6 +178,7 @@ def read_decisions(path: Path) -> Decisions:
         apart=frozenset(p for p, k in names.items() if k == "apart"),
         relations=tuple(overrides[r] for r in sorted(overrides)),
         erased=frozenset(erased),
+        graph=graph.applied,
     )
 
 
@@ -190,6 +208,16 @@ def append_overrides(path: Path, kind: str, *overrides: RelationOverride) -> Non
     _append(path, [{"kind": kind, "target": row["relation_id"], **row} for row in rows])
 
 
+def append_graph_decisions(path: Path, *decisions: GraphDecision) -> None:
+    """Appends what a person decided of nodes and edges, a line for each."""
+    _append(path, [d.to_row() for d in decisions])
+
+
+def append_graph_undo(path: Path, *decisions: GraphDecision) -> None:
+    """Takes decisions about nodes and edges back, a line for each."""
+    _append(path, [undo_row(d) for d in decisions])
+
+
 def append_erased(path: Path, texts: Iterable[ErasedText]) -> None:
     """Appends one line of hashes for each deleted text, so that no build restores it."""
     _append(path, [{"kind": "erased", "target": t.place, "said": t.said, **asdict(t.needle)} for t in sorted(texts)])
@@ -213,7 +241,7 @@ def _append(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as f:
         for row in rows:
-            f.write(json.dumps({"at": now, **row}) + "\n")
+            f.write(json.dumps({"at": now, **row}, ensure_ascii=False) + "\n")
         f.flush()
         os.fsync(f.fileno())
     path.chmod(0o600)

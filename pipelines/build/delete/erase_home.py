@@ -19,6 +19,7 @@ from palimpsest.sources.log_maintenance import apply_deletions, update_stored_do
 from palimpsest.store.builds import ONCE, kept
 from palimpsest.store.collection_config import load_collection
 from palimpsest.store.decisions import append_decisions, append_erased, forget_overrides, read_decisions, tombstone
+from palimpsest.store.graph_decisions import forget_graph_decisions
 from palimpsest.store.home import Home
 from palimpsest.store.ingest_log import IngestLog
 from palimpsest.store.tables import SCHEMAS
@@ -53,6 +54,8 @@ def write_tombstones(home: Home, target: Target, found: DeletionSet) -> None:
 def erase(home: Home, target: Target, probes: Probes) -> Erased:
     """Removes a target from a home; returns what was removed next to tables."""
     _erase_from_logs(home, target)
+    # Before the builds are written again: their nodes apply these decisions.
+    forget_graph_decisions(home.decisions, probes, target.collection, target.user, target.project, target.whole_scope)
     for build in kept(home):
         rewrite_build(home, build, target, probes)
     for path in (p for pattern in _QUOTING_FILES for p in home.path.glob(pattern)):

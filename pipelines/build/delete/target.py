@@ -55,6 +55,11 @@ class Target:
         return self == Target(collection=self.collection)
 
     @property
+    def whole_scope(self) -> bool:
+        """Whether all of a collection, a user or a project is deleted: what people decided of it goes too."""
+        return self == Target(self.collection, user=self.user, project=self.project, denied=self.denied)
+
+    @property
     def key(self) -> str:
         """A hash of the selectors, the same for the same delete."""
         if self.expired_at:

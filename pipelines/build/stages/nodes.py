@@ -5,7 +5,8 @@ from palimpsest.nodes.node_tables import READS, build_nodes
 
 
 def _run(context: StageContext, previous: PreviousTable | None) -> StageResult:
-    return StageResult(build_nodes({name: context.table(name) for name in READS}))
+    decisions = [d for d in context.decisions.graph if d.scope[0] == context.name]
+    return StageResult(build_nodes({name: context.table(name) for name in READS}, decisions))
 
 
 _NODE = ("nodes",)
@@ -34,5 +35,6 @@ STAGE = Stage(
             references=(Reference("node_id", _NODE), Reference("memory_id", ("memories",))),
         ),
     ),
+    settings=lambda context: context.decisions.graph_key(context.name),
     run=_run,
 )

@@ -1,0 +1,230 @@
+"""What a person decides of nodes and edges: checked against the published build, written down, and undone.
+
+A decision is a line in `<home>/decisions.jsonl`; the next build applies it, and so does every one after it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.json_types import JsonObject
+from palimpsest.core.scopes import SCOPE, ScopeKey, scope_parts
+from palimpsest.entities.entity_decisions import decide_names
+from palimpsest.nodes.apply_decisions import decided_node_id
+from palimpsest.nodes.node_edges import EDGE_TYPES
+from palimpsest.nodes.node_types import NODE_TYPES
+from palimpsest.store.builds import published
+from palimpsest.store.decisions import append_graph_decisions, append_graph_undo, read_decisions
+from palimpsest.store.graph_decisions import GraphDecision, NodeValues
+from palimpsest.store.home import Home
+from palimpsest.text.normalize import fold
+
+MAX_NAME_CHARS, MAX_DESCRIPTION_CHARS = 200, 2_000
+_MAX_LISTED = 5
+
+
+@dataclass(frozen=True)
+class KnownNode:
+    """A node of the published build, or one that a decision adds."""
+
+    node_id: str
+    name: str
+    type: str
+
+
+@dataclass(frozen=True)
+class Decided:
+    """What was decided of which names, and the id by which it is undone."""
+
+    decision_id: str
+    action: str
+    names: Sequence[str]
+    applied: str = "by the next build"
+
+    def to_json(self) -> JsonObject:
+        """Returns the fields as a JSON object."""
+        return {**vars(self), "names": list(self.names)}
+
+
+def add_node(home: Home, scope: ScopeKey, name: str, values: NodeValues) -> Decided:
+    """Records a new node.
+
+    Raises:
+        PalimpsestError: the scope is not published, a value is none, or the scope has a node of this name.
+    """
+    given = NodeValues(**{**vars(values), "name": name.strip()})
+    _check_values(given)
+    if not given.name:
+        raise PalimpsestError("graph node add: NAME is empty; write one")
+    known = [n for n in _known_nodes(home, scope) if fold(n[0].name) == fold(given.name)]
+    if known:
+        node = known[0][0]
+        raise PalimpsestError(f"graph node add: {name!r} is a {node.type} already; change it with graph node edit")
+    return _record(home, GraphDecision("add_node", scope, decided_node_id(scope, given.name), values=given), [name])
+
+
+def edit_node(home: Home, scope: ScopeKey, name: str, values: NodeValues) -> Decided:
+    """Records other values of a node.
+
+    Raises:
+        PalimpsestError: no node or several have the name, or nothing is given to change.
+    """
+    _check_values(values)
+    if not values.to_row():
+        raise PalimpsestError(
+            "graph node edit: nothing to change; give --name, --type, --description, --alias or --importance"
+        )
+    node = find_node(home, scope, name)
+    return _record(home, GraphDecision("edit_node", scope, node.node_id, values=values), [node.name])
+
+
+def merge_nodes(home: Home, scope: ScopeKey, name: str, other: str) -> Decided:
+    """Records that a second node is the first one. Two entities become one name, as `entity --same` makes them.
+
+    Raises:
+        PalimpsestError: a name is of no node or of several, or both are one node.
+    """
+    first, second = find_node(home, scope, name), find_node(home, scope, other)
+    if first.node_id == second.node_id:
+        raise PalimpsestError(f"graph node merge: {name!r} and {other!r} are one node already")
+    build = published(home)
+    entities = set(build.table(scope[0], "entities")["entity_id"]) if build else set()
+    if {first.node_id, second.node_id} <= entities:
+        decide_names(home, scope, first.name, second.name, "same")
+        return Decided("", "merge_nodes", [first.name, second.name])
+    return _record(home, GraphDecision("merge_nodes", scope, first.node_id, second.node_id), [first.name, second.name])
+
+
+def delete_node(home: Home, scope: ScopeKey, name: str) -> Decided:
+    """Records that a node is not shown, and no edge of it; its memories and facts stay.
+
+    Raises:
+        PalimpsestError: no node or several have the name.
+    """
+    node = find_node(home, scope, name)
+    return _record(home, GraphDecision("delete_node", scope, node.node_id), [node.name])
+
+
+def add_edge(home: Home, scope: ScopeKey, source: str, target: str, values: NodeValues) -> Decided:
+    """Records an edge from one node to another.
+
+    Raises:
+        PalimpsestError: a name is of no node or of several, both are one, or a value is none.
+    """
+    return _edge(home, scope, source, target, "add_edge", values)
+
+
+def delete_edge(home: Home, scope: ScopeKey, source: str, target: str, type_: str | None) -> Decided:
+    """Records that there is no edge between two nodes: of one type, or of any.
+
+    Raises:
+        PalimpsestError: a name is of no node or of several, or both are one.
+    """
+    return _edge(home, scope, source, target, "delete_edge", NodeValues(type=type_))
+
+
+def undo(home: Home, decision_id: str) -> Decided:
+    """Takes a decision about nodes and edges back.
+
+    Raises:
+        PalimpsestError: no decision that applies has this id.
+    """
+    with home.lock():
+        found = next((d for d in read_decisions(home.decisions).graph if d.decision_id == decision_id), None)
+        if found is None:
+            raise PalimpsestError(
+                f"graph undo: no decision {decision_id!r} applies; palimpsest graph decisions lists them"
+            )
+        append_graph_undo(home.decisions, found)
+    return Decided(decision_id, f"undo of {found.action}", [])
+
+
+def find_node(home: Home, scope: ScopeKey, name: str) -> KnownNode:
+    """Returns the node that a name, an alias or an id refers to in a scope.
+
+    A name counts before an alias, and a topic only where nothing else has the name.
+
+    Raises:
+        PalimpsestError: none does, or several do; the message lists them.
+    """
+    known = _known_nodes(home, scope)
+    by_id = [n for n, _ in known if n.node_id == name]
+    by_name = [n for n, _ in known if fold(n.name) == fold(name)]
+    by_alias = [n for n, aliases in known if fold(name) in map(fold, aliases)]
+    found = by_id or by_name or by_alias
+    found = [n for n in found if n.type != "topic"] or found
+    where = "/".join(scope_parts(*scope))
+    if not found:
+        raise PalimpsestError(f"graph: no node {name!r} in {where}; write its name as graph node shows it")
+    if len(found) > 1:
+        listed = ", ".join(f"{n.node_id} ({n.type} {n.name})" for n in found[:_MAX_LISTED])
+        raise PalimpsestError(f"graph: {name!r} is {len(found)} nodes in {where}; write the id of one: {listed}")
+    return found[0]
+
+
+def _edge(home: Home, scope: ScopeKey, source: str, target: str, action: str, values: NodeValues) -> Decided:
+    if values.type is not None and values.type not in EDGE_TYPES:
+        raise PalimpsestError(f"--type: {values.type!r} is no type of an edge; use {', '.join(EDGE_TYPES)}")
+    ends = [find_node(home, scope, name) for name in (source, target)]
+    if ends[0].node_id == ends[1].node_id:
+        raise PalimpsestError(f"graph edge: {source!r} and {target!r} are one node; name two")
+    decision = GraphDecision(
+        "add_edge" if action == "add_edge" else "delete_edge", scope, ends[0].node_id, ends[1].node_id, values
+    )
+    return _record(home, decision, [n.name for n in ends])
+
+
+def _record(home: Home, decision: GraphDecision, names: Sequence[str]) -> Decided:
+    with home.lock():
+        if decision.decision_id in {d.decision_id for d in read_decisions(home.decisions).graph}:
+            raise PalimpsestError(f"graph: {decision.decision_id} was decided already; graph undo takes it back")
+        append_graph_decisions(home.decisions, decision)
+    return Decided(decision.decision_id, decision.action, names)
+
+
+def _known_nodes(home: Home, scope: ScopeKey) -> list[tuple[KnownNode, Sequence[str]]]:
+    """Returns the nodes of the published build with their aliases, and those that decisions add since.
+
+    Raises:
+        PalimpsestError: the collection is not published.
+    """
+    build = published(home)
+    if build is None or scope[0] not in build.collections:
+        raise PalimpsestError(f"graph: collection {scope[0]} is not published in {home.path}; run palimpsest build")
+    rows = build.table(scope[0], "nodes").filter(**dict(zip(SCOPE, scope, strict=True)))
+    known: list[tuple[KnownNode, Sequence[str]]] = [
+        (KnownNode(i, n, t), tuple(a or ()))
+        for i, n, t, a in rows.select("node_id", "name", "type", "aliases").iter_rows()
+    ]
+    ids = {n.node_id for n, _ in known}
+    for d in read_decisions(home.decisions).graph:
+        if d.action == "add_node" and d.scope == scope and d.node_id not in ids:
+            known.append((KnownNode(d.node_id, str(d.values.name), d.values.type or ""), d.values.aliases))
+    return known
+
+
+def _check_values(values: NodeValues) -> None:
+    if values.type is not None and values.type not in NODE_TYPES:
+        raise PalimpsestError(f"--type: {values.type!r} is no type of a node; use {', '.join(NODE_TYPES)}")
+    if values.name is not None and not values.name.strip():
+        raise PalimpsestError("--name is empty; write one")
+    for option, text, limit in (
+        ("NAME", values.name or "", MAX_NAME_CHARS),
+        ("--description", values.description or "", MAX_DESCRIPTION_CHARS),
+        *(("--alias", alias, MAX_NAME_CHARS) for alias in values.aliases),
+    ):
+        if len(text) > limit:
+            raise PalimpsestError(f"{option} has {len(text):,} characters; at most {limit:,} are kept")
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise PalimpsestError(f"{option} is not valid UTF-8; write it in UTF-8") from None
+
+
+def decision_rows(home: Home) -> list[JsonObject]:
+    """Returns the decisions about nodes and edges that apply, in order."""
+    return [
+        {"decision_id": d.decision_id, "at": d.at}
+        | {name: value for name, value in d.to_row().items() if name not in ("kind", "target")}
+        for d in read_decisions(home.decisions).graph
+    ]
