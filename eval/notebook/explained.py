@@ -16,7 +16,13 @@ _COLORS = {_QUESTION: "#33415c", _SEED: "#2867c7", _LINK: "#0f8a7e", _RESULT: "#
 _BY_ITSELF, _OVER_LINKS = "rgba(40,103,199,0.28)", "rgba(15,138,126,0.38)"
 _WIDE, _NARROW = 44, 28  # characters of a label
 _MIN_FLOW = 0.05  # of the widest flow: what is thinner cannot be seen or pointed at
-_KINDS = {"near": "said near it", "UPDATE": "replaced", "EXTEND": "adds to", "DERIVE": "follows from"}
+_KINDS = {
+    "near": "said near it",
+    "UPDATE": "replaced",
+    "EXTEND": "adds to",
+    "DERIVE": "follows from",
+    "PREMISE": "premise of",
+}
 
 
 @dataclass

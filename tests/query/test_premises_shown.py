@@ -7,6 +7,7 @@ import pytest
 
 from palimpsest.query import Scope, open_index
 from palimpsest.query.present import history_text, results_text
+from palimpsest.text.why_cue import asks_for_reasons
 from tests.query.made import at, memory, rows, tables, write
 
 ANA = Scope("notes", "ana")
@@ -63,3 +64,28 @@ def test_a_history_names_the_premises_of_each_version(index):
     assert [p.memory_id for p in hidden.premises] == ["m1", "m4", "m2"]
     assert f"follows from: {SPENT}  (2024-03-01, m2)" in history_text([version])
     assert all(v.premises == () for v in retired)
+
+
+def test_a_question_that_asks_why_lifts_the_premises_of_the_conclusion(index):
+    with open_index(index) as reader:
+        plain, why = (
+            {m.memory_id: m for m in reader.search(q, ANA, k=10, strategy="hybrid", explain=True).memories}
+            for q in ("What is left of Stoat?", "Why is that left of Stoat?")
+        )
+    conclusion, premise = why["m3"], why["m2"]
+    assert "follows from it" in premise.why and premise.score == pytest.approx(0.9 * conclusion.score)
+    assert plain["m2"].score < 0.9 * plain["m3"].score
+
+
+@pytest.mark.parametrize(
+    ("question", "is_why"),
+    [
+        ("Why did we go back to the old supplier?", True),
+        ("How come the shop is closed?", True),
+        ("What is the reason for the delay?", True),
+        ("Who wrote the report on Whyte?", False),
+        ("When does the shop open?", False),
+    ],
+)
+def test_questions_for_reasons_are_known_by_their_words(question, is_why):
+    assert asks_for_reasons(question) is is_why

@@ -13,6 +13,7 @@ from palimpsest.query.ranking.scorers import scorer_named
 from palimpsest.query.ranking.scoring import Scored
 from palimpsest.query.request.types import Link
 from palimpsest.query.scope.scope_arrays import rows_of
+from palimpsest.query.scope.scope_graph import PREMISE
 from palimpsest.query.scope.scope_query import ScopeQuery
 from palimpsest.query.scope.view import ScopeView
 
@@ -69,6 +70,7 @@ def rank(
 
     Scores are standardized over all candidates of the scope, so those of different scopes compare. A memory that a link
     reaches scores at least `DECAY` * link weight of its source's score: it is lifted towards its source, never past it.
+    Where the question asks why, a premise is not decayed: it answers as much as what follows from it.
 
     Args:
         query: the query of the scope.
@@ -88,7 +90,7 @@ def rank(
     record("rank_ms")
     for _ in range(hops if found and query.weights.graph > 0 else 0):
         links = query.served.neighbors([c.memory_id for c in start], query.weights.entities)
-        start = _expand(links, pool, query.weights.graph, found, start)
+        start = _expand(links, pool, query, found, start)
     record("expand_ms")
     return sorted(found.values(), key=_sort_key)
 
@@ -153,7 +155,7 @@ class _ScoredPool:
 
 
 def _expand(
-    links: Sequence[Link], pool: _Pool, graph: float, found: dict[str, Candidate], start: list[Candidate]
+    links: Sequence[Link], pool: _Pool, query: ScopeQuery, found: dict[str, Candidate], start: list[Candidate]
 ) -> list[Candidate]:
     """Lifts the targets of links from `start`; updates `found` and returns where the next hop starts."""
     if new := sorted({link.target for link in links} - found.keys()):
@@ -161,7 +163,8 @@ def _expand(
     origin = {c.memory_id: c for c in start}
     best: dict[str, tuple[float, Link]] = {}
     for link in links:
-        score = graph * DECAY * link.weight * origin[link.source].score
+        decay = 1.0 if link.kind == PREMISE and query.asks_for_reasons else DECAY
+        score = query.weights.graph * decay * link.weight * origin[link.source].score
         if score > found[link.target].score and score > best.get(link.target, (0.0, link))[0]:
             best[link.target] = (score, link)
     lifted = [

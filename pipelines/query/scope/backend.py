@@ -57,7 +57,8 @@ class Backend(Protocol):
     def neighbors(self, scope: Scope, filters: Filters, ids: Sequence[str], n: int) -> list[Link]:
         """Returns links from `ids` to candidates.
 
-        EXTEND and DERIVE in both directions, UPDATE to the newer memory, then shared entities. A link's weight is the
+        EXTEND in both directions, DERIVE to conclusions and PREMISE to what a memory follows from, UPDATE to the newer
+        memory, then shared entities. A link's weight is the
         relation's confidence, or the entity's weight: `scope_graph.idf_weight`.
 
         Args:

@@ -9,6 +9,9 @@ from palimpsest.query.scope.scope_arrays import Arrays
 RELATION_LABELS = ("DERIVE", "EXTEND", "UPDATE")
 """Labels of relations, ascending: arrays contain their numbers."""
 
+PREMISE = "PREMISE"
+"""The kind of a link from a conclusion to what it follows from: a DERIVE, read from the newer end."""
+
 MAX_DF = 50  # an entity in more memories than this is too common to link two of them
 
 
@@ -110,10 +113,14 @@ class ScopeLinks:
         return sum(a.nbytes for a in (*relations, self.replaced))
 
     def related(self, row: int) -> list[tuple[int, float, str]]:
-        """Returns (row, confidence, label): EXTEND and DERIVE in both directions, UPDATE to the newer memory only."""
-        out = [(int(self.older[i]), i) for i in self.from_newer[row] if RELATION_LABELS[self.label[i]] != "UPDATE"]
-        out += [(int(self.newer[i]), i) for i in self.from_older[row]]
-        return [(other, float(self.confidence[i]), RELATION_LABELS[self.label[i]]) for other, i in out]
+        """Returns (row, confidence, label): EXTEND in both directions, UPDATE to the newer memory only.
+
+        DERIVE leads to what follows from the memory, `PREMISE` to what it follows from.
+        """
+        older = [(int(self.older[i]), i, RELATION_LABELS[self.label[i]]) for i in self.from_newer[row]]
+        found = [(r, i, PREMISE if label == "DERIVE" else label) for r, i, label in older if label != "UPDATE"]
+        found += [(int(self.newer[i]), i, RELATION_LABELS[self.label[i]]) for i in self.from_older[row]]
+        return [(other, float(self.confidence[i]), label) for other, i, label in found]
 
     def chain(self, row: int) -> list[int]:
         """Returns every row that this one replaced, directly or through another, ascending."""

@@ -12,6 +12,7 @@ from palimpsest.query.request.types import Filters, Scope
 from palimpsest.query.scope.interpret_time import TemporalInterpretation, interpret_time
 from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.text.periods import Period
+from palimpsest.text.why_cue import asks_for_reasons
 
 _NO_TIME = TemporalInterpretation()
 
@@ -57,6 +58,11 @@ class ScopeQuery:
     def word_terms(self) -> tuple[str, ...]:
         """The terms that score: none where words have no weight."""
         return tuple(self.terms) if self.weights.words > 0 else ()
+
+    @cached_property
+    def asks_for_reasons(self) -> bool:
+        """Whether the question asks why something is so."""
+        return asks_for_reasons(self.text)
 
     @property
     def period(self) -> Period | None:
