@@ -13,12 +13,16 @@ from palimpsest.eval.metrics.latency import LatencyMs, Machine
 
 @dataclass(frozen=True)
 class QueryLoad:
-    """How a bench searches: strategy, clients at once, the backend of the build, and links to follow."""
+    """How a bench searches: strategy, clients at once, the backend of the build, links to follow.
+
+    With `narrow` only memories of nodes are scored: see `palimpsest.query.request.node_search`.
+    """
 
     strategy: str = "hybrid"
     clients: int = 1
     backend: str = "duckdb"
     hops: int = 1
+    narrow: bool = False
 
 
 @dataclass(frozen=True)

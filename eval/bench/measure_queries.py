@@ -60,6 +60,7 @@ def first_query_ms(home: Path, load: QueryLoad) -> float:
 def _run_process(home: Path, load: QueryLoad, *options: str) -> str:
     command = [sys.executable, "-m", "palimpsest.eval.bench.measure_queries", str(home), "--strategy", load.strategy]
     command += ["--clients", str(load.clients), "--backend", load.backend, "--hops", str(load.hops), *options]
+    command += ["--narrow"] if load.narrow else []
     done = subprocess.run(command, capture_output=True, text=True)  # noqa: S603
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
@@ -87,7 +88,9 @@ class _OpenHome:
             ComponentFailed: the search found nothing, so its time would measure nothing.
         """
         started = time.perf_counter()
-        found = self.reader.search(text, self.scope, strategy=self._load.strategy, hops=self._load.hops)
+        found = self.reader.search(
+            text, self.scope, strategy=self._load.strategy, hops=self._load.hops, narrow=self._load.narrow
+        )
         took_ms = (time.perf_counter() - started) * 1000
         if not found.memories or "[memory:" not in found.context:
             raise ComponentFailed(f"bench: no answer to {text!r}")
@@ -161,9 +164,10 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=1)
     parser.add_argument("--backend", default="duckdb")
     parser.add_argument("--hops", type=int, default=1)
+    parser.add_argument("--narrow", action="store_true")
     parser.add_argument("--first", action="store_true")
     args = parser.parse_args()
-    load = QueryLoad(args.strategy, args.clients, args.backend, args.hops)
+    load = QueryLoad(args.strategy, args.clients, args.backend, args.hops, args.narrow)
     figures = _measure_first(args.home, load) if args.first else asdict(_measure(args.home, load))
     sys.stdout.write(json.dumps(figures) + "\n")
 

@@ -98,7 +98,8 @@ def _check_arguments(memories: int, kind: Kind, load: QueryLoad) -> None:
 def _measure_home(home: Path, memories: int, users: int, kind: Kind, load: QueryLoad) -> HomeReport:
     """Makes a home, serves it and measures it."""
     counts = client_counts(load)
-    build = synthetic_build(memories, users, kind, len(counts) * REPEATS * QUERIES + WARM_UP)
+    has_topics = load.strategy == "hierarchical"
+    build = synthetic_build(memories, users, kind, len(counts) * REPEATS * QUERIES + WARM_UP, has_topics=has_topics)
     index, scope_memories = write_synthetic_home(home, build, kind), build.sizes[build.largest]
     with serve_synthetic(home, build, load.backend) as graph:
         del build

@@ -15,6 +15,7 @@ import polars as pl
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import content_id
 from palimpsest.eval.bench.synthetic_titled import PAGE, PASSAGE, named_tables, titled_passages
+from palimpsest.eval.bench.synthetic_topics import with_topics
 from palimpsest.query.embed_query import count_tokens
 from palimpsest.store.tables import conform, empty
 from palimpsest.text.tokenizer import tokenizer
@@ -58,8 +59,15 @@ class SyntheticBuild:
         return self.vectors[np.fromiter((int(h, 16) for h in hashes), np.int64, len(hashes))]
 
 
-def synthetic_build(memories: int, users: int, kind: Kind, queries: int) -> SyntheticBuild:
+def synthetic_build(memories: int, users: int, kind: Kind, queries: int, *, has_topics: bool = False) -> SyntheticBuild:
     """Makes a build of `memories` memories; the same arguments give the same build.
+
+    Args:
+        memories: in all.
+        users: of Zipf size.
+        kind: of memories.
+        queries: how many questions.
+        has_topics: whether memories belong to topics, some 5,000 of a user with 100,000.
 
     Raises:
         PalimpsestError: fewer memories than users, or an unknown kind.
@@ -95,6 +103,8 @@ def synthetic_build(memories: int, users: int, kind: Kind, queries: int) -> Synt
         **named,
         **_versions(rng, frame),
     }
+    if has_topics:
+        tables = with_topics(rng, tables, cluster, vocabulary)
     return SyntheticBuild(
         tables=tables,
         vectors=_vectors(rng, np.repeat(cluster, _WINDOWS[kind])),

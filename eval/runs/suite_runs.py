@@ -112,7 +112,7 @@ def measure(
     With `backend` neo4j the suite's home is loaded into the server and dropped from it afterwards.
     """
     judge = _judge_settings(ragas)
-    prepared, settings = _prepare(folder, extra, embedder), SearchSettings(strategy, budget_tokens)
+    prepared, settings = prepare(folder, extra, embedder), SearchSettings(strategy, budget_tokens)
     with serve_published(prepared.home, backend), open_home(prepared.home.path, backend, count_reads=False) as reader:
         measured = prepared.measure(reader, settings)
         reranker = reader.reranker_name
@@ -155,7 +155,7 @@ def ablate(
     folder: Path, extra: Path | None, budget_tokens: int, per_query: Path | None, embedder: str | None = None
 ) -> tuple[SuiteResult, list[JsonObject]]:
     """Returns the figures of `auto` on a suite, and a row for each stage of the query path as it is built up."""
-    prepared, results = _prepare(folder, extra, embedder), list[SuiteResult]()
+    prepared, results = prepare(folder, extra, embedder), list[SuiteResult]()
 
     def measure_stage(searcher: Searcher, strategy: str) -> SuiteResult:
         results.append(prepared.measure(searcher, SearchSettings(strategy, budget_tokens)).result)
@@ -170,7 +170,7 @@ def ablate(
 
 
 @dataclass(frozen=True)
-class _Measured:
+class Measured:
     """Figures of one run of the queries, and what makes the samples that RAGAS judges of the same run."""
 
     result: SuiteResult
@@ -178,15 +178,15 @@ class _Measured:
 
 
 @dataclass(frozen=True)
-class _Prepared:
+class Prepared:
     """A built home, the summary of its build, and what searches and scores its queries."""
 
     home: Home
     built: JsonObject
-    measure: Callable[[Searcher, SearchSettings], _Measured]
+    measure: Callable[[Searcher, SearchSettings], Measured]
 
 
-def _prepare(folder: Path, extra: Path | None, embedder: str | None = None) -> _Prepared:
+def prepare(folder: Path, extra: Path | None, embedder: str | None = None) -> Prepared:
     """Builds what is named, a golden set or a suite of any known shape, and returns how to measure it.
 
     Raises:
@@ -197,17 +197,17 @@ def _prepare(folder: Path, extra: Path | None, embedder: str | None = None) -> _
             raise PalimpsestError(f"--extra {extra}: a golden set is measured on its own collection; drop --extra")
         golden, built = golden_home(folder, cache_folder(), embedder)
 
-        def measure_golden(reader: Searcher, settings: SearchSettings) -> _Measured:
+        def measure_golden(reader: Searcher, settings: SearchSettings) -> Measured:
             result, search = run_golden_suite(reader, golden, folder, settings)
-            return _Measured(result, lambda: golden_samples(search))
+            return Measured(result, lambda: golden_samples(search))
 
-        return _Prepared(golden, built, measure_golden)
+        return Prepared(golden, built, measure_golden)
     folder = as_suite(folder, cache_folder().parent / "converted")
     suite = load_suite(folder, extra)
     home, built = suite_home(folder, extra, embedder)
 
-    def measure_suite(reader: Searcher, settings: SearchSettings) -> _Measured:
+    def measure_suite(reader: Searcher, settings: SearchSettings) -> Measured:
         run = search_queries(reader, suite_queries(suite), settings)
-        return _Measured(score_suite(suite, run), lambda: suite_samples(suite, run))
+        return Measured(score_suite(suite, run), lambda: suite_samples(suite, run))
 
-    return _Prepared(home, built, measure_suite)
+    return Prepared(home, built, measure_suite)

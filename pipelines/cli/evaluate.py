@@ -208,6 +208,7 @@ def suite(
 @click.option("--users", type=click.IntRange(1), default=50, show_default=True, help="Scopes, of Zipf size.")
 @click.option("--clients", type=click.IntRange(1), default=1, show_default=True, help="Clients at once.")
 @click.option("--hops", type=click.IntRange(0, 2), default=1, show_default=True, help="Links to follow from the best.")
+@click.option("--narrow", is_flag=True, help="With --strategy hierarchical: only memories of the nodes found.")
 def bench(
     home_path: Path,
     as_json: bool,
@@ -218,6 +219,7 @@ def bench(
     users: int,
     clients: int,
     hops: int,
+    narrow: bool,
 ) -> None:
     """Measure the query path on a seeded home of this many memories."""
     import tempfile
@@ -227,7 +229,7 @@ def bench(
 
     out = Output(as_json)
     with tempfile.TemporaryDirectory(prefix="palimpsest-bench-") as folder:
-        load = QueryLoad(strategy, clients, backend, hops)
+        load = QueryLoad(strategy, clients, backend, hops, narrow)
         memories = memories or (300 if kind == "pages" else 100_000)
         done = run_bench(memories, load, users=users, kind=kind, workdir=Path(folder))
     out.text(done.text())

@@ -30,6 +30,11 @@ from palimpsest.store.home import Home
     show_default=True,
     help="How to rank.",
 )
+@click.option("--narrow", is_flag=True, help="With --strategy hierarchical: only memories of the nodes found.")
+@click.option("--node-type", "node_types", multiple=True, help="With the same: a type of nodes to start from.")
+@click.option(
+    "--depth", type=click.IntRange(0, 2), default=1, show_default=True, help="With the same: edges to follow."
+)
 @click.option("--as-of", help="What was latest on this date (ISO 8601). A question may name one in words.")
 @click.option("--history", is_flag=True, help="Also what is no longer latest, with what replaced it and why.")
 @click.option("--type", "types", multiple=True, help="Only memories of this type; several times: of any of them.")

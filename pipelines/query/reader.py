@@ -196,6 +196,7 @@ class Reader:
                 the words of the question, or `lm`, the language model that the home was opened with.
             subgraph (False): return the nodes, edges and facts of the results and how they relate, and add relations
                 and facts to the context as short lines, in the tokens that its memories leave.
+            narrow, node_types, depth: of the strategy hierarchical; see `palimpsest.query.request.node_search`.
 
         Raises:
             ArgumentError: an argument is out of range, the text has no words, the project is unknown, or `compress` is

@@ -118,7 +118,8 @@ def _rank_scopes(
     """Returns the best k of all scopes, how many candidates were below `min_score`, and what the reranker did."""
     tasks = {space: _task(request, space) for space in {query.space for query in queries}}
     timer.record("embed_ms")
-    found = [(query, rank(query, request.hops, max(SEEDS, request.k), timer.record)) for query in queries]
+    hops = 0 if request.nodes.narrow else request.hops  # a link may lead to other nodes' memories
+    found = [(query, rank(query, hops, max(SEEDS, request.k), timer.record)) for query in queries]
     found = [(q, favor_task(q, cs, task) if (task := tasks[q.space]) is not None else cs) for q, cs in found]
     merged, reranking = merge_candidates(found), None
     above = [(q, c) for q, c in merged if request.min_score is None or c.vector >= request.min_score]
@@ -153,7 +154,7 @@ def _scope_queries(
     if filters.where is not None:
         check_fields(filters.where, served)
     terms, vectors = query_terms(text), {space: embed_query(text, space) for space in {s.space for s in served}}
-    return [resolve_query(s, text, vectors[s.space], terms, request.strategy) for s in served]
+    return [resolve_query(s, text, vectors[s.space], terms, request.strategy, request.nodes) for s in served]
 
 
 def _accessed(

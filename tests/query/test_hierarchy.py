@@ -1,91 +1,79 @@
+import numpy as np
 import pytest
 
+from palimpsest.core.errors import ArgumentError
 from palimpsest.query import Scope, open_index
-from palimpsest.query.ranking.experimental.hierarchy import INHERITED
-from tests.query.made import memory, rows, tables, write
+from palimpsest.query.ranking.experimental.node_search import find_nodes, reach_memories
+from tests.query.graphed import graph_tables
+from tests.query.made import memory, tables, write
 
 ANA = Scope("notes", "ana")
-TEXTS = {
-    "m1": "The bees swarm in May.",
-    "m2": "The bees need sugar in winter.",
-    "m3": "Stings are treated with vinegar.",
-    "m4": "The rent is due on Friday.",
-    "m5": "The landlord lives upstairs.",
-    "m6": "The lift is out of order.",
-}
-
-
-def made(relevance=1.0, below=(), **more):
-    out = tables([memory(i, text) for i, text in TEXTS.items()], **more)
-    scope = {"collection": "notes", "user_id": "ana"}
-    labels = {"t1": "bees", "t2": "house", "t3": "order"}
-    members = [("t1", i) for i in ("m1", "m2", "m3")] + [("t2", i) for i in ("m4", "m5", "m6")] + [("t3", "m6")]
-    out["topics"] = rows("topics", *({"topic_id": i, **scope, "label": n, "size": 3} for i, n in labels.items()))
-    out["topic_edges"] = rows(
-        "topic_edges",
-        *(
-            {"source_id": child, "target_id": parent, **scope, "kind": "subtopic_of", "weight": 1.0}
-            for child, parent in below
-        ),
-    )
-    out["topic_memories"] = rows(
-        "topic_memories", *({"topic_id": t, "memory_id": m, **scope, "relevance": relevance} for t, m in members)
-    )
-    return out
+ZERO = np.zeros(384, np.float32)
 
 
 @pytest.fixture
-def index(tmp_path):
-    write(made(), tmp_path / "i.duckdb")
-    return tmp_path / "i.duckdb"
+def reader(tmp_path):
+    write(graph_tables(), tmp_path / "i.duckdb")
+    with open_index(tmp_path / "i.duckdb") as opened:
+        yield opened
 
 
-def scores(path, question, **options):
-    with open_index(path) as reader:
-        return {m.memory_id: m for m in reader.search(question, ANA, k=10, **options).memories}
+def search(reader, question, **options):
+    found = reader.search(question, ANA, k=10, strategy="hierarchical", explain=True, **options).memories
+    return {m.memory_id: m for m in found}
 
 
-def test_a_memory_is_lifted_by_its_distinctive_topic(index):
-    flat, found = (scores(index, "bees", strategy=s, explain=True) for s in ("hybrid", "hierarchical"))
-    place = lambda memories: list(memories).index("m3")  # noqa: E731
-    assert place(found) <= place(flat) and "belongs to the topic 'bees'" in found["m3"].why
-    assert "topic" not in found["m5"].why
+def test_the_node_that_a_question_names_lifts_its_memories(reader):
+    found = search(reader, "What of Corvid?")
+    assert "the question asks about 'Corvid', which it names" in found["m3"].why
+    assert next(iter(found)) in ("m3", "m4")
 
 
-def test_what_is_below_a_topic_that_fits_inherits_a_part_of_it(tmp_path):
-    write(made(below=[("t2", "t1")]), tmp_path / "i.duckdb")
-    found = scores(tmp_path / "i.duckdb", "bees", strategy="hierarchical", explain=True)
-    lift = {i: float(m.why.rsplit("(+", 1)[1].split(")")[0]) for i, m in found.items() if "topic" in m.why}
-    assert lift["m4"] == pytest.approx(INHERITED * lift["m3"], abs=0.01) and "the topic 'house'" in found["m4"].why
+def test_narrow_returns_memories_of_the_nodes_found_alone(reader):
+    of_people = {"node_types": ["organisation"], "depth": 0}
+    assert set(search(reader, "What of Basin?", narrow=False, **of_people)) == {"m1", "m3", "m4"}
+    assert set(search(reader, "What of Basin?", narrow=True, **of_people)) == {"m3"}
 
 
-def test_a_topic_lifts_nothing_that_hardly_belongs_to_it(tmp_path):
-    write(made(relevance=0.2), tmp_path / "i.duckdb")
-    found = scores(tmp_path / "i.duckdb", "bees", strategy="hierarchical", explain=True)
-    assert all("topic" not in m.why for m in found.values())
+def test_hidden_memories_stay_hidden(reader):
+    assert "m5" not in search(reader, "Zorro", narrow=True) and "m5" in search(reader, "Zorro", include_hidden=True)
 
 
-def test_memories_that_name_what_the_question_asks_about_are_lifted(tmp_path):
-    named = [("m2", "Varn"), ("m5", "Varn"), *((i, "Everyone") for i in TEXTS)]
-    write(tables([memory(i, text) for i, text in TEXTS.items()], mentions=named), tmp_path / "i.duckdb")
-    found = scores(tmp_path / "i.duckdb", "What of Varn and Everyone?", strategy="hierarchical", hops=0, explain=True)
-    assert {i for i, m in found.items() if "the question asks about 'Varn', which it names" in m.why} == {"m2", "m5"}
-    assert all("Everyone" not in m.why for m in found.values())  # all six name it: it tells nothing
+def test_another_users_nodes_are_not_found(reader):
+    assert "m6" not in search(reader, "Ida Paris", narrow=True)
 
 
-def test_where_nothing_fits_memories_rank_as_hybrid_ranks_them_by_themselves(index):
-    flat, found = (scores(index, "zebra", strategy=s, hops=0) for s in ("hybrid", "hierarchical"))
-    assert {i: m.score for i, m in found.items()} == {i: m.score for i, m in flat.items()}
+def test_edges_are_followed_as_deep_as_asked_and_each_costs_a_share(reader):
+    view, graph = reader.backend.view(ANA), reader.backend.graph(ANA)
+    only, with_places = (reach_memories(graph, view.ids, "ana:city", depth) for depth in (0, 1))
+    assert only.names == ("cities",) and set(with_places.names) == {"Bruges", "Ghent", "cities"}
+    assert only.gains.tolist() == with_places.gains.tolist() == pytest.approx([0.5, 0.5])
+    assert reach_memories(graph, view.ids, "ana:Ghent", 2).names == ("Ghent",)  # not what it is part of
+    related = reach_memories(graph, view.ids, "ana:Zorro", 1)
+    assert dict(zip(view.ids[related.rows], related.gains, strict=True)) == pytest.approx(
+        {"m3": 0.7 * 0.5, "m4": 0.7 * 0.5, "m5": 1.0}
+    )
 
 
-def test_without_topics_memories_rank_by_themselves(tmp_path):
-    write(tables([memory(i, text) for i, text in TEXTS.items()]), tmp_path / "i.duckdb")
-    flat, found = (scores(tmp_path / "i.duckdb", "bees", strategy=s) for s in ("hybrid", "hierarchical"))
-    assert {i: m.score for i, m in found.items()} == {i: m.score for i, m in flat.items()}
+def test_names_count_more_than_nearness_and_types_leave_out_the_rest(reader):
+    graph = reader.backend.graph(ANA)
+    assert next(iter(find_nodes(graph, "Ida Moreau?", ZERO, (), 5))) == "ana:Ida Moreau"
+    assert find_nodes(graph, "Ida Moreau?", ZERO, ("place",), 5).keys() <= {"ana:Bruges", "ana:Ghent", "ana:Zorro"}
 
 
-def test_memories_that_are_no_candidates_do_not_count_for_a_topic(tmp_path):
-    write(made(updates=[("m4", "m1"), ("m5", "m2")]), tmp_path / "i.duckdb")
-    found = scores(tmp_path / "i.duckdb", "bees", strategy="hierarchical", explain=True)
-    assert not {"m1", "m2"} & set(found)
-    assert scores(tmp_path / "i.duckdb", "bees", strategy="hierarchical", session="none") == {}
+def test_without_nodes_memories_rank_by_themselves(tmp_path):
+    write(tables([memory("m1", "The bees swarm."), memory("m2", "The rent is due.")]), tmp_path / "i.duckdb")
+    with open_index(tmp_path / "i.duckdb") as opened:
+        flat = opened.search("bees", ANA, strategy="hybrid", hops=0).memories
+        for narrow in (False, True):
+            found = opened.search("bees", ANA, strategy="hierarchical", hops=0, narrow=narrow).memories
+            assert {m.memory_id: m.score for m in found} == {m.memory_id: m.score for m in flat}
+
+
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [({"narrow": True}, "strategy"), ({"strategy": "hierarchical", "depth": 3}, "depth")],
+)
+def test_options_of_the_strategy_are_checked(reader, options, field):
+    with pytest.raises(ArgumentError, match=field):
+        reader.search("bees", ANA, **options)

@@ -6,6 +6,7 @@ import pytest
 
 from palimpsest.core.errors import ArgumentError
 from palimpsest.query import Scope, SearchRequest, SearchResult, open_index
+from palimpsest.query.request.node_search import NODE_OPTIONS
 from tests.query.made import at, memory, tables, write
 
 ANA = Scope("notes", "ana")
@@ -64,8 +65,8 @@ def test_a_wrong_field_is_named_and_never_as_an_option_of_the_command_line(data,
 def test_the_schema_has_every_field_but_the_scope_with_its_default():
     properties = SearchRequest.json_schema()["properties"]
     fields = SearchRequest.__dataclass_fields__
-    single = {"type", "tag"}  # one more of `types` and `tags`
-    assert properties.keys() - single == fields.keys() - {"scopes"}
+    single = {"type", "tag", *NODE_OPTIONS}  # one more of `types` and `tags`; parts of `nodes`
+    assert properties.keys() - single == fields.keys() - {"scopes", "nodes"}
     lists = {
         n: tuple(p["default"]) if p["type"] == "array" else p["default"]
         for n, p in properties.items()

@@ -86,10 +86,6 @@ class DuckDBScope(CachedScopeView):
         """Runs a statement of the index with this thread's cursor."""
         return self._run(sql, values)
 
-    def cached(self, name: str, load: Callable[[], Part]) -> Part:
-        """Returns what is cached of the scope under a name, made by `load` where it is not."""
-        return self._cached(name, load)
-
     def passages(self) -> PassageGraph | None:
         """See ScopeView."""
         graph = self._cached("passages", lambda: PassageGraph.from_arrays(self._arrays("passages"), self._size))
@@ -108,6 +104,10 @@ class DuckDBScope(CachedScopeView):
     def cosines(self, vector: np.ndarray) -> np.ndarray:
         """See ScopeView."""
         return self.vectors.cosines(vector)
+
+    def cosines_of(self, vector: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """See ScopeView."""
+        return self.vectors.cosines_of(rows, vector)
 
     def window_cosines(self, vector: np.ndarray, rows: np.ndarray) -> list[np.ndarray] | None:
         """See ScopeView."""

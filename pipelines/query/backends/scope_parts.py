@@ -27,10 +27,6 @@ _ASSISTANT = """
     FROM memories WHERE row BETWEEN $first AND $last ORDER BY row"""
 _WRITTEN = "SELECT row, next_row FROM written WHERE row BETWEEN $first AND $last ORDER BY row"
 _PERIODS = "SELECT row, begins, ends FROM periods WHERE row BETWEEN $first AND $last ORDER BY row, begins, ends"
-_TOPICS = (
-    "SELECT row, topic_id, relevance FROM topic_memories WHERE row BETWEEN $first AND $last ORDER BY row, topic_id"
-)
-_LABELS = "SELECT topic_id, label, parent_id FROM topics WHERE scope = $scope ORDER BY topic_id"
 _PRIORS = """
     SELECT epoch(observed_at) AS observed, importance, support FROM memories
     WHERE row BETWEEN $first AND $last ORDER BY row"""
@@ -119,21 +115,6 @@ def _priors(query: Query, at: Range) -> Arrays:
     return known | {"support": np.asarray(found["support"], "<i4")}
 
 
-def _topics(query: Query, at: Range) -> Arrays:
-    labels = query(_LABELS, at.scope).fetchall()
-    if not labels:
-        return {}
-    members = query(_TOPICS, at.rows).fetchall()
-    number = {topic_id: i for i, (topic_id, *_) in enumerate(labels)}
-    return {
-        "labels": [label for _, label, _ in labels],
-        "parent": np.array([number.get(parent, -1) for *_, parent in labels], "<i4"),
-        "row": np.array([row - at.first for row, _, _ in members], "<i4"),
-        "topic": np.array([number[topic] for _, topic, _ in members], "<i4"),
-        "relevance": np.array([relevance for _, _, relevance in members], "<f8"),
-    }
-
-
 def _named(query: Query, at: Range) -> Arrays:
     """Returns entities of weight above 0, and the memories that name them."""
     entities, mentions = query(_ENTITIES, at.scope).fetchnumpy(), query(_MENTIONS, at.rows).fetchnumpy()
@@ -200,7 +181,6 @@ PARTS: dict[str, Callable[[Query, Range], Arrays]] = {
     "withheld": _withheld,
     "reasons": _reasons,
     "priors": _priors,
-    "topics": _topics,
     "named": _named,
     "links": _links,
     "passages": _passages,

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from palimpsest.query.ranking.conversation import score_turns
-from palimpsest.query.ranking.experimental.hierarchy import score_topics
+from palimpsest.query.ranking.experimental.hierarchy import score_nodes
 from palimpsest.query.ranking.scoring import Scored, score_alone
 from palimpsest.query.ranking.spreading import score_passages
 from palimpsest.query.scope.scope_query import ScopeQuery
@@ -16,7 +16,7 @@ _SCORERS: dict[str, Scorer] = {
     "alone": score_alone,
     "order": score_turns,
     "passages": score_passages,
-    "topics": score_topics,
+    "nodes": score_nodes,
 }
 
 

@@ -38,3 +38,6 @@ class SearchOptions(TypedDict, total=False):
     abstain: bool
     compress: str
     subgraph: bool
+    narrow: bool
+    node_types: Sequence[str]
+    depth: int

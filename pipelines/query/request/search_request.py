@@ -2,15 +2,12 @@
 
 import datetime as dt
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Unpack
 
 from palimpsest.core.errors import ArgumentError
 from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.query.request.arguments import (
-    MAX_HOPS,
-    MAX_K,
-    MAX_TEXT_CHARS,
     ScopeArgument,
     check_numbers,
     clean_brief,
@@ -23,8 +20,10 @@ from palimpsest.query.request.arguments import (
     parse_scopes,
     parse_score,
 )
+from palimpsest.query.request.node_search import NODE_OPTIONS, NodeSearch, parse_node_search
 from palimpsest.query.request.parse_where import parse_where
 from palimpsest.query.request.search_options import SearchOptions
+from palimpsest.query.request.search_schema import COMPRESS, PROPERTIES, is_kind
 from palimpsest.query.request.strategies import Weights
 from palimpsest.query.request.types import Filters, Scope
 from palimpsest.query.request.where import Where
@@ -63,6 +62,7 @@ class SearchRequest:
         compress: what picks the sentences of long results where a context cannot hold all: `words` or `lm`;
             `none` packs them whole or not at all.
         subgraph: return the nodes, edges and facts of the results, and relations as lines of the context.
+        nodes: how the strategy `hierarchical` uses the nodes of a scope.
     """
 
     text: str
@@ -92,6 +92,7 @@ class SearchRequest:
     abstain: bool = False
     compress: str = "words"
     subgraph: bool = False
+    nodes: NodeSearch = field(default_factory=NodeSearch)
 
     @classmethod
     def create(cls, text: str, scope: ScopeArgument, **options: Unpack[SearchOptions]) -> "SearchRequest":
@@ -111,10 +112,12 @@ class SearchRequest:
         fields["where"] = parse_where(text_of) if (text_of := fields.get("where")) is not None else None
         fields["accessed_within"] = parse_duration("accessed_within", fields.get("accessed_within"))
         fields["min_score"] = parse_score("min_score", fields.get("min_score"))
+        of_nodes = {name: fields.pop(name) for name in NODE_OPTIONS if name in fields}
+        fields["nodes"] = parse_node_search(of_nodes, fields.get("strategy", "auto"))
         request = cls(clean_text(text), parse_scopes(scope), **fields)
         check_numbers(request.k, request.hops, request.budget_tokens)
-        if request.compress not in _COMPRESS:
-            raise ArgumentError("compress", f"must be one of {', '.join(_COMPRESS)}", request.compress)
+        if request.compress not in COMPRESS:
+            raise ArgumentError("compress", f"must be one of {', '.join(COMPRESS)}", request.compress)
         return request
 
     @classmethod
@@ -129,11 +132,11 @@ class SearchRequest:
             ArgumentError: a field is unknown, missing, of another type, or out of range; the message names it.
         """
         for name, value in data.items():
-            if name not in _PROPERTIES:
-                raise ArgumentError(name, f"not a field of a search; the fields are {', '.join(_PROPERTIES)}")
-            expected = _PROPERTIES[name]["type"]
+            if name not in PROPERTIES:
+                raise ArgumentError(name, f"not a field of a search; the fields are {', '.join(PROPERTIES)}")
+            expected = PROPERTIES[name]["type"]
             kinds = [expected] if isinstance(expected, str) else expected
-            if not any(_is_kind(value, kind) for kind in kinds):
+            if not any(is_kind(value, kind) for kind in kinds):
                 raise ArgumentError(name, f"must be of type {' or '.join(kinds)}", value)
         if "text" not in data:
             raise ArgumentError("text", "is missing; enter a question or keywords")
@@ -147,7 +150,7 @@ class SearchRequest:
             "$schema": "https://json-schema.org/draft/2020-12/schema",
             "title": "SearchRequest",
             "type": "object",
-            "properties": {name: dict(field) for name, field in _PROPERTIES.items()},
+            "properties": {name: dict(field) for name, field in PROPERTIES.items()},
             "required": ["text"],
             "additionalProperties": False,
         }
@@ -181,91 +184,5 @@ class SearchRequest:
         )
 
 
-_COMPRESS = ("words", "lm", "none")
 _TIMES = {"since": False, "until": True, "as_of": True, "now": True}
 """The arguments that are times, and whether a date alone means its end."""
-
-_KINDS: dict[str, type | tuple[type, ...]] = {
-    "string": str,
-    "integer": int,
-    "number": (int, float),
-    "array": list,
-    "boolean": bool,
-    "null": type(None),
-}
-
-
-def _is_kind(value: JsonValue, kind: str) -> bool:
-    return isinstance(value, _KINDS[kind]) and (kind == "boolean" or not isinstance(value, bool))
-
-
-def _time(description: str) -> dict[str, Any]:
-    return {"type": ["string", "null"], "description": f"{description}; ISO 8601 date or date-time", "default": None}
-
-
-def _name(description: str) -> dict[str, Any]:
-    return {"type": ["string", "null"], "description": description, "default": None}
-
-
-def _texts(description: str) -> dict[str, Any]:
-    return {"type": "array", "items": {"type": "string"}, "description": description, "default": []}
-
-
-def _flag(description: str) -> dict[str, Any]:
-    return {"type": "boolean", "description": description, "default": False}
-
-
-_PROPERTIES: dict[str, dict[str, Any]] = {
-    "text": {
-        "type": "string",
-        "description": f"The question; what is beyond {MAX_TEXT_CHARS:,} characters is not read",
-        "minLength": 1,
-    },
-    "k": {"type": "integer", "description": "How many memories", "minimum": 1, "maximum": MAX_K, "default": 5},
-    "hops": {
-        "type": "integer",
-        "description": "Links to follow from the best memories",
-        "minimum": 0,
-        "maximum": MAX_HOPS,
-        "default": 1,
-    },
-    "strategy": {"type": "string", "description": "How to rank: auto, or the name of a strategy", "default": "auto"},
-    "as_of": _time("Answer from what was current then"),
-    "history": _flag("Superseded versions are candidates too"),
-    "type": _name("Memory type to stay in"),
-    "types": _texts("Memory types to stay in, any of them"),
-    "tag": _name("A tag that memories must have"),
-    "tags": _texts("Tags, any of which memories must have"),
-    "where": _name('What the fields of memories must satisfy, such as category = "academic" and year >= 2024'),
-    "accessed_within": _name("How long ago memories were last read, at most: 12h, 30d or 4w"),
-    "min_score": {
-        "type": ["number", "null"],
-        "description": "Least cosine of a memory's best window with the question, -1 to 1",
-        "default": None,
-    },
-    "since": _time("Earliest time of observation"),
-    "until": _time("Latest time of observation"),
-    "project": _name("Search this project of the user and the general memory"),
-    "session": _name("Session to stay in"),
-    "now": _time("When the question is put: only what is valid then is a candidate"),
-    "budget_tokens": {"type": "integer", "description": "Tokens of the context", "minimum": 0, "default": 1200},
-    "explain": _flag("Say of each memory why it is there"),
-    "include_hidden": _flag("Serve memories marked user_visible: false too"),
-    "include_pii": _flag("Serve memories marked pii: true too"),
-    "turns": {
-        "type": "array",
-        "items": {"type": ["string", "object"]},
-        "description": "What was written before, oldest first: texts, or messages with role and content; five are read",
-        "default": [],
-    },
-    "brief": {"type": "string", "description": "What the task is about", "default": ""},
-    "paths": _texts("Files of the task: their sources rank a little higher"),
-    "abstain": _flag("Return no memories, and why, where they hardly hold an answer"),
-    "subgraph": _flag("Return the nodes, edges and facts of the results, and relations as lines of the context"),
-    "compress": {
-        "type": "string",
-        "enum": list(_COMPRESS),
-        "description": "What picks sentences of long results: lm where the reader has a compressor, none to quote none",
-        "default": "words",
-    },
-}

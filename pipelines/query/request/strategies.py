@@ -115,7 +115,7 @@ STRATEGIES: dict[str, Weights] = {
     "flat": Weights(words=0.0, graph=0.0),
     "hybrid": Weights(),
     "words": Weights(vector=0.0, graph=0.0),
-    "hierarchical": Weights(scorer="topics"),
+    "hierarchical": Weights(scorer="nodes"),
     "dated": Weights(scorer="alone", time=1.0),
     "turns": Weights(words=0.8, scorer="order", time=0.5, entities=0, shares=(0.3, 0.15), nearby=(0.6, 0.36, 0.22)),
     "statements": Weights(words=1.2, scorer="passages", time=1.0, entities=0, spreading=Spreading(own=8.0, title=0.0)),

@@ -9,8 +9,8 @@ from functools import cached_property
 
 import numpy as np
 
-from palimpsest.query.scope.scope_arrays import Arrays
-from palimpsest.query.scope.scope_graph import Adjacency, ranges
+from palimpsest.query.scope.scope_arrays import Arrays, ranges
+from palimpsest.query.scope.scope_graph import Adjacency
 from palimpsest.text.name_keys import find_named_entities
 from palimpsest.text.sentence_terms import SentenceTerms
 

@@ -1,14 +1,11 @@
-"""The arrays of one scope that a query reads, by local row: vectors, postings, ids, topics, priors."""
+"""The arrays of one scope that a query reads, by local row: vectors, postings, ids, priors."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-
-from palimpsest.text.terms import terms as terms_of
 
 Arrays = dict[str, Any]
 """Numpy arrays and lists of strings by name: one part of a scope as a store keeps it; empty where it has none."""
@@ -24,6 +21,13 @@ def known_rows(known: np.ndarray, ids: Iterable[str]) -> dict[str, int]:
     wanted = list(dict.fromkeys(ids))
     rows = zip(wanted, rows_of(known, wanted).tolist(), strict=True)
     return {i: row for i, row in rows if row < len(known) and known[row] == i}
+
+
+def ranges(starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """Returns the numbers from each start to before its end, one range after the other."""
+    sizes = ends - starts
+    numbers: np.ndarray = np.arange(int(sizes.sum())) + np.repeat(starts - (np.cumsum(sizes) - sizes), sizes)
+    return numbers
 
 
 @dataclass(frozen=True)
@@ -56,22 +60,30 @@ class ScopeVectors:
 
     def cosines_of(self, rows: np.ndarray, query: np.ndarray) -> np.ndarray:
         """Returns the same for some local rows, reading no others; shape (len(rows),) float64."""
-        return np.array([cosines.max() for cosines in self.window_cosines(rows, query)], np.float64)
+        if len(rows) == 0:
+            return np.zeros(0)
+        ends = np.append(self.starts[1:], self.count)[rows]
+        starts = self.starts[rows]
+        found = self._cosines_of_windows(ranges(starts, ends), query)
+        best: np.ndarray = np.maximum.reduceat(found, np.cumsum(ends - starts) - (ends - starts))
+        return best
 
     def window_cosines(self, rows: np.ndarray, query: np.ndarray) -> list[np.ndarray]:
         """Returns the cosines of the windows of some local rows with the unit query, in their order, for each row."""
         if len(rows) == 0:
             return []
-        ends = np.append(self.starts[1:], self.count)
-        windows = [np.arange(self.starts[r], ends[r]) for r in rows]
-        wanted = np.concatenate(windows)
+        ends = np.append(self.starts[1:], self.count)[rows]
+        found = self._cosines_of_windows(ranges(self.starts[rows], ends), query)
+        return np.split(found, np.cumsum(ends - self.starts[rows])[:-1])
+
+    def _cosines_of_windows(self, wanted: np.ndarray, query: np.ndarray) -> np.ndarray:
         offsets = np.cumsum([0, *(len(m) for m in self.matrices)])
         found = np.empty((len(wanted), len(query)), np.float32)
         for matrix, first, last in zip(self.matrices, offsets, offsets[1:], strict=False):
             here = np.flatnonzero((wanted >= first) & (wanted < last))
             found[here] = matrix[wanted[here] - first]
         cosines: np.ndarray = np.vecdot(found, query).astype(np.float64)
-        return np.split(cosines, np.cumsum([len(w) for w in windows[:-1]]))
+        return cosines
 
 
 @dataclass(frozen=True)
@@ -143,49 +155,6 @@ class RetirementReasons:
     def select(self, ids: Iterable[str]) -> dict[str, list[str]]:
         """Returns the lines of those ids that have any."""
         return {i: self.lines[i] for i in ids if i in self.lines}
-
-
-@dataclass(frozen=True)
-class Topics:
-    """Which memory belongs to which topic.
-
-    Attributes:
-        rows: local row of each membership.
-        topics: local topic number of each membership.
-        relevance: of each membership, 0..1.
-        labels: of the topics.
-        parents: number of the broader topic of each, -1 for none.
-    """
-
-    rows: np.ndarray
-    topics: np.ndarray
-    relevance: np.ndarray
-    labels: np.ndarray
-    parents: np.ndarray
-
-    @classmethod
-    def from_arrays(cls, arrays: Arrays) -> "Topics":
-        """Makes it of the part `topics` of a scope."""
-        nothing = np.zeros(0, np.int64)
-        return cls(
-            arrays.get("row", nothing).astype(np.int64),
-            arrays.get("topic", nothing).astype(np.int64),
-            arrays.get("relevance", np.zeros(0)),
-            np.asarray(arrays.get("labels", []), dtype=object),
-            arrays.get("parent", nothing).astype(np.int64),
-        )
-
-    @cached_property
-    def terms(self) -> list[frozenset[str]]:
-        """Terms of each label, as a query's are."""
-        return [frozenset(terms_of(str(label))) for label in self.labels]
-
-    @property
-    def nbytes(self) -> int:
-        """Size in bytes; labels and their terms count 200 each."""
-        return (
-            self.rows.nbytes + self.topics.nbytes + self.relevance.nbytes + self.parents.nbytes + 200 * len(self.labels)
-        )
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from palimpsest.query.scope.scope_arrays import Arrays
+from palimpsest.query.scope.scope_arrays import Arrays, ranges
 
 RELATION_LABELS = ("DERIVE", "EXTEND", "UPDATE")
 """Labels of relations, ascending: arrays contain their numbers."""
@@ -57,13 +57,6 @@ class Adjacency:
         """Returns the values of several keys, one key after the other."""
         values: np.ndarray = self.values[ranges(self.starts[keys], self.starts[keys + 1])]
         return values
-
-
-def ranges(starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Returns the numbers from each start to before its end, one range after the other."""
-    sizes = ends - starts
-    numbers: np.ndarray = np.arange(int(sizes.sum())) + np.repeat(starts - (np.cumsum(sizes) - sizes), sizes)
-    return numbers
 
 
 @dataclass(frozen=True)

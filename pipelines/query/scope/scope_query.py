@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from palimpsest.memories.embedders.space import Space
+from palimpsest.query.request.node_search import NodeSearch
 from palimpsest.query.request.strategies import Weights, resolve_strategy
 from palimpsest.query.request.types import Filters, Scope
 from palimpsest.query.scope.interpret_time import TemporalInterpretation, interpret_time
@@ -15,6 +16,7 @@ from palimpsest.text.periods import Period
 from palimpsest.text.why_cue import asks_for_reasons
 
 _NO_TIME = TemporalInterpretation()
+_LIFTING = NodeSearch()
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,7 @@ class ScopeQuery:
         weights: of the strategy in this scope.
         strategy: its name, `auto` resolved.
         temporal: how the query's words about time were interpreted here.
+        nodes: how the strategy `hierarchical` uses the nodes of the scope.
     """
 
     served: ServedScope
@@ -38,6 +41,7 @@ class ScopeQuery:
     weights: Weights
     strategy: str = "weights"
     temporal: TemporalInterpretation = _NO_TIME
+    nodes: NodeSearch = _LIFTING
 
     @property
     def scope(self) -> Scope:
@@ -71,7 +75,12 @@ class ScopeQuery:
 
 
 def resolve_query(
-    served: ServedScope, text: str, vector: np.ndarray, terms: Sequence[str], strategy: str | Weights
+    served: ServedScope,
+    text: str,
+    vector: np.ndarray,
+    terms: Sequence[str],
+    strategy: str | Weights,
+    nodes: NodeSearch = _LIFTING,
 ) -> ScopeQuery:
     """Returns the query of one scope: its strategy, the time it is about, and the filters that follow from that.
 
@@ -81,10 +90,11 @@ def resolve_query(
         vector: its unit vector.
         terms: its distinct terms.
         strategy: a name, `auto`, or weights.
+        nodes: see `ScopeQuery`.
 
     Raises:
         ArgumentError: there is no such strategy.
     """
     name, weights = resolve_strategy(strategy, served.backend.collections().get(served.scope.collection))
     filters, temporal = interpret_time(served, text)
-    return ScopeQuery(replace(served, filters=filters), text, vector, terms, weights, name, temporal)
+    return ScopeQuery(replace(served, filters=filters), text, vector, terms, weights, name, temporal, nodes)

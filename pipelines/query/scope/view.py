@@ -14,7 +14,7 @@ from palimpsest.query.scope.field_values import FieldValues
 from palimpsest.query.scope.named_entities import NamedEntities
 from palimpsest.query.scope.passage_graph import PassageGraph, Sentences
 from palimpsest.query.scope.reading_order import ReadingOrder, TurnOrder
-from palimpsest.query.scope.scope_arrays import Arrays, Flags, Postings, Priors, RetirementReasons, Topics, known_rows
+from palimpsest.query.scope.scope_arrays import Arrays, Flags, Postings, Priors, RetirementReasons, known_rows
 from palimpsest.query.scope.scope_graph import ScopeLinks
 from palimpsest.query.scope.withheld import Withheld
 from palimpsest.text.memory_periods import MemoryPeriods
@@ -35,6 +35,9 @@ class ScopeView(Protocol):
 
     def cosines(self, vector: np.ndarray) -> np.ndarray:
         """Returns the cosine of each memory's best window with a unit vector, shape (memories,) float64."""
+
+    def cosines_of(self, vector: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Returns `cosines` of some local rows, shape (len(rows),)."""
 
     def window_cosines(self, vector: np.ndarray, rows: np.ndarray) -> list[np.ndarray] | None:
         """Returns the cosines of the windows of some local rows, in order; None where they would cost a read."""
@@ -57,9 +60,6 @@ class ScopeView(Protocol):
     def periods(self) -> MemoryPeriods:
         """Returns the periods that memories state or were observed in."""
 
-    def topics(self) -> Topics:
-        """Returns which memories belong to which topics."""
-
     def named_entities(self) -> NamedEntities:
         """Returns the entities rare enough to link memories, and the memories that name them."""
 
@@ -71,6 +71,9 @@ class ScopeView(Protocol):
 
     def reading_order(self) -> ReadingOrder:
         """Returns what precedes and follows memories, turns in their sessions and others in their documents."""
+
+    def cached(self, name: str, load: Callable[[], Part]) -> Part:
+        """Returns what is cached of the scope under a name, made by `load` where it is not."""
 
     def priors(self) -> Priors:
         """Returns how new, how much supported and how important memories are."""
@@ -171,13 +174,13 @@ class CachedScopeView(ABC):
         """See ScopeView."""
         return self._cached("periods", self._load_periods)
 
-    def topics(self) -> Topics:
-        """See ScopeView."""
-        return self._cached("topics", lambda: Topics.from_arrays(self._arrays("topics")))
-
     def named_entities(self) -> NamedEntities:
         """See ScopeView."""
         return self._cached("named", lambda: NamedEntities.from_arrays(self._arrays("named"), self._size))
+
+    def cached(self, name: str, load: Callable[[], Part]) -> Part:
+        """See ScopeView."""
+        return self._cached(name, load)
 
     def priors(self) -> Priors:
         """See ScopeView."""

@@ -1,0 +1,150 @@
+"""Searches the nodes of a scope: by vector, by name and by type; then follows edges from the best of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from palimpsest.query.scope.graph_scope import GraphScope
+from palimpsest.query.scope.scope_arrays import rows_of
+from palimpsest.text.name_keys import name_words
+from palimpsest.text.stopwords import SEARCH_STOPWORDS
+
+EDGE_TYPES = ("subtopic_of", "related_to", "part_of")
+"""Types of the edges that are followed: to related nodes, and from a node to what is below it or part of it."""
+
+DECAY = 0.7  # of a node's score, on each edge
+NAMED = 2.0  # added to a node that the question names, in standard deviations of the proposals' cosines
+_PROPOSALS = 50  # nodes nearest to the question
+_MAX_NAME_WORDS = 6
+
+
+@dataclass(frozen=True)
+class ReachedMemories:
+    """Memories under the nodes that are reached from others, each with the best of its nodes.
+
+    Attributes:
+        rows: local rows, ascending.
+        gains: the node's score times the memory's relevance to it.
+        nodes: number of the node in `names` and `types`.
+        names: of the nodes.
+        types: of the nodes.
+    """
+
+    rows: np.ndarray
+    gains: np.ndarray
+    nodes: np.ndarray
+    names: tuple[str, ...]
+    types: tuple[str, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes, about."""
+        return self.rows.nbytes + self.gains.nbytes + self.nodes.nbytes + 100 * len(self.names)
+
+
+def find_nodes(graph: GraphScope, text: str, vector: np.ndarray, types: Sequence[str], n: int) -> dict[str, float]:
+    """Returns the scores of the nodes that fit a question best, by id, best first, ties to the lower id.
+
+    The score is the z-score of the cosine of the node's vector, among the nodes nearest to the question, plus `NAMED`
+    where the question has a name of it. Nodes that score 0 or less are left out.
+
+    Args:
+        graph: of the scope.
+        text: the question.
+        vector: its unit vector.
+        types: of nodes; empty means all.
+        n: how many, at most.
+    """
+    cosines = dict(graph.nearest_nodes(vector, _PROPOSALS, types))
+    named = _named_nodes(graph, text)
+    if types and named:
+        kinds = graph.nodes(sorted(named))
+        named = {i for i in named if kinds[i].type in types}
+    mean = float(np.mean([*cosines.values()])) if cosines else 0.0
+    spread = max(float(np.std([*cosines.values()])), 1e-9) if cosines else 1.0
+    if unknown := sorted(named - cosines.keys()):
+        cosines |= graph.node_cosines(vector, unknown)
+    scores = {i: (cosines[i] - mean) / spread if i in cosines else 0.0 for i in sorted(cosines.keys() | named)}
+    scores = {i: round(score + NAMED * (i in named), 6) for i, score in scores.items()}
+    best = sorted((i for i, score in scores.items() if score > 0), key=lambda i: (-scores[i], i))[:n]
+    return {i: scores[i] for i in best}
+
+
+def reach_memories(graph: GraphScope, ids: np.ndarray, node_id: str, depth: int) -> ReachedMemories:
+    """Returns the memories of a node, and of those that edges reach from it, where the node itself scores 1.
+
+    Args:
+        graph: of the scope.
+        ids: of its memories, ascending.
+        node_id: where to start.
+        depth: edges to follow.
+    """
+    scores = _follow_edges(graph, node_id, depth)
+    members, known = graph.members_of(sorted(scores)), graph.nodes(sorted(scores))
+    nodes = sorted(known)
+    parts = []
+    for number, reached in enumerate(nodes):
+        relevance = members.get(reached, {})
+        gains = scores[reached] * np.fromiter(relevance.values(), np.float64, len(relevance))
+        parts.append((rows_of(ids, relevance), gains, np.full(len(relevance), number)))
+    return _best_of_each_row(parts, tuple(known[i].name for i in nodes), tuple(known[i].type for i in nodes))
+
+
+def join_reached(found: Sequence[tuple[float, ReachedMemories]]) -> ReachedMemories:
+    """Returns what several nodes reach together, each with the score of its start; of equals the first."""
+    starts = np.cumsum([0, *(len(reached.names) for _, reached in found)]).tolist()
+    parts = [(r.rows, score * r.gains, r.nodes + start) for (score, r), start in zip(found, starts, strict=False)]
+    names, types = (tuple(value for _, r in found for value in getattr(r, field)) for field in ("names", "types"))
+    return _best_of_each_row(parts, names, types)
+
+
+def _best_of_each_row(
+    parts: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]], names: tuple[str, ...], types: tuple[str, ...]
+) -> ReachedMemories:
+    """Returns the best of (rows, gains, numbers of nodes) for each row, of equals the lowest number."""
+    if not parts:
+        return ReachedMemories(np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64), names, types)
+    rows, gains, nodes = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    order = np.lexsort((nodes, -gains, rows))
+    first = order[np.unique(rows[order], return_index=True)[1]]
+    return ReachedMemories(rows[first].astype(np.int64), gains[first], nodes[first].astype(np.int64), names, types)
+
+
+def _follow_edges(graph: GraphScope, node_id: str, depth: int) -> dict[str, float]:
+    """Returns the scores of the nodes that `depth` edges reach, breadth first, by id.
+
+    A node that is reached scores `DECAY` times the edge's weight of where it is reached from, the most of several.
+    """
+    scores, frontier = {node_id: 1.0}, {node_id}
+    for _ in range(depth):
+        lifted = set[str]()
+        for edge in graph.edges_of(sorted(frontier), EDGE_TYPES) if frontier else ():
+            # What is above a node, a broad topic say, has most memories of a scope: it would undo the search.
+            down = (edge.target_id, edge.source_id)
+            for a, b in (down, down[::-1]) if edge.type == "related_to" else (down,):
+                reached = scores.get(a, 0.0) * DECAY * (1.0 if edge.weight is None else edge.weight)
+                if a in frontier and reached > scores.get(b, 0.0):
+                    scores[b] = reached
+                    lifted.add(b)
+        frontier = lifted
+    return scores
+
+
+def _named_nodes(graph: GraphScope, text: str) -> set[str]:
+    """Returns the ids of the nodes that a question names: at each place the longest name."""
+    words = name_words(text).split()
+    spans = {
+        (start, end): " ".join(words[start:end])
+        for start in range(len(words))
+        for end in range(start + 1, min(len(words), start + _MAX_NAME_WORDS) + 1)
+        if words[start] not in SEARCH_STOPWORDS and words[end - 1] not in SEARCH_STOPWORDS
+    }
+    known = graph.nodes_named(sorted(set(spans.values()))) if spans else {}
+    named, at = set[str](), 0
+    for start in range(len(words)):
+        ends = [end for end in range(len(words), start, -1) if spans.get((start, end)) in known]
+        if start >= at and ends:
+            named.update(known[spans[start, ends[0]]])
+            at = ends[0]
+    return named
