@@ -6,6 +6,7 @@ from palimpsest.eval.studies.leaks.canary_home import canary_home, write_home
 from palimpsest.eval.studies.leaks.leak_search import search_for_leaks
 from palimpsest.query.backends.duckdb_backend import DuckDBBackend
 from palimpsest.query.request import search_request
+from palimpsest.query.scope.served_graph import ServedGraph
 from palimpsest.query.scope.served_scope import ServedScope
 
 
@@ -26,5 +27,10 @@ def test_the_search_finds_leaks_where_there_are_some(made, monkeypatch):
     monkeypatch.setattr(ServedScope, "_visible", lambda self, found: dict(found))
     leaks = search_for_leaks(made[1], made[0], 60, seed=2).leaks
     assert any("left out by" in leak for leak in leaks)
+    monkeypatch.undo()
+    monkeypatch.setattr(ServedGraph, "_may_conceal", False)
+    leaks = search_for_leaks(made[1], made[0], 60, seed=3).leaks
+    assert any("left out by" in leak for leak in leaks)
+    monkeypatch.undo()
     monkeypatch.setattr(search_request, "parse_scopes", lambda scope: made[0].scopes)
     assert any("belongs to" in leak for leak in search_for_leaks(made[1], made[0], 3).leaks)

@@ -28,7 +28,10 @@ NOUNS = ("database", "office", "launch", "budget", "locker", "garden", "train", 
 TYPES, TAGS = ("episodic", "semantic"), ("plan", "note", "idea")
 FIRST_DAY = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 _RETENTION_ENDED = dt.datetime(2026, 6, 1, tzinfo=dt.UTC)
-_TABLES = ("relations", "versions", "entities", "mentions", "topics", "topic_memories", "documents")
+_TABLES = (
+    *("relations", "versions", "entities", "mentions", "topics", "topic_memories", "documents"),
+    *("nodes", "edges", "facts"),
+)
 
 _Row = dict[str, Any]
 """A row of a table, in the types that polars reads."""
@@ -141,6 +144,7 @@ def canary_home(users: int = USERS, memories: int = MEMORIES, seed: int = 1) -> 
             _add_neighbors(rows, scope, made)
             _add_versions(rows, scope, made)
             _add_documents(rows, scope, made, topic_canary)
+            _add_graph(rows, scope, made, topic_canary)
     tables = {name: conform(name, pl.DataFrame(rows[name], infer_schema_length=None)) for name in _TABLES}
     frame = pl.DataFrame(rows["memories"])
     tables["memories"] = conform("memories", frame)
@@ -223,6 +227,27 @@ def _add_documents(rows: dict[str, list[_Row]], scope: Scope, made: Sequence[Can
                 "seq": 1,
             }
         )
+
+
+def _add_graph(rows: dict[str, list[_Row]], scope: Scope, made: Sequence[CanaryMemory], canary: str) -> None:
+    """Adds a node for each name, with its canary in all of it, a fact and an edge for each memory, and the topic."""
+    columns, topic_id = scope._asdict(), content_id("t", *scope)
+    rows["nodes"].append({"node_id": topic_id, **columns, "type": "topic", "name": f"database {canary}"})
+    for i, memory in enumerate(made):
+        node_id, next_id = (content_id("e", m.memory_id) for m in (memory, made[(i + 1) % len(made)]))
+        text = f"About {memory.canary}"
+        name = {"name": f"{memory.canary.title()} Ltd", "aliases": [f"Firm {memory.canary}"], "description": text}
+        rows["nodes"].append(
+            {"node_id": node_id, **columns, "type": "organisation", **name, "metadata": json.dumps({"of": text})}
+        )
+        ids = {"memory_ids": [memory.memory_id], **columns}
+        fact = {"subject_id": node_id, "predicate": f"is {memory.canary}", "is_latest": True, **ids}
+        rows["facts"].append({"fact_id": content_id("f", memory.memory_id), "object_id": next_id, **fact})
+        rows["facts"].append({"fact_id": content_id("v", memory.memory_id), "value": memory.canary, **fact})
+        rows["edges"].append(
+            {"source_id": node_id, "target_id": next_id, "type": "part_of", "provenance": memory.canary, **ids}
+        )
+        rows["edges"].append({"source_id": topic_id, "target_id": node_id, "type": "related_to", **columns})
 
 
 def write_home(made: CanaryHome, folder: Path) -> Path:

@@ -1,17 +1,19 @@
-"""Random searches over a canary home: every strategy, history, explain, as-of, `--now` and each filter."""
+"""Random searches over a canary home: every strategy, history, explain, as-of, `--now`, each filter, and the graph."""
 
 import datetime as dt
 import json
 import random
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.json_types import JsonObject
 from palimpsest.eval.studies.leaks.canary_home import COLLECTION, FIRST_DAY, NOUNS, TAGS, TYPES, CanaryHome, CanaryOwner
+from palimpsest.query.graph.graph_answer import GraphAnswer
+from palimpsest.query.graph.present_graph import answer_text
 from palimpsest.query.present import history_text, results_text
 from palimpsest.query.reader import Reader
 from palimpsest.query.request.strategies import STRATEGIES
@@ -20,6 +22,8 @@ from palimpsest.query.scope.backend import Backend
 
 _CANARY = re.compile(r"zq\d+x")
 _MAX_EXAMPLES = 10
+_GRAPH_SHARE = 0.25  # of the searches that read the graph alone
+_GRAPH_FILTERS = ("include_hidden", "include_pii")
 
 Filters = Mapping[str, Any]
 """Arguments of `Reader.search` by name."""
@@ -62,7 +66,9 @@ def search_for_leaks(backend: Backend, made: CanaryHome, searches: int, seed: in
         searched = [scope] if rng.random() < 0.3 else _readable_scopes(scopes, scope)
         filters = _draw_filters(rng)
         text = f"{rng.choice(NOUNS)} {rng.choice(NOUNS)} {rng.choice(words) if rng.random() < 0.3 else ''}"
-        output = _search(reader, text, searched, scope, filters, rng)
+        if is_of_graph := rng.random() < _GRAPH_SHARE:
+            filters = {name: value for name, value in filters.items() if name in _GRAPH_FILTERS}
+        output = (_read_graph if is_of_graph else _search)(reader, text, searched, scope, filters, rng)
         report.searches += 1
         report.texts += len(output)
         for word in sorted(set(_CANARY.findall(output.casefold()))):
@@ -96,6 +102,7 @@ def _search(
         "explain": rng.random() < 0.5,
         "hops": rng.randrange(3),
         "k": 8,
+        "subgraph": rng.random() < 0.4,
     }
     try:
         if rng.random() < 0.05:
@@ -105,6 +112,27 @@ def _search(
         return "\n".join([*output, *(history_text(v) for v in found.versions.values())])
     except PalimpsestError as e:
         return str(e)
+
+
+def _read_graph(
+    reader: Reader, text: str, searched: list[Scope], scope: Scope, filters: Filters, rng: random.Random
+) -> str:
+    """Returns all output of one question over the graph, errors included."""
+    try:
+        graph = reader.graph(searched, **filters)
+        name = f"{text.split()[-1].title()} Ltd"
+        questions: list[Callable[[], GraphAnswer]] = [
+            lambda: graph.relations(text, k=8),
+            lambda: graph.timeline(text, k=8),
+            lambda: graph.neighbors(name, 3),
+            lambda: graph.node(name),
+            lambda: graph.neighbors("database", 4),
+        ]
+        found = rng.choice(questions)()
+        # The names of an answer are words of the question.
+        return f"{answer_text(found)}\n{json.dumps(found.to_json() | {'names': []})}"
+    except PalimpsestError as e:
+        return str(e).replace(repr(name), "").replace(name, "")
 
 
 def _leak_reason(owner: CanaryOwner | None, searched: Sequence[Scope], filters: Filters) -> str | None:

@@ -113,7 +113,7 @@ class ServedGraph:
         texts = [f"{m.title or ''} {m.speaker or ''} {m.text}" for m in self.served.memories(visible_ids).values()]
         words = [f" {name_words(text)} " for text in texts]
         names = [n for n in (node.name, *node.aliases) if any(f" {name_words(n)} " in text for text in words)]
-        if not visible_ids or not (names or node.type in ("topic", "category")):
+        if not visible_ids or not (names or node.type == "category"):
             return None
         name, *aliases = names or [node.name]
         return replace(
