@@ -1,11 +1,15 @@
 """Properties of the graph's rows, without a server."""
 
+import datetime as dt
 from pathlib import Path
 
 import polars as pl
 
 from palimpsest.neo4j_graph.graph_vectors import GraphVectors
+from palimpsest.neo4j_graph.rows.document_names import with_names
 from palimpsest.neo4j_graph.rows.graph_rows import graph_rows
+from palimpsest.sources.records.extracted import CONVERSATION
+from palimpsest.store.tables import conform
 from tests.neo4j_graph.made import MODEL, make, vectors
 
 
@@ -20,3 +24,42 @@ def test_memories_have_their_trust_and_relations_their_conflict(tmp_path: Path) 
     rows = graph_rows(tables, GraphVectors(vectors, MODEL), made.index)
     assert set(rows.nodes["Memory"]["trust"]) == {0.2}
     assert sorted(rows.edges["Memory-UPDATES-Memory"]["conflict"], key=str) == [None, "dynamic"]
+
+
+def test_documents_have_the_names_that_are_expected_of_them() -> None:
+    about = {"collection": "made", "user_id": "ann", "project_id": "", "session_id": None, "seq": 1}
+    read = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    rows = [
+        {"document_key": "a", "uri": "manuals/otter.pdf", "media_type": "application/pdf", "ingested_at": read},
+        {"document_key": "b", "uri": "mails/hello.eml#plan.md", "media_type": "text/markdown", "ingested_at": read},
+        {"document_key": "b", "uri": "mails/hello.eml#plan.md", "media_type": "text/plain", "seq": 2},
+        {"document_key": "c", "uri": "chat.jsonl", "media_type": CONVERSATION},
+    ]
+    named = with_names(pl.DataFrame([{**about, "ingested_at": None, **row} for row in rows]))
+    assert named.select("filename", "source_type", "created_at").rows() == [
+        ("otter.pdf", "pdf", read),
+        ("plan.md", "text", read),
+        ("chat.jsonl", "conversation", None),
+    ]
+
+
+def test_a_speaker_is_an_entity_and_words_of_documents_make_no_relationship_type(tmp_path: Path) -> None:
+    made = make(tmp_path, "000001", count=4, users=("ann",))
+    scope = {"collection": "made", "user_id": "ann", "project_id": ""}
+    nodes = [{"node_id": i, **scope, "name": i, "type": "person"} for i in ("ann0", "ann1", "speaker")]
+    facts = [
+        {"fact_id": "f1", **scope, "subject_id": "speaker", "predicate": "leads", "object_id": "ann0"},
+        {"fact_id": "f2", **scope, "subject_id": "ann0", "predicate": "drop database", "object_id": "ann1"},
+        {"fact_id": "f3", **scope, "subject_id": "ann0", "predicate": "leads", "object_id": "elsewhere"},
+    ]
+    memories = made.tables["memories"]["memory_id"].head(1).to_list()
+    tables = made.tables | {
+        "nodes": conform("nodes", pl.DataFrame(nodes)),
+        "speakers": conform("speakers", pl.DataFrame([{"entity_id": "speaker", **scope, "name": "speaker"}])),
+        "facts": conform("facts", pl.DataFrame([f | {"memory_ids": memories} for f in facts])),
+    }
+    rows = graph_rows(tables, GraphVectors(vectors, MODEL), made.index)
+    assert set(rows.nodes["Node"]["entity_id"]) == {"ann0", "ann1", "speaker"}
+    assert sorted(rows.edges["Memory-STATES-Node"]["fact_id"]) == ["f1", "f2"]
+    assert sorted(rows.edges["Node-FACT-Node"]["fact_id"]) == ["f1", "f2"]
+    assert rows.edges["Node-PREDICATE-Node"].select("fact_id", "type").rows() == [("f1", "LEADS")]

@@ -30,6 +30,7 @@ TABLES = (
     "entities",
     "mentions",
     "facts",
+    "speakers",
     "topics",
     "topic_edges",
     "topic_memories",

@@ -49,6 +49,7 @@ def graph_nodes(t: Mapping[str, pl.DataFrame], vectors: pl.DataFrame) -> pl.Data
         of_entities = entities.select("name", "type", "aliases", *SCOPE, node_id="entity_id")
         of_topics = topics.select(*SCOPE, name="label", type=pl.lit("topic"), node_id="topic_id")
         nodes = conform("nodes", pl.concat([of_entities, of_topics], how="diagonal"))
+    named = pl.concat([entities.select("entity_id"), t["speakers"].select("entity_id")]).unique()
     found = [names_of_node(*row) for row in nodes.select("type", "name", "aliases").iter_rows()]
     names, words = ([sorted(of_node[i]) for of_node in found] for i in (0, 1))
     return (
@@ -56,7 +57,7 @@ def graph_nodes(t: Mapping[str, pl.DataFrame], vectors: pl.DataFrame) -> pl.Data
             names=pl.Series(names, dtype=pl.List(pl.String)), words=pl.Series(words, dtype=pl.List(pl.String))
         )
         .join(vectors, on="node_id", how="left")
-        .join(entities.select("entity_id", node_id="entity_id"), on="node_id", how="left")
+        .join(named.select("entity_id", node_id="entity_id"), on="node_id", how="left")
         .join(topics.select("topic_id", node_id="topic_id"), on="node_id", how="left")
         .with_columns(label=pl.when(pl.col("topic_id").is_not_null()).then("name"))
         .select("node_id", *SCOPE, "type", "name", "aliases", "names", "words", *_KINDS_OF_NODE, *DETAILS)
