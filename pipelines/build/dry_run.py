@@ -16,6 +16,7 @@ from palimpsest.relations.classify.choose_labeler import expected_calls
 from palimpsest.store.builds import Build, published, staged
 from palimpsest.store.embedder_setting import recorded_embedder
 from palimpsest.store.home import Home
+from palimpsest.store.tables import completed
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class DryRun:
         changed: collections that would be built.
         counts: `files`, `chunks`, `tokens`, new `memories`, texts to embed (`embeddings`), `candidate_pairs`,
             `lm_calls`, `removed_sources`, `removed_memories`, `deleted_memories`.
-        cost: money for labels by an LM.
+        cost: money for labels and facts by an LM.
         seconds: wall time.
     """
 
@@ -63,24 +64,30 @@ def dry_run(home: Home, corpora: list[Path] | None, only: list[str] | None) -> D
     plan = make_plan(home, corpora, only)
     current = published(home)
     counts: Counter[str] = Counter(dict.fromkeys(_COUNTS, 0))
+    cost = 0.0
     started = time.perf_counter()
     for name in plan.changed:
-        counts.update(_count_collection(home, name, plan.collections[name]))
+        counted, more = _count_collection(home, name, plan.collections[name], current)
+        counts.update(counted)
+        cost += more
     reading = time.perf_counter() - started
     rates = _Rates.of(current)
     pairs = round(counts["memories"] * rates.pairs_per_memory)
     # A build that the gate refused has paid for labels, too.
     last = staged(home) if staged(home).is_finished else current
     prior = [last.table(n, "relations") for n in plan.changed if n in last.collections] if last else []
-    calls, cost = expected_calls(home, pairs, pl.concat(prior) if prior else None)
+    calls, labels_cost = expected_calls(home, pairs, pl.concat(prior) if prior else None)
+    counts["lm_calls"] += calls
     embedding = counts["embeddings"] / rates.texts_per_s + (rates.load_s if counts["embeddings"] else 0.0)
     rest = rates.fixed_s + counts["memories"] * rates.rest_s_per_memory
     seconds = round(reading + embedding + rest, 1) if plan.changed else 0.0
-    return DryRun(plan.changed, {**counts, "candidate_pairs": pairs, "lm_calls": calls}, round(cost, 4), seconds)
+    return DryRun(plan.changed, {**counts, "candidate_pairs": pairs}, round(cost + labels_cost, 4), seconds)
 
 
-def _count_collection(home: Home, name: str, folder: Path) -> Counter[str]:
+def _count_collection(home: Home, name: str, folder: Path, current: Build | None) -> tuple[Counter[str], float]:
+    """Returns counts of a collection, and what facts by a language model may cost."""
     counts: Counter[str] = Counter()
+    cost = 0.0
     with tempfile.TemporaryDirectory(prefix="palimpsest-dry-run-") as scratch_folder:
         scratch = Home(Path(scratch_folder), embedder=recorded_embedder(home))
         scratch.create()
@@ -91,7 +98,19 @@ def _count_collection(home: Home, name: str, folder: Path) -> Counter[str]:
         for stage in STAGES.values():
             if stage.estimate:
                 counts.update(stage.estimate(context, home))
-    return counts
+        if context.config.facts != "rules":
+            from palimpsest.facts.lm.lm_facts import expected_fact_calls
+
+            is_known = current is not None and name in current.collections and was_read_by_lm(current, name)
+            known = current.table(name, "memories") if current is not None and is_known else None
+            calls, cost = expected_fact_calls(context.table("memories"), known)
+            counts["lm_calls"] += calls
+    return counts, cost
+
+
+def was_read_by_lm(build: Build, name: str) -> bool:
+    """Returns whether a language model read the facts of a collection in a build."""
+    return bool(completed("clause_facts", build.table(name, "clause_facts"))["extractor"].eq("lm").any())
 
 
 @dataclass(frozen=True, slots=True)

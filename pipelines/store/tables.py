@@ -120,6 +120,7 @@ SCHEMAS: dict[str, Schema] = {
         "is_negated": _B,
         "modality": _S,
         "confidence": _F,
+        "extractor": _S,
     },
     # The same of all memories that state it, with the time in which it is valid.
     "facts": {

@@ -1,21 +1,42 @@
 """Stage `facts`: what memories state of the entities they name, with the time in which it is valid."""
 
 from palimpsest.build.stage import Digest, PreviousTable, Reference, Stage, StageContext, StageResult, Table
-from palimpsest.facts.fact_tables import FactInputs, clause_facts, facts, speakers
+from palimpsest.facts.fact_tables import LM, RULES, FactInputs, clause_facts, facts, join_extractors, speakers
+from palimpsest.store.manifest import Work
+from palimpsest.store.tables import empty
 
 
 def _run(context: StageContext, previous: PreviousTable | None) -> StageResult:
     memories = context.table("memories")
     now = FactInputs(memories, context.table("mentions"), context.table("entities"))
     earlier = FactInputs(*(previous(t) for t in ("memories", "mentions", "entities"))) if previous else None
-    clauses = clause_facts(now, earlier, previous("clause_facts") if previous else None)
+    read_by, numbers = context.config.facts, dict[str, float]()
+    clauses = empty("clause_facts")
+    if read_by != LM:
+        clauses = clause_facts(now, earlier, previous("clause_facts") if previous else None)
+    if read_by != RULES:
+        from palimpsest.facts.lm.lm_facts import lm_clause_facts
+
+        by_lm, numbers = lm_clause_facts(now, context.home, context.max_cost)
+        clauses = join_extractors(clauses, by_lm)
     return StageResult(
         {
             "clause_facts": clauses,
             "facts": facts(clauses, context.table("versions"), memories),
             "speakers": speakers(clauses, now.entities, memories),
-        }
+        },
+        Work(lm_calls=int(numbers.get("lm_calls", 0))),
+        numbers,
     )
+
+
+def _settings(context: StageContext) -> object:
+    """Returns what reads the facts; empty for rules, whose code is part of the key."""
+    if context.config.facts == RULES:
+        return ""
+    from palimpsest.facts.lm.lm_facts import lm_key
+
+    return context.config.facts, lm_key()
 
 
 _OF_MEMORY = Reference("memory_id", ("memories",))
@@ -39,4 +60,5 @@ STAGE = Stage(
         ),
     ),
     run=_run,
+    settings=_settings,
 )

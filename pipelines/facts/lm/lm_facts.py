@@ -1,0 +1,79 @@
+"""Facts of a collection by a language model: the table, and what a build may need to pay for it."""
+
+import polars as pl
+
+from palimpsest.core.ids import content_id
+from palimpsest.core.progress import say
+from palimpsest.core.scopes import SCOPE
+from palimpsest.facts.fact_tables import LM, clause_table, fact_rows
+from palimpsest.facts.lm.extraction_program import extraction_hash
+from palimpsest.facts.lm.lm_extractor import LmExtractor, MemoryText
+from palimpsest.facts.named_entities import FactInputs, named_entities
+from palimpsest.relations.classify.lm.ledger import Ledger
+from palimpsest.relations.classify.lm.lm_settings import lm_settings
+from palimpsest.store.home import Home
+
+_TOKENS_PER_CALL = (900, 250)  # read, written
+
+
+def lm_key() -> str:
+    """Returns a key that differs between the programs and models of two builds.
+
+    Raises:
+        PalimpsestError: no model is set.
+    """
+    return content_id(extraction_hash(), *lm_settings().key_parts)
+
+
+def lm_clause_facts(
+    inputs: FactInputs, home: Home, max_cost: float | None = None
+) -> tuple[pl.DataFrame, dict[str, float]]:
+    """Returns clause_facts of every memory that names an entity, as a model reads it, and figures of the calls.
+
+    Answers are in the ledger of the home, and paid once. Memories beyond the budget have no facts; a build that runs
+    this again reads them.
+
+    Raises:
+        PalimpsestError: no model is set, or a budget without a price.
+        ComponentFailed: most answers cannot be read.
+    """
+    ledger = Ledger(home.lm_ledger)
+    try:
+        extractor = LmExtractor(lm_settings(), ledger, max_cost)
+        named = named_entities(inputs)
+        memories = inputs.memories.filter(pl.col("memory_id").is_in(list(named))).sort("memory_id")
+        found = extractor.extract(
+            [
+                MemoryText(memory_id, text, named[memory_id], speaker or "")
+                for memory_id, text, speaker in memories.select("memory_id", "text", "speaker").iter_rows()
+            ]
+        )
+    finally:
+        ledger.close()
+    for reason, n in sorted(found.without_answer.items()):
+        say(f"facts: {n} memories were not read ({reason})")
+    rows = [
+        row
+        for memory_id, *scope in memories.select("memory_id", *SCOPE).iter_rows()
+        for row in fact_rows((memory_id, *scope), found.facts.get(memory_id, ()), LM)
+    ]
+    numbers = {
+        "lm_calls": found.calls,
+        "tokens": found.tokens,
+        "cost": found.cost,
+        "lm_without_answer": found.without_answer.total(),
+        "lm_dropped": found.dropped.total(),
+    }
+    return clause_table(rows), numbers
+
+
+def expected_fact_calls(memories: pl.DataFrame, known: pl.DataFrame | None) -> tuple[int, float]:
+    """Returns (calls, cost) that a build may need to read memories; an estimate for a dry run.
+
+    Args:
+        memories: of the collection as it would be built.
+        known: those of an earlier build that read them with the same model; None where none did.
+    """
+    columns = ["memory_id", "text", "title", "speaker"]
+    todo = memories if known is None else memories.join(known, on=columns, how="anti", nulls_equal=True)
+    return todo.height, todo.height * lm_settings().cost(*_TOKENS_PER_CALL)
