@@ -60,7 +60,7 @@ publish_build = dg.define_asset_job(
 
 serve_graph = dg.define_asset_job(
     "serve_graph",
-    dg.AssetSelection.groups("graph"),
+    dg.AssetSelection.assets("neo4j_graph"),  # stages of collections are in its group too
     description="The published build in Neo4j, for those who query it there.",
     executor_def=dg.in_process_executor,
 )

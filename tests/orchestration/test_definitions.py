@@ -66,3 +66,11 @@ def test_invariants_and_gate_block_what_comes_after_them():
     assert checks == own | dict.fromkeys(CHECKS, "neo4j_graph")
     graph = defs.resolve_asset_graph()
     assert {k.name for k in graph.asset_check_keys if not graph.get_check_spec(k).blocking} == {*WARNINGS, "rejects"}
+
+
+def test_the_load_of_the_graph_runs_no_stage_of_a_collection():
+    """A run that serves the published build has no partition; a stage of a collection needs one."""
+    from palimpsest.definitions import defs
+
+    nodes = {n.name for n in defs.resolve_job_def("serve_graph").graph.nodes}
+    assert nodes == {"neo4j_graph"}
