@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from palimpsest.query.ranking.fusion import fuse, top
+from palimpsest.query.ranking.listing import listed_memories
 from palimpsest.query.ranking.priors import uses_priors
 from palimpsest.query.ranking.scorers import scorer_named
 from palimpsest.query.ranking.scoring import Scored
@@ -19,6 +20,8 @@ from palimpsest.query.scope.view import ScopeView
 
 SEEDS = 100  # candidates; statistics are exact, so more of them change nothing
 DECAY = 0.7
+LISTED = 0.95  # of the best score, for what describes a member of the category that a question asks to list
+_LISTED_STEP = 0.001  # less for each further one
 _MIN_VECTOR_WEIGHT = 1e-6  # the store divides by it
 _HOP_SOURCES = 10  # memories that each hop starts from, the best first
 
@@ -91,6 +94,7 @@ def rank(
     for _ in range(hops if found and query.weights.graph > 0 else 0):
         links = query.served.neighbors([c.memory_id for c in start], query.weights.entities)
         start = _expand(links, pool, query, found, start)
+    _lift_listed(query, pool, found)
     record("expand_ms")
     return sorted(found.values(), key=_sort_key)
 
@@ -152,6 +156,24 @@ class _ScoredPool:
             i: Candidate(i, score, vector, words, base, partial(s.path, row))
             for row, i, score, vector, words, base in zip(rows.tolist(), *columns, strict=True)
         }
+
+
+def _lift_listed(query: ScopeQuery, pool: _Pool, found: dict[str, Candidate]) -> None:
+    """Lifts what describes the members of the category that a question asks to list, next to the best candidate.
+
+    Among themselves they keep their order; `found` is updated.
+    """
+    listed = listed_memories(query) if found else {}
+    if not listed:
+        return
+    if new := sorted(listed.keys() - found.keys()):
+        found |= pool.more(new)
+    best = max(c.score for c in found.values())
+    for place, member in enumerate(sorted((found[i] for i in listed), key=_sort_key)):
+        score = (LISTED - _LISTED_STEP * place) * best
+        if score > member.score:
+            link = Link("question", member.memory_id, "member", LISTED, listed[member.memory_id])
+            found[member.memory_id] = replace(member, score=score, hops=(link,))
 
 
 def _expand(
