@@ -35,7 +35,7 @@ def ranked(reader, question):
 def test_a_question_for_all_of_a_kind_finds_what_describes_each(reader):
     found = ranked(reader, "Which cities did Ida leave when she left Basin for Corvid?")
     assert {"m1", "m4"} <= set(list(found)[:3])
-    assert any("the question asks for 'cities', and it describes one" in m.why for m in found.values())
+    assert any("the question asks for all of a kind, and it describes one" in m.why for m in found.values())
 
 
 def test_hidden_memories_describe_nothing(reader):

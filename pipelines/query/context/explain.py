@@ -25,7 +25,7 @@ _IN_WORDS = {
     "entity": "it shares {via!r} with {source}",
     "topic": "it belongs to the topic {via!r}",
     "about": "the question asks about {via!r}, which it names",
-    "member": "the question asks for {via!r}, and it describes one",
+    "member": "the question asks for all of a kind, and it describes one",
     "near": "it was said near {source}",
     "pair": "with {source}, which shares {via!r}, it answers more than either alone",
     "UPDATE": "it replaced {source}",

@@ -1,7 +1,6 @@
 """Questions that ask for all of a kind: the category that they name has members, each described by a memory."""
 
 import json
-from collections.abc import Mapping
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.query.request.graph_types import Node
@@ -12,34 +11,29 @@ from palimpsest.text.listing_cue import listed_nouns
 MAX_MEMBERS = 50  # a category with more is no answer
 
 
-def listed_memories(query: ScopeQuery) -> Mapping[str, str]:
-    """Returns the category, by the id of the candidate that describes a member of it; none for any other question."""
+def listed_memories(query: ScopeQuery) -> set[str]:
+    """Returns the ids of the candidates that describe the members of a category that a question asks to list.
+
+    None for any other question.
+    """
     if query.weights.graph <= 0 or not (nouns := listed_nouns(query.text)):
-        return {}
+        return set()
     try:
         graph = query.served.backend.graph(query.scope)
     except PalimpsestError:  # an index of an earlier version has no nodes
-        return {}
-    if graph is None:
-        return {}
-    described = _described_members(graph, nouns)
-    passing = query.served.passing(sorted(described))
-    return {memory_id: name for memory_id, name in described.items() if memory_id in passing}
+        return set()
+    return query.served.passing(sorted(_described_members(graph, nouns))) if graph is not None else set()
 
 
-def _described_members(graph: GraphScope, nouns: list[str]) -> dict[str, str]:
+def _described_members(graph: GraphScope, nouns: list[str]) -> set[str]:
     named = graph.nodes_named(nouns)
     nodes = graph.nodes(sorted({i for ids in named.values() for i in ids}))
-    categories = {i: node.name for i, node in nodes.items() if node.type == "category"}
-    if not categories:
-        return {}
-    edges = graph.edges_of(sorted(categories), ["part_of"])
-    category_of = {edge.source_id: categories[edge.target_id] for edge in edges if edge.target_id in categories}
-    if len(category_of) > MAX_MEMBERS:
-        return {}
-    members = graph.nodes(sorted(category_of))
-    found = {i: _description_memory(node) for i, node in members.items()}
-    return {memory_id: category_of[i] for i, memory_id in sorted(found.items()) if memory_id}
+    categories = sorted(i for i, node in nodes.items() if node.type == "category")
+    edges = graph.edges_of(categories, ["part_of"]) if categories else []
+    members = sorted({edge.source_id for edge in edges if edge.target_id in categories})
+    if not 0 < len(members) <= MAX_MEMBERS:
+        return set()
+    return {_description_memory(node) for node in graph.nodes(members).values()} - {""}
 
 
 def _description_memory(node: Node) -> str:

@@ -163,16 +163,16 @@ def _lift_listed(query: ScopeQuery, pool: _Pool, found: dict[str, Candidate]) ->
 
     Among themselves they keep their order; `found` is updated.
     """
-    listed = listed_memories(query) if found else {}
+    listed = listed_memories(query) if found else set()
     if not listed:
         return
-    if new := sorted(listed.keys() - found.keys()):
+    if new := sorted(listed - found.keys()):
         found |= pool.more(new)
     best = max(c.score for c in found.values())
     for place, member in enumerate(sorted((found[i] for i in listed), key=_sort_key)):
         score = (LISTED - _LISTED_STEP * place) * best
         if score > member.score:
-            link = Link("question", member.memory_id, "member", LISTED, listed[member.memory_id])
+            link = Link("question", member.memory_id, "member", LISTED)
             found[member.memory_id] = replace(member, score=score, hops=(link,))
 
 
