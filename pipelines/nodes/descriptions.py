@@ -25,12 +25,12 @@ def entity_descriptions(
 
     Args:
         mentions: the mentions table.
-        memories: the memories table; those hidden from users describe nothing.
+        memories: the memories table; those that `quotable` leaves out describe nothing.
         versions: the versions table.
         evidence: as `type_evidence` returns it.
         types: as `node_types` returns them.
     """
-    shown = memories.filter(pl.col("user_visible").fill_null(True)).select(
+    shown = quotable(memories).select(
         "memory_id", "text", "title", "observed_at", "ordinal"
     )
     rows = (
@@ -67,6 +67,16 @@ def entity_descriptions(
     return best.select("node_id", "memory_id", description=pl.Series(sentences, dtype=pl.String)).sort("node_id")
 
 
+def quotable(memories: pl.DataFrame) -> pl.DataFrame:
+    """Returns the memories whose words a node may have: every reader may see them, for as long as the build lasts.
+
+    Not those hidden from users, those with personal data, and those whose retention ends.
+    """
+    return memories.filter(
+        pl.col("user_visible").fill_null(True) & ~pl.col("pii").fill_null(False) & pl.col("retention_until").is_null()
+    )
+
+
 def _defining(evidence: pl.DataFrame, types: pl.DataFrame) -> pl.DataFrame:
     weight = pl.col("rule").replace_strict(_DEFINING, return_dtype=pl.Float64)
     is_other = pl.col("type") != pl.col("node_type")
@@ -82,7 +92,7 @@ def _defining(evidence: pl.DataFrame, types: pl.DataFrame) -> pl.DataFrame:
 
 def topic_descriptions(topics: pl.DataFrame, topic_memories: pl.DataFrame, memories: pl.DataFrame) -> pl.DataFrame:
     """Returns (node_id, description, memory_id): a sentence with the topic's phrase from its most relevant memory."""
-    shown = memories.filter(pl.col("user_visible").fill_null(True)).select("memory_id", "text")
+    shown = quotable(memories).select("memory_id", "text")
     labels = topics.select("topic_id", phrase=pl.col("label").str.to_lowercase())
     place = pl.col("text").str.to_lowercase().str.find(pl.col("phrase"), literal=True)
     best = (

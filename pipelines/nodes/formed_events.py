@@ -7,7 +7,7 @@ import polars as pl
 
 from palimpsest.core.ids import content_id
 from palimpsest.core.scopes import SCOPE, scope_parts
-from palimpsest.nodes.descriptions import sentence_at
+from palimpsest.nodes.descriptions import quotable, sentence_at
 from palimpsest.store.tables import Schema
 from palimpsest.text.date_mentions import DateMention, find_date_mentions
 from palimpsest.text.relative_dates import find_relative_dates, is_reference_day
@@ -40,9 +40,9 @@ def dated_events(
         facts: the facts table.
         clauses: the clause_facts table.
         names: (node_id, name) of entities.
-        memories: the memories table; those hidden from users make no event.
+        memories: the memories table; those that `quotable` leaves out make no event.
     """
-    shown = memories.filter(pl.col("user_visible").fill_null(True)).select("memory_id", "observed_at", "text")
+    shown = quotable(memories).select("memory_id", "observed_at", "text")
     fact = (*SCOPE, "subject_id", "predicate", "value")
     dated = facts.filter(
         pl.col("value").str.contains(_DATED)

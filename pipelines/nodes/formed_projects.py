@@ -6,7 +6,7 @@ import polars as pl
 
 from palimpsest.core.ids import content_id
 from palimpsest.core.scopes import GENERAL, SCOPE, scope_parts
-from palimpsest.nodes.descriptions import sentence_at
+from palimpsest.nodes.descriptions import quotable, sentence_at
 from palimpsest.store.tables import Schema
 from palimpsest.text.normalize import fold
 
@@ -45,7 +45,7 @@ def find_projects(memories: pl.DataFrame) -> pl.DataFrame:
         source=pl.lit("scope"),
         description=pl.lit(None, pl.String),
     )
-    shown = memories.filter(pl.col("user_visible").fill_null(True))
+    shown = quotable(memories)
     parts = [scoped]
     for pattern in _GOAL:
         stated = shown.select(*SCOPE, "memory_id", "text", phrase=pl.col("text").str.extract(pattern, 1)).drop_nulls(

@@ -12,7 +12,7 @@ from palimpsest.nodes.node_tables import build_nodes
 from palimpsest.nodes.node_types import NODE_TYPES
 from palimpsest.store.tables import conform, empty
 from tests.nodes.made_nodes import SCOPE, Page, edges_of, fact, made, nodes_of
-from tests.query.made import rows
+from tests.query.made import at, rows
 
 CUSTOMERS = [
     Page("customers/aldmoor.md", ["Aldmoor runs nine pumps."], title="Aldmoor"),
@@ -29,10 +29,17 @@ def test_a_node_is_described_by_the_sentence_that_defines_it():
     assert json.loads(node["metadata"])["description_memory_id"] == "m0.1"
 
 
-def test_a_memory_hidden_from_users_describes_nothing():
+@pytest.mark.parametrize(
+    "columns", [{"user_visible": False}, {"pii": True}, {"retention_until": at("2027-01-01")}], ids=str
+)
+def test_a_memory_that_not_all_may_read_for_good_describes_nothing_and_makes_no_event(columns):
     tables = made([Page("a.md", ["Basin is the database of the lab."])], {"Basin": "name"})
-    tables["memories"] = tables["memories"].with_columns(user_visible=False)
+    hidden = [pl.lit(value).alias(name) for name, value in columns.items()]
+    tables["memories"] = tables["memories"].with_columns(hidden)
     assert nodes_of(tables)["Basin"]["description"] is None
+    tables = dated()
+    tables["memories"] = tables["memories"].with_columns(hidden)
+    assert {row["type"] for row in nodes_of(tables).values()} == {"organisation"}
 
 
 def test_a_retired_memory_describes_a_node_only_where_no_latest_one_does():
