@@ -15,6 +15,7 @@ from palimpsest.eval.golden.questions import Question, load_questions
 from palimpsest.eval.labels.register import LABELS, calibration, compare_register, confusion, register_path
 from palimpsest.eval.metrics.measures import percentiles
 from palimpsest.eval.report.charts import histogram, spark
+from palimpsest.eval.report.graph_chart import graph_chart
 from palimpsest.eval.report.notes import read_notes
 from palimpsest.eval.report.page import (
     CollectionSection,
@@ -28,6 +29,7 @@ from palimpsest.query.context.explain import shorten_text
 from palimpsest.query.search import STEPS
 from palimpsest.store.builds import Build, kept
 from palimpsest.store.home import Home, data_folder
+from palimpsest.store.tables import empty
 
 HEADLINES = (
     # key, title, what it means, whether more is better
@@ -114,6 +116,7 @@ def _collection(
         "worst": worst(run, rows, name),
         "broken": [b.question_id for b in verdict.broken],
         "health": memory_health(rows),
+        "graph": graph_chart(rows.get("nodes", empty("nodes")), rows.get("edges", empty("edges"))),
     }
 
 

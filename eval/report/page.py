@@ -9,6 +9,7 @@ from palimpsest.eval.gate.health import MemoryHealth
 from palimpsest.eval.golden.golden_run import Miss
 from palimpsest.eval.labels.label_metrics import ReliabilityBin
 from palimpsest.eval.report.charts import Histogram, Spark
+from palimpsest.eval.report.graph_chart import GraphChart
 from palimpsest.eval.report.notes import Note
 
 
@@ -72,6 +73,7 @@ class CollectionSection(TypedDict):
     worst: list[WorstQuestion]
     broken: list[str]
     health: MemoryHealth
+    graph: GraphChart | None
 
 
 class ReportPage(TypedDict):

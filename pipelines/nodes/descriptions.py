@@ -30,9 +30,7 @@ def entity_descriptions(
         evidence: as `type_evidence` returns it.
         types: as `node_types` returns them.
     """
-    shown = quotable(memories).select(
-        "memory_id", "text", "title", "observed_at", "ordinal"
-    )
+    shown = quotable(memories).select("memory_id", "text", "title", "observed_at", "ordinal")
     rows = (
         mentions.drop_nulls("char_start")
         .select("memory_id", "char_start", "char_end", node_id="entity_id")

@@ -14,6 +14,7 @@ from palimpsest.nodes.type_nouns import head_noun, noun_type
 _BEFORE_CHARS, _AFTER_CHARS = 60, 160
 _DETERMINER = r"(?i:a|an|the|our|my|his|her|their|its|your|one of the|one of our|one of my)"
 _ASIDE = r"(?:\s*\([^()]*\))?"
+_CALLED = "(?:called|named|known as)"
 _SETTLED = "town|city|village|hamlet|island|isle|county|province|district|borough|parish|port|state|kingdom|region"
 _TECHNICAL = (
     "database|server|service|gateway|probe|logger|app|portal|broker|software|modem|sensor|board|tool|firmware|library|"
@@ -55,7 +56,12 @@ _RULES = (
     _Rule("listed", "after", rf"^{_ASIDE}\s*[:\u2013\u2014]\s+(?:{_DETERMINER}\s+)?([a-z][^.,;:!?\n]+)", 1.5),
     _Rule("gapped", "after", rf"^\s+{_DETERMINER}\s+([a-z][^.,;:!?\n]{{2,40}}?)(?:[.,;]|\s+and\s)", 0.8),
     _Rule("labelled", "before", rf"\b{_DETERMINER}\s+(?:[a-z][\w-]*\s+){{0,3}}([a-z][\w-]*)\s+$", 1.5),
-    _Rule("called", "before", r"\b([a-z][\w-]*),?\s+(?:called|named|known as)\s+(?:the\s+)?[\"“']?$", 2.5),
+    _Rule(
+        "called",
+        "before",
+        r"\b([a-z][\w-]*),?\s+(?:(?:is|was|are)\s+)?(?:called|named|known as)\s+(?:the\s+)?[\"“']?$",
+        2.5,
+    ),
     _Rule("settled", "before", rf"\b(?i:({_SETTLED}))\s+of\s+$", 2.0),
     _Rule("compound", "after", rf"^\s+({_TECHNICAL})s?\b", 0.5),
     _Rule("where", "before", r"\b(?:[Ii]n|[Nn]ear|[Oo]utside|[Aa]round|[Tt]owards)\s+$", 0.5, "place"),

@@ -1,7 +1,5 @@
 """The type of each entity as a node: what most evidence shows, `concept` where none does."""
 
-import re
-
 import polars as pl
 
 from palimpsest.core.scopes import SCOPE
@@ -21,7 +19,7 @@ NODE_TYPES = (
 DEFAULT_TYPE = "concept"
 _MIN_SCORE = 0.7
 _MAX_REPEATS = 9.0  # of one rule that count
-_CODE = re.compile(r"^([A-Z]{1,5})\d*-\d")
+_CODE = r"^([A-Z]{1,5}\d*-?)\d"
 _SHARE_OF_PREFIX = 0.6
 
 
@@ -64,7 +62,7 @@ def node_types(entities: pl.DataFrame, evidence: pl.DataFrame) -> pl.DataFrame:
 
 def _with_code_types(entities: pl.DataFrame, typed: pl.DataFrame) -> pl.DataFrame:
     """Gives serial numbers without a type that of most others with the same letters in their scope."""
-    prefix = pl.col("name").str.extract(_CODE.pattern, 1)
+    prefix = pl.col("name").str.extract(_CODE, 1).str.replace_all(r"\d", "")
     codes = entities.select(*SCOPE, node_id="entity_id", prefix=prefix).drop_nulls("prefix").join(typed, on="node_id")
     counts = codes.drop_nulls("type").group_by(*SCOPE, "prefix", "type").agg(n=pl.len())
     most = (

@@ -87,8 +87,8 @@ helicopter helmet hymn instrument integration jacket jam kettle keyboard kit lam
 liqueur locomotive logger loudspeaker lyric machine medicine memoir mesh meter microphone modem monitor motor
 motorcycle mug mural musical novel novella opera operetta oratorio ornament overture package packet paint painting
 pamphlet panel part perfume phone photograph piano piece pill pistol play plugin poem portal poster probe processor
-product protocol prototype pump rifle robot router safe sauce sausage saw scooter sculpture sedan sensor serial server
-service ship shoe shoes shortbread sitcom sketch soap sofa software sonata song soundtrack spacecraft spacesuit
+product protocol prototype pump relay rifle robot router safe sauce sausage saw scooter sculpture sedan sensor serial
+server service ship shoe shoes shortbread sitcom sketch soap sofa software sonata song soundtrack spacecraft spacesuit
 spreadsheet stamp statue steamer stencil story submarine suite suv switch symphony system tablet tank tapestry
 telephone telescope textbook thriller tool toy tracker tractor trailer train tram transmitter treatise tricycle
 trilogy truck trumpet tug typeface umbrella vaccine valve van vehicle video viewer violin volume wallpaper watch
@@ -153,7 +153,7 @@ def _types() -> dict[str, str]:
 
 _TYPE_OF = _types()
 _ENDING_TYPE = dict.fromkeys(word_set(_ORGANISATION_ENDINGS), "organisation")
-_TRANSPARENT = word_set("one kind type sort group pair set range series family number collection row chain")
+_TRANSPARENT = word_set("one kind class type sort group pair set range series family number collection row chain")
 _STOPS = word_set(
     """
     of in on at for with from by to that which who whom whose where when and or between under over near about after
