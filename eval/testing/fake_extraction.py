@@ -1,4 +1,4 @@
-"""Scripted answers to the program that extracts facts, for `FakeLMServer(reply=extraction_reply)`; they prove nothing."""
+"""Scripted answers to the program that extracts facts: `FakeLMServer(reply=extraction_reply)`; no proof of quality."""
 
 import json
 import re

@@ -87,10 +87,11 @@ class _Extraction:
         is_own = self.tree.parse.deps[subject] in SUBJECTS | {"conj"}
         entity = self.referents.entity(subject) if is_own else self.referents.bearer(subject)
         factor = _REFERRED if self.referents.is_resolved(subject) else 1.0
+        has_object = any(not f.preposition for f in fillers)
         for filler in fillers:
             if entity:
                 yield from self._facts_of_filler(clause, entity, filler, factor)
-            elif clause.verb == _BE and not clause.is_passive:
+            elif clause.verb == _BE and not clause.is_passive and not (has_object and filler.preposition):
                 yield from self._facts_of_noun(clause, subject, filler)
             elif clause.is_passive and filler.preposition == "by" and (agent := self.referents.entity(filler.token)):
                 name = find_predicate(clause.verb, "", is_passive=False).name

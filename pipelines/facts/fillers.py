@@ -18,6 +18,12 @@ _EMPTY = frozenset(
 _DETERMINERS = frozenset({"det", "poss", "nummod", "amod", "compound"})
 _EMPTY_VALUES = frozenset({"the first", "the last", "the only", "the best", "this", "that"})
 _DEICTIC = frozenset({"today", "tomorrow", "yesterday", "tonight", "now"})
+_OBLIGING = frozenset({"have", "need", "ought"})
+"""What somebody has to do, they need not do."""
+_IDIOMS = frozenset(
+    {"case", "fact", "order", "general", "turn", "particular", "addition", "detail", "full", "question"}
+)
+_RATE = re.compile(r"(?:an?|per) (?:word|piece|hour|day|night|week|month|year|head|kilo|litre)")
 _TIME = re.compile(r"\d{4}|\d{1,2}:\d\d|\d{1,2}(?:st|nd|rd|th)")
 
 
@@ -61,7 +67,7 @@ class Fillers:
                 yield from self._behind(child, extension)
             elif dep == "npadvmod" and self.is_time(child) and p.words[child] not in _DEICTIC:
                 yield from self._filler("", extension, child)
-            elif dep == "xcomp" and p.pos[child] == "VERB" and not extension:
+            elif dep == "xcomp" and p.pos[child] == "VERB" and not extension and p.lemmas[head] not in _OBLIGING:
                 to = [p.words[c] for c in self.tree.children[child] if p.deps[c] == "aux" and p.words[c] == "to"]
                 yield from self.of_verb(child, (*to, self.tree.verb(child)))
             elif dep == "advmod" and p.words[child] == "here":
@@ -104,8 +110,11 @@ class Fillers:
         self, preposition: str, extension: tuple[str, ...], i: int, without: list[int] | None = None
     ) -> Iterator[Filler]:
         p = self.tree.parse
-        if p.words[i] in _RELATIVE:
+        is_bare = not any(p.deps[c] in _DETERMINERS for c in self.tree.children[i])
+        if p.words[i] in _RELATIVE or (preposition and is_bare and p.words[i] in _IDIOMS):
             return
+        if _TIME.fullmatch(p.words[i]):
+            without = [c for c in self.tree.children[i] if p.deps[c] == "prep"]
         value = "" if p.words[i] in _EMPTY or p.pos[i] == "PRON" else self.phrases.value(i, without or ())
         is_denied = value.startswith("no ")
         is_place = any(p.deps[c] in _DETERMINERS for c in self.tree.children[i]) or p.pos[i] == "PROPN"
@@ -113,7 +122,7 @@ class Fillers:
             preposition,
             extension,
             i,
-            "" if value.lower() in _EMPTY_VALUES else value.removeprefix("no "),
+            "" if value.lower() in _EMPTY_VALUES or _RATE.fullmatch(value) else value.removeprefix("no "),
             self.is_time(i) or not is_place,
             is_denied,
         )

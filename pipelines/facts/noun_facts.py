@@ -14,6 +14,7 @@ from palimpsest.facts.referents import Referents
 _CONFIDENCE = 0.8
 _JOINED = re.compile(r"[\s,]*(?:and|or|&)\b")
 _MAX_PLACES = 3  # town, state, country; more are a list
+_LABELS = frozenset({"name", "word", "title", "term", "number", "code"})
 _POSSESSIVES = frozenset({"my", "his", "her", "its"})
 _OWNER_PREPOSITIONS = frozenset({"of", "for", "at"})
 
@@ -71,6 +72,8 @@ class NounFacts:
         for named, kind in ((noun, other), (other, noun)):
             entity = self.referents.name(named)
             if not entity or self.referents.name(kind) or self.tree.parse.pos[kind] != "NOUN":
+                continue
+            if self.tree.parse.lemmas[kind] in _LABELS or "|" in self.tree.parse.words:  # a row of a table
                 continue
             if kind < named and "ADP" in self.tree.parse.pos[kind:named]:
                 continue

@@ -24,7 +24,7 @@ married_to: marry; marry to
 born_in: bear in; bear at
 died_in: die in
 studied_at: study at; graduate from; attend; educate at
-costs: cost; price at; charge
+costs: cost; price at
 due: due on; due by; due
 starts: start on; start at; start in; begin on; begin in; begin at; open on; open in
 ends: end on; end in; expire on; expire in; close on; close in; finish on
@@ -34,7 +34,7 @@ teaches_at: teach at
 plays_for: play for
 performs: perform
 wrote: write; author; compose
-made: build; make; develop; design; create; found; invent; produce; paint; publish
+made: build; make; develop; design; create; found; invent; produce; paint
 """
 _INVERSE = """
 leads: lead by; head by; chair by; manage by; run by; direct by

@@ -20,6 +20,7 @@ _RELATIVE = frozenset({"who", "which", "that"})
 _PLACE_NOUNS = frozenset(
     {"town", "city", "village", "district", "county", "province", "region", "island", "river", "lake", "state", "port"}
 )
+_WEEKDAYS = frozenset({"monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"})
 _PAGES = frozenset({"page", "document", "policy", "agreement", "contract", "runbook", "handbook", "guide"})
 _NOTE = re.compile(r"[,:]|\d{4}")  # in the title of a note or of minutes, which is no thing that `it` could be
 _GENERAL = frozenset({"book", "work", "novel", "building", "incident", "project", "village", "town", "club", "company"})
@@ -69,6 +70,8 @@ class Referents:
     def name(self, i: int) -> str:
         """Returns the entity in whose name token i is; of two names that overlap the longer one counts."""
         at = self.phrases.offset(i)
+        if self.tree.parse.words[i].removesuffix("s") in _WEEKDAYS:
+            return ""
         inside = [m for m in self.named.mentions if m.start <= at < m.end]
         return max(inside, key=lambda m: (m.end - m.start, m.entity_id)).entity_id if inside else ""
 
@@ -117,6 +120,8 @@ class Referents:
             if entity:
                 found[i] = entity
             name = self.name(i) or entity
+            if p.deps[i] == "dobj" and p.pos[i] == "NOUN" and not self.named.is_page:
+                last = ""  # `it` may be this thing
             if p.deps[i] in SUBJECTS and word not in _RELATIVE:
                 last = name or self._renamed(i)
                 person = last if self._is_person(last) else person

@@ -70,6 +70,7 @@ def test_a_clause_states_a_fact(text, fact):
         "Ana Brandt will work at Basin if it pays.",
         "Jonas said that Ana Brandt works at Basin.",
         "The weather is fine.",
+        "Ana Brandt has to work at Basin.",
         "",
     ],
 )
@@ -90,6 +91,18 @@ def test_nouns_refer_to_what_a_page_is_about():
     found = facts(page, topic="Heron", is_page=True)
     assert {("Heron", "costs", "40 euros"), ("Heron", "price", "60 euros")} <= found
     assert ("Heron", "price", "60 euros") not in facts(page, topic="Heron")  # of a note, `the price` may be another's
+
+
+def test_what_it_means_is_left_open_where_a_thing_came_between():
+    text = "Corvid sent a letter. It is due in May."
+    assert not any(predicate.startswith("be") for _, predicate, _ in facts(text))
+    assert any(predicate.startswith("be") for _, predicate, _ in facts(text, is_page=True))
+
+
+def test_weekdays_and_rates_are_no_things():
+    types = {"Ana Brandt": "person", "Mondays": "name"}
+    assert facts("Ana Brandt loves Mondays.", types=types) == {("Ana Brandt", "love", "Mondays")}
+    assert ("Heron", "costs", "a word") not in facts("Heron costs a word.")
 
 
 def test_places_in_a_row_are_inside_each_other_unless_they_are_a_list():
