@@ -61,7 +61,10 @@ def test_collections_of_two_spaces_are_searched_together_each_in_its_own(tmp_pat
     assert {name: s.dimensions for name, s in spaces.items()} == {"chats": 384, "notes": 8}
     assert find_violations(home, build) == []
     with duckdb.connect(str(build.index), read_only=True) as db:
-        columns = db.execute("SELECT data_type FROM duckdb_columns() WHERE column_name = 'vector'").fetchall()
+        of_memories = (
+            "SELECT data_type FROM duckdb_columns() WHERE column_name = 'vector' AND table_name LIKE 'vectors%'"
+        )
+        columns = db.execute(of_memories).fetchall()
     assert sorted(columns) == [("FLOAT[384]",), ("FLOAT[8]",)]
     toy.batches.clear()
     with open_home(home.path) as reader:

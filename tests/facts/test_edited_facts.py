@@ -8,7 +8,7 @@ from palimpsest.entities.entity_tables import entity_tables
 from palimpsest.facts.fact_tables import FactInputs, clause_facts
 from palimpsest.store.tables import conform, empty
 
-SEQUENCES, STEPS = 20, 4
+SEQUENCES, STEPS = 8, 4
 TEXTS = [
     "Ana Brandt works at Basin.",
     "Ana Brandt is the head of Basin, and she lives in Ghent.",

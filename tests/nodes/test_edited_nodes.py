@@ -11,7 +11,7 @@ from palimpsest.nodes.node_tables import READS, build_nodes
 from palimpsest.store.tables import empty
 from tests.query.made import at, rows
 
-SEQUENCES, STEPS = 16, 2
+SEQUENCES, STEPS = 6, 2
 TEXTS = [
     "Vera Maling works at Basin Works.",
     "Basin is the database of the lab.",

@@ -12,6 +12,7 @@ from palimpsest.sources.readers.common.clean_text import explain_value_error
 from palimpsest.sources.secrets.find_secrets import shorten_value
 
 _WINDOW_BYTES = 1_000_000
+_CUT_NUMBER = 2  # characters that a window may have of a number behind the part that it reads: `0` of `0.` and of `0e-`
 _SPACE = re.compile(r"[ \t\n\r]*")
 
 
@@ -112,8 +113,9 @@ class _TextWindow:
                 if not self._extend():
                     raise
                 continue
-            if end < len(self._text) or not self._extend():  # else a number may go on
-                self.at = end
+            length = end - self.at
+            if end + _CUT_NUMBER < len(self._text) or not self._extend():  # else a number may go on
+                self.at += length  # `_extend` moves the place
                 return value  # type: ignore[no-any-return]
 
     def _extend(self) -> bool:

@@ -23,6 +23,13 @@ def test_an_array_read_by_items_is_the_array(values: list, indent: int | None, i
             assert list(JsonReader().decode_items(encoded)) == values
 
 
+@pytest.mark.parametrize("number", [0.5, 0.0, 1e22, 1.5e-9, -12])
+@pytest.mark.parametrize("window", [1, 2, 3, 4, 5])
+def test_a_number_may_go_on_behind_the_window(number: float, window: int) -> None:
+    with patch.object(json_rows, "_WINDOW_BYTES", window):
+        assert list(JsonReader().decode_items(json.dumps([number, 7]).encode())) == [number, 7]
+
+
 @given(st.binary(max_size=12) | st.text("[]{},:\"\\ 01e.-tru'", max_size=12).map(str.encode), st.integers(1, 5))
 def test_items_are_those_of_an_array_that_json_reads_and_others_are_an_error(data: bytes, window: int) -> None:
     try:
