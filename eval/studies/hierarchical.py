@@ -45,8 +45,8 @@ class NarrowSearcher:
             return 1.0
         vector = embed_query(text, backend.collections()[scope.collection].space)
         found = find_nodes(graph, text, vector, (), TOP_NODES)
-        reached = [(score, reach_memories(graph, view.ids, node, self._depth)) for node, score in found.items()]
-        return len(join_reached(reached).rows) / len(view.ids)
+        reached = reach_memories(graph, view.ids, sorted(found), self._depth)
+        return len(join_reached([(found[i], memories) for i, memories in reached.items()]).rows) / len(view.ids)
 
 
 def measure(prepared: Prepared) -> list[str]:

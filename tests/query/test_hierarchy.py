@@ -45,11 +45,11 @@ def test_another_users_nodes_are_not_found(reader):
 
 def test_edges_are_followed_as_deep_as_asked_and_each_costs_a_share(reader):
     view, graph = reader.backend.view(ANA), reader.backend.graph(ANA)
-    only, with_places = (reach_memories(graph, view.ids, "ana:city", depth) for depth in (0, 1))
+    only, with_places = (reach_memories(graph, view.ids, ["ana:city"], depth)["ana:city"] for depth in (0, 1))
     assert only.names == ("cities",) and set(with_places.names) == {"Bruges", "Ghent", "cities"}
     assert only.gains.tolist() == with_places.gains.tolist() == pytest.approx([0.5, 0.5])
-    assert reach_memories(graph, view.ids, "ana:Ghent", 2).names == ("Ghent",)  # not what it is part of
-    related = reach_memories(graph, view.ids, "ana:Zorro", 1)
+    assert reach_memories(graph, view.ids, ["ana:Ghent"], 2)["ana:Ghent"].names == ("Ghent",)  # not what it is part of
+    related = reach_memories(graph, view.ids, ["ana:Zorro"], 1)["ana:Zorro"]
     assert dict(zip(view.ids[related.rows], related.gains, strict=True)) == pytest.approx(
         {"m3": 0.7 * 0.5, "m4": 0.7 * 0.5, "m5": 1.0}
     )

@@ -5,6 +5,7 @@ reach from them. Their memories are lifted, or with `narrow` they alone are scor
 """
 
 from dataclasses import replace
+from functools import cache, partial
 
 import numpy as np
 
@@ -48,10 +49,12 @@ def reached_memories(view: ScopeView, graph: GraphScope, query: ScopeQuery) -> R
     depth = query.nodes.depth
     found = find_nodes(graph, query.text, query.vector, query.nodes.types, TOP_NODES)
 
-    def reach(node_id: str) -> ReachedMemories:
-        return view.cached(f"reached {depth} {node_id}", lambda: reach_memories(graph, view.ids, node_id, depth))
-
-    return join_reached([(score, reach(node_id)) for node_id, score in found.items()])
+    read = cache(lambda: reach_memories(graph, view.ids, sorted(found), depth))  # once, where any is not cached
+    reached = [
+        (score, view.cached(f"reached {depth} {i}", partial(lambda node_id: read()[node_id], i)))
+        for i, score in found.items()
+    ]
+    return join_reached(reached)
 
 
 def _score_only(view: ScopeView, query: ScopeQuery, members: np.ndarray) -> Scored | None:

@@ -1,10 +1,11 @@
 """Searches the nodes of a scope: by vector, by name and by type; then follows edges from the best of them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from palimpsest.query.request.graph_types import Edge, Node
 from palimpsest.query.scope.graph_scope import GraphScope
 from palimpsest.query.scope.scope_arrays import rows_of
 from palimpsest.text.name_keys import name_words
@@ -71,22 +72,34 @@ def find_nodes(graph: GraphScope, text: str, vector: np.ndarray, types: Sequence
     return {i: scores[i] for i in best}
 
 
-def reach_memories(graph: GraphScope, ids: np.ndarray, node_id: str, depth: int) -> ReachedMemories:
-    """Returns the memories of a node, and of those that edges reach from it, where the node itself scores 1.
+def reach_memories(
+    graph: GraphScope, ids: np.ndarray, node_ids: Sequence[str], depth: int
+) -> dict[str, ReachedMemories]:
+    """Returns the memories of each node, and of those that edges reach from it, where the node itself scores 1.
 
     Args:
         graph: of the scope.
         ids: of its memories, ascending.
-        node_id: where to start.
+        node_ids: where to start, each by itself; edges, memories and names are read once for all.
         depth: edges to follow.
     """
-    scores = _follow_edges(graph, node_id, depth)
-    members, known = graph.members_of(sorted(scores)), graph.nodes(sorted(scores))
-    nodes = sorted(known)
+    scores = _follow_edges(graph, node_ids, depth)
+    reached = sorted({i for found in scores.values() for i in found})
+    members, known = graph.members_of(reached), graph.nodes(reached)
+    return {start: _members_reached(ids, found, members, known) for start, found in scores.items()}
+
+
+def _members_reached(
+    ids: np.ndarray,
+    scores: Mapping[str, float],
+    members: Mapping[str, Mapping[str, float]],
+    known: Mapping[str, Node],
+) -> ReachedMemories:
+    nodes = sorted(known.keys() & scores.keys())
     parts = []
-    for number, reached in enumerate(nodes):
-        relevance = members.get(reached, {})
-        gains = scores[reached] * np.fromiter(relevance.values(), np.float64, len(relevance))
+    for number, node_id in enumerate(nodes):
+        relevance = members.get(node_id, {})
+        gains = scores[node_id] * np.fromiter(relevance.values(), np.float64, len(relevance))
         parts.append((rows_of(ids, relevance), gains, np.full(len(relevance), number)))
     return _best_of_each_row(parts, tuple(known[i].name for i in nodes), tuple(known[i].type for i in nodes))
 
@@ -111,24 +124,40 @@ def _best_of_each_row(
     return ReachedMemories(rows[first].astype(np.int64), gains[first], nodes[first].astype(np.int64), names, types)
 
 
-def _follow_edges(graph: GraphScope, node_id: str, depth: int) -> dict[str, float]:
-    """Returns the scores of the nodes that `depth` edges reach, breadth first, by id.
+def _follow_edges(graph: GraphScope, node_ids: Sequence[str], depth: int) -> dict[str, dict[str, float]]:
+    """Returns, for each start, the scores of the nodes that `depth` edges reach, breadth first, by id.
 
     A node that is reached scores `DECAY` times the edge's weight of where it is reached from, the most of several.
     """
-    scores, frontier = {node_id: 1.0}, {node_id}
+    scores = {start: {start: 1.0} for start in node_ids}
+    frontiers = {start: {start} for start in node_ids}
     for _ in range(depth):
-        lifted = set[str]()
-        for edge in graph.edges_of(sorted(frontier), EDGE_TYPES) if frontier else ():
-            # What is above a node, a broad topic say, has most memories of a scope: it would undo the search.
-            down = (edge.target_id, edge.source_id)
-            for a, b in (down, down[::-1]) if edge.type == "related_to" else (down,):
-                reached = scores.get(a, 0.0) * DECAY * (1.0 if edge.weight is None else edge.weight)
-                if a in frontier and reached > scores.get(b, 0.0):
-                    scores[b] = reached
-                    lifted.add(b)
-        frontier = lifted
+        frontier = sorted(set().union(*frontiers.values()))
+        steps = _steps(graph.edges_of(frontier, EDGE_TYPES) if frontier else ())
+        for start, found in scores.items():
+            lifted = set[str]()
+            for a in sorted(frontiers[start]):
+                for b, weight in steps.get(a, ()):
+                    reached = found[a] * DECAY * weight
+                    if reached > found.get(b, 0.0):
+                        found[b] = reached
+                        lifted.add(b)
+            frontiers[start] = lifted
     return scores
+
+
+def _steps(edges: Iterable[Edge]) -> dict[str, list[tuple[str, float]]]:
+    """Returns where edges lead from each node, and with which weight.
+
+    What is above a node, a broad topic say, has most memories of a scope: going there would undo the search.
+    """
+    steps: dict[str, list[tuple[str, float]]] = {}
+    for edge in edges:
+        weight = 1.0 if edge.weight is None else edge.weight
+        steps.setdefault(edge.target_id, []).append((edge.source_id, weight))
+        if edge.type == "related_to":
+            steps.setdefault(edge.source_id, []).append((edge.target_id, weight))
+    return steps
 
 
 def _named_nodes(graph: GraphScope, text: str) -> set[str]:
