@@ -1,7 +1,11 @@
 """A corpus of a few lines that shows every kind of relation; tests write it where they need it."""
 
 import json
+import shutil
 from pathlib import Path
+
+from palimpsest.build.plan import make_plan
+from palimpsest.store.home import Home
 
 TURNS = [
     ("s1", "ann", "Ann", "The deadline of project Heron is 12 March.", "2026-02-01T09:00:00Z"),
@@ -34,3 +38,12 @@ def write_notes(corpus: Path, notes: dict[str, str], name: str = "notes", **sett
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     return corpus
+
+
+def copy_built(built: Path, to: Path) -> tuple[Home, Path]:
+    """Copies the folders `home` and `corpus` of a build, so that a test may change both; returns the copies."""
+    for name in ("home", "corpus"):
+        shutil.copytree(built / name, to / name)
+    home, corpus = Home(to / "home"), to / "corpus"
+    home.remember_sources(make_plan(home, [corpus]).collections)
+    return home, corpus

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, StringConstraints
 
 from palimpsest.eval.golden.build_tables import Tables
-from palimpsest.eval.golden.questions import GoldenError, Quote
+from palimpsest.eval.golden.questions import GoldenError, Quote, parse_question
 from palimpsest.eval.golden.resolve import QuoteIndex
 from palimpsest.eval.metrics.rows import numbered_lines
 
@@ -66,12 +66,7 @@ def load_graph_questions(path: Path) -> list[GraphQuestion]:
     """
     questions: dict[str, GraphQuestion] = {}
     for where, line in numbered_lines(path):
-        try:
-            question = GraphQuestion.model_validate_json(line)
-        except ValidationError as e:
-            first = e.errors()[0]
-            field = ".".join(str(p) for p in first["loc"]) or "line"
-            raise GoldenError(f"{where}: {field}: {first['msg'][0].lower() + first['msg'][1:]}") from None
+        question = parse_question(GraphQuestion, where, line)
         if question.id in questions:
             raise GoldenError(f"{where}: id {question.id!r} is used twice; rename one")
         if len(question.evidence) < (2 if question.kind == "timeline" else question.steps):

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
@@ -17,6 +17,7 @@ UNANSWERABLE = "unanswerable"
 FOLLOW_UPS = "follow_ups"
 """Folder of the follow-up questions, below that of the golden sets."""
 _Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+_Kind = TypeVar("_Kind", bound=BaseModel)
 
 
 class GoldenError(PalimpsestError):
@@ -114,12 +115,7 @@ def load_golden(path: Path) -> list[Question] | None:
         return None
     questions: dict[str, Question] = {}
     for where, line in numbered_lines(path):
-        try:
-            question = Question.model_validate_json(line)
-        except ValidationError as e:
-            first = e.errors()[0]
-            field = ".".join(str(p) for p in first["loc"]) or "line"
-            raise GoldenError(f"{where}: {field}: {first['msg'][0].lower() + first['msg'][1:]}") from None
+        question = parse_question(Question, where, line)
         if question.id in questions:
             raise GoldenError(f"{where}: id {question.id!r} is used twice; rename one")
         if question.answerable and question.kind:
@@ -132,6 +128,20 @@ def load_golden(path: Path) -> list[Question] | None:
     if not questions:
         raise GoldenError(f"{path.name}: has no questions; add one or remove the file")
     return [questions[i] for i in sorted(questions)]
+
+
+def parse_question(kind: type[_Kind], where: str, line: str) -> _Kind:
+    """Parses one line of a set of questions; `where` names its file and number.
+
+    Raises:
+        GoldenError: the line is no question of this kind; the message names file, line and field.
+    """
+    try:
+        return kind.model_validate_json(line)
+    except ValidationError as e:
+        first = e.errors()[0]
+        field = ".".join(str(p) for p in first["loc"]) or "line"
+        raise GoldenError(f"{where}: {field}: {first['msg'][0].lower() + first['msg'][1:]}") from None
 
 
 def golden_hash(questions: Iterable[Question]) -> str:

@@ -2,7 +2,6 @@
 
 import datetime as dt
 import json
-import shutil
 from pathlib import Path
 
 import polars as pl
@@ -22,7 +21,7 @@ from palimpsest.sources.filters.erased_texts import ErasedTexts, place_key, utte
 from palimpsest.store.builds import published
 from palimpsest.store.erased_text import ErasedText
 from palimpsest.store.home import Home
-from tests.small_corpus import TURNS, write_chats, write_notes
+from tests.small_corpus import TURNS, copy_built, write_chats, write_notes
 
 NOTES = {"gate.md": "The gate is green zqgate. The roof is red zqroof.\n"}
 
@@ -39,11 +38,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def made(built: Path, tmp_path: Path) -> tuple[Home, Path]:
-    for name in ("home", "corpus"):
-        shutil.copytree(built / name, tmp_path / name)
-    home, corpus = Home(tmp_path / "home"), tmp_path / "corpus"
-    home.remember_sources(make_plan(home, [corpus]).collections)
-    return home, corpus
+    return copy_built(built, tmp_path)
 
 
 def texts(home: Home) -> set[str]:

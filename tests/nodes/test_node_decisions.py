@@ -1,6 +1,5 @@
 """Nodes and edges by hand, as others run the commands: every build keeps them, undo and deletes take them away."""
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from palimpsest.build.publish import run_without_dagster
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 from tests.command import last_json, run
-from tests.small_corpus import write_chats, write_notes
+from tests.small_corpus import copy_built, write_chats, write_notes
 
 NOTES = {"team.md": "Vera Maling leads the Tarn Mill. The Tarn Mill is a mill at Lindow.\n"}
 
@@ -26,11 +25,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def made(built: Path, tmp_path: Path) -> tuple[Home, Path]:
-    for name in ("home", "corpus"):
-        shutil.copytree(built / name, tmp_path / name)
-    home, corpus = Home(tmp_path / "home"), tmp_path / "corpus"
-    home.remember_sources(make_plan(home, [corpus]).collections)
-    return home, corpus
+    return copy_built(built, tmp_path)
 
 
 def graph(home: Home, *args: object, user: str = "ann") -> dict:

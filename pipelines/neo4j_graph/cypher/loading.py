@@ -6,6 +6,7 @@ from palimpsest.neo4j_graph.cypher.visibility import (
     FORGET_COPIES_OF_NODE,
     FORGET_COPY_OF_EDGE,
     copy_edges_of_node,
+    delete_ended_edges,
 )
 from palimpsest.neo4j_graph.model import (
     CLOSED,
@@ -101,19 +102,7 @@ WITH n LIMIT $limit WITH n, COUNT {{ (n)--() }} AS edges DETACH DELETE n
 RETURN sum(1 + edges) AS n, count(*) AS nodes"""
     for kind, key in KEYS.items()
 }
-SWEEP_EDGES = {
-    t: f"""
-MATCH ()-[r:{t}]->() WHERE r.home_id = $home AND r.until <= $oldest
-WITH r LIMIT $limit DELETE r RETURN count(*) AS n"""
-    for t in (*TYPES, CLOSED)
-} | {
-    e.type: f"""
-MATCH (n:{row_label(e.source)} {{home_id: $home}})-[r:{e.pattern}]->(:{row_label(e.target)})
-WHERE n.{KEYS[e.source]} IS NOT NULL AND n.since IS NOT NULL AND r.until <= $oldest
-WITH r LIMIT $limit DELETE r RETURN count(*) AS n"""
-    for e in EDGES.values()
-    if e.is_typed_by_row
-}
+SWEEP_EDGES = delete_ended_edges((*TYPES, CLOSED), "oldest")
 
 LIST_DETAILS = """
 MATCH (n:PalimpsestNodeRow {home_id: $home}) WHERE n.node_id IS NOT NULL AND n.since <= $number AND n.until > $number

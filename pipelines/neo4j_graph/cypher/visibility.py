@@ -6,7 +6,7 @@ longer true go. Readers of the previous build find those under the type `PALIMPS
 number moves.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from palimpsest.neo4j_graph.model import (
     CLOSED,
@@ -69,19 +69,28 @@ MATCH (n)-[r:{"!" + CLOSED if kind == "Node" else "|".join(TYPES)}]-(o) WHERE o.
 WITH r LIMIT $limit DELETE r RETURN count(*) AS n"""
     for kind in KEYS
 }
-DROP_CLOSED_EDGES = {
-    t: f"""
-MATCH ()-[r:{t}]->() WHERE r.home_id = $home AND r.until <= $number
+
+
+def delete_ended_edges(types: Iterable[str], number: str) -> dict[str, str]:
+    """Returns by type the statement that deletes relationships that ended until a load; `number` is its parameter."""
+    by_type = {
+        t: f"""
+MATCH ()-[r:{t}]->() WHERE r.home_id = $home AND r.until <= ${number}
 WITH r LIMIT $limit DELETE r RETURN count(*) AS n"""
-    for t in TYPES
-} | {
-    e.type: f"""
+        for t in types
+    }
+    by_row = {
+        e.type: f"""
 MATCH (n:{row_label(e.source)} {{home_id: $home}})-[r:{e.pattern}]->(:{row_label(e.target)})
-WHERE n.{KEYS[e.source]} IS NOT NULL AND n.since IS NOT NULL AND r.until <= $number
+WHERE n.{KEYS[e.source]} IS NOT NULL AND n.since IS NOT NULL AND r.until <= ${number}
 WITH r LIMIT $limit DELETE r RETURN count(*) AS n"""
-    for e in EDGES.values()
-    if e.is_typed_by_row
-}
+        for e in EDGES.values()
+        if e.is_typed_by_row
+    }
+    return by_type | by_row
+
+
+DROP_CLOSED_EDGES = delete_ended_edges(TYPES, "number")
 
 
 def visibility_statements(kinds: set[str], types: set[str]) -> Iterator[str]:

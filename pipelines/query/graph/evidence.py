@@ -47,7 +47,7 @@ class Evidence:
 
     @cached_property
     def title_terms(self) -> dict[str, frozenset[str]]:
-        """The search terms of what each memory stands under."""
+        """The search terms of the titles, heading and uri of each memory."""
         return {
             i: frozenset(terms(" ".join(filter(None, (m.title, m.heading, m.document_title, m.uri)))))
             for i, m in self.memories.items()
