@@ -8,7 +8,7 @@ from functools import partial
 
 from palimpsest.core.errors import ArgumentError
 from palimpsest.memories.embedders.space import Space
-from palimpsest.query.answerability.judge import judge_results
+from palimpsest.query.answerability.judge import count_terms, judge_results
 from palimpsest.query.context.compressor import Compression, Compressor, requested_compressor
 from palimpsest.query.context.explain import explain_results
 from palimpsest.query.context.history import Version, histories
@@ -64,10 +64,11 @@ def run_search(
     timer, compressor = _StepTimer(), requested_compressor(request.compress, compressor)
     question = resolve_text(request.text, request.turns, request.brief)
     queries = _scope_queries(request, question.text, backend, clock, usage)
+    terms = count_terms(question.text, queries)
     best, dropped, reranking = _rank_scopes(request, question.text, queries, reranker, timer)
     reads = {q.scope: _read_scope(q, [c.memory_id for at, c in best if at is q], request.history) for q in queries}
     memories = _ranked_memories(best, queries, reads)
-    answerability = judge_results(question.text, queries, memories)
+    answerability = judge_results(terms, memories)
     abstained = request.abstain and not answerability.is_answerable
     if abstained:
         memories, best, reads = [], [], {}

@@ -1,7 +1,8 @@
 """Judges the results of a search: do they hold an answer?"""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from palimpsest.query.answerability.evidence import gather_evidence
 from palimpsest.query.answerability.model import Answerability, answerability_model
@@ -11,28 +12,33 @@ from palimpsest.query.request.types import Memory
 from palimpsest.query.scope.scope_query import ScopeQuery
 
 
-def judge_results(text: str, queries: Sequence[ScopeQuery], memories: Sequence[Memory]) -> Answerability:
-    """Returns the probability that the results hold an answer to the question.
+@dataclass(frozen=True)
+class QuestionTerms:
+    """A question and how common its words are.
+
+    Attributes:
+        form: what is asked.
+        frequency: by each term of the question or of its names, how many candidates have it.
+        size: how many candidates there are.
+    """
+
+    form: QuestionForm
+    frequency: Mapping[str, int]
+    size: int
+
+
+def count_terms(text: str, queries: Sequence[ScopeQuery]) -> QuestionTerms:
+    """Returns how many candidates have each term of the question.
+
+    Called before the ranking, it loads the postings of all terms that either needs by one statement.
+    A scope too large for a view counts as one memory that has every term: of what it lacks nothing is known.
 
     Args:
         text: the question.
-        queries: the query of each scope that was searched.
-        memories: the results, best first.
+        queries: the query of each scope to be searched.
     """
-    if not memories:
-        return answerability_model().judge(None)
-    question = QuestionForm.of(text)
-    frequency, size = _frequencies(queries, question)
-    return answerability_model().judge(gather_evidence(question, memories, frequency, size))
-
-
-def _frequencies(queries: Sequence[ScopeQuery], question: QuestionForm) -> tuple[Counter[str], int]:
-    """Returns how many candidates have each term of the question, or of its names, and how many candidates there are.
-
-    A scope too large for a view counts as one memory that has every term: of what it lacks nothing is known.
-    """
-    frequency, size = Counter[str](), 0
-    names = {term for name in question.names for form in name_forms(name) for term in word_terms(form)}
+    form, frequency, size = QuestionForm.of(text), Counter[str](), 0
+    names = {term for name in form.names for variant in name_forms(name) for term in word_terms(variant)}
     for query in queries:
         terms = sorted({*query.terms, *names})
         if (view := query.served.view()) is None:
@@ -43,4 +49,11 @@ def _frequencies(queries: Sequence[ScopeQuery], question: QuestionForm) -> tuple
         size += int(allowed.sum())
         for term, postings in zip(terms, view.postings(terms), strict=True):
             frequency[term] += int(allowed[postings.rows].sum())
-    return frequency, size
+    return QuestionTerms(form, frequency, size)
+
+
+def judge_results(question: QuestionTerms, memories: Sequence[Memory]) -> Answerability:
+    """Returns the probability that the results, best first, hold an answer to the question."""
+    if not memories:
+        return answerability_model().judge(None)
+    return answerability_model().judge(gather_evidence(question.form, memories, question.frequency, question.size))
