@@ -21,7 +21,8 @@ def scope_options(f: _Command) -> _Command:
     )
 
 
-def _privacy_options(f: _Command) -> _Command:
+def privacy_options(f: _Command) -> _Command:
+    """Adds --include-pii and --include-hidden to a command."""
     f = click.option("--include-pii", is_flag=True, help="Also what is marked pii: true: personal data.")(f)
     return click.option("--include-hidden", is_flag=True, help="Also what is marked user_visible: false.")(f)
 
@@ -45,7 +46,7 @@ def graph() -> None:
 @common
 @click.argument("text")
 @scope_options
-@_privacy_options
+@privacy_options
 @click.option("--k", type=click.IntRange(1, 100), default=5, show_default=True, help="How many lines.")
 def relations(text: str, k: int, **options: Any) -> None:
     """How the things that TEXT names relate: facts, memories of both, and paths of two steps, best first."""
@@ -56,7 +57,7 @@ def relations(text: str, k: int, **options: Any) -> None:
 @common
 @click.argument("text", metavar="NAME|TEXT")
 @scope_options
-@_privacy_options
+@privacy_options
 @click.option("--k", type=click.IntRange(1, 100), default=5, show_default=True, help="How many stages.")
 def timeline(text: str, k: int, **options: Any) -> None:
     """How what NAME or a question names has changed: its stages in the order of events, and what replaced what."""
@@ -67,7 +68,7 @@ def timeline(text: str, k: int, **options: Any) -> None:
 @common
 @click.argument("name")
 @scope_options
-@_privacy_options
+@privacy_options
 @click.option("--depth", type=click.IntRange(0, 4), default=2, show_default=True, help="How many steps away.")
 @click.option("--types", help="Types of edges and predicates of facts to follow, separated by commas. [default: all]")
 def neighbours(name: str, depth: int, types: str | None, **options: Any) -> None:
@@ -88,7 +89,7 @@ def node() -> None:
 @common
 @click.argument("name")
 @scope_options
-@_privacy_options
+@privacy_options
 def show_node(name: str, **options: Any) -> None:
     """Show the nodes that have NAME, their facts and their edges."""
     _answer(lambda reader: reader.node(name), **options)

@@ -11,7 +11,7 @@ import threading
 
 import click
 
-from palimpsest.cli import build, delete, doctor, evaluate, graph, labels, neo4j, query, review, scopes
+from palimpsest.cli import build, delete, doctor, evaluate, fact, graph, labels, neo4j, query, review, scopes
 from palimpsest.core.errors import ArgumentError, PalimpsestError
 from palimpsest.core.extras import missing_extra
 from palimpsest.core.faults import STOPPED, fault_of
@@ -31,6 +31,7 @@ _MAX_ERROR_CHARS = 390
         query.query,
         query.entity,
         graph.graph,
+        fact.fact,
         scopes.scopes,
         evaluate.gate,
         evaluate.baseline,

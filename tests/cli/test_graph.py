@@ -36,6 +36,15 @@ def test_a_node_is_shown_by_its_name_alone_or_by_show(built: Path) -> None:
     assert one.stdout == other.stdout and one.stdout.startswith("Corvid (organisation)")
 
 
+def test_a_key_of_the_fact_table_is_looked_up(built: Path) -> None:
+    at = ("--home", built, "--user", "ana")
+    assert run("fact", "get", "ida.works_at", *at).stdout.startswith("ida_moreau.works_at = Corvid (since 2026-03-06)")
+    facts = last_json(run("fact", "list", *at, "--json"))["facts"]
+    assert {"key", "value", "confidence", "provenance", "scope"} <= facts[0].keys() and len(facts) == 3
+    done = run("fact", "list", "--subject", "Nobody", *at)
+    assert done.returncode == 2 and done.stderr.strip().count("\n") == 0 and "palimpsest fact list" in done.stderr
+
+
 def test_an_unknown_name_is_one_line_that_says_what_to_do(built: Path) -> None:
     done = run("graph", "node", "Zorro", "--home", built, "--user", "ana")
     assert done.returncode == 2 and "graph relations" in done.stderr and len(done.stderr.splitlines()) == 1
