@@ -16,7 +16,7 @@ _NAME = "index"
 _FORMAT = "SELECT value FROM meta WHERE key = 'format'"
 
 _MEMORIES = """
-SELECT m.memory_id, s.collection, s.user_id, s.project_id, m.document_id, m.text, m.is_latest, m.superseded_by
+SELECT m.memory_id, s.collection, s.user_id, s.project_id, m.document_id, m.uri, m.text, m.is_latest, m.superseded_by
 FROM memories m JOIN scopes s ON m.row >= s.first_row AND m.row < s.first_row + s.size"""
 _VECTOR_TABLES = "SELECT table_name FROM duckdb_tables() WHERE table_name LIKE 'vectors%' ORDER BY table_name"
 _VECTORS = "SELECT m.memory_id, count(*) FROM ({union}) v JOIN memories m ON m.row = v.row GROUP BY ALL"
@@ -33,8 +33,6 @@ FROM entities e JOIN scopes s ON s.scope = e.scope"""
 _MENTIONS = """
 SELECT m.memory_id, e.entity_id FROM mentions x
 JOIN memories m ON m.row = x.row JOIN entities e ON e.entity = x.entity"""
-_TOPICS = "SELECT t.topic_id, s.collection, s.user_id, s.project_id FROM topics t JOIN scopes s ON s.scope = t.scope"
-_TOPIC_MEMORIES = "SELECT t.topic_id, m.memory_id FROM topic_memories t JOIN memories m ON m.row = t.row"
 _NODES = """
 SELECT n.node_id, n.type, n.name, s.collection, s.user_id, s.project_id
 FROM nodes n JOIN scopes s ON s.scope = n.scope"""
@@ -49,14 +47,12 @@ _NODE_MEMORIES = """
 SELECT n.node_id, m.memory_id FROM node_members x JOIN nodes n ON n.node = x.node
 JOIN memories m ON m.row = x.row JOIN scopes s ON s.scope = n.scope AND m.row BETWEEN s.first_row
 AND s.first_row + s.size - 1"""
-_TABLES = "SELECT table_name FROM duckdb_tables()"
 _SENTENCES = """
 SELECT m.memory_id, len(s.counts), coalesce(octet_length(s.vectors), 0) > 0
 FROM sentences s JOIN memories m ON m.row = s.row WHERE len(s.counts) > 0"""
 _FOLLOWING = """
 SELECT m.memory_id, n.memory_id FROM following f
 JOIN memories m ON m.row = f.row JOIN memories n ON n.row = f.next_row"""
-_DOCUMENTS = "SELECT document_id, collection, user_id, project_id, uri FROM documents"
 # The postings of a scope are adjacent, so one range of them covers all its terms.
 _POSTINGS = """
 WITH ranges AS (SELECT scope, min(first) AS low, max(first + df) - 1 AS high FROM terms GROUP BY scope)
@@ -67,7 +63,7 @@ _UNMATCHED_TERMS = "SELECT 'postings' WHERE (SELECT count(*) FROM postings) <> (
 
 
 def check_index(tables: Tables, path: Path) -> list[Violation]:
-    """5: the index opens, and its memories, versions, vectors, relations, entities and topics equal the tables."""
+    """5: the index opens, and its memories, versions, vectors, relations, entities and nodes equal the tables."""
     import duckdb
 
     from palimpsest.query.backends.duckdb_backend import FORMAT
@@ -84,10 +80,12 @@ def check_index(tables: Tables, path: Path) -> list[Violation]:
 
 
 def _check(tables: Tables, read: Any) -> list[Violation]:
-    documents = tables["documents"].select("document_id", *SCOPE, "uri")
     versions = tables["versions"].select("memory_id", "is_latest", "superseded_by")
     memories = (
-        tables["memories"].join(versions, on="memory_id", how="left").with_columns(pl.col("is_latest").fill_null(True))
+        tables["memories"]
+        .join(tables["documents"].select("document_id", "uri"), on="document_id", how="left")
+        .join(versions, on="memory_id", how="left")
+        .with_columns(pl.col("is_latest").fill_null(True))
     )
     relations = tables["relations"].filter(pl.col("label").is_in(_LINKING))
     contexts = (
@@ -102,23 +100,19 @@ def _check(tables: Tables, read: Any) -> list[Violation]:
         (
             "memories",
             _MEMORIES,
-            memories.select("memory_id", *SCOPE, "document_id", "text", "is_latest", "superseded_by").iter_rows(),
+            memories.select(
+                "memory_id", *SCOPE, "document_id", "uri", "text", "is_latest", "superseded_by"
+            ).iter_rows(),
         ),
         ("vectors", _VECTORS.format(union=union), Counter(tables["embed_inputs"]["memory_id"]).items()),
         ("relations", _LINKS, relations.select("relation_id", "newer_id", "older_id", "label").iter_rows()),
         ("entities", _ENTITIES, tables["entities"].select("entity_id", *SCOPE).iter_rows()),
         ("mentions", _MENTIONS, tables["mentions"].select("memory_id", "entity_id").unique().iter_rows()),
-        ("topics", _TOPICS, tables["topics"].select("topic_id", *SCOPE).iter_rows()),
-        ("topic_memories", _TOPIC_MEMORIES, tables["topic_memories"].select("topic_id", "memory_id").iter_rows()),
         ("sentences", _SENTENCES, contexts.iter_rows()),
         ("turns", _FOLLOWING, turn_order(tables["memories"], tables["documents"]).iter_rows()),
-        ("documents", _DOCUMENTS, documents.iter_rows()),
+        *_expected_graph(tables),
     ]
     found: list[Violation] = []
-    if "nodes" in {name for (name,) in read(_TABLES)}:
-        expected += _expected_graph(tables)
-    elif tables["nodes"].height:
-        found += report(5, _NAME, "nodes and facts are not in the index: run palimpsest build", [""])
     for name, sql, rows in expected:
         want, have = Counter(rows), Counter(read(sql))
         missing, extra = (want - have).elements(), (have - want).elements()

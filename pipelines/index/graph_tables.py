@@ -1,4 +1,4 @@
-"""The tables of links, entities, mentions, topics and documents, by row and scope number."""
+"""The tables of links, entities and mentions, by row and scope number."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ _LINKING = ("UPDATE", "EXTEND", "DERIVE")
 def graph_tables(
     tables: Mapping[str, pl.DataFrame], rows: pl.DataFrame, scopes: pl.DataFrame
 ) -> dict[str, pl.DataFrame]:
-    """Returns links, entities, mentions, topics and documents by row and scope number; none spans two scopes.
+    """Returns links, entities and mentions by row and scope number; none spans two scopes.
 
     Args:
         tables: tables of the build.
@@ -21,16 +21,7 @@ def graph_tables(
     """
     numbers = scopes.select(*SCOPE, "scope")
     entities, mentions = _entities_and_mentions(tables, rows, numbers)
-    topics, members = _topics_and_members(tables, rows, numbers)
-    return {
-        "links": _links(tables["relations"], rows),
-        "entities": entities,
-        "mentions": mentions,
-        "topics": topics,
-        "topic_memories": members,
-        "documents": tables["documents"].sort(*SCOPE, "uri", "document_id").drop("metadata"),
-        "document_relations": tables["document_relations"].sort(*SCOPE, "newer_uri", "older_uri"),
-    }
+    return {"links": _links(tables["relations"], rows), "entities": entities, "mentions": mentions}
 
 
 def _links(relations: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
@@ -70,19 +61,3 @@ def _entities_and_mentions(
         "entity", "scope", "entity_id", "name", "type", pl.col("df").fill_null(0)
     )
     return entities, mentions
-
-
-def _topics_and_members(
-    tables: Mapping[str, pl.DataFrame], rows: pl.DataFrame, numbers: pl.DataFrame
-) -> tuple[pl.DataFrame, pl.DataFrame]:
-    parents = tables["topic_edges"].filter(kind="subtopic_of").select(topic_id="source_id", parent_id="target_id")
-    topics = tables["topics"].join(numbers, on=SCOPE).join(parents, on="topic_id", how="left").sort("scope", "topic_id")
-    members = (
-        tables["topic_memories"]
-        .select("topic_id", "memory_id", "relevance")
-        .join(rows, on="memory_id")
-        .join(topics.select("topic_id", "scope"), on=["topic_id", "scope"])
-        .select("row", "topic_id", pl.col("relevance").cast(pl.Float32))
-        .sort("row", "topic_id")
-    )
-    return topics.select("scope", "topic_id", "label", "size", "parent_id"), members

@@ -11,6 +11,9 @@ import duckdb
 import polars as pl
 import polars.selectors as cs
 
+_BLOCK_BYTES = 32_768
+"""DuckDB fills at least one block for each table; with its 256 KiB, small tables are most of a small index."""
+
 # For people: what each word scores in each memory.
 _WORD_SCORES = """
     CREATE VIEW word_scores AS
@@ -29,7 +32,7 @@ def write_file(path: Path, frames: Mapping[str, pl.DataFrame], meta: Mapping[str
     folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     try:
         aside = folder / "index.duckdb"
-        with duckdb.connect(str(aside)) as db:
+        with duckdb.connect(str(aside), config={"default_block_size": str(_BLOCK_BYTES)}) as db:
             for name in sorted(frames, key=lambda n: not _has_vectors(n)):
                 part = folder / f"{name}.parquet"
                 # Without a zone, always UTC: DuckDB needs an extension for zones.

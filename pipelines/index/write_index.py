@@ -33,7 +33,7 @@ from palimpsest.memories.sequence import document_order, turn_order
 from palimpsest.memories.version_reasons import version_reasons
 from palimpsest.store.tables import empty
 
-FORMAT = 8
+FORMAT = 9
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,8 @@ def write_index(
     """Writes the index of a build to `path`, aside first, then in one rename: a reader never sees half of it.
 
     Args:
-        tables: documents, memories, embed_inputs, versions, relations, entities, mentions, topics, topic_edges,
-            topic_memories, document_relations, context_inputs, facts, nodes, edges and node_memories as in
+        tables: documents, memories, embed_inputs, versions, relations, entities, mentions, topic_memories,
+            context_inputs, facts, nodes, edges and node_memories as in
             `store.tables`; one that is missing has no rows. Order of rows does not matter.
         vectors: the vectors of text hashes, by collection; a lookup alone is MiniLM's.
         path: the file to write; its folder is made.
@@ -121,10 +121,7 @@ _READ = (
     "relations",
     "entities",
     "mentions",
-    "topics",
-    "topic_edges",
     "topic_memories",
-    "document_relations",
     "context_inputs",
     "facts",
     "nodes",

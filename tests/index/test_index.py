@@ -50,7 +50,7 @@ def test_the_index_does_not_depend_on_the_order_of_the_tables_rows(tmp_path):
     made = tables(MADE, updates=[("m2", "m1")], mentions=[("m1", "Launch"), ("m2", "Launch"), ("b1", "Bees")])
     write(made, tmp_path / "a.duckdb")
     write({n: t.sample(fraction=1, shuffle=True, seed=5) for n, t in made.items()}, tmp_path / "b.duckdb")
-    for table in ("memories", "vectors", "terms", "postings", "links", "entities", "mentions", "scopes", "documents"):
+    for table in ("memories", "vectors", "terms", "postings", "links", "entities", "mentions", "scopes", "nodes"):
         sql = f"SELECT * FROM {table} ORDER BY rowid"
         assert read(tmp_path / "a.duckdb", sql) == read(tmp_path / "b.duckdb", sql), table
 
