@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from palimpsest.build.finish import index_settings, indexed_spaces, indexed_tables
+from palimpsest.build.finish import index_settings
+from palimpsest.build.stages import indexed_tables
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.index.write_index import write_index
+from palimpsest.memories.vector_store import indexed_spaces
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 from palimpsest.store.tables import empty

@@ -11,7 +11,7 @@ import threading
 
 import click
 
-from palimpsest.cli import build, delete, doctor, evaluate, fact, graph, labels, neo4j, query, review, scopes
+from palimpsest.cli import build, delete, doctor, evaluate, fact, graph, labels, neo4j, profile, query, review, scopes
 from palimpsest.core.errors import ArgumentError, PalimpsestError
 from palimpsest.core.extras import missing_extra
 from palimpsest.core.faults import STOPPED, fault_of
@@ -32,6 +32,7 @@ _MAX_ERROR_CHARS = 390
         query.entity,
         graph.graph,
         fact.fact,
+        profile.profile,
         scopes.scopes,
         evaluate.gate,
         evaluate.baseline,

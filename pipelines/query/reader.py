@@ -13,6 +13,8 @@ from palimpsest.query.context.history import Version, histories
 from palimpsest.query.graph.fact_table import FactTable
 from palimpsest.query.graph.graph_reader import GraphReader
 from palimpsest.query.open_backend import open_backend, published_or_fail
+from palimpsest.query.profile.profile import Profile
+from palimpsest.query.profile.read_profile import read_profile
 from palimpsest.query.request.arguments import ScopeArgument, parse_scopes
 from palimpsest.query.request.search_options import SearchOptions
 from palimpsest.query.request.search_request import SearchRequest
@@ -205,6 +207,21 @@ class Reader:
             return [m.memory_id for m in self.search(text, scopes, **options).memories]
 
         return FactTable.of([ServedScope(self._backend, s, filters) for s in scopes], find_memories)
+
+    def profile(self, scope: ScopeArgument, include_hidden: bool = False, include_pii: bool = False) -> Profile:
+        """Returns what is known of a user in one scope or several, read without a search.
+
+        Args:
+            scope: as in `search`: scopes of one user.
+            include_hidden: what only memories marked `user_visible: false` state, too.
+            include_pii: the same for memories marked `pii: true`.
+
+        Raises:
+            PalimpsestError: the build was made before nodes were indexed.
+        """
+        scopes = parse_scopes(scope)
+        filters = Filters(clock=self._clock(), include_hidden=include_hidden, include_pii=include_pii)
+        return read_profile([ServedScope(self._backend, s, filters) for s in scopes], scopes[0].user_id)
 
     def history_of(
         self,

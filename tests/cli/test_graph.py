@@ -45,6 +45,13 @@ def test_a_key_of_the_fact_table_is_looked_up(built: Path) -> None:
     assert done.returncode == 2 and done.stderr.strip().count("\n") == 0 and "palimpsest fact list" in done.stderr
 
 
+def test_a_profile_has_two_sections_and_an_unknown_user_is_one_line(built: Path) -> None:
+    done = run("profile", "ana", "--home", built, "--json")
+    assert last_json(done).keys() == {"user", "static", "dynamic"}
+    unknown = run("profile", "zoe", "--home", built)
+    assert unknown.returncode == 2 and unknown.stderr.strip().count("\n") == 0 and "ana" in unknown.stderr
+
+
 def test_an_unknown_name_is_one_line_that_says_what_to_do(built: Path) -> None:
     done = run("graph", "node", "Zorro", "--home", built, "--user", "ana")
     assert done.returncode == 2 and "graph relations" in done.stderr and len(done.stderr.splitlines()) == 1

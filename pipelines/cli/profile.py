@@ -1,0 +1,52 @@
+"""The command that shows what is known of a user."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from palimpsest.cli.graph import privacy_options
+from palimpsest.cli.shared import Output, common
+
+if TYPE_CHECKING:
+    from palimpsest.query.profile.profile import Profile
+
+_SHOWN = 40  # lines of a section for people; JSON has all
+
+
+@click.command(short_help="What is known of a user, with citations.")
+@common
+@click.argument("user")
+@click.option("--collection", help="Only this collection. [default: every one in which the user has memories]")
+@click.option("--project", help="This project and the general memory. [default: the general memory alone]")
+@privacy_options
+def profile(
+    user: str,
+    home_path: Path,
+    as_json: bool,
+    backend: str,
+    collection: str | None,
+    project: str | None,
+    include_hidden: bool,
+    include_pii: bool,
+) -> None:
+    """What USER states of themselves and what was formed from it: what lasts, then what is recent, each line cited."""
+    from palimpsest.query.reader import open_home
+
+    out = Output(as_json)
+    with open_home(home_path, backend=backend) as reader:
+        scopes = reader.resolve_scopes(collection, user, project, all_collections=collection is None)
+        found = reader.profile(scopes, include_hidden, include_pii)
+    out.text(_text(found))
+    out.result(found.to_json())
+
+
+def _text(profile: "Profile") -> str:
+    if not profile.lines:
+        return f"nothing is known of {profile.user}; palimpsest scopes lists whose memories there are"
+    lines = []
+    for title, section in (("Lasting", profile.static), ("Recent", profile.dynamic)):
+        lines += [title, *(f"  {line.cited}" for line in section[:_SHOWN])] if section else []
+        if len(section) > _SHOWN:
+            lines.append(f"  and {len(section) - _SHOWN} more; --json has all")
+    return "\n".join(lines)

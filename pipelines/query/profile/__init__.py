@@ -1,0 +1,1 @@
+"""What is known of a user, with citations, read without a search."""

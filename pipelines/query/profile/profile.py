@@ -1,0 +1,86 @@
+"""The values of a profile."""
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from palimpsest.core.json_types import JsonObject
+from palimpsest.query.request.types import Scope
+
+Section: TypeAlias = Literal["static", "dynamic"]
+
+
+@dataclass(frozen=True)
+class ProfileLine:
+    """What is known of a user, in one sentence.
+
+    Attributes:
+        section: `static` for what lasts, `dynamic` for what is recent.
+        kind: `fact`, or the type of a formed memory, such as `preference`.
+        key: the predicates of a fact, joined by commas; empty for formed memories.
+        text: the sentence, after who said it.
+        memory_ids: the memories that state it.
+        time: when it was stated.
+        confidence: 0 to 1.
+        scope: of those memories.
+    """
+
+    section: Section
+    kind: str
+    key: str
+    text: str
+    memory_ids: tuple[str, ...]
+    time: dt.datetime | None
+    confidence: float
+    scope: Scope
+
+    @property
+    def cited(self) -> str:
+        """The line with its day and citations."""
+        day = f"{self.time.date().isoformat()}  " if self.time else ""
+        text = " ".join(self.text.replace("[memory:", "(memory:").split())
+        return f"{day}{text} {' '.join(f'[memory:{i}]' for i in self.memory_ids)}"
+
+    def to_json(self) -> JsonObject:
+        """Returns the line as JSON values."""
+        return {
+            "section": self.section,
+            "kind": self.kind,
+            "key": self.key,
+            "text": self.text,
+            "memory_ids": list(self.memory_ids),
+            "time": self.time.isoformat() if self.time else None,
+            "confidence": round(self.confidence, 6),
+            "scope": list(self.scope),
+        }
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What is known of a user, newest first.
+
+    Attributes:
+        user: the user's id.
+        lines: of both sections.
+    """
+
+    user: str
+    lines: tuple[ProfileLine, ...]
+
+    @property
+    def static(self) -> tuple[ProfileLine, ...]:
+        """What lasts."""
+        return tuple(line for line in self.lines if line.section == "static")
+
+    @property
+    def dynamic(self) -> tuple[ProfileLine, ...]:
+        """What is recent."""
+        return tuple(line for line in self.lines if line.section == "dynamic")
+
+    def to_json(self) -> JsonObject:
+        """Returns the profile as JSON values."""
+        return {
+            "user": self.user,
+            "static": [line.to_json() for line in self.static],
+            "dynamic": [line.to_json() for line in self.dynamic],
+        }

@@ -1,0 +1,202 @@
+"""The profile of a user: what they state of themselves, and what was formed from it, each line with its citation.
+
+It is read from what each build keeps ready, facts, nodes and formed memories, by a few statements and without a search.
+"""
+
+import datetime as dt
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from palimpsest.query.graph.fact_table import SINGLE_VALUED
+from palimpsest.query.profile.profile import Profile, ProfileLine, Section
+from palimpsest.query.request.graph_types import Fact, Node
+from palimpsest.query.request.parse_where import parse_where
+from palimpsest.query.request.types import Memory
+from palimpsest.query.scope.served_graph import ServedGraph
+from palimpsest.query.scope.served_scope import ServedScope
+from palimpsest.query.scope.view import ScopeView
+from palimpsest.text.chat_roles import ASSISTANT_ROLES, INSTRUCTION_ROLES, TOOL_ROLES
+from palimpsest.text.name_keys import name_words
+from palimpsest.text.normalize import fold
+from palimpsest.text.sentences import memory_sentence_spans
+
+RECENT = dt.timedelta(days=30)
+"""What was stated this long before the newest memory of a scope is dynamic, unless it lasts."""
+
+_LASTING = """
+lives_in works_for leads owns part_of married_to child_of sibling_of born_in studied_at teaches_at plays_for reports_to
+named husband wife son daughter sister brother mother father partner child dog cat manager boss name birthday address
+prefer like love hate dislike avoid speak play drink eat
+"""
+LASTING = frozenset(_LASTING.split())
+"""Predicates that hold for long: their facts are static however new they are."""
+
+_LEAVING = frozenset({"leave", "quit", "leave_from", "resign_from", "move_from", "sell"})
+"""Predicates that end what was stated before of the same other node."""
+
+_ONE_AT_A_TIME = SINGLE_VALUED - {"works_for", "reports_to"}  # somebody may have two jobs
+_FORMED = 'unit = "reflection"'
+_STATIC_TYPES = frozenset({"preference"})
+_MAX_READ = 200  # formed memories, and memories that state facts, that are read of a scope, newest first
+_SPEAKERS_READ = 40  # newest memories whose speakers are the user
+_NO_PERSONS = ASSISTANT_ROLES | INSTRUCTION_ROLES | TOOL_ROLES
+
+
+def read_profile(scopes: Sequence[ServedScope], user: str) -> Profile:
+    """Returns the profile of a user in some scopes, the newest lines first.
+
+    Args:
+        scopes: scopes of the user; their filters say what is shown.
+        user: the user's id.
+    """
+    lines = [line for served in scopes for line in _scope_lines(served, user)]
+    order = sorted(lines, key=lambda x: (-x.time.timestamp() if x.time else 0.0, x.memory_ids, x.text))
+    return Profile(user, tuple(order))
+
+
+def _scope_lines(served: ServedScope, user: str) -> list[ProfileLine]:
+    if (view := served.view()) is None:
+        return []
+    newest = _newest(view, view.allowed(served.filters))
+    formed_filters = replace(served.filters, where=parse_where(_FORMED))
+    formed_ids = _newest(view, view.allowed(formed_filters))[:_MAX_READ]
+    # Of every version, because nothing then conceals what only retired memories state, which costs reads; facts say
+    # themselves whether they are latest.
+    graph = ServedGraph.of(ServedScope(served.backend, served.scope, replace(served.filters, history=True)))
+    facts = _facts_of_user(served, graph, newest[:_SPEAKERS_READ], user) if graph else []
+    stating = _first(newest, {i for f in facts for i in f.memory_ids})
+    memories = served.memories([*formed_ids, *stating])
+    times = [t for i in newest[:1] for m in served.memories([i]).values() if (t := _time(m))]
+    recent_since = max(times) - RECENT if times else None
+    lines = [_formed_line(served, memories[i], recent_since) for i in formed_ids if i in memories]
+    formed = [memories[i] for i in formed_ids if i in memories]
+    lasting = _fact_lines(served, graph, facts, [memories[i] for i in stating if i in memories], recent_since)
+    return [*lines, *(line for line, memory in lasting if not _is_covered(memory, formed))]
+
+
+def _newest(view: ScopeView, allowed: np.ndarray) -> list[str]:
+    """Returns the ids of some memories, the last observed first, ties to the lower id."""
+    rows = np.flatnonzero(allowed)
+    observed = np.nan_to_num(view.priors().observed[rows], nan=-np.inf)
+    return [str(i) for i in view.ids[rows[np.argsort(-observed, kind="stable")]]]
+
+
+def _first(ordered: Iterable[str], wanted: Collection[str]) -> list[str]:
+    return [i for i in ordered if i in wanted][:_MAX_READ]
+
+
+def _facts_of_user(served: ServedScope, graph: ServedGraph, newest: Sequence[str], user: str) -> list[Fact]:
+    """Returns the latest facts of the nodes that are the user: those with their id as name, else who speaks most."""
+    speakers = Counter(
+        name_words(m.speaker)
+        for m in served.memories(newest).values()
+        if m.speaker and m.speaker.casefold() not in _NO_PERSONS
+    )
+    names = sorted(speakers, key=lambda name: (-speakers[name], name))
+    same = [n for n in names if n in (name_words(user), name_words(user).split(" ")[0])]
+    found = graph.named([name_words(user), *names])
+    ids = found.get(name_words(user)) or [i for n in same or names[:1] for i in found.get(n, ())]
+    facts = [f for f in graph.facts_of(ids) if f.subject_id in set(ids) and f.is_latest and f.valid_until is None]
+    return _still_so(facts)
+
+
+def _still_so(facts: Sequence[Fact]) -> list[Fact]:
+    """Returns facts without those that a newer one ends: somebody left, or lives elsewhere now."""
+    left: dict[str, float] = {}
+    newest: dict[str, float] = {}
+    for f in facts:
+        if f.predicate in _LEAVING and f.object_id and not f.is_negated:
+            left[f.object_id] = max(left.get(f.object_id, -math.inf), _since(f))
+        if f.predicate in _ONE_AT_A_TIME:
+            newest[f.predicate] = max(newest.get(f.predicate, -math.inf), _since(f))
+    return [
+        f
+        for f in facts
+        if not (f.object_id in left and f.predicate not in _LEAVING and _since(f) < left[f.object_id])
+        and _since(f) >= newest.get(f.predicate, -math.inf)
+    ]
+
+
+def _since(fact: Fact) -> float:
+    return fact.valid_from.timestamp() if fact.valid_from else -math.inf
+
+
+def _formed_line(served: ServedScope, memory: Memory, recent_since: dt.datetime | None) -> ProfileLine:
+    is_static = memory.type in _STATIC_TYPES
+    return ProfileLine(
+        section=_section(memory, is_static, recent_since),
+        kind=memory.type,
+        key="",
+        text=memory.text,
+        memory_ids=(memory.memory_id,),
+        time=_time(memory),
+        confidence=memory.confidence or 0.0,
+        scope=served.scope,
+    )
+
+
+def _fact_lines(
+    served: ServedScope,
+    graph: ServedGraph | None,
+    facts: Sequence[Fact],
+    memories: Sequence[Memory],
+    recent_since: dt.datetime | None,
+) -> list[tuple[ProfileLine, Memory]]:
+    """Returns a line for each sentence that states facts of the user, with its memory: the newest that states it."""
+    nodes = graph.nodes(sorted({i for f in facts for i in f.ends})) if graph else {}
+    by_sentence: dict[tuple[str, str], list[Fact]] = {}
+    memory_of = {m.memory_id: m for m in memories}
+    for fact in facts:
+        stated = [i for i in memory_of if i in fact.memory_ids]
+        if stated:
+            sentence = _sentence(memory_of[stated[0]], fact, nodes)
+            by_sentence.setdefault((stated[0], sentence), []).append(fact)
+    lines = []
+    for (memory_id, sentence), stated_facts in sorted(by_sentence.items()):
+        memory = memory_of[memory_id]
+        keys = sorted({"_".join(f.predicate.split()) for f in stated_facts})
+        is_lasting = not LASTING.isdisjoint(keys)
+        line = ProfileLine(
+            section=_section(memory, is_lasting, recent_since),
+            kind="fact",
+            key=", ".join(keys),
+            text=f"{memory.speaker}: {sentence}" if memory.speaker else sentence,
+            memory_ids=(memory_id,),
+            time=_time(memory),
+            confidence=max(f.confidence or 0.0 for f in stated_facts),
+            scope=served.scope,
+        )
+        if is_lasting or line.section == "dynamic":
+            lines.append((line, memory))
+    return lines
+
+
+def _sentence(memory: Memory, fact: Fact, nodes: Mapping[str, Node]) -> str:
+    """Returns the first sentence of a memory that has what a fact states, the first one where none has all of it."""
+    value = nodes[fact.object_id].name if fact.object_id in nodes and fact.object_id else fact.value or ""
+    sentences = [memory.text[a:b] for a, b in memory_sentence_spans(memory.text)] or [memory.text]
+    found = next((s for s in sentences if fold(value) in fold(s)), sentences[0])
+    return " ".join(found.split())
+
+
+def _section(memory: Memory, is_lasting: bool, recent_since: dt.datetime | None) -> Section:
+    time = _time(memory)
+    is_recent = recent_since is None or time is None or time >= recent_since
+    return "static" if is_lasting or not is_recent else "dynamic"
+
+
+def _is_covered(memory: Memory, formed: Sequence[Memory]) -> bool:
+    """Returns whether a formed memory has what a memory states: it rests on a span of it."""
+    span = memory.span
+    return any(
+        f.document_id == memory.document_id and span and f.span and f.span[0] < span[1] and span[0] < f.span[1]
+        for f in formed
+    )
+
+
+def _time(memory: Memory) -> dt.datetime | None:
+    return memory.observed_at or memory.valid_from
