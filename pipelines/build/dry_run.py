@@ -89,7 +89,7 @@ def _count_collection(home: Home, name: str, folder: Path, current: Build | None
     counts: Counter[str] = Counter()
     cost = 0.0
     with tempfile.TemporaryDirectory(prefix="palimpsest-dry-run-") as scratch_folder:
-        scratch = Home(Path(scratch_folder), embedder=recorded_embedder(home))
+        scratch = Home(Path(scratch_folder), embedder=recorded_embedder(home), inbox_path=home.inbox)
         scratch.create()
         context = stage_context(scratch, name, folder)
         for stage in STAGES.values():

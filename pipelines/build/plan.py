@@ -16,6 +16,7 @@ from palimpsest.store.builds import published, staged
 from palimpsest.store.collection_config import CollectionConfig, find_collections, load_collection
 from palimpsest.store.decisions import Decisions, read_decisions
 from palimpsest.store.home import DEFAULT_CORPUS, Home, data_folder
+from palimpsest.store.inbox import inbox_files
 from palimpsest.store.ingest_log import IngestLog
 from palimpsest.store.manifest import BuildManifest
 
@@ -47,7 +48,8 @@ def make_plan(home: Home, corpora: list[Path] | None, only: list[str] | None = N
     Args:
         home: the home.
         corpora: folders of collections; None means the folders this home knows, or data/corpora for a new home.
-        only: names of the collections to build; None means all of the corpora.
+        only: names of the collections to build; None means all of the corpora, and those of the home with something
+            unread in its inbox.
 
     Raises:
         PalimpsestError: a collection is missing, its settings are wrong, or the home is inside it.
@@ -60,6 +62,8 @@ def make_plan(home: Home, corpora: list[Path] | None, only: list[str] | None = N
         if name not in found:
             raise PalimpsestError(f"--collection {name}: not in the corpus; it has {', '.join(found)}")
     wanted = {n: f for n, f in found.items() if not only or n in only}
+    if not only:
+        wanted = dict(sorted((_with_unread_inbox(home) | wanted).items()))
     for name, folder in wanted.items():
         if home.path.resolve().is_relative_to(folder.resolve()):
             raise PalimpsestError(f"home {home.path}: lies inside collection {name} ({folder}); choose another --home")
@@ -71,6 +75,13 @@ def make_plan(home: Home, corpora: list[Path] | None, only: list[str] | None = N
     is_whole = current is not None and current.index.is_file()
     tail_only = not changed and (manifest.tail_code_key != code_key or not is_whole)
     return Plan(home, wanted, changed, tail_only)
+
+
+def _with_unread_inbox(home: Home) -> dict[str, Path]:
+    """Returns the collections of a home for which its inbox has a file that was not read yet."""
+    folders = {n: f for n, f in home.sources.items() if f.is_dir() and (home.inbox / n).is_dir()}
+    read = {n: set(IngestLog(home.log / n).on_disk()["uri"]) for n in folders}
+    return {n: f for n, f in folders.items() if any(file.uri not in read[n] for file in inbox_files(home.inbox, n))}
 
 
 def stage_context(
@@ -117,12 +128,12 @@ def logged_fingerprint(home: Home, name: str, decisions: Decisions) -> str | Non
 def _is_built(home: Home, name: str, folder: Path, built: str | None, decisions: Decisions) -> bool:
     """Returns whether published build and log have what is on disk: after an edit is undone, the log may be ahead."""
     config = load_collection(folder)
-    state = scan_sources(folder, config, decisions)
+    log = IngestLog(home.log / name)
+    state = scan_sources(folder, config, decisions, home.inbox, log)
     on_disk = _fingerprint(home, config, folder, decisions, ((uri, digest) for uri, (_, digest) in state.items()))
     if built != on_disk:
         return False
-    logged = IngestLog(home.log / name).on_disk().iter_rows()
-    return _fingerprint(home, config, folder, decisions, logged) == on_disk
+    return _fingerprint(home, config, folder, decisions, log.on_disk().iter_rows()) == on_disk
 
 
 def _fingerprint(

@@ -11,7 +11,21 @@ import threading
 
 import click
 
-from palimpsest.cli import build, delete, doctor, evaluate, fact, graph, labels, neo4j, profile, query, review, scopes
+from palimpsest.cli import (
+    build,
+    delete,
+    doctor,
+    evaluate,
+    fact,
+    graph,
+    inbox,
+    labels,
+    neo4j,
+    profile,
+    query,
+    review,
+    scopes,
+)
 from palimpsest.core.errors import ArgumentError, PalimpsestError
 from palimpsest.core.extras import missing_extra
 from palimpsest.core.faults import STOPPED, fault_of
@@ -33,6 +47,8 @@ _MAX_ERROR_CHARS = 390
         graph.graph,
         fact.fact,
         profile.profile,
+        inbox.remember,
+        inbox.operation,
         scopes.scopes,
         evaluate.gate,
         evaluate.baseline,

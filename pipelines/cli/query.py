@@ -68,6 +68,7 @@ from palimpsest.store.home import Home
 @click.option("--subgraph", is_flag=True, help="Also the nodes, edges and facts of the results, and how they relate.")
 @click.option("--explain", is_flag=True, help="Say why each memory is there.")
 @click.option("--abstain", is_flag=True, help="Return no memories, and say why, where they hardly hold an answer.")
+@click.option("--include-pending", is_flag=True, help="Also what was remembered and is not built yet, by words.")
 @click.option("--include-hidden", is_flag=True, help="Also what is marked user_visible: false.")
 @click.option("--include-pii", is_flag=True, help="Also what is marked pii: true: personal data.")
 def query(
@@ -92,7 +93,12 @@ def query(
     compressor = "lm" if filters["compress"] == "lm" else None
     with open_home(home_path, backend=backend, reranker=reranker, compressor=compressor) as reader:
         scopes = reader.resolve_scopes(
-            collection, user, project, all_projects=all_projects, all_collections=all_collections
+            collection,
+            user,
+            project,
+            all_projects=all_projects,
+            all_collections=all_collections,
+            include_pending=filters["include_pending"],
         )
         filters["budget_tokens"] = filters.pop("budget")
         results = reader.search(text, scopes, explain=explain, **filters)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import dagster as dg
 
+from palimpsest.build.operation_status import record_inbox_failure
 from palimpsest.build.plan import make_plan
 from palimpsest.build.stages import collection_stages, once_stages
 from palimpsest.core.errors import PalimpsestError
@@ -24,12 +25,21 @@ SCHEDULE = schedule_from_environment()
 _POLL_INTERVAL_S = 30
 _BATCH = "palimpsest/batch"
 
+
+@dg.failure_hook(required_resource_keys={"home"})
+def record_failed_operations(context: dg.HookContext) -> None:
+    """Records why a build failed for what is in the inbox: `palimpsest operation` shows it until a build succeeds."""
+    error = context.op_exception
+    record_inbox_failure(context.resources.home.home(), str(error) if error else "the build failed")
+
+
 build_collection = dg.define_asset_job(
     "build_collection",
     dg.AssetSelection.assets(*(s.name for s in collection_stages())),
     description="Everything of one collection, from its sources to its versions.",
     partitions_def=collections,
     executor_def=dg.in_process_executor,
+    hooks={record_failed_operations},
 )
 
 
@@ -55,7 +65,7 @@ publish_build = dg.define_asset_job(
     dg.AssetSelection.groups("serving") | dg.AssetSelection.assets(*(s.name for s in once_stages())),
     description="Index of all collections, invariants, gate, and the switch that readers see.",
     executor_def=dg.in_process_executor,
-    hooks={alert_when_closed},
+    hooks={alert_when_closed, record_failed_operations},
 )
 
 serve_graph = dg.define_asset_job(
@@ -122,7 +132,7 @@ def _confirm_published(instance: dg.DagsterInstance, home: Home) -> None:
     job=build_collection,
     minimum_interval_seconds=_POLL_INTERVAL_S,
     default_status=dg.DefaultSensorStatus.RUNNING if SCHEDULE.on else dg.DefaultSensorStatus.STOPPED,
-    description="Rebuilds a collection when a file of its folder was added, changed or removed.",
+    description="Rebuilds a collection when a file of its folder or of its inbox was added, changed or removed.",
 )
 def changed_folders(context: dg.SensorEvaluationContext, home: HomeResource) -> Iterator[dg.RunRequest | dg.SkipReason]:
     """Yields a run for each collection with a changed file, or the reason to skip.
@@ -203,10 +213,11 @@ def _requests_once(
 
 
 def _folder_state(home: Home) -> str:
-    """Returns a hash of the names, sizes and times of all files of the collections' folders."""
+    """Returns a hash of the names, sizes and times of all files of the collections' folders and of the inbox."""
     h = hashlib.blake2b(digest_size=8)
     folders = home.sources.values() or [p.parent for p in DEFAULT_CORPUS.glob("*/collection.yaml")]
-    for folder in sorted(map(Path, folders)):
+    inboxes = [home.inbox / name for name in home.sources]  # and not what is beside them: a lock, what failed
+    for folder in sorted(map(Path, [*folders, *inboxes])):
         for path in sorted(folder.rglob("*")):
             stat = path.lstat()
             h.update(f"{path}\0{stat.st_size}\0{stat.st_mtime_ns}\n".encode("utf-8", "surrogateescape"))

@@ -43,7 +43,8 @@ def results_text(result: SearchResult, explain: bool = False) -> str:
         return "\n".join([*lines, "nothing is returned; without --abstain the nearest memories are"])
     if result.compression and result.compression.failed:
         lines.append(f"quoted by words: {result.compression.failed}")
-    if not result.memories:
+    lines += [f"{m.line[2:]}" for m in result.pending]
+    if not (result.memories or result.pending):
         return "\n".join([*lines, "nothing found in this scope; palimpsest scopes lists whose memories there are"])
     return "\n".join([*lines, "", result.context or "(nothing fits the budget)"])
 

@@ -13,6 +13,8 @@ from palimpsest.query.context.history import Version, histories
 from palimpsest.query.graph.fact_table import FactTable
 from palimpsest.query.graph.graph_reader import GraphReader
 from palimpsest.query.open_backend import open_backend, published_or_fail
+from palimpsest.query.pending.answer import answer_with_pending
+from palimpsest.query.pending.unbuilt_texts import unbuilt_scopes
 from palimpsest.query.profile.profile import Profile
 from palimpsest.query.profile.read_profile import read_profile
 from palimpsest.query.request.arguments import ScopeArgument, parse_scopes
@@ -129,6 +131,7 @@ class Reader:
         *,
         all_projects: bool = False,
         all_collections: bool = False,
+        include_pending: bool = False,
     ) -> list[Scope]:
         """Returns the scopes that a search reads: `search` takes them as they are.
 
@@ -138,13 +141,17 @@ class Reader:
             project: the project and the user's general memory; without it the general memory alone.
             all_projects: all projects of the user, and the general memory.
             all_collections: every collection in which the user has memories.
+            include_pending: users and projects of texts in the inbox are known too.
 
         Raises:
             ArgumentError: as `resolve_scope` does, or two arguments exclude each other.
         """
+        scopes = self._backend.scopes()
+        if include_pending and self._home is not None:
+            scopes = sorted({*scopes, *unbuilt_scopes(self._home, self.build_id)})
         return resolve_scopes(
             self._backend.collections(),
-            self._backend.scopes(),
+            scopes,
             collection=collection,
             user=user,
             project=project,
@@ -160,6 +167,51 @@ class Reader:
             scope: one scope, or several: each is ranked by its own statistics, then merged on one scale. A tuple of
                 names is (collection, user) or (collection, user, project).
             **options: see `SearchOptions`.
+            **options: see below.
+
+        Options:
+            k (5): how many memories, 1 to 1000.
+            hops (1): links to follow from the best, 0 to 2; `flat` follows none.
+            strategy ("auto"): a name of `STRATEGIES`, or auto: what the build chose for the collection, with the
+                weights that the collection's settings give; or `Weights`, which are taken as they are.
+            as_of: answer from what was current then; a date alone means the end of that day. Without it, a question
+                that asks for it in words (`as of May 2026`, `what did we believe on 3 March`) is answered so.
+            history (False): superseded versions are candidates too.
+            type: memory type to stay in; one of `types`.
+            types: memory types, any of them.
+            tag: a tag that memories must have; one of `tags`.
+            tags: tags, any of which memories must have. `where` can require all of several.
+            where: what the fields of a memory and of its document's metadata must satisfy, such as
+                `category = "academic" and stressor = true`: see `palimpsest.query.request.parse_where`.
+            accessed_within: how long ago memories were last among the results of a search of this home, at most: a
+                timedelta, or 12h, 30d or 4w.
+            min_score: least cosine of a memory's best window with the question, -1 to 1: results below it are left
+                out. Cosines of the same embedder compare between questions, scores of the ranking do not.
+            since: earliest observed_at; a date alone means its start.
+            until: latest observed_at; a date alone means its end.
+            project: search this project of the scope's user too; the scope itself is the user's general memory.
+            session: session to stay in.
+            now: when the question is put: only what is valid then is a candidate, and `last week` is counted from it,
+                or from `as_of`; without either only the words are searched for.
+            budget_tokens (1200): of the context, by the embedder's count, citations included.
+            explain (False): say of each memory why it is there.
+            include_hidden (False): serve memories marked `user_visible: false` too.
+            include_pii (False): serve memories marked `pii: true` too.
+            turns (()): what was written before, oldest first: texts, or messages with `role` and `content`. The last
+                five are read. A follow-up question takes from them what it leaves open; a complete one is searched as
+                it is. They are stored nowhere.
+            brief (""): what the task is about. Among the candidates, memories that fit it rank a little higher.
+            paths (()): files of the task. Memories of sources with such a path, or in its folder, rank a little
+                higher.
+            abstain (False): return no memories where the first five hardly hold an answer: where the result's
+                `answerability` is below its threshold.
+            compress ("words"): what picks the sentences of long results where the context cannot hold all results:
+                the words of the question, or `lm`, the language model that the home was opened with.
+            subgraph (False): return the nodes, edges and facts of the results and how they relate, and add relations
+                and facts to the context as short lines, in the tokens that its memories leave.
+            include_pending (False): also search texts of the inbox that no build has formed yet, by words, in the same
+                scopes: the result's `pending`, and lines at the end of the context, in a quarter of its budget.
+            narrow, node_types, depth: of the strategy hierarchical; see `palimpsest.query.request.node_search`.
 
         Raises:
             ArgumentError: an argument is out of range, the text has no words, the project is unknown, or `compress` is
@@ -169,6 +221,11 @@ class Reader:
 
     def run(self, request: SearchRequest) -> SearchResult:
         """Answers a request; see `search`."""
+        if request.include_pending and self._home is not None:
+            return answer_with_pending(request, self._backend, self._home, self._clock(), self._run_built)
+        return self._run_built(request)
+
+    def _run_built(self, request: SearchRequest) -> SearchResult:
         usage = self._usage
         result = run_search(request, self._backend, self._clock(), self._reranker, usage, self._compressor)
         if usage is not None:

@@ -11,6 +11,7 @@ from palimpsest.query.context.compressor import Compression
 from palimpsest.query.context.history import Reason, Version, describe_reason
 from palimpsest.query.context.quotes import Quote
 from palimpsest.query.graph.subgraph import Subgraph
+from palimpsest.query.pending.search_pending import PendingMemory
 from palimpsest.query.request.types import Link, Memory, PremiseText, RankedMemory, Scope
 from palimpsest.query.rerank.rerank_candidates import Reranking
 from palimpsest.query.scope.interpret_time import TemporalInterpretation
@@ -86,6 +87,7 @@ class SearchResult:
         answerability: how likely the first five results hold an answer; None where that was not judged.
         abstained: whether the results were left out for it, as `abstain` asks.
         subgraph: nodes, edges and facts of the results, and how they relate; None where it was not requested.
+        pending: with `include_pending`, texts of the inbox that no build has formed yet, found by words alone.
     """
 
     memories: list[RankedMemory]
@@ -108,6 +110,7 @@ class SearchResult:
     abstained: bool = False
     compression: Compression | None = None
     subgraph: Subgraph | None = None
+    pending: tuple[PendingMemory, ...] = ()
 
     def to_json(self) -> JsonObject:
         """Returns a JSON object of `json_schema`; dates are ISO 8601.
@@ -124,7 +127,7 @@ class SearchResult:
         has its name, how many candidates it read, and why it gave no scores, and each memory that it read
         `rerank_score`. `compression` is null or, where a language model was to pick sentences, its name, how many it
         read and picked, and why it picked none. `subgraph` is null or, where it was requested, `nodes`, `edges`,
-        `facts` and `relations` of the results.
+        `facts` and `relations` of the results. `pending` has texts of the inbox that are not built yet, best first.
         """
         return {
             "memories": [_memory_json(m, self) for m in self.memories],
@@ -144,6 +147,7 @@ class SearchResult:
             "reranker": None if self.reranker is None else asdict(self.reranker),
             "compression": None if self.compression is None else asdict(self.compression),
             "subgraph": None if self.subgraph is None else self.subgraph.to_json(),
+            "pending": [memory.to_json() for memory in self.pending],
             "answerable": self.answerability.is_answerable if self.answerability else None,
             "answer_probability": round(self.answerability.probability, 6) if self.answerability else None,
             "abstained": self.answerability.text if self.answerability and self.abstained else None,
@@ -183,6 +187,7 @@ class SearchResult:
             "reranker": {"type": ["object", "null"]},
             "compression": {"type": ["object", "null"]},
             "subgraph": {"type": ["object", "null"]},
+            "pending": {"type": "array", "items": {"type": "object"}},
             "answerable": {"type": ["boolean", "null"]},
             "answer_probability": {"type": ["number", "null"]},
             "abstained": _OPTIONAL_TEXT,

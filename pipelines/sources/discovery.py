@@ -13,6 +13,8 @@ from palimpsest.sources.readers.common.sidecar import SIDECAR_SUFFIX, find_sidec
 from palimpsest.sources.readers.conversations.slack import find_users_file
 from palimpsest.store.collection_config import CollectionConfig
 from palimpsest.store.decisions import Decisions
+from palimpsest.store.inbox import PREFIX, inbox_files, is_inbox_uri
+from palimpsest.store.ingest_log import IngestLog
 
 UNREADABLE = "unreadable"
 """Content hash of a link out of the collection or in a circle, a pipe, or a file without permission."""
@@ -53,9 +55,28 @@ def source_files(folder: Path, config: CollectionConfig) -> Iterator[tuple[str, 
     yield from sorted(found)
 
 
-def scan_sources(folder: Path, config: CollectionConfig, decisions: Decisions) -> dict[str, SourceFile]:
-    """Returns every source by uri, without those that were deleted by decision."""
+def scan_sources(
+    folder: Path,
+    config: CollectionConfig,
+    decisions: Decisions,
+    inbox: Path | None = None,
+    log: IngestLog | None = None,
+) -> dict[str, SourceFile]:
+    """Returns every source by uri, without those that were deleted by decision.
+
+    Args:
+        folder: of the collection.
+        config: its settings.
+        decisions: what was deleted.
+        inbox: of the home, whose files for the collection are sources too.
+        log: of the collection. A source of the inbox that it has needs no file: only a delete removes one.
+    """
     found = {uri: SourceFile(path, _hash_source(path, folder)) for uri, path in source_files(folder, config)}
+    if inbox is not None:
+        logged = [] if log is None else [row for row in log.on_disk().iter_rows() if is_inbox_uri(row[0])]
+        found |= {uri: SourceFile(inbox / config.name / uri.removeprefix(PREFIX), key) for uri, key in logged}
+        files = inbox_files(inbox, config.name)
+        found |= {f.uri: SourceFile(f.path, _hash_source(f.path, inbox)) for f in files}
     return {uri: s for uri, s in found.items() if not decisions.hides_source(config.name, uri, s.content_hash)}
 
 

@@ -27,6 +27,7 @@ from palimpsest.sources.removals import check_removals
 from palimpsest.sources.workers.pool import read_sources
 from palimpsest.store.collection_config import CollectionConfig
 from palimpsest.store.decisions import Decisions
+from palimpsest.store.inbox import is_inbox_uri, is_of_user
 from palimpsest.store.ingest_log import IngestLog, text_key
 
 _LEADS_OUT = "a link that leads out of the collection or to no file; copy the file in"
@@ -142,7 +143,8 @@ def _compare_with_log(
         key = text_key(uri, source.content_hash, reader)
         row = known.get(uri)
         is_same = row is not None and (row["content_hash"], row["text_key"]) == (source.content_hash, key)
-        if row is not None and is_same and row["unread_hash"] is None and not read_all:
+        is_log_only = is_inbox_uri(uri) and not source.path.exists()
+        if row is not None and (is_log_only or (is_same and row["unread_hash"] is None and not read_all)):
             unchanged[uri] = _Version.of_row(row)
         else:
             unread[uri] = _Version(source.content_hash, key)
@@ -190,7 +192,7 @@ def _log_source(
     if isinstance(storable.result, Rejected):
         log.write_text(version.text_key, [])
         return replace(version, reason=escape_invisible(str(storable.result)), problems=[], left_out=0)
-    usable, problems, reason = _without_long_names(storable.result, rules.config)
+    usable, problems, reason = _without_unusable(storable.result, rules.config)
     rows: list[DocumentRow] = []
     expired = hidden = 0
     for document in usable:
@@ -218,14 +220,15 @@ def _why_unreadable(result: ReadResult, storable: ReadResult) -> str:
     return storable.problems[0] if storable.problems and has_no_document else ""
 
 
-def _without_long_names(
+def _without_unusable(
     extraction: Extraction, config: CollectionConfig
 ) -> tuple[list[ExtractedDocument], list[str], str | None]:
-    """Returns the documents whose names every index can store, the problems, and why the source is rejected if so."""
-    usable = [d for d in extraction.documents if not _describe_long_name(d)]
-    long = list(dict.fromkeys(text for d in extraction.documents if (text := _describe_long_name(d))))
-    problems = [escape_invisible(p) for p in (*extraction.problems, *limit_problems(long, config.limits))]
-    if long and not usable:
+    """Returns the documents whose names can be stored, the problems, and why the source is rejected if so."""
+    unusable = [_describe_long_name(d) or _describe_other_user(d, config) for d in extraction.documents]
+    usable = [d for d, why in zip(extraction.documents, unusable, strict=True) if not why]
+    left_out = list(dict.fromkeys(filter(None, unusable)))
+    problems = [escape_invisible(p) for p in (*extraction.problems, *limit_problems(left_out, config.limits))]
+    if left_out and not usable:
         return usable, problems[:-1], problems[-1]
     return usable, problems, None
 
@@ -242,6 +245,13 @@ def _describe_long_name(document: ExtractedDocument) -> str:
             start = (value or "")[:40]
             return f"{name} {start!r}... has {size:,} bytes, the limit is {limit:,}; left out: give it a shorter one"
     return ""
+
+
+def _describe_other_user(document: ExtractedDocument, config: CollectionConfig) -> str:
+    """Returns why a document of the inbox is not of the user for whom it was sent; empty for all others."""
+    if not is_inbox_uri(document.uri) or is_of_user(document.uri, document.user_id or config.user_id):
+        return ""
+    return "states a user_id other than that of the operation; left out: send it for its own user"
 
 
 def _lost_share(log: IngestLog, good: Mapping[str, Any] | None, result: ReadResult) -> float:

@@ -48,11 +48,13 @@ class Home:
         path: of the home.
         embeddings_path: lets throw-away homes share one store of vectors.
         embedder: of collections that name none, in this run; the build that it publishes keeps it.
+        inbox_path: lets the scratch home of a dry run read the inbox of the home that it is for.
     """
 
     path: Path
     embeddings_path: Path | None = None
     embedder: str | None = None
+    inbox_path: Path | None = None
 
     @property
     def builds(self) -> Path:
@@ -68,6 +70,11 @@ class Home:
     def embeddings(self) -> Path:
         """The shared store of vectors."""
         return self.embeddings_path or self.path / "embeddings"
+
+    @property
+    def inbox(self) -> Path:
+        """Texts and files that were sent to the home, one folder a collection; see `store.inbox`."""
+        return self.inbox_path or self.path / "inbox"
 
     @property
     def embedder_file(self) -> Path:

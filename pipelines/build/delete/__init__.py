@@ -89,7 +89,7 @@ def delete_target(home: Home, target: Target, dry_run: bool = False) -> DeleteRe
     write_tombstones(home, target, found)
     probes.write_pending(pending_path(home, target), counts)
     say(f"delete: {counts['documents']} documents, {counts['memories']} memories")
-    erased = erase(home, target, probes)
+    erased = erase(home, target, found, probes)
     proof = search_home(home, probes, set(home.path.glob("pending-delete-*.json")))
     if proof.residue:
         shown = ", ".join(proof.residue[:MAX_SHOWN])

@@ -1,12 +1,13 @@
 """Collects what a delete must remove everywhere, from the log and every kept build, and what is retained."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from typing import cast
 
 import polars as pl
 
+from palimpsest.build.delete.inbox import matched_texts
 from palimpsest.build.delete.probes import Probes, probes_of
 from palimpsest.build.delete.target import MatchedRows, Target, match_rows
 from palimpsest.build.stages import tables
@@ -17,6 +18,7 @@ from palimpsest.sources.records.document_row import TextRow
 from palimpsest.store.builds import Build
 from palimpsest.store.erased_text import ErasedText
 from palimpsest.store.home import Home
+from palimpsest.store.inbox import inbox_files, is_inbox_uri
 from palimpsest.store.ingest_log import IngestLog
 from palimpsest.store.tables import SCHEMAS
 
@@ -37,6 +39,7 @@ class DeletionSet:
         erased: hashes of memories that are deleted from documents that are retained.
         retained: texts and names of what is retained.
         retained_ids: ids of what is retained.
+        inbox: (collection, uri) of inbox sources of which something is deleted.
     """
 
     ids: set[str] = field(default_factory=set)
@@ -48,6 +51,7 @@ class DeletionSet:
     erased: set[ErasedText] = field(default_factory=set)
     retained: list[str] = field(default_factory=list)
     retained_ids: set[str] = field(default_factory=set)
+    inbox: set[tuple[str, str]] = field(default_factory=set)
 
     @property
     def is_empty(self) -> bool:
@@ -59,7 +63,7 @@ class DeletionSet:
         return probes_of(self.ids - self.retained_ids, self.lines, self.names, earlier).without(self.retained)
 
 
-def collect(home: Home, builds: Iterable[Build], target: Target) -> DeletionSet:
+def collect(home: Home, builds: Sequence[Build], target: Target) -> DeletionSet:
     """Returns what a target names in the builds and the log of a home."""
     found = DeletionSet()
     if target.user is not None and not target.by_memory:
@@ -77,7 +81,28 @@ def collect(home: Home, builds: Iterable[Build], target: Target) -> DeletionSet:
             _add_matched_rows(found, build, name, matched)
     for name in home.sources:
         _add_log(found, IngestLog(home.log / name), name, target)
+    built = {(n, uri) for b in builds for n in b.collections for uri in b.table(n, "documents")["uri"]}
+    _add_inbox(found, home, target, built)
     return found
+
+
+def _add_inbox(found: DeletionSet, home: Home, target: Target, built: Set[tuple[str, str]]) -> None:
+    """Adds what is only in the inbox, and which of its files have something that is deleted.
+
+    Single memories of sources that are `built` were matched there.
+    """
+    found.inbox |= {(collection, uri) for collection, _, uri, *_ in found.documents if is_inbox_uri(uri)}
+    for file in inbox_files(home.inbox):
+        is_matched_above = target.by_memory and (file.collection, file.uri) in built
+        matched = [] if is_matched_above else matched_texts(file, target)
+        if matched or (file.collection, file.uri) in found.inbox:
+            found.inbox.add((file.collection, file.uri))
+            found.documents |= {key for key, _ in matched}
+            found.lines |= {line for _, text in matched for line in text.splitlines()}
+            found.names |= {name for key, _ in matched for name in (key[2], key[3]) if name}
+        else:
+            found.retained.append(file.path.read_bytes().decode("utf-8", "ignore"))
+            found.retained.append(json.dumps(file.fields(), ensure_ascii=False))
 
 
 def _add_matched_rows(found: DeletionSet, build: Build, name: str, matched: MatchedRows) -> None:
@@ -86,6 +111,8 @@ def _add_matched_rows(found: DeletionSet, build: Build, name: str, matched: Matc
     other_documents = build.table(name, "documents").join(documents, on="document_id", how="anti")
     other_memories = build.table(name, "memories").join(memories, on="memory_id", how="anti")
     found.documents |= set(_document_keys(documents.with_columns(collection=pl.lit(name))))
+    changed = build.table(name, "documents").join(memories, on="document_id", how="semi")
+    found.inbox |= {(name, uri.partition("#")[0]) for uri in changed["uri"] if is_inbox_uri(uri)}
     found.memories |= set(memories["memory_id"])
     for memory_id, text in memories.head(5).select("memory_id", "text").iter_rows():
         found.first_texts.setdefault(memory_id, text)

@@ -20,7 +20,7 @@ class Erased:
     """What was removed next to tables: vectors, answers of a language model, runs, reads, and writes to Neo4j.
 
     `graph_writes` is None, and `graph_bytes` 0, where the home was never loaded into Neo4j. `reads` is how many
-    memories were removed from the usage log.
+    memories were removed from the usage log, `operations` how many files were removed from the inbox.
     """
 
     vectors: int
@@ -29,6 +29,7 @@ class Erased:
     graph_writes: int | None = None
     graph_bytes: int = 0
     reads: int = 0
+    operations: int = 0
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import polars as pl
 
 from palimpsest.build.delete.collect import DeletionSet
 from palimpsest.build.delete.delete_result import Erased
+from palimpsest.build.delete.inbox import erase_inbox
 from palimpsest.build.delete.probes import Probes
 from palimpsest.build.delete.rewrite_builds import rewrite_build
 from palimpsest.build.delete.run_history import delete_runs
@@ -51,8 +52,9 @@ def write_tombstones(home: Home, target: Target, found: DeletionSet) -> None:
     append_decisions(home.decisions, "tombstone", sorted(target.tombstones(places)))
 
 
-def erase(home: Home, target: Target, probes: Probes) -> Erased:
+def erase(home: Home, target: Target, found: DeletionSet, probes: Probes) -> Erased:
     """Removes a target from a home; returns what was removed next to tables."""
+    operations = erase_inbox(home, target, found.inbox)
     _erase_from_logs(home, target)
     # Before the builds are written again: their nodes apply these decisions.
     forget_graph_decisions(home.decisions, probes, target.collection, target.user, target.project, target.whole_scope)
@@ -69,7 +71,7 @@ def erase(home: Home, target: Target, probes: Probes) -> Erased:
     vectors = _sweep_vectors(home)
     runs = delete_runs(home, probes, target.collection if target.whole_collection else None)
     reads = keep_reads(home.path, _memory_ids(home))
-    return Erased(vectors, ledger, runs, *_erase_from_server(home, probes), reads=reads)
+    return Erased(vectors, ledger, runs, *_erase_from_server(home, probes), reads=reads, operations=operations)
 
 
 def _erase_from_server(home: Home, probes: Probes) -> tuple[int | None, int]:

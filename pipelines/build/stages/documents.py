@@ -38,7 +38,7 @@ def read_sources(context: StageContext) -> None:
         PalimpsestError: too many sources or memories vanished.
     """
     config, log, decisions = context.config, context.log, context.decisions
-    sources = scan_sources(context.folder, config, decisions)
+    sources = scan_sources(context.folder, config, decisions, context.home.inbox, log)
     rules = IngestRules(config, decisions, context.now, _latest_memories_by_source(context), context.allow_removals)
     done = ingest(log, sources, rules)
     if done.deleted:

@@ -84,3 +84,4 @@ class SearchOptions(TypedDict, total=False):
     narrow: bool
     node_types: Sequence[str]
     depth: int
+    include_pending: bool

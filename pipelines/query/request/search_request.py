@@ -62,6 +62,7 @@ class SearchRequest:
         compress: what picks the sentences of long results where a context cannot hold all: `words` or `lm`;
             `none` packs them whole or not at all.
         subgraph: return the nodes, edges and facts of the results, and relations as lines of the context.
+        include_pending: also search texts of the inbox that are not built yet, by words.
         nodes: how the strategy `hierarchical` uses the nodes of a scope.
     """
 
@@ -92,6 +93,7 @@ class SearchRequest:
     abstain: bool = False
     compress: str = "words"
     subgraph: bool = False
+    include_pending: bool = False
     nodes: NodeSearch = field(default_factory=NodeSearch)
 
     @classmethod

@@ -1,0 +1,145 @@
+"""What became of an operation of the inbox, as the builds, the log and the inbox have it: no state is stored."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+import polars as pl
+
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.json_types import JsonObject
+from palimpsest.sources.filters.redact_documents import redact_text
+from palimpsest.store.builds import Build, published, staged
+from palimpsest.store.home import Home
+from palimpsest.store.inbox import inbox_files, is_inbox_uri, is_of_operation, is_of_user, read_failures, record_failure
+from palimpsest.store.ingest_log import IngestLog
+
+State = Literal["received", "rejected", "built", "published", "failed"]
+_MAX_REASON_CHARS = 300
+
+
+@dataclass(frozen=True)
+class OperationStatus:
+    """The state of an operation.
+
+    Attributes:
+        operation_id: as it was sent.
+        state: `received`: no build has read it; `rejected`: it cannot be stored; `built`: in a build that is not
+            published; `published`; `failed`: the last build failed before it was done, and the next tries again.
+        reason: why it was rejected, failed or is not published, or what of it was left out; None without one.
+        collection: where its memories are or will be.
+        uri: of its source.
+        document_id: of its first document; None until it is built, and so are the counts.
+        chunks: how many it has.
+        entities: how many its memories mention.
+        facts: how many its memories state.
+    """
+
+    operation_id: str
+    state: State
+    reason: str | None
+    collection: str
+    uri: str
+    document_id: str | None = None
+    chunks: int | None = None
+    entities: int | None = None
+    facts: int | None = None
+
+    def to_json(self) -> JsonObject:
+        """Returns the fields as a JSON object; what is formed of it only where it is built."""
+        return {n: v for n, v in asdict(self).items() if v is not None or n == "reason"}
+
+
+def operation_status(home: Home, operation_id: str, user: str | None = None) -> OperationStatus:
+    """Returns the state of an operation.
+
+    Args:
+        home: the home.
+        operation_id: as `ingest_text` returned it.
+        user: only an operation of this user; one of somebody else is answered as one that does not exist.
+
+    Raises:
+        PalimpsestError: there is no such operation, or several users have one with this id.
+    """
+    found = sorted(
+        (collection, uri)
+        for collection, uri in set(_sources(home))
+        if is_of_operation(uri, operation_id) and (user is None or is_of_user(uri, user))
+    )
+    if not found:
+        raise PalimpsestError(f"operation {operation_id[:60]}: not in home {home.path}; check the id, or send it again")
+    if len(found) > 1:
+        raise PalimpsestError(f"operation {operation_id[:60]}: {len(found)} users or collections have one; add --user")
+    return _status(home, operation_id, *found[0])
+
+
+def record_inbox_failure(home: Home, reason: str) -> None:
+    """Records why a build failed for each operation that it was to read and that no build has."""
+    waiting = [
+        file.uri
+        for name in home.sources
+        for file in inbox_files(home.inbox, name)
+        if _status(home, "", name, file.uri).state in ("received", "failed")
+    ]
+    line = redact_text(" ".join(reason.split()))[:_MAX_REASON_CHARS]
+    record_failure(home.inbox, dict.fromkeys(sorted(waiting), line))
+
+
+def _sources(home: Home) -> Iterator[tuple[str, str]]:
+    """Yields (collection, uri) of every operation: of files, and of what is only in a log."""
+    yield from ((file.collection, file.uri) for file in inbox_files(home.inbox))
+    for name in home.sources:
+        yield from ((name, uri) for uri in IngestLog(home.log / name).on_disk()["uri"] if is_inbox_uri(uri))
+
+
+def _status(home: Home, operation_id: str, collection: str, uri: str) -> OperationStatus:
+    """Returns the state of the operation of a source: by the published build, the staged one, then failures."""
+    current, made = published(home), staged(home)
+    for build, state in ((current, "published"), (made if made.is_finished else None, "built")):
+        if build is not None and (formed := _formed(build, collection, uri)):
+            reason = _reject(build, collection, uri)
+            if state == "built":
+                reason = "; ".join(map(str, build.manifest.gate.get("reasons", []))) or "the build is not published"
+            return OperationStatus(operation_id, state, reason, collection, uri, **formed)  # type: ignore[arg-type]
+    for build in (current, made if made.is_finished else None):
+        if build is not None and (reason := _reject(build, collection, uri) or _left_out(home, build, collection, uri)):
+            return OperationStatus(operation_id, "rejected", reason, collection, uri)
+    if why := read_failures(home.inbox).get(uri):
+        return OperationStatus(operation_id, "failed", str(why), collection, uri)
+    return OperationStatus(operation_id, "received", None, collection, uri)
+
+
+def _formed(build: Build, collection: str, uri: str) -> dict[str, str | int] | None:
+    """Returns the first document of a source in a build and counts of what was formed; None without a document."""
+    documents = _of_source(build.table(collection, "documents"), uri)
+    if documents.is_empty():
+        return None
+    ids = documents["document_id"].to_list()
+    chunks = build.table(collection, "chunks").filter(pl.col("document_id").is_in(ids))
+    memories = build.table(collection, "memories").filter(pl.col("document_id").is_in(ids))["memory_id"].to_list()
+    mentions = build.table(collection, "mentions").filter(pl.col("memory_id").is_in(memories))
+    facts = build.table(collection, "clause_facts").filter(pl.col("memory_id").is_in(memories))
+    return {
+        "document_id": min(ids),
+        "chunks": chunks.height,
+        "entities": mentions["entity_id"].n_unique(),
+        "facts": facts.height,
+    }
+
+
+def _reject(build: Build, collection: str, uri: str) -> str | None:
+    reasons = _of_source(build.table(collection, "rejects"), uri)["reason"]
+    return "; ".join(reasons.drop_nulls().unique().sort()) or None
+
+
+def _left_out(home: Home, build: Build, collection: str, uri: str) -> str | None:
+    """Returns why a source that a build read has no document and no reject; None where no build has read it."""
+    logged = IngestLog(home.log / collection).on_disk()["uri"]
+    if uri not in logged or collection not in build.collections:
+        return None
+    return "nothing of it may be stored: see users.deny, retention_days and memory: off"
+
+
+def _of_source(rows: pl.DataFrame, uri: str) -> pl.DataFrame:
+    """Returns the rows of a source, its attachments included."""
+    return rows.filter((pl.col("uri") == uri) | pl.col("uri").str.starts_with(f"{uri}#"))

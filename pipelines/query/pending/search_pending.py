@@ -1,0 +1,130 @@
+"""Searches texts that are not built yet by the words of a question, and adds them to a context under its budget."""
+
+import datetime as dt
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from palimpsest.core.json_types import JsonObject
+from palimpsest.query.context.pack import CountTokens
+from palimpsest.query.pending.unbuilt_texts import UnbuiltText, unbuilt_texts
+from palimpsest.query.request.search_request import SearchRequest
+from palimpsest.query.request.types import Scope
+from palimpsest.store.inbox import operation_hash
+from palimpsest.text.terms import query_terms, terms
+
+HEADING = "Pending, not built yet:"
+_MAX_SHARE = 4  # pending lines take a quarter of the budget at most
+_MAX_LINE_CHARS = 600
+
+
+@dataclass(frozen=True)
+class PendingMemory:
+    """A text of the inbox that matches a question by words and is in no published build yet.
+
+    Attributes:
+        score: share of the question's words that it has.
+        uri: of the source that it will be.
+    """
+
+    text: str
+    score: float
+    collection: str
+    user_id: str
+    project_id: str
+    session_id: str | None
+    type: str
+    speaker: str | None
+    observed_at: dt.datetime | None
+    tags: tuple[str, ...]
+    uri: str
+
+    def to_json(self) -> JsonObject:
+        """Returns the fields as a JSON object, marked with the state `pending`."""
+        observed = self.observed_at.isoformat() if self.observed_at else None
+        fields = {**self.__dict__, "observed_at": observed, "tags": list(self.tags), "score": round(self.score, 6)}
+        return {"state": "pending", **fields}
+
+    @property
+    def line(self) -> str:
+        """The text on one line as a context has it, with when, who and where it is from."""
+        observed = f"{self.observed_at:%Y-%m-%d}" if self.observed_at else ""
+        parts = ", ".join(p for p in ("pending", observed, _flat(self.speaker or "")) if p)
+        text = _flat(self.text)
+        shown = text if len(text) <= _MAX_LINE_CHARS else text[:_MAX_LINE_CHARS] + "…"
+        return f"- ({parts}) {shown} [pending:{operation_hash(self.uri)}]"
+
+
+def search_pending(
+    home: Path, build_id: str, scopes: Sequence[Scope], request: SearchRequest, text: str, clock: dt.datetime
+) -> tuple[PendingMemory, ...]:
+    """Returns the texts of scopes that the build lacks and that share a word with a question, best first, at most k.
+
+    Filters by type, tag, session and time apply. What needs a build, `where`, `accessed_within` and `min_score`,
+    leaves them all out.
+
+    Args:
+        home: the home.
+        build_id: of the build that answers.
+        scopes: of the search.
+        request: the search.
+        text: the question, resolved.
+        clock: the real time.
+    """
+    words = set(query_terms(text))
+    if not words or request.where or request.accessed_within is not None or request.min_score is not None:
+        return ()
+    found = [
+        PendingMemory(
+            text=unbuilt.text.text,
+            score=len(shared) / len(words),
+            collection=unbuilt.collection,
+            user_id=unbuilt.text.user_id,
+            project_id=unbuilt.text.project_id,
+            session_id=unbuilt.text.session_id,
+            type=unbuilt.type,
+            speaker=unbuilt.text.speaker,
+            observed_at=unbuilt.text.observed_at,
+            tags=unbuilt.text.tags,
+            uri=unbuilt.uri,
+        )
+        for unbuilt in unbuilt_texts(home, build_id, set(scopes), clock)
+        if _passes(unbuilt, request) and (shared := words.intersection(terms(unbuilt.text.text)))
+    ]
+    return tuple(sorted(found, key=lambda m: (-m.score, -_seconds(m.observed_at), m.uri, m.text))[: request.k])
+
+
+def pending_lines(found: Iterable[PendingMemory], budget_tokens: int, count: CountTokens) -> tuple[str, int]:
+    """Returns the lines of a context for pending texts that fit a quarter of its budget, and their tokens."""
+    left = limit = budget_tokens // _MAX_SHARE
+    left -= count(HEADING)
+    lines = []
+    for memory in found:
+        if (tokens := count(memory.line)) <= left:
+            left -= tokens
+            lines.append(memory.line)
+    return ("\n".join([HEADING, *lines]), limit - left) if lines else ("", 0)
+
+
+def _passes(unbuilt: UnbuiltText, request: SearchRequest) -> bool:
+    text = unbuilt.text
+    times = [(request.since, 1), (request.until, -1), (request.as_of, -1), (request.now, -1)]
+    return (
+        request.session in (None, text.session_id)
+        and (not request.types or unbuilt.type in request.types)
+        and (not request.tags or not set(request.tags).isdisjoint(text.tags))
+        and all(
+            limit is None
+            or (text.observed_at is not None and sign * _seconds(text.observed_at) >= sign * _seconds(limit))
+            for limit, sign in times
+        )
+    )
+
+
+def _seconds(time: dt.datetime | None) -> float:
+    return time.timestamp() if time else 0.0
+
+
+def _flat(text: str) -> str:
+    """Returns a text on one line in which nothing passes for a citation."""
+    return " ".join(text.replace("[memory:", "(memory:").replace("[pending:", "(pending:").split())
