@@ -90,6 +90,7 @@ def finish_build(home: Home, build: Build, earlier: BuildManifest, base: Build |
         earlier: has the fingerprints of collections whose folder is gone.
         base: the build that this one follows; the manifest lists the changes from it.
     """
+    from palimpsest.build.standing_answers import answer_standing_questions
     from palimpsest.index.write_index import write_index
 
     started = time.perf_counter()
@@ -97,6 +98,7 @@ def finish_build(home: Home, build: Build, earlier: BuildManifest, base: Build |
     settings = index_settings(home, build)
     vectors = indexed_spaces(home, build)
     stats = write_index(tables, vectors, build.index, {"build_id": build.build_id, **settings})
+    answer_standing_questions(home, build, base)
     decisions = read_decisions(home.decisions)
     records = _records(build)
     labels = Counter(tables["relations"]["label"])

@@ -19,6 +19,7 @@ from palimpsest.store.home import DEFAULT_CORPUS, Home, data_folder
 from palimpsest.store.inbox import inbox_files
 from palimpsest.store.ingest_log import IngestLog
 from palimpsest.store.manifest import BuildManifest
+from palimpsest.store.standing_questions import load_standing_questions, standing_questions_key
 
 _TAIL_MODULES = (
     "palimpsest.index.write_index",
@@ -67,6 +68,7 @@ def make_plan(home: Home, corpora: list[Path] | None, only: list[str] | None = N
     for name, folder in wanted.items():
         if home.path.resolve().is_relative_to(folder.resolve()):
             raise PalimpsestError(f"home {home.path}: lies inside collection {name} ({folder}); choose another --home")
+        load_standing_questions(folder)  # so that a mistake in it is reported before anything is built
     current = published(home)
     manifest = current.manifest if current else BuildManifest()
     decisions, built = read_decisions(home.decisions), manifest.fingerprints
@@ -148,5 +150,6 @@ def _fingerprint(
         *([key] if (key := decisions.graph_key(config.name)) else []),
         *(part for s in STAGES.values() for part in (s.code, repr(s.environment()))),
         file_hash(relations) if relations and relations.is_file() else "",
+        *standing_questions_key(folder),
         *(f"{uri}\0{content_hash}" for uri, content_hash in sorted(sources)),
     )

@@ -1,5 +1,6 @@
 """The command that shows what is known of a user."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from palimpsest.cli.shared import Output, common
 
 if TYPE_CHECKING:
     from palimpsest.query.profile.profile import Profile
+    from palimpsest.query.profile.standing import StandingAnswer
 
 _SHOWN = 40  # lines of a section for people; JSON has all
 
@@ -30,23 +32,30 @@ def profile(
     include_hidden: bool,
     include_pii: bool,
 ) -> None:
-    """What USER states of themselves and what was formed from it: what lasts, then what is recent, each line cited."""
+    """What USER states of themselves and what was formed from it: what lasts, then what is recent, each line cited.
+
+    Then what the build found for the standing questions of questions.yaml; + marks what is new since the build before.
+    """
     from palimpsest.query.reader import open_home
 
     out = Output(as_json)
     with open_home(home_path, backend=backend) as reader:
         scopes = reader.resolve_scopes(collection, user, project, all_collections=collection is None)
         found = reader.profile(scopes, include_hidden, include_pii)
-    out.text(_text(found))
-    out.result(found.to_json())
+        answers = reader.standing_answers(scopes)
+    out.text(_text(found, answers))
+    out.result({**found.to_json(), "standing": [a.to_json() for a in answers]})
 
 
-def _text(profile: "Profile") -> str:
-    if not profile.lines:
+def _text(profile: "Profile", answers: "Sequence[StandingAnswer]") -> str:
+    if not profile.lines and not answers:
         return f"nothing is known of {profile.user}; palimpsest scopes lists whose memories there are"
     lines = []
     for title, section in (("Lasting", profile.static), ("Recent", profile.dynamic)):
         lines += [title, *(f"  {line.cited}" for line in section[:_SHOWN])] if section else []
         if len(section) > _SHOWN:
             lines.append(f"  and {len(section) - _SHOWN} more; --json has all")
+    for answer in answers:
+        weak = "" if answer.stored.is_answerable else " (weak evidence)"
+        lines += [f"{answer.stored.question}{weak}", *(f"  {line}" for line in answer.lines() or ["  no answer"])]
     return "\n".join(lines)

@@ -17,6 +17,7 @@ from palimpsest.query.pending.answer import answer_with_pending
 from palimpsest.query.pending.unbuilt_texts import unbuilt_scopes
 from palimpsest.query.profile.profile import Profile
 from palimpsest.query.profile.read_profile import read_profile
+from palimpsest.query.profile.standing import StandingAnswer, read_standing
 from palimpsest.query.request.arguments import ScopeArgument, parse_scopes
 from palimpsest.query.request.search_options import SearchOptions
 from palimpsest.query.request.search_request import SearchRequest
@@ -279,6 +280,17 @@ class Reader:
         scopes = parse_scopes(scope)
         filters = Filters(clock=self._clock(), include_hidden=include_hidden, include_pii=include_pii)
         return read_profile([ServedScope(self._backend, s, filters) for s in scopes], scopes[0].user_id)
+
+    def standing_answers(self, scope: ScopeArgument) -> list[StandingAnswer]:
+        """Returns what the build found for the standing questions of the user of some scopes, read without a search.
+
+        A reader of an index alone (`open_index`) has none.
+        """
+        if self._home is None:
+            return []
+        filters = Filters(clock=self._clock())
+        served = [ServedScope(self._backend, s, filters) for s in parse_scopes(scope)]
+        return read_standing(self._home / "builds" / self.build_id, served)
 
     def history_of(
         self,

@@ -15,6 +15,7 @@ from palimpsest.store.collection_config import CollectionConfig
 from palimpsest.store.decisions import Decisions
 from palimpsest.store.inbox import PREFIX, inbox_files, is_inbox_uri
 from palimpsest.store.ingest_log import IngestLog
+from palimpsest.store.standing_questions import QUESTIONS_FILE
 
 UNREADABLE = "unreadable"
 """Content hash of a link out of the collection or in a circle, a pipe, or a file without permission."""
@@ -40,7 +41,7 @@ def source_files(folder: Path, config: CollectionConfig) -> Iterator[tuple[str, 
     def raise_unlisted(error: OSError) -> None:
         raise PalimpsestError(f"{error.filename}: this folder of {config.name} cannot be listed; make it readable")
 
-    settings = {"collection.yaml", config.document_relations}
+    settings = {"collection.yaml", QUESTIONS_FILE, config.document_relations}
     found = []
     for root, folders, names in os.walk(folder, onerror=raise_unlisted):
         linked = [f for f in folders if not f.startswith(".") and Path(root, f).is_symlink()]

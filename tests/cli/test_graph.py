@@ -47,7 +47,7 @@ def test_a_key_of_the_fact_table_is_looked_up(built: Path) -> None:
 
 def test_a_profile_has_two_sections_and_an_unknown_user_is_one_line(built: Path) -> None:
     done = run("profile", "ana", "--home", built, "--json")
-    assert last_json(done).keys() == {"user", "static", "dynamic"}
+    assert last_json(done).keys() == {"user", "static", "dynamic", "standing"}
     unknown = run("profile", "zoe", "--home", built)
     assert unknown.returncode == 2 and unknown.stderr.strip().count("\n") == 0 and "ana" in unknown.stderr
 
