@@ -10,7 +10,7 @@ import re
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Literal
@@ -64,6 +64,7 @@ class FakeLMServer:
         slow_s: seconds before a `timeout` hangs up.
         delay_s: seconds before every answer.
         reply: returns the answer to a prompt that is no pair's; its prompts are counted as (prompt, "").
+        chat: the same for all messages of a request, as texts; it wins over `reply`.
         counts: what the server counted.
         url: base URL, `http://127.0.0.1:<port>/v1`.
     """
@@ -77,9 +78,10 @@ class FakeLMServer:
         slow_s: float = 2.0,
         delay_s: float = 0.0,
         reply: Callable[[str], str] | None = None,
+        chat: Callable[[Sequence[str]], str] | None = None,
     ):
         self.truth, self.accuracy, self.fault_share, self.faults = dict(truth), accuracy, fault_share, faults
-        self.slow_s, self.delay_s, self.reply = slow_s, delay_s, reply
+        self.slow_s, self.delay_s, self.reply, self.chat = slow_s, delay_s, reply, chat
         self.counts = RequestCounts()
         self._lock = threading.Lock()
         self._closing = threading.Event()
@@ -121,7 +123,11 @@ class FakeLMServer:
         body = json.loads(handler.rfile.read(int(handler.headers.get("Content-Length") or 0)))
         messages, form = body["messages"], (body.get("response_format") or {}).get("type", "")
         prompt = messages[-1]["content"]
-        pair = (prompt, "") if self.reply else (_prompt_field(prompt, "older"), _prompt_field(prompt, "newer"))
+        pair = (
+            (prompt, "")
+            if self.reply or self.chat
+            else (_prompt_field(prompt, "older"), _prompt_field(prompt, "newer"))
+        )
         fault = self._count_request(pair, form, handler.headers.get("Authorization", ""))
         if fault in ("429", "500"):
             _send(handler, int(fault), {"error": {"message": "try again", "type": "server_error"}})
@@ -132,6 +138,8 @@ class FakeLMServer:
             return
         if fault == "garbage":
             answer = _GARBAGE
+        elif self.chat:
+            answer = self.chat([m["content"] for m in messages])
         else:
             answer = self.reply(prompt) if self.reply else _label_answer(self.label(*pair), *pair, as_json=bool(form))
         tokens_in, tokens_out = sum(len(m["content"].split()) for m in messages), len(answer.split())

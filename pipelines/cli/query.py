@@ -67,6 +67,7 @@ from palimpsest.store.home import Home
 )
 @click.option("--subgraph", is_flag=True, help="Also the nodes, edges and facts of the results, and how they relate.")
 @click.option("--explain", is_flag=True, help="Say why each memory is there.")
+@click.option("--message", "as_message", is_flag=True, help="Print the context as one message of a chat.")
 @click.option("--abstain", is_flag=True, help="Return no memories, and say why, where they hardly hold an answer.")
 @click.option("--include-pending", is_flag=True, help="Also what was remembered and is not built yet, by words.")
 @click.option("--include-hidden", is_flag=True, help="Also what is marked user_visible: false.")
@@ -83,6 +84,7 @@ def query(
     all_collections: bool,
     reranker: str | None,
     explain: bool,
+    as_message: bool,
     **filters: Any,
 ) -> None:
     """Search memories by scope: ranked memories, then the packed, cited context."""
@@ -102,8 +104,8 @@ def query(
         )
         filters["budget_tokens"] = filters.pop("budget")
         results = reader.search(text, scopes, explain=explain, **filters)
-        out.text(present.results_text(results, explain))
-        out.result(results.to_json())
+        out.text(results.message()["content"] if as_message else present.results_text(results, explain))
+        out.result(results.to_json() | ({"message": {**results.message()}} if as_message else {}))
 
 
 @click.command(short_help="Show what a name refers to, or decide it.")

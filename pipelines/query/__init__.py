@@ -1,5 +1,6 @@
 """The thin query path: one API over a published build; imports none of torch, dspy, ragas, dagster, spacy or ranx."""
 
+from palimpsest.query.context.message import ChatMessage, order_messages
 from palimpsest.query.reader import Reader, open_home, open_index
 from palimpsest.query.request.search_request import SearchRequest
 from palimpsest.query.request.types import Filters, Memory, RankedMemory, Scope
@@ -9,6 +10,7 @@ Results = SearchResult
 """The earlier name of `SearchResult`."""
 
 __all__ = [
+    "ChatMessage",
     "Filters",
     "Memory",
     "RankedMemory",
@@ -19,4 +21,5 @@ __all__ = [
     "SearchResult",
     "open_home",
     "open_index",
+    "order_messages",
 ]

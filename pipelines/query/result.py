@@ -9,7 +9,9 @@ from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.query.answerability.model import Answerability
 from palimpsest.query.context.compressor import Compression
 from palimpsest.query.context.history import Reason, Version, describe_reason
+from palimpsest.query.context.message import ChatMessage, Pending, Role, memory_message, scope_label
 from palimpsest.query.context.quotes import Quote
+from palimpsest.query.embed_query import count_tokens
 from palimpsest.query.graph.subgraph import Subgraph
 from palimpsest.query.pending.search_pending import PendingMemory
 from palimpsest.query.request.types import Link, Memory, PremiseText, RankedMemory, Scope
@@ -88,6 +90,7 @@ class SearchResult:
         abstained: whether the results were left out for it, as `abstain` asks.
         subgraph: nodes, edges and facts of the results, and how they relate; None where it was not requested.
         pending: with `include_pending`, texts of the inbox that no build has formed yet, found by words alone.
+        cited: the memories of which the context has the text or a part, by id.
     """
 
     memories: list[RankedMemory]
@@ -111,6 +114,23 @@ class SearchResult:
     compression: Compression | None = None
     subgraph: Subgraph | None = None
     pending: tuple[PendingMemory, ...] = ()
+    cited: Mapping[str, Memory] = field(default_factory=dict)
+
+    def message(self, role: Role = "system", budgets: Mapping[str, int] | None = None) -> ChatMessage:
+        """Returns the context as one message of a chat: marked as data, each line with its scope and date.
+
+        Args:
+            role: of the message: system, developer or user.
+            budgets: tokens for lines of a memory type, at most, such as `{"episodic": 600, "preference": 200}`.
+
+        Raises:
+            ArgumentError: there is no such role, or a budget is below 0.
+        """
+        pending: list[Pending] = [
+            {"uri": m.uri, "scope": scope_label(m.collection, m.user_id, m.project_id), "type": m.type}
+            for m in self.pending
+        ]
+        return memory_message(self.context, self.cited, pending, count_tokens, role=role, budgets=budgets)
 
     def to_json(self) -> JsonObject:
         """Returns a JSON object of `json_schema`; dates are ISO 8601.

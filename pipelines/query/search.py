@@ -14,7 +14,7 @@ from palimpsest.query.context.explain import explain_results
 from palimpsest.query.context.history import Version, histories
 from palimpsest.query.context.neighbor_context import distinct_ids, neighbor_contexts, neighbor_ids
 from palimpsest.query.context.outdated import mark_outdated
-from palimpsest.query.context.pack import NeighborContext, no_sentences, pack
+from palimpsest.query.context.pack import NeighborContext, Packed, no_sentences, pack
 from palimpsest.query.context.quotes import Sentences, quotable_sentences
 from palimpsest.query.context.relation_lines import add_relation_lines
 from palimpsest.query.embed_query import count_tokens, embed_query
@@ -110,7 +110,15 @@ def run_search(
         answerability=answerability,
         abstained=abstained,
         subgraph=subgraph,
+        cited=_cited(packed, memories, replaced),
     )
+
+
+def _cited(packed: Packed, ranked: Sequence[Memory], replaced: Mapping[str, Sequence[Memory]]) -> dict[str, Memory]:
+    """Returns the memories of a context by id: ranked ones, the versions that they replaced, and their neighbors."""
+    ids = {*packed.packed_ids, *(q.memory_id for q in packed.quotes)}
+    known = [*ranked, *(m for chain in replaced.values() for m in chain), *packed.beside]
+    return {m.memory_id: m for m in known if m.memory_id in ids}
 
 
 def _rank_scopes(
