@@ -6,9 +6,8 @@ from pathlib import Path
 import click
 
 from palimpsest.cli.shared import Output, common
+from palimpsest.core.memory_types import MEMORY_TYPES
 from palimpsest.store.home import Home
-
-_TYPES = ["episodic", "semantic", "document", "summary", "preference", "inference", "task"]
 
 
 @click.command(short_help="Send a text or a file to the inbox; the next build forms it.")
@@ -18,7 +17,7 @@ _TYPES = ["episodic", "semantic", "document", "summary", "preference", "inferenc
 @click.option("--user", help="Whose it is; may be new. [default: the collection's user_id]")
 @click.option("--project", help="Project that it belongs to. [default: the general memory]")
 @click.option("--session", help="Conversation that it is of.")
-@click.option("--type", "type_", type=click.Choice(_TYPES), help="Type of its memories.")
+@click.option("--type", "type_", type=click.Choice(MEMORY_TYPES), help="Type of its memories.")
 @click.option("--tag", "tags", multiple=True, help="Tag of its memories. [repeatable]")
 @click.option("--speaker", help="Who says a text.")
 @click.option(

@@ -38,6 +38,13 @@ from palimpsest.store.home import Home
 @click.option("--as-of", help="What was latest on this date (ISO 8601). A question may name one in words.")
 @click.option("--history", is_flag=True, help="Also what is no longer latest, with what replaced it and why.")
 @click.option("--type", "types", multiple=True, help="Only memories of this type; several times: of any of them.")
+@click.option(
+    "--tier",
+    "tiers",
+    type=click.Choice(["personal", "project", "task"], case_sensitive=False),
+    multiple=True,
+    help="Only the user's general memory, that of projects, or tasks; several times: any of them.",
+)
 @click.option("--tag", "tags", multiple=True, help="Only memories with this tag; several times: with any of them.")
 @click.option(
     "--where", help="Only memories whose fields satisfy this, such as 'category = \"academic\" and year >= 2024'."

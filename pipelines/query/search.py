@@ -24,6 +24,7 @@ from palimpsest.query.ranking.merge import Ranked, merge_candidates
 from palimpsest.query.ranking.rank import SEEDS, Candidate, rank
 from palimpsest.query.ranking.task import Task, favor_task
 from palimpsest.query.request.search_request import SearchRequest
+from palimpsest.query.request.tiers import narrow_to_tiers
 from palimpsest.query.request.types import Memory, RankedMemory, Scope
 from palimpsest.query.rerank.rerank_candidates import Reranking, rerank_candidates
 from palimpsest.query.rerank.reranker import Reranker
@@ -159,7 +160,8 @@ def _scope_queries(
         scopes = sorted({s for at in scopes for s in project_scopes(known, *at[:2], request.project)})
     filters = request.filters(clock)
     accessed = _accessed(request, clock, usage)
-    served = [ServedScope(backend, s, replace(filters, accessed=accessed(s))) for s in scopes]
+    narrowed = {s: narrow_to_tiers(replace(filters, accessed=accessed(s)), s, request.tiers) for s in scopes}
+    served = [ServedScope(backend, s, narrowed[s]) for s in scopes]
     if filters.where is not None:
         check_fields(filters.where, served)
     terms, vectors = query_terms(text), {space: embed_query(text, space) for space in {s.space for s in served}}

@@ -9,6 +9,7 @@ from palimpsest.core.json_types import JsonObject
 from palimpsest.query.context.pack import CountTokens
 from palimpsest.query.pending.unbuilt_texts import UnbuiltText, unbuilt_texts
 from palimpsest.query.request.search_request import SearchRequest
+from palimpsest.query.request.tiers import is_in_tiers
 from palimpsest.query.request.types import Scope
 from palimpsest.store.inbox import operation_hash
 from palimpsest.text.terms import query_terms, terms
@@ -111,6 +112,7 @@ def _passes(unbuilt: UnbuiltText, request: SearchRequest) -> bool:
     times = [(request.since, 1), (request.until, -1), (request.as_of, -1), (request.now, -1)]
     return (
         request.session in (None, text.session_id)
+        and is_in_tiers(unbuilt.scope, unbuilt.type, request.tiers)
         and (not request.types or unbuilt.type in request.types)
         and (not request.tags or not set(request.tags).isdisjoint(text.tags))
         and all(

@@ -85,3 +85,4 @@ class SearchOptions(TypedDict, total=False):
     node_types: Sequence[str]
     depth: int
     include_pending: bool
+    tiers: Sequence[str]

@@ -25,6 +25,7 @@ from palimpsest.query.request.parse_where import parse_where
 from palimpsest.query.request.search_options import SearchOptions
 from palimpsest.query.request.search_schema import COMPRESS, PROPERTIES, is_kind
 from palimpsest.query.request.strategies import Weights
+from palimpsest.query.request.tiers import parse_tiers
 from palimpsest.query.request.types import Filters, Scope
 from palimpsest.query.request.where import Where
 
@@ -62,6 +63,7 @@ class SearchRequest:
         compress: what picks the sentences of long results where a context cannot hold all: `words` or `lm`;
             `none` packs them whole or not at all.
         subgraph: return the nodes, edges and facts of the results, and relations as lines of the context.
+        tiers: tiers to stay in, any of them: personal, project, task; empty means every tier.
         include_pending: also search texts of the inbox that are not built yet, by words.
         nodes: how the strategy `hierarchical` uses the nodes of a scope.
     """
@@ -94,6 +96,7 @@ class SearchRequest:
     compress: str = "words"
     subgraph: bool = False
     include_pending: bool = False
+    tiers: tuple[str, ...] = ()
     nodes: NodeSearch = field(default_factory=NodeSearch)
 
     @classmethod
@@ -107,6 +110,7 @@ class SearchRequest:
         for name, end_of_day in _TIMES.items():
             fields[name] = parse_datetime(name, fields.get(name), end_of_day)
         fields["turns"] = clean_turns(fields.get("turns", ()))
+        fields["tiers"] = parse_tiers(fields.get("tiers", ()))
         fields["paths"] = clean_texts("paths", fields.get("paths", ()))
         fields["brief"] = clean_brief(fields.get("brief", ""))
         for one, several in (("type", "types"), ("tag", "tags")):
@@ -166,6 +170,7 @@ class SearchRequest:
             "where": self.where.text if self.where else None,
             "accessed_within_s": within.total_seconds() if within is not None else None,
             "min_score": self.min_score,
+            "tiers": list(self.tiers),
         }
 
     def filters(self, clock: dt.datetime) -> Filters:

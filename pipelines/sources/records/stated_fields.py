@@ -6,10 +6,11 @@ from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 from palimpsest.core.json_types import JsonObject, JsonValue
+from palimpsest.core.memory_types import MEMORY_TYPES
 from palimpsest.sources.secrets.find_secrets import shorten_value
 from palimpsest.store.trust_config import KINDS
 
-TYPES = ("episodic", "semantic", "document", "summary", "preference", "inference", "task")
+TYPES = MEMORY_TYPES
 FIELD_NAMES = frozenset({"type", "tags", "importance", "confidence", "kind", "privacy", "memory", "trust"})
 MAX_RETENTION_DAYS = 36_500
 _FLAGS = {
