@@ -58,6 +58,9 @@ from palimpsest.store.home import Home
 @click.option("--now", help="Time of the question: last week counts from it; what is not valid then is left out.")
 @click.option("--budget", type=click.IntRange(50), default=1200, show_default=True, help="Tokens of packed context.")
 @click.option("--turn", "turns", multiple=True, help="What was written before; repeat it, oldest first.")
+@click.option(
+    "--task", default="", help="The task: uri or title of its source of type task. Its text leads the context."
+)
 @click.option("--brief", default="", help="What the task is about: what fits it ranks a little higher.")
 @click.option("--path", "paths", multiple=True, help="A file of the task; repeat it. Its sources rank a little higher.")
 @click.option(

@@ -28,6 +28,7 @@ from palimpsest.query.scope.backend import Backend
 from palimpsest.query.scope.resolve_scopes import check_names, resolve_scopes
 from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.query.search import run_search
+from palimpsest.query.task.task_brief import answer_for_task
 from palimpsest.store.usage_log import UsageLog, usage_days
 from palimpsest.text.tokenizer import register_tokenizer_home
 
@@ -212,6 +213,8 @@ class Reader:
                 and facts to the context as short lines, in the tokens that its memories leave.
             tiers (()): tiers to stay in, any of them: `personal`, the user's general memory; `project`, that of
                 projects; `task`, memories of type task, which are in no other tier.
+            task (""): uri or title of a source of type task in the scopes: its text leads the context, in half of its
+                budget at most and whatever the other filters are, and memories like it rank a little higher.
             include_pending (False): also search texts of the inbox that no build has formed yet, by words, in the same
                 scopes: the result's `pending`, and lines at the end of the context, in a quarter of its budget.
             narrow, node_types, depth: of the strategy hierarchical; see `palimpsest.query.request.node_search`.
@@ -224,6 +227,9 @@ class Reader:
 
     def run(self, request: SearchRequest) -> SearchResult:
         """Answers a request; see `search`."""
+        return answer_for_task(request, self._run) if request.task else self._run(request)
+
+    def _run(self, request: SearchRequest) -> SearchResult:
         if request.include_pending and self._home is not None:
             return answer_with_pending(request, self._backend, self._home, self._clock(), self._run_built)
         return self._run_built(request)

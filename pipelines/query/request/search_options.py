@@ -86,3 +86,4 @@ class SearchOptions(TypedDict, total=False):
     depth: int
     include_pending: bool
     tiers: Sequence[str]
+    task: str

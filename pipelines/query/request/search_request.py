@@ -64,6 +64,7 @@ class SearchRequest:
             `none` packs them whole or not at all.
         subgraph: return the nodes, edges and facts of the results, and relations as lines of the context.
         tiers: tiers to stay in, any of them: personal, project, task; empty means every tier.
+        task: uri or title of the source of the task, whose brief leads the context; "" for none.
         include_pending: also search texts of the inbox that are not built yet, by words.
         nodes: how the strategy `hierarchical` uses the nodes of a scope.
     """
@@ -97,6 +98,7 @@ class SearchRequest:
     subgraph: bool = False
     include_pending: bool = False
     tiers: tuple[str, ...] = ()
+    task: str = ""
     nodes: NodeSearch = field(default_factory=NodeSearch)
 
     @classmethod
@@ -113,6 +115,7 @@ class SearchRequest:
         fields["tiers"] = parse_tiers(fields.get("tiers", ()))
         fields["paths"] = clean_texts("paths", fields.get("paths", ()))
         fields["brief"] = clean_brief(fields.get("brief", ""))
+        fields["task"] = next(iter(clean_texts("task", [fields.get("task") or ""])), "")
         for one, several in (("type", "types"), ("tag", "tags")):
             fields[several] = parse_names(several, fields.pop(one, None), fields.get(several, ()))
         fields["where"] = parse_where(text_of) if (text_of := fields.get("where")) is not None else None

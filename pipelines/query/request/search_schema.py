@@ -76,6 +76,7 @@ PROPERTIES: dict[str, dict[str, Any]] = {
     "explain": _flag("Say of each memory why it is there"),
     "include_hidden": _flag("Serve memories marked user_visible: false too"),
     "include_pii": _flag("Serve memories marked pii: true too"),
+    "task": {"type": "string", "description": "The task: uri or title of its source, whose brief leads", "default": ""},
     "tiers": _texts("Tiers to stay in, any of them: personal, project, task"),
     "include_pending": _flag("Also texts of the inbox that no build has formed yet, found by words and marked"),
     "turns": {

@@ -1,0 +1,91 @@
+"""Finds the source of a task in the scopes of a search and puts its brief in front of the context."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from palimpsest.core.errors import ArgumentError
+from palimpsest.core.memory_types import TASK
+from palimpsest.query.context.pack import Packed, pack
+from palimpsest.query.embed_query import count_tokens
+from palimpsest.query.request.arguments import MAX_K
+from palimpsest.query.request.search_request import SearchRequest
+from palimpsest.query.request.types import RankedMemory
+from palimpsest.query.result import SearchResult
+
+HEADING = "Task:"
+_SOURCES = "Sources:"
+_MAX_SHARE = 2  # a brief takes half of the budget at most
+_MAX_BRIEF_CHARS = 2_000  # that favor memories like it
+
+
+@dataclass(frozen=True)
+class TaskBrief:
+    """The memories of a task's source in the order of its text, and what of them leads a context."""
+
+    memories: tuple[RankedMemory, ...]
+    packed: Packed
+
+    @property
+    def text(self) -> str:
+        """The start of the task's text."""
+        return " ".join(m.text for m in self.memories)[:_MAX_BRIEF_CHARS]
+
+
+def answer_for_task(request: SearchRequest, answer: Callable[[SearchRequest], SearchResult]) -> SearchResult:
+    """Answers a request with the brief of its task first; memories like the brief rank a little higher.
+
+    Args:
+        request: the search, with a task.
+        answer: answers a request without one.
+
+    Raises:
+        ArgumentError: no source of the scopes is that task.
+    """
+    found = find_task(request, answer)
+    brief, tokens = request.brief or found.text, found.packed.tokens + count_tokens(HEADING)
+    result = answer(replace(request, task="", brief=brief, budget_tokens=max(0, request.budget_tokens - tokens)))
+    if not found.packed.text:
+        return result
+    ids = {*found.packed.packed_ids}
+    return replace(
+        result,
+        context=_lead(found.packed.text, _without(result.context, ids)),
+        context_tokens=result.context_tokens + tokens,
+        packed_ids=(*found.packed.packed_ids, *(i for i in result.packed_ids if i not in ids)),
+        cited={**result.cited, **{m.memory_id: m for m in found.memories if m.memory_id in ids}},
+    )
+
+
+def find_task(request: SearchRequest, answer: Callable[[SearchRequest], SearchResult]) -> TaskBrief:
+    """Returns the task that a request names by the uri or the title of its source.
+
+    Raises:
+        ArgumentError: there is none, or several sources have the title.
+    """
+    plain = SearchRequest(request.task, request.scopes, project=request.project)
+    privacy = {"include_hidden": request.include_hidden, "include_pii": request.include_pii}
+    wanted = replace(plain, types=(TASK,), k=MAX_K, budget_tokens=0, as_of=request.as_of, now=request.now, **privacy)
+    memories = [m for m in answer(wanted).memories if request.task in (m.uri, m.document_title, m.document_id)]
+    sources = sorted({(m.collection, m.project_id, m.uri or "") for m in memories})
+    if not sources:
+        raise ArgumentError("task", "no memory of type task is of a source with this uri or title", request.task)
+    if len(sources) > 1:
+        raise ArgumentError("task", f"{len(sources)} sources have this title; name one by its uri", request.task)
+    ordered = sorted(memories, key=lambda m: (m.ordinal or 0, m.char_start or 0, m.memory_id))
+    return TaskBrief(tuple(ordered), pack(ordered, {}, request.budget_tokens // _MAX_SHARE, count_tokens))
+
+
+def _lead(brief: str, context: str) -> str:
+    """Returns the lines of a brief and those of a context, then the sources of both."""
+    first, _, first_sources = brief.partition(f"\n{_SOURCES}\n")
+    if not context:
+        return "\n".join([HEADING, brief])
+    lines, _, sources = context.partition(f"{_SOURCES}\n")
+    return "\n".join(part for part in (HEADING, first, lines.rstrip("\n"), _SOURCES, first_sources, sources) if part)
+
+
+def _without(context: str, ids: set[str]) -> str:
+    """Returns a context without the lines and sources of memories; empty where nothing else is left."""
+    citations = tuple(f"[memory:{i}]" for i in ids)
+    lines = [line for line in context.splitlines() if not line.startswith(citations) and not line.endswith(citations)]
+    return "" if lines == [_SOURCES] else "\n".join(lines)
