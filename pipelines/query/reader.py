@@ -4,12 +4,13 @@ A reader keeps one build for as long as it lives; `refresh` moves it to the one 
 """
 
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Unpack
 
 from palimpsest.query.context.compressor import Compressor, open_compressor
 from palimpsest.query.context.history import Version, histories
+from palimpsest.query.embed_query import count_tokens
 from palimpsest.query.graph.fact_table import FactTable
 from palimpsest.query.graph.graph_reader import GraphReader
 from palimpsest.query.open_backend import open_backend, published_or_fail
@@ -29,6 +30,7 @@ from palimpsest.query.scope.resolve_scopes import check_names, resolve_scopes
 from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.query.search import run_search
 from palimpsest.query.task.task_brief import answer_for_task
+from palimpsest.query.task.working_set import WorkingSet, read_working_set
 from palimpsest.store.usage_log import UsageLog, usage_days
 from palimpsest.text.tokenizer import register_tokenizer_home
 
@@ -233,6 +235,31 @@ class Reader:
         if request.include_pending and self._home is not None:
             return answer_with_pending(request, self._backend, self._home, self._clock(), self._run_built)
         return self._run_built(request)
+
+    def working_set(
+        self,
+        scope: ScopeArgument,
+        session: str,
+        turns: Sequence[str | Mapping[str, str]] = (),
+        *,
+        budget_tokens: int = 800,
+        max_turns: int = 50,
+    ) -> WorkingSet:
+        """Returns the last turns of a session, whatever they say: stored ones, then `turns`, in a window of tokens.
+
+        Args:
+            scope: as in `search`.
+            session: its id.
+            turns: what is not stored yet, oldest first.
+            budget_tokens: of all turns.
+            max_turns: at most.
+        """
+        limits = {"budget_tokens": budget_tokens, "max_turns": max_turns}
+        return read_working_set(scope, session, turns, self._search_uncounted, count_tokens, **limits)
+
+    def _search_uncounted(self, request: SearchRequest) -> SearchResult:
+        """Answers a request without counting reads: nobody asked for these memories."""
+        return run_search(request, self._backend, self._clock())
 
     def _run_built(self, request: SearchRequest) -> SearchResult:
         usage = self._usage

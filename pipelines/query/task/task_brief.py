@@ -62,9 +62,18 @@ def find_task(request: SearchRequest, answer: Callable[[SearchRequest], SearchRe
     Raises:
         ArgumentError: there is none, or several sources have the title.
     """
-    plain = SearchRequest(request.task, request.scopes, project=request.project)
-    privacy = {"include_hidden": request.include_hidden, "include_pii": request.include_pii}
-    wanted = replace(plain, types=(TASK,), k=MAX_K, budget_tokens=0, as_of=request.as_of, now=request.now, **privacy)
+    wanted = SearchRequest(
+        request.task,
+        request.scopes,
+        project=request.project,
+        types=(TASK,),
+        k=MAX_K,
+        budget_tokens=0,
+        as_of=request.as_of,
+        now=request.now,
+        include_hidden=request.include_hidden,
+        include_pii=request.include_pii,
+    )
     memories = [m for m in answer(wanted).memories if request.task in (m.uri, m.document_title, m.document_id)]
     sources = sorted({(m.collection, m.project_id, m.uri or "") for m in memories})
     if not sources:
