@@ -14,6 +14,7 @@ from palimpsest.core.scopes import SCOPE
 from palimpsest.eval.gate.invariants_nodes import check_nodes
 from palimpsest.eval.gate.invariants_versions import check_versions
 from palimpsest.eval.gate.violations import Tables, Violation, report
+from palimpsest.memories.formed import stated_memories
 from palimpsest.sources.filters.erased_texts import ErasedTexts
 from palimpsest.sources.records.document_row import TextRow
 from palimpsest.store.decisions import Decisions
@@ -132,17 +133,19 @@ def check_scopes(tables: Tables) -> list[Violation]:
 
 
 def check_spans(tables: Tables) -> list[Violation]:
-    """8: the char span of every chunk and memory holds its text, and that of every mention lies in its memory."""
+    """8: the char span of every chunk and memory holds its text, that of an item its quote; mentions lie in them."""
     texts = dict(tables["document_texts"].select("document_id", "text").iter_rows())
     found = []
     for table in declared_tables():
         if not table.has_spans:
             continue
         name, key = table.name, table.key[0]
-        columns = (key, "document_id", "text", "char_start", "char_end")
+        text = "quote" if "quote" in tables[name].columns else "text"
+        columns = (key, "document_id", text, "char_start", "char_end")
+        rows = stated_memories(tables[name]) if name == "memories" else tables[name]
         wrong = {
             row_id
-            for row_id, document_id, text, start, end in tables[name].select(columns).iter_rows()
+            for row_id, document_id, text, start, end in rows.select(columns).iter_rows()
             if start is None or end is None or start < 0 or text != (texts.get(document_id) or "")[start:end]
         }
         found += report(8, "spans", f"{name}: the spans of {{n}} do not hold their text", wrong)

@@ -155,6 +155,8 @@ def index_settings(home: Home, build: Build) -> IndexSettings:
         if folder and (folder / "collection.yaml").is_file():
             config = load_collection(folder)
             collections[name] = {"user_id": config.user_id, "default": config.default, "unit": config.unit}
+            if config.reflects:
+                collections[name]["has_formed"] = True
             if fields := schema_fields(config.metadata_schema):
                 collections[name]["fields"] = fields
             weights[name] = config.weights.model_dump(exclude_none=True)

@@ -4,6 +4,7 @@ import polars as pl
 
 from palimpsest.core.scopes import SCOPE
 from palimpsest.entities.names.titles import find_title_mentions, find_titles
+from palimpsest.memories.formed import stated_memories
 
 _MIN_LINKED_SHARE = 0.1  # of memories that mention another document's title: from here on titles link passages
 
@@ -18,6 +19,7 @@ def strategy_for(memories: pl.DataFrame) -> str:
     Args:
         memories: the memories table of the collection.
     """
+    memories = stated_memories(memories)
     for unit, strategy in (("turn", "turns"), ("statement", "statements")):
         if 2 * (memories["unit"] == unit).sum() > memories.height:
             return strategy

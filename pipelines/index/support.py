@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
+from palimpsest.memories.formed import REFLECTION
 from palimpsest.text.normalize import strip_accents
 from palimpsest.text.terms import WORD
 
@@ -11,18 +12,18 @@ _SUPPORTING = ("EXTEND", "DERIVE")
 
 
 def support_of(memories: pl.DataFrame, tables: Mapping[str, pl.DataFrame]) -> pl.Series:
-    """Returns, in the order of the memories, how many others support each; retired ones support nothing.
+    """Returns, in the order of the memories, how many others support each; retired and formed ones support nothing.
 
     Those are: memories that extend it or follow from it, or that it extends or follows from; memories of other
     documents with the same words; and other documents that name its title.
 
     Args:
-        memories: row, scope, document_id, text and is_latest of every memory.
+        memories: row, scope, document_id, unit, text and is_latest of every memory.
         tables: links, mentions and titles of the index.
     """
     normalized = pl.Series("normalized", [_normalize(x) for x in memories["text"]], dtype=pl.String)
     about = memories.select("row", "scope", pl.col("document_id").fill_null(""), "is_latest").with_columns(normalized)
-    live = about.filter("is_latest")
+    live = about.filter(pl.col("is_latest") & (memories["unit"] != REFLECTION))
     links = tables["links"].filter(pl.col("label").is_in(_SUPPORTING))
     ends = [links.select(row=a, other=b) for a, b in (("newer_row", "older_row"), ("older_row", "newer_row"))]
     linked = pl.concat(ends).unique().join(live.select(other="row"), on="other")

@@ -9,6 +9,7 @@ import polars as pl
 from palimpsest.core.ids import content_id, text_hash
 from palimpsest.core.scopes import SCOPE
 from palimpsest.memories.embed import MAX_TOKENS
+from palimpsest.memories.formed import REFLECTION
 from palimpsest.memories.source_trust import memory_trust
 from palimpsest.memories.stated_attributes import attribute_columns
 from palimpsest.memories.windows import SPECIAL_TOKENS, window_texts
@@ -86,7 +87,7 @@ def form_memories(
             "trust",
         ),
     )
-    return memories, _embed_inputs(memories, previous)
+    return memories, embed_inputs(memories, previous)
 
 
 def _join_documents(documents: pl.DataFrame, chunks: pl.DataFrame, config: CollectionConfig) -> pl.DataFrame:
@@ -170,13 +171,13 @@ def _search_text() -> pl.Expr:
 
 def _prefix() -> pl.Expr:
     """Returns what precedes a memory's text where it is embedded: the speaker of a turn, the headings of a passage."""
-    speaker = pl.col("speaker").fill_null("")
+    speaker = pl.when(pl.col("unit") == REFLECTION).then(pl.lit("")).otherwise(pl.col("speaker").fill_null(""))
     head = _heading_path()
     refers_to = pl.col("refers_to") + ": "
     before = (
         pl.when(speaker != "")
         .then(speaker + ": ")
-        .when((pl.col("unit") == "turn") | (head == ""))
+        .when(pl.col("unit").is_in(["turn", REFLECTION]) | (head == ""))
         .then(pl.lit(""))
         .when(head.str.contains(r"[.!?:]\s*$"))
         .then(head + " ")
@@ -185,7 +186,13 @@ def _prefix() -> pl.Expr:
     return before + refers_to.fill_null("")
 
 
-def _embed_inputs(memories: pl.DataFrame, previous: tuple[pl.DataFrame, pl.DataFrame] | None) -> pl.DataFrame:
+def embed_inputs(memories: pl.DataFrame, previous: tuple[pl.DataFrame, pl.DataFrame] | None = None) -> pl.DataFrame:
+    """Returns what is embedded for memories, by memory; a formed memory's statement alone.
+
+    Args:
+        memories: rows of the memories table.
+        previous: (memories, embed_inputs) of an earlier build made by the same code; its texts are carried over.
+    """
     carried = empty("embed_inputs")
     todo = memories
     if previous is not None:

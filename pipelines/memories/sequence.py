@@ -5,6 +5,7 @@ import re
 import polars as pl
 
 from palimpsest.core.scopes import SCOPE
+from palimpsest.memories.formed import stated_memories
 
 _NUMBER = re.compile(r"\d+")
 _DIGITS = 20
@@ -50,13 +51,14 @@ def turn_order(memories: pl.DataFrame, documents: pl.DataFrame) -> pl.DataFrame:
 def document_order(memories: pl.DataFrame) -> pl.DataFrame:
     """Returns (memory_id, next_id) of each memory that another follows in its document version; sorted by memory_id.
 
-    Turns are excluded: those of a session follow each other over files.
+    Turns are excluded: those of a session follow each other over files. So are formed memories.
 
     Args:
         memories: the memories table.
     """
     return (
-        memories.filter((pl.col("unit") != "turn") & pl.col("document_id").is_not_null())
+        stated_memories(memories)
+        .filter((pl.col("unit") != "turn") & pl.col("document_id").is_not_null())
         .sort(*SCOPE, "document_id", "ordinal", "memory_id")
         .with_columns(next_id=pl.col("memory_id").shift(-1).over(*SCOPE, "document_id"))
         .filter(pl.col("next_id").is_not_null())

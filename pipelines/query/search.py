@@ -20,6 +20,7 @@ from palimpsest.query.context.relation_lines import add_relation_lines
 from palimpsest.query.embed_query import count_tokens, embed_query
 from palimpsest.query.graph.subgraph import read_subgraph
 from palimpsest.query.ranking.experimental.diversity import diversify_results
+from palimpsest.query.ranking.formed_places import join_formed
 from palimpsest.query.ranking.merge import Ranked, merge_candidates
 from palimpsest.query.ranking.rank import SEEDS, Candidate, rank
 from palimpsest.query.ranking.task import Task, favor_task
@@ -132,6 +133,7 @@ def _rank_scopes(
     found = [(query, rank(query, hops, max(SEEDS, request.k), timer.record)) for query in queries]
     found = [(q, favor_task(q, cs, task) if (task := tasks[q.space]) is not None else cs) for q, cs in found]
     merged, reranking = merge_candidates(found), None
+    merged = list(join_formed(merged, request.k))
     above = [(q, c) for q, c in merged if request.min_score is None or c.vector >= request.min_score]
     timer.record("rank_ms")
     if reranker is not None:

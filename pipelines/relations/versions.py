@@ -6,7 +6,9 @@ A pure function of the memories, the relations, the documents and what people de
 import polars as pl
 
 from palimpsest.core.scopes import SCOPE
+from palimpsest.memories.formed import formed_memories, stated_memories
 from palimpsest.memories.recency import is_newer, recency_columns
+from palimpsest.relations.formed_versions import formed_versions
 from palimpsest.relations.replaced_documents import replaced_memories
 from palimpsest.store.decisions import Decisions
 from palimpsest.store.tables import conform
@@ -33,6 +35,8 @@ def versions(
     `valid_until` when the superseding memory was observed or the superseding document dated, else the stated end, and
     never before `valid_from`.
 
+    A formed memory has the version of its evidence: see `formed_versions`.
+
     Args:
         memories: the memories table, retired document versions included.
         relations: the relations table; only UPDATE counts here, and only from a newer to an older memory of one scope.
@@ -42,6 +46,10 @@ def versions(
             a circle retire nothing of each other.
         decisions: relations that people undid are ignored.
     """
+    if formed_memories(memories).height:
+        tables = relations, documents, document_relations
+        stated = versions(stated_memories(memories), *tables, decisions)
+        return pl.concat([stated, formed_versions(memories, stated)]).sort("memory_id")
     undone = sorted(decisions.undone) if decisions is not None else []
     state = recency_columns(memories, documents)
     by_document = replaced_memories(memories, documents, document_relations)

@@ -16,6 +16,10 @@ from palimpsest.text.dates import DateOrder
 
 Unit = Literal["chunk", "turn", "statement"]
 _MAX_PROBLEMS = 10
+_UNITS: dict[str, str] = {"chunk": "chunk", "chunks": "chunk", "turn": "turn", "turns": "turn"} | {
+    "statement": "statement",
+    "statements": "statement",
+}
 
 
 _WEIGHT = Field(default=None, ge=0, le=100, allow_inf_nan=False, strict=True)
@@ -70,6 +74,15 @@ class CollectionConfig(BaseModel):
     description: str = Field(min_length=1, description="what the collection contains, in one sentence")
     default: bool = Field(default=False, description="searched when a query names no collection")
     unit: Unit = Field(default="chunk", description="what one memory is: a `chunk`, a `turn` or a `statement`")
+    form: tuple[str, ...] | None = Field(
+        default=None,
+        description="what memories are formed: the unit, and `reflection` for memories formed from each conversation, "
+        "such as `[turn, reflection]`; see [formation](../formation.md)",
+    )
+    promote: tuple[Literal["fact", "preference", "decision", "solution", "gap", "inference"], ...] = Field(
+        default=("fact", "preference", "decision", "solution", "inference"),
+        description="kinds of items of notes that become memories, with `reflection`",
+    )
     user_id: str = Field(
         default="shared", pattern=r"^\S[^\r\n]{0,199}$", description="owner of memories whose source names no user"
     )
@@ -142,6 +155,35 @@ class CollectionConfig(BaseModel):
         description="who reads what memories state of the entities they name: rules, the model of `PALIMPSEST_LM`, or "
         "both",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _unit_of_form(cls, values: Any) -> Any:
+        """Takes the unit from `form`; `turns` stands for `turn`.
+
+        Raises:
+            ValueError: `form` is no list of units, or contradicts `unit`.
+        """
+        if not isinstance(values, dict) or values.get("form") is None:
+            return values
+        form = values["form"]
+        names = [form] if isinstance(form, str) else form
+        if not isinstance(names, list | tuple) or not all(isinstance(n, str) for n in names):
+            raise ValueError("form must be a list such as [turn, reflection]")
+        units = [_UNITS.get(str(n), str(n)) for n in names if n != "reflection"]
+        if unknown := sorted(set(units) - set(_UNITS.values())):
+            raise ValueError(f"form has no {unknown[0]!r}; use chunk, turn or statement, and reflection")
+        if len(set(units)) > 1:
+            raise ValueError(f"form names {' and '.join(units)}; a collection has one unit, name one")
+        unit = units[0] if units else values.get("unit", "chunk")
+        if values.get("unit", unit) != unit:
+            raise ValueError(f"form says {unit}, and unit says {values['unit']}; remove one of them")
+        return {**values, "unit": unit, "form": (unit, *(("reflection",) if "reflection" in names else ()))}
+
+    @property
+    def reflects(self) -> bool:
+        """Whether memories are formed from the notes of conversations."""
+        return "reflection" in (self.form or ())
 
     @field_validator("metadata_schema")
     @classmethod

@@ -29,6 +29,20 @@ _COMMON = {
     **_SPAN,
 }
 _OWN: dict[str, dict[str, str]] = {
+    "notes": {
+        "item_id": "Item of a note, 16 hex digits.",
+        "note_id": "Note of a session, 16 hex digits: the same for all its items.",
+        "kind": "What the item is: fact, preference, decision, solution, gap, inference, emotion, topic or connection.",
+        "statement": "What it says, in a sentence that can be read alone.",
+        "quote": "The words of the session that say it.",
+        "chunk_ids": "Chunks that it rests on.",
+        "confidence": "How sure it is, 0 to 1.",
+        "is_saved": "Whether somebody asked to remember it.",
+        "alternatives": "What else the evidence could mean.",
+        "invalidation_conditions": "What would make it wrong.",
+        "related_note_ids": "Notes that it is connected with.",
+        "extractor": "Who formed it: rules or lm.",
+    },
     "documents": {
         "uri": "Path inside the collection.",
         "media_type": "Media type that the source was read as.",

@@ -87,6 +87,7 @@ class CollectionSettings(TypedDict, total=False):
     user_id: str
     default: bool
     unit: str
+    has_formed: bool
     fields: dict[str, list[str]]
 
 

@@ -89,6 +89,26 @@ SCHEMAS: dict[str, Schema] = {
         "confidence_source": _S,
         "trust": _F,
     },
+    # What one session says that is worth keeping, with its evidence; `note_id` is the same for all items of a session.
+    "notes": {
+        "item_id": _S,
+        "note_id": _S,
+        **_SCOPE,
+        "session_id": _S,
+        "document_id": _S,
+        "kind": _S,
+        "statement": _S,
+        "quote": _S,
+        "char_start": _I,
+        "char_end": _I,
+        "chunk_ids": pl.List(_S),
+        "confidence": _F,
+        "is_saved": _B,
+        "alternatives": pl.List(_S),
+        "invalidation_conditions": pl.List(_S),
+        "related_note_ids": pl.List(_S),
+        "extractor": _S,
+    },
     # What is embedded for each memory: one text of kind "memory", or several of kind "window" over 256 tokens.
     "embed_inputs": {"memory_id": _S, "kind": _S, "ordinal": _I, "text": _S, "text_hash": _S},
     # What is embedded as well: the sentences of a titled passage. `text_hash` is null where they get no vectors.

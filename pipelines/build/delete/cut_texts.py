@@ -69,6 +69,8 @@ def _moved_spans(
     """Returns the spans of rows of cut documents where they are now, and the ids of rows that lost a part."""
     spans: dict[str, dict[str, int]] = {}
     partial: set[str] = set()
+    if "refers_to" not in frame.columns:
+        frame = frame.with_columns(refers_to=pl.lit(None, dtype=pl.String))
     fields = frame.select(key, "document_id", "char_start", "char_end", "refers_to")
     for row_id, document_id, start, end, refers_to in fields.iter_rows():
         if (removal := changed.get(document_id)) is None:

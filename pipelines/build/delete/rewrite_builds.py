@@ -12,12 +12,13 @@ import polars as pl
 
 from palimpsest.build.delete.cut_texts import Frames, cut_texts
 from palimpsest.build.delete.probes import Probes
-from palimpsest.build.delete.target import MatchedRows, Target, match_rows
+from palimpsest.build.delete.target import MatchedRows, Target, match_rows, with_formed
 from palimpsest.build.finish import finish_build, once_context
 from palimpsest.build.run_stage import run_stage
 from palimpsest.build.stage import Removed, Stage, StageContext
 from palimpsest.build.stages import collection_stages, once_stages
 from palimpsest.core.files import link
+from palimpsest.memories.formed import stated_memories
 from palimpsest.memories.vector_store import collection_spaces
 from palimpsest.sources.filters.erased_texts import ErasedTexts
 from palimpsest.store.builds import BEFORE_DELETE, ONCE, Build
@@ -94,12 +95,21 @@ def _remove_matched(build: Build, name: str, stages: list[Stage], matched: Match
     memories = matched.memories
     if matched.erased:
         frames, partial = cut_texts(name, frames, tables, ErasedTexts(matched.erased))
-        memories = pl.concat([memories, partial]).unique("memory_id")
+        memories = with_formed(pl.concat([memories, partial]).unique("memory_id"), build.table(name, "memories"))
     removed = _removed_ids(matched.documents, memories, frames["documents"])
     for table in tables:
-        rows = [~pl.col(column).is_in(list(removed[what])) for column, what in table.removed_by.items()]
-        frames[table.name] = frames[table.name].filter(*(row.fill_null(True) for row in rows))
+        frame = frames[table.name]
+        rows = [_is_retained(frame, column, removed[what]) for column, what in table.removed_by.items()]
+        frames[table.name] = frame.filter(*(row.fill_null(True) for row in rows))
     return frames, bool(matched.erased)
+
+
+def _is_retained(frame: pl.DataFrame, column: str, ids: Collection[str]) -> pl.Expr:
+    """Returns whether a column names none of the removed ids; of a list, no element may."""
+    if isinstance(frame.schema[column], pl.List):
+        named = pl.col(column).list.set_intersection(pl.lit(sorted(ids), dtype=pl.List(pl.String)))
+        return named.list.len() == 0
+    return ~pl.col(column).is_in(list(ids))
 
 
 def _removed_ids(
@@ -111,7 +121,7 @@ def _removed_ids(
     sources = {u for uri in uris for u in (uri, uri.partition("#")[0])} - left
     return {
         "document": ids,
-        "chunk": set(memories["chunk_ids"].explode().drop_nulls()),
+        "chunk": set(stated_memories(memories)["chunk_ids"].explode(empty_as_null=True).drop_nulls()),
         "memory": set(memories["memory_id"]),
         "uri": uris,
         "source": sources - {uri.partition("#")[0] for uri in left},

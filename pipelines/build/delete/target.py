@@ -9,6 +9,7 @@ import polars as pl
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import content_id
 from palimpsest.core.needles import encode_text
+from palimpsest.memories.formed import formed_memories, rests_on, stated_memories
 from palimpsest.sources.filters.erased_texts import TurnIndex, place_key
 from palimpsest.store.builds import Build
 from palimpsest.store.decisions import tombstone
@@ -146,7 +147,8 @@ def match_rows(build: Build, name: str, target: Target) -> MatchedRows:
         return MatchedRows(documents.clear(), memories.clear())
     named = target.documents(documents)
     if not target.by_memory:
-        return MatchedRows(named, memories.join(named, on="document_id", how="semi"))
+        found = memories.join(named, on="document_id", how="semi")
+        return MatchedRows(named, with_formed(found, memories))
     found = memories.join(named, on="document_id", how="semi")
     if target.memories:
         found = found.filter(pl.col("memory_id").is_in(list(target.memories)))
@@ -156,12 +158,23 @@ def match_rows(build: Build, name: str, target: Target) -> MatchedRows:
         found = found.filter(pl.col("observed_at") < target.before)
     if target.expired_at is not None:
         found = found.filter(pl.col("retention_until") <= target.expired_at)
+    # What a formed memory says is in its evidence, from which the next build would form it again.
+    rested = formed_memories(found)["chunk_ids"].explode(empty_as_null=True).drop_nulls().to_list()
+    evidence = pl.col("chunk_ids").list.set_intersection(pl.lit(rested, dtype=pl.List(pl.String))).list.len() > 0
+    found = pl.concat([stated_memories(found), stated_memories(memories).filter(evidence)]).unique("memory_id")
     # Only documents that lose a memory are read; an equal text at the same place is deleted too.
-    hashed = _hash_memories(build, name, memories, set(found["document_id"]))
+    hashed = _hash_memories(build, name, stated_memories(memories), set(found["document_id"]))
     wanted = set(found["memory_id"])
     erased = frozenset(e for memory_id, e in hashed if memory_id in wanted)
     equal = [memory_id for memory_id, e in hashed if e in erased]
-    return MatchedRows(documents.clear(), memories.filter(pl.col("memory_id").is_in(equal)), erased)
+    removed = memories.filter(pl.col("memory_id").is_in(equal))
+    return MatchedRows(documents.clear(), with_formed(removed, memories), erased)
+
+
+def with_formed(removed: pl.DataFrame, memories: pl.DataFrame) -> pl.DataFrame:
+    """Returns memories that are removed, with the formed ones that rest on any of them."""
+    chunk_ids = stated_memories(removed)["chunk_ids"].explode(empty_as_null=True).drop_nulls().to_list()
+    return pl.concat([removed, rests_on(memories, chunk_ids)]).unique("memory_id", maintain_order=True)
 
 
 def _hash_memories(

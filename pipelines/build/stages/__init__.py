@@ -12,6 +12,7 @@ from palimpsest.store.tables import SCHEMAS
 _FILES = (
     "documents",
     "chunks",
+    "notes",
     "memories",
     "embeddings",
     "entities",

@@ -2,6 +2,7 @@
 
 from palimpsest.build.stage import PreviousTable, Reference, Stage, StageContext, StageResult, Table
 from palimpsest.memories.embed import vector_space
+from palimpsest.memories.formed import stated_memories
 from palimpsest.memories.vector_store import memory_vectors
 from palimpsest.relations.candidates.candidate_inputs import CandidateInputs, PreviousCandidates
 from palimpsest.relations.candidates.find_candidates import candidate_pairs
@@ -9,11 +10,17 @@ from palimpsest.relations.candidates.find_candidates import candidate_pairs
 _READS = ("memories", "embed_inputs", "mentions", "documents")
 
 
+def _inputs(table: PreviousTable) -> CandidateInputs:
+    """Returns what candidates are found in: formed memories would only double their evidence."""
+    memories, *others = (table(t) for t in _READS)
+    return CandidateInputs(stated_memories(memories), *others)
+
+
 def _run(context: StageContext, previous: PreviousTable | None) -> StageResult:
-    inputs = CandidateInputs(*(context.table(t) for t in _READS))
+    inputs = _inputs(context.table)
     earlier = None
     if previous:
-        earlier = PreviousCandidates(CandidateInputs(*(previous(t) for t in _READS)), previous("candidate_pairs"))
+        earlier = PreviousCandidates(_inputs(previous), previous("candidate_pairs"))
     vectors = memory_vectors(context.home, inputs.memories, inputs.embed_inputs)
     return StageResult({"candidate_pairs": candidate_pairs(inputs, vectors, earlier)})
 

@@ -3,10 +3,11 @@
 from palimpsest.build.stage import Digest, PreviousTable, Reference, Stage, StageContext, StageResult, Table
 from palimpsest.entities.entity_tables import entity_tables
 from palimpsest.entities.names.spacy_names import pipeline_version
+from palimpsest.memories.formed import stated_memories
 
 
 def _run(context: StageContext, previous: PreviousTable | None) -> StageResult:
-    memories, documents = context.table("memories"), context.table("documents")
+    memories, documents = stated_memories(context.table("memories")), context.table("documents")
     earlier = previous("surfaces") if previous else None
     return StageResult(entity_tables(memories, documents, earlier, context.config.ner, context.decisions))
 

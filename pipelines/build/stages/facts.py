@@ -2,14 +2,20 @@
 
 from palimpsest.build.stage import Digest, PreviousTable, Reference, Stage, StageContext, StageResult, Table
 from palimpsest.facts.fact_tables import LM, RULES, FactInputs, clause_facts, facts, join_extractors, speakers
+from palimpsest.memories.formed import stated_memories
 from palimpsest.store.manifest import Work
 from palimpsest.store.tables import empty
 
 
+def _inputs(table: PreviousTable) -> FactInputs:
+    """Returns what facts are read in: formed memories would only double their evidence."""
+    return FactInputs(stated_memories(table("memories")), table("mentions"), table("entities"))
+
+
 def _run(context: StageContext, previous: PreviousTable | None) -> StageResult:
-    memories = context.table("memories")
-    now = FactInputs(memories, context.table("mentions"), context.table("entities"))
-    earlier = FactInputs(*(previous(t) for t in ("memories", "mentions", "entities"))) if previous else None
+    now = _inputs(context.table)
+    memories = now.memories
+    earlier = _inputs(previous) if previous else None
     read_by, numbers = context.config.facts, dict[str, float]()
     clauses = empty("clause_facts")
     if read_by != LM:

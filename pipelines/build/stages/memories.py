@@ -6,8 +6,9 @@ import polars as pl
 
 from palimpsest.build.stage import Digest, PreviousTable, Reference, Stage, StageContext, StageResult, Table
 from palimpsest.entities.collection_shape import strategy_for
+from palimpsest.formation.promote import promoted_memories
 from palimpsest.memories.context_inputs import context_inputs
-from palimpsest.memories.form import form_memories
+from palimpsest.memories.form import embed_inputs, form_memories
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 
@@ -17,13 +18,19 @@ def _run(context: StageContext, previous: PreviousTable | None) -> StageResult:
     earlier = (previous("memories"), previous("embed_inputs")) if previous else None
     memories, inputs = form_memories(context.table("documents"), context.table("chunks"), config, earlier)
     earlier_contexts = previous("context_inputs") if previous else None
-    contexts = context_inputs(memories, strategy_for(memories), config.profile == "full", earlier_contexts)
+    stated = memories
+    if config.reflects:
+        formed = promoted_memories(context.table("notes"), memories, config.promote)
+        memories = pl.concat([memories, formed]).sort("memory_id")
+        inputs = pl.concat([inputs, embed_inputs(formed)]).sort("memory_id", "ordinal")
+    contexts = context_inputs(stated, strategy_for(stated), config.profile == "full", earlier_contexts)
     return StageResult({"memories": memories, "embed_inputs": inputs, "context_inputs": contexts})
 
 
 def _settings(context: StageContext) -> object:
     config = context.config
-    return config.unit, config.retention_days, config.profile, config.trust.model_dump_json()
+    promoted = (config.promote,) if config.reflects else ()
+    return config.unit, config.retention_days, config.profile, config.trust.model_dump_json(), *promoted
 
 
 def _estimate(context: StageContext, home: Home) -> Mapping[str, int]:
@@ -47,11 +54,11 @@ _OF_MEMORY = (Reference("memory_id", ("memories",)),)
 
 STAGE = Stage(
     name="memories",
-    description="One memory for each chunk, turn or statement: what is embedded, searched by words, related and "
-    "versioned.",
+    description="One memory for each chunk, turn or statement, and for items of notes: what is embedded, searched by "
+    "words, related and versioned.",
     group="memories",
     kinds=("parquet", "polars"),
-    reads=("documents", "chunks"),
+    reads=("documents", "chunks", "notes"),
     writes=(
         Table(
             "memories",

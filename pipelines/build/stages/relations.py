@@ -1,6 +1,8 @@
 """Stage `relations`: candidate pairs labelled, and the premises of conclusions that no pair names."""
 
 from palimpsest.build.stage import Digest, PreviousTable, Reference, Stage, StageContext, StageResult, Table
+from palimpsest.formation.formed_relations import add_formation, without_formation
+from palimpsest.memories.formed import stated_memories
 from palimpsest.relations.classify.choose_labeler import build_labeler, labeler_key
 from palimpsest.relations.classify.label_pairs import label_pairs
 from palimpsest.relations.premises.premise_relations import add_premises, label_counts, without_premises
@@ -10,9 +12,10 @@ from palimpsest.store.manifest import Work
 
 def _run(context: StageContext, previous: PreviousTable | None) -> StageResult:
     # A relation names its program, so that answers of an earlier build are valid although this stage's code changed.
-    earlier = context.base.table(context.name, "relations") if context.base else None
+    earlier = without_formation(context.base.table(context.name, "relations")) if context.base else None
     labeler = build_labeler(context.home, context.max_cost)
-    pairs, memories = context.table("candidate_pairs"), context.table("memories")
+    pairs, everything = context.table("candidate_pairs"), context.table("memories")
+    memories = stated_memories(everything)
     labeled = None if earlier is None else without_premises(earlier)
     relations, usage = label_pairs(pairs, memories, labeler, labeled, context.decisions)
     if usage["lm_failures"]:
@@ -21,10 +24,11 @@ def _run(context: StageContext, previous: PreviousTable | None) -> StageResult:
         check_answers(relations, context.home)
     before = None
     if previous is not None and earlier is not None:
-        before = PremiseInputs(earlier, previous("memories"), previous("documents"))
+        before = PremiseInputs(earlier, stated_memories(previous("memories")), previous("documents"))
     inputs = PremiseInputs(relations, memories, context.table("documents"))
     relations = add_premises(inputs, context.decisions, before)
     usage |= label_counts(relations)
+    relations = add_formation(relations, everything)
     return StageResult({"relations": relations}, Work(lm_calls=int(usage.get("lm_calls", 0))), dict(usage))
 
 

@@ -3,11 +3,12 @@
 from palimpsest.build.stage import Digest, PreviousTable, Reference, Stage, StageContext, StageResult, Table
 from palimpsest.entities.topics import build_topics
 from palimpsest.memories.embed import vector_space
+from palimpsest.memories.formed import stated_memories
 from palimpsest.memories.vector_store import memory_vectors
 
 
 def _run(context: StageContext, previous: PreviousTable | None) -> StageResult:
-    memories = context.table("memories")
+    memories = stated_memories(context.table("memories"))
     vectors = memory_vectors(context.home, memories, context.table("embed_inputs"))
     topics, edges, relevances = build_topics(memories, context.table("documents"), vectors, context.table("entities"))
     return StageResult({"topics": topics, "topic_edges": edges, "topic_memories": relevances})

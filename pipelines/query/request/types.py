@@ -257,7 +257,8 @@ class CollectionInfo:
     """What a build records of a collection.
 
     `weights` are those of the composite that its settings give; `fields` has the fields of its metadata_schema, with
-    the kinds of their values; `space` is that of its vectors, None means MiniLM's.
+    the kinds of their values; `space` is that of its vectors, None means MiniLM's; `has_formed`
+    says whether memories are formed from its conversations.
     """
 
     name: str
@@ -267,3 +268,4 @@ class CollectionInfo:
     weights: Mapping[str, float] = field(default_factory=dict)
     fields: Mapping[str, Sequence[Kind]] = field(default_factory=dict)
     space: Space | None = None
+    has_formed: bool = False

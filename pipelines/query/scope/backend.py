@@ -112,7 +112,7 @@ def collection_infos(
 
     Args:
         scopes: every scope that has a memory.
-        settings: `default`, `user_id` and `fields` of collections.
+        settings: `default`, `user_id`, `fields` and `has_formed` of collections.
         strategies: what `auto` means in each collection.
         weights: the weights that the settings of each collection give.
         spaces: the space of the vectors of each collection; builds of earlier versions have none.
@@ -126,6 +126,7 @@ def collection_infos(
             weights=weights.get(n, {}),
             fields=settings.get(n, {}).get("fields", {}),
             space=Space.from_json(spaces[n]) if n in spaces else None,
+            has_formed=bool(settings.get(n, {}).get("has_formed", False)),
         )
         for n in sorted({s.collection for s in scopes} | set(settings))
     }

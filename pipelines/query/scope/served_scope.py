@@ -44,6 +44,12 @@ class ServedScope:
         info = self.backend.collections().get(self.scope.collection)
         return info.space if info else None
 
+    @property
+    def has_formed(self) -> bool:
+        """Whether the scope's collection forms memories from its conversations."""
+        info = self.backend.collections().get(self.scope.collection)
+        return bool(info and info.has_formed)
+
     def view(self) -> ScopeView | None:
         """See Backend; `allowed` of the view applies filters."""
         return self.backend.view(self.scope)

@@ -41,7 +41,7 @@ class StatedFields:
         pii: contains personal data.
         user_visible: may be shown.
         retention_days: days after observed_at that the text is stored, 1 to 36,500.
-        memory: "off" where the text must not be stored.
+        memory: "off" where the text must not be stored, "save" where somebody asked to remember it.
         valid_from: start of the time for which the statement is true, ISO 8601 in UTC; of turns and table rows only.
         valid_until: end of that time, exclusive, likewise.
         trust: 0 to 1; it can only lower what the collection's settings give.
@@ -132,10 +132,10 @@ class _Parser:
         return self.word(name, known) if value is False or is_known else None
 
     def memory(self, free_words: bool) -> str | None:
-        """Returns `off` where the text must not be stored."""
+        """Returns `off` where the text must not be stored, `save` where it must be remembered."""
         known = ("save", "off")
         word = self.known_word("memory", known) if free_words else self.word("memory", known, default="off")
-        return "off" if word == "off" else None
+        return word
 
     def share(self, name: str) -> float | None:
         found = self._take(name, lambda v: _is_number(v) and 0 <= v <= 1, "must be a number from 0 to 1")
@@ -203,7 +203,7 @@ def combine_stated_fields(parts: Iterable[StatedFields]) -> StatedFields:
         pii=True if any(values(lambda p: p.pii)) else common(lambda p: p.pii),
         user_visible=False if False in values(lambda p: p.user_visible) else common(lambda p: p.user_visible),
         retention_days=min(values(lambda p: p.retention_days), default=None),
-        memory="off" if values(lambda p: p.memory) else None,
+        memory=min(values(lambda p: p.memory), default=None),  # "off" before "save"
         valid_from=common(lambda p: p.valid_from),
         valid_until=common(lambda p: p.valid_until),
         trust=min(values(lambda p: p.trust), default=None),

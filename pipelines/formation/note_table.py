@@ -1,0 +1,133 @@
+"""The notes table: the items of each session, with the chunks that are their evidence.
+
+An item whose words are not in its session, or in no chunk of it, is dropped and counted.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from palimpsest.core.ids import content_id
+from palimpsest.core.scopes import SCOPE, scope_parts
+from palimpsest.formation.item import NoteItem
+from palimpsest.formation.session import Session, read_sessions
+from palimpsest.store.tables import conform, empty
+
+FormItems = Callable[[Sequence[Session]], Iterator[list[NoteItem]]]
+
+
+@dataclass(frozen=True)
+class NoteInputs:
+    """The tables that notes are formed from."""
+
+    documents: pl.DataFrame
+    document_texts: pl.DataFrame
+    chunks: pl.DataFrame
+
+
+@dataclass
+class Notes:
+    """The notes table, and how many items were dropped, by reason."""
+
+    table: pl.DataFrame
+    dropped: Counter[str] = field(default_factory=Counter)
+    sessions_read: int = 0
+
+
+def note_table(now: NoteInputs, form_items: FormItems, previous: tuple[pl.DataFrame, pl.DataFrame] | None) -> Notes:
+    """Returns one row for each item, sorted by session and place.
+
+    Args:
+        now: the build in the making.
+        form_items: forms the items of sessions.
+        previous: (chunks, notes) of an earlier build made by the same code; items of documents whose chunks are the
+            same are carried over.
+    """
+    carried, todo = empty("notes"), now.documents.select("document_id")
+    if previous is not None:
+        same = _chunks_by_document(now.chunks).join(
+            _chunks_by_document(previous[0]), on=["document_id", "chunk_ids"], how="inner"
+        )
+        carried = previous[1].join(same, on="document_id", how="semi")
+        todo = todo.join(same, on="document_id", how="anti")
+    rows = (
+        now.documents.join(todo, on="document_id", how="semi")
+        .select("document_id", *SCOPE, "session_id", "uri")
+        .join(now.document_texts, on="document_id", how="inner")
+        .sort("document_id")
+        .to_dicts()
+    )
+    notes = Notes(carried)
+    sessions = list(read_sessions(rows))
+    notes.sessions_read = len(sessions)
+    about, places = {r["document_id"]: r for r in rows}, _places(now.chunks)
+    made = []
+    for session, items in zip(sessions, form_items(sessions), strict=True):
+        document = about[session.document_id]
+        for item in items:
+            row = _row(document, item, session, places.get(session.document_id, []), notes.dropped)
+            made += [row] if row else []
+    fresh = conform("notes", pl.DataFrame(made, schema=empty("notes").schema, orient="row"))
+    everything = pl.concat([carried, fresh]).unique("item_id", keep="first", maintain_order=True)
+    notes.table = everything.sort("document_id", "char_start", "item_id")
+    return notes
+
+
+def _chunks_by_document(chunks: pl.DataFrame) -> pl.DataFrame:
+    grouped = chunks.sort("chunk_id").group_by("document_id").agg(pl.col("chunk_id").str.join(" ").alias("chunk_ids"))
+    return grouped
+
+
+Place = tuple[int, int, str]
+
+
+def _places(chunks: pl.DataFrame) -> dict[str, list[Place]]:
+    found: dict[str, list[Place]] = {}
+    columns = ("document_id", "char_start", "char_end", "chunk_id")
+    for document_id, *place in chunks.select(columns).sort(columns).iter_rows():
+        found.setdefault(document_id, []).append((place[0], place[1], place[2]))
+    return found
+
+
+def _row(
+    document: dict[str, Any], item: NoteItem, session: Session, places: list[Place], dropped: Counter[str]
+) -> dict[str, Any] | None:
+    """Returns the row of an item; None where its evidence does not hold.
+
+    An item on a chunk of a newer version of the document is that version's, and not counted as dropped.
+    """
+    spans = [item.span, *item.evidence]
+    turns = [(t.start, t.start + len(t.text)) for t in session.turns]
+    if not all(any(a <= start < end <= b for a, b in turns) for start, end in spans):
+        dropped["evidence is not in a turn of the session"] += 1
+        return None
+    chunk_ids: list[str] = []
+    for start, end in spans:
+        covering = [c for a, b, c in places if a < end and start < b]
+        if not covering:
+            return None
+        chunk_ids += covering
+    start, end = item.span
+    scope = [document[c] for c in SCOPE]
+    return {
+        "item_id": content_id("note item", item.kind, item.statement, *(ids := list(dict.fromkeys(chunk_ids)))),
+        "note_id": content_id("note", *scope_parts(*scope), document["uri"], document["session_id"]),
+        **dict(zip(SCOPE, scope, strict=True)),
+        "session_id": document["session_id"],
+        "document_id": document["document_id"],
+        "kind": item.kind,
+        "statement": item.statement,
+        "quote": document["text"][start:end],
+        "char_start": start,
+        "char_end": end,
+        "chunk_ids": ids,
+        "confidence": item.confidence,
+        "is_saved": item.is_saved,
+        "alternatives": list(item.alternatives),
+        "invalidation_conditions": list(item.invalidation_conditions),
+        "related_note_ids": list(item.related_note_ids),
+        "extractor": item.extractor,
+    }

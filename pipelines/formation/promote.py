@@ -1,0 +1,69 @@
+"""Items of notes as memories: each takes place, time, privacy and trust from the memories it rests on."""
+
+from collections.abc import Collection
+
+import polars as pl
+
+from palimpsest.core.ids import content_id
+from palimpsest.core.scopes import SCOPE
+from palimpsest.memories.formed import REFLECTION, stated_memories
+from palimpsest.store.tables import conform
+from palimpsest.text.tokenizer import count_tokens_batch
+
+TYPES = {"preference": "preference", "inference": "inference", "gap": "inference", "emotion": "inference"}
+"""Types of memories by kind of item; the rest is semantic."""
+IMPORTANCE = {"preference": 0.7, "decision": 0.7, "fact": 0.6, "solution": 0.6}
+_SAVED, _OTHER = 0.9, 0.4
+
+
+def promoted_memories(notes: pl.DataFrame, memories: pl.DataFrame, kinds: Collection[str]) -> pl.DataFrame:
+    """Returns a memory for each item of the kinds, sorted by memory_id.
+
+    It is observed when the last of its evidence is, and retained as long as all of it is. Its span is the quote's.
+
+    Args:
+        notes: the notes table.
+        memories: the memories table, with or without formed ones.
+        kinds: kinds of items that become memories.
+    """
+    items = notes.filter(pl.col("kind").is_in(sorted(kinds)))
+    evidence = stated_memories(memories).explode("chunk_ids").rename({"chunk_ids": "chunk_id"})
+    rows = (
+        items.select("item_id", *SCOPE, chunk_id="chunk_ids")
+        .explode("chunk_id")
+        .join(evidence, on=["chunk_id", *SCOPE], how="inner")
+        .sort("item_id", "observed_at", "ordinal", "memory_id")
+        .group_by("item_id", maintain_order=True)
+        .agg(
+            pl.col("ordinal", "title", "heading", "page", "speaker", "observed_at", "provenance", "kind").last(),
+            pl.col("valid_from").max(),
+            pl.col("valid_until").min(),
+            pl.col("retention_until").min(),
+            pl.col("trust").min(),
+            pl.col("pii").any(),
+            pl.col("user_visible").all(),
+            tags=pl.col("tags").explode(empty_as_null=True).drop_nulls().unique().sort(),
+            stated_confidence=pl.col("confidence").min(),
+            stated_importance=pl.when(pl.col("importance_source") == "turn").then("importance").max(),
+        )
+    )
+    default = pl.col("item_kind").replace_strict(IMPORTANCE, default=_OTHER, return_dtype=pl.Float64)
+    joined = rows.join(items.rename({"kind": "item_kind"}), on="item_id", how="inner")
+    date = pl.col("observed_at").dt.strftime("%-d %B %Y %Y-%m-%d").fill_null("")
+    formed = joined.select(
+        *SCOPE,
+        *("session_id", "document_id", "ordinal", "title", "heading", "page", "speaker", "char_start", "char_end"),
+        *("observed_at", "valid_from", "valid_until", "tags", "provenance", "retention_until", "kind", "pii"),
+        *("user_visible", "trust", "chunk_ids"),
+        pl.Series("memory_id", [content_id("memory", REFLECTION, i) for i in joined["item_id"]], pl.String),
+        pl.lit(REFLECTION).alias("unit"),
+        pl.col("item_kind").replace_strict(TYPES, default="semantic", return_dtype=pl.String).alias("type"),
+        pl.col("statement").alias("text"),
+        pl.concat_str("statement", date, separator="\n").str.strip_chars("\n").alias("search_text"),
+        pl.min_horizontal("confidence", "stated_confidence").alias("confidence"),
+        pl.max_horizontal(pl.when("is_saved").then(_SAVED).otherwise(default), "stated_importance").alias("importance"),
+        pl.Series("token_count", count_tokens_batch(joined["statement"].to_list()), pl.Int64),
+        importance_source=pl.lit("formation"),
+        confidence_source=pl.lit("formation"),
+    )
+    return conform("memories", formed).sort("memory_id")

@@ -1,0 +1,108 @@
+"""A conversation session as formation reads it: turns in order, with speakers and places."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from palimpsest.sources.records.extracted import Segment
+from palimpsest.text.chat_roles import ASSISTANT_ROLES, INSTRUCTION_ROLES, TOOL_ROLES, USER_ROLES
+from palimpsest.text.sentences import document_sentence_spans
+
+_SILENT = ASSISTANT_ROLES | INSTRUCTION_ROLES | TOOL_ROLES
+
+_STRAIGHT = str.maketrans({0x2018: "'", 0x2019: "'", 0x201C: '"', 0x201D: '"'})
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A turn of a session.
+
+    Attributes:
+        speaker: as the source names them.
+        text: what they say.
+        start: place of the text in the document.
+        is_saved: the source states `memory: save`.
+    """
+
+    speaker: str
+    text: str
+    start: int
+    is_saved: bool = False
+
+    @property
+    def is_person(self) -> bool:
+        """Whether somebody other than an assistant, a tool or a system message speaks."""
+        return self.speaker.strip().casefold() not in _SILENT
+
+    @property
+    def name(self) -> str:
+        """Who speaks, as a statement names them."""
+        name = " ".join(self.speaker.split())
+        if not name or name.casefold() in USER_ROLES:
+            return "The user"
+        return name[0].upper() + name[1:]
+
+    @property
+    def sentences(self) -> list["Sentence"]:
+        """The sentences of the turn, in order."""
+        return [
+            Sentence(self, a, b)
+            for a, b in document_sentence_spans(self.text, 0, len(self.text))
+            if re.search(r"\w", self.text[a:b])
+        ]
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence of a turn, by its place in the turn's text."""
+
+    turn: Turn
+    start: int
+    end: int
+
+    @property
+    def text(self) -> str:
+        """Its words, with single spaces and straight quotation marks."""
+        return " ".join(self.turn.text[self.start : self.end].translate(_STRAIGHT).split())
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Its place in the document."""
+        return self.turn.start + self.start, self.turn.start + self.end
+
+    @property
+    def is_question(self) -> bool:
+        """Whether it ends as a question."""
+        return self.text.rstrip("\"') ").endswith("?")
+
+
+@dataclass(frozen=True)
+class Session:
+    """The turns of one document of a conversation."""
+
+    document_id: str
+    turns: tuple[Turn, ...]
+
+
+def read_sessions(rows: Sequence[Mapping[str, Any]]) -> Iterator[Session]:
+    """Yields the sessions among documents; a document without turns is none.
+
+    Args:
+        rows: `document_id`, `text` and `segments` of documents.
+    """
+    for row in rows:
+        segments = [Segment.from_row(s) for s in json.loads(row["segments"] or "[]")]
+        turns = tuple(
+            Turn(
+                s.speaker or "",
+                row["text"][s.char_start : s.char_end],
+                s.char_start,
+                bool(s.stated and s.stated.memory == "save"),
+            )
+            for s in segments
+            if s.kind == "turn"
+        )
+        if turns:
+            yield Session(row["document_id"], turns)

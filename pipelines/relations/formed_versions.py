@@ -1,0 +1,34 @@
+"""Versions of formed memories: those of the memories they rest on."""
+
+import polars as pl
+
+from palimpsest.memories.formed import evidence_pairs, formed_memories
+from palimpsest.store.tables import conform
+
+
+def formed_versions(memories: pl.DataFrame, stated: pl.DataFrame) -> pl.DataFrame:
+    """Returns versions of the formed memories.
+
+    One is latest iff all memories it rests on are; it ends with the first of them that ends, and what replaced that
+    replaced it. One whose evidence is gone is not latest.
+
+    Args:
+        memories: the memories table.
+        stated: versions of the others.
+    """
+    ends = (
+        evidence_pairs(memories)
+        .join(stated.rename({"memory_id": "evidence_id"}), on="evidence_id", how="left")
+        .sort("memory_id", "is_latest", "valid_until", "evidence_id", nulls_last=True)
+        .group_by("memory_id", maintain_order=True)
+        .agg(
+            pl.col("is_latest").all(),
+            pl.col("valid_from").max(),
+            pl.col("valid_until").min(),
+            pl.col("superseded_by").first(),
+        )
+    )
+    rows = formed_memories(memories).drop("valid_from", "valid_until").join(ends, on="memory_id", how="left")
+    until = pl.when(pl.col("valid_until") < pl.col("valid_from")).then("valid_from").otherwise("valid_until")
+    rows = rows.with_columns(pl.col("is_latest").fill_null(False), valid_until=until)
+    return conform("versions", rows.select(c for c in stated.columns if c in rows.columns))
