@@ -47,6 +47,7 @@ _MAX_ERROR_CHARS = 390
         graph.graph,
         fact.fact,
         profile.profile,
+        profile.summarize,
         inbox.remember,
         inbox.operation,
         scopes.scopes,

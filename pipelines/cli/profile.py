@@ -1,4 +1,4 @@
-"""The command that shows what is known of a user."""
+"""Commands that show what is known of a user, and sum up sessions."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from palimpsest.cli.graph import privacy_options
+from palimpsest.cli.graph import privacy_options, scope_options
 from palimpsest.cli.shared import Output, common
 
 if TYPE_CHECKING:
@@ -59,3 +59,33 @@ def _text(profile: "Profile", answers: "Sequence[StandingAnswer]") -> str:
         weak = "" if answer.stored.is_answerable else " (weak evidence)"
         lines += [f"{answer.stored.question}{weak}", *(f"  {line}" for line in answer.lines() or ["  no answer"])]
     return "\n".join(lines)
+
+
+@click.command(short_help="Sum up a session, or the sessions of a scope.")
+@common
+@click.argument("session", required=False)
+@scope_options
+@click.option("--sentences", type=click.IntRange(1, 50), default=5, show_default=True, help="How many at most.")
+def summarize(
+    session: str | None,
+    sentences: int,
+    home_path: Path,
+    as_json: bool,
+    backend: str,
+    collection: str | None,
+    user: str | None,
+    project: str | None,
+) -> None:
+    """The sentences that sum up SESSION, each cited; without it, those that sum up all sessions of the scope."""
+    from palimpsest.query.reader import open_home
+
+    out = Output(as_json)
+    with open_home(home_path, backend=backend) as reader:
+        scopes = reader.resolve_scopes(collection, user, project)
+        if session is None:
+            found = reader.summarize(scopes, sentences)
+        else:
+            found = reader.summarize_session(scopes, session, sentences)
+    lines = [s.cited for s in found.sentences] or ["nothing to sum up in this scope"]
+    out.text("\n".join(lines))
+    out.result(found.to_json())

@@ -8,33 +8,25 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Unpack
 
+from palimpsest.query.build_views import BuildViews
 from palimpsest.query.context.compressor import Compressor, open_compressor
-from palimpsest.query.context.history import Version, histories
 from palimpsest.query.embed_query import count_tokens
-from palimpsest.query.graph.fact_table import FactTable
-from palimpsest.query.graph.graph_reader import GraphReader
 from palimpsest.query.open_backend import open_backend, published_or_fail
 from palimpsest.query.pending.answer import answer_with_pending
 from palimpsest.query.pending.unbuilt_texts import unbuilt_scopes
-from palimpsest.query.profile.profile import Profile
-from palimpsest.query.profile.read_profile import read_profile
-from palimpsest.query.profile.standing import StandingAnswer, read_standing
-from palimpsest.query.request.arguments import ScopeArgument, parse_scopes
+from palimpsest.query.request.arguments import ScopeArgument
 from palimpsest.query.request.search_options import SearchOptions
 from palimpsest.query.request.search_request import SearchRequest
-from palimpsest.query.request.types import Filters, Scope
+from palimpsest.query.request.types import Scope
 from palimpsest.query.rerank.reranker import Reranker, open_reranker
 from palimpsest.query.result import SearchResult
 from palimpsest.query.scope.backend import Backend
 from palimpsest.query.scope.resolve_scopes import check_names, resolve_scopes
-from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.query.search import run_search
 from palimpsest.query.task.task_brief import answer_for_task
 from palimpsest.query.task.working_set import WorkingSet, read_working_set
 from palimpsest.store.usage_log import UsageLog, usage_days
 from palimpsest.text.tokenizer import register_tokenizer_home
-
-_FACT_MEMORIES = 10  # whose facts are shown for a text that is no key
 
 
 def real_time() -> dt.datetime:
@@ -42,7 +34,7 @@ def real_time() -> dt.datetime:
     return dt.datetime.now(dt.UTC)
 
 
-class Reader:
+class Reader(BuildViews):
     """Answers from one build. Safe to share between threads.
 
     `clock` returns the real time, in UTC: a memory past its retention is not served, and `accessed_within` is counted
@@ -60,8 +52,8 @@ class Reader:
         usage: UsageLog | None = None,
         compressor: Compressor | None = None,
     ):
-        self._reranker, self._usage, self._compressor = reranker, usage, compressor
-        self._backend, self._home, self._backend_name, self._clock = backend, home, backend_name, clock
+        super().__init__(backend, home, clock)
+        self._backend_name, self._reranker, self._usage, self._compressor = backend_name, reranker, usage, compressor
 
     @property
     def build_id(self) -> str:
@@ -171,55 +163,6 @@ class Reader:
             scope: one scope, or several: each is ranked by its own statistics, then merged on one scale. A tuple of
                 names is (collection, user) or (collection, user, project).
             **options: see `SearchOptions`.
-            **options: see below.
-
-        Options:
-            k (5): how many memories, 1 to 1000.
-            hops (1): links to follow from the best, 0 to 2; `flat` follows none.
-            strategy ("auto"): a name of `STRATEGIES`, or auto: what the build chose for the collection, with the
-                weights that the collection's settings give; or `Weights`, which are taken as they are.
-            as_of: answer from what was current then; a date alone means the end of that day. Without it, a question
-                that asks for it in words (`as of May 2026`, `what did we believe on 3 March`) is answered so.
-            history (False): superseded versions are candidates too.
-            type: memory type to stay in; one of `types`.
-            types: memory types, any of them.
-            tag: a tag that memories must have; one of `tags`.
-            tags: tags, any of which memories must have. `where` can require all of several.
-            where: what the fields of a memory and of its document's metadata must satisfy, such as
-                `category = "academic" and stressor = true`: see `palimpsest.query.request.parse_where`.
-            accessed_within: how long ago memories were last among the results of a search of this home, at most: a
-                timedelta, or 12h, 30d or 4w.
-            min_score: least cosine of a memory's best window with the question, -1 to 1: results below it are left
-                out. Cosines of the same embedder compare between questions, scores of the ranking do not.
-            since: earliest observed_at; a date alone means its start.
-            until: latest observed_at; a date alone means its end.
-            project: search this project of the scope's user too; the scope itself is the user's general memory.
-            session: session to stay in.
-            now: when the question is put: only what is valid then is a candidate, and `last week` is counted from it,
-                or from `as_of`; without either only the words are searched for.
-            budget_tokens (1200): of the context, by the embedder's count, citations included.
-            explain (False): say of each memory why it is there.
-            include_hidden (False): serve memories marked `user_visible: false` too.
-            include_pii (False): serve memories marked `pii: true` too.
-            turns (()): what was written before, oldest first: texts, or messages with `role` and `content`. The last
-                five are read. A follow-up question takes from them what it leaves open; a complete one is searched as
-                it is. They are stored nowhere.
-            brief (""): what the task is about. Among the candidates, memories that fit it rank a little higher.
-            paths (()): files of the task. Memories of sources with such a path, or in its folder, rank a little
-                higher.
-            abstain (False): return no memories where the first five hardly hold an answer: where the result's
-                `answerability` is below its threshold.
-            compress ("words"): what picks the sentences of long results where the context cannot hold all results:
-                the words of the question, or `lm`, the language model that the home was opened with.
-            subgraph (False): return the nodes, edges and facts of the results and how they relate, and add relations
-                and facts to the context as short lines, in the tokens that its memories leave.
-            tiers (()): tiers to stay in, any of them: `personal`, the user's general memory; `project`, that of
-                projects; `task`, memories of type task, which are in no other tier.
-            task (""): uri or title of a source of type task in the scopes: its text leads the context, in half of its
-                budget at most and whatever the other filters are, and memories like it rank a little higher.
-            include_pending (False): also search texts of the inbox that no build has formed yet, by words, in the same
-                scopes: the result's `pending`, and lines at the end of the context, in a quarter of its budget.
-            narrow, node_types, depth: of the strategy hierarchical; see `palimpsest.query.request.node_search`.
 
         Raises:
             ArgumentError: an argument is out of range, the text has no words, the project is unknown, or `compress` is
@@ -267,86 +210,6 @@ class Reader:
         if usage is not None:
             usage.add(((m.collection, m.user_id, m.project_id), m.memory_id) for m in result.memories)
         return result
-
-    def graph(self, scope: ScopeArgument, include_hidden: bool = False, include_pii: bool = False) -> GraphReader:
-        """Returns what answers questions over the nodes, edges and facts of one scope or several.
-
-        Args:
-            scope: as in `search`.
-            include_hidden: what only memories marked `user_visible: false` state, too.
-            include_pii: the same for memories marked `pii: true`.
-
-        Raises:
-            PalimpsestError: the build was made before nodes were indexed.
-        """
-        return GraphReader(self._backend, parse_scopes(scope), self._clock(), include_hidden, include_pii)
-
-    def facts(self, scope: ScopeArgument, include_hidden: bool = False, include_pii: bool = False) -> FactTable:
-        """Returns the fact table of one scope or several: `facts()` and `get("ana.works_for")`.
-
-        Args:
-            scope: as in `search`.
-            include_hidden: what only memories marked `user_visible: false` state, too.
-            include_pii: the same for memories marked `pii: true`.
-
-        Raises:
-            PalimpsestError: the build was made before nodes were indexed.
-        """
-        scopes = parse_scopes(scope)
-        filters = Filters(history=True, clock=self._clock(), include_hidden=include_hidden, include_pii=include_pii)
-        options = SearchOptions(include_hidden=include_hidden, include_pii=include_pii, k=_FACT_MEMORIES)
-
-        def find_memories(text: str) -> list[str]:
-            return [m.memory_id for m in self.search(text, scopes, **options).memories]
-
-        return FactTable.of([ServedScope(self._backend, s, filters) for s in scopes], find_memories)
-
-    def profile(self, scope: ScopeArgument, include_hidden: bool = False, include_pii: bool = False) -> Profile:
-        """Returns what is known of a user in one scope or several, read without a search.
-
-        Args:
-            scope: as in `search`: scopes of one user.
-            include_hidden: what only memories marked `user_visible: false` state, too.
-            include_pii: the same for memories marked `pii: true`.
-
-        Raises:
-            PalimpsestError: the build was made before nodes were indexed.
-        """
-        scopes = parse_scopes(scope)
-        filters = Filters(clock=self._clock(), include_hidden=include_hidden, include_pii=include_pii)
-        return read_profile([ServedScope(self._backend, s, filters) for s in scopes], scopes[0].user_id)
-
-    def standing_answers(self, scope: ScopeArgument) -> list[StandingAnswer]:
-        """Returns what the build found for the standing questions of the user of some scopes, read without a search.
-
-        A reader of an index alone (`open_index`) has none.
-        """
-        if self._home is None:
-            return []
-        filters = Filters(clock=self._clock())
-        served = [ServedScope(self._backend, s, filters) for s in parse_scopes(scope)]
-        return read_standing(self._home / "builds" / self.build_id, served)
-
-    def history_of(
-        self,
-        scope: Scope | tuple[str, str] | tuple[str, str, str],
-        memory_id: str,
-        include_hidden: bool = False,
-        include_pii: bool = False,
-    ) -> tuple[Version, ...]:
-        """Returns all versions of a memory's fact, newest first; empty where the scope does not have the memory.
-
-        Each has since when and until when it was valid, what replaced it, and why: the relation with its evidence, a
-        person's decision, the document that replaced its own, or that its source was edited or is gone.
-
-        Args:
-            scope: the scope of the memory.
-            memory_id: the memory, as a context cites it.
-            include_hidden: versions marked `user_visible: false` too.
-            include_pii: versions marked `pii: true` too.
-        """
-        filters = Filters(clock=self._clock(), include_hidden=include_hidden, include_pii=include_pii)
-        return histories(ServedScope(self._backend, Scope(*scope), filters), [memory_id]).get(memory_id, ())
 
 
 def open_home(

@@ -52,6 +52,13 @@ def test_a_profile_has_two_sections_and_an_unknown_user_is_one_line(built: Path)
     assert unknown.returncode == 2 and unknown.stderr.strip().count("\n") == 0 and "ana" in unknown.stderr
 
 
+def test_a_scope_is_summed_up_by_sentences_that_cite(built: Path) -> None:
+    lines = run("summarize", "--home", built, "--user", "ana", "--sentences", 2).stdout.splitlines()
+    assert len(lines) == 2 and all("[memory:" in line for line in lines)
+    done = run("summarize", "nowhere", "--home", built, "--user", "ana")
+    assert done.returncode == 2 and "no memory of this session" in done.stderr
+
+
 def test_an_unknown_name_is_one_line_that_says_what_to_do(built: Path) -> None:
     done = run("graph", "node", "Zorro", "--home", built, "--user", "ana")
     assert done.returncode == 2 and "graph relations" in done.stderr and len(done.stderr.splitlines()) == 1

@@ -51,6 +51,12 @@ class SearchOptions(TypedDict, total=False):
             the words of the question, or `lm`, the language model that the home was opened with.
         subgraph (False): return the nodes, edges and facts of the results and how they relate, and add relations
             and facts to the context as short lines, in the tokens that its memories leave.
+        tiers (()): tiers to stay in, any of them: `personal`, the user's general memory; `project`, that of
+            projects; `task`, memories of type task, which are in no other tier.
+        task (""): uri or title of a source of type task in the scopes: its text leads the context, in half of its
+            budget at most and whatever the other filters are, and memories like it rank a little higher.
+        include_pending (False): also search texts of the inbox that no build has formed yet, by words, in the same
+            scopes: the result's `pending`, and lines at the end of the context, in a quarter of its budget.
         narrow, node_types, depth: of the strategy hierarchical; see `palimpsest.query.request.node_search`.
     """
 

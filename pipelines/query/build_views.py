@@ -1,0 +1,138 @@
+"""What can be read of a build besides searching it: its graph, facts, profiles, summaries and histories."""
+
+import datetime as dt
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+from typing import Unpack
+
+from palimpsest.query.context.history import Version, histories
+from palimpsest.query.graph.fact_table import FactTable
+from palimpsest.query.graph.graph_reader import GraphReader
+from palimpsest.query.profile.profile import Profile
+from palimpsest.query.profile.read_profile import read_profile
+from palimpsest.query.profile.standing import StandingAnswer, read_standing
+from palimpsest.query.request.arguments import ScopeArgument, parse_scopes
+from palimpsest.query.request.search_options import SearchOptions
+from palimpsest.query.request.types import Filters, Scope
+from palimpsest.query.result import SearchResult
+from palimpsest.query.scope.backend import Backend
+from palimpsest.query.scope.served_scope import ServedScope
+from palimpsest.query.summary.summarize import Summary, summarize_scope, summarize_session
+
+_FACT_MEMORIES = 10  # whose facts are shown for a text that is no key
+
+
+class BuildViews(ABC):
+    """The part of a reader that reads what a build has, behind the same filters as a search.
+
+    Args:
+        backend: the store of the build.
+        home: where its builds are; None for an index alone.
+        clock: returns the real time, in UTC.
+    """
+
+    def __init__(self, backend: Backend, home: Path | None, clock: Callable[[], dt.datetime]):
+        self._backend, self._home, self._clock = backend, home, clock
+
+    @abstractmethod
+    def search(self, text: str, scope: ScopeArgument, **options: Unpack[SearchOptions]) -> SearchResult:
+        """Returns the memories of a scope that best answer a text."""
+
+    def graph(self, scope: ScopeArgument, include_hidden: bool = False, include_pii: bool = False) -> GraphReader:
+        """Returns what answers questions over the nodes, edges and facts of one scope or several.
+
+        Args:
+            scope: as in `search`.
+            include_hidden: what only memories marked `user_visible: false` state, too.
+            include_pii: the same for memories marked `pii: true`.
+
+        Raises:
+            PalimpsestError: the build was made before nodes were indexed.
+        """
+        return GraphReader(self._backend, parse_scopes(scope), self._clock(), include_hidden, include_pii)
+
+    def facts(self, scope: ScopeArgument, include_hidden: bool = False, include_pii: bool = False) -> FactTable:
+        """Returns the fact table of one scope or several: `facts()` and `get("ana.works_for")`.
+
+        Args:
+            scope: as in `search`.
+            include_hidden: what only memories marked `user_visible: false` state, too.
+            include_pii: the same for memories marked `pii: true`.
+
+        Raises:
+            PalimpsestError: the build was made before nodes were indexed.
+        """
+        scopes = parse_scopes(scope)
+        filters = Filters(history=True, clock=self._clock(), include_hidden=include_hidden, include_pii=include_pii)
+        options = SearchOptions(include_hidden=include_hidden, include_pii=include_pii, k=_FACT_MEMORIES)
+
+        def find_memories(text: str) -> list[str]:
+            return [m.memory_id for m in self.search(text, scopes, **options).memories]
+
+        return FactTable.of([ServedScope(self._backend, s, filters) for s in scopes], find_memories)
+
+    def profile(self, scope: ScopeArgument, include_hidden: bool = False, include_pii: bool = False) -> Profile:
+        """Returns what is known of a user in one scope or several, read without a search.
+
+        Args:
+            scope: as in `search`: scopes of one user.
+            include_hidden: what only memories marked `user_visible: false` state, too.
+            include_pii: the same for memories marked `pii: true`.
+
+        Raises:
+            PalimpsestError: the build was made before nodes were indexed.
+        """
+        scopes = parse_scopes(scope)
+        filters = Filters(clock=self._clock(), include_hidden=include_hidden, include_pii=include_pii)
+        return read_profile([ServedScope(self._backend, s, filters) for s in scopes], scopes[0].user_id)
+
+    def standing_answers(self, scope: ScopeArgument) -> list[StandingAnswer]:
+        """Returns what the build found for the standing questions of the user of some scopes, read without a search.
+
+        A reader of an index alone (`open_index`) has none.
+        """
+        if self._home is None:
+            return []
+        return read_standing(self._home / "builds" / self._backend.build_id, self._latest(scope))
+
+    def summarize_session(self, scope: ScopeArgument, session_id: str, sentences: int = 5) -> Summary:
+        """Returns the sentences that sum up a session, in their order, each with its memory.
+
+        Raises:
+            ArgumentError: no memory of the session may be shown, or `sentences` is not 1 to 50.
+        """
+        return summarize_session(self._latest(scope), session_id, sentences)
+
+    def summarize(self, scope: ScopeArgument, sentences: int = 10) -> Summary:
+        """Returns the sentences that sum up the summaries of the sessions of a scope, such as a project's.
+
+        Raises:
+            ArgumentError: `sentences` is not 1 to 50.
+        """
+        return summarize_scope(self._latest(scope), sentences)
+
+    def _latest(self, scope: ScopeArgument) -> list[ServedScope]:
+        """Returns scopes behind the default filters: latest memories, none that is hidden or personal."""
+        return [ServedScope(self._backend, s, Filters(clock=self._clock())) for s in parse_scopes(scope)]
+
+    def history_of(
+        self,
+        scope: Scope | tuple[str, str] | tuple[str, str, str],
+        memory_id: str,
+        include_hidden: bool = False,
+        include_pii: bool = False,
+    ) -> tuple[Version, ...]:
+        """Returns all versions of a memory's fact, newest first; empty where the scope does not have the memory.
+
+        Each has since when and until when it was valid, what replaced it, and why: the relation with its evidence, a
+        person's decision, the document that replaced its own, or that its source was edited or is gone.
+
+        Args:
+            scope: the scope of the memory.
+            memory_id: the memory, as a context cites it.
+            include_hidden: versions marked `user_visible: false` too.
+            include_pii: versions marked `pii: true` too.
+        """
+        filters = Filters(clock=self._clock(), include_hidden=include_hidden, include_pii=include_pii)
+        return histories(ServedScope(self._backend, Scope(*scope), filters), [memory_id]).get(memory_id, ())

@@ -1,0 +1,1 @@
+"""Summaries of what memories say, made when they are read."""
