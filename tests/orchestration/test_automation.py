@@ -1,13 +1,16 @@
 """Sensors and schedule evaluated in this process, on a small home."""
 
 import datetime as dt
+from unittest.mock import patch
 
 import dagster as dg
 import pytest
 
+from palimpsest.build.operation_status import operation_status
 from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
 from palimpsest.orchestration.assets.resources import HomeResource
+from palimpsest.sources.inbox import ingest_text
 from palimpsest.store.home import Home
 from tests.small_corpus import TURNS, write_chats
 
@@ -40,6 +43,35 @@ def test_the_sensor_asks_for_a_collection_whose_contents_changed_and_only_then(b
         wanted, later = look(resource, touched, instance)
         assert wanted == ["chats"]
         assert look(resource, later, instance) == ([], later)
+
+
+def test_the_sensor_asks_for_a_collection_when_something_is_sent_to_the_inbox(built):
+    resource, _ = built
+    with dg.instance_for_test() as instance:
+        _, cursor = look(resource, None, instance)
+        ingest_text(resource.home(), "The spare key hangs behind the clock.", user="ann")
+        wanted, later = look(resource, cursor, instance)
+        assert wanted == ["chats"] and look(resource, later, instance) == ([], later)
+
+
+def test_a_build_that_fails_says_so_of_what_is_in_the_inbox_and_the_next_one_publishes_it(built):
+    from palimpsest.orchestration.code_location import defs
+
+    resource, corpus = built
+    home = resource.home()
+    operation = ingest_text(home, "The spare key hangs behind the clock.", user="ann").operation_id
+    with (
+        dg.instance_for_test() as instance,
+        patch("palimpsest.orchestration.assets.stages.run_stage", side_effect=OSError("disk full")),
+    ):
+        instance.add_dynamic_partitions("collections", ["chats"])
+        job = defs.resolve_job_def("build_collection")
+        options = {"instance": instance, "resources": {"home": resource}, "raise_on_error": False}
+        assert not job.execute_in_process(partition_key="chats", **options).success
+    failed = operation_status(home, operation)
+    assert failed.state == "failed" and "disk full" in str(failed.reason)
+    run_without_dagster(home, make_plan(home, [corpus]))
+    assert operation_status(home, operation).state == "published"
 
 
 def test_the_nightly_schedule_skips_when_nothing_changed_and_rebuilds_what_did(built):
