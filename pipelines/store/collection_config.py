@@ -297,6 +297,8 @@ def _field_problem(kind: str, location: tuple[int | str, ...], message: str) -> 
         where = ".".join(map(str, parents))
         return f"{where + ' ' if where else ''}has no field {str(name)[:80]!r}; use {', '.join(closest or known)}"
     problem = message.removeprefix("Value error, ")
+    if not location:  # of several fields, which the message names
+        return problem
     text = "is required" if kind == "missing" else problem[0].lower() + problem[1:]
     return f"{'.'.join(map(str, (*parents, name)))} {text}"
 
