@@ -172,7 +172,7 @@ class Reader(BuildViews):
 
     def run(self, request: SearchRequest) -> SearchResult:
         """Answers a request; see `search`."""
-        return answer_for_task(request, self._run) if request.task else self._run(request)
+        return answer_for_task(request, self._run, self._search_uncounted) if request.task else self._run(request)
 
     def _run(self, request: SearchRequest) -> SearchResult:
         if request.include_pending and self._home is not None:

@@ -31,17 +31,22 @@ class TaskBrief:
         return " ".join(m.text for m in self.memories)[:_MAX_BRIEF_CHARS]
 
 
-def answer_for_task(request: SearchRequest, answer: Callable[[SearchRequest], SearchResult]) -> SearchResult:
+def answer_for_task(
+    request: SearchRequest,
+    answer: Callable[[SearchRequest], SearchResult],
+    look_up: Callable[[SearchRequest], SearchResult],
+) -> SearchResult:
     """Answers a request with the brief of its task first; memories like the brief rank a little higher.
 
     Args:
         request: the search, with a task.
         answer: answers a request without one.
+        look_up: the same without counting reads.
 
     Raises:
         ArgumentError: no source of the scopes is that task.
     """
-    found = find_task(request, answer)
+    found = find_task(request, look_up)
     brief, tokens = request.brief or found.text, found.packed.tokens + count_tokens(HEADING)
     result = answer(replace(request, task="", brief=brief, budget_tokens=max(0, request.budget_tokens - tokens)))
     if not found.packed.text:
@@ -56,7 +61,7 @@ def answer_for_task(request: SearchRequest, answer: Callable[[SearchRequest], Se
     )
 
 
-def find_task(request: SearchRequest, answer: Callable[[SearchRequest], SearchResult]) -> TaskBrief:
+def find_task(request: SearchRequest, look_up: Callable[[SearchRequest], SearchResult]) -> TaskBrief:
     """Returns the task that a request names by the uri or the title of its source.
 
     Raises:
@@ -74,7 +79,7 @@ def find_task(request: SearchRequest, answer: Callable[[SearchRequest], SearchRe
         include_hidden=request.include_hidden,
         include_pii=request.include_pii,
     )
-    memories = [m for m in answer(wanted).memories if request.task in (m.uri, m.document_title, m.document_id)]
+    memories = [m for m in look_up(wanted).memories if request.task in (m.uri, m.document_title, m.document_id)]
     sources = sorted({(m.collection, m.project_id, m.uri or "") for m in memories})
     if not sources:
         raise ArgumentError("task", "no memory of type task is of a source with this uri or title", request.task)
