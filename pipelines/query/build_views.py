@@ -19,6 +19,7 @@ from palimpsest.query.result import SearchResult
 from palimpsest.query.scope.backend import Backend
 from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.query.summary.summarize import Summary, summarize_scope, summarize_session
+from palimpsest.store.usage_log import UsageLog
 
 _FACT_MEMORIES = 10  # whose facts are shown for a text that is no key
 
@@ -30,10 +31,13 @@ class BuildViews(ABC):
         backend: the store of the build.
         home: where its builds are; None for an index alone.
         clock: returns the real time, in UTC.
+        usage: counts reads of memories; None where none are counted.
     """
 
-    def __init__(self, backend: Backend, home: Path | None, clock: Callable[[], dt.datetime]):
-        self._backend, self._home, self._clock = backend, home, clock
+    def __init__(
+        self, backend: Backend, home: Path | None, clock: Callable[[], dt.datetime], usage: UsageLog | None = None
+    ):
+        self._backend, self._home, self._clock, self._usage = backend, home, clock, usage
 
     @abstractmethod
     def search(self, text: str, scope: ScopeArgument, **options: Unpack[SearchOptions]) -> SearchResult:
@@ -50,7 +54,7 @@ class BuildViews(ABC):
         Raises:
             PalimpsestError: the build was made before nodes were indexed.
         """
-        return GraphReader(self._backend, parse_scopes(scope), self._clock(), include_hidden, include_pii)
+        return GraphReader(self._backend, parse_scopes(scope), self._clock(), include_hidden, include_pii, self._usage)
 
     def facts(self, scope: ScopeArgument, include_hidden: bool = False, include_pii: bool = False) -> FactTable:
         """Returns the fact table of one scope or several: `facts()` and `get("ana.works_for")`.

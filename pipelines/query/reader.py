@@ -52,8 +52,8 @@ class Reader(BuildViews):
         usage: UsageLog | None = None,
         compressor: Compressor | None = None,
     ):
-        super().__init__(backend, home, clock)
-        self._backend_name, self._reranker, self._usage, self._compressor = backend_name, reranker, usage, compressor
+        super().__init__(backend, home, clock, usage)
+        self._backend_name, self._reranker, self._compressor = backend_name, reranker, compressor
 
     @property
     def build_id(self) -> str:

@@ -109,11 +109,14 @@ class UsageLog:
         key, first = scope_key(scope), int(since.timestamp()) // 60 * 60
         return frozenset(r.memory_id for r in _reads(_path(self._home)) if r.scope == key and r.time >= first)
 
-    def count_reads(self, scope: ScopeKey, memory_ids: Collection[str]) -> int:
-        """Returns how often memories of a scope were results of a search while reads are kept: of a node, its own."""
+    def count_reads(self, scope: ScopeKey) -> Counter[str]:
+        """Returns how often each memory of a scope was a result of a search, as far back as reads are kept."""
         self.flush()
-        key = scope_key(scope)
-        return sum(r.reads for r in _reads(_path(self._home)) if r.scope == key and r.memory_id in memory_ids)
+        key, counts = scope_key(scope), Counter[str]()
+        for read in _reads(_path(self._home)):
+            if read.scope == key:
+                counts[read.memory_id] += read.reads
+        return counts
 
     def _append(self) -> None:
         if _read_epoch(self._home) != self._epoch:

@@ -5,9 +5,12 @@ import pytest
 
 from palimpsest.core.errors import ArgumentError
 from palimpsest.query import open_home, open_index
+from palimpsest.query.graph.present_graph import answer_text
 from palimpsest.query.reader import Reader
 from palimpsest.store.usage_log import UsageLog
 from tests.query.filtered import ANA, BEN, write_filtered
+from tests.query.graphed import graph_tables
+from tests.query.made import write
 
 
 @pytest.fixture
@@ -81,3 +84,16 @@ def test_reads_are_not_counted_where_they_are_off(home, monkeypatch):
 def test_a_wrong_time_span_is_named(home, value, message):
     with open_home(home) as reader, pytest.raises(ArgumentError, match=message):
         found(reader, accessed_within=value)
+
+
+def test_a_node_has_the_reads_of_its_memories_that_are_visible(tmp_path):
+    write(graph_tables(), tmp_path / "builds" / "000001" / "index.duckdb")
+    (tmp_path / "published.json").write_text(json.dumps({"build": "000001"}))
+    with open_home(tmp_path) as reader:
+        reader.search("Where does Ida live?", ANA, k=10, hops=0, include_hidden=True, history=True)
+        of_ida = {hidden: reader.graph(ANA, include_hidden=hidden).node("Ida").nodes[0] for hidden in (False, True)}
+        assert (of_ida[False].access_count, of_ida[True].access_count) == (3, 4)
+        answer = reader.graph(ANA).node("Ghent")
+        assert ", read 1 times" in answer_text(answer) and answer.to_json()["nodes"][0]["access_count"] == 1
+    with open_home(tmp_path, count_reads=False) as reader:
+        assert reader.graph(ANA).node("Ghent").nodes[0].access_count is None

@@ -8,12 +8,10 @@ import numpy as np
 from palimpsest.neo4j_graph.backend.neo4j_reads import BuildReads
 from palimpsest.neo4j_graph.cypher import graph_querying as cypher
 from palimpsest.neo4j_graph.model import NODE_EDGES
-from palimpsest.query.request.graph_types import FACT_TIMES, NODE_TIMES, Edge, Fact, Node
+from palimpsest.query.request.graph_types import FACT_TIMES, NODE_TIMES, STORED_NODE_FIELDS, Edge, Fact, Node
 from palimpsest.query.request.types import Scope
 from palimpsest.query.scope.byte_cache import ByteCache
 from palimpsest.query.scope.node_vectors import NodeVectors
-
-_NODE_FIELDS = tuple(f for f in Node.__dataclass_fields__)
 
 
 class Neo4jGraphScope:
@@ -104,7 +102,7 @@ def _lists(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 
 
 def _node(values: Mapping[str, Any]) -> Node:
-    fields = {name: values[name] for name in _NODE_FIELDS}
+    fields = {name: values[name] for name in STORED_NODE_FIELDS}
     aliases, count = tuple(fields["aliases"] or ()), fields["memory_count"] or 0
     return Node(**(fields | _times(values, NODE_TIMES) | {"aliases": aliases, "memory_count": count}))
 

@@ -10,12 +10,11 @@ import numpy as np
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.query.backends.duckdb_scope import DuckDBScope
-from palimpsest.query.request.graph_types import FACT_TIMES, NODE_TIMES, Edge, Fact, Node
+from palimpsest.query.request.graph_types import FACT_TIMES, NODE_TIMES, STORED_NODE_FIELDS, Edge, Fact, Node
 from palimpsest.query.scope.node_vectors import NodeVectors
 from palimpsest.query.scope.scope_arrays import known_rows
 
-_NODE_FIELDS = tuple(Node.__dataclass_fields__)
-_NODES = f"SELECT {', '.join(_NODE_FIELDS)} FROM nodes WHERE scope = $scope AND node IN (SELECT unnest($nodes))"
+_NODES = f"SELECT {', '.join(STORED_NODE_FIELDS)} FROM nodes WHERE scope = $scope AND node IN (SELECT unnest($nodes))"
 _NODE_IDS = "SELECT node, node_id, type, importance FROM nodes WHERE scope = $scope ORDER BY node"
 _NAMED = """
     SELECT name, node FROM node_names
@@ -205,7 +204,7 @@ class DuckDBGraph:
 
 
 def _node(values: Sequence[Any]) -> Node:
-    fields = dict(zip(_NODE_FIELDS, values, strict=True))
+    fields = dict(zip(STORED_NODE_FIELDS, values, strict=True))
     times = {name: _utc(fields[name]) for name in NODE_TIMES}
     count = fields["memory_count"] or 0
     return Node(**(fields | times | {"aliases": tuple(fields["aliases"] or ()), "memory_count": count}))

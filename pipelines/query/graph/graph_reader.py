@@ -2,7 +2,7 @@
 
 import datetime as dt
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from palimpsest.core.errors import ArgumentError
 from palimpsest.query.context.history import histories
@@ -19,6 +19,7 @@ from palimpsest.query.request.types import Filters, Scope
 from palimpsest.query.scope.backend import Backend
 from palimpsest.query.scope.served_graph import ServedGraph
 from palimpsest.query.scope.served_scope import ServedScope
+from palimpsest.store.usage_log import UsageLog
 from palimpsest.text.name_keys import name_words
 
 MAX_LINES = 100
@@ -48,6 +49,7 @@ class GraphReader:
         clock: the real time; a memory past its retention is not shown.
         include_hidden: show what only memories marked `user_visible: false` state, too.
         include_pii: the same for memories marked `pii: true`.
+        usage: reads of memories, for `Node.access_count`; None where none are counted.
     """
 
     def __init__(
@@ -57,10 +59,12 @@ class GraphReader:
         clock: dt.datetime,
         include_hidden: bool = False,
         include_pii: bool = False,
+        usage: UsageLog | None = None,
     ):
         filters = Filters(history=True, clock=clock, include_hidden=include_hidden, include_pii=include_pii)
         served = [ServedScope(backend, scope, filters) for scope in scopes]
         self._scopes = [_ScopeGraph(s, ServedGraph.of(s)) for s in served]
+        self._usage = usage
 
     def relations(self, text: str, k: int = 5) -> GraphAnswer:
         """Returns how the things that a question names relate, best first: `How does Ida relate to Ghent?`.
@@ -92,7 +96,7 @@ class GraphReader:
         return _merge([self._timeline_in(s, question, k) for s in self._scopes], k, by_time=True)
 
     def node(self, name: str) -> GraphAnswer:
-        """Returns the nodes with a name, their facts and their edges.
+        """Returns the nodes with a name, their facts and their edges; each node with its `access_count`.
 
         Raises:
             ArgumentError: no node that is shown has the name.
@@ -151,7 +155,8 @@ class GraphReader:
                 continue
             ids = s.graph.named([wanted]).get(wanted) or s.graph.named([wanted], by_word=True).get(wanted, [])
             if ids and (found := find_neighbors(s.graph, ids, depth, types)).nodes:
-                parts.append(_neighborhood_answer(s.graph, _touching(found, set(ids)) if only_from else found))
+                shown = _with_access_counts(s, _touching(found, set(ids)), self._usage) if only_from else found
+                parts.append(_neighborhood_answer(s.graph, shown))
         if not parts:
             hint = "no node in this scope has this name; palimpsest graph relations TEXT looks for words"
             raise ArgumentError("name", hint, " ".join(name.split())[:_SHOWN_CHARS])
@@ -222,6 +227,18 @@ def _touching(found: Neighborhood, ids: set[str]) -> Neighborhood:
         tuple(e for e in found.edges if {e.source_id, e.target_id} & ids),
         tuple(f for f in found.facts if set(f.ends) & ids),
     )
+
+
+def _with_access_counts(scope: _ScopeGraph, found: Neighborhood, usage: UsageLog | None) -> Neighborhood:
+    """Returns a neighborhood whose nodes have the reads of their visible memories; as it is where none are counted."""
+    if usage is None or scope.graph is None:
+        return found
+    reads, members = usage.count_reads(scope.served.scope), scope.graph.members_of(sorted(found.nodes))
+    counted = {
+        i: (replace(node, access_count=sum(reads[m] for m in members.get(i, ()))), steps)
+        for i, (node, steps) in found.nodes.items()
+    }
+    return replace(found, nodes=counted)
 
 
 def _neighborhood_answer(graph: ServedGraph, found: Neighborhood) -> GraphAnswer:

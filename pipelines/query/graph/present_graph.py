@@ -14,8 +14,9 @@ def answer_text(answer: GraphAnswer) -> str:
     if not answer.names:  # a neighborhood, not a question
         first = answer.nodes[0]
         also = f", also {', '.join(first.aliases)}" if first.aliases else ""
+        read = "" if first.access_count is None else f", read {first.access_count} times"
         lines.append(
-            f"{first.name} ({first.type}{also}): {first.memory_count} memories, {len(answer.nodes)} nodes here"
+            f"{first.name} ({first.type}{also}): {first.memory_count} memories{read}, {len(answer.nodes)} nodes here"
         )
         if first.description:
             lines.append(f"  {' '.join(first.description.split())[:_MAX_DESCRIPTION]}")

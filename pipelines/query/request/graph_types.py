@@ -25,6 +25,8 @@ class Node:
         created_at: when the first of those was first read.
         updated_at: when any of those last changed.
         metadata: a JSON object, or None.
+        access_count: how often its memories were results of a search, as far back as reads are kept; None where no
+            reads are counted, or the answer is about no node.
     """
 
     node_id: str
@@ -37,6 +39,11 @@ class Node:
     created_at: dt.datetime | None = None
     updated_at: dt.datetime | None = None
     metadata: str | None = None
+    access_count: int | None = None
+
+
+STORED_NODE_FIELDS = tuple(name for name in Node.__dataclass_fields__ if name != "access_count")
+"""Fields of nodes that a build has."""
 
 
 @dataclass(frozen=True)
