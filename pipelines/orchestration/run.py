@@ -18,6 +18,7 @@ from palimpsest.build.summary import BuildSummary, build_summary
 from palimpsest.core.errors import ComponentFailed, Refused
 from palimpsest.core.progress import say
 from palimpsest.neo4j_graph.identity import is_served
+from palimpsest.orchestration.history_connections import cheap_connections
 from palimpsest.orchestration.run_errors import check_run
 from palimpsest.orchestration.schedule import AUTOMATION
 from palimpsest.sources.discovery import deleted_sources
@@ -183,7 +184,7 @@ def _dagster(
     import dagster as dg
 
     resources = {"home": _resource(home, max_cost, allow_removals)}
-    with dg.DagsterInstance.get() as instance:
+    with cheap_connections(home.dagster), dg.DagsterInstance.get() as instance:
         yield instance, {"instance": instance, "resources": resources, "run_config": _QUIET_CONFIG, "tags": _TAGS}
 
 
