@@ -12,7 +12,13 @@ _HEADS = frozenset({"ROOT", "conj", "ccomp", "parataxis", "relcl", "acl", "advcl
 _CONDITIONS = frozenset({"if", "unless", "whether", "should", "lest"})
 _COMPARISONS = frozenset({"than", "like"})
 _DENYING = frozenset({"never", "neither", "nor"})
+_REPORTING = frozenset({"that", "how", "what", "why", "who", "when", "where", "which"})
 _ABLE = frozenset({"can", "could"})
+_EXCLUDING = frozenset({"not", "instead", "rather", "than", "except"})
+_UNTRUE = frozenset({"almost", "nearly", "hardly", "barely", "scarcely", "supposedly", "allegedly"})
+"""Before a verb: what it says is not quite so."""
+_DOUBTING = frozenset({"suspect", "doubt", "fear", "assume", "presume", "consider", "imagine", "expect", "envisage"})
+"""What fills these verbs is thought, not so."""
 
 
 @dataclass(frozen=True)
@@ -61,16 +67,31 @@ class ClauseTree:
                     return Modality.SUPPOSED
                 if p.deps[c] == "advcl" and any(p.words[m] in _CONDITIONS for m in self.children[c]):
                     return Modality.SUPPOSED
-        if any(p.deps[c] == "aux" and p.words[c] in _ABLE for c in self.children[head]):
+        if self._is_unreal(head):
             return Modality.SUPPOSED
+        if any(p.words[c] == "according" and p.deps[c] == "prep" for c in self.children[head]):
+            return Modality.REPORTED
         if p.deps[head] in ("ccomp", "advcl") and (above := self._above(head)) is not None:
             return above
+        if p.deps[head] == "conj" and p.tags[head] == "VB" and not any(p.deps[c] == "aux" for c in self.children[head]):
+            return self.modality(p.heads[head])  # `will ask and report`
         return self._clauses.modality(head, self.own(head), is_changed=False)
+
+    def _is_unreal(self, head: int) -> bool:
+        """Returns whether a verb says what can, should or did not quite happen: `Let Ana call`, `Ana almost left`."""
+        p, below = self.parse, self.children[head]
+        helpers = [c for c in below if p.deps[c] in ("aux", "auxpass")]
+        if any(p.words[c] in _ABLE for c in helpers) or (p.lemmas[head] in _DOUBTING and not self.is_passive(head)):
+            return True
+        if any(p.deps[c] in ("advmod", "neg") and p.words[c] in _UNTRUE for c in below if c < head):
+            return True
+        is_bare = p.tags[head] == "VB" and {p.words[c] for c in helpers} <= {"to"}
+        return is_bare and p.deps[head] in ("ROOT", "ccomp")
 
     def _above(self, head: int) -> Modality | None:
         """Returns the modality that what is reported has from the verb above it."""
         p = self.parse
-        if p.deps[head] == "ccomp" and any(p.words[c] in ("that", "how", "what") for c in self.children[head]):
+        if p.deps[head] == "ccomp" and any(p.words[c] in _REPORTING for c in self.children[head]):
             return Modality.REPORTED
         return None
 
@@ -78,7 +99,17 @@ class ClauseTree:
         """Returns whether a clause denies its verb."""
         p = self.parse
         below = [j for c in (head, *self.children[head]) for j in (c, *self.children[c])]
-        return any(p.deps[c] == "neg" for c in self.children[head]) or any(p.words[j] in _DENYING for j in below)
+        if any(p.words[c] == "longer" and self._denies(c) and c < head for c in self.children[head]):
+            return True
+        return self._denies(head) or any(p.words[j] in _DENYING for j in below)
+
+    def is_denied(self, i: int) -> bool:
+        """Returns whether a preposition is denied: `near Ghent, not in it`, `no longer on Mondays`."""
+        p = self.parse
+        return self._denies(i) or (p.words[p.heads[i]] == "longer" and self._denies(p.heads[i]))
+
+    def _denies(self, i: int) -> bool:
+        return any(self.parse.deps[c] == "neg" for c in self.children[i])
 
     def is_passive(self, head: int) -> bool:
         """Returns whether something is done to the subject of a verb, a bare participle's too."""
@@ -146,6 +177,11 @@ class ClauseTree:
         """Returns a token and what is joined to it by `and`, in order."""
         found, p = [i], self.parse
         for child in self.children[i]:
-            if p.deps[child] == "conj" and p.pos[child] not in ("VERB", "AUX"):
+            if p.deps[child] == "conj" and p.pos[child] not in ("VERB", "AUX") and not self._is_excluded(child):
                 found += self.joined(child)
         return found
+
+    def _is_excluded(self, i: int) -> bool:
+        """Returns whether words before a joined one exclude it: `tea, not coffee`, `nine instead of ten`."""
+        first = min(self.parse.subtree(i))
+        return not _EXCLUDING.isdisjoint(self.parse.words[max(first - 2, self.parse.heads[i]) : first + 1])

@@ -13,7 +13,7 @@ from palimpsest.facts.fact import Fact, Named
 from palimpsest.facts.fillers import Filler, Fillers
 from palimpsest.facts.noun_facts import NounFacts
 from palimpsest.facts.phrases import Phrases
-from palimpsest.facts.predicates import LOCATED_IN, Predicate, find_predicate, find_role, is_property
+from palimpsest.facts.predicates import LOCATED_IN, TIMES, Predicate, find_predicate, find_role, is_property
 from palimpsest.facts.referents import Referents
 from palimpsest.relations.classify.features.parse import Parse
 from palimpsest.relations.classify.statements.statement import Modality
@@ -21,6 +21,7 @@ from palimpsest.relations.classify.statements.statement import Modality
 _FACTUAL = {Modality.STATED: 0.9, Modality.PAST: 0.85, Modality.PLANNED: 0.7}
 _REFERRED = 0.8  # of the confidence where a pronoun is resolved
 _BE = "be"
+_PLACING = frozenset({"in", "at", "into", "inside", "within"})  # of a thing, not of a person
 
 
 def extract_facts(text: str, parse: Parse, named: Named) -> list[Fact]:
@@ -52,6 +53,7 @@ class _Clause:
     is_negated: bool
     is_passive: bool
     verb: str
+    has_object: bool
     start: int
     end: int
 
@@ -70,16 +72,17 @@ class _Extraction:
             if modality not in _FACTUAL or subject < 0:
                 continue
             start, end = self.phrases.place(self.tree.own(head))
+            fillers = list(Fillers(self.tree, self.phrases).of_verb(head))
             clause = _Clause(
                 head,
                 modality,
                 self.tree.is_negated(head),
                 self.tree.is_passive(head),
                 self.tree.verb(head),
+                any(not f.preposition for f in fillers),
                 start,
                 end,
             )
-            fillers = list(Fillers(self.tree, self.phrases).of_verb(head))
             for token in self.tree.joined(subject) if self.tree.parse.deps[subject] in SUBJECTS else [subject]:
                 yield from self._facts_of_subject(clause, token, fillers)
 
@@ -87,11 +90,10 @@ class _Extraction:
         is_own = self.tree.parse.deps[subject] in SUBJECTS | {"conj"}
         entity = self.referents.entity(subject) if is_own else self.referents.bearer(subject)
         factor = _REFERRED if self.referents.is_resolved(subject) else 1.0
-        has_object = any(not f.preposition for f in fillers)
         for filler in fillers:
             if entity:
                 yield from self._facts_of_filler(clause, entity, filler, factor)
-            elif clause.verb == _BE and not clause.is_passive and not (has_object and filler.preposition):
+            elif clause.verb == _BE and not clause.is_passive and not (clause.has_object and filler.preposition):
                 yield from self._facts_of_noun(clause, subject, filler)
             elif clause.is_passive and filler.preposition == "by" and (agent := self.referents.entity(filler.token)):
                 name = find_predicate(clause.verb, "", is_passive=False).name
@@ -101,18 +103,25 @@ class _Extraction:
         verb = " ".join((clause.verb, *filler.extension))
         predicate = find_predicate(verb, filler.preposition, clause.is_passive and not filler.extension, filler.is_time)
         target = self.referents.entity(filler.token)
+        if target and filler.preposition in _PLACING and self.referents.is_person(target):
+            return  # a list that goes on with another clause: `She leads support in Ghent, and Ravi sales`
         if predicate.is_inverse and target:
             yield from self._fact(clause, target, predicate.name, entity, "", factor)
         elif target or filler.value:
-            name, value = self._name(predicate, verb, filler, entity, target), "" if target else filler.value
+            name, value = self._name(clause, predicate, verb, filler, entity, target), "" if target else filler.value
             yield from self._fact(clause, entity, name, target, value, factor, filler.is_denied)
         if clause.verb == _BE and not filler.preposition and not target:
             yield from self._facts_of_role(clause, entity, filler.token, factor)
 
-    def _name(self, predicate: Predicate, verb: str, filler: Filler, entity: str, target: str) -> str:
-        """Returns a predicate; a person, and what is in an organisation or a person, is not `located_in` it."""
+    def _name(self, clause: _Clause, predicate: Predicate, verb: str, filler: Filler, entity: str, target: str) -> str:
+        """Returns a predicate.
+
+        A person, and what is in an organisation or a person, is not `located_in` it; who opens a shop in May does not
+        start then.
+        """
         is_place = not self.referents.is_person(entity) and self.referents.may_be_place(target)
-        if predicate.is_inverse or (predicate.name == LOCATED_IN and not is_place):
+        is_of_object = predicate.name in TIMES and clause.has_object and not clause.is_passive
+        if filler.is_adverb or predicate.is_inverse or (predicate.name == LOCATED_IN and not is_place) or is_of_object:
             return "_".join((*verb.split(), *filler.preposition.split()))
         return predicate.name
 
@@ -125,7 +134,7 @@ class _Extraction:
     def _facts_of_noun(self, clause: _Clause, noun: int, filler: Filler) -> Iterator[Fact]:
         """Yields facts of `The deadline of Heron is 4 May` and `Its designer was Ana`."""
         p, owner = self.tree.parse, self._owner(noun) or self._topic_of(noun)
-        if not owner or p.pos[noun] != "NOUN":
+        if not owner or p.pos[noun] != "NOUN" or filler.extension:
             return
         target, name = self.referents.entity(filler.token), p.lemmas[noun]
         role = find_role(name)

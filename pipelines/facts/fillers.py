@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from palimpsest.facts.clause_tree import ClauseTree
 from palimpsest.facts.phrases import Phrases
@@ -23,6 +23,19 @@ _OBLIGING = frozenset({"have", "need", "ought"})
 _IDIOMS = frozenset(
     {"case", "fact", "order", "general", "turn", "particular", "addition", "detail", "full", "question"}
 )
+_INTRODUCING = frozenset(
+    {"unlike", "according", "instead", "apart", "despite", "except", "besides", "thanks", "regarding"}
+)
+"""Prepositions that say nothing of what the clause is about."""
+_ASIDE = re.compile(
+    r"by the way|on the (?:other|one) hand|on the whole|in (?:my|our|his|her|their) (?:opinion|view|mind)|in the end"
+    r"|in the meantime|at (?:the|this|that) moment|at the same time|at the (?:latest|earliest|most)"
+    r"|as a (?:result|rule)"
+    r"|for the (?:most part|moment|time being)|for (?:example|instance|now)"
+    r"|in (?:time|total|return|turn|short|practice)"
+    r"|on (?:time|average|purpose)|at (?:first|last|least|most|all)|of course|as usual|as well"
+)
+_RANGE = frozenset({"in", "on", "at", "from", "to", "between"})
 _RATE = re.compile(r"(?:an?|per) (?:word|piece|hour|day|night|week|month|year|head|kilo|litre)")
 _TIME = re.compile(r"\d{4}|\d{1,2}:\d\d|\d{1,2}(?:st|nd|rd|th)")
 
@@ -38,6 +51,7 @@ class Filler:
         value: its words.
         is_time: whether it names a time, or another thing that is no place: `on loan`.
         is_denied: whether `no` comes before it.
+        is_adverb: whether it is a time without a preposition: `writes every night`.
     """
 
     preposition: str
@@ -46,6 +60,7 @@ class Filler:
     value: str
     is_time: bool
     is_denied: bool = False
+    is_adverb: bool = False
 
 
 @dataclass(frozen=True)
@@ -62,11 +77,13 @@ class Fillers:
             dep = p.deps[child]
             if dep in _OBJECTS and p.pos[child] != "ADP":
                 for i in self.tree.joined(child):
-                    yield from self._object(i, extension)
+                    yield from self._object(i, extension, "with to as after" if p.lemmas[head] == "have" else "")
+            elif p.words[child] in _INTRODUCING:
+                continue
             elif dep in ("prep", "agent") or (dep == "dative" and p.pos[child] == "ADP"):
                 yield from self._behind(child, extension)
             elif dep == "npadvmod" and self.is_time(child) and p.words[child] not in _DEICTIC:
-                yield from self._filler("", extension, child)
+                yield from (replace(f, is_adverb=True) for f in self._filler("", extension, child))
             elif dep == "xcomp" and p.pos[child] == "VERB" and not extension and p.lemmas[head] not in _OBLIGING:
                 to = [p.words[c] for c in self.tree.children[child] if p.deps[c] == "aux" and p.words[c] == "to"]
                 yield from self.of_verb(child, (*to, self.tree.verb(child)))
@@ -75,12 +92,28 @@ class Fillers:
             elif dep == "xcomp" and p.pos[child] in ("ADJ", "NOUN"):
                 yield from self._object(child, extension)
 
-    def _object(self, i: int, extension: tuple[str, ...]) -> Iterator[Filler]:
+    def _object(self, i: int, extension: tuple[str, ...], of_object: str = "") -> Iterator[Filler]:
+        """Yields an object and what prepositions after it say of the verb; those `of_object` say it of the object."""
         p = self.tree.parse
         below = self._prepositions(i) if p.pos[i] != "ADJ" else []
-        yield from self._filler("", extension, i, below)
+        below = [c for c in below if p.words[c] not in of_object.split() and not self._is_of_noun(i, c)]
+        is_denied = False
+        for filler in self._filler("", extension, i, below):
+            is_denied = filler.is_denied
+            yield filler
         for preposition in below:
-            yield from self._behind(preposition, extension)
+            yield from self._behind(preposition, extension, is_denied)
+
+    def _is_of_noun(self, i: int, preposition: int) -> bool:
+        """Returns whether a preposition says which one a noun means: `the school in Ghent`, `a history to the war`."""
+        p = self.tree.parse
+        below = self.tree.children[preposition]
+        if p.words[preposition] not in _RANGE or any(self.is_time(b) or p.pos[b] == "PRON" for b in below):
+            return False
+        is_definite = any(p.words[c] == "the" for c in self.tree.children[i])
+        if p.deps[i] != "attr":
+            return is_definite
+        return p.words[preposition] in ("from", "to") or (is_definite and all(p.pos[b] != "PROPN" for b in below))
 
     def _prepositions(self, i: int) -> list[int]:
         """Returns the prepositions after an object that say something of its verb, those after a measure of it too."""
@@ -97,14 +130,32 @@ class Fillers:
     def _is_measure(self, i: int) -> bool:
         return any(self.tree.parse.deps[c] == "nummod" for c in self.tree.children[i])
 
-    def _behind(self, preposition: int, extension: tuple[str, ...]) -> Iterator[Filler]:
+    def _behind(self, preposition: int, extension: tuple[str, ...], is_denied: bool = False) -> Iterator[Filler]:
         p = self.tree.parse
+        outer = p.words[p.heads[preposition]]
+        name = f"out {p.words[preposition]}" if outer == "out" else p.words[preposition]
+        is_denied |= self.tree.is_denied(preposition)
+        if any(
+            p.words[c] in _INTRODUCING or (p.words[c], p.words[preposition]) == ("for", "as")
+            for c in (preposition, *self.tree.children[preposition])
+        ):
+            return
         for below in self.tree.children[preposition]:
             if p.deps[below] == "pobj":
-                for i in self.tree.joined(below):
-                    yield from self._filler(p.words[preposition], extension, i)
+                for i in self._listed(below):
+                    for filler in self._filler(name, extension, i):
+                        yield replace(filler, is_denied=filler.is_denied or is_denied)
             elif p.deps[below] == "prep":  # `on to the board`
-                yield from self._behind(below, extension)
+                yield from self._behind(below, extension, is_denied)
+
+    def _listed(self, i: int) -> list[int]:
+        """Returns a noun and what is joined to it; in a relative clause not what a comma separates.
+
+        `The Tern, which joins it at Ghent, the Orne and the Yser`: the list is that of the clause before.
+        """
+        p, joined = self.tree.parse, self.tree.joined(i)
+        is_relative = p.deps[p.heads[p.heads[i]]] == "relcl"
+        return [j for j in joined if not (is_relative and "," in p.words[i:j])]
 
     def _filler(
         self, preposition: str, extension: tuple[str, ...], i: int, without: list[int] | None = None
@@ -116,6 +167,8 @@ class Fillers:
         if _TIME.fullmatch(p.words[i]):
             without = [c for c in self.tree.children[i] if p.deps[c] == "prep"]
         value = "" if p.words[i] in _EMPTY or p.pos[i] == "PRON" else self.phrases.value(i, without or ())
+        if preposition and _ASIDE.fullmatch(f"{preposition} {value}".lower()):
+            return
         is_denied = value.startswith("no ")
         is_place = any(p.deps[c] in _DETERMINERS for c in self.tree.children[i]) or p.pos[i] == "PROPN"
         yield Filler(

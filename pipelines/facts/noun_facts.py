@@ -14,6 +14,7 @@ from palimpsest.facts.referents import Referents
 _CONFIDENCE = 0.8
 _JOINED = re.compile(r"[\s,]*(?:and|or|&)\b")
 _MAX_PLACES = 3  # town, state, country; more are a list
+_FIRST_PERSON = re.compile(r"(?:my|our|your)\b", re.IGNORECASE)  # `my sister Ana` is a fact of who says it
 _LABELS = frozenset({"name", "word", "title", "term", "number", "code"})
 _POSSESSIVES = frozenset({"my", "his", "her", "its"})
 _OWNER_PREPOSITIONS = frozenset({"of", "for", "at"})
@@ -75,9 +76,16 @@ class NounFacts:
                 continue
             if self.tree.parse.lemmas[kind] in _LABELS or "|" in self.tree.parse.words:  # a row of a table
                 continue
+            if kind > named and self._is_verb_form(kind):
+                continue
             if kind < named and "ADP" in self.tree.parse.pos[kind:named]:
                 continue
             yield from self._be(entity, kind, (noun, other))
+
+    def _is_verb_form(self, noun: int) -> bool:
+        """Returns whether a plural beside a name may be a verb: `Ana, whose mother sings, studies law`."""
+        p = self.tree.parse
+        return p.tags[noun] == "NNS" and not any(p.deps[c] in ("nummod", "det") for c in self.tree.children[noun])
 
     def _of_title(self, noun: int) -> Iterator[Fact]:
         """Yields what a noun right before a name states: `the geologist Ewart Lamming`."""
@@ -113,7 +121,7 @@ class NounFacts:
         p = self.tree.parse
         place = self.phrases.place(both)
         value, owner = self.phrases.value(noun), self.owner(noun)
-        if value:
+        if value and not _FIRST_PERSON.match(value):
             yield Fact(entity, "be", "", value, *place, False, "stated", _CONFIDENCE)
         role = find_role(p.lemmas[noun])
         if role and owner and owner != entity and self.referents.may_have_role(entity, role):

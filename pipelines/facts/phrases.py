@@ -10,6 +10,7 @@ from palimpsest.relations.classify.features.parse import MAX_PARSED_CHARACTERS
 
 MAX_VALUE_CHARS = 120
 _CUT = frozenset({"conj", "cc", "relcl", "appos", "punct", "advcl", "acl", "mark", "preconj"})
+_CLAUSES = frozenset({"relcl", "advcl", "appos"})
 _BRACKETS = '()[]"“”'
 
 
@@ -34,11 +35,18 @@ class Phrases:
         cut = {
             j for c in self.tree.children[i] if p.deps[c] in _CUT and p.words[c] not in ("-", "%") for j in p.subtree(c)
         }
+        cut |= {j for c in p.subtree(i) if c != i and self._is_clause(c) for j in p.subtree(c)}
         cut |= {j for c in without for j in p.subtree(c)}
         tokens = p.subtree(i) - cut
         start, end = self.place([j for j in tokens if all(k in tokens for k in range(min(i, j), max(i, j)))])
         phrase = " ".join(self.text[start:end].split()).strip(_BRACKETS + " ,;")
         return phrase if len(phrase) <= MAX_VALUE_CHARS else ""
+
+    def _is_clause(self, i: int) -> bool:
+        """Returns whether a token below a value is a clause that says something of its own."""
+        p = self.tree.parse
+        is_participle = p.deps[i] == "acl" and p.words[i - 1] == ","
+        return p.deps[i] in _CLAUSES or is_participle
 
     def place(self, tokens: Collection[int]) -> tuple[int, int]:
         """Returns the span of tokens in characters of the text."""

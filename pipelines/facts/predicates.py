@@ -80,7 +80,10 @@ VOCABULARY = tuple(sorted(_NAMES))
 
 
 LOCATED_IN = "located_in"
-_PLACES = frozenset({LOCATED_IN, "lives_in", "part_of"})
+_NO_TIMES = frozenset({LOCATED_IN, "lives_in", "part_of", "made_by"})
+"""Predicates that no time fills: `lives in May`, `released by May`."""
+TIMES = frozenset({"starts", "ends", "scheduled_for"})
+"""Predicates that only a time fills: `opened in Ghent` is no start."""
 _ROLES = """
 leads: lead leader head chair chairman chairwoman president director captain chief manager mayor principal boss ceo
 wrote: author writer composer
@@ -128,7 +131,8 @@ def find_predicate(verb: str, preposition: str, is_passive: bool, is_time: bool 
     if form in _INVERSE_NAMES and is_passive == (preposition == "by"):
         return Predicate(_INVERSE_NAMES[form], True)
     name = _FORWARD_NAMES.get(form, "")
-    if name and not (is_time and name in _PLACES) and (preposition or not is_passive or verb in _NAMING):
+    is_fit = name not in (_NO_TIMES if is_time else TIMES) and (preposition or is_passive == (verb in _NAMING))
+    if name and is_fit:
         return Predicate(name, False)
     words = form.split() if preposition or not is_passive else ["be", *form.split()]
     return Predicate("_".join(words), False)

@@ -21,11 +21,35 @@ _PLACE_NOUNS = frozenset(
     {"town", "city", "village", "district", "county", "province", "region", "island", "river", "lake", "state", "port"}
 )
 _WEEKDAYS = frozenset({"monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"})
+_JOINING = re.compile(r"\b(?:and|for|of|on|with|to|in)\b")
 _PAGES = frozenset({"page", "document", "policy", "agreement", "contract", "runbook", "handbook", "guide"})
 _NOTE = re.compile(r"[,:]|\d{4}")  # in the title of a note or of minutes, which is no thing that `it` could be
 _GENERAL = frozenset({"book", "work", "novel", "building", "incident", "project", "village", "town", "club", "company"})
 _EMPTY_VERBS = frozenset({"be", "seem", "appear", "take", "happen", "rain", "snow", "mean", "follow"})
+_ADVISING = frozenset(
+    [
+        "recommend",
+        "advise",
+        "suggest",
+        "decide",
+        "agree",
+        "plan",
+        "expect",
+        "hope",
+        "know",
+        "think",
+        "say",
+        "believe",
+        "forbid",
+    ]
+)
 _EMPTY_IT = frozenset({"that", "to"})
+
+
+def _is_note(title: str) -> bool:
+    """Returns whether a title names a text and not a thing: `Minutes, 4 May`, `Keys and access`."""
+    is_name = all(w[0].isupper() for w in title.split() if not _JOINING.fullmatch(w) and w != "the")
+    return bool(_NOTE.search(title)) or (bool(_JOINING.search(title)) and not is_name)
 
 
 @dataclass(frozen=True)
@@ -124,8 +148,8 @@ class Referents:
                 last = ""  # `it` may be this thing
             if p.deps[i] in SUBJECTS and word not in _RELATIVE:
                 last = name or self._renamed(i)
-                person = last if self._is_person(last) else person
-            mentioned = name if self._is_person(name) else mentioned
+                person = last if self._is_person(last) and word not in _FIRST else person
+            mentioned = name if self._is_person(name) and word not in _FIRST else mentioned
         return found
 
     def _antecedent(self, i: int) -> str:
@@ -133,7 +157,7 @@ class Referents:
         p, named = self.tree.parse, self.named
         if i == 0 and named.antecedent is not None:
             return named.antecedent
-        if _NOTE.search(named.topic_name) or (p.sentences == 1 and p.deps[i] not in (*SUBJECTS, "poss")):
+        if _is_note(named.topic_name) or (p.sentences == 1 and p.deps[i] not in (*SUBJECTS, "poss")):
             return ""
         return named.topic
 
@@ -153,7 +177,12 @@ class Referents:
         """Returns whether `it` means nothing, as in `it is clear that`."""
         p = self.tree.parse
         after = p.words[i + 1 : i + 5]
-        is_empty = p.lemmas[p.heads[i]] in _EMPTY_VERBS and not _EMPTY_IT.isdisjoint(after[1:])
+        verb = p.heads[i]
+        is_empty = p.lemmas[verb] in _EMPTY_VERBS and not _EMPTY_IT.isdisjoint(after[1:])
+        below = {p.deps[c] for c in self.tree.children[verb]}
+        is_empty |= (p.lemmas[verb] in _ADVISING and "xcomp" in below) or (
+            p.deps[i] == "nsubjpass" and "ccomp" in below
+        )
         return p.deps[i] == "expl" or (p.deps[i] in SUBJECTS and is_empty)
 
     def _relative(self, i: int) -> str:
