@@ -46,6 +46,7 @@ _EXTRAS = {
         "skl2onnx",
         "sklearn",
         "spacy",
+        "sqlalchemy",
         "tenacity",
         "threadpoolctl",
         "torch",

@@ -5,8 +5,9 @@ from collections.abc import Collection
 import polars as pl
 
 from palimpsest.core.ids import content_id
+from palimpsest.core.memory_units import REFLECTION
 from palimpsest.core.scopes import SCOPE
-from palimpsest.memories.formed import REFLECTION, stated_memories
+from palimpsest.memories.formed import stated_memories
 from palimpsest.store.tables import conform
 from palimpsest.text.tokenizer import count_tokens_batch
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from palimpsest.memories.formed import REFLECTION
+from palimpsest.core.memory_units import REFLECTION
 from palimpsest.text.normalize import strip_accents
 from palimpsest.text.terms import WORD
 

@@ -7,9 +7,9 @@ from typing import TypedDict
 import polars as pl
 
 from palimpsest.core.ids import content_id, text_hash
+from palimpsest.core.memory_units import REFLECTION
 from palimpsest.core.scopes import SCOPE
 from palimpsest.memories.embed import MAX_TOKENS
-from palimpsest.memories.formed import REFLECTION
 from palimpsest.memories.source_trust import memory_trust
 from palimpsest.memories.stated_attributes import attribute_columns
 from palimpsest.memories.windows import SPECIAL_TOKENS, window_texts

@@ -4,13 +4,12 @@ from collections.abc import Collection
 
 import polars as pl
 
-REFLECTION = "reflection"
-"""The unit of formed memories, and the word in `form` of collection.yaml."""
+from palimpsest.core.memory_units import REFLECTION
 
 
 def stated_memories(memories: pl.DataFrame) -> pl.DataFrame:
     """Returns the memories that are text of a source: all but formed ones."""
-    return memories.filter(pl.col("unit") != REFLECTION)
+    return memories.filter(pl.col("unit").ne_missing(REFLECTION))
 
 
 def formed_memories(memories: pl.DataFrame) -> pl.DataFrame:

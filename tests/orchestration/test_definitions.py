@@ -7,7 +7,8 @@ from palimpsest.neo4j_graph.check_names import CHECKS, WARNINGS
 EDGES = {
     "documents": set(),
     "chunks": {"documents"},
-    "memories": {"documents", "chunks"},
+    "notes": {"documents", "chunks"},
+    "memories": {"documents", "chunks", "notes"},
     "embeddings": {"memories"},
     "entities": {"documents", "memories"},
     "topics": {"documents", "memories", "embeddings", "entities"},
@@ -25,7 +26,7 @@ EDGES = {
 }
 GROUPS = {
     "sources": {"documents", "chunks"},
-    "memories": {"memories", "embeddings", "entities", "topics"},
+    "memories": {"memories", "notes", "embeddings", "entities", "topics"},
     "relations": {"candidate_pairs", "relations", "versions"},
     "labels": {"offline_labeler"},
     "serving": {"index", "retrieval_report", "published"},

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from palimpsest.core.memory_units import REFLECTION
 from palimpsest.query.graph.fact_table import SINGLE_VALUED
 from palimpsest.query.profile.profile import Profile, ProfileLine, Section
 from palimpsest.query.request.graph_types import Fact, Node
@@ -39,7 +40,7 @@ _LEAVING = frozenset({"leave", "quit", "leave_from", "resign_from", "move_from",
 """Predicates that end what was stated before of the same other node."""
 
 _ONE_AT_A_TIME = SINGLE_VALUED - {"works_for", "reports_to"}  # somebody may have two jobs
-_FORMED = 'unit = "reflection"'
+_FORMED = f'unit = "{REFLECTION}"'
 _STATIC_TYPES = frozenset({"preference"})
 _MAX_READ = 200  # formed memories, and memories that state facts, that are read of a scope, newest first
 _SPEAKERS_READ = 40  # newest memories whose speakers are the user

@@ -8,7 +8,7 @@ candidate stands itself, as does one that a filter asks for.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from palimpsest.memories.formed import REFLECTION
+from palimpsest.core.memory_units import REFLECTION
 from palimpsest.query.ranking.merge import Ranked
 from palimpsest.query.request.types import Link, Memory
 from palimpsest.query.scope.scope_graph import PREMISE

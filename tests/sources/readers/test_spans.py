@@ -29,7 +29,7 @@ def quotes(home: Home, corpus: Path) -> tuple[Quotes, dict[str, str], dict[str, 
     (name, folder), *_ = make_plan(home, [corpus]).collections.items()
     now = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
     part = replace(stage_context(home, name, folder), now=now)
-    for stage in ("documents", "chunks", "memories"):
+    for stage in ("documents", "chunks", "notes", "memories"):
         run_stage(part, stage)
     texts = dict(part.table("document_texts").select("document_id", "text").iter_rows())
     formats = dict(part.table("documents").select("document_id", "media_type").iter_rows())
