@@ -1,0 +1,248 @@
+"""Runs a DSPy program over texts of a build: in threads, within a budget, with every answer in the ledger."""
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from palimpsest.core.errors import ComponentFailed, PalimpsestError
+from palimpsest.core.ids import content_id
+from palimpsest.core.json_types import JsonObject
+from palimpsest.core.progress import progress, say
+from palimpsest.relations.classify.label_types import LabelPair
+from palimpsest.relations.classify.lm.answer_format import answer_adapter
+from palimpsest.relations.classify.lm.budget import Budget, highest_cost
+from palimpsest.relations.classify.lm.ledger import Ledger, LmAnswer
+from palimpsest.relations.classify.lm.lm_client import ChatMessage, LmClient, LmUnavailable
+from palimpsest.relations.classify.lm.lm_settings import LmSettings
+from palimpsest.relations.classify.lm.pair_engine import PairEngine
+from palimpsest.relations.classify.lm.read_answer import CONTAINS_INSTRUCTIONS, contains_instructions
+
+if TYPE_CHECKING:
+    import dspy
+
+BUDGET, NO_ANSWER, SERVER_DOWN, UNREADABLE = "budget", "no answer", "server down", "unreadable"
+"""Why an input has no answer; `CONTAINS_INSTRUCTIONS` is one more reason."""
+_MAX_CONSECUTIVE_FAILURES = 8  # then the server is down, and the remaining inputs are not tried
+_MAX_UNREADABLE_SHARE = 0.5
+
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True)
+class ProgramInput:
+    """What a program reads at once.
+
+    Attributes:
+        input_id: unique among the inputs of a run.
+        fields: the input fields of the program, in an order that never changes: the key of the answer depends on it.
+        texts: what is checked for instructions to a model.
+        related_ids: other ids that the ledger names the answer by, so that a delete finds it.
+    """
+
+    input_id: str
+    fields: Mapping[str, str]
+    texts: tuple[str, ...]
+    related_ids: tuple[str, ...] = ()
+
+    @property
+    def contains_instructions(self) -> bool:
+        """Whether a text addresses a model; such an input is not shown to one."""
+        return any(contains_instructions(text) for text in self.texts)
+
+
+@dataclass(frozen=True)
+class LmProgram(Generic[Found]):
+    """A DSPy program, and what its runner has to know of it.
+
+    Attributes:
+        name: for messages and for the schema of an answer.
+        unit: what one input is, in the plural.
+        program_hash: of what an answer depends on besides the model and the input.
+        instructions: of the program.
+        schema: JSON schema of an answer, for servers that keep to one.
+        fixed_tokens: tokens of a prompt besides instructions and input, at most.
+        max_answer_tokens: of an answer.
+        without_lm: the setting that needs no model.
+        load: returns the program.
+        read: returns what an answer to the input of this id says.
+    """
+
+    name: str
+    unit: str
+    program_hash: str
+    instructions: str
+    schema: JsonObject
+    fixed_tokens: int
+    max_answer_tokens: int
+    without_lm: str
+    load: Callable[[], "dspy.Predict"]
+    read: Callable[[str, "dspy.Prediction"], Found]
+
+
+@dataclass
+class ProgramRun(Generic[Found]):
+    """What was found by input id, what was paid, and which inputs have no answer.
+
+    Attributes:
+        found: of each input that has an answer.
+        calls, tokens, cost: of calls made now.
+        without_answer: inputs that have none, by reason; a later build reads them.
+    """
+
+    found: dict[str, Found] = field(default_factory=dict)
+    calls: int = 0
+    tokens: int = 0
+    cost: float = 0.0
+    without_answer: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def unpaid(self) -> int:
+        """How many inputs a later build may get an answer for."""
+        return sum(self.without_answer[reason] for reason in (BUDGET, NO_ANSWER, SERVER_DOWN))
+
+
+class ProgramClient(LmClient):
+    """Requests the form of a program's answer, not of a label."""
+
+    def __init__(self, settings: LmSettings, name: str, schema: JsonObject):
+        super().__init__(settings)
+        self._name, self._schema = name, schema
+
+    def complete(self, messages: Sequence[ChatMessage], response_format: JsonObject | None = None) -> LmAnswer:
+        """Returns the model's answer; of `response_format` only the type is used.
+
+        Raises:
+            LmUnavailable: the server gave none.
+        """
+        if response_format is None:
+            return super().complete(messages, None)
+        kind = response_format["type"]
+        if kind == "json_object":
+            return super().complete(messages, {"type": kind, "schema": self._schema})
+        return super().complete(messages, {"type": kind, "json_schema": {"name": self._name, "schema": self._schema}})
+
+
+class ProgramRunner(Generic[Found]):
+    """A program over a server. An answer is a function of the input, the program and the model."""
+
+    def __init__(self, program: LmProgram[Found], settings: LmSettings, ledger: Ledger, max_cost: float | None = None):
+        """Makes a runner.
+
+        Raises:
+            PalimpsestError: a budget is set, and no price.
+        """
+        if max_cost is not None and not (settings.price_in or settings.price_out):
+            raise PalimpsestError("--max-cost: needs a price; set PALIMPSEST_LM_PRICE=IN,OUT for a million tokens")
+        self._settings = replace(settings, max_tokens=max(settings.max_tokens, program.max_answer_tokens))
+        self._program, self._ledger, self._budget = program, ledger, Budget(max_cost)
+        self._failures, self._lock = 0, threading.Lock()
+
+    def key(self, item: ProgramInput) -> str:
+        """Returns the key of the answer in the ledger."""
+        return content_id(self._program.program_hash, *self._settings.key_parts, item.input_id, *item.fields.values())
+
+    def estimate(self, items: Sequence[ProgramInput]) -> tuple[int, float]:
+        """Returns (calls, cost): how many inputs have no answer in the ledger, and the most that these can cost."""
+        todo = [i for i in items if not i.contains_instructions and self._ledger.get(self.key(i)) is None]
+        return len(todo), sum(self._highest_cost(i) for i in todo)
+
+    def run(self, items: Sequence[ProgramInput]) -> ProgramRun[Found]:
+        """Returns what the program finds in the inputs.
+
+        Raises:
+            ComponentFailed: more than half of the answers cannot be read; they are removed from the ledger.
+        """
+        out, unreadable = ProgramRun[Found](), list[ProgramInput]()
+        if not items:
+            return out
+        name, unit = self._program.name, self._program.unit
+        calls, cost = self.estimate(items)
+        if calls:
+            say(f"{name}: {calls} calls to {self._settings.model}, {len(items) - calls} known; at most {cost:.4f}")
+        client = ProgramClient(self._settings, name, self._program.schema)
+        with progress(name, len(items), unit) as advance:
+
+            def run_one(item: ProgramInput) -> None:
+                answer, found, reason = self._run_one(client, item)
+                with self._lock:
+                    advance(1)
+                    if answer is not None:
+                        out.calls, out.cost = out.calls + 1, out.cost + answer.cost
+                        out.tokens += answer.tokens_in + answer.tokens_out
+                    if found is None:
+                        out.without_answer[reason] += 1
+                        unreadable.extend([item] if reason == UNREADABLE else [])
+                    else:
+                        out.found[item.input_id] = found
+
+            with ThreadPoolExecutor(self._settings.concurrency) as pool:
+                list(pool.map(run_one, items))
+        if len(unreadable) > _MAX_UNREADABLE_SHARE * (len(unreadable) + len(out.found)):
+            self._ledger.drop(_ledger_ids(item) for item in unreadable)
+            raise ComponentFailed(
+                f"{name}: {len(unreadable)} answers of the model in PALIMPSEST_LM cannot be read, most of them; nothing"
+                f" was published; check the server and run again, or set `{self._program.without_lm}` in"
+                " collection.yaml"
+            )
+        return out
+
+    def _run_one(self, client: LmClient, item: ProgramInput) -> tuple[LmAnswer | None, Found | None, str]:
+        """Returns the answer where it was paid now, what it says, and why nothing was read."""
+        if item.contains_instructions:
+            return None, None, CONTAINS_INSTRUCTIONS
+        key = self.key(item)
+        is_known = self._ledger.get(key) is not None
+        if not is_known and self._failures >= _MAX_CONSECUTIVE_FAILURES:
+            return None, None, SERVER_DOWN
+        reserved = 0.0 if is_known else self._highest_cost(item)
+        if not is_known and not self._budget.reserve(reserved):
+            return None, None, BUDGET
+        engine = PairEngine(
+            client, self._ledger, key, LabelPair(*_ledger_ids(item), "", ""), self._program.program_hash
+        )
+        try:
+            found = self._predict(engine, item)
+        except LmUnavailable:
+            self._failures += 1
+            return None, None, NO_ANSWER
+        finally:
+            self._budget.settle(reserved, engine.answer.cost if engine.paid and engine.answer is not None else 0.0)
+        self._failures = 0
+        return engine.answer if engine.paid else None, found, "" if found is not None else UNREADABLE
+
+    def _predict(self, engine: PairEngine, item: ProgramInput) -> Found | None:
+        """Returns what an answer says, None where it cannot be read.
+
+        Raises:
+            LmUnavailable: the server gave no answer.
+        """
+        import dspy
+
+        lm = dspy.LM(
+            f"openai/{self._settings.model}",
+            engine=engine,
+            cache=False,
+            num_retries=0,
+            temperature=0.0,
+            max_tokens=self._settings.max_tokens,
+        )
+        adapter = answer_adapter(self._settings.answer_format)
+        try:
+            with dspy.context(lm=lm, adapter=adapter, disable_history=True, track_usage=False):
+                answer = self._program.load()(**item.fields)
+        except Exception as e:
+            if engine.answer is not None:
+                return None
+            raise LmUnavailable(type(e).__name__) from None
+        return self._program.read(item.input_id, answer)
+
+    def _highest_cost(self, item: ProgramInput) -> float:
+        characters = len(self._program.instructions) + sum(map(len, item.fields.values()))
+        return highest_cost(self._settings, characters, self._program.fixed_tokens)
+
+
+def _ledger_ids(item: ProgramInput) -> tuple[str, str]:
+    return item.input_id, " ".join(item.related_ids) or item.input_id
