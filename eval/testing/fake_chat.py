@@ -12,9 +12,9 @@ _LINE = re.compile(r"^- \([^)]*\) (.*) (\[(?:memory|pending):[0-9a-f]{16}\])$", 
 
 def chat_reply(messages: Sequence[str]) -> str:
     """Returns the line of the memory message that shares the most words with the last message, and its citation."""
-    asked = set(query_terms(messages[-1]))
+    question_terms = set(query_terms(messages[-1]))
     lines = [line for message in messages[:-1] for line in _LINE.findall(message)]
-    shared = [len(asked.intersection(terms(text))) for text, _ in lines]
+    shared = [len(question_terms.intersection(terms(text))) for text, _ in lines]
     if not any(shared):
         return NO_ANSWER
     text, citation = lines[shared.index(max(shared))]

@@ -1,15 +1,15 @@
 """Commands over the fact table of a scope."""
 
-from pathlib import Path
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from palimpsest.cli.graph import privacy_options, scope_options
-from palimpsest.cli.shared import Output, common
+from palimpsest.cli.scope_options import ScopeOptions, privacy_options, scope_options
+from palimpsest.cli.shared import common
 
 if TYPE_CHECKING:
-    from palimpsest.query.graph.fact_table import FactAnswer
+    from palimpsest.query.graph.fact_table import FactAnswer, FactTable
 
 _SHOWN = 100  # lines for people; JSON has all
 
@@ -27,7 +27,7 @@ def fact() -> None:
 @click.option("--history", is_flag=True, help="Also what only superseded memories state.")
 def list_facts(subject: str, history: bool, **options: Any) -> None:
     """The facts of a scope by key; those that conflict are marked."""
-    _show(lambda table: table.facts(subject, history=history), **options)
+    _show(lambda table: table.facts(subject, history=history), ScopeOptions(**options))
 
 
 @fact.command(short_help="The facts of a key; the nearest where there is none.")
@@ -38,28 +38,14 @@ def list_facts(subject: str, history: bool, **options: Any) -> None:
 @click.option("--history", is_flag=True, help="Also what only superseded memories state.")
 def get(text: str, history: bool, **options: Any) -> None:
     """The facts of KEY, such as ana.works_for or "Ana works for"; for any other TEXT those of what a search finds."""
-    _show(lambda table: table.get(text, history=history), **options)
+    _show(lambda table: table.get(text, history=history), ScopeOptions(**options))
 
 
-def _show(
-    read: Any,
-    home_path: Path,
-    as_json: bool,
-    backend: str,
-    collection: str | None,
-    user: str | None,
-    project: str | None,
-    include_hidden: bool,
-    include_pii: bool,
-) -> None:
-    from palimpsest.query.reader import open_home
-
-    out = Output(as_json)
-    with open_home(home_path, backend=backend) as reader:
-        scopes = reader.resolve_scopes(collection, user, project)
-        answer: FactAnswer = read(reader.facts(scopes, include_hidden, include_pii))
-    out.text(_text(answer))
-    out.result(answer.to_json())
+def _show(look_up: "Callable[[FactTable], FactAnswer]", options: ScopeOptions) -> None:
+    with options.open() as (reader, scopes):
+        answer = look_up(reader.facts(scopes, **options.shown))
+    options.output.text(_text(answer))
+    options.output.result(answer.to_json())
 
 
 def _text(answer: "FactAnswer") -> str:

@@ -1,30 +1,17 @@
 """Commands over the graph of a scope: how things relate, how one changed, and what is near a node."""
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from palimpsest.cli import graph_edit
-from palimpsest.cli.shared import Output, common
+from palimpsest.cli.scope_options import ScopeOptions, privacy_options, scope_options
+from palimpsest.cli.shared import common
 
-_Command = TypeVar("_Command", bound=Callable[..., object])
-
-
-def scope_options(f: _Command) -> _Command:
-    """Adds --collection, --user and --project to a command."""
-    f = click.option("--project", help="This project and the general memory. [default: the general memory alone]")(f)
-    f = click.option("--user", help="Whose memories. [default: the collection's user_id]")(f)
-    return click.option("--collection", help="Collection to read. [default: the only one, or the one marked default]")(
-        f
-    )
-
-
-def privacy_options(f: _Command) -> _Command:
-    """Adds --include-pii and --include-hidden to a command."""
-    f = click.option("--include-pii", is_flag=True, help="Also what is marked pii: true: personal data.")(f)
-    return click.option("--include-hidden", is_flag=True, help="Also what is marked user_visible: false.")(f)
+if TYPE_CHECKING:
+    from palimpsest.query.graph.graph_answer import GraphAnswer
+    from palimpsest.query.graph.graph_reader import GraphReader
 
 
 class _NodeGroup(click.Group):
@@ -50,7 +37,7 @@ def graph() -> None:
 @click.option("--k", type=click.IntRange(1, 100), default=5, show_default=True, help="How many lines.")
 def relations(text: str, k: int, **options: Any) -> None:
     """How the things that TEXT names relate: facts, memories of both, and paths of two steps, best first."""
-    _answer(lambda reader: reader.relations(text, k), **options)
+    _answer(lambda reader: reader.relations(text, k), ScopeOptions(**options))
 
 
 @graph.command(short_help="How something changed, in the order of events.")
@@ -61,7 +48,7 @@ def relations(text: str, k: int, **options: Any) -> None:
 @click.option("--k", type=click.IntRange(1, 100), default=5, show_default=True, help="How many stages.")
 def timeline(text: str, k: int, **options: Any) -> None:
     """How what NAME or a question names has changed: its stages in the order of events, and what replaced what."""
-    _answer(lambda reader: reader.timeline(text, k), **options)
+    _answer(lambda reader: reader.timeline(text, k), ScopeOptions(**options))
 
 
 @graph.command(short_help="The nodes near one, and what is between them.")
@@ -74,7 +61,7 @@ def timeline(text: str, k: int, **options: Any) -> None:
 def neighbours(name: str, depth: int, types: str | None, **options: Any) -> None:
     """The nodes up to --depth steps from NAME, and the facts and edges between them."""
     wanted = [t.strip() for t in (types or "").split(",") if t.strip()]
-    _answer(lambda reader: reader.neighbors(name, depth, wanted), **options)
+    _answer(lambda reader: reader.neighbors(name, depth, wanted), ScopeOptions(**options))
 
 
 @graph.group(cls=_NodeGroup, short_help="Show a node: its facts and edges.")
@@ -92,7 +79,7 @@ def node() -> None:
 @privacy_options
 def show_node(name: str, **options: Any) -> None:
     """Show the nodes that have NAME, their facts and their edges."""
-    _answer(lambda reader: reader.node(name), **options)
+    _answer(lambda reader: reader.node(name), ScopeOptions(**options))
 
 
 for _command in (graph_edit.add_node, graph_edit.edit_node, graph_edit.merge_nodes, graph_edit.delete_node):
@@ -101,23 +88,10 @@ for _command in (graph_edit.edge, graph_edit.undo, graph_edit.decisions):
     graph.add_command(_command)
 
 
-def _answer(
-    question: Callable[[Any], Any],
-    home_path: Path,
-    as_json: bool,
-    backend: str,
-    collection: str | None,
-    user: str | None,
-    project: str | None,
-    include_hidden: bool,
-    include_pii: bool,
-) -> None:
+def _answer(question: "Callable[[GraphReader], GraphAnswer]", options: ScopeOptions) -> None:
     from palimpsest.query.graph.present_graph import answer_text
-    from palimpsest.query.reader import open_home
 
-    out = Output(as_json)
-    with open_home(home_path, backend=backend) as reader:
-        scopes: Sequence[Any] = reader.resolve_scopes(collection, user, project)
-        found = question(reader.graph(scopes, include_hidden=include_hidden, include_pii=include_pii))
-    out.text(answer_text(found))
-    out.result(found.to_json())
+    with options.open() as (reader, scopes):
+        found = question(reader.graph(scopes, **options.shown))
+    options.output.text(answer_text(found))
+    options.output.result(found.to_json())

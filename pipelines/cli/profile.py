@@ -1,13 +1,12 @@
 """Commands that show what is known of a user, and sum up sessions."""
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from palimpsest.cli.graph import privacy_options, scope_options
-from palimpsest.cli.shared import Output, common
+from palimpsest.cli.scope_options import ScopeOptions, privacy_options, scope_options
+from palimpsest.cli.shared import common
 
 if TYPE_CHECKING:
     from palimpsest.query.profile.profile import Profile
@@ -22,29 +21,17 @@ _SHOWN = 40  # lines of a section for people; JSON has all
 @click.option("--collection", help="Only this collection. [default: every one in which the user has memories]")
 @click.option("--project", help="This project and the general memory. [default: the general memory alone]")
 @privacy_options
-def profile(
-    user: str,
-    home_path: Path,
-    as_json: bool,
-    backend: str,
-    collection: str | None,
-    project: str | None,
-    include_hidden: bool,
-    include_pii: bool,
-) -> None:
+def profile(**options: Any) -> None:
     """What USER states of themselves and what was formed from it: what lasts, then what is recent, each line cited.
 
     Then what the build found for the standing questions of questions.yaml; + marks what is new since the build before.
     """
-    from palimpsest.query.reader import open_home
-
-    out = Output(as_json)
-    with open_home(home_path, backend=backend) as reader:
-        scopes = reader.resolve_scopes(collection, user, project, all_collections=collection is None)
-        found = reader.profile(scopes, include_hidden, include_pii)
+    given = ScopeOptions(**options)
+    with given.open(all_collections=given.collection is None) as (reader, scopes):
+        found = reader.profile(scopes, **given.shown)
         answers = reader.standing_answers(scopes)
-    out.text(_text(found, answers))
-    out.result({**found.to_json(), "standing": [a.to_json() for a in answers]})
+    given.output.text(_text(found, answers))
+    given.output.result({**found.to_json(), "standing": [a.to_json() for a in answers]})
 
 
 def _text(profile: "Profile", answers: "Sequence[StandingAnswer]") -> str:
@@ -66,26 +53,14 @@ def _text(profile: "Profile", answers: "Sequence[StandingAnswer]") -> str:
 @click.argument("session", required=False)
 @scope_options
 @click.option("--sentences", type=click.IntRange(1, 50), default=5, show_default=True, help="How many at most.")
-def summarize(
-    session: str | None,
-    sentences: int,
-    home_path: Path,
-    as_json: bool,
-    backend: str,
-    collection: str | None,
-    user: str | None,
-    project: str | None,
-) -> None:
+def summarize(session: str | None, sentences: int, **options: Any) -> None:
     """The sentences that sum up SESSION, each cited; without it, those that sum up all sessions of the scope."""
-    from palimpsest.query.reader import open_home
-
-    out = Output(as_json)
-    with open_home(home_path, backend=backend) as reader:
-        scopes = reader.resolve_scopes(collection, user, project)
+    given = ScopeOptions(**options)
+    with given.open() as (reader, scopes):
         if session is None:
             found = reader.summarize(scopes, sentences)
         else:
             found = reader.summarize_session(scopes, session, sentences)
     lines = [s.cited for s in found.sentences] or ["nothing to sum up in this scope"]
-    out.text("\n".join(lines))
-    out.result(found.to_json())
+    given.output.text("\n".join(lines))
+    given.output.result(found.to_json())

@@ -9,10 +9,9 @@ from palimpsest.core.ids import entity_id as entity_id_of
 from palimpsest.core.scopes import SCOPE
 from palimpsest.entities.names.find_names import entity_key
 from palimpsest.facts.fact import Mentioned, Named
-from palimpsest.text.chat_roles import ASSISTANT_ROLES, INSTRUCTION_ROLES, TOOL_ROLES
+from palimpsest.text.chat_roles import NO_PERSON_ROLES
 from palimpsest.text.normalize import fold
 
-_NO_SPEAKERS = ASSISTANT_ROLES | INSTRUCTION_ROLES | TOOL_ROLES
 _IN_BRACKETS = re.compile(r"\s*\([^()]*\)$")
 _MAX_NAME_WORDS = 4
 
@@ -48,7 +47,7 @@ def named_entities(inputs: FactInputs) -> dict[str, Named]:
     for memory_id, collection, user, project, unit, speaker, title, opening in texts.iter_rows():
         scope = collection, user, project
         who = about = antecedent = None
-        if speaker and speaker.casefold() not in _NO_SPEAKERS:
+        if speaker and speaker.casefold() not in NO_PERSON_ROLES:
             who = by_name.get((*scope, fold(speaker))) or entity_id_of(*scope, entity_key(speaker))
             types[who] = "person"
         if title:

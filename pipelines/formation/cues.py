@@ -2,17 +2,21 @@
 
 import re
 
-SAVE = re.compile(
+
+def _cue(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.IGNORECASE)
+
+
+SAVE = _cue(
     r"(?:^|[,;.] )(?:(?:please|and|also|but|ok|okay),? )*"
     r"(?:remember|remind me|keep in mind|bear in mind|make a note|take a note|(?:do not|don't) forget|note|save)"
     r"(?: down)?,?(?: that|:) (?P<saved>.+)",
-    re.IGNORECASE,
 )
 
 PREFERENCE_VERBS = frozenset(
     {"prefer", "love", "like", "enjoy", "adore", "hate", "detest", "dislike", "loathe", "despise", "favour", "favor"}
 )
-PREFERENCE = re.compile(
+PREFERENCE = _cue(
     r"\b(?:would|'d) (?:much )?(?:rather|prefer)\b(?! to know)"
     r"|\b(?:can|could)(?:not|'t| not) (?:stand|bear|abide)\b"
     r"|\b(?:do|does)(?: not|n't) (?:care for|mind)\b"
@@ -23,59 +27,51 @@ PREFERENCE = re.compile(
     r"|\b(?:would|will|'ll) (?:not|never) (?:touch|eat|drink|wear)\b|\bwon't (?:touch|eat|drink|wear)\b"
     r"|\b(?:only|never) (?:ever )?(?:eats?|drinks?|wears?|takes?)\b|\bwill only (?:eat|drink|wear)\b"
     r"|\b(?:want|like|need)s? .+, (?:not|no) ",
-    re.IGNORECASE,
 )
-NO_PREFERENCE = re.compile(
+NO_PREFERENCE = _cue(
     r"\b(?:would|'d) (?:like|love|hate)\b|\b(?:look|looks|looked|feel|feels|felt|sound|sounds|seem|seems) like\b",
-    re.IGNORECASE,
 )
 
-DECISION = re.compile(
+DECISION = _cue(
     r"\b(?:i|we)(?: have|'ve)?(?: now| finally| all| both)? (?:decided|agreed|settled|resolved|opted|chose|chosen)\b"
     r"|\blet's (?:go with|go for|use|stick with|take|do)\b"
     r"|\bwe(?:'ll| will) (?:go with|go for|stick with|use|buy|take)\b"
     r"|^(?:agreed|settled|done|deal)[,:.] \w+ \w+"
     r"|\bit is (?:settled|decided)\b",
-    re.IGNORECASE,
 )
-NO_DECISION = re.compile(r"\b(?:not|n't|never) (?:yet )?(?:decided|agreed|settled)\b", re.IGNORECASE)
+NO_DECISION = _cue(r"\b(?:not|n't|never) (?:yet )?(?:decided|agreed|settled)\b")
 
-PROBLEM = re.compile(
+PROBLEM = _cue(
     r"\b(?:would not|wouldn't|does not|doesn't|did not|didn't|cannot|can't|will not|won't)"
     r" (?:\w+ )?(?:start|work|open|close|run|boot|load|print|connect|turn|build|log|respond)\b"
     r"|\b(?:jam(?:s|med)?|broke|broken|leak(?:s|ed|ing)?|drip(?:s|ped)?|crash(?:es|ed)?|fail(?:s|ed)?|stuck|error"
     r"|problem|issue|hiss(?:ed)?|squeak(?:s|ed)?|rattle[sd]?|lost pressure|stopped working|kept \w+ing|blocked|froze"
     r"|dead|bug|trouble|faulty)\b",
-    re.IGNORECASE,
 )
-SOLUTION = re.compile(
+SOLUTION = _cue(
     r"\b(?:fixed|solved|resolved|cured|sorted out|sorted)\b|\bdid the trick\b|\bthat worked\b"
     r"|\b(?:now|again) (?:it )?(?:works?|runs?|closes?|opens?|starts?)\b"
     r"|\b(?:works?|runs?|closes?|opens?|starts?) (?:now|again|fine)\b|\bhelped in the end\b",
-    re.IGNORECASE,
 )
-UNSOLVED = re.compile(r"\b(?:not|n't|never) (?:been )?(?:fixed|solved|resolved|work)", re.IGNORECASE)
+UNSOLVED = _cue(r"\b(?:not|n't|never) (?:been )?(?:fixed|solved|resolved|work)")
 
-NO_ANSWER = re.compile(
+NO_ANSWER = _cue(
     r"\b(?:no idea|not sure|no clue|who knows|cannot say|can't say|(?:do not|don't|did not) know|somebody|someone"
     r"|maybe|perhaps|thought (?:you|he|she|they)|good question|find out|let you know|look (?:it|that) up|wonder)\b",
-    re.IGNORECASE,
 )
-REQUEST = re.compile(
+REQUEST = _cue(
     r"^(?:\w+[,.] )?(?:can|could|would|will) you\b(?! know| tell| find out)|^(?:shall|should|may|can) (?:i|we)\b"
     r"|\bwhat do you (?:think|say)\b|^(?:how are you|really|right|is that so)\b",
-    re.IGNORECASE,
 )
 
-UNREAL = re.compile(
+UNREAL = _cue(
     r"^(?:if|should|were|had|suppose|imagine|perhaps|maybe) |\bif (?:i|it|he|she|we|they) (?:had|were|was|could)\b"
     r"|\b(?:i|we) (?:think|guess|suppose|wonder|hope|wish|doubt|believe|might|may|could|would|should|expect)\b"
     r"|\b(?:joke|joking|kidding)\b",
-    re.IGNORECASE,
 )
-FIRST_PERSON = re.compile(r"\b(?:i|we|my|our|mine)\b", re.IGNORECASE)
+FIRST_PERSON = _cue(r"\b(?:i|we|my|our|mine)\b")
 PRESENT_NAME = re.compile(r"(?:^|[.;,] |\band )(?:The |Our |My )?[A-Z][\w.']+(?: [A-Z][\w.]+)* ")
 OPENING_WORD = re.compile(
     r"^(?:and|but|so|also|well|anyway|oh|yes|no|ok|okay|hey|hi|hello)\b[,.!]? +(?=\S)", re.IGNORECASE
 )
-OPENING_PRONOUN = re.compile(r"(?:he|she|it|they|this|that|these|those|there)\b", re.IGNORECASE)
+OPENING_PRONOUN = _cue(r"(?:he|she|it|they|this|that|these|those|there)\b")

@@ -30,7 +30,7 @@ class NoteItem:
         span: place of the quote in the document.
         confidence: 0 to 1.
         evidence: places in the document of all words that it rests on; the quote's is one of them.
-        is_saved: somebody asked to remember it.
+        is_saved: a person requests that it is remembered.
         alternatives: what else the evidence could mean.
         invalidation_conditions: what would make it wrong.
         related_note_ids: notes that it is connected with.

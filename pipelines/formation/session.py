@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from palimpsest.sources.records.extracted import Segment
-from palimpsest.text.chat_roles import ASSISTANT_ROLES, INSTRUCTION_ROLES, TOOL_ROLES, USER_ROLES
+from palimpsest.text.chat_roles import NO_PERSON_ROLES, USER_ROLES
 from palimpsest.text.sentences import document_sentence_spans
-
-_SILENT = ASSISTANT_ROLES | INSTRUCTION_ROLES | TOOL_ROLES
 
 _STRAIGHT = str.maketrans({0x2018: "'", 0x2019: "'", 0x201C: '"', 0x201D: '"'})
 
@@ -34,7 +32,7 @@ class Turn:
     @property
     def is_person(self) -> bool:
         """Whether somebody other than an assistant, a tool or a system message speaks."""
-        return self.speaker.strip().casefold() not in _SILENT
+        return self.speaker.strip().casefold() not in NO_PERSON_ROLES
 
     @property
     def name(self) -> str:

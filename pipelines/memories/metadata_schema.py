@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from palimpsest.core.json_types import JsonValue
-from palimpsest.store.collection_config import schema_parts
+from palimpsest.store.json_schema import schema_parts
 
 SYSTEM_FIELDS = (
     "uri",

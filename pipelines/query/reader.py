@@ -201,7 +201,7 @@ class Reader(BuildViews):
         return read_working_set(scope, session, turns, self._search_uncounted, count_tokens, **limits)
 
     def _search_uncounted(self, request: SearchRequest) -> SearchResult:
-        """Answers a request without counting reads: nobody asked for these memories."""
+        """Answers a request without counting reads: the caller has not requested these memories."""
         return run_search(request, self._backend, self._clock())
 
     def _run_built(self, request: SearchRequest) -> SearchResult:

@@ -1,58 +1,23 @@
 """Checked settings of a collection, read from its collection.yaml."""
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.json_types import JsonObject, JsonValue
+from palimpsest.store.json_schema import check_schema, schema_parts
 from palimpsest.store.limits import Limits
 from palimpsest.store.trust_config import TrustConfig
+from palimpsest.store.weights_config import WeightsConfig
 from palimpsest.text.dates import DateOrder
 
 Unit = Literal["chunk", "turn", "statement"]
 _MAX_PROBLEMS = 10
-_UNITS: dict[str, str] = {"chunk": "chunk", "chunks": "chunk", "turn": "turn", "turns": "turn"} | {
-    "statement": "statement",
-    "statements": "statement",
-}
-
-
-_WEIGHT = Field(default=None, ge=0, le=100, allow_inf_nan=False, strict=True)
-
-
-class WeightsConfig(BaseModel):
-    """Weights of the ranking of a collection; the strategy's apply where none is given."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    vector: float | None = _WEIGHT
-    words: float | None = _WEIGHT
-    graph: float | None = _WEIGHT
-    time: float | None = _WEIGHT
-    recency: float | None = _WEIGHT
-    frequency: float | None = _WEIGHT
-    importance: float | None = _WEIGHT
-    diversity: float | None = _WEIGHT
-
-    @model_validator(mode="before")
-    @classmethod
-    def _check_names(cls, value: object) -> object:
-        if not isinstance(value, dict | WeightsConfig):
-            raise ValueError("must be a mapping such as {words: 0.8, recency: 0.2}")
-        if isinstance(value, dict) and (unknown := sorted(str(k) for k in value if k not in cls.model_fields)):
-            raise ValueError(f"has no weight {unknown[0]!r}; use {', '.join(cls.model_fields)}")
-        return value
-
-    @model_validator(mode="after")
-    def _check_one_is_positive(self) -> "WeightsConfig":
-        if self.vector == 0 and self.words == 0:
-            raise ValueError("gives vector and words 0, which finds nothing; raise one of them")
-        return self
+_PLURALS = {f"{unit}s": unit for unit in get_args(Unit)}
 
 
 class UsersConfig(BaseModel):
@@ -167,11 +132,11 @@ class CollectionConfig(BaseModel):
         if not isinstance(values, dict) or values.get("form") is None:
             return values
         form = values["form"]
-        names = [form] if isinstance(form, str) else form
+        names: list[str] = [form] if isinstance(form, str) else form
         if not isinstance(names, list | tuple) or not all(isinstance(n, str) for n in names):
             raise ValueError("form must be a list such as [turn, reflection]")
-        units = [_UNITS.get(str(n), str(n)) for n in names if n != "reflection"]
-        if unknown := sorted(set(units) - set(_UNITS.values())):
+        units = [_PLURALS.get(n, n) for n in names if n != "reflection"]
+        if unknown := sorted(set(units) - set(get_args(Unit))):
             raise ValueError(f"form has no {unknown[0]!r}; use chunk, turn or statement, and reflection")
         if len(set(units)) > 1:
             raise ValueError(f"form names {' and '.join(units)}; a collection has one unit, name one")
@@ -192,7 +157,7 @@ class CollectionConfig(BaseModel):
         if schema is None:
             return None
         for part in schema_parts(schema).values():
-            _check_schema(part)
+            check_schema(part)
         return schema
 
     @field_validator("document_relations")
@@ -202,46 +167,6 @@ class CollectionConfig(BaseModel):
         if path.is_absolute() or ".." in path.parts or not path.name:
             raise ValueError("must be a file inside the collection, such as relations.jsonl")
         return name
-
-
-def schema_parts(schema: Mapping[str, JsonValue]) -> JsonObject:
-    """Returns the schemas of a metadata_schema: `custom` validates stated metadata, `system` the derived fields.
-
-    A mapping with no other key than these two is that form; any other is a JSON Schema of the stated metadata.
-    """
-    return dict(schema) if schema and schema.keys() <= {"custom", "system"} else {"custom": schema}
-
-
-def _check_schema(schema: Any) -> None:
-    """Refuses what is no JSON Schema.
-
-    Raises:
-        ValueError: the schema is not valid, or refers to something outside itself.
-    """
-    from jsonschema import Draft202012Validator, SchemaError
-    from referencing import Registry
-    from referencing.exceptions import Unresolvable
-    from referencing.jsonschema import DRAFT202012
-
-    try:
-        Draft202012Validator.check_schema(schema)
-    except SchemaError as e:
-        where = ".".join(str(p) for p in e.path)
-        raise ValueError(f"is no JSON Schema (draft 2020-12): {where + ': ' if where else ''}{e.message}") from None
-    resolver = Registry().with_resource("", DRAFT202012.create_resource(schema)).resolver()
-    for reference in _references(schema):
-        try:
-            resolver.lookup(reference)
-        except Unresolvable:
-            raise ValueError(f"refers to {reference!r}, which is not in it; fix the $ref") from None
-
-
-def _references(schema: object) -> Iterator[str]:
-    if isinstance(schema, dict):
-        yield from (v for k, v in schema.items() if k in ("$ref", "$dynamicRef") and isinstance(v, str))
-        yield from (r for v in schema.values() for r in _references(v))
-    elif isinstance(schema, list):
-        yield from (r for v in schema for r in _references(v))
 
 
 class _StrictLoader(yaml.SafeLoader):

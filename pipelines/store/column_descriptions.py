@@ -37,7 +37,7 @@ _OWN: dict[str, dict[str, str]] = {
         "quote": "The words of the session that say it.",
         "chunk_ids": "Chunks that it rests on.",
         "confidence": "How sure it is, 0 to 1.",
-        "is_saved": "Whether somebody asked to remember it.",
+        "is_saved": "Whether a person requests that it is remembered.",
         "alternatives": "What else the evidence could mean.",
         "invalidation_conditions": "What would make it wrong.",
         "related_note_ids": "Notes that it is connected with.",

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from palimpsest.core.json_types import JsonValue
-from palimpsest.store.collection_config import schema_parts
+from palimpsest.store.json_schema import schema_parts
 
 _KINDS = {"string": "text", "integer": "number", "number": "number", "boolean": "boolean"}
 _MAX_LEVELS = 4

@@ -4,7 +4,9 @@ USER_ROLES = frozenset({"user", "human"})
 ASSISTANT_ROLES = frozenset({"assistant", "ai", "bot", "model"})
 TOOL_ROLES = frozenset({"tool", "function"})
 INSTRUCTION_ROLES = frozenset({"system", "developer"})
-CHAT_ROLES = USER_ROLES | ASSISTANT_ROLES | INSTRUCTION_ROLES | TOOL_ROLES
+NO_PERSON_ROLES = ASSISTANT_ROLES | INSTRUCTION_ROLES | TOOL_ROLES
+"""Roles of turns that no person writes."""
+CHAT_ROLES = USER_ROLES | NO_PERSON_ROLES
 
 
 def chat_role(value: object) -> str | None:

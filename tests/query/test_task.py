@@ -12,7 +12,7 @@ from tests.small_corpus import write_notes
 NOTES = {
     "tasks/annex.md": "---\ntype: task\nuser_id: ann\ntitle: Open the annex\nstatus: open\nlinks: [rooms.md]\n---\n"
     "The annex must open before the harbor fair in June.\n",
-    "tasks/roof.md": "---\ntype: task\nuser_id: bob\ntitle: Mend the roof\nstatus: open\n---\nThe mill leaks.\n",
+    "tasks/roof.md": "---\ntype: task\nuser_id: bob\ntitle: Repair the roof\nstatus: open\n---\nThe mill leaks.\n",
     "rooms.md": "---\nuser_id: ann\n---\nThe annex has four rooms and a kitchen.\n",
     "boats.md": "---\nuser_id: ann\n---\nThe red boat is in the harbor since March.\n",
 }
@@ -44,6 +44,6 @@ def test_tasks_are_filtered_by_status_and_found_in_their_scope_alone(home):
     with open_home(home.path) as reader:
         found = reader.search("annex", ("notes", "ann"), tiers=["task"], where='status = "open"').memories
         assert [m.uri for m in found] == ["tasks/annex.md"]
-        for name in ("tasks/roof.md", "Mend the roof", "rooms.md"):
+        for name in ("tasks/roof.md", "Repair the roof", "rooms.md"):
             with pytest.raises(ArgumentError, match=r"task=.*no memory of type task"):
                 reader.search("annex", ("notes", "ann"), task=name)

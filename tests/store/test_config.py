@@ -6,7 +6,8 @@ import pytest
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.query.request.strategies import NAMED
-from palimpsest.store.collection_config import CollectionConfig, WeightsConfig, load_collection
+from palimpsest.store.collection_config import CollectionConfig, load_collection
+from palimpsest.store.weights_config import WeightsConfig
 
 GOOD = "name: notes\ndescription: notes\n"
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from palimpsest.query.context.quotes import Quote, QuoteDraft, Sentences, by_worth
 from palimpsest.query.context.version_groups import Fingerprints, group_versions, is_repetition
+from palimpsest.query.request.one_line import one_line
 from palimpsest.query.request.types import Memory, RankedMemory
 
 _SOURCES = "Sources:"
@@ -254,8 +255,7 @@ class _Packer:
 def _entry(memory: Memory, mark: str, count: CountTokens, several: bool) -> _Entry:
     head = f"{mark}{_attribution(memory)}"
     tail = f"[memory:{memory.memory_id}]"
-    # White space is not counted, and a citation inside a text must not pass for one of ours.
-    text = " ".join(memory.text.replace("[memory:", "(memory:").split())
+    text = one_line(memory.text)  # white space is not counted
     source = f"{tail} {_source(memory, several)}"
     tokens = memory.token_count if memory.token_count > 0 else count(text)
     return _Entry(memory.memory_id, f"{head}{text} {tail}", source, tokens + count(head) + count(tail) + count(source))

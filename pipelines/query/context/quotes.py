@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from palimpsest.query.ranking.fusion import score_stats, standardize
+from palimpsest.query.request.one_line import one_line
 from palimpsest.query.request.types import Memory
 from palimpsest.query.scope.scope_arrays import rows_of
 from palimpsest.query.scope.scope_query import ScopeQuery
@@ -194,7 +195,7 @@ class QuoteDraft:
 
 def quoted_text(text: str) -> str:
     """Returns a part of a text as a context shows it: white space is not counted, and marks of ours cannot be faked."""
-    return " ".join(text.replace("[memory:", "(memory:").replace(ELISION, "(…)").split())
+    return one_line(text.replace(ELISION, "(…)"))
 
 
 def by_worth(ranked: Sequence[str], sentences: Mapping[str, Sentences]) -> list[tuple[str, int | None]]:

@@ -7,7 +7,7 @@ is no key is searched for, and the facts of the memories found are shown.
 import datetime as dt
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from palimpsest.core.errors import ArgumentError
 from palimpsest.core.json_types import JsonObject
@@ -186,15 +186,15 @@ def _keyed(graph: ServedGraph, facts: Sequence[Fact]) -> list[KeyedFact]:
     for rival in rivals:
         if set(rival.ends) <= nodes.keys() and rival.valid_until is None:
             values[rival.subject_id, _slot(rival)].add(_value(rival, nodes))
-    keyed = [_line(graph, fact, nodes) for fact in facts if set(fact.ends) <= nodes.keys()]
-    for n, fact in enumerate(f for f in facts if set(f.ends) <= nodes.keys()):
-        others = values.get((fact.subject_id, _slot(fact)), set()) - {keyed[n].value}
-        if fact.is_latest and not fact.is_negated and others:
-            keyed[n] = replace(keyed[n], conflicts=tuple(sorted(others)))
+    keyed = []
+    for fact in (f for f in facts if set(f.ends) <= nodes.keys()):
+        others = values.get((fact.subject_id, _slot(fact)), set()) - {_value(fact, nodes)}
+        conflicts = tuple(sorted(others)) if fact.is_latest and not fact.is_negated else ()
+        keyed.append(_line(graph, fact, nodes, conflicts))
     return keyed
 
 
-def _line(graph: ServedGraph, fact: Fact, nodes: Mapping[str, Node]) -> KeyedFact:
+def _line(graph: ServedGraph, fact: Fact, nodes: Mapping[str, Node], conflicts: tuple[str, ...]) -> KeyedFact:
     subject = nodes[fact.subject_id].name
     return KeyedFact(
         key=f"{name_words(subject).replace(' ', '_')}.{_slot(fact)}",
@@ -208,6 +208,7 @@ def _line(graph: ServedGraph, fact: Fact, nodes: Mapping[str, Node]) -> KeyedFac
         valid_from=fact.valid_from,
         valid_until=fact.valid_until,
         is_latest=fact.is_latest,
+        conflicts=conflicts,
     )
 
 

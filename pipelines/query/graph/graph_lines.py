@@ -10,6 +10,7 @@ from palimpsest.query.graph.neighborhood import Neighborhood
 from palimpsest.query.graph.relations import Tie
 from palimpsest.query.graph.timeline import Stage, best_sentence
 from palimpsest.query.request.graph_types import Edge, Fact, Node
+from palimpsest.query.request.one_line import one_line
 from palimpsest.query.request.types import Memory
 from palimpsest.query.scope.served_graph import ServedGraph
 
@@ -27,7 +28,7 @@ def fact_text(fact: Fact, nodes: Mapping[str, Node]) -> str:
     since, until = (_day(t) for t in (fact.valid_from, fact.valid_until))
     notes += [f"{since or 'undated'} to {until or 'now'}"] if since or until else []
     text = " ".join(p for p in (nodes[fact.subject_id].name, f"{negated}{predicate}", what) if p)
-    return _flat(f"{text} ({', '.join(map(str, notes))})" if notes else text)
+    return one_line(f"{text} ({', '.join(map(str, notes))})" if notes else text)
 
 
 def fact_line(fact: Fact, nodes: Mapping[str, Node]) -> GraphLine:
@@ -39,7 +40,7 @@ def fact_line(fact: Fact, nodes: Mapping[str, Node]) -> GraphLine:
 def edge_line(edge: Edge, nodes: Mapping[str, Node], shared: Sequence[str]) -> GraphLine:
     """Returns an edge as a line; one without memories of its own cites some of its nodes'."""
     text = f"{nodes[edge.source_id].name} {edge.type.replace('_', ' ')} {nodes[edge.target_id].name}"
-    return GraphLine(_flat(text), (edge.memory_ids or tuple(shared))[:_CITED], "edge", None, edge.weight or 0.0)
+    return GraphLine(one_line(text), (edge.memory_ids or tuple(shared))[:_CITED], "edge", None, edge.weight or 0.0)
 
 
 def neighborhood_lines(graph: ServedGraph, found: Neighborhood) -> list[GraphLine]:
@@ -84,7 +85,7 @@ def quote(evidence: Evidence, memory: Memory) -> str:
     """Returns what a memory states, shortened, after who said it where that is known."""
     text = best_sentence(evidence, memory)
     text = text if len(text) <= _MAX_CHARS else text[: _MAX_CHARS - 1] + "…"
-    return _flat(f"{memory.speaker}: {text}" if memory.speaker else text)
+    return one_line(f"{memory.speaker}: {text}" if memory.speaker else text)
 
 
 def observed(memory: Memory) -> dt.date | None:
@@ -101,8 +102,3 @@ def _fact_order(fact: Fact) -> tuple[bool, bool, float, str]:
 
 def _day(time: dt.datetime | None) -> str:
     return time.date().isoformat() if time else ""
-
-
-def _flat(text: str) -> str:
-    """Returns a text on one line, in which nothing passes for a citation."""
-    return " ".join(text.replace("[memory:", "(memory:").split())

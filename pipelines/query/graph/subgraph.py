@@ -8,6 +8,7 @@ from palimpsest.query.graph.graph_answer import GraphAnswer, GraphLine, node_jso
 from palimpsest.query.graph.graph_lines import fact_line
 from palimpsest.query.graph.neighborhood import find_subgraph
 from palimpsest.query.request.graph_types import Edge, Fact, Node
+from palimpsest.query.request.one_line import one_line
 from palimpsest.query.request.types import Link, Memory
 from palimpsest.query.scope.served_graph import ServedGraph
 from palimpsest.query.scope.served_scope import ServedScope
@@ -108,5 +109,5 @@ def _relation_line(link: Link, by_id: dict[str, Memory]) -> GraphLine:
 
 
 def _label(memory: Memory) -> str:
-    text = " ".join(memory.text.replace("[memory:", "(memory:").split())
+    text = one_line(memory.text)
     return text if len(text) <= _LABEL_CHARS else text[: _LABEL_CHARS - 1] + "…"

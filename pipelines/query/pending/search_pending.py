@@ -8,6 +8,7 @@ from pathlib import Path
 from palimpsest.core.json_types import JsonObject
 from palimpsest.query.context.pack import CountTokens
 from palimpsest.query.pending.unbuilt_texts import UnbuiltText, unbuilt_texts
+from palimpsest.query.request.one_line import one_line
 from palimpsest.query.request.search_request import SearchRequest
 from palimpsest.query.request.tiers import is_in_tiers
 from palimpsest.query.request.types import Scope
@@ -129,4 +130,4 @@ def _seconds(time: dt.datetime | None) -> float:
 
 def _flat(text: str) -> str:
     """Returns a text on one line in which nothing passes for a citation."""
-    return " ".join(text.replace("[memory:", "(memory:").replace("[pending:", "(pending:").split())
+    return one_line(text.replace("[pending:", "(pending:"))

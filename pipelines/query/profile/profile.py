@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from palimpsest.core.json_types import JsonObject
+from palimpsest.query.request.one_line import cited_line, one_line
 from palimpsest.query.request.types import Scope
 
 Section: TypeAlias = Literal["static", "dynamic"]
@@ -37,9 +38,7 @@ class ProfileLine:
     @property
     def cited(self) -> str:
         """The line with its day and citations."""
-        day = f"{self.time.date().isoformat()}  " if self.time else ""
-        text = " ".join(self.text.replace("[memory:", "(memory:").split())
-        return f"{day}{text} {' '.join(f'[memory:{i}]' for i in self.memory_ids)}"
+        return cited_line(one_line(self.text), self.memory_ids, self.time)
 
     def to_json(self) -> JsonObject:
         """Returns the line as JSON values."""

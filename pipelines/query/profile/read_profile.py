@@ -20,7 +20,7 @@ from palimpsest.query.request.types import Memory
 from palimpsest.query.scope.served_graph import ServedGraph
 from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.query.scope.view import ScopeView
-from palimpsest.text.chat_roles import ASSISTANT_ROLES, INSTRUCTION_ROLES, TOOL_ROLES
+from palimpsest.text.chat_roles import NO_PERSON_ROLES
 from palimpsest.text.name_keys import name_words
 from palimpsest.text.normalize import fold
 from palimpsest.text.sentences import memory_sentence_spans
@@ -44,7 +44,6 @@ _FORMED = f'unit = "{REFLECTION}"'
 _STATIC_TYPES = frozenset({"preference"})
 _MAX_READ = 200  # formed memories, and memories that state facts, that are read of a scope, newest first
 _SPEAKERS_READ = 40  # newest memories whose speakers are the user
-_NO_PERSONS = ASSISTANT_ROLES | INSTRUCTION_ROLES | TOOL_ROLES
 
 
 def read_profile(scopes: Sequence[ServedScope], user: str) -> Profile:
@@ -68,11 +67,12 @@ def _scope_lines(served: ServedScope, user: str) -> list[ProfileLine]:
     # Of every version, because nothing then conceals what only retired memories state, which costs reads; facts say
     # themselves whether they are latest.
     graph = ServedGraph.of(ServedScope(served.backend, served.scope, replace(served.filters, history=True)))
-    facts = _facts_of_user(served, graph, newest[:_SPEAKERS_READ], user) if graph else []
+    latest = served.memories(newest[:_SPEAKERS_READ])
+    facts = _facts_of_user(graph, latest.values(), user) if graph else []
     stating = _first(newest, {i for f in facts for i in f.memory_ids})
     memories = served.memories([*formed_ids, *stating])
-    times = [t for i in newest[:1] for m in served.memories([i]).values() if (t := _time(m))]
-    recent_since = max(times) - RECENT if times else None
+    newest_time = _time(latest[newest[0]]) if newest and newest[0] in latest else None
+    recent_since = newest_time - RECENT if newest_time else None
     lines = [_formed_line(served, memories[i], recent_since) for i in formed_ids if i in memories]
     formed = [memories[i] for i in formed_ids if i in memories]
     lasting = _fact_lines(served, graph, facts, [memories[i] for i in stating if i in memories], recent_since)
@@ -90,12 +90,10 @@ def _first(ordered: Iterable[str], wanted: Collection[str]) -> list[str]:
     return [i for i in ordered if i in wanted][:_MAX_READ]
 
 
-def _facts_of_user(served: ServedScope, graph: ServedGraph, newest: Sequence[str], user: str) -> list[Fact]:
+def _facts_of_user(graph: ServedGraph, newest: Iterable[Memory], user: str) -> list[Fact]:
     """Returns the latest facts of the nodes that are the user: those with their id as name, else who speaks most."""
     speakers = Counter(
-        name_words(m.speaker)
-        for m in served.memories(newest).values()
-        if m.speaker and m.speaker.casefold() not in _NO_PERSONS
+        name_words(m.speaker) for m in newest if m.speaker and m.speaker.casefold() not in NO_PERSON_ROLES
     )
     names = sorted(speakers, key=lambda name: (-speakers[name], name))
     same = [n for n in names if n in (name_words(user), name_words(user).split(" ")[0])]

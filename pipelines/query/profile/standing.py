@@ -11,6 +11,7 @@ from typing import Any
 
 from palimpsest.core.files import read_json_object, write_json
 from palimpsest.core.json_types import JsonObject
+from palimpsest.query.request.one_line import cited_line, one_line
 from palimpsest.query.request.types import Memory, Scope
 from palimpsest.query.scope.served_scope import ServedScope
 
@@ -69,11 +70,10 @@ class StandingAnswer:
         """Returns a line for each memory, marked `+` where it is new, and one for those that are gone."""
         shown = []
         for m in self.memories:
-            day = f"{m.observed_at.date().isoformat()}  " if m.observed_at else ""
-            said = f"{m.speaker}: {m.text}" if m.speaker else m.text
-            text = " ".join(said.replace("[memory:", "(memory:").split())
+            text = one_line(f"{m.speaker}: {m.text}" if m.speaker else m.text)
             text = text if len(text) <= _MAX_CHARS else text[: _MAX_CHARS - 1] + "…"
-            shown.append(f"{'+' if m.memory_id in self.added else ' '} {day}{text} [memory:{m.memory_id}]")
+            mark = "+" if m.memory_id in self.added else " "
+            shown.append(f"{mark} {cited_line(text, [m.memory_id], m.observed_at)}")
         return shown + ([f"- {len(self.removed)} of the build before"] if self.removed else [])
 
     def to_json(self) -> JsonObject:

@@ -2,7 +2,7 @@
 
 Both say the same, the formed one in a sentence that can be read alone. Where that sentence answers the question better,
 its evidence takes its score, and is what is shown: the words that were said. A formed memory whose evidence is no
-candidate stands itself, as does one that a filter asks for.
+candidate is a result itself, and so is one that a filter selects.
 """
 
 from collections.abc import Mapping, Sequence

@@ -3,7 +3,7 @@
 import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Unpack
+from typing import Any, Unpack, cast
 
 from palimpsest.core.errors import ArgumentError
 from palimpsest.core.json_types import JsonObject, JsonValue
@@ -159,7 +159,7 @@ class SearchRequest:
             "$schema": "https://json-schema.org/draft/2020-12/schema",
             "title": "SearchRequest",
             "type": "object",
-            "properties": {name: dict(field) for name, field in PROPERTIES.items()},
+            "properties": {name: cast("JsonObject", dict(field)) for name, field in PROPERTIES.items()},
             "required": ["text"],
             "additionalProperties": False,
         }

@@ -1,6 +1,6 @@
 """The JSON schema of a search: the fields that a service reads, their kinds and defaults."""
 
-from typing import Any
+from typing import TypedDict
 
 from palimpsest.core.json_types import JsonValue
 from palimpsest.query.request.arguments import MAX_HOPS, MAX_K, MAX_TEXT_CHARS
@@ -18,28 +18,41 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
 }
 
 
+class Property(TypedDict, total=False):
+    """A field as JSON schema describes it."""
+
+    type: str | list[str]
+    description: str
+    default: JsonValue
+    items: dict[str, str | list[str]]
+    enum: list[str]
+    minimum: int
+    maximum: int
+    minLength: int
+
+
 def is_kind(value: JsonValue, kind: str) -> bool:
     """Returns whether a value is of a kind of JSON schema."""
     return isinstance(value, _KINDS[kind]) and (kind == "boolean" or not isinstance(value, bool))
 
 
-def _time(description: str) -> dict[str, Any]:
+def _time(description: str) -> Property:
     return {"type": ["string", "null"], "description": f"{description}; ISO 8601 date or date-time", "default": None}
 
 
-def _name(description: str) -> dict[str, Any]:
+def _name(description: str) -> Property:
     return {"type": ["string", "null"], "description": description, "default": None}
 
 
-def _texts(description: str) -> dict[str, Any]:
+def _texts(description: str) -> Property:
     return {"type": "array", "items": {"type": "string"}, "description": description, "default": []}
 
 
-def _flag(description: str) -> dict[str, Any]:
+def _flag(description: str) -> Property:
     return {"type": "boolean", "description": description, "default": False}
 
 
-PROPERTIES: dict[str, dict[str, Any]] = {
+PROPERTIES: dict[str, Property] = {
     "text": {
         "type": "string",
         "description": f"The question; what is beyond {MAX_TEXT_CHARS:,} characters is not read",

@@ -12,6 +12,7 @@ import numpy as np
 
 from palimpsest.core.errors import ArgumentError
 from palimpsest.core.json_types import JsonObject
+from palimpsest.query.request.one_line import cited_line, one_line
 from palimpsest.query.request.types import Memory, Scope
 from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.text.extract_summary import summary_sentences
@@ -21,7 +22,8 @@ MAX_SENTENCES = 50
 """Sentences of a summary."""
 
 _MAX_SESSIONS = 200  # whose summaries are summed up, the newest
-_MAX_MEMORIES = 1000  # of a session, the last
+_MAX_MEMORIES = 1_000  # of a session, the last
+_MAX_MEMORIES_OF_SCOPE = 20_000  # the last
 _NO_SESSION = ""
 
 
@@ -46,9 +48,7 @@ class SummarySentence:
     @property
     def cited(self) -> str:
         """The sentence with its day, who said it, and its citation."""
-        day = f"{self.time.date().isoformat()}  " if self.time else ""
-        said = f"{self.speaker}: {self.text}" if self.speaker else self.text
-        return f"{day}{' '.join(said.replace('[memory:', '(memory:').split())} [memory:{self.memory_id}]"
+        return cited_line(one_line(self.text), [self.memory_id], self.time, self.speaker)
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,8 @@ def _read(served: ServedScope, session_id: str | None) -> list[Memory]:
     filters = replace(served.filters, session=session_id) if session_id is not None else served.filters
     rows = np.flatnonzero(view.allowed(filters))
     observed = np.nan_to_num(view.priors().observed[rows], nan=-np.inf)
-    newest = rows[np.argsort(observed, kind="stable")][-_MAX_MEMORIES * (1 if session_id is not None else 20) :]
+    limit = _MAX_MEMORIES if session_id is not None else _MAX_MEMORIES_OF_SCOPE
+    newest = rows[np.argsort(observed, kind="stable")][-limit:]
     found = served.memories([str(i) for i in view.ids[newest]])
     return sorted(found.values(), key=_place)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from palimpsest.core.errors import ArgumentError
 from palimpsest.query.context.message import ChatMessage, harmless
 from palimpsest.query.request.arguments import MAX_K, ScopeArgument, clean_turns, parse_scopes
+from palimpsest.query.request.one_line import one_line
 from palimpsest.query.request.search_request import SearchRequest
 from palimpsest.query.result import SearchResult
 
@@ -37,8 +38,7 @@ class WorkingTurn:
         when = f"{self.observed_at:%Y-%m-%d %H:%M}" if self.observed_at else ""
         head = ", ".join(part for part in (when, self.speaker) if part)
         cited = f" [memory:{self.memory_id}]" if self.memory_id else ""
-        text = self.text.replace("[memory:", "(memory:")
-        return harmless(" ".join(f"{f'({head}) ' if head else ''}{text}".split())) + cited
+        return harmless(one_line(f"{f'({head}) ' if head else ''}{self.text}")) + cited
 
 
 @dataclass(frozen=True)

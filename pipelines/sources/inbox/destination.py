@@ -122,7 +122,7 @@ def _make_own_collection(home: Home) -> CollectionConfig:
     if not (folder / "collection.yaml").is_file():
         home.create()
         text = yaml.safe_dump(
-            {"name": OWN_COLLECTION, "description": "What applications asked this home to remember.", "unit": "turn"},
+            {"name": OWN_COLLECTION, "description": "What applications sent to this home.", "unit": "turn"},
             sort_keys=False,
         )
         write_bytes(folder / "collection.yaml", text.encode())

@@ -41,7 +41,7 @@ class StatedFields:
         pii: contains personal data.
         user_visible: may be shown.
         retention_days: days after observed_at that the text is stored, 1 to 36,500.
-        memory: "off" where the text must not be stored, "save" where somebody asked to remember it.
+        memory: "off" where the text must not be stored, "save" where a person requests that it is remembered.
         valid_from: start of the time for which the statement is true, ISO 8601 in UTC; of turns and table rows only.
         valid_until: end of that time, exclusive, likewise.
         trust: 0 to 1; it can only lower what the collection's settings give.
