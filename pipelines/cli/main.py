@@ -46,6 +46,7 @@ _MAX_ERROR_CHARS = 390
         query.entity,
         graph.graph,
         fact.fact,
+        profile.notes,
         profile.profile,
         profile.summarize,
         inbox.remember,

@@ -1,4 +1,4 @@
-"""Commands that show what is known of a user, and sum up sessions."""
+"""Commands that show what is known of a user, the notes of sessions, and summaries."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -9,6 +9,7 @@ from palimpsest.cli.scope_options import ScopeOptions, privacy_options, scope_op
 from palimpsest.cli.shared import common
 
 if TYPE_CHECKING:
+    from palimpsest.query.notes.note import Note
     from palimpsest.query.profile.profile import Profile
     from palimpsest.query.profile.standing import StandingAnswer
 
@@ -64,3 +65,33 @@ def summarize(session: str | None, sentences: int, **options: Any) -> None:
     lines = [s.cited for s in found.sentences] or ["nothing to sum up in this scope"]
     given.output.text("\n".join(lines))
     given.output.result(found.to_json())
+
+
+@click.command(short_help="What sessions say that is worth keeping.")
+@common
+@click.argument("session", required=False)
+@scope_options
+@privacy_options
+@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many notes.")
+def notes(session: str | None, limit: int, **options: Any) -> None:
+    """The note of SESSION, or of the newest sessions of the scope: facts, preferences, decisions, open questions.
+
+    Only collections that form memories (form: [turn, reflection]) have notes.
+    """
+    given = ScopeOptions(**options)
+    with given.open() as (reader, scopes):
+        found = reader.notes(scopes, session, **given.shown, limit=limit)
+    given.output.text(_notes_text(found) or "no notes in this scope; set form: [turn, reflection] in collection.yaml")
+    given.output.result({"notes": [note.to_json() for note in found]})
+
+
+def _notes_text(notes: "Sequence[Note]") -> str:
+    from palimpsest.query.notes.note import SECTIONS
+
+    lines = []
+    for note in notes:
+        day = f", {note.time.date().isoformat()}" if note.time else ""
+        lines.append(f"{note.session_id or 'no session'}{day}")
+        for kind, title in SECTIONS.items():
+            lines += [f"  {title.replace('_', ' ')}: {line.cited}" for line in note.of_kind(kind)]
+    return "\n".join(lines)

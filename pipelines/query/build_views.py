@@ -9,6 +9,8 @@ from typing import Unpack
 from palimpsest.query.context.history import Version, histories
 from palimpsest.query.graph.fact_table import FactTable
 from palimpsest.query.graph.graph_reader import GraphReader
+from palimpsest.query.notes.note import Note
+from palimpsest.query.notes.read_notes import read_notes
 from palimpsest.query.profile.profile import Profile
 from palimpsest.query.profile.read_profile import read_profile
 from palimpsest.query.profile.standing import StandingAnswer, read_standing
@@ -99,6 +101,35 @@ class BuildViews(ABC):
         if self._home is None:
             return []
         return read_standing(self._home / "builds" / self._backend.build_id, self._latest(scope))
+
+    def notes(
+        self,
+        scope: ScopeArgument,
+        session_id: str | None = None,
+        include_hidden: bool = False,
+        include_pii: bool = False,
+        limit: int = 100,
+    ) -> list[Note]:
+        """Returns what the sessions of a scope say that is worth keeping, newest first, read without a search.
+
+        An item is shown where all memories it rests on are latest and may be shown. A reader of an index alone
+        (`open_index`) has none.
+
+        Args:
+            scope: as in `search`.
+            session_id: only of this session.
+            include_hidden: items that rest on memories marked `user_visible: false`, too.
+            include_pii: the same for memories marked `pii: true`.
+            limit: how many notes, 1 to 1,000.
+
+        Raises:
+            ArgumentError: `limit` is out of range.
+        """
+        if self._home is None:
+            return []
+        filters = Filters(clock=self._clock(), include_hidden=include_hidden, include_pii=include_pii)
+        scopes = [ServedScope(self._backend, s, filters) for s in parse_scopes(scope)]
+        return read_notes(self._home / "builds" / self._backend.build_id, scopes, session_id, limit)
 
     def summarize_session(self, scope: ScopeArgument, session_id: str, sentences: int = 5) -> Summary:
         """Returns the sentences that sum up a session, in their order, each with its memory.

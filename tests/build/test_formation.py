@@ -9,6 +9,7 @@ import pytest
 from palimpsest.build.delete import delete
 from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
+from palimpsest.core.errors import ArgumentError
 from palimpsest.eval.runs.verify_home import verify_home
 from palimpsest.memories.formed import evidence_pairs, formed_memories
 from palimpsest.query import open_home
@@ -87,6 +88,22 @@ def test_evidence_and_what_is_formed_of_it_take_one_place(built):
         scopes = reader.resolve_scopes("chats", "ann")
         only = reader.search("What does Ann like to drink?", scopes, k=5, types=["preference"]).memories
         assert [m.text for m in only] == ["Ann prefers tea over coffee."]
+
+
+def test_a_note_lists_what_a_session_says_and_only_what_its_evidence_may_show(built):
+    with open_home(built / "home") as reader:
+        scopes = reader.resolve_scopes("chats", "ann")
+        notes = {note.session_id: note for note in reader.notes(scopes)}
+        turns = reader.search("tea coffee", scopes, k=1).memories
+        assert reader.notes(scopes, "s1") == [notes["s1"]] and not reader.notes(scopes, "s4")
+        with pytest.raises(ArgumentError, match="limit"):
+            reader.notes(scopes, limit=0)
+    shown = notes["s1"].to_json()
+    assert [i["statement"] for i in shown["preferences"]] == ["Ann prefers tea over coffee."]
+    assert shown["preferences"][0]["evidence"] == [turns[0].memory_id] and shown["inferences"] == []
+    assert shown["confidence_avg"] == pytest.approx(notes["s1"].confidence_avg) and 0 < shown["confidence_avg"] <= 1
+    assert "12 March" not in str([n.to_json() for n in notes.values() if n.session_id == "s2"])  # superseded
+    assert list(notes) == ["s3", "s2", "s1"]
 
 
 def test_a_turn_that_is_deleted_takes_what_was_formed_of_it(made):
