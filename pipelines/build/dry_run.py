@@ -3,7 +3,7 @@
 import tempfile
 import time
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import polars as pl
@@ -11,6 +11,7 @@ import polars as pl
 from palimpsest.build.plan import make_plan, stage_context
 from palimpsest.build.run_stage import run_stage
 from palimpsest.build.stages import STAGES
+from palimpsest.build.stages.notes import note_inputs
 from palimpsest.core.json_types import JsonObject
 from palimpsest.relations.classify.choose_labeler import expected_calls
 from palimpsest.store.builds import Build, published, staged
@@ -27,7 +28,7 @@ class DryRun:
         changed: collections that would be built.
         counts: `files`, `chunks`, `tokens`, new `memories`, texts to embed (`embeddings`), `candidate_pairs`,
             `lm_calls`, `removed_sources`, `removed_memories`, `deleted_memories`.
-        cost: money for labels and facts by an LM.
+        cost: money for labels, facts and reflection by an LM.
         seconds: wall time.
     """
 
@@ -85,13 +86,13 @@ def dry_run(home: Home, corpora: list[Path] | None, only: list[str] | None) -> D
 
 
 def _count_collection(home: Home, name: str, folder: Path, current: Build | None) -> tuple[Counter[str], float]:
-    """Returns counts of a collection, and what facts by a language model may cost."""
+    """Returns counts of a collection, and what facts and reflection by a language model may cost."""
     counts: Counter[str] = Counter()
     cost = 0.0
     with tempfile.TemporaryDirectory(prefix="palimpsest-dry-run-") as scratch_folder:
         scratch = Home(Path(scratch_folder), embedder=recorded_embedder(home), inbox_path=home.inbox)
         scratch.create()
-        context = stage_context(scratch, name, folder)
+        context = replace(stage_context(scratch, name, folder), is_dry_run=True)
         for stage in STAGES.values():
             if stage.in_dry_run:
                 run_stage(context, stage.name)
@@ -105,6 +106,12 @@ def _count_collection(home: Home, name: str, folder: Path, current: Build | None
             known = current.table(name, "memories") if current is not None and is_known else None
             calls, cost = expected_fact_calls(context.table("memories"), known)
             counts["lm_calls"] += calls
+        if context.config.reflects and context.config.reflection != "rules":
+            from palimpsest.formation.lm.lm_notes import expected_reflection_calls
+
+            calls, more = expected_reflection_calls(note_inputs(context), home)
+            counts["lm_calls"] += calls
+            cost += more
     return counts, cost
 
 

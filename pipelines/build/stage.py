@@ -43,6 +43,7 @@ class StageContext:
         max_cost: money that labels by an LM may cost; None means no limit.
         allow_removals: build although too many sources or memories vanished.
         now: when sources are read, and what retention is counted by.
+        is_dry_run: nothing that is paid may be called.
     """
 
     home: Home
@@ -54,6 +55,7 @@ class StageContext:
     max_cost: float | None = None
     allow_removals: bool = False
     now: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC))
+    is_dry_run: bool = False
 
     @property
     def config(self) -> CollectionConfig:

@@ -4,7 +4,7 @@ An item whose words are not in its session, or in no chunk of it, is dropped and
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,17 +53,12 @@ def note_table(now: NoteInputs, form_items: FormItems, previous: tuple[pl.DataFr
         )
         carried = previous[1].join(same, on="document_id", how="semi")
         todo = todo.join(same, on="document_id", how="anti")
-    rows = (
-        now.documents.join(todo, on="document_id", how="semi")
-        .select("document_id", *SCOPE, "session_id", "uri")
-        .join(now.document_texts, on="document_id", how="inner")
-        .sort("document_id")
-        .to_dicts()
-    )
+    places = _places(now.chunks)
+    rows = _document_rows(now, todo, places)
     notes = Notes(carried)
     sessions = list(read_sessions(rows))
     notes.sessions_read = len(sessions)
-    about, places = {r["document_id"]: r for r in rows}, _places(now.chunks)
+    about = {r["document_id"]: r for r in rows}
     made = []
     for session, items in zip(sessions, form_items(sessions), strict=True):
         document = about[session.document_id]
@@ -74,6 +69,27 @@ def note_table(now: NoteInputs, form_items: FormItems, previous: tuple[pl.DataFr
     everything = pl.concat([carried, fresh]).unique("item_id", keep="first", maintain_order=True)
     notes.table = everything.sort("document_id", "char_start", "item_id")
     return notes
+
+
+def sessions_of(now: NoteInputs) -> list[Session]:
+    """Returns the sessions among all documents, by document_id."""
+    return list(read_sessions(_document_rows(now, now.documents, _places(now.chunks))))
+
+
+def _document_rows(now: NoteInputs, todo: pl.DataFrame, places: Mapping[str, list["Place"]]) -> list[dict[str, Any]]:
+    """Returns the documents of `todo` with their texts, notes, scopes and chunks."""
+    rows = (
+        now.documents.join(todo, on="document_id", how="semi")
+        .select("document_id", *SCOPE, "session_id", "uri", "is_current")
+        .join(now.document_texts, on="document_id", how="inner")
+        .sort("document_id")
+        .to_dicts()
+    )
+    for row in rows:
+        row["scope"] = scope_parts(*(row[c] for c in SCOPE))
+        row["note_id"] = content_id("note", *row["scope"], row["uri"], row["session_id"])
+        row["chunk_ids"] = [chunk_id for *_, chunk_id in places.get(row["document_id"], [])]
+    return rows
 
 
 def _chunks_by_document(chunks: pl.DataFrame) -> pl.DataFrame:
@@ -114,7 +130,7 @@ def _row(
     scope = [document[c] for c in SCOPE]
     return {
         "item_id": content_id("note item", item.kind, item.statement, *(ids := list(dict.fromkeys(chunk_ids)))),
-        "note_id": content_id("note", *scope_parts(*scope), document["uri"], document["session_id"]),
+        "note_id": document["note_id"],
         **dict(zip(SCOPE, scope, strict=True)),
         "session_id": document["session_id"],
         "document_id": document["document_id"],

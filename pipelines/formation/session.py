@@ -78,17 +78,32 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Session:
-    """The turns of one document of a conversation."""
+    """The turns of one document of a conversation.
+
+    Attributes:
+        document_id: of this version of the session.
+        turns: in order.
+        note_id: of the note of the session, the same for all versions.
+        scope: collection, user and project.
+        began_at: ISO time of the first turn that has one, None where none has.
+        is_current: no newer version replaced it.
+        chunk_ids: chunks of the document.
+    """
 
     document_id: str
     turns: tuple[Turn, ...]
+    note_id: str = ""
+    scope: tuple[str, ...] = ()
+    began_at: str | None = None
+    is_current: bool = True
+    chunk_ids: tuple[str, ...] = ()
 
 
 def read_sessions(rows: Sequence[Mapping[str, Any]]) -> Iterator[Session]:
     """Yields the sessions among documents; a document without turns is none.
 
     Args:
-        rows: `document_id`, `text` and `segments` of documents.
+        rows: `document_id`, `text` and `segments` of documents, and what else a `Session` has.
     """
     for row in rows:
         segments = [Segment.from_row(s) for s in json.loads(row["segments"] or "[]")]
@@ -103,4 +118,13 @@ def read_sessions(rows: Sequence[Mapping[str, Any]]) -> Iterator[Session]:
             if s.kind == "turn"
         )
         if turns:
-            yield Session(row["document_id"], turns)
+            times = [s.said_at for s in segments if s.kind == "turn" and s.said_at is not None]
+            yield Session(
+                row["document_id"],
+                turns,
+                row["note_id"],
+                tuple(row["scope"]),
+                times[0].isoformat() if times else None,
+                row["is_current"],
+                tuple(row["chunk_ids"]),
+            )

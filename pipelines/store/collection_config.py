@@ -44,7 +44,14 @@ class CollectionConfig(BaseModel):
         description="what memories are formed: the unit, and `reflection` for memories formed from each conversation, "
         "such as `[turn, reflection]`; see [formation](../formation.md)",
     )
-    promote: tuple[Literal["fact", "preference", "decision", "solution", "gap", "inference"], ...] = Field(
+    reflection: Literal["rules", "lm", "both"] = Field(
+        default="rules",
+        description="who forms notes, with `reflection` in `form`: rules, the model of `PALIMPSEST_LM`, or both",
+    )
+    promote: tuple[
+        Literal["fact", "preference", "decision", "solution", "gap", "inference", "emotion", "topic", "connection"],
+        ...,
+    ] = Field(
         default=("fact", "preference", "decision", "solution", "inference"),
         description="kinds of items of notes that become memories, with `reflection`",
     )

@@ -3,6 +3,7 @@
 from palimpsest.build.stage import Digest, PreviousTable, Reference, Stage, StageContext, StageResult, Table
 from palimpsest.formation.note_table import NoteInputs, note_table
 from palimpsest.formation.rules import form_items
+from palimpsest.store.manifest import Work
 from palimpsest.store.tables import empty
 
 _READS = ("documents", "document_texts", "chunks")
@@ -11,15 +12,39 @@ _READS = ("documents", "document_texts", "chunks")
 def _run(context: StageContext, previous: PreviousTable | None) -> StageResult:
     if not context.config.reflects:
         return StageResult({"notes": empty("notes")})
-    earlier = (previous("chunks"), previous("notes")) if previous else None
-    notes = note_table(NoteInputs(*(context.table(t) for t in _READS)), form_items, earlier)
-    numbers = {"sessions_read": float(notes.sessions_read), "dropped": float(notes.dropped.total())}
-    return StageResult({"notes": notes.table}, numbers=numbers)
+    if _is_read_by_lm(context) and not context.is_dry_run:
+        from palimpsest.formation.lm.lm_notes import lm_notes
+
+        with_rules = context.config.reflection == "both"
+        notes, paid = lm_notes(note_inputs(context), context.home, context.max_cost, with_rules)
+    else:
+        earlier = (previous("chunks"), previous("notes")) if previous else None
+        notes, paid = note_table(note_inputs(context), form_items, earlier), {}
+    numbers = {"sessions_read": float(notes.sessions_read), "dropped": float(notes.dropped.total()), **paid}
+    return StageResult({"notes": notes.table}, Work(lm_calls=int(paid.get("lm_calls", 0))), numbers)
+
+
+def note_inputs(context: StageContext) -> NoteInputs:
+    """Returns the tables that notes are formed from."""
+    return NoteInputs(*(context.table(t) for t in _READS))
+
+
+def _is_read_by_lm(context: StageContext) -> bool:
+    return context.config.reflects and context.config.reflection != "rules"
+
+
+def _settings(context: StageContext) -> object:
+    """Returns whether notes are formed, and by which model; nothing more for rules, whose code is part of the key."""
+    if not _is_read_by_lm(context) or context.is_dry_run:
+        return context.config.reflects
+    from palimpsest.formation.lm.lm_items import reflection_key
+
+    return context.config.reflection, reflection_key()
 
 
 STAGE = Stage(
     name="notes",
-    description="Facts, preferences, decisions, solutions and open questions of conversations, with their evidence.",
+    description="Facts, preferences, decisions, inferences and open questions of conversations, with their evidence.",
     group="memories",
     kinds=("parquet", "python"),
     reads=_READS,
@@ -34,7 +59,7 @@ STAGE = Stage(
         ),
     ),
     run=_run,
-    settings=lambda context: context.config.reflects,
+    settings=_settings,
     on_delete="remove_rows",
     in_dry_run=True,
 )
