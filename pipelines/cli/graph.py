@@ -1,7 +1,7 @@
 """Commands over the graph of a scope: how things relate, how one changed, and what is near a node."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -12,6 +12,17 @@ from palimpsest.cli.shared import common
 if TYPE_CHECKING:
     from palimpsest.query.graph.graph_answer import GraphAnswer
     from palimpsest.query.graph.graph_reader import GraphReader
+
+
+_Command = TypeVar("_Command", bound=Callable[..., object])
+
+
+def _node_filter_options(f: _Command) -> _Command:
+    """Adds --node-type and --where to a command."""
+    f = click.option(
+        "--where", help="Only nodes whose fields and metadata satisfy this, such as 'status = \"active\"'."
+    )(f)
+    return click.option("--node-type", "node_types", multiple=True, help="Only nodes of this type; may be repeated.")(f)
 
 
 class _NodeGroup(click.Group):
@@ -58,10 +69,13 @@ def timeline(text: str, k: int, **options: Any) -> None:
 @privacy_options
 @click.option("--depth", type=click.IntRange(0, 4), default=2, show_default=True, help="How many steps away.")
 @click.option("--types", help="Types of edges and predicates of facts to follow, separated by commas. [default: all]")
-def neighbours(name: str, depth: int, types: str | None, **options: Any) -> None:
+@_node_filter_options
+def neighbours(
+    name: str, depth: int, types: str | None, node_types: tuple[str, ...], where: str | None, **options: Any
+) -> None:
     """The nodes up to --depth steps from NAME, and the facts and edges between them."""
     wanted = [t.strip() for t in (types or "").split(",") if t.strip()]
-    _answer(lambda reader: reader.neighbors(name, depth, wanted), ScopeOptions(**options))
+    _answer(lambda reader: reader.neighbors(name, depth, wanted, node_types, where), ScopeOptions(**options))
 
 
 @graph.group(cls=_NodeGroup, short_help="Show a node: its facts and edges.")
@@ -77,9 +91,10 @@ def node() -> None:
 @click.argument("name")
 @scope_options
 @privacy_options
-def show_node(name: str, **options: Any) -> None:
+@_node_filter_options
+def show_node(name: str, node_types: tuple[str, ...], where: str | None, **options: Any) -> None:
     """Show the nodes that have NAME, their facts and their edges."""
-    _answer(lambda reader: reader.node(name), ScopeOptions(**options))
+    _answer(lambda reader: reader.node(name, node_types, where), ScopeOptions(**options))
 
 
 for _command in (graph_edit.add_node, graph_edit.edit_node, graph_edit.merge_nodes, graph_edit.delete_node):

@@ -1,5 +1,6 @@
 """Commands by which people add, edit, merge and delete nodes and edges, and take that back."""
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,6 +12,7 @@ from palimpsest.store.graph_decisions import NodeValues
 from palimpsest.store.home import Home
 
 _Command = TypeVar("_Command", bound=Callable[..., object])
+_Properties = tuple[tuple[str, str | float | bool], ...]
 _SHARE = click.FloatRange(0, 1)
 _NODE_TYPES = click.Choice(
     ["person", "organisation", "place", "product", "project", "event", "category", "topic", "concept", "date"]
@@ -27,8 +29,41 @@ def _scope_options(f: _Command) -> _Command:
     )(f)
 
 
+def _parse_properties(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> _Properties:
+    """Returns (key, value) of each KEY=VALUE, the last of a key, ascending.
+
+    Raises:
+        BadParameter: one is no KEY=VALUE.
+    """
+    found: dict[str, str | float | bool] = {}
+    for pair in given:
+        key, sign, text = (part.strip() for part in pair.partition("="))
+        if not key or not sign:
+            raise click.BadParameter(f"{pair!r} is no KEY=VALUE; write one such as status=active", ctx, param)
+        found[key] = _property_value(text)
+    return tuple(sorted(found.items()))
+
+
+def _property_value(text: str) -> str | float | bool:
+    if text in ("true", "false"):
+        return text == "true"
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    return number if math.isfinite(number) else text
+
+
 def _node_options(f: _Command) -> _Command:
     f = click.option("--importance", type=_SHARE, help="From 0 to 1.")(f)
+    f = click.option(
+        "--property",
+        "properties",
+        multiple=True,
+        callback=_parse_properties,
+        metavar="KEY=VALUE",
+        help="Metadata: a text, a number, true or false; KEY= removes it. May be given again.",
+    )(f)
     f = click.option("--alias", "aliases", multiple=True, help="Another name. May be given again.")(f)
     f = click.option("--description", help="What it is.")(f)
     return click.option("--type", "type_", type=_NODE_TYPES, help="What kind of node it is.")(f)
@@ -40,10 +75,18 @@ def _node_options(f: _Command) -> _Command:
 @_node_options
 @_scope_options
 def add_node(
-    name: str, type_: str | None, description: str | None, aliases: tuple[str, ...], importance: float | None, **at: Any
+    name: str,
+    type_: str | None,
+    description: str | None,
+    aliases: tuple[str, ...],
+    importance: float | None,
+    properties: _Properties,
+    **at: Any,
 ) -> None:
     """Add the node NAME. Every later build keeps it, until `graph undo` or until its scope is deleted."""
-    values = NodeValues(type=type_, description=description, aliases=aliases, importance=importance)
+    values = NodeValues(
+        type=type_, description=description, aliases=aliases, importance=importance, properties=properties
+    )
     _decide(lambda nodes, home, scope: nodes.add_node(home, scope, name, values), **at)
 
 
@@ -60,10 +103,11 @@ def edit_node(
     description: str | None,
     aliases: tuple[str, ...],
     importance: float | None,
+    properties: _Properties,
     **at: Any,
 ) -> None:
     """Change the node NAME, a name or an id. What is not given stays as the texts show it."""
-    values = NodeValues(new_name, type_, description, aliases, importance)
+    values = NodeValues(new_name, type_, description, aliases, importance, properties=properties)
     _decide(lambda nodes, home, scope: nodes.edit_node(home, scope, name, values), **at)
 
 

@@ -33,6 +33,10 @@ from palimpsest.store.home import Home
 @click.option("--narrow", is_flag=True, help="With --strategy hierarchical: only memories of the nodes found.")
 @click.option("--node-type", "node_types", multiple=True, help="With the same: a type of nodes to start from.")
 @click.option(
+    "--node-where",
+    help="With the same: what fields and metadata of these nodes satisfy, such as 'status = \"active\"'.",
+)
+@click.option(
     "--depth", type=click.IntRange(0, 2), default=1, show_default=True, help="With the same: edges to follow."
 )
 @click.option("--as-of", help="What was latest on this date (ISO 8601). A question may name one in words.")

@@ -14,6 +14,8 @@ from palimpsest.store.graph_decisions import GraphDecision
 from palimpsest.text.normalize import fold
 
 PROVENANCE = "decision"
+PROPERTIES = "properties"
+"""Field of a node's metadata with what documents and people state of it: a JSON object."""
 DEFAULT_IMPORTANCE = 0.5
 _EDGE_KEY = ("source_id", "target_id", "type")
 
@@ -60,7 +62,7 @@ def _add_node(tables: NodeTables, decision: GraphDecision) -> NodeTables:
         "aliases": list(values.aliases),
         "importance": DEFAULT_IMPORTANCE if values.importance is None else values.importance,
         "memory_count": 0,
-        "metadata": json.dumps({"decisions": [decision.decision_id]}),
+        "metadata": _with_decision(None, decision),
     }
     new = pl.DataFrame([row], schema={c: t for c, t in tables.nodes.schema.items() if c in row})
     time = pl.lit(decision.at).str.to_datetime(time_unit="us", time_zone="UTC", strict=False)
@@ -175,4 +177,7 @@ def _has(tables: NodeTables, node_id: str) -> bool:
 
 def _with_decision(metadata: str | None, decision: GraphDecision) -> str:
     values = json.loads(metadata or "{}")
-    return json.dumps(values | {"decisions": [*values.get("decisions", []), decision.decision_id]}, ensure_ascii=False)
+    properties = values.pop(PROPERTIES, {}) | dict(decision.values.properties)
+    stated = {key: value for key, value in sorted(properties.items()) if value != ""}
+    values["decisions"] = [*values.get("decisions", []), decision.decision_id]
+    return json.dumps(values | ({PROPERTIES: stated} if stated else {}), ensure_ascii=False)

@@ -72,7 +72,8 @@ def edit_node(home: Home, scope: ScopeKey, name: str, values: NodeValues) -> Dec
     _check_values(values)
     if not values.to_row():
         raise PalimpsestError(
-            "graph node edit: nothing to change; give --name, --type, --description, --alias or --importance"
+            "graph node edit: nothing to change; give --name, --type, --description, --alias, --importance"
+            " or --property"
         )
     node = find_node(home, scope, name)
     return _record(home, GraphDecision("edit_node", scope, node.node_id, values=values), [node.name])
@@ -212,6 +213,7 @@ def _check_values(values: NodeValues) -> None:
         ("NAME", values.name or "", MAX_NAME_CHARS),
         ("--description", values.description or "", MAX_DESCRIPTION_CHARS),
         *(("--alias", alias, MAX_NAME_CHARS) for alias in values.aliases),
+        *(("--property", f"{key}={value}", MAX_NAME_CHARS) for key, value in values.properties),
     ):
         if len(text) > limit:
             raise PalimpsestError(f"{option} has {len(text):,} characters; at most {limit:,} are kept")

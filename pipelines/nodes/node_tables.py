@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from palimpsest.core.json_types import JsonObject
 from palimpsest.core.scopes import SCOPE
 from palimpsest.memories.memory_times import memory_times
-from palimpsest.nodes.apply_decisions import NodeTables, apply_decisions
+from palimpsest.nodes.apply_decisions import PROPERTIES, NodeTables, apply_decisions
 from palimpsest.nodes.categories import Categories, find_categories, topics_in_categories
 from palimpsest.nodes.descriptions import entity_descriptions, topic_descriptions
 from palimpsest.nodes.formed_events import dated_events, dated_titles
@@ -25,6 +26,7 @@ from palimpsest.nodes.node_edges import (
     series_edges,
     unique_edges,
 )
+from palimpsest.nodes.node_properties import document_properties
 from palimpsest.nodes.node_types import node_types
 from palimpsest.nodes.type_evidence import headings, titled_entities, type_evidence
 from palimpsest.store.graph_decisions import GraphDecision
@@ -86,7 +88,7 @@ def build_nodes(tables: Mapping[str, pl.DataFrame], decisions: Sequence[GraphDec
     node_memories = _node_memories(formed, speakers)
     nodes = pl.concat(
         [
-            _entity_nodes(tables, evidence, types),
+            _entity_nodes(tables, evidence, types, titled),
             _topic_nodes(tables),
             *_formed_nodes(formed),
             _speaker_nodes(speakers),
@@ -114,7 +116,9 @@ def build_nodes(tables: Mapping[str, pl.DataFrame], decisions: Sequence[GraphDec
     }
 
 
-def _entity_nodes(tables: Mapping[str, pl.DataFrame], evidence: pl.DataFrame, types: pl.DataFrame) -> pl.DataFrame:
+def _entity_nodes(
+    tables: Mapping[str, pl.DataFrame], evidence: pl.DataFrame, types: pl.DataFrame, titled: pl.DataFrame
+) -> pl.DataFrame:
     described = entity_descriptions(tables["mentions"], tables["memories"], tables["versions"], evidence, types).rename(
         {"memory_id": "described_by"}
     )
@@ -124,16 +128,26 @@ def _entity_nodes(tables: Mapping[str, pl.DataFrame], evidence: pl.DataFrame, ty
         .join(types, on="node_id")
         .join(described, on="node_id", how="left")
     )
+    stated = document_properties(titled, tables["memories"])
     metadata = [
-        _entity_metadata(shown, score, described_by)
-        for shown, score, described_by in rows.select("evidence", "score", "described_by").iter_rows()
+        _entity_metadata(shown, score, described_by, stated.get(node_id, {}))
+        for node_id, shown, score, described_by in rows.select(
+            "node_id", "evidence", "score", "described_by"
+        ).iter_rows()
     ]
     return rows.drop("evidence", "score", "described_by").with_columns(metadata=pl.Series(metadata, dtype=pl.String))
 
 
-def _entity_metadata(shown: list[dict[str, object]] | None, score: float | None, described_by: str | None) -> str:
+def _entity_metadata(
+    shown: list[dict[str, object]] | None, score: float | None, described_by: str | None, properties: JsonObject
+) -> str:
     evidence = [{k: v for k, v in e.items() if v} for e in (shown or [])[:_SHOWN_EVIDENCE]]
-    values = {"type_score": score, "type_evidence": evidence, "description_memory_id": described_by}
+    values = {
+        "type_score": score,
+        "type_evidence": evidence,
+        "description_memory_id": described_by,
+        PROPERTIES: properties,
+    }
     return json.dumps({k: v for k, v in values.items() if v}, ensure_ascii=False)
 
 

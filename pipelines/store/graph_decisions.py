@@ -28,6 +28,7 @@ class NodeValues:
     Attributes:
         type: of the node, or of the edge; of an edge to delete, None means every type.
         weight: of an edge, from 0 to 1.
+        properties: (key, value) of the metadata of a node, ascending; an empty value removes the key.
     """
 
     name: str | None = None
@@ -36,10 +37,12 @@ class NodeValues:
     aliases: tuple[str, ...] = ()
     importance: float | None = None
     weight: float | None = None
+    properties: tuple[tuple[str, str | float | bool], ...] = ()
 
     def to_row(self) -> JsonObject:
         """Returns the values that are given."""
-        return {name: value for name, value in vars(self).items() if value is not None and value != ()}
+        given = {name: value for name, value in vars(self).items() if value is not None and value != ()}
+        return given | ({"properties": dict(self.properties)} if self.properties else {})
 
 
 @dataclass(frozen=True)
@@ -84,13 +87,16 @@ def parse_graph_decision(row: Mapping[str, Any]) -> GraphDecision:
     importance, weight = (None if row.get(k) is None else float(row[k]) for k in ("importance", "weight"))
     if not all(n is None or 0.0 <= n <= 1.0 for n in (importance, weight)):
         raise ValueError("not from 0 to 1")
+    properties = tuple(sorted(dict(row.get("properties") or {}).items()))
+    if not all(isinstance(value, str | float | int) for _, value in properties):
+        raise ValueError("a property is no text, number or boolean")
     collection, user_id, project_id = (str(row[c]) for c in SCOPE)
     return GraphDecision(
         row["action"],
         (collection, user_id, project_id),
         str(row["node_id"]),
         str(row.get("other_id") or ""),
-        NodeValues(name, type_, description, tuple(map(str, row.get("aliases") or ())), importance, weight),
+        NodeValues(name, type_, description, tuple(map(str, row.get("aliases") or ())), importance, weight, properties),
         str(row.get("at") or ""),
     )
 

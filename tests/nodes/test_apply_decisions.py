@@ -1,5 +1,8 @@
 """Decisions of people about nodes and edges, applied to the tables of a scope."""
 
+import json
+
+import polars as pl
 import pytest
 
 from palimpsest.core.errors import PalimpsestError
@@ -44,6 +47,31 @@ def test_an_edit_changes_what_is_given_and_keeps_the_old_name_as_an_alias():
     node = nodes["Basin DB"]
     assert (node["type"], node["aliases"]) == ("project", ["Basin"])
     assert node["description"] == "Rask said that Basin is the database."
+
+
+def test_properties_of_documents_are_metadata_and_decisions_change_them():
+    pages = [
+        Page("a.md", ["Basin is the database."], "Basin", {"status": "active", "ports": [1, 2], "note": "x" * 300})
+    ]
+    properties = (("owner", "Rask"), ("ports", ""), ("year", 2026.0))
+    edit = GraphDecision("edit_node", KEY, key("Basin"), values=NodeValues(properties=properties))
+    node, undecided = (
+        {
+            r["name"]: json.loads(r["metadata"])
+            for r in build_nodes(made(pages, NAMES), d)["nodes"].iter_rows(named=True)
+        }
+        for d in ([edit], [])
+    )
+    assert undecided["Basin"]["properties"] == {"ports": [1, 2], "status": "active"}
+    assert node["Basin"]["properties"] == {"owner": "Rask", "status": "active", "year": 2026.0}
+
+
+def test_a_document_with_a_hidden_memory_states_no_properties():
+    tables = made([Page("a.md", ["Basin is the database.", "A secret."], "Basin", {"status": "active"})], NAMES)
+    hidden = pl.col("memory_id") == "m0.1"
+    tables["memories"] = tables["memories"].with_columns(user_visible=~hidden)
+    built = build_nodes(tables)["nodes"]
+    assert "active" not in "".join(built["metadata"])
 
 
 def test_a_merge_moves_memories_names_and_edges():

@@ -48,12 +48,14 @@ def nodes(home: Home) -> dict[str, dict]:
 def test_decisions_are_kept_by_every_build_and_undone_by_their_id(made):
     home, corpus = made
     added = graph(home, "node", "add", "Winter list", "--type", "project", "--description", "What to fix.")
-    graph(home, "node", "edit", "Vera Maling", "--type", "person", "--alias", "Vee")
+    graph(home, "node", "edit", "Vera Maling", "--type", "person", "--alias", "Vee", "--property", "role=lead")
     graph(home, "edge", "add", "Winter list", "Tarn Mill", "--type", "depends_on", "--weight", 0.7)
     assert len(graph(home, "decisions")["decisions"]) == 3
     rebuild(home, corpus)
     first = nodes(home)
     assert (first["Winter list"]["type"], first["Vera Maling"]["aliases"]) == ("project", ["Vee"])
+    leads = graph(home, "neighbours", "Tarn Mill", "--where", 'role = "lead"')["nodes"]
+    assert {n["name"] for n in leads} == {"Tarn Mill", "Vera Maling"}
     edges = published(home).tables(["edges"])["edges"].filter(provenance="decision")
     assert edges.select("source_id", "weight").rows() == [(first["Winter list"]["node_id"], 0.7)]
     (corpus / "notes" / "more.md").write_text("The Tarn Mill burned.\n")
@@ -112,6 +114,7 @@ def graph_decisions(home: Home) -> list[dict]:
         (("edge", "add", "Lindow", "Lindow"), "one node"),
         (("node", "add", "New", "--type", "title"), "title"),
         (("node", "add", "New", "--importance", "7"), "0<=x<=1"),
+        (("node", "add", "New", "--property", "role"), "KEY=VALUE"),
     ],
 )
 def test_what_cannot_be_decided_is_one_line_and_exit_code_2(built, args, hint):

@@ -43,6 +43,11 @@ def graph_tables(ghent: str = "Ida Moreau lives in Ghent with Tom.") -> dict[str
     kinds = {"Ida Moreau": "person", "Tom": "person", "Basin": "organisation", "Corvid": "organisation"}
     names = ("Ida Moreau", "Tom", "Basin", "Corvid", "Ghent", "Bruges", "Zorro")
     nodes = [node(f"ana:{n}", n, kinds.get(n, "place"), ANA, aliases=["Ida"] if "Ida" in n else []) for n in names]
+    stated = {
+        "Corvid": '{"properties": {"city": "Bruges", "since": 2021}}',
+        "Ida Moreau": '{"properties": {"since": 1999}}',
+    }
+    nodes = [n | {"metadata": stated.get(n["name"])} for n in nodes]
     nodes += [node("ben:Ida", "Ida", "person", BEN), node("ben:Paris", "Paris", "place", BEN)]
     nodes += [node("ana:city", "cities", "category", ANA)]
     facts = [

@@ -56,6 +56,19 @@ def test_a_timeline_has_the_stages_in_the_order_of_events_and_what_replaced_what
     assert times == sorted(times)
 
 
+def test_nodes_are_filtered_by_type_and_metadata(graph: GraphReader) -> None:
+    near = graph.neighbors("Ida Moreau", 2, node_types=["organisation"], where="since > 2000 and importance = 0.5")
+    assert [n.name for n in near.nodes] == ["Ida Moreau", "Corvid"]
+    assert {s for e in near.facts for s in e.ends} == {"ana:Ida Moreau", "ana:Corvid"}
+    assert [n.name for n in graph.neighbors("Corvid", 1, where='exists(city) or name = "Bruges"').nodes] == [
+        "Corvid",
+        "Bruges",
+    ]
+    assert graph.node("Corvid", where="not since < 2021").nodes
+    with pytest.raises(ArgumentError, match="satisfies"):
+        graph.node("Corvid", node_types=["person"])
+
+
 def test_a_node_is_shown_with_its_facts_and_edges_alone(graph: GraphReader) -> None:
     answer = graph.node("Corvid")
     assert {f.fact_id for f in answer.facts} == {"f3", "f4"} and answer.nodes[0].name == "Corvid"

@@ -35,6 +35,19 @@ def test_narrow_returns_memories_of_the_nodes_found_alone(reader):
     assert set(search(reader, "What of Basin?", narrow=True, **of_people)) == {"m3"}
 
 
+def test_nodes_are_found_by_what_their_metadata_satisfies(reader):
+    found = search(reader, "What of Basin?", narrow=True, depth=0, node_where='city = "Bruges" and since >= 2020')
+    assert set(found) == {"m3", "m4"}
+    with pytest.raises(ArgumentError, match="node_where"):
+        search(reader, "What of Basin?", node_where="city =")
+
+
+def test_metadata_of_a_node_with_a_hidden_memory_filters_nothing(reader):
+    of_ida = {"narrow": True, "depth": 0, "node_where": "since = 1999"}
+    shown = search(reader, "Ida Moreau", include_hidden=True, **of_ida)
+    assert "m5" in shown and set(search(reader, "Ida Moreau", **of_ida)) != set(shown) - {"m5"}
+
+
 def test_hidden_memories_stay_hidden(reader):
     assert "m5" not in search(reader, "Zorro", narrow=True) and "m5" in search(reader, "Zorro", include_hidden=True)
 

@@ -13,10 +13,12 @@ from palimpsest.query.graph.neighborhood import MENTIONED_WITH, Neighborhood, fi
 from palimpsest.query.graph.question_names import QuestionNames, read_names
 from palimpsest.query.graph.relations import Tie, find_ties
 from palimpsest.query.graph.timeline import changed_ids, find_stages
-from palimpsest.query.request.arguments import clean_text
+from palimpsest.query.request.arguments import clean_text, clean_texts
 from palimpsest.query.request.graph_types import Node
+from palimpsest.query.request.parse_where import parse_where
 from palimpsest.query.request.types import Filters, Scope
 from palimpsest.query.scope.backend import Backend
+from palimpsest.query.scope.node_filter import NodeFilter
 from palimpsest.query.scope.served_graph import ServedGraph
 from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.store.usage_log import UsageLog
@@ -28,6 +30,7 @@ MAX_LINES = 100
 MAX_DEPTH = 4
 """Steps from a node."""
 
+_ANY = NodeFilter()
 _LINK_SOURCES = 60  # memories whose relations tie two of them
 _SHOWN_CHARS = 60  # of a name in an error
 
@@ -95,15 +98,27 @@ class GraphReader:
         question = _check(text, k)
         return _merge([self._timeline_in(s, question, k) for s in self._scopes], k, by_time=True)
 
-    def node(self, name: str) -> GraphAnswer:
+    def node(self, name: str, node_types: Sequence[str] = (), where: str | None = None) -> GraphAnswer:
         """Returns the nodes with a name, their facts and their edges; each node with its `access_count`.
 
-        Raises:
-            ArgumentError: no node that is shown has the name.
-        """
-        return self._near(name, 1, (), only_from=True)
+        Args:
+            name: a name, an alias, or one word of a name.
+            node_types: only nodes of these types have the name; none means all.
+            where: what fields and metadata of these nodes satisfy, as of `search`: `status = "active"`.
 
-    def neighbors(self, name: str, depth: int = 2, types: Sequence[str] = ()) -> GraphAnswer:
+        Raises:
+            ArgumentError: no node that is shown has the name, or `where` is not understood.
+        """
+        return self._near(name, 1, (), named=_node_filter(node_types, where), only_from=True)
+
+    def neighbors(
+        self,
+        name: str,
+        depth: int = 2,
+        types: Sequence[str] = (),
+        node_types: Sequence[str] = (),
+        where: str | None = None,
+    ) -> GraphAnswer:
         """Returns the nodes up to `depth` steps from those with a name, and what is between them.
 
         Args:
@@ -111,13 +126,16 @@ class GraphReader:
             depth: steps, 0 to 4.
             types: predicates of facts and types of edges to follow; `mentioned_with` is between nodes that a memory
                 names together. None means all.
+            node_types: only nodes of these types are reached, and paths lead over them; none means all.
+            where: what fields and metadata of nodes reached satisfy, as of `search`: `status = "active"`.
 
         Raises:
-            ArgumentError: no node that is shown has the name, or an argument is out of range.
+            ArgumentError: no node that is shown has the name, an argument is out of range, or `where` is not
+                understood.
         """
         if not 0 <= depth <= MAX_DEPTH:
             raise ArgumentError("depth", f"must be 0 to {MAX_DEPTH}", str(depth))
-        return self._near(name, depth, types)
+        return self._near(name, depth, types, reached=_node_filter(node_types, where))
 
     def subgraph(self, memory_ids: Sequence[str]) -> GraphAnswer:
         """Returns the nodes, edges and facts among some memories."""
@@ -148,19 +166,34 @@ class GraphReader:
         shown = [i for s in stages for i in s.memory_ids]
         return _with_graph(scope, evidence, names, _nodes_of(scope, evidence, shown), shown, lines, ())
 
-    def _near(self, name: str, depth: int, types: Sequence[str], only_from: bool = False) -> GraphAnswer:
+    def _near(
+        self,
+        name: str,
+        depth: int,
+        types: Sequence[str],
+        *,
+        named: NodeFilter = _ANY,
+        reached: NodeFilter = _ANY,
+        only_from: bool = False,
+    ) -> GraphAnswer:
         wanted, parts = name_words(clean_text(name)), []
         for s in self._scopes:
             if s.graph is None:
                 continue
             ids = s.graph.named([wanted]).get(wanted) or s.graph.named([wanted], by_word=True).get(wanted, [])
-            if ids and (found := find_neighbors(s.graph, ids, depth, types)).nodes:
+            ids = list(named.matching(s.graph.nodes(ids))) if ids and named else ids
+            if ids and (found := find_neighbors(s.graph, ids, depth, types, reached)).nodes:
                 shown = _with_access_counts(s, _touching(found, set(ids)), self._usage) if only_from else found
                 parts.append(_neighborhood_answer(s.graph, shown))
         if not parts:
-            hint = "no node in this scope has this name; palimpsest graph relations TEXT looks for words"
+            fits = " and satisfies node_types and where" if named else ""
+            hint = f"no node in this scope has this name{fits}; palimpsest graph relations TEXT looks for words"
             raise ArgumentError("name", hint, " ".join(name.split())[:_SHOWN_CHARS])
         return _merge(parts, None, by_time=False)
+
+
+def _node_filter(types: Sequence[str], where: str | None) -> NodeFilter:
+    return NodeFilter(clean_texts("node_types", types), parse_where(where) if where is not None else None)
 
 
 def _check(text: str, k: int) -> str:

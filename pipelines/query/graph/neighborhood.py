@@ -1,9 +1,10 @@
 """What is near nodes: their facts, their edges, and the nodes that memories name with them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from palimpsest.query.request.graph_types import Edge, Fact, Node
+from palimpsest.query.scope.node_filter import NodeFilter
 from palimpsest.query.scope.served_graph import ServedGraph
 
 MENTIONED_WITH = "mentioned_with"
@@ -13,6 +14,7 @@ MAX_NODES = 100
 """Nodes of a neighborhood."""
 
 _MAX_WITH = 8  # nodes mentioned with one, those with most memories first
+_ANY = NodeFilter()
 _CITED = 3  # memories of such an edge
 
 
@@ -31,7 +33,9 @@ class Neighborhood:
     facts: tuple[Fact, ...]
 
 
-def find_neighbors(graph: ServedGraph, ids: Sequence[str], depth: int, types: Sequence[str] = ()) -> Neighborhood:
+def find_neighbors(
+    graph: ServedGraph, ids: Sequence[str], depth: int, types: Sequence[str] = (), wanted: NodeFilter = _ANY
+) -> Neighborhood:
     """Returns the nodes up to `depth` steps from some nodes, breadth first, and what is between them.
 
     Args:
@@ -39,6 +43,7 @@ def find_neighbors(graph: ServedGraph, ids: Sequence[str], depth: int, types: Se
         ids: the nodes to start from.
         depth: steps, 0 or more.
         types: predicates of facts and types of edges to follow, `mentioned_with` among them; none means all.
+        wanted: what the nodes reached must be; others are neither shown nor followed.
     """
     found = {i: (node, 0) for i, node in graph.nodes(ids).items()}
     frontier, followed = sorted(found), set[Edge]()
@@ -48,7 +53,10 @@ def find_neighbors(graph: ServedGraph, ids: Sequence[str], depth: int, types: Se
         edges, facts = _around(graph, frontier, types)
         followed |= set(edges)
         reached = [i for e in edges for i in (e.source_id, e.target_id)] + [i for f in facts for i in f.ends]
-        new = [i for i in dict.fromkeys(reached) if i not in found][: MAX_NODES - len(found)]
+        new, room = [i for i in dict.fromkeys(reached) if i not in found], MAX_NODES - len(found)
+        if wanted:
+            new = list(wanted.matching(_in_order(graph.nodes(new), new)))
+        new = new[:room]
         nodes = graph.nodes(new)
         found |= {i: (nodes[i], step) for i in new if i in nodes}
         frontier = sorted(nodes)
@@ -60,6 +68,10 @@ def find_neighbors(graph: ServedGraph, ids: Sequence[str], depth: int, types: Se
         tuple(e for e in edges if e.source_id in found and e.target_id in found),
         tuple(f for f in facts if all(i in found for i in f.ends)),
     )
+
+
+def _in_order(nodes: Mapping[str, Node], ids: Sequence[str]) -> dict[str, Node]:
+    return {i: nodes[i] for i in ids if i in nodes}
 
 
 def _around(graph: ServedGraph, ids: Sequence[str], types: Sequence[str]) -> tuple[list[Edge], list[Fact]]:

@@ -30,15 +30,22 @@ class _Token(NamedTuple):
     at: int
 
 
-def parse_where(text: str) -> Where:
+def parse_where(text: str, argument: str = "where") -> Where:
     """Returns the expression that a text states.
+
+    Args:
+        text: the expression.
+        argument: what an error names.
 
     Raises:
         ArgumentError: it is too long or too deep, or not in the language; the message has the character.
     """
     if len(text) > MAX_CHARS:
-        raise ArgumentError("where", f"has {len(text):,} characters; write at most {MAX_CHARS:,}")
-    return Where(text.strip(), _Parser(text).parse())
+        raise ArgumentError(argument, f"has {len(text):,} characters; write at most {MAX_CHARS:,}")
+    try:
+        return Where(text.strip(), _Parser(text).parse())
+    except ArgumentError as error:
+        raise ArgumentError(argument, error.problem, error.value) from None
 
 
 class _Parser:

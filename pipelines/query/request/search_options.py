@@ -57,7 +57,7 @@ class SearchOptions(TypedDict, total=False):
             budget at most and whatever the other filters are, and memories like it rank a little higher.
         include_pending (False): also search texts of the inbox that no build has formed yet, by words, in the same
             scopes: the result's `pending`, and lines at the end of the context, in a quarter of its budget.
-        narrow, node_types, depth: of the strategy hierarchical; see `palimpsest.query.request.node_search`.
+        narrow, node_types, node_where, depth: of the strategy hierarchical; see `palimpsest.query.request.node_search`.
     """
 
     k: int
@@ -89,6 +89,7 @@ class SearchOptions(TypedDict, total=False):
     subgraph: bool
     narrow: bool
     node_types: Sequence[str]
+    node_where: str | None
     depth: int
     include_pending: bool
     tiers: Sequence[str]

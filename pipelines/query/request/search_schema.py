@@ -104,6 +104,7 @@ PROPERTIES: dict[str, Property] = {
     "subgraph": _flag("Return the nodes, edges and facts of the results, and relations as lines of the context"),
     "narrow": _flag("With the strategy hierarchical: only memories of the nodes found are results"),
     "node_types": _texts("With the strategy hierarchical: types of the nodes to start from, any of them"),
+    "node_where": _name('With the strategy hierarchical: what these nodes must satisfy, such as status = "active"'),
     "depth": {
         "type": "integer",
         "description": "With the strategy hierarchical: edges to follow from the nodes found",

@@ -78,6 +78,15 @@ class FieldColumn:
         of_kind = self.number_kind == (2 if value.kind == "boolean" else 0)
         return self._marked([self.number_at[of_kind & _COMPARE[operator](self.numbers, value.value)]])
 
+    def satisfies(self, condition: Condition) -> np.ndarray:
+        """Returns which memories or documents satisfy a condition, shape (size,) bool; none without a value does."""
+        if condition.operator == "exists":
+            return self.exists()
+        negated = condition.operator in ("!=", "not in")
+        operator = "=" if condition.operator in ("!=", "not in", "in") else condition.operator
+        found: np.ndarray = np.logical_or.reduce([self.matches(operator, value) for value in condition.values])
+        return self.exists() & ~found if negated else found
+
     def _texts_at(self, wanted: list[bool]) -> np.ndarray:
         found: np.ndarray = self.text_at[np.array(wanted, bool)[self.text_codes]] if wanted else _NO_PLACES
         return found
@@ -92,6 +101,17 @@ class FieldColumn:
         for at in places:
             marked[at] = True
         return marked
+
+
+def satisfied(expression: Expression, of_condition: Callable[[Condition], np.ndarray]) -> np.ndarray:
+    """Returns what satisfies an expression, from what satisfies each of its conditions, both shape (size,) bool."""
+    if isinstance(expression, Negation):
+        return ~satisfied(expression.part, of_condition)
+    if isinstance(expression, Junction):
+        combine = np.logical_and if expression.operator == "and" else np.logical_or
+        found: np.ndarray = combine.reduce([satisfied(part, of_condition) for part in expression.parts])
+        return found
+    return of_condition(expression)
 
 
 class FieldValues:
@@ -113,29 +133,16 @@ class FieldValues:
 
     def mask(self, expression: Expression) -> np.ndarray:
         """Returns which memories satisfy an expression, shape (size,) bool."""
-        if isinstance(expression, Negation):
-            return ~self.mask(expression.part)
-        if isinstance(expression, Junction):
-            combine = np.logical_and if expression.operator == "and" else np.logical_or
-            satisfied: np.ndarray = combine.reduce([self.mask(part) for part in expression.parts])
-            return satisfied
-        return self._condition(expression)
+        return satisfied(expression, self._condition)
 
     def _condition(self, condition: Condition) -> np.ndarray:
         """Compares one field; what has no value satisfies only the absence of `exists`, `!=` and `not in` included."""
         name = condition.field
         of_memory = name in MEMORY_FIELDS
-        found: np.ndarray
         column = self._memory.get(name) if of_memory else self._metadata.get(name.removeprefix(METADATA))
         if column is None:
             return np.zeros(self.size, bool)
-        if condition.operator == "exists":
-            found = column.exists()
-        else:
-            negated = condition.operator in ("!=", "not in")
-            operator = "=" if condition.operator in ("!=", "not in", "in") else condition.operator
-            found = np.logical_or.reduce([column.matches(operator, value) for value in condition.values])
-            found = column.exists() & ~found if negated else found
+        found = column.satisfies(condition)
         if of_memory:
             return found
         of_documents: np.ndarray = np.append(found, False)[self._document]  # -1, without metadata, is the last

@@ -4,6 +4,7 @@ A question is compared with the nodes of the scope, entities and topics among th
 reach from them. Their memories are lifted, or with `narrow` they alone are scored.
 """
 
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import cache, partial
 
@@ -12,10 +13,13 @@ import numpy as np
 from palimpsest.query.ranking.experimental.node_search import ReachedMemories, find_nodes, join_reached, reach_memories
 from palimpsest.query.ranking.fusion import fuse, score_stats
 from palimpsest.query.ranking.scoring import Scored, rescale, score_alone
-from palimpsest.query.request.types import Link
+from palimpsest.query.request.types import Filters, Link
 from palimpsest.query.scope.graph_scope import GraphScope
+from palimpsest.query.scope.node_filter import NodeFilter
 from palimpsest.query.scope.scope_arrays import word_sums
 from palimpsest.query.scope.scope_query import ScopeQuery
+from palimpsest.query.scope.served_graph import ServedGraph
+from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.query.scope.view import ScopeView
 
 TOP_NODES = 5
@@ -47,7 +51,7 @@ def score_nodes(view: ScopeView, query: ScopeQuery) -> Scored:
 def reached_memories(view: ScopeView, graph: GraphScope, query: ScopeQuery) -> ReachedMemories:
     """Returns the memories under the nodes that a question finds and reaches; what a node reaches is cached."""
     depth = query.nodes.depth
-    found = find_nodes(graph, query.text, query.vector, query.nodes.types, TOP_NODES)
+    found = find_nodes(graph, query.text, query.vector, query.nodes.types, TOP_NODES, _node_filter(graph, query))
 
     read = cache(lambda: reach_memories(graph, view.ids, sorted(found), depth))  # once, where any is not cached
     reached = [
@@ -55,6 +59,19 @@ def reached_memories(view: ScopeView, graph: GraphScope, query: ScopeQuery) -> R
         for i, score in found.items()
     ]
     return join_reached(reached)
+
+
+def _node_filter(graph: GraphScope, query: ScopeQuery) -> Callable[[Sequence[str]], Collection[str]] | None:
+    """Returns which of some nodes satisfy `node_where`, by what the question may see of them; None without it."""
+    if query.nodes.where is None:
+        return None
+    filters = query.filters
+    visible = Filters(
+        history=True, clock=filters.clock, include_hidden=filters.include_hidden, include_pii=filters.include_pii
+    )
+    served = ServedGraph(ServedScope(query.served.backend, query.scope, visible), graph)
+    wanted = NodeFilter(where=query.nodes.where)
+    return lambda ids: wanted.matching(served.nodes(ids))
 
 
 def _score_only(view: ScopeView, query: ScopeQuery, members: np.ndarray) -> Scored | None:

@@ -1,6 +1,6 @@
 """Searches the nodes of a scope: by vector, by name and by type; then follows edges from the best of them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,7 @@ EDGE_TYPES = ("subtopic_of", "related_to", "part_of")
 DECAY = 0.7  # of a node's score, on each edge
 NAMED = 2.0  # added to a node that the question names, in standard deviations of the proposals' cosines
 _PROPOSALS = 50  # nodes nearest to the question
+_ALL = 1_000_000  # more nodes than a scope has
 _MAX_NAME_WORDS = 6
 
 
@@ -44,11 +45,18 @@ class ReachedMemories:
         return self.rows.nbytes + self.gains.nbytes + self.nodes.nbytes + 100 * len(self.names)
 
 
-def find_nodes(graph: GraphScope, text: str, vector: np.ndarray, types: Sequence[str], n: int) -> dict[str, float]:
+def find_nodes(
+    graph: GraphScope,
+    text: str,
+    vector: np.ndarray,
+    types: Sequence[str],
+    n: int,
+    keep: Callable[[Sequence[str]], Collection[str]] | None = None,
+) -> dict[str, float]:
     """Returns the scores of the nodes that fit a question best, by id, best first, ties to the lower id.
 
     The score is the z-score of the cosine of the node's vector, among the nodes nearest to the question, plus `NAMED`
-    where the question has a name of it. Nodes that score 0 or less are left out.
+    where the question has a name of it. Nodes that score 0 or less are left out; with `keep` they score 0.
 
     Args:
         graph: of the scope.
@@ -56,19 +64,28 @@ def find_nodes(graph: GraphScope, text: str, vector: np.ndarray, types: Sequence
         vector: its unit vector.
         types: of nodes; empty means all.
         n: how many, at most.
+        keep: returns which of some nodes may be found; None means all. It reads every node of the types.
     """
-    cosines = dict(graph.nearest_nodes(vector, _PROPOSALS, types))
+    nearest = graph.nearest_nodes(vector, _PROPOSALS if keep is None else _ALL, types)
+    if keep is not None:
+        kept = keep([i for i, _ in nearest])
+        nearest = [(i, cosine) for i, cosine in nearest if i in kept][:_PROPOSALS]
+    cosines = dict(nearest)
     named = _named_nodes(graph, text)
     if types and named:
         kinds = graph.nodes(sorted(named))
         named = {i for i in named if kinds[i].type in types}
+    if keep is not None:
+        named = named & set(keep(sorted(named)))
     mean = float(np.mean([*cosines.values()])) if cosines else 0.0
     spread = max(float(np.std([*cosines.values()])), 1e-9) if cosines else 1.0
     if unknown := sorted(named - cosines.keys()):
         cosines |= graph.node_cosines(vector, unknown)
     scores = {i: (cosines[i] - mean) / spread if i in cosines else 0.0 for i in sorted(cosines.keys() | named)}
     scores = {i: round(score + NAMED * (i in named), 6) for i, score in scores.items()}
-    best = sorted((i for i, score in scores.items() if score > 0), key=lambda i: (-scores[i], i))[:n]
+    if keep is not None:
+        scores = {i: max(score, 0.0) for i, score in scores.items()}
+    best = sorted((i for i, score in scores.items() if score > 0 or keep is not None), key=lambda i: (-scores[i], i))[:n]
     return {i: scores[i] for i in best}
 
 
