@@ -10,12 +10,10 @@ import polars as pl
 from palimpsest.core.ids import content_id
 from palimpsest.core.scopes import SCOPE, ScopeKey, scope_parts
 from palimpsest.nodes.node_types import DEFAULT_TYPE
-from palimpsest.store.graph_decisions import GraphDecision
+from palimpsest.store.graph_decisions import PROPERTIES, GraphDecision
 from palimpsest.text.normalize import fold
 
 PROVENANCE = "decision"
-PROPERTIES = "properties"
-"""Field of a node's metadata with what documents and people state of it: a JSON object."""
 DEFAULT_IMPORTANCE = 0.5
 _EDGE_KEY = ("source_id", "target_id", "type")
 

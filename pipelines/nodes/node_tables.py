@@ -12,7 +12,7 @@ import polars as pl
 from palimpsest.core.json_types import JsonObject
 from palimpsest.core.scopes import SCOPE
 from palimpsest.memories.memory_times import memory_times
-from palimpsest.nodes.apply_decisions import PROPERTIES, NodeTables, apply_decisions
+from palimpsest.nodes.apply_decisions import NodeTables, apply_decisions
 from palimpsest.nodes.categories import Categories, find_categories, topics_in_categories
 from palimpsest.nodes.descriptions import entity_descriptions, topic_descriptions
 from palimpsest.nodes.formed_events import dated_events, dated_titles
@@ -29,7 +29,7 @@ from palimpsest.nodes.node_edges import (
 from palimpsest.nodes.node_properties import document_properties
 from palimpsest.nodes.node_types import node_types
 from palimpsest.nodes.type_evidence import headings, titled_entities, type_evidence
-from palimpsest.store.graph_decisions import GraphDecision
+from palimpsest.store.graph_decisions import PROPERTIES, GraphDecision
 from palimpsest.store.tables import conform
 
 READS = (

@@ -19,6 +19,8 @@ from palimpsest.core.scopes import SCOPE, ScopeKey, scope_parts
 GraphAction = Literal["add_node", "edit_node", "merge_nodes", "delete_node", "add_edge", "delete_edge"]
 ACTIONS = get_args(GraphAction)
 GRAPH_KINDS = ("graph", "graph_undo")
+PROPERTIES = "properties"
+"""Field of a node's metadata with what documents and people state of it: a JSON object."""
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,6 @@ from dataclasses import dataclass
 NODE_TIMES = ("created_at", "updated_at")
 """Fields of nodes and edges that are times."""
 
-PROPERTIES = "properties"
-"""Field of a node's metadata with what documents and people state of it: a JSON object."""
-
 FACT_TIMES = ("valid_from", "valid_until")
 """Fields of facts that are times."""
 

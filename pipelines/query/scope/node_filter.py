@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from palimpsest.query.request.graph_types import PROPERTIES, Node
+from palimpsest.query.request.graph_types import Node
 from palimpsest.query.request.where import Condition, Where
 from palimpsest.query.scope.field_values import METADATA, FieldColumn, satisfied
+from palimpsest.store.graph_decisions import PROPERTIES
 
 _TEXTS, _NUMBERS, _TIMES = ("name", "type", "description"), ("importance", "memory_count"), ("created_at", "updated_at")
 NODE_FIELDS = (*_TEXTS, "aliases", *_NUMBERS, *_TIMES)

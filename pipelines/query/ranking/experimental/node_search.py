@@ -83,9 +83,10 @@ def find_nodes(
         cosines |= graph.node_cosines(vector, unknown)
     scores = {i: (cosines[i] - mean) / spread if i in cosines else 0.0 for i in sorted(cosines.keys() | named)}
     scores = {i: round(score + NAMED * (i in named), 6) for i, score in scores.items()}
-    if keep is not None:
-        scores = {i: max(score, 0.0) for i, score in scores.items()}
-    best = sorted((i for i, score in scores.items() if score > 0 or keep is not None), key=lambda i: (-scores[i], i))[:n]
+    scores = {i: score for i, score in scores.items() if score > 0} | (
+        {} if keep is None else {i: 0.0 for i, score in scores.items() if score <= 0}
+    )
+    best = sorted(scores, key=lambda i: (-scores[i], i))[:n]
     return {i: scores[i] for i in best}
 
 
