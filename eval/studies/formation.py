@@ -1,9 +1,9 @@
-"""How well rules form notes: items of conversations compared with golden ones.
+"""How well notes are formed: items of conversations, by rules or by a model, compared with golden ones.
 
-    python -m palimpsest.eval.studies.formation development [--errors]
+    python -m palimpsest.eval.studies.formation development [--by rules|lm|both] [--home HOME] [--max-cost X] [--errors]
 
 A formed item is right where its words overlap the quote of a golden item of its kind. Optional items count
-for precision alone.
+for precision alone. `lm` and `both` need PALIMPSEST_LM; answers are in the ledger of the home.
 """
 
 import argparse
@@ -15,10 +15,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from palimpsest.formation.item import NoteItem
+import polars as pl
+
+from palimpsest.formation.item import KINDS, RULES, NoteItem
+from palimpsest.formation.lm.lm_items import LmReflection
+from palimpsest.formation.note_table import FormItems
 from palimpsest.formation.rules import form_items
 from palimpsest.formation.session import Session, Turn
-from palimpsest.store.home import data_folder
+from palimpsest.relations.classify.lm.ledger import Ledger
+from palimpsest.relations.classify.lm.lm_settings import lm_settings
+from palimpsest.store.home import Home, data_folder
 
 FACTS = ("fact", "preference")
 """Kinds of the figures that have a bar."""
@@ -59,6 +65,11 @@ class Scores:
     def recall(self, *kinds: str) -> float:
         """Returns the share of golden items that are formed; 0 where there is none."""
         return sum(self.found[k] for k in kinds) / max(sum(self.golden[k] for k in kinds), 1)
+
+
+def read_half(half: str) -> list[GoldenSession]:
+    """Returns the golden sessions of `development` or `test`."""
+    return read_golden(data_folder() / f"golden/formation/{half}.jsonl", data_folder() / "corpora/diary")
 
 
 def read_golden(path: Path, corpus: Path) -> list[GoldenSession]:
@@ -132,14 +143,42 @@ def figures(scores: Scores) -> Mapping[str, tuple[float, float]]:
     }
 
 
+def score_items(golden: Sequence[GoldenSession], form: FormItems) -> Scores:
+    """Compares what `form` makes of the sessions with the golden items."""
+    return score(golden, list(form([g.session for g in golden])))
+
+
+def compare(scores: Mapping[str, Scores]) -> pl.DataFrame:
+    """Returns a row for each kind and each of the scores: kind, by, precision, recall, formed, golden."""
+    rows = [
+        (kind, name, precision, recall, sum(found.formed[k] for k in kinds), sum(found.golden[k] for k in kinds))
+        for name, found in scores.items()
+        for kind, (precision, recall) in figures(found).items()
+        for kinds in [FACTS if kind not in KINDS else (kind,)]
+    ]
+    columns = ["kind", "by", "precision", "recall", "formed", "golden"]
+    return pl.DataFrame(rows, schema=columns, orient="row").sort("kind", "by")
+
+
 def main() -> None:
     """Prints the figures of one half."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("half", choices=["development", "test"])
     parser.add_argument("--errors", action="store_true", help="print what was wrong or missed")
+    parser.add_argument("--by", choices=[RULES, "lm", "both"], default=RULES, help="who forms the items")
+    parser.add_argument("--home", type=Path, default=data_folder() / "home", help="whose ledger stores the answers")
+    parser.add_argument("--max-cost", type=float, help="the most that the model may cost")
     arguments = parser.parse_args()
-    golden = read_golden(data_folder() / f"golden/formation/{arguments.half}.jsonl", data_folder() / "corpora/diary")
-    scores = score(golden, list(form_items([g.session for g in golden])))
+    golden = read_half(arguments.half)
+    if arguments.by == RULES:
+        scores = score_items(golden, form_items)
+    else:
+        ledger = Ledger(Home(arguments.home).lm_ledger)
+        reflection = LmReflection(lm_settings(), ledger, arguments.max_cost, with_rules=arguments.by == "both")
+        scores = score_items(golden, reflection.form_items)
+        ledger.close()
+        left_out = [*sorted(reflection.dropped.items()), *sorted(reflection.run.without_answer.items())]
+        sys.stdout.write("".join(f"{n} left out: {reason}\n" for reason, n in left_out))
     if arguments.errors:
         sys.stdout.write("\n".join([*scores.errors, ""]))
     for name, (precision, recall) in figures(scores).items():

@@ -29,6 +29,7 @@ PARAMETERS: dict[str, dict[str, object]] = {
     "2_tune_relation_labels": {"PAIRS": 48, "HELD_OUT": 16},
     "6_try_ragas_prompts": {"QUESTIONS": 3},
     "7_tune_facts": {"MEMORIES": 6},
+    "9_tune_reflection": {"SESSIONS": 4},
     "5_memory_health": {"LIMITS": {"undated_share": 0.5}},
 }
 
