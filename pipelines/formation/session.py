@@ -22,17 +22,19 @@ class Turn:
         text: what they say.
         start: place of the text in the document.
         is_saved: the source states `memory: save`.
+        is_tool: the source states that a tool wrote it.
     """
 
     speaker: str
     text: str
     start: int
     is_saved: bool = False
+    is_tool: bool = False
 
     @property
     def is_person(self) -> bool:
         """Whether somebody other than an assistant, a tool or a system message speaks."""
-        return self.speaker.strip().casefold() not in NO_PERSON_ROLES
+        return not self.is_tool and self.speaker.strip().casefold() not in NO_PERSON_ROLES
 
     @property
     def name(self) -> str:
@@ -112,7 +114,8 @@ def read_sessions(rows: Sequence[Mapping[str, Any]]) -> Iterator[Session]:
                 s.speaker or "",
                 row["text"][s.char_start : s.char_end],
                 s.char_start,
-                bool(s.stated and s.stated.memory == "save"),
+                is_saved=bool(s.stated and s.stated.memory == "save"),
+                is_tool=bool(s.stated and s.stated.kind == "tool"),
             )
             for s in segments
             if s.kind == "turn"

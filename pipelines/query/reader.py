@@ -187,18 +187,31 @@ class Reader(BuildViews):
         *,
         budget_tokens: int = 800,
         max_turns: int = 50,
+        paths: Sequence[str] = (),
     ) -> WorkingSet:
-        """Returns the last turns of a session, whatever they say: stored ones, then `turns`, in a window of tokens.
+        """Returns the active files and the last turns of a session, whatever their content, in a window of tokens.
 
         Args:
             scope: as in `search`.
             session: its id.
             turns: what is not stored yet, oldest first.
-            budget_tokens: of all turns.
+            budget_tokens: of all files and turns; files take half of it at most.
             max_turns: at most.
+            paths: active files: uris of sources, read from their start.
+
+        Raises:
+            ArgumentError: the session is blank, a limit is below 1, or no memory of a file may be shown.
         """
-        limits = {"budget_tokens": budget_tokens, "max_turns": max_turns}
-        return read_working_set(scope, session, turns, self._search_uncounted, count_tokens, **limits)
+        return read_working_set(
+            scope,
+            session,
+            turns,
+            self._search_uncounted,
+            count_tokens,
+            budget_tokens=budget_tokens,
+            max_turns=max_turns,
+            paths=paths,
+        )
 
     def _search_uncounted(self, request: SearchRequest) -> SearchResult:
         """Answers a request without counting reads: the caller has not requested these memories."""

@@ -3,10 +3,10 @@
 import difflib
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator, model_validator
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.store.json_schema import check_schema, schema_parts
@@ -17,6 +17,7 @@ from palimpsest.text.dates import DateOrder
 
 Unit = Literal["chunk", "turn", "statement"]
 _MAX_PROBLEMS = 10
+_ToolName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 _PLURALS = {f"{unit}s": unit for unit in get_args(Unit)}
 
 
@@ -68,7 +69,10 @@ class CollectionConfig(BaseModel):
         default="redact",
         description="what happens to keys, passwords, card and bank numbers; see [privacy](../privacy.md)",
     )
-    store_tool_outputs: bool = Field(default=False, description="store turns by tools")
+    store_tool_outputs: bool | tuple[_ToolName, ...] = Field(
+        default=False,
+        description="store turns by tools: `true`, or a list of the names of tools whose results are stored",
+    )
     users: UsersConfig = Field(
         default=UsersConfig(), description="`{deny: [name]}`: users whose memories are not stored"
     )
@@ -156,6 +160,16 @@ class CollectionConfig(BaseModel):
     def reflects(self) -> bool:
         """Whether memories are formed from the notes of conversations."""
         return "reflection" in (self.form or ())
+
+    def stores_tool(self, name: str | None) -> bool:
+        """Returns whether turns by a tool are stored.
+
+        Args:
+            name: of the tool, which is the speaker of its results; None where nobody is named.
+        """
+        if isinstance(self.store_tool_outputs, bool):
+            return self.store_tool_outputs
+        return (name or "").strip().casefold() in {tool.casefold() for tool in self.store_tool_outputs}
 
     @field_validator("metadata_schema")
     @classmethod

@@ -52,3 +52,14 @@ def test_the_window_keeps_the_newest_and_counts_the_rest(home):
     assert [t.text for t in few.turns] == [t[3] for t in TURNS[4:6]] and few.left_out == 4
     assert tight.tokens <= 90 and tight.turns[-1].text == TURNS[5][3] and tight.left_out + len(tight.turns) == 6
     assert none.turns == () and none.left_out == 0
+
+
+def test_active_files_lead_within_half_of_the_window_and_are_of_the_scope(home):
+    with open_home(home.path) as reader:
+        found = reader.working_set(("chats", "ann"), "s1", ["And now?"], paths=["turns.jsonl"], budget_tokens=200)
+        with pytest.raises(ArgumentError, match="paths"):
+            reader.working_set(("chats", "ann"), "s1", paths=["other.md"])
+    assert found.files[0].text == TURNS[0][3] and found.turns[-1].text == "And now?" and found.tokens <= 200
+    assert found.files_left_out + len(found.files) == 7 and not any("Bob" in f.text for f in found.files)
+    lines = found.message()["content"].splitlines()
+    assert lines.index("Files:") < lines.index("Turns:") and "turns.jsonl" in lines[lines.index("Files:") + 1]

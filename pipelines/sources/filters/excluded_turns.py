@@ -1,6 +1,7 @@
 """Leaves out turns of tools and turns that must not be stored."""
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
@@ -15,13 +16,17 @@ def count_turns(document: ExtractedDocument) -> int:
     return sum(s.kind == "turn" for s in document.segments) or 1
 
 
+StoresTool = Callable[[str | None], bool]
+"""From the name of a tool: whether its turns are stored."""
+
+
 def exclude_turns(
-    document: ExtractedDocument, store_tool_outputs: bool
+    document: ExtractedDocument, stores_tool: StoresTool
 ) -> tuple[ExtractedDocument | None, dict[str, int]]:
     """Returns a document without turns that must not be stored, None where none is left, and their number by reason."""
-    if reason := _reason_of_document(document, store_tool_outputs):
+    if reason := _reason_of_document(document, stores_tool):
         return None, {reason: count_turns(document)}
-    reasons = [_reason_of_turn(s, store_tool_outputs) for s in document.segments]
+    reasons = [_reason_of_turn(s, stores_tool) for s in document.segments]
     if not any(reasons):
         return document, {}
     edits, previous_end = [], 0
@@ -38,20 +43,20 @@ def exclude_turns(
     return _update_speakers_and_time(replace(document, text=edited.text, segments=edited.segments)), counts
 
 
-def _reason_of_document(document: ExtractedDocument, store_tool_outputs: bool) -> Reason | None:
+def _reason_of_document(document: ExtractedDocument, stores_tool: StoresTool) -> Reason | None:
     if str((document.metadata or {}).get("memory")).strip().lower() in ("off", "false"):
         return "opted_out"
     is_tool = str(document.metadata.get("kind")).strip().lower() == "tool"
-    return "tool" if is_tool and not store_tool_outputs else None
+    return "tool" if is_tool and not stores_tool(None) else None
 
 
-def _reason_of_turn(segment: Segment, store_tool_outputs: bool) -> Reason | None:
+def _reason_of_turn(segment: Segment, stores_tool: StoresTool) -> Reason | None:
     stated = segment.stated
     if stated is None:
         return None
     if stated.memory == "off":
         return "opted_out"
-    return "tool" if stated.kind == "tool" and not store_tool_outputs else None
+    return "tool" if stated.kind == "tool" and not stores_tool(segment.speaker) else None
 
 
 def _update_speakers_and_time(document: ExtractedDocument) -> ExtractedDocument:

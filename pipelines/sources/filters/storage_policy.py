@@ -95,7 +95,7 @@ def is_denied(user_id: str | None, config: CollectionConfig) -> bool:
 
 
 def _filter_document(document: ExtractedDocument, config: CollectionConfig) -> StorableDocument:
-    remaining, counts = exclude_turns(document, config.store_tool_outputs)
+    remaining, counts = exclude_turns(document, config.stores_tool)
     if remaining is None or config.secrets == "keep":
         return StorableDocument(remaining, (), counts)
     redacted, redactions = redact_document(remaining)

@@ -145,6 +145,9 @@ def test_turns_of_tools_and_those_that_opted_out_are_counted_and_not_stored(tmp_
     assert b"zq" not in everything(tmp_path / "log")
     kept = read(tmp_path, {"chat.jsonl": rows}, home="other", store_tool_outputs=True)
     assert b"zqtool 42" in everything(tmp_path / "other") and not_stored(kept) == {"opted_out": 1}
+    some = read(tmp_path, {"chat.jsonl": rows}, home="some", store_tool_outputs=["Search"])
+    assert b"zqfunction" in everything(tmp_path / "some") and b"zqtool" not in everything(tmp_path / "some")
+    assert not_stored(some) == {"opted_out": 1, "tool": 1}
 
 
 def test_what_is_no_text_of_a_chat_is_counted_and_its_tools_are_not_stored(tmp_path):
