@@ -110,13 +110,14 @@ def test_items_of_both_become_memories_once_and_inferences_retire_nothing(made):
     assert make_plan(home, [corpus]).nothing_to_do and verify_home(home).violations == ()
 
 
-def test_one_more_session_is_one_call_and_equals_a_build_from_scratch(made, tmp_path, server):
+@pytest.mark.parametrize(("day", "calls"), [("2026-02-04", 1), ("2026-01-04", 3)])
+def test_one_more_session_costs_itself_and_what_reads_its_note_and_equals_scratch(made, tmp_path, server, day, calls):
     home, corpus = made
-    write(corpus, [*TURNS, ADDED])
+    write(corpus, [*TURNS, (*ADDED[:4], f"{day}T09:00:00Z")])
     before = server.counts.requests
-    assert dry_run(home, [corpus], None).counts["lm_calls"] == 1
+    assert dry_run(home, [corpus], None).counts["lm_calls"] == calls
     build(home, corpus)
-    assert server.counts.requests == before + 1
+    assert server.counts.requests == before + calls
     scratch = Home(tmp_path / "scratch")
     build(scratch, corpus)
     assert sorted(formed(scratch)["memory_id"]) == sorted(formed(home)["memory_id"])
