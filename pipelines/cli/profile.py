@@ -53,12 +53,17 @@ def _text(profile: "Profile", answers: "Sequence[StandingAnswer]") -> str:
 @common
 @click.argument("session", required=False)
 @scope_options
+@click.option("--task", help="Sum up a task: uri or title of its source, with the sources that its links name.")
 @click.option("--sentences", type=click.IntRange(1, 50), default=5, show_default=True, help="How many at most.")
-def summarize(session: str | None, sentences: int, **options: Any) -> None:
-    """The sentences that sum up SESSION, each cited; without it, those that sum up all sessions of the scope."""
+def summarize(session: str | None, task: str | None, sentences: int, **options: Any) -> None:
+    """The sentences that sum up SESSION or a task, each cited; without one, those of all sessions of the scope."""  # noqa: DOC501 (the docstring is the help text)
+    if session and task:
+        raise click.UsageError("SESSION and --task exclude each other; name one")
     given = ScopeOptions(**options)
     with given.open() as (reader, scopes):
-        if session is None:
+        if task:
+            found = reader.summarize_task(scopes, task, sentences)
+        elif session is None:
             found = reader.summarize(scopes, sentences)
         else:
             found = reader.summarize_session(scopes, session, sentences)

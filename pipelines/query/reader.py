@@ -23,7 +23,8 @@ from palimpsest.query.result import SearchResult
 from palimpsest.query.scope.backend import Backend
 from palimpsest.query.scope.resolve_scopes import check_names, resolve_scopes
 from palimpsest.query.search import run_search
-from palimpsest.query.task.task_brief import answer_for_task
+from palimpsest.query.summary.summarize import Summary, summarize_sources
+from palimpsest.query.task.task_brief import answer_for_task, find_task, task_uris
 from palimpsest.query.task.working_set import WorkingSet, read_working_set
 from palimpsest.store.usage_log import UsageLog, usage_days
 from palimpsest.text.tokenizer import register_tokenizer_home
@@ -212,6 +213,21 @@ class Reader(BuildViews):
             max_turns=max_turns,
             paths=paths,
         )
+
+    def summarize_task(self, scope: ScopeArgument, task: str, sentences: int = 5) -> Summary:
+        """Returns the sentences that sum up a task: its source and the sources that its `links` name.
+
+        Args:
+            scope: as in `search`.
+            task: the uri or the title of its source.
+            sentences: how many, 1 to 50.
+
+        Raises:
+            ArgumentError: no source of the scopes is that task, or `sentences` is out of range.
+        """
+        brief = find_task(SearchRequest.create(task, scope, task=task), self._search_uncounted)
+        uris = task_uris(self._home / "builds" / self.build_id, brief) if self._home else [brief.memories[0].uri or ""]
+        return summarize_sources(self._latest(scope), uris, sentences)
 
     def _search_uncounted(self, request: SearchRequest) -> SearchResult:
         """Answers a request without counting reads: the caller has not requested these memories."""

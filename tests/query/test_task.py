@@ -47,3 +47,13 @@ def test_tasks_are_filtered_by_status_and_found_in_their_scope_alone(home):
         for name in ("tasks/roof.md", "Repair the roof", "rooms.md"):
             with pytest.raises(ArgumentError, match=r"task=.*no memory of type task"):
                 reader.search("annex", ("notes", "ann"), task=name)
+
+
+def test_a_task_is_summed_up_from_its_source_and_its_links_alone(home):
+    with open_home(home.path) as reader:
+        found = reader.summarize_task(("notes", "ann"), "Open the annex")
+        with pytest.raises(ArgumentError, match="task"):
+            reader.summarize_task(("notes", "ann"), "Repair the roof")
+    texts = [s.text for s in found.sentences]
+    assert any("harbor fair" in t for t in texts) and any("four rooms" in t for t in texts)
+    assert not any("red boat" in t for t in texts) and found.memories == 2

@@ -14,6 +14,7 @@ from palimpsest.core.errors import ArgumentError
 from palimpsest.core.json_types import JsonObject
 from palimpsest.query.request.one_line import cited_line, one_line
 from palimpsest.query.request.types import Memory, Scope
+from palimpsest.query.request.where import Condition, Value, Where
 from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.text.extract_summary import summary_sentences
 from palimpsest.text.sentences import memory_sentence_spans
@@ -91,6 +92,19 @@ def summarize_session(scopes: Sequence[ServedScope], session_id: str, n: int) ->
     if not read:
         raise ArgumentError("session", "no memory of this session may be shown in this scope", session_id[:100])
     return Summary(tuple(_summed_up(_sentences(read), n)), len(read), 1)
+
+
+def summarize_sources(scopes: Sequence[ServedScope], uris: Sequence[str], n: int) -> Summary:
+    """Returns the sentences that sum up some sources, by their uris.
+
+    Raises:
+        ArgumentError: `n` is out of range.
+    """
+    _check(n)
+    of_sources = Where("sources", Condition("uri", "in", tuple(Value("text", uri, uri) for uri in uris)))
+    filtered = [ServedScope(s.backend, s.scope, replace(s.filters, where=of_sources)) for s in scopes]
+    read = [m for served in filtered for m in _read(served, None)]
+    return Summary(tuple(_summed_up(_sentences(read), n)), len(read), len({m.session_id for m in read}))
 
 
 def summarize_scope(scopes: Sequence[ServedScope], n: int) -> Summary:

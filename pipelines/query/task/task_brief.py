@@ -1,7 +1,9 @@
 """Finds the source of a task in the scopes of a search and puts its brief in front of the context."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from palimpsest.core.errors import ArgumentError
 from palimpsest.core.memory_types import TASK
@@ -13,6 +15,7 @@ from palimpsest.query.request.types import RankedMemory
 from palimpsest.query.result import SearchResult
 
 HEADING = "Task:"
+_METADATA = "SELECT metadata FROM read_parquet(?) WHERE document_id = ?"
 _SOURCES = "Sources:"
 _MAX_SHARE = 2  # a brief takes half of the budget at most
 _MAX_BRIEF_CHARS = 2_000  # that favor memories like it
@@ -87,6 +90,24 @@ def find_task(request: SearchRequest, look_up: Callable[[SearchRequest], SearchR
         raise ArgumentError("task", f"{len(sources)} sources have this title; name one by its uri", request.task)
     ordered = sorted(memories, key=lambda m: (m.ordinal or 0, m.char_start or 0, m.memory_id))
     return TaskBrief(tuple(ordered), pack(ordered, {}, request.budget_tokens // _MAX_SHARE, count_tokens))
+
+
+def task_uris(build: Path, brief: TaskBrief) -> list[str]:
+    """Returns the uri of a task's source, then those of the sources that its `links` name.
+
+    Args:
+        build: folder of the build.
+        brief: of the task.
+    """
+    import duckdb
+
+    memory = brief.memories[0]
+    path = build / memory.collection / "documents.parquet"
+    with duckdb.connect() as db:
+        rows = db.execute(_METADATA, [str(path), memory.document_id]).fetchall()
+    stated = [json.loads(row[0] or "{}").get("links") for row in rows]
+    links = [link for value in stated for link in (value if isinstance(value, list) else [value])]
+    return [memory.uri or "", *(link for link in links if isinstance(link, str))]
 
 
 def _lead(brief: str, context: str) -> str:
