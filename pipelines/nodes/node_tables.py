@@ -28,6 +28,7 @@ from palimpsest.nodes.node_edges import (
 )
 from palimpsest.nodes.node_properties import document_properties
 from palimpsest.nodes.node_types import node_types
+from palimpsest.nodes.project_edges import goal_category_edges, milestone_edges, named_in_goals
 from palimpsest.nodes.type_evidence import headings, titled_entities, type_evidence
 from palimpsest.store.graph_decisions import PROPERTIES, GraphDecision
 from palimpsest.store.tables import conform
@@ -201,7 +202,10 @@ def _edges(tables: Mapping[str, pl.DataFrame], formed: _Formed) -> list[pl.DataF
     in_project = formed.projects.join(
         tables["mentions"].select("memory_id", source_id="entity_id").unique(), on="memory_id"
     ).rename({"node_id": "target_id"})
+    goals = named_in_goals(formed.projects, formed.typed, tables["mentions"])
     return [
+        *milestone_edges(formed.events, formed.projects, goals),
+        goal_category_edges(goals, formed.categories.members),
         *(edge_rows(topic_edges.filter(kind=kind), kind, "topics") for kind in kinds),
         fact_edges(tables["facts"]),
         entity_topic_edges(tables["mentions"], tables["topic_memories"]),

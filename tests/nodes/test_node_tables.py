@@ -6,6 +6,7 @@ import random
 import polars as pl
 import pytest
 
+from palimpsest.core.ids import entity_id
 from palimpsest.nodes.importance import importance
 from palimpsest.nodes.node_edges import EDGE_TYPES
 from palimpsest.nodes.node_tables import build_nodes
@@ -64,6 +65,9 @@ def test_metadata_puts_what_a_document_is_about_into_a_category():
     assert nodes["gauges"]["type"] == "category"
 
 
+SCHOOLS = {"Harbour School": "title", "Moor School": "title"}
+
+
 def test_one_member_makes_no_category():
     assert "customers" not in nodes_of(made(CUSTOMERS[:1], NAMES))
 
@@ -75,6 +79,32 @@ def test_a_project_of_a_scope_and_a_goal_are_project_nodes():
     ]
     nodes = nodes_of(made(pages, {}))
     assert nodes["annex"]["type"] == nodes["run ten kilometres"]["type"] == "project"
+
+
+def test_a_goal_is_linked_to_the_category_it_names_and_its_milestones_are_part_of_it():
+    goal = "My goal is to reopen Harbour School."
+    schools = [Page(f"schools/{n}.md", [f"{n} stands."], title=n) for n in ("Harbour School", "Moor School")]
+    page = Page("a.md", [goal, "Harbour School was repaired in 1950."])
+    edges = edges_of(with_event(made([page, *schools], SCHOOLS), "m0.1"))
+    assert ("reopen Harbour School", "related_to", "schools") in {*edges, *((b, t, a) for a, t, b in edges)}
+    assert ("Harbour School was repaired in 1950", "part_of", "reopen Harbour School") in edges
+
+
+def test_an_event_is_part_of_the_project_whose_memory_states_it():
+    annex = {"project_id": "annex"}
+    page = Page("a.md", ["Harbour School was repaired in 1950."], scope=annex)
+    tables = with_event(made([page], {"Harbour School": "title"}), "m0.0", annex)
+    assert ("Harbour School was repaired in 1950", "part_of", "annex") in edges_of(tables)
+
+
+def with_event(tables, memory_id, scope=SCOPE):
+    """Adds the fact that dates the repair of Harbour School in a memory."""
+    scope = SCOPE | scope
+    stated = fact("Harbour School", "be_repair_in", value="1950", memory_id=memory_id)
+    stated |= scope | {"subject_id": entity_id(*scope.values(), "Harbour School")}
+    clause = {k: v for k, v in stated.items() if k not in ("fact_id", "memory_ids")}
+    clause |= {"memory_id": memory_id, "char_start": 0, "char_end": 36}
+    return tables | {"facts": rows("facts", stated), "clause_facts": rows("clause_facts", clause)}
 
 
 def dated():
