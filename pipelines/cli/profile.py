@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from palimpsest.query.notes.note import Note
     from palimpsest.query.profile.profile import Profile
     from palimpsest.query.profile.standing import StandingAnswer
+    from palimpsest.query.summary.summarize import Summary
 
+_READ_PER_SENTENCE = 4  # of an extractive summary, for each sentence that a model writes
 _SHOWN = 40  # lines of a section for people; JSON has all
 
 
@@ -54,22 +56,41 @@ def _text(profile: "Profile", answers: "Sequence[StandingAnswer]") -> str:
 @click.argument("session", required=False)
 @scope_options
 @click.option("--task", help="Sum up a task: uri or title of its source, with the sources that its links name.")
+@click.option("--abstractive", is_flag=True, help="Let the model of PALIMPSEST_LM rewrite it in fewer sentences.")
 @click.option("--sentences", type=click.IntRange(1, 50), default=5, show_default=True, help="How many at most.")
-def summarize(session: str | None, task: str | None, sentences: int, **options: Any) -> None:
+def summarize(session: str | None, task: str | None, abstractive: bool, sentences: int, **options: Any) -> None:
     """The sentences that sum up SESSION or a task, each cited; without one, those of all sessions of the scope."""  # noqa: DOC501 (the docstring is the help text)
+    from palimpsest.query.summary.summarize import MAX_SENTENCES
+
     if session and task:
         raise click.UsageError("SESSION and --task exclude each other; name one")
     given = ScopeOptions(**options)
+    read = min(sentences * _READ_PER_SENTENCE, MAX_SENTENCES) if abstractive else sentences
     with given.open() as (reader, scopes):
         if task:
-            found = reader.summarize_task(scopes, task, sentences)
+            found = reader.summarize_task(scopes, task, read)
         elif session is None:
-            found = reader.summarize(scopes, sentences)
+            found = reader.summarize(scopes, read)
         else:
-            found = reader.summarize_session(scopes, session, sentences)
+            found = reader.summarize_session(scopes, session, read)
+    if abstractive and found.sentences:
+        _print_abstract(given, found, sentences)
+        return
     lines = [s.cited for s in found.sentences] or ["nothing to sum up in this scope"]
     given.output.text("\n".join(lines))
     given.output.result(found.to_json())
+
+
+def _print_abstract(options: ScopeOptions, summary: "Summary", sentences: int) -> None:
+    from palimpsest.core.errors import ComponentFailed
+    from palimpsest.query.summary.lm_summary import LmSummarizer
+
+    written = LmSummarizer().rewrite(summary, sentences)
+    if written.failed:
+        raise ComponentFailed(f"--abstractive: {written.failed}; run again, or without it")
+    note = [f"({written.dropped} sentences left out: their sources do not state them)"] if written.dropped else []
+    options.output.text("\n".join([*(s.cited for s in written.sentences), *note]))
+    options.output.result(written.to_json())
 
 
 @click.command(short_help="What sessions say that is worth keeping.")
