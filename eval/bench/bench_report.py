@@ -1,7 +1,7 @@
 """The figures of a bench: typed, as JSON, and as a table for people."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import cast
 
 from palimpsest.core.json_types import JsonObject, JsonValue
@@ -52,6 +52,7 @@ class QueryFigures:
         first_query_ms: of the first query after that.
         rss_mib: most memory of the process.
         from_indexes: how queries use indexes.
+        graph_ms: of questions over the graph, by kind; empty where the home has no topics.
     """
 
     clients: Mapping[str, ClientLatency]
@@ -59,6 +60,7 @@ class QueryFigures:
     first_query_ms: float
     rss_mib: float
     from_indexes: IndexUse
+    graph_ms: Mapping[str, LatencyMs] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -202,6 +204,12 @@ class BenchReport:
                     + "".join(f"{at.steps_ms[step].p95:8.1f}" for step in steps)
                     + f"  rounds {low:.1f} to {high:.1f}, cpu {at.cpu_ms:.1f}, first {home.cold_ms[count]:.0f}"
                 )
+        for name, home in self.homes.items():
+            measured = home.queries.graph_ms.items()
+            lines += [
+                f"{name:8}{what.removesuffix('_ms'):>12} p50 {ms.p50:7.1f} p95 {ms.p95:7.1f} ms"
+                for what, ms in measured
+            ]
         lines += [budget.text() for budget in self.budgets]
         return "\n".join([*lines, f"peak memory of the querying process {self.rss_mib:.0f} MiB"])
 

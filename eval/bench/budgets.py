@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from palimpsest.eval.metrics.latency import LatencyMs
 
 NODE_SEARCH_MS, WHOLE_MS, WALK_MS, PAGES_MS, FROM_INDEXES_SHARE = 50.0, 150.0, 100.0, 40.0, 0.9
+NARROW_NODE_SEARCH_MS, NARROW_WHOLE_MS, THREE_HOPS_MS = 20.0, 60.0, 50.0
+"""Limits of searches over nodes alone, and of the nodes within three steps of one."""
 _SHARE = "from indexes"
 
 
@@ -31,18 +33,27 @@ class Budget:
         return f"{outcome}  {self.part} ({self.home}): {figure}, {bound} than {limit}"
 
 
-def home_budgets(home: str, steps_ms: Mapping[str, LatencyMs], from_indexes: float) -> list[Budget]:
+def home_budgets(
+    home: str, steps_ms: Mapping[str, LatencyMs], from_indexes: float, *, narrow: bool = False
+) -> list[Budget]:
     """Returns the budgets of searches in one home.
 
     `node search` is the p95 of finding and scoring candidates, which over passages includes the walk; `whole` that of
     text in, context out; `from indexes` the share of queries of which no statement scans a table.
     """
     node_search, whole = steps_ms["seeds_ms"].p95, steps_ms["total_ms"].p95
+    of_search, of_whole = (NARROW_NODE_SEARCH_MS, NARROW_WHOLE_MS) if narrow else (NODE_SEARCH_MS, WHOLE_MS)
     return [
-        Budget("node search", home, node_search, NODE_SEARCH_MS, node_search < NODE_SEARCH_MS),
-        Budget("whole", home, whole, WHOLE_MS, whole < WHOLE_MS),
+        Budget("node search", home, node_search, of_search, node_search < of_search),
+        Budget("whole", home, whole, of_whole, whole < of_whole),
         Budget(_SHARE, home, from_indexes, FROM_INDEXES_SHARE, from_indexes > FROM_INDEXES_SHARE),
     ]
+
+
+def graph_budgets(home: str, graph_ms: Mapping[str, LatencyMs]) -> list[Budget]:
+    """Returns the budget of `three hops` from one node, where questions over the graph were measured."""
+    hops = [ms.p95 for what, ms in graph_ms.items() if what == "three_hops_ms"]
+    return [Budget("three hops", home, p95, THREE_HOPS_MS, p95 < THREE_HOPS_MS) for p95 in hops]
 
 
 def walk_budget(memories: int, steps_ms: Mapping[str, LatencyMs]) -> Budget:

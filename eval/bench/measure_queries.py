@@ -18,6 +18,7 @@ from pydantic import TypeAdapter
 from palimpsest.core.errors import ComponentFailed
 from palimpsest.eval.bench.bench_report import ClientLatency, QueryFigures, QueryLoad
 from palimpsest.eval.bench.index_use import measure_index_use
+from palimpsest.eval.bench.measure_graph import measure_graph
 from palimpsest.eval.bench.synthetic import COLLECTION
 from palimpsest.eval.metrics.latency import LatencyMs
 from palimpsest.query import Reader, Scope, open_home
@@ -109,11 +110,12 @@ def _measure(home: Path, load: QueryLoad) -> QueryFigures:
         str(count): _measure_rounds(opened, questions[i * share : (i + 1) * share], count)
         for i, count in enumerate(counts)
     }
+    graph_ms = measure_graph(opened.reader, opened.scope) if load.strategy == "hierarchical" else {}
     opened.reader.close()
     peak_mib = _peak_mib()
     planned = opened.questions[: WARM_UP + PLANNED_QUESTIONS]
     use = measure_index_use(home, load.backend, opened.scope, planned, WARM_UP, strategy=load.strategy, hops=load.hops)
-    return QueryFigures(latencies, opened.open_ms, first_ms, peak_mib, use)
+    return QueryFigures(latencies, opened.open_ms, first_ms, peak_mib, use, graph_ms)
 
 
 def _measure_first(home: Path, load: QueryLoad) -> float:

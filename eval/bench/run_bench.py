@@ -9,7 +9,7 @@ from pathlib import Path
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.eval.bench.bench_neo4j import serve_synthetic
 from palimpsest.eval.bench.bench_report import BenchReport, HomeReport, IndexLoad, QueryLoad
-from palimpsest.eval.bench.budgets import home_budgets, pages_budget, walk_budget
+from palimpsest.eval.bench.budgets import graph_budgets, home_budgets, pages_budget, walk_budget
 from palimpsest.eval.bench.measure_queries import (
     REPEATS,
     WARM_UP,
@@ -77,7 +77,10 @@ def run_bench(
     budgets = [
         budget
         for name, home in homes.items()
-        for budget in home_budgets(name, home.at_load.steps_ms, home.queries.from_indexes.share)
+        for budget in [
+            *home_budgets(name, home.at_load.steps_ms, home.queries.from_indexes.share, narrow=load.narrow),
+            *graph_budgets(name, home.queries.graph_ms),
+        ]
     ]
     return BenchReport(memories, users, kind, load, machine, homes, [*budgets, last])
 

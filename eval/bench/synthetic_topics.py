@@ -1,4 +1,4 @@
-"""Topics of a synthetic build, and the nodes and edges of the graph: a broad topic a cluster, narrow ones below it."""
+"""Topics and facts of a synthetic build, its nodes and edges: a broad topic a cluster, narrow ones below it."""
 
 from collections.abc import Mapping
 
@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 
 from palimpsest.core.ids import content_id
+from palimpsest.core.scopes import SCOPE
 from palimpsest.nodes.node_tables import READS, build_nodes
 from palimpsest.store.tables import conform, empty
 
@@ -61,7 +62,36 @@ def with_topics(
         "topic_edges": conform("topic_edges", pl.concat([below.select(related[0].columns), *related])),
         "topic_memories": conform("topic_memories", members.drop("narrow", "broad", "label")),
     }
+    made["facts"] = _facts(tables["mentions"])
     return {**tables, **made, **build_nodes(made)}
+
+
+def _facts(mentions: pl.DataFrame) -> pl.DataFrame:
+    """Returns a fact for each memory that names two entities: the first works with the second."""
+    pairs = (
+        mentions.sort("memory_id", "char_start")
+        .group_by(*SCOPE, "memory_id", maintain_order=True)
+        .agg(pl.col("entity_id").unique(maintain_order=True).head(2))
+        .filter(pl.col("entity_id").list.len() == 2)
+        .select(
+            *SCOPE,
+            "memory_id",
+            subject_id=pl.col("entity_id").list.get(0),
+            object_id=pl.col("entity_id").list.get(1),
+        )
+    )
+    stated = pairs.group_by(*SCOPE, "subject_id", "object_id", maintain_order=True).agg(memory_ids="memory_id")
+    ids = [content_id("fact", *row[:-1]) for row in stated.iter_rows()]
+    return conform(
+        "facts",
+        stated.with_columns(
+            fact_id=pl.Series(ids, dtype=pl.String),
+            predicate=pl.lit("work_with"),
+            is_negated=pl.lit(False),
+            is_latest=pl.lit(True),
+            confidence=pl.lit(0.8),
+        ),
+    )
 
 
 def _with_ids(topics: pl.DataFrame, level: str, words: np.ndarray) -> pl.DataFrame:

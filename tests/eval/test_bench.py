@@ -4,8 +4,9 @@ import pytest
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.entities.collection_shape import strategy_for
 from palimpsest.eval.bench.bench_report import QueryLoad
-from palimpsest.eval.bench.budgets import home_budgets, pages_budget, walk_budget
+from palimpsest.eval.bench.budgets import graph_budgets, home_budgets, pages_budget, walk_budget
 from palimpsest.eval.bench.index_use import measure_index_use
+from palimpsest.eval.bench.measure_graph import measure_graph
 from palimpsest.eval.bench.run_bench import AUTO_STRATEGY, run_bench, write_synthetic_home
 from palimpsest.eval.bench.synthetic import COLLECTION, synthetic_build
 from palimpsest.eval.bench.synthetic_titled import PASSAGE
@@ -171,3 +172,14 @@ def test_a_query_is_answered_from_indexes_alone_where_no_statement_scans_a_table
 def test_a_wrong_argument_of_a_bench_is_named(options, message):
     with pytest.raises(PalimpsestError, match=message):
         run_bench(**{"memories": 100} | options)
+
+
+def test_questions_over_the_graph_of_a_synthetic_home_are_measured_and_have_a_budget(tmp_path):
+    build = synthetic_build(300, 1, "turns", 1, has_topics=True)
+    assert build.tables["facts"].height and set(build.tables["facts"].columns) == set(SCHEMAS["facts"])
+    write_synthetic_home(tmp_path, build, "turns")
+    with open_home(tmp_path, count_reads=False) as reader:
+        found = measure_graph(reader, Scope(COLLECTION, build.largest), questions=2)
+    assert list(found) == ["node_ms", "neighbours_ms", "three_hops_ms", "relations_ms", "timeline_ms"]
+    (budget,) = graph_budgets("home", found | {"three_hops_ms": LatencyMs(1.0, 51.0, 60.0)})
+    assert (budget.part, budget.limit, budget.kept) == ("three hops", 50.0, False) and not graph_budgets("home", {})
