@@ -50,6 +50,8 @@ def everything(graph: GraphScope | None) -> list[object]:
         *(graph.edges_of([i]) for i in NODES),
         *(graph.facts_of([i]) for i in NODES),
         graph.facts_of(NODES),
+        *(graph.facts_of(NODES[n:], within=True) for n in range(len(NODES))),
+        *(graph.edges_of(NODES[n:], within=True) for n in range(len(NODES))),
         *(graph.facts_of_memories([i]) for i in MEMORIES),
         graph.facts_of_memories(MEMORIES),
         {node: list(members.items()) for node, members in graph.members_of(NODES).items()},

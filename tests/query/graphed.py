@@ -44,7 +44,7 @@ def graph_tables(ghent: str = "Ida Moreau lives in Ghent with Tom.") -> dict[str
     names = ("Ida Moreau", "Tom", "Basin", "Corvid", "Ghent", "Bruges", "Zorro")
     nodes = [node(f"ana:{n}", n, kinds.get(n, "place"), ANA, aliases=["Ida"] if "Ida" in n else []) for n in names]
     stated = {
-        "Corvid": '{"properties": {"city": "Bruges", "since": 2021}}',
+        "Corvid": '{"properties": {"city": "Aalst", "since": 2021}}',
         "Ida Moreau": '{"properties": {"since": 1999}}',
     }
     nodes = [n | {"metadata": stated.get(n["name"])} for n in nodes]

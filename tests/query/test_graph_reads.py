@@ -56,6 +56,15 @@ def test_edges_are_read_in_both_directions_and_by_type(graph: GraphScope) -> Non
     assert graph.edges_of(["ana:city"], types=["precedes"]) == []
 
 
+def test_what_is_within_some_nodes_has_both_ends_among_them(graph: GraphScope) -> None:
+    assert [e.source_id for e in graph.edges_of(["ana:city", "ana:Ghent"], within=True)] == ["ana:Ghent"]
+    assert graph.edges_of(["ana:Ghent"], within=True) == []
+    ends = [f.ends for f in graph.facts_of(["ana:Ida Moreau", "ana:Basin"], within=True)]
+    assert ("ana:Ida Moreau", "ana:Basin") in ends and ("ana:Ida Moreau",) in ends
+    assert all(set(e) <= {"ana:Ida Moreau", "ana:Basin"} for e in ends)
+    assert graph.facts_of(["ana:Basin"], within=True) == []
+
+
 def test_members_lead_from_nodes_to_memories_and_back(graph: GraphScope) -> None:
     members = graph.members_of(["ana:city", "ana:Ghent", "ben:Ida"])
     assert members == {"ana:city": {"m1": 0.5, "m4": 0.5}, "ana:Ghent": {"m1": 1.0}}

@@ -51,15 +51,15 @@ class Neo4jGraphScope:
         """See GraphScope."""
         return self._vectors().cosines_of(vector, ids)
 
-    def edges_of(self, node_ids: Sequence[str], types: Sequence[str] = ()) -> list[Edge]:
+    def edges_of(self, node_ids: Sequence[str], types: Sequence[str] = (), *, within: bool = False) -> list[Edge]:
         """See GraphScope."""
         wanted = [t for t in NODE_EDGES if not types or t.lower() in types]
-        found = [_edge(values) for values in self._read(cypher.EDGES_OF, ids=node_ids, types=wanted)]
+        found = [_edge(values) for values in self._read(cypher.EDGES_OF, ids=node_ids, types=wanted, within=within)]
         return [edge for _, edge in sorted({(e.source_id, e.target_id, e.type): e for e in found}.items())]
 
-    def facts_of(self, node_ids: Sequence[str]) -> list[Fact]:
+    def facts_of(self, node_ids: Sequence[str], *, within: bool = False) -> list[Fact]:
         """See GraphScope."""
-        return _facts(self._read(cypher.FACTS_OF, ids=node_ids))
+        return _facts(self._read(cypher.FACTS_OF, ids=node_ids, within=within))
 
     def facts_of_memories(self, memory_ids: Sequence[str]) -> list[Fact]:
         """See GraphScope."""
@@ -76,11 +76,12 @@ class Neo4jGraphScope:
         """See GraphScope."""
         return _lists(self._read(cypher.NODES_OF_MEMORIES, ids=memory_ids))
 
-    def _read(self, statement: str, **values: Sequence[str]) -> list[Any]:
-        """Returns what a statement finds; nothing where it looks for nothing."""
+    def _read(self, statement: str, within: bool = False, **values: Sequence[str]) -> list[Any]:
+        """Returns what a statement finds; nothing where it looks for nothing. `within` is read by some alone."""
         if not all(values.values()):
             return []
-        return self._reads.read(self._scope, statement, {}, **{k: sorted(set(v)) for k, v in values.items()})
+        lists = {k: sorted(set(v)) for k, v in values.items()}
+        return self._reads.read(self._scope, statement, {}, **lists, within=within)
 
     def _vectors(self) -> NodeVectors:
         vectors: NodeVectors = self._cache.get((self._scope, "node vectors"), self._load_vectors)

@@ -42,7 +42,7 @@ WITH n.node_id AS id, n.type AS type, {_detail("vector")} AS vector WHERE vector
 RETURN id, type, vector ORDER BY id"""
 EDGES_OF = f"""{_WANTED}
 MATCH (n)-[r:{"|".join((*NODE_EDGES, CLOSED))}]-(o:PalimpsestNodeRow)
-WHERE {_TYPE} IN $types AND {LIVE.format("r")} AND {_KNOWN.format("o")}
+WHERE {_TYPE} IN $types AND {LIVE.format("r")} AND {_KNOWN.format("o")} AND (NOT $within OR o.node_id IN $ids)
 WITH DISTINCT {{source_id: startNode(r).node_id, target_id: endNode(r).node_id, type: {_TYPE}, weight: r.weight,
   provenance: r.provenance, memory_ids: r.memory_ids, created_at: r.created_at, updated_at: r.updated_at}} AS edge
 {with_kept("edge")}"""
@@ -50,10 +50,11 @@ FACTS_OF = f"""{_WANTED}
 CALL (n) {{
   MATCH (n)<-[r:STATES|{CLOSED}]-(m:PalimpsestMemoryRow)
   WHERE {_TYPE} = 'STATES' AND {LIVE.format("r")} AND {_KNOWN.format("m")}
+    AND (NOT $within OR r.object_id IS NULL OR r.object_id IN $ids)
   RETURN {_FACT} AS fact, n.node_id AS subject, r.object_id AS object
   UNION
   MATCH (n)<-[r:FACT|{CLOSED}]-(s:PalimpsestNodeRow)
-  WHERE {_TYPE} = 'FACT' AND {LIVE.format("r")} AND {_KNOWN.format("s")}
+  WHERE {_TYPE} = 'FACT' AND {LIVE.format("r")} AND {_KNOWN.format("s")} AND (NOT $within OR s.node_id IN $ids)
   RETURN {_FACT} AS fact, s.node_id AS subject, n.node_id AS object
 }}
 WITH DISTINCT fact, subject, object

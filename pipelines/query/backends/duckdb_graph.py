@@ -10,7 +10,7 @@ import numpy as np
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.query.backends.duckdb_scope import DuckDBScope
-from palimpsest.query.request.graph_types import FACT_TIMES, NODE_TIMES, STORED_NODE_FIELDS, Edge, Fact, Node
+from palimpsest.query.request.graph_types import NODE_TIMES, STORED_NODE_FIELDS, Edge, Fact, Node
 from palimpsest.query.scope.node_vectors import NodeVectors
 from palimpsest.query.scope.scope_arrays import known_rows
 
@@ -24,12 +24,17 @@ _EDGES = """
     SELECT source, target, type, weight, provenance, rows, created_at, updated_at FROM edges
     WHERE scope = $scope AND (source IN (SELECT unnest($nodes)) OR target IN (SELECT unnest($nodes)))
     ORDER BY source, target, type"""
+_EDGES_WITHIN = _EDGES.replace("$nodes)) OR", "$nodes)) AND")
 _FACT_COLUMNS = """
     SELECT fact_id, subject, predicate, object, value, is_negated, modality, valid_from, valid_until, is_latest,
            rows, confidence
     FROM facts"""
 _FACTS = f"""{_FACT_COLUMNS}
     WHERE scope = $scope AND (subject IN (SELECT unnest($nodes)) OR object IN (SELECT unnest($nodes)))
+    ORDER BY fact"""
+_FACTS_WITHIN = f"""{_FACT_COLUMNS}
+    WHERE scope = $scope AND subject IN (SELECT unnest($nodes))
+      AND (object IS NULL OR object IN (SELECT unnest($nodes)))
     ORDER BY fact"""
 _FACTS_OF_ROWS = f"""{_FACT_COLUMNS}
     WHERE scope = $scope AND fact IN (
@@ -110,19 +115,23 @@ class DuckDBGraph:
         """See GraphScope."""
         return self._vectors().cosines_of(vector, ids)
 
-    def edges_of(self, node_ids: Sequence[str], types: Sequence[str] = ()) -> list[Edge]:
+    def edges_of(self, node_ids: Sequence[str], types: Sequence[str] = (), *, within: bool = False) -> list[Edge]:
         """See GraphScope."""
-        found = self._run(_EDGES, {"nodes": self._numbers(node_ids)})
-        return [self._edge(values) for values in found if not types or values[2] in types]
+        found = self._run(_EDGES_WITHIN if within else _EDGES, {"nodes": self._numbers(node_ids)})
+        memory_ids = self._view.ids
+        return [self._edge(values, memory_ids) for values in found if not types or values[2] in types]
 
-    def facts_of(self, node_ids: Sequence[str]) -> list[Fact]:
+    def facts_of(self, node_ids: Sequence[str], *, within: bool = False) -> list[Fact]:
         """See GraphScope."""
-        return [self._fact(values) for values in self._run(_FACTS, {"nodes": self._numbers(node_ids)})]
+        found = self._run(_FACTS_WITHIN if within else _FACTS, {"nodes": self._numbers(node_ids)})
+        memory_ids = self._view.ids
+        return [self._fact(values, memory_ids) for values in found]
 
     def facts_of_memories(self, memory_ids: Sequence[str]) -> list[Fact]:
         """See GraphScope."""
         found = self._run(_FACTS_OF_ROWS, {**self._at.rows, "rows": self._rows(memory_ids)})
-        return [self._fact(values) for values in found]
+        ids = self._view.ids
+        return [self._fact(values, ids) for values in found]
 
     def members_of(self, node_ids: Sequence[str]) -> dict[str, Mapping[str, float]]:
         """See GraphScope."""
@@ -167,22 +176,33 @@ class DuckDBGraph:
     def _node_id(self, number: int) -> str:
         return str(self._index.ids[number - self._index.first])
 
-    def _memory_ids(self, rows: Sequence[int]) -> tuple[str, ...]:
-        ids = self._view.ids
-        return tuple(ids[row - self._at.first] for row in rows)
-
-    def _edge(self, values: Sequence[Any]) -> Edge:
+    def _edge(self, values: Sequence[Any], memory_ids: np.ndarray) -> Edge:
         source, target, kind, weight, provenance, rows, created, updated = values
         ends = self._node_id(source), self._node_id(target)
-        return Edge(*ends, kind, weight, provenance, self._memory_ids(rows), _utc(created), _utc(updated))
+        return Edge(*ends, kind, weight, provenance, self._ids_of(rows, memory_ids), _utc(created), _utc(updated))
 
-    def _fact(self, values: Sequence[Any]) -> Fact:
-        fields = dict(zip((*Fact.__dataclass_fields__,), values, strict=True))
-        fields["subject_id"] = self._node_id(fields["subject_id"])
-        fields["object_id"] = None if fields["object_id"] is None else self._node_id(fields["object_id"])
-        fields["memory_ids"] = self._memory_ids(fields["memory_ids"])
-        fields["is_negated"] = bool(fields["is_negated"])
-        return Fact(**(fields | {name: _utc(fields[name]) for name in FACT_TIMES}))
+    def _fact(self, values: Sequence[Any], memory_ids: np.ndarray) -> Fact:
+        fact_id, subject, predicate, other, value, is_negated, modality, since, until, is_latest, rows, confidence = (
+            values
+        )
+        return Fact(
+            fact_id,
+            self._node_id(subject),
+            predicate,
+            None if other is None else self._node_id(other),
+            value,
+            bool(is_negated),
+            modality,
+            _utc(since),
+            _utc(until),
+            is_latest,
+            self._ids_of(rows, memory_ids),
+            confidence,
+        )
+
+    def _ids_of(self, rows: Sequence[int], memory_ids: np.ndarray) -> tuple[str, ...]:
+        first = self._at.first
+        return tuple(memory_ids[row - first] for row in rows)
 
     def _load_index(self) -> NodeIndex:
         found = self._view.run(_NODE_IDS, self._at.scope).fetchnumpy()

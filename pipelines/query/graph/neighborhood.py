@@ -60,9 +60,9 @@ def find_neighbors(
         nodes = graph.nodes(new)
         found |= {i: (nodes[i], step) for i in new if i in nodes}
         frontier = sorted(nodes)
-    followed |= set(graph.edges_of(sorted(found), types))
+    followed |= set(graph.edges_of(sorted(found), types, within=True))
     edges = sorted(followed, key=lambda e: (e.type == MENTIONED_WITH, e.source_id, e.target_id, e.type))
-    facts = [f for f in graph.facts_of(sorted(found)) if not types or f.predicate in types]
+    facts = [f for f in graph.facts_of(sorted(found), within=True) if not types or f.predicate in types]
     return Neighborhood(
         found,
         tuple(e for e in edges if e.source_id in found and e.target_id in found),
@@ -116,7 +116,7 @@ def find_subgraph(graph: ServedGraph, memory_ids: Sequence[str]) -> Neighborhood
     stated = dict.fromkeys(i for f in facts for i in f.ends)
     others = sorted((i for i in counts if i not in stated), key=lambda i: (-counts[i], i))
     nodes = graph.nodes([*stated, *others][:MAX_NODES])
-    edges = [e for e in graph.edges_of(sorted(nodes)) if e.source_id in nodes and e.target_id in nodes]
+    edges = graph.edges_of(sorted(nodes), within=True)
     shown = set(memory_ids)
     return Neighborhood(
         {i: (node, 0) for i, node in nodes.items()},

@@ -45,16 +45,22 @@ class GraphScope(Protocol):
     def node_cosines(self, vector: np.ndarray, ids: Sequence[str]) -> dict[str, float]:
         """Returns the cosine of each node among `ids` that has a vector."""
 
-    def edges_of(self, node_ids: Sequence[str], types: Sequence[str] = ()) -> list[Edge]:
+    def edges_of(self, node_ids: Sequence[str], types: Sequence[str] = (), *, within: bool = False) -> list[Edge]:
         """Returns the edges that lead from or to any of some nodes, by source, target and type.
 
         Args:
             node_ids: the nodes.
             types: only of these; none means all.
+            within: only those between two of the nodes.
         """
 
-    def facts_of(self, node_ids: Sequence[str]) -> list[Fact]:
-        """Returns the facts whose subject or object is any of some nodes, by id."""
+    def facts_of(self, node_ids: Sequence[str], *, within: bool = False) -> list[Fact]:
+        """Returns the facts whose subject or object is any of some nodes, by id.
+
+        Args:
+            node_ids: the nodes.
+            within: only those whose subject, and object where that is a node, are among the nodes.
+        """
 
     def facts_of_memories(self, memory_ids: Sequence[str]) -> list[Fact]:
         """Returns the facts that any of some memories states, by id."""

@@ -58,9 +58,9 @@ class ServedGraph:
         shown = self.nodes(sorted({i for ids in found.values() for i in ids}))
         return {name: kept for name, ids in found.items() if (kept := _with_name(name, ids, shown, by_word))}
 
-    def edges_of(self, node_ids: Sequence[str], types: Sequence[str] = ()) -> list[Edge]:
-        """Returns the visible edges from or to any of some nodes."""
-        edges = self.graph.edges_of(node_ids, types)
+    def edges_of(self, node_ids: Sequence[str], types: Sequence[str] = (), *, within: bool = False) -> list[Edge]:
+        """Returns the visible edges from or to any of some nodes; see GraphScope."""
+        edges = self.graph.edges_of(node_ids, types, within=within)
         if not self._may_conceal or not edges:
             return edges
         shown = self.nodes(sorted({i for e in edges for i in (e.source_id, e.target_id)}))
@@ -71,9 +71,9 @@ class ServedGraph:
             if {e.source_id, e.target_id} <= shown.keys() and (not e.memory_ids or not passing.isdisjoint(e.memory_ids))
         ]
 
-    def facts_of(self, node_ids: Sequence[str]) -> list[Fact]:
-        """Returns the visible facts of any of some nodes."""
-        return self._visible_facts(self.graph.facts_of(node_ids))
+    def facts_of(self, node_ids: Sequence[str], *, within: bool = False) -> list[Fact]:
+        """Returns the visible facts of any of some nodes; see GraphScope."""
+        return self._visible_facts(self.graph.facts_of(node_ids, within=within))
 
     def facts_of_memories(self, memory_ids: Sequence[str]) -> list[Fact]:
         """Returns the visible facts that any of some memories states."""
