@@ -10,9 +10,8 @@ from palimpsest.store.tables import Schema
 EDGE_TYPES = ("subtopic_of", "related_to", "part_of", "depends_on", "precedes")
 MAX_EVIDENCE = 20
 """Memories that an edge names at most."""
-_OF_PREDICATE = {"part_of": "part_of", "located_in": "part_of", "depends_on": "depends_on", "uses": "depends_on"}
 _MIN_SHARED, _MIN_TOPIC_SHARE, _TOPICS_PER_ENTITY = 2, 0.4, 2
-_EDGE: Schema = {
+EDGE: Schema = {
     **dict.fromkeys(("source_id", "target_id", *SCOPE, "type"), pl.String),
     "weight": pl.Float64,
     "provenance": pl.String,
@@ -26,20 +25,7 @@ def edge_rows(frame: pl.DataFrame, type_: str, provenance: str) -> pl.DataFrame:
         one = pl.concat_list("memory_id") if "memory_id" in frame.columns else pl.lit([], pl.List(pl.String))
         frame = frame.with_columns(memory_ids=one)
     rows = frame.with_columns(type=pl.lit(type_), provenance=pl.lit(provenance))
-    return rows.select(pl.col(c).cast(t) for c, t in _EDGE.items())
-
-
-def fact_edges(facts: pl.DataFrame) -> pl.DataFrame:
-    """Returns edges of facts between two entities: `part_of` and `depends_on` by their predicate, else `related_to`."""
-    both = facts.filter(pl.col("object_id").is_not_null() & ~pl.col("is_negated").fill_null(False))
-    both = both.filter(pl.col("subject_id") != pl.col("object_id")).with_columns(
-        type=pl.col("predicate").replace_strict(_OF_PREDICATE, default="related_to", return_dtype=pl.String),
-        provenance=pl.concat_str(pl.lit("fact: "), "predicate"),
-        source_id="subject_id",
-        target_id="object_id",
-        weight="confidence",
-    )
-    return both.select(pl.col(c).cast(t) for c, t in _EDGE.items())
+    return rows.select(pl.col(c).cast(t) for c, t in EDGE.items())
 
 
 def entity_topic_edges(mentions: pl.DataFrame, topic_memories: pl.DataFrame) -> pl.DataFrame:

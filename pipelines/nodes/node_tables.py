@@ -14,6 +14,7 @@ from palimpsest.core.scopes import SCOPE
 from palimpsest.memories.memory_times import memory_times
 from palimpsest.nodes.apply_decisions import NodeTables, apply_decisions
 from palimpsest.nodes.categories import Categories, find_categories, topics_in_categories
+from palimpsest.nodes.dependency_edges import barred_edges, fact_edges
 from palimpsest.nodes.descriptions import entity_descriptions, topic_descriptions
 from palimpsest.nodes.formed_events import dated_events, dated_titles
 from palimpsest.nodes.formed_projects import find_projects, project_nodes
@@ -22,13 +23,13 @@ from palimpsest.nodes.node_edges import (
     document_edges,
     edge_rows,
     entity_topic_edges,
-    fact_edges,
     series_edges,
     unique_edges,
 )
 from palimpsest.nodes.node_properties import document_properties
 from palimpsest.nodes.node_types import node_types
 from palimpsest.nodes.project_edges import goal_category_edges, milestone_edges, named_in_goals
+from palimpsest.nodes.stressors import ROLE, find_stressors, stressor_edges, stressor_nodes
 from palimpsest.nodes.type_evidence import headings, titled_entities, type_evidence
 from palimpsest.store.graph_decisions import PROPERTIES, GraphDecision
 from palimpsest.store.tables import conform
@@ -60,6 +61,7 @@ class _Formed:
     categories: Categories
     events: pl.DataFrame
     projects: pl.DataFrame
+    stressors: pl.DataFrame
 
 
 def build_nodes(tables: Mapping[str, pl.DataFrame], decisions: Sequence[GraphDecision] = ()) -> dict[str, pl.DataFrame]:
@@ -85,11 +87,12 @@ def build_nodes(tables: Mapping[str, pl.DataFrame], decisions: Sequence[GraphDec
         find_categories(titled.join(headings(tables), on="entity_id", how="anti"), evidence, typed, memories),
         dated_events(tables["facts"], tables["clause_facts"], names, memories),
         find_projects(memories),
+        find_stressors(memories, entities, tables["mentions"]),
     )
     node_memories = _node_memories(formed, speakers)
     nodes = pl.concat(
         [
-            _entity_nodes(tables, evidence, types, titled),
+            _entity_nodes(tables, evidence, types, formed),
             _topic_nodes(tables),
             *_formed_nodes(formed),
             _speaker_nodes(speakers),
@@ -118,7 +121,7 @@ def build_nodes(tables: Mapping[str, pl.DataFrame], decisions: Sequence[GraphDec
 
 
 def _entity_nodes(
-    tables: Mapping[str, pl.DataFrame], evidence: pl.DataFrame, types: pl.DataFrame, titled: pl.DataFrame
+    tables: Mapping[str, pl.DataFrame], evidence: pl.DataFrame, types: pl.DataFrame, formed: _Formed
 ) -> pl.DataFrame:
     described = entity_descriptions(tables["mentions"], tables["memories"], tables["versions"], evidence, types).rename(
         {"memory_id": "described_by"}
@@ -129,7 +132,9 @@ def _entity_nodes(
         .join(types, on="node_id")
         .join(described, on="node_id", how="left")
     )
-    stated = document_properties(titled, tables["memories"])
+    stated = document_properties(formed.titled, tables["memories"])
+    for node_id in formed.stressors.filter("is_entity")["node_id"].unique():
+        stated[node_id] = {"role": ROLE, **stated.get(node_id, {})}
     metadata = [
         _entity_metadata(shown, score, described_by, stated.get(node_id, {}))
         for node_id, shown, score, described_by in rows.select(
@@ -168,6 +173,7 @@ def _formed_nodes(formed: _Formed) -> list[pl.DataFrame]:
         formed.categories.nodes.with_columns(type=pl.lit("category")),
         formed.events.select("node_id", *SCOPE, "name", "description", "metadata", type=pl.lit("event")),
         project_nodes(formed.projects).with_columns(type=pl.lit("project")),
+        stressor_nodes(formed.stressors).with_columns(type=pl.lit("concept")),
     ]
 
 
@@ -183,6 +189,7 @@ def _node_memories(formed: _Formed, speakers: pl.DataFrame) -> pl.DataFrame:
         .explode("memory_ids")
         .rename({"memory_ids": "memory_id"}),
         formed.projects.select("node_id", *SCOPE, "memory_id", full),
+        formed.stressors.filter(~pl.col("is_entity")).select("node_id", *SCOPE, "memory_id", full),
         speakers.select("node_id", *SCOPE, full, memory_id="memory_ids").explode("memory_id"),
     ]
     columns = ("node_id", "memory_id", *SCOPE, "relevance")
@@ -207,7 +214,11 @@ def _edges(tables: Mapping[str, pl.DataFrame], formed: _Formed) -> list[pl.DataF
         *milestone_edges(formed.events, formed.projects, goals),
         goal_category_edges(goals, formed.categories.members),
         *(edge_rows(topic_edges.filter(kind=kind), kind, "topics") for kind in kinds),
-        fact_edges(tables["facts"]),
+        stressor_edges(
+            formed.stressors, formed.typed, tables["mentions"], formed.categories.nodes, formed.categories.members
+        ),
+        fact_edges(tables["facts"], formed.typed),
+        barred_edges(tables["memories"], tables["mentions"], formed.typed),
         entity_topic_edges(tables["mentions"], tables["topic_memories"]),
         document_edges(titled, tables["document_relations"], tables["documents"]),
         *(

@@ -5,7 +5,8 @@ import polars as pl
 from palimpsest.core.scopes import SCOPE
 from palimpsest.nodes.node_edges import MAX_EVIDENCE, edge_rows
 
-_BY_NAME = 0.7  # weight of an edge that rests on a name in common
+BY_NAME = 0.7
+"""Weight of an edge that rests on a name in common."""
 
 
 def milestone_edges(events: pl.DataFrame, projects: pl.DataFrame, goals: pl.DataFrame) -> list[pl.DataFrame]:
@@ -25,7 +26,7 @@ def milestone_edges(events: pl.DataFrame, projects: pl.DataFrame, goals: pl.Data
         memory_ids=pl.col("memory_id").unique().sort().head(MAX_EVIDENCE), weight=pl.lit(1.0)
     )
     named = dated.join(goals.select(subject_id="entity_id", target_id="node_id"), on="subject_id")
-    named = named.with_columns(weight=pl.lit(_BY_NAME))
+    named = named.with_columns(weight=pl.lit(BY_NAME))
     return [edge_rows(own, "part_of", "event of project"), edge_rows(named, "part_of", "event of a goal's subject")]
 
 
@@ -39,7 +40,7 @@ def goal_category_edges(goals: pl.DataFrame, members: pl.DataFrame) -> pl.DataFr
     of_category = members.select("entity_id", target_id="node_id").unique()
     rows = goals.rename({"node_id": "source_id"}).join(of_category, on="entity_id")
     rows = rows.group_by("source_id", "target_id", *SCOPE).agg(
-        memory_ids=pl.col("memory_id").unique().sort().head(MAX_EVIDENCE), weight=pl.lit(_BY_NAME)
+        memory_ids=pl.col("memory_id").unique().sort().head(MAX_EVIDENCE), weight=pl.lit(BY_NAME)
     )
     return edge_rows(rows, "related_to", "goal names a member")
 
@@ -54,15 +55,15 @@ def named_in_goals(projects: pl.DataFrame, entities: pl.DataFrame, mentions: pl.
     """
     named = (
         projects.filter(source="goal")
-        .select("node_id", "memory_id", *SCOPE, goal=_words("name"))
+        .select("node_id", "memory_id", *SCOPE, goal=words_of("name"))
         .join(mentions.select("memory_id", "entity_id").unique(), on="memory_id")
-        .join(entities.select("entity_id", entity=_words("name")), on="entity_id")
+        .join(entities.select("entity_id", entity=words_of("name")), on="entity_id")
     )
     is_in = pl.col("goal").str.contains(pl.col("entity"), literal=True)
     return named.filter(is_in).drop("goal", "entity").sort("node_id", "memory_id", "entity_id")
 
 
-def _words(column: str) -> pl.Expr:
+def words_of(column: str) -> pl.Expr:
     """Returns the words of a name in small letters, with a space before and after each."""
     words = pl.col(column).str.to_lowercase().str.replace_all(r"[^\p{L}\p{N}]+", " ").str.strip_chars()
     return pl.concat_str(pl.lit(" "), words, pl.lit(" "))

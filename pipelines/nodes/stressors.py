@@ -1,0 +1,151 @@
+"""Stressors: what people say, of themselves, that it worries or strains them."""
+
+import json
+import re
+from collections.abc import Iterator
+
+import polars as pl
+
+from palimpsest.core.ids import content_id
+from palimpsest.core.scopes import SCOPE, scope_parts
+from palimpsest.nodes.descriptions import quotable, sentence_at
+from palimpsest.nodes.node_edges import MAX_EVIDENCE, edge_rows
+from palimpsest.nodes.project_edges import BY_NAME, words_of
+from palimpsest.store.graph_decisions import PROPERTIES
+from palimpsest.store.tables import Schema
+from palimpsest.text.normalize import fold
+
+ROLE = "stressor"
+"""Value of the property `role` of a node that is a stressor."""
+_OFTEN = r"(?:\s+(?:really|still|always|often|constantly|also|just|now|so|very|very much|a lot|a bit|quite|too))*"
+_BEGINS = r"(?:^|[.!?;:,\n]\s*|\b(?:and|but|because)\s+)"
+_SUBJECT = r"(?P<cause>[^\W_][^.,;:!?\n]{1,78}?)"
+_CAUSE = r"(?P<cause>[^\W_][^.,;:!?\n]{1,78})"
+_I = r"\bI(?:\s+am|['\u2019]m|(?:\s+have|['\u2019]ve)\s+been)"
+_PATTERNS = tuple(
+    re.compile(pattern, re.IGNORECASE | re.MULTILINE)
+    for pattern in (
+        rf"{_BEGINS}{_SUBJECT}{_OFTEN}\s+(?:(?:is|are|has been|have been)\s+)?(?:"
+        r"(?:stress(?:es|ing)?|worr(?:y|ies|ying)|overwhelm(?:s|ing)?)\s+me\b"
+        r"|(?:keeps?|keeping)\s+me\s+(?:awake|up\s+at\s+night)\b"
+        r"|(?:(?:gets?|getting|grinds?|grinding)\s+me\s+down|(?:wears?|wearing)\s+me\s+(?:down|out))(?=\s*(?:[.!,;]|$))"
+        r"|makes?\s+me(?:\s+(?:so|very|really))?\s+(?:anxious|nervous|stressed)\b)",
+        rf"{_I}{_OFTEN}\s+(?:worried|worrying|anxious|nervous|stressed(?:\s+out)?|stressing|overwhelmed|losing\s+sleep)"
+        rf"\s+(?:about|over|by|with)\s+{_CAUSE}",
+        rf"(?:{_I}{_OFTEN}|(?:^|[.!?]\s+)(?:Still\s+)?)\s*\bstruggling\s+with\s+{_CAUSE}",
+        rf"\bI{_OFTEN}\s+(?:worry{_OFTEN}\s+(?:about|over)|stress{_OFTEN}\s+(?:about|over)"
+        rf"|struggle{_OFTEN}\s+with|lose\s+sleep\s+over|dread)\s+{_CAUSE}",
+    )
+)
+_TAIL = re.compile(
+    r"\s+(?:any\s?more|lately|these\s+days|at\s+the\s+moment|right\s+now|again|still|a\s+lot|every\s+\w+|too|now|today"
+    r"|this\s+(?:week|month|year)|all\s+the\s+time|really|though|and|but|because|when|since|so|if|as|which|that)\b.*",
+    re.IGNORECASE,
+)
+_DETERMINER = re.compile(
+    r"(?:and|but|because|the|my|our|a|an|all|these|those|this|that|having|doing)\s+", re.IGNORECASE
+)
+_UNSTATED = re.compile(
+    r"\b(?:not?|never|n['\u2019]t|\w+n['\u2019]t|cannot|hardly|if|whether|no\s+longer|neither|nobody|nothing|used\s+to|would"
+    r"|what|who|which|why|how|does|do|did|will|may|might|can|could|should|I|you)\b",
+    re.IGNORECASE,
+)
+_VAGUE_LIST = """
+it this that these those they them he him she her we us one some any all much many more less something anything
+everything everyone someone things thing stuff people both myself yourself me
+"""
+_VAGUE = frozenset(_VAGUE_LIST.split())
+_MAX_WORDS = 8
+_SCHEMA: Schema = {
+    "node_id": pl.String,
+    **dict.fromkeys(SCOPE, pl.String),
+    **dict.fromkeys(("name", "memory_id", "description"), pl.String),
+    "is_entity": pl.Boolean,
+}
+
+
+def stated_stressors(text: str) -> Iterator[tuple[str, int, int]]:
+    """Yields (name, start, end) of what strains the speaker of a text; the span is in characters.
+
+    Denials, conditions, questions, and pronouns that stand for another clause are none.
+    """
+    for pattern in _PATTERNS:
+        for match in pattern.finditer(text):
+            name = _TAIL.sub("", " ".join(match["cause"].split())).strip(" \"'")
+            while (shorter := _DETERMINER.sub("", name, count=1)) != name and _DETERMINER.match(name):
+                name = shorter
+            words = fold(name).split()
+            is_question = text[match.end("cause") :].lstrip(" \n").startswith("?")
+            if not 0 < len(words) <= _MAX_WORDS or words[0] in _VAGUE or is_question or _UNSTATED.search(name):
+                continue
+            yield name, match.start("cause"), match.end("cause")
+
+
+def find_stressors(memories: pl.DataFrame, entities: pl.DataFrame, mentions: pl.DataFrame) -> pl.DataFrame:
+    """Returns (node_id, scope, name, memory_id, description, is_entity), a row for each memory of a stressor, sorted.
+
+    A stressor that has the name of an entity of its memory is that entity.
+
+    Args:
+        memories: the memories table; those that `quotable` leaves out state none.
+        entities: (entity_id, name).
+        mentions: the mentions table.
+    """
+    named = (
+        mentions.select("memory_id", "entity_id").unique().join(entities.select("entity_id", "name"), on="entity_id")
+    )
+    entity_of = {(m, fold(n)): e for m, e, n in named.sort(pl.all(), descending=True).iter_rows()}
+    rows = []
+    for *scope, memory_id, text in quotable(memories).select(*SCOPE, "memory_id", "text").iter_rows():
+        for name, start, end in stated_stressors(text):
+            entity = entity_of.get((memory_id, fold(name)))
+            node_id = entity or content_id("node", *scope_parts(*scope), ROLE, fold(name))
+            rows.append((node_id, *scope, name, memory_id, sentence_at(text, start, end), entity is not None))
+    found = pl.DataFrame(rows, schema=_SCHEMA, orient="row").sort("node_id", "memory_id", "name")
+    return found.unique(["node_id", "memory_id"], keep="first", maintain_order=True)
+
+
+def stressor_nodes(stressors: pl.DataFrame) -> pl.DataFrame:
+    """Returns (node_id, scope, name, description, metadata) of stressors that are no entities, sorted by id."""
+    rows = stressors.filter(~pl.col("is_entity")).group_by("node_id", *SCOPE)
+    nodes = rows.agg(pl.col("name").min(), pl.col("description").sort_by("memory_id").last()).sort("node_id")
+    metadata = json.dumps({"source": ROLE, PROPERTIES: {"role": ROLE}})
+    return nodes.with_columns(metadata=pl.lit(metadata))
+
+
+def stressor_edges(
+    stressors: pl.DataFrame,
+    entities: pl.DataFrame,
+    mentions: pl.DataFrame,
+    categories: pl.DataFrame,
+    members: pl.DataFrame,
+) -> pl.DataFrame:
+    """Returns `related_to` edges of stressors to entities that their names have, and to the categories of these.
+
+    A category whose own name, or the singular of it, is in the name of a stressor is related too.
+
+    Args:
+        stressors: as `find_stressors` returns them.
+        entities: (entity_id, name).
+        mentions: the mentions table.
+        categories: (node_id, scope, name).
+        members: (node_id, entity_id) of categories.
+    """
+    of = stressors.select(*SCOPE, "memory_id", source_id="node_id", words=words_of("name"))
+    in_memory = mentions.select("memory_id", target_id="entity_id").unique()
+    named = of.join(in_memory, on="memory_id").join(
+        entities.select(target_id="entity_id", part=words_of("name")), on="target_id"
+    )
+    named = named.filter(pl.col("words").str.contains(pl.col("part"), literal=True))
+    by_member = named.rename({"target_id": "entity_id"}).join(
+        members.select("entity_id", target_id="node_id").unique(), on="entity_id"
+    )
+    kinds = categories.select(*SCOPE, target_id="node_id", part=words_of("name"))
+    kinds = pl.concat([kinds, kinds.with_columns(pl.col("part").str.replace(r"s $", " "))]).unique()
+    by_kind = of.join(kinds, on=[*SCOPE]).filter(pl.col("words").str.contains(pl.col("part"), literal=True))
+    columns = ("source_id", "target_id", *SCOPE, "memory_id")
+    rows = pl.concat([frame.select(columns) for frame in (named, by_member, by_kind)])
+    rows = rows.group_by("source_id", "target_id", *SCOPE).agg(
+        memory_ids=pl.col("memory_id").unique().sort().head(MAX_EVIDENCE), weight=pl.lit(BY_NAME)
+    )
+    return edge_rows(rows, "related_to", "stressor names it")
