@@ -37,6 +37,15 @@ class Named:
 
 
 @dataclass(frozen=True, order=True)
+class StatedEntity:
+    """What a language model states of an entity that a memory names: its type, and its importance, 0 to 1."""
+
+    entity_id: str
+    type: str
+    importance: float
+
+
+@dataclass(frozen=True, order=True)
 class Fact:
     """What one clause states of an entity.
 

@@ -45,6 +45,7 @@ READS = (
     "topic_edges",
     "topic_memories",
     "clause_facts",
+    "stated_entities",
     "facts",
     "speakers",
 )
@@ -107,7 +108,7 @@ def build_nodes(tables: Mapping[str, pl.DataFrame], decisions: Sequence[GraphDec
         ]
     ).unique()
     times = memory_times(memories, tables["documents"], tables["versions"])
-    nodes = _with_counts(nodes, belonging, times, tables["facts"], formed.categories.members)
+    nodes = _with_counts(nodes, belonging, times, tables, formed.categories.members)
     nodes = conform("nodes", nodes)
     found = NodeTables(nodes, unique_edges(_edges(tables, formed), nodes), node_memories, belonging)
     scopes = {(str(c), str(u), str(p)) for c, u, p in memories.select(SCOPE).unique().iter_rows()}
@@ -238,8 +239,13 @@ def _edges(tables: Mapping[str, pl.DataFrame], formed: _Formed) -> list[pl.DataF
 
 
 def _with_counts(
-    nodes: pl.DataFrame, belonging: pl.DataFrame, times: pl.DataFrame, facts: pl.DataFrame, members: pl.DataFrame
+    nodes: pl.DataFrame,
+    belonging: pl.DataFrame,
+    times: pl.DataFrame,
+    tables: Mapping[str, pl.DataFrame],
+    members: pl.DataFrame,
 ) -> pl.DataFrame:
+    facts = tables["facts"]
     of_members = (
         belonging.join(times, on="memory_id", how="left")
         .group_by("node_id")
@@ -248,11 +254,12 @@ def _with_counts(
     ends = pl.concat([facts.select(node_id="subject_id"), facts.select(node_id="object_id")]).drop_nulls()
     of_facts = ends.group_by("node_id").agg(pl.len().alias("facts"))
     of_categories = members.group_by("node_id").agg(pl.col("entity_id").n_unique().alias("members"))
+    stated = tables["stated_entities"].group_by(node_id="entity_id").agg(stated=pl.col("importance").mean())
     counted = nodes
-    for counts in (of_members, of_facts, of_categories):
+    for counts in (of_members, of_facts, of_categories, stated):
         counted = counted.join(counts, on="node_id", how="left")
     counted = counted.with_columns(pl.col("memory_count", "facts", "members").fill_null(0))
-    return counted.with_columns(importance(counted)).drop("facts", "members")
+    return counted.with_columns(importance(counted)).drop("facts", "members", "stated")
 
 
 def _with_edge_times(edges: pl.DataFrame, times: pl.DataFrame) -> pl.DataFrame:

@@ -28,6 +28,7 @@ _OF_PREDICATE = {
     },
 }
 _PREDICATE_WEIGHT, _DEFINED_WEIGHT = 0.8, 2.0
+_MODEL_WEIGHT = 1.0  # more than a guess by its shape, less than what a text or a folder calls it
 _DEFINING = ("be",)
 _LINE_BEGIN = r"(?:^|\n)[#*\s]*$"
 _SHAPE_WEIGHT = 0.75
@@ -38,7 +39,7 @@ def type_evidence(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     """Returns (node_id, type, rule, weight, noun, memory_id), a row for each thing that shows a type, unsorted.
 
     Args:
-        tables: entities, mentions, memories, documents and facts.
+        tables: entities, mentions, memories, documents, facts and stated_entities.
     """
     entities, memories = tables["entities"], tables["memories"]
     own = headings(tables)
@@ -49,6 +50,7 @@ def type_evidence(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
         _of_entity_types(entities),
         _of_people(entities, memories, tables["documents"]),
         _of_facts(tables["facts"]),
+        _of_models(tables["stated_entities"]),
         _of_folders(tables, own),
     ]
     found = pl.concat([p.select(_cast(c) for c in _SCHEMA) for p in parts])
@@ -148,6 +150,13 @@ def _of_facts(facts: pl.DataFrame) -> pl.DataFrame:
                 )
             )
     return pl.concat([p.select(_cast(c) for c in _SCHEMA) for p in parts])
+
+
+def _of_models(stated: pl.DataFrame) -> pl.DataFrame:
+    """Returns what a language model takes the entities of each memory for."""
+    return stated.select(
+        "type", "memory_id", node_id="entity_id", rule=pl.lit("model"), noun=pl.lit(""), weight=pl.lit(_MODEL_WEIGHT)
+    )
 
 
 def _of_folders(tables: Mapping[str, pl.DataFrame], own: pl.DataFrame) -> pl.DataFrame:

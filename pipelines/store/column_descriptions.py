@@ -112,6 +112,11 @@ _OWN: dict[str, dict[str, str]] = {
         "confidence": "How sure it is, 0 to 1.",
         "extractor": "rules, or lm for a language model.",
     },
+    "stated_entities": {
+        "entity_id": "Entity that the memory names.",
+        "type": "What the model takes it for, such as person or product.",
+        "importance": "How important it is for the text, 0 to 1.",
+    },
     "facts": {
         "fact_id": "Fact, 16 hex digits.",
         "subject_id": "Entity that it is about.",

@@ -142,6 +142,8 @@ SCHEMAS: dict[str, Schema] = {
         "confidence": _F,
         "extractor": _S,
     },
+    # What a language model says of an entity that a memory names; empty where rules alone read facts.
+    "stated_entities": {"memory_id": _S, **_SCOPE, "entity_id": _S, "type": _S, "importance": _F},
     # The same of all memories that state it, with the time in which it is valid.
     "facts": {
         "fact_id": _S,

@@ -169,7 +169,17 @@ def test_importance_grows_with_what_is_known_and_stays_below_one():
     frame = pl.DataFrame(
         {"type": ["place", "place", "topic"], "memory_count": [10, 1000, 50], "facts": [0, 50, 0], "members": [0, 0, 0]}
     )
-    assert importance(frame).to_list() == [0.5, 0.991, 0.5]
+    unstated = frame.with_columns(stated=pl.lit(None, pl.Float64))
+    assert importance(unstated).to_list() == [0.5, 0.991, 0.5]
+    assert importance(frame.with_columns(stated=pl.Series([0.9, None, 0.1]))).to_list() == [0.7, 0.991, 0.3]
+
+
+def test_what_a_model_takes_an_entity_for_counts_as_evidence_and_for_its_importance():
+    tables = made([Page("a.md", ["Varn opened.", "Varn closed."])], {"Varn": "name"})
+    row = {**SCOPE, "entity_id": tables["entities"]["entity_id"][0], "type": "product", "importance": 1.0}
+    stated = conform("stated_entities", pl.DataFrame([row | {"memory_id": m} for m in ("m0.0", "m0.1")]))
+    before, after = (nodes_of(t)["Varn"] for t in (tables, tables | {"stated_entities": stated}))
+    assert (before["type"], after["type"]) == ("concept", "product") and after["importance"] > before["importance"]
 
 
 @pytest.mark.parametrize("seed", range(25))

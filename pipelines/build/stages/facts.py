@@ -17,17 +17,18 @@ def _run(context: StageContext, previous: PreviousTable | None) -> StageResult:
     memories = now.memories
     earlier = _inputs(previous) if previous else None
     read_by, numbers = context.config.facts, dict[str, float]()
-    clauses = empty("clause_facts")
+    clauses, entities = empty("clause_facts"), empty("stated_entities")
     if read_by != LM:
         clauses = clause_facts(now, earlier, previous("clause_facts") if previous else None)
     if read_by != RULES:
         from palimpsest.facts.lm.lm_facts import lm_clause_facts
 
-        by_lm, numbers = lm_clause_facts(now, context.home, context.max_cost)
+        by_lm, entities, numbers = lm_clause_facts(now, context.home, context.max_cost)
         clauses = join_extractors(clauses, by_lm)
     return StageResult(
         {
             "clause_facts": clauses,
+            "stated_entities": entities,
             "facts": facts(clauses, context.table("versions"), memories),
             "speakers": speakers(clauses, now.entities, memories),
         },
@@ -57,6 +58,12 @@ STAGE = Stage(
     reads=("memories", "entities", "mentions", "versions"),
     writes=(
         Table("clause_facts", references=(_OF_MEMORY, *_ENTITIES), is_indexed=False),
+        Table(
+            "stated_entities",
+            key=("memory_id", "entity_id"),
+            references=(_OF_MEMORY, Reference("entity_id", _NAMED)),
+            is_indexed=False,
+        ),
         Table("speakers", key=("entity_id",), references=(Reference("memory_ids", ("memories",)),)),
         Table(
             "facts",

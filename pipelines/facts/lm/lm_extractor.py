@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from palimpsest.facts.fact import Fact, Named
+from palimpsest.facts.fact import Fact, Named, StatedEntity
 from palimpsest.facts.lm.extraction_program import (
     INSTRUCTIONS,
     MAX_TEXT_CHARACTERS,
@@ -51,17 +51,21 @@ class Extraction:
 
     Attributes:
         facts: of each memory that has an answer.
+        entities: the same: those of the memory that the model describes.
         calls, tokens, cost: of calls made now.
         without_answer: memories that have none, by reason; a later build reads them.
         dropped: relationships of answers that the texts do not state, by reason.
+        dropped_entities: entities of answers that the memories do not name or whose type is unknown, by reason.
     """
 
     facts: dict[str, list[Fact]] = field(default_factory=dict)
+    entities: dict[str, list[StatedEntity]] = field(default_factory=dict)
     calls: int = 0
     tokens: int = 0
     cost: float = 0.0
     without_answer: Counter[str] = field(default_factory=Counter)
     dropped: Counter[str] = field(default_factory=Counter)
+    dropped_entities: Counter[str] = field(default_factory=Counter)
 
 
 class LmExtractor:
@@ -97,7 +101,9 @@ class LmExtractor:
         run = self._runner.run([_program_input(m) for m in memories])
         facts = {memory_id: found.facts for memory_id, found in run.found.items()}
         dropped = sum((found.dropped for found in run.found.values()), Counter[str]())
-        return Extraction(facts, run.calls, run.tokens, run.cost, run.without_answer, dropped)
+        entities = {memory_id: found.entities for memory_id, found in run.found.items()}
+        unnamed = sum((found.dropped_entities for found in run.found.values()), Counter[str]())
+        return Extraction(facts, entities, run.calls, run.tokens, run.cost, run.without_answer, dropped, unnamed)
 
     def _program(self) -> LmProgram[ReadFacts]:
         return LmProgram(
@@ -115,7 +121,7 @@ class LmExtractor:
 
     def _read(self, memory_id: str, answer: "dspy.Prediction") -> ReadFacts:
         memory = self._memories[memory_id]
-        return read_extraction(memory.text, memory.named, memory.speaker, answer.relationships)
+        return read_extraction(memory.text, memory.named, memory.speaker, answer.relationships, answer.entities)
 
 
 def _program_input(memory: MemoryText) -> ProgramInput:

@@ -1,5 +1,7 @@
 """Facts of a collection by a language model: the table, and what a build may need to pay for it."""
 
+from typing import NamedTuple
+
 import polars as pl
 
 from palimpsest.core.ids import content_id
@@ -12,6 +14,7 @@ from palimpsest.facts.named_entities import FactInputs, named_entities
 from palimpsest.relations.classify.lm.ledger import Ledger
 from palimpsest.relations.classify.lm.lm_settings import lm_settings
 from palimpsest.store.home import Home
+from palimpsest.store.tables import empty
 
 _TOKENS_PER_CALL = (900, 250)  # read, written
 
@@ -25,10 +28,16 @@ def lm_key() -> str:
     return content_id(extraction_hash(), *lm_settings().key_parts)
 
 
-def lm_clause_facts(
-    inputs: FactInputs, home: Home, max_cost: float | None = None
-) -> tuple[pl.DataFrame, dict[str, float]]:
-    """Returns clause_facts of every memory that names an entity, as a model reads it, and figures of the calls.
+class LmFacts(NamedTuple):
+    """What a model reads: the tables clause_facts and stated_entities, and figures of the calls."""
+
+    clauses: pl.DataFrame
+    entities: pl.DataFrame
+    numbers: dict[str, float]
+
+
+def lm_clause_facts(inputs: FactInputs, home: Home, max_cost: float | None = None) -> LmFacts:
+    """Returns what a model reads in every memory that names an entity.
 
     Answers are in the ledger of the home, and paid once. Memories beyond the budget have no facts; a build that runs
     this again reads them.
@@ -57,14 +66,22 @@ def lm_clause_facts(
         for memory_id, *scope in memories.select("memory_id", *SCOPE).iter_rows()
         for row in fact_rows((memory_id, *scope), found.facts.get(memory_id, ()), LM)
     ]
+    entities = [
+        (memory_id, *scope, e.entity_id, e.type, e.importance)
+        for memory_id, *scope in memories.select("memory_id", *SCOPE).iter_rows()
+        for e in found.entities.get(memory_id, ())
+    ]
     numbers = {
         "lm_calls": found.calls,
         "tokens": found.tokens,
         "cost": found.cost,
         "lm_without_answer": found.without_answer.total(),
         "lm_dropped": found.dropped.total(),
+        "lm_entities_dropped": found.dropped_entities.total(),
     }
-    return clause_table(rows), numbers
+    schema = empty("stated_entities").schema
+    stated = pl.DataFrame(entities, schema=schema, orient="row").sort("memory_id", "entity_id")
+    return LmFacts(clause_table(rows), stated, numbers)
 
 
 def expected_fact_calls(memories: pl.DataFrame, known: pl.DataFrame | None) -> tuple[int, float]:

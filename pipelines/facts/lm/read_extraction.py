@@ -5,14 +5,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from palimpsest.facts.fact import Fact, Named
+from palimpsest.facts.fact import Fact, Named, StatedEntity
 from palimpsest.facts.phrases import MAX_VALUE_CHARS
 from palimpsest.facts.predicates import normalize_predicate
 from palimpsest.relations.classify.lm.read_answer import find_quote
 from palimpsest.text.normalize import fold
 
-MAX_FACTS = 30
+MAX_FACTS = MAX_ENTITIES = 30
 """Of one memory; what a model lists beyond is dropped."""
+ENTITY_TYPES = frozenset({"person", "organisation", "place", "product", "project", "event", "concept", "date"})
+"""Types of entities that the program names."""
 _CONFIDENCE = 0.7
 _PREDICATE = re.compile(r"[a-z][a-z_]{1,39}")
 _SPEAKERS = frozenset({"i", "me", "the speaker", "speaker", "user", "the user"})
@@ -20,25 +22,36 @@ _SPEAKERS = frozenset({"i", "me", "the speaker", "speaker", "user", "the user"})
 
 @dataclass
 class ReadFacts:
-    """The facts of an answer, and how many parts of it were dropped, by reason."""
+    """The facts and entities of an answer, and how many relationships and entities were dropped, by reason."""
 
     facts: list[Fact] = field(default_factory=list)
+    entities: list[StatedEntity] = field(default_factory=list)
     dropped: Counter[str] = field(default_factory=Counter)
+    dropped_entities: Counter[str] = field(default_factory=Counter)
 
 
-def read_extraction(text: str, named: Named, speaker: str, relationships: Sequence[Mapping[str, object]]) -> ReadFacts:
-    """Returns the facts of the relationships that a model listed.
+def read_extraction(
+    text: str,
+    named: Named,
+    speaker: str,
+    relationships: Sequence[Mapping[str, object]],
+    entities: Sequence[Mapping[str, object]] = (),
+) -> ReadFacts:
+    """Returns the facts of the relationships, and the entities, that a model listed.
 
-    One counts where its `fact` is a quotation of the text, its source is an entity of the memory, and its target is
-    one or is in the quotation. A fact can therefore add no word that the memory lacks, and name no entity of elsewhere.
+    A relationship counts where its `fact` is a quotation of the text, its source is an entity of the memory, and its
+    target is one or is in the quotation. A fact can therefore add no word that the memory lacks, and name no entity of
+    elsewhere.
 
     Args:
         text: the memory's.
         named: its entities.
         speaker: who says it.
         relationships: of the answer: source, target, type, fact.
+        entities: of the answer: type, name, importance. One counts where its name is an entity of the memory.
     """
     read, ids = ReadFacts(), _entity_ids(text, named, speaker)
+    _read_entities(entities, ids, read)
     for n, relationship in enumerate(relationships):
         source, target, kind, quote = (
             str(relationship.get(k) or "").strip() for k in ("source", "target", "type", "fact")
@@ -57,6 +70,31 @@ def read_extraction(text: str, named: Named, speaker: str, relationships: Sequen
         )
     read.facts = sorted(set(read.facts))
     return read
+
+
+def _read_entities(entities: Sequence[Mapping[str, object]], ids: Mapping[str, str], read: ReadFacts) -> None:
+    """Adds the entities that the memory names; of two answers about one entity the more important counts."""
+    best: dict[str, StatedEntity] = {}
+    for n, entity in enumerate(entities):
+        entity_id, kind = (
+            ids.get(_key(str(entity.get("name") or "")), ""),
+            str(entity.get("type") or "").strip().lower(),
+        )
+        if n >= MAX_ENTITIES or not entity_id or kind not in ENTITY_TYPES:
+            problem = "its name is no entity of the memory" if not entity_id else "its type is unknown"
+            read.dropped_entities["too many" if n >= MAX_ENTITIES else problem] += 1
+            continue
+        stated = StatedEntity(entity_id, kind, _share(entity.get("importance")))
+        known = best.get(entity_id)
+        if known is None or (-stated.importance, stated.type) < (-known.importance, known.type):
+            best[entity_id] = stated
+    read.entities = sorted(best.values())
+
+
+def _share(value: object) -> float:
+    """Returns a number of 0 to 1; 0 where an answer has none."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and value == value
+    return round(min(max(float(value), 0.0), 1.0), 3) if is_number else 0.0  # type: ignore[arg-type]
 
 
 def _problem(n: int, is_quoted: bool, predicate: str, subject: str, filler: str) -> str:
