@@ -107,7 +107,8 @@ def notes(session: str | None, limit: int, **options: Any) -> None:
     given = ScopeOptions(**options)
     with given.open() as (reader, scopes):
         found = reader.notes(scopes, session, **given.shown, limit=limit)
-    given.output.text(_notes_text(found) or "no notes in this scope; set form: [turn, reflection] in collection.yaml")
+    nothing = "no note of this session" if session else "no notes; set form: [turn, reflection] in collection.yaml"
+    given.output.text(_notes_text(found) or f"{nothing} (in this scope)")
     given.output.result({"notes": [note.to_json() for note in found]})
 
 

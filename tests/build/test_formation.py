@@ -106,6 +106,17 @@ def test_a_note_lists_what_a_session_says_and_only_what_its_evidence_may_show(bu
     assert list(notes) == ["s3", "s2", "s1"]
 
 
+def test_summaries_and_working_sets_have_what_was_said_and_not_what_was_formed_of_it(built):
+    with open_home(built / "home") as reader:
+        scopes = reader.resolve_scopes("chats", "ann")
+        summed = [s.text for s in reader.summarize_session(scopes, "s1", 50).sentences]
+        turns = [t.text for t in reader.working_set(scopes, "s1").turns]
+        files = [f.text for f in reader.working_set(scopes, "s9", paths=["turns.jsonl"], budget_tokens=2000).files]
+    said = [text for session, user, _, text, _ in TURNS if session == "s1" and user == "ann"]
+    assert turns == said and summed and all(any(s in text for text in said) for s in summed)
+    assert not any(t.startswith("Ann ") for t in (*summed, *files))
+
+
 def test_a_turn_that_is_deleted_takes_what_was_formed_of_it(made):
     home, corpus = made
     memories = tables(home)["memories"]

@@ -12,6 +12,7 @@ import numpy as np
 
 from palimpsest.core.errors import ArgumentError
 from palimpsest.core.json_types import JsonObject
+from palimpsest.core.memory_units import REFLECTION
 from palimpsest.query.request.one_line import cited_line, one_line
 from palimpsest.query.request.types import Memory, Scope
 from palimpsest.query.request.where import Condition, Value, Where
@@ -134,7 +135,10 @@ def _check(n: int) -> None:
 
 
 def _read(served: ServedScope, session_id: str | None) -> list[Memory]:
-    """Returns the memories that may be shown, of a session or of all, in their order."""
+    """Returns the memories that may be shown, of a session or of all, in their order.
+
+    Formed memories are left out: they repeat what the others state.
+    """
     if (view := served.view()) is None:
         return []
     filters = replace(served.filters, session=session_id) if session_id is not None else served.filters
@@ -143,7 +147,7 @@ def _read(served: ServedScope, session_id: str | None) -> list[Memory]:
     limit = _MAX_MEMORIES if session_id is not None else _MAX_MEMORIES_OF_SCOPE
     newest = rows[np.argsort(observed, kind="stable")][-limit:]
     found = served.memories([str(i) for i in view.ids[newest]])
-    return sorted(found.values(), key=_place)
+    return sorted((m for m in found.values() if m.unit != REFLECTION), key=_place)
 
 
 def _place(memory: Memory) -> tuple[float, str, int, str]:

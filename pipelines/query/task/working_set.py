@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from palimpsest.core.errors import ArgumentError
+from palimpsest.core.memory_units import REFLECTION
 from palimpsest.query.context.message import ChatMessage, harmless
 from palimpsest.query.request.arguments import MAX_K, ScopeArgument, clean_turns, parse_scopes
 from palimpsest.query.request.one_line import one_line
@@ -145,7 +146,7 @@ def _file_parts(scope: ScopeArgument, path: str, answer: Callable[[SearchRequest
     """
     of_file = Where(path, Condition("uri", "=", (Value("text", path, path),)))
     request = SearchRequest("file", parse_scopes(scope), k=MAX_K, hops=0, where=of_file, budget_tokens=0)
-    found = sorted(answer(request).memories, key=_place)
+    found = sorted((m for m in answer(request).memories if m.unit != REFLECTION), key=_place)
     if not found:
         raise ArgumentError("paths", "no memory of a source with this uri may be shown in this scope", path[:200])
     return [WorkingTurn(m.text, m.uri, m.observed_at, m.memory_id) for m in found]
@@ -154,9 +155,9 @@ def _file_parts(scope: ScopeArgument, path: str, answer: Callable[[SearchRequest
 def _stored_turns(
     scope: ScopeArgument, session: str, answer: Callable[[SearchRequest], SearchResult]
 ) -> list[WorkingTurn]:
-    """Returns the memories of a session by time and place: the newest `MAX_K` that a search returns."""
+    """Returns the turns of a session by time and place, at most `MAX_K`; no formed memory is one."""
     request = SearchRequest(session, parse_scopes(scope), k=MAX_K, hops=0, session=session, budget_tokens=0)
-    found = sorted(answer(request).memories, key=_place)
+    found = sorted((m for m in answer(request).memories if m.unit != REFLECTION), key=_place)
     return [WorkingTurn(m.text, m.speaker, m.observed_at, m.memory_id) for m in found]
 
 
