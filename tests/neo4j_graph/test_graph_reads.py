@@ -56,6 +56,11 @@ def everything(graph: GraphScope | None) -> list[object]:
         graph.facts_of_memories(MEMORIES),
         {node: list(members.items()) for node, members in graph.members_of(NODES).items()},
         graph.nodes_of_memories(MEMORIES),
+        *(graph.links_of(NODES, types) for types in ((), ("part_of",), ("works_for", "precedes"))),
+        *(graph.links_of([i]) for i in NODES),
+        *(graph.named_together(NODES, n, memories) for n, memories in ((1, 1), (8, 3))),
+        graph.links_of([]),
+        graph.named_together([], 8, 3),
     ]
 
 

@@ -11,6 +11,7 @@ from palimpsest.neo4j_graph.model import NODE_EDGES
 from palimpsest.query.request.graph_types import FACT_TIMES, NODE_TIMES, STORED_NODE_FIELDS, Edge, Fact, Node
 from palimpsest.query.request.types import Scope
 from palimpsest.query.scope.byte_cache import ByteCache
+from palimpsest.query.scope.graph_scope import Ends, NamedTogether
 from palimpsest.query.scope.node_vectors import NodeVectors
 
 
@@ -53,8 +54,7 @@ class Neo4jGraphScope:
 
     def edges_of(self, node_ids: Sequence[str], types: Sequence[str] = (), *, within: bool = False) -> list[Edge]:
         """See GraphScope."""
-        wanted = [t for t in NODE_EDGES if not types or t.lower() in types]
-        found = [_edge(values) for values in self._read(cypher.EDGES_OF, ids=node_ids, types=wanted, within=within)]
+        found = [_edge(v) for v in self._read(cypher.EDGES_OF, ids=node_ids, types=_edge_types(types), within=within)]
         return [edge for _, edge in sorted({(e.source_id, e.target_id, e.type): e for e in found}.items())]
 
     def facts_of(self, node_ids: Sequence[str], *, within: bool = False) -> list[Fact]:
@@ -76,6 +76,22 @@ class Neo4jGraphScope:
         """See GraphScope."""
         return _lists(self._read(cypher.NODES_OF_MEMORIES, ids=memory_ids))
 
+    def links_of(self, node_ids: Sequence[str], types: Sequence[str] = ()) -> tuple[list[Ends], list[Ends]]:
+        """See GraphScope."""
+        edges = self._read(cypher.EDGE_ENDS, ids=node_ids, edge_types=_edge_types(types))
+        wanted = {"ids": sorted(set(node_ids)), "predicates": list(types)}
+        facts = self._reads.read(self._scope, cypher.FACT_ENDS, {}, **wanted) if node_ids else []
+        first, second = (list(dict.fromkeys((source, target) for source, target in found)) for found in (edges, facts))
+        return first, second
+
+    def named_together(self, node_ids: Sequence[str], n: int, memories: int) -> list[NamedTogether]:
+        """See GraphScope."""
+        if not node_ids:
+            return []
+        wanted = {"ids": sorted(set(node_ids)), "n": n, "memories": memories}
+        found = self._reads.read(self._scope, cypher.NAMED_TOGETHER, {}, **wanted)
+        return [NamedTogether((node, other), share, tuple(cited)) for node, other, share, cited in found]
+
     def _read(self, statement: str, within: bool = False, **values: Sequence[str]) -> list[Any]:
         """Returns what a statement finds; nothing where it looks for nothing. `within` is read by some alone."""
         if not all(values.values()):
@@ -92,6 +108,10 @@ class Neo4jGraphScope:
         found = self._reads.packed(cypher.VECTORS, **scope)
         ids, types = ([r[name] for r in found] for name in ("id", "type"))
         return NodeVectors.from_bytes(ids, types, [bytes(r["vector"]) for r in found])
+
+
+def _edge_types(types: Sequence[str]) -> list[str]:
+    return [t for t in NODE_EDGES if not types or t.lower() in types]
 
 
 def _lists(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:

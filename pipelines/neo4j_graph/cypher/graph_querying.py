@@ -73,3 +73,27 @@ NODES_OF_MEMORIES = f"""{_OF_MEMORY}
 MATCH (m)-[r:MENTIONS|ABOUT|{CLOSED}]->(n:PalimpsestNodeRow) WHERE {_MEMBERSHIP} AND {_KNOWN.format("n")}
 WITH DISTINCT m.memory_id AS memory, n.node_id AS node ORDER BY memory, node
 {with_kept("[memory, node]")}"""
+EDGE_ENDS = f"""{_WANTED}
+MATCH (n)-[r:{"|".join((*NODE_EDGES, CLOSED))}]-(o:PalimpsestNodeRow)
+WHERE {_TYPE} IN $edge_types AND {LIVE.format("r")} AND {_KNOWN.format("o")}
+WITH DISTINCT startNode(r).node_id AS source, endNode(r).node_id AS target, {_TYPE} AS type
+ORDER BY source, target, type
+{with_kept("[source, target]")}"""
+FACT_ENDS = f"""{_WANTED}
+MATCH (n)-[r:FACT|{CLOSED}]-(o:PalimpsestNodeRow)
+WHERE {_TYPE} = 'FACT' AND {LIVE.format("r")} AND {_KNOWN.format("o")}
+  AND (size($predicates) = 0 OR r.predicate IN $predicates)
+WITH DISTINCT r.fact_id AS fact, startNode(r).node_id AS subject, endNode(r).node_id AS object ORDER BY fact
+{with_kept("[subject, object]")}"""
+NAMED_TOGETHER = f"""{_WANTED}
+MATCH (n)<-[r:MENTIONS|ABOUT|{CLOSED}]-(m:PalimpsestMemoryRow) WHERE {_MEMBERSHIP} AND {_KNOWN.format("m")}
+WITH n, collect(DISTINCT m) AS mine
+UNWIND mine AS m
+MATCH (m)-[r:MENTIONS|ABOUT|{CLOSED}]->(o:PalimpsestNodeRow) WHERE {_MEMBERSHIP} AND {_KNOWN.format("o")} AND o <> n
+WITH n, size(mine) AS size, o, collect(DISTINCT m.memory_id) AS shared
+ORDER BY n.node_id, size(shared) DESC, o.node_id
+WITH n.node_id AS node, size, collect([o.node_id, shared])[..$n] AS best
+UNWIND best AS pair
+WITH node, pair[0] AS other, toFloat(size(pair[1])) / size AS share,
+  COLLECT {{ UNWIND pair[1] AS id RETURN id ORDER BY id LIMIT $memories }} AS cited
+{with_kept("[node, other, share, cited]")}"""

@@ -9,8 +9,10 @@ import duckdb
 import numpy as np
 
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.query.backends.duckdb_links import NodeLinks
 from palimpsest.query.backends.duckdb_scope import DuckDBScope
 from palimpsest.query.request.graph_types import NODE_TIMES, STORED_NODE_FIELDS, Edge, Fact, Node
+from palimpsest.query.scope.graph_scope import Ends, NamedTogether
 from palimpsest.query.scope.node_vectors import NodeVectors
 from palimpsest.query.scope.scope_arrays import known_rows
 
@@ -41,10 +43,6 @@ _FACTS_OF_ROWS = f"""{_FACT_COLUMNS}
         SELECT fact FROM fact_members
         WHERE row BETWEEN $first AND $last AND row IN (SELECT unnest($rows)))
     ORDER BY fact"""
-_MEMBERS = "SELECT node, row, relevance FROM node_members WHERE node IN (SELECT unnest($nodes)) ORDER BY node, row"
-_NODES_OF_ROWS = """
-    SELECT row, node FROM node_members
-    WHERE node BETWEEN $first_node AND $last_node AND row IN (SELECT unnest($rows)) ORDER BY row, node"""
 
 
 @dataclass(frozen=True)
@@ -135,20 +133,44 @@ class DuckDBGraph:
 
     def members_of(self, node_ids: Sequence[str]) -> dict[str, Mapping[str, float]]:
         """See GraphScope."""
-        found: dict[str, dict[str, float]] = {}
-        ids = self._view.ids
-        for node, row, relevance in self._read(_MEMBERS, {"nodes": self._numbers(node_ids)}):
-            found.setdefault(self._node_id(node), {})[ids[row - self._at.first]] = relevance
-        return dict(found)
+        links, ids = self._links(), self._view.ids
+        found: dict[str, Mapping[str, float]] = {}
+        for node_id, place in sorted(known_rows(self._index.ids, node_ids).items()):
+            rows, relevance = links.members(place)
+            if len(rows):
+                found[node_id] = dict(zip(ids[rows].tolist(), relevance.tolist(), strict=True))
+        return found
 
     def nodes_of_memories(self, memory_ids: Sequence[str]) -> dict[str, list[str]]:
         """See GraphScope."""
-        index, ids = self._index, self._view.ids
-        bounds = {"first_node": index.first, "last_node": index.first + len(index.ids) - 1}
+        links, ids = self._links(), self._index.ids
         found: dict[str, list[str]] = {}
-        for row, node in self._read(_NODES_OF_ROWS, {**bounds, "rows": self._rows(memory_ids)}):
-            found.setdefault(ids[row - self._at.first], []).append(self._node_id(node))
+        for memory_id, row in sorted(known_rows(self._view.ids, memory_ids).items()):
+            if len(places := links.nodes(row)):
+                found[memory_id] = ids[places].tolist()
         return found
+
+    def links_of(self, node_ids: Sequence[str], types: Sequence[str] = ()) -> tuple[list[Ends], list[Ends]]:
+        """See GraphScope."""
+        links = self._links()
+        wanted = links.wanted(list(known_rows(self._index.ids, node_ids).values()))
+        edges, facts = (pairs.touching(wanted, types) for pairs in (links.edges, links.facts))
+        return self._ends(edges), self._ends(facts[facts[:, 1] >= 0])
+
+    def named_together(self, node_ids: Sequence[str], n: int, memories: int) -> list[NamedTogether]:
+        """See GraphScope."""
+        links, ids, memory_ids = self._links(), self._index.ids, self._view.ids
+        found = []
+        for node_id, place in sorted(known_rows(ids, node_ids).items()):
+            near = links.together(place, n, memories)
+            for other, count, rows in zip(near.others, near.counts, near.rows, strict=True):
+                cited = tuple(memory_ids[rows].tolist())
+                found.append(NamedTogether((node_id, ids[other]), int(count) / near.size, cited))
+        return found
+
+    def _ends(self, places: np.ndarray) -> list[Ends]:
+        sources, targets = (self._index.ids[places[:, side]].tolist() for side in (0, 1))
+        return list(zip(sources, targets, strict=True))
 
     def _named(self, names: Sequence[str], *, is_whole: bool) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {}
@@ -209,6 +231,13 @@ class DuckDBGraph:
         importance = np.ma.filled(np.ma.asarray(found["importance"], np.float64), 0.0)
         ids, types = (np.asarray(found[n], dtype=object) for n in ("node_id", "type"))
         return NodeIndex(int(found["node"][0]) if len(ids) else 0, ids, types, importance)
+
+    def _links(self) -> NodeLinks:
+        index, at = self._index, self._at
+        return self._view.cached(
+            "node links",
+            lambda: NodeLinks.load(self._view.run, at.number, index.first, len(index.ids), at.first, at.size),
+        )
 
     def _vectors(self) -> NodeVectors:
         return self._view.cached("node vectors", self._load_vectors)

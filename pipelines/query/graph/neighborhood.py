@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from palimpsest.query.request.graph_types import Edge, Fact, Node
+from palimpsest.query.scope.graph_scope import Ends
 from palimpsest.query.scope.node_filter import NodeFilter
 from palimpsest.query.scope.served_graph import ServedGraph
 
@@ -46,22 +47,20 @@ def find_neighbors(
         wanted: what the nodes reached must be; others are neither shown nor followed.
     """
     found = {i: (node, 0) for i, node in graph.nodes(ids).items()}
-    frontier, followed = sorted(found), set[Edge]()
+    frontier, followed = sorted(found), list[Edge]()
     for step in range(1, depth + 1):
         if not frontier or len(found) >= MAX_NODES:
             break
-        edges, facts = _around(graph, frontier, types)
-        followed |= set(edges)
-        reached = [i for e in edges for i in (e.source_id, e.target_id)] + [i for f in facts for i in f.ends]
-        new, room = [i for i in dict.fromkeys(reached) if i not in found], MAX_NODES - len(found)
+        links, together = _around(graph, frontier, types)
+        followed += together
+        new = [i for i in dict.fromkeys(i for ends in links for i in ends) if i not in found]
         if wanted:
             new = list(wanted.matching(_in_order(graph.nodes(new), new)))
-        new = new[:room]
-        nodes = graph.nodes(new)
-        found |= {i: (nodes[i], step) for i in new if i in nodes}
+        room = new[: MAX_NODES - len(found)]
+        nodes = _in_order(graph.nodes(room), room)
+        found |= {i: (node, step) for i, node in nodes.items()}
         frontier = sorted(nodes)
-    followed |= set(graph.edges_of(sorted(found), types, within=True))
-    edges = sorted(followed, key=lambda e: (e.type == MENTIONED_WITH, e.source_id, e.target_id, e.type))
+    edges = [*graph.edges_of(sorted(found), types, within=True), *_heaviest(followed)]
     facts = [f for f in graph.facts_of(sorted(found), within=True) if not types or f.predicate in types]
     return Neighborhood(
         found,
@@ -74,35 +73,29 @@ def _in_order(nodes: Mapping[str, Node], ids: Sequence[str]) -> dict[str, Node]:
     return {i: nodes[i] for i in ids if i in nodes}
 
 
-def _around(graph: ServedGraph, ids: Sequence[str], types: Sequence[str]) -> tuple[list[Edge], list[Fact]]:
-    """Returns the edges and the facts of some nodes, of some types."""
-    edges = graph.edges_of(ids, types)
-    facts = [f for f in graph.facts_of(ids) if not types or f.predicate in types]
-    if not types or MENTIONED_WITH in types:
-        linked = {frozenset((e.source_id, e.target_id)) for e in edges} | {frozenset(f.ends) for f in facts}
-        edges += [e for e in mentioned_with(graph, ids) if frozenset((e.source_id, e.target_id)) not in linked]
-    return edges, facts
+def _around(graph: ServedGraph, ids: Sequence[str], types: Sequence[str]) -> tuple[list[Ends], list[Edge]]:
+    """Returns the ends of what links some nodes to others, and those of the links that are not stored."""
+    edges, facts = graph.links_of(ids, types)
+    if types and MENTIONED_WITH not in types:
+        return [*edges, *facts], []
+    linked = {frozenset(ends) for ends in (*edges, *facts)}
+    together = [e for e in mentioned_with(graph, ids) if frozenset((e.source_id, e.target_id)) not in linked]
+    return [*edges, *((e.source_id, e.target_id) for e in together), *facts], together
 
 
 def mentioned_with(graph: ServedGraph, ids: Sequence[str]) -> list[Edge]:
     """Returns for each of some nodes the nodes that most of its memories name too, as edges."""
-    members = graph.members_of(ids)
-    of_memory = graph.nodes_of_memories(sorted({m for found in members.values() for m in found}))
-    edges: dict[tuple[str, str], Edge] = {}
-    for node_id, found in sorted(members.items()):
-        shared: dict[str, list[str]] = {}
-        for memory_id in sorted(found):
-            for other in of_memory.get(memory_id, ()):
-                if other != node_id:
-                    shared.setdefault(other, []).append(memory_id)
-        for other, memories in sorted(shared.items(), key=lambda kept: (-len(kept[1]), kept[0]))[:_MAX_WITH]:
-            source, target = sorted((node_id, other))
-            weight = len(memories) / len(found)
-            known = edges.get((source, target))
-            if known is None or (known.weight or 0) < weight:
-                cited = tuple(memories[:_CITED])
-                edges[source, target] = Edge(source, target, MENTIONED_WITH, weight, "memories", cited)
-    return [edges[pair] for pair in sorted(edges)]
+    found = graph.named_together(ids, _MAX_WITH, _CITED)
+    pairs = [(min(f.ends), max(f.ends), f) for f in found]
+    return _heaviest([Edge(a, b, MENTIONED_WITH, f.share, "memories", f.memory_ids) for a, b, f in pairs])
+
+
+def _heaviest(edges: Sequence[Edge]) -> list[Edge]:
+    """Returns the edge with most weight of each pair, the first of equals: both ends of a pair may find it."""
+    best: dict[Ends, Edge] = {}
+    for edge in sorted(edges, key=lambda e: -(e.weight or 0.0)):
+        best.setdefault((edge.source_id, edge.target_id), edge)
+    return [best[pair] for pair in sorted(best)]
 
 
 def find_subgraph(graph: ServedGraph, memory_ids: Sequence[str]) -> Neighborhood:

@@ -1,11 +1,30 @@
 """The protocol by which a store reads the graph of a scope: sets of ids in, rows out, one statement each."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from palimpsest.query.request.graph_types import Edge, Fact, Node
+
+Ends = tuple[str, str]
+"""The ids of the two nodes of a link, in its direction."""
+
+
+@dataclass(frozen=True)
+class NamedTogether:
+    """A node and another that memories of it name too.
+
+    Attributes:
+        ends: ids of the node and of the other.
+        share: of the memories of the node, above 0 up to 1.
+        memory_ids: the first of those that name both, ascending.
+    """
+
+    ends: Ends
+    share: float
+    memory_ids: tuple[str, ...]
 
 
 class GraphScope(Protocol):
@@ -70,3 +89,22 @@ class GraphScope(Protocol):
 
     def nodes_of_memories(self, memory_ids: Sequence[str]) -> dict[str, list[str]]:
         """Returns the ids of the nodes that each memory names or belongs to, by memory id, each list ascending."""
+
+    def links_of(self, node_ids: Sequence[str], types: Sequence[str] = ()) -> tuple[list[Ends], list[Ends]]:
+        """Returns the ends of the edges, and of the facts between nodes, that `edges_of` and `facts_of` return.
+
+        Each pair comes once, in the order of its first edge or fact. For walks, which need no more of them.
+
+        Args:
+            node_ids: the nodes.
+            types: types of edges and predicates of facts; none means all.
+        """
+
+    def named_together(self, node_ids: Sequence[str], n: int, memories: int) -> list[NamedTogether]:
+        """Returns for each of some nodes, ascending, the `n` nodes that most of its memories name too.
+
+        Args:
+            node_ids: the nodes.
+            n: how many of each, those with most memories first, ties to the lower id.
+            memories: ids of memories of each pair.
+        """

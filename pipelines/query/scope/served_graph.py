@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from palimpsest.query.request.graph_types import Edge, Fact, Node
-from palimpsest.query.scope.graph_scope import GraphScope
+from palimpsest.query.scope.graph_scope import Ends, GraphScope, NamedTogether
 from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.text.name_keys import name_words
 
@@ -88,6 +88,31 @@ class ServedGraph:
     def nodes_of_memories(self, memory_ids: Sequence[str]) -> dict[str, list[str]]:
         """Returns the nodes that each visible memory names or belongs to."""
         return self.graph.nodes_of_memories(sorted(self.served.passing(memory_ids)))
+
+    def links_of(self, node_ids: Sequence[str], types: Sequence[str] = ()) -> tuple[list[Ends], list[Ends]]:
+        """Returns the ends of the visible edges and facts of some nodes; see GraphScope."""
+        if not self._may_conceal:
+            return self.graph.links_of(node_ids, types)
+        edges = [(e.source_id, e.target_id) for e in self.edges_of(node_ids, types)]
+        facts = [f for f in self.facts_of(node_ids) if f.object_id and (not types or f.predicate in types)]
+        return list(dict.fromkeys(edges)), list(dict.fromkeys((f.subject_id, f.object_id or "") for f in facts))
+
+    def named_together(self, node_ids: Sequence[str], n: int, memories: int) -> list[NamedTogether]:
+        """Returns for each of some nodes the `n` nodes that most of its visible memories name too; see GraphScope."""
+        if not self._may_conceal:
+            return self.graph.named_together(node_ids, n, memories)
+        members = self.members_of(node_ids)
+        of_memory = self.nodes_of_memories(sorted({m for found in members.values() for m in found}))
+        together = []
+        for node_id, found in sorted(members.items()):
+            shared: dict[str, list[str]] = {}
+            for memory_id in sorted(found):
+                for other in of_memory.get(memory_id, ()):
+                    if other != node_id:
+                        shared.setdefault(other, []).append(memory_id)
+            for other, ids in sorted(shared.items(), key=lambda kept: (-len(kept[1]), kept[0]))[:n]:
+                together.append(NamedTogether((node_id, other), len(ids) / len(found), tuple(ids[:memories])))
+        return together
 
     def node_cosines(self, vector: np.ndarray, ids: Sequence[str]) -> dict[str, float]:
         """See GraphScope."""
