@@ -90,6 +90,9 @@ def find_nodes(
     return {i: scores[i] for i in best}
 
 
+_NO_MEMBERS = np.zeros(0, np.int64), np.zeros(0)
+
+
 def reach_memories(
     graph: GraphScope, ids: np.ndarray, node_ids: Sequence[str], depth: int
 ) -> dict[str, ReachedMemories]:
@@ -104,21 +107,19 @@ def reach_memories(
     scores = _follow_edges(graph, node_ids, depth)
     reached = sorted({i for found in scores.values() for i in found})
     members, known = graph.members_of(reached), graph.nodes(reached)
-    return {start: _members_reached(ids, found, members, known) for start, found in scores.items()}
+    rows = {i: (rows_of(ids, found), np.fromiter(found.values(), np.float64)) for i, found in members.items()}
+    return {start: _members_reached(found, rows, known) for start, found in scores.items()}
 
 
 def _members_reached(
-    ids: np.ndarray,
-    scores: Mapping[str, float],
-    members: Mapping[str, Mapping[str, float]],
-    known: Mapping[str, Node],
+    scores: Mapping[str, float], members: Mapping[str, tuple[np.ndarray, np.ndarray]], known: Mapping[str, Node]
 ) -> ReachedMemories:
+    """Returns the memories of the nodes that have a score; `members` are local rows and relevance by node."""
     nodes = sorted(known.keys() & scores.keys())
     parts = []
     for number, node_id in enumerate(nodes):
-        relevance = members.get(node_id, {})
-        gains = scores[node_id] * np.fromiter(relevance.values(), np.float64, len(relevance))
-        parts.append((rows_of(ids, relevance), gains, np.full(len(relevance), number)))
+        rows, relevance = members.get(node_id, _NO_MEMBERS)
+        parts.append((rows, scores[node_id] * relevance, np.full(len(rows), number)))
     return _best_of_each_row(parts, tuple(known[i].name for i in nodes), tuple(known[i].type for i in nodes))
 
 
