@@ -146,7 +146,7 @@ class DuckDBGraph:
         links, ids = self._links(), self._index.ids
         found: dict[str, list[str]] = {}
         for memory_id, row in sorted(known_rows(self._view.ids, memory_ids).items()):
-            if len(places := links.nodes(row)):
+            if len(places := links.nodes[row]):
                 found[memory_id] = ids[places].tolist()
         return found
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import duckdb
 import numpy as np
 
-from palimpsest.query.scope.scope_arrays import ranges
+from palimpsest.query.scope.scope_graph import Adjacency
 
 _BETWEEN = "WHERE node BETWEEN $first_node AND $last_node"
 _MEMBERS = f"SELECT node, row, relevance FROM node_members {_BETWEEN} ORDER BY node, row"
@@ -79,25 +79,21 @@ class NodeLinks:
 
     Attributes:
         edges, facts: see Pairs; edges by source, target and type, facts by id.
-        member_starts, member_rows: the local rows of the memories of node i are
-            `member_rows[member_starts[i] : member_starts[i + 1]]`, ascending.
-        relevance: of each of those rows, shape (members,) float32.
-        row_starts, row_nodes: the places of the nodes of a memory, in the same form.
+        rows: local rows of the memories of each node.
+        relevance: of each of those, shape (members,) float32.
+        nodes: places of the nodes of each memory.
     """
 
     edges: Pairs
     facts: Pairs
-    member_starts: np.ndarray
-    member_rows: np.ndarray
+    rows: Adjacency
     relevance: np.ndarray
-    row_starts: np.ndarray
-    row_nodes: np.ndarray
+    nodes: Adjacency
 
     @property
     def nbytes(self) -> int:
         """Size in bytes."""
-        arrays = (self.member_starts, self.member_rows, self.relevance, self.row_starts, self.row_nodes)
-        return self.edges.nbytes + self.facts.nbytes + sum(a.nbytes for a in arrays)
+        return sum(part.nbytes for part in (self.edges, self.facts, self.rows, self.relevance, self.nodes))
 
     @classmethod
     def load(cls, run: Run, scope: int, first_node: int, nodes: int, first_row: int, rows: int) -> "NodeLinks":
@@ -113,39 +109,30 @@ class NodeLinks:
         """
         bounds = {"first_node": first_node, "last_node": first_node + nodes - 1}
         found = run(_MEMBERS, bounds).fetchnumpy()
-        node, row = found["node"] - first_node, (found["row"] - first_row).astype(np.int32)
-        by_row = np.lexsort((node, row))
+        node, row = found["node"] - first_node, found["row"] - first_row
         edges, facts = (run(sql, {"scope": scope}).fetchnumpy() for sql in (_EDGES, _FACTS))
         return cls(
             _pairs(edges["source"], edges["target"], edges["type"], first_node),
             _pairs(facts["subject"], facts["object"], facts["predicate"], first_node),
-            np.searchsorted(node, np.arange(nodes + 1)),
-            row,
+            Adjacency.of(node, row, nodes),
             found["relevance"],
-            np.searchsorted(row[by_row], np.arange(rows + 1)),
-            node[by_row].astype(np.int32),
+            Adjacency.of(row, node, rows),
         )
 
     def wanted(self, places: Sequence[int]) -> np.ndarray:
         """Returns whether each node is at one of some places; the last value, for what is no node, is false."""
-        flags = np.zeros(len(self.member_starts), bool)
+        flags = np.zeros(len(self.rows.starts), bool)
         flags[list(places)] = True
         return flags
 
     def members(self, place: int) -> tuple[np.ndarray, np.ndarray]:
         """Returns the local rows of the memories of a node, ascending, and their relevance."""
-        part = slice(self.member_starts[place], self.member_starts[place + 1])
-        return self.member_rows[part], self.relevance[part]
-
-    def nodes(self, row: int) -> np.ndarray:
-        """Returns the places of the nodes of a memory, ascending."""
-        return self.row_nodes[self.row_starts[row] : self.row_starts[row + 1]]
+        return self.rows[place], self.relevance[self.rows.starts[place] : self.rows.starts[place + 1]]
 
     def together(self, place: int, n: int, rows: int) -> Together:
         """Returns the `n` nodes that most memories of a node name too, each with the first `rows` of those memories."""
-        mine, _ = self.members(place)
-        starts, ends = self.row_starts[mine], self.row_starts[mine + 1]
-        named, row = self.row_nodes[ranges(starts, ends)], np.repeat(mine, ends - starts)
+        mine = self.rows[place]
+        named, row = self.nodes.of_all(mine), np.repeat(mine, self.nodes.starts[mine + 1] - self.nodes.starts[mine])
         counts = np.bincount(named, minlength=1)
         counts[place : place + 1] = 0
         found = np.flatnonzero(counts)
