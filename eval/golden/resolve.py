@@ -9,7 +9,9 @@ from palimpsest.core.scopes import GENERAL
 from palimpsest.eval.golden.build_tables import Tables
 from palimpsest.eval.golden.questions import GoldenError, GoldenSet, Question, Quote
 from palimpsest.eval.golden.retrieval_run import RetrievalQuery
+from palimpsest.memories.formed import evidence_pairs, formed_memories
 from palimpsest.query.request.types import Scope
+from palimpsest.text.terms import terms
 
 _MAX_NAMED = 5  # problems that an error names
 
@@ -25,6 +27,7 @@ class ResolvedQuestion:
             finding the smaller one finds both.
         quotes: the words of each need.
         stale: ids of memories that contain what is no longer true and none of what must be found.
+        formed: ids among the needs of memories that are formed from others: one of them may meet several needs.
     """
 
     question: Question
@@ -32,6 +35,7 @@ class ResolvedQuestion:
     needs: tuple[frozenset[str], ...] = ()
     quotes: tuple[frozenset[str], ...] = ()
     stale: frozenset[str] = frozenset()
+    formed: frozenset[str] = frozenset()
 
     def query(self, collection: str) -> RetrievalQuery:
         """Returns the query that asks the question in its scope of the collection."""
@@ -45,15 +49,17 @@ class ResolvedQuestion:
     def rank_needs(self, ranked: Iterable[str]) -> list[str]:
         """Renames each memory to the first open need that it meets, so that two memories of one quote count once.
 
-        Where two needs overlap without one containing the other, a memory of both meets only the first.
+        Where two needs overlap without one containing the other, a memory of both meets only the first. A formed
+        memory says again what several others state: it meets all its open needs, each of which takes a place.
         """
         open_needs = dict(enumerate(self.needs))
-        names = []
+        names: list[str] = []
         for memory_id in ranked:
-            need = next((i for i, ids in open_needs.items() if memory_id in ids), None)
-            names.append(memory_id if need is None else f"need:{need}")
-            if need is not None:
-                del open_needs[need]
+            met = [i for i, ids in open_needs.items() if memory_id in ids]
+            met = met if memory_id in self.formed else met[:1]
+            names += [f"need:{i}" for i in met] or [memory_id]
+            for i in met:
+                del open_needs[i]
         return names
 
     def needs_in_context(self, packed_ids: Iterable[str], context: str) -> list[bool]:
@@ -69,7 +75,8 @@ def resolve(golden: GoldenSet, tables: Tables) -> list[ResolvedQuestion]:
     """Finds the memories of each question's quotes in a build, inside the question's scope.
 
     A memory matches when its document has the quote's uri (and session) and its char span overlaps a place where that
-    document's text has the quote, any run of whitespace and table borders counting as one space.
+    document's text has the quote, any run of whitespace and table borders counting as one space. A formed memory also
+    matches where it rests on such a memory and its statement has the words of the quote, whatever their forms.
 
     Args:
         golden: the golden set.
@@ -94,7 +101,8 @@ def resolve(golden: GoldenSet, tables: Tables) -> list[ResolvedQuestion]:
         needs = _smallest_needs(found["evidence"])
         evidence = [ids for ids, _ in found["evidence"]]
         stale = frozenset[str]().union(*(ids for ids, _ in found["stale"])).difference(*evidence)
-        resolved.append(ResolvedQuestion(question, user_id, tuple(needs), tuple(needs.values()), stale))
+        formed = index.formed & frozenset().union(*needs)
+        resolved.append(ResolvedQuestion(question, user_id, tuple(needs), tuple(needs.values()), stale, formed))
     if problems:
         more = f" (and {len(problems) - _MAX_NAMED} more)" if len(problems) > _MAX_NAMED else ""
         raise GoldenError(f"golden set of {golden.collection}: " + "; ".join(problems[:_MAX_NAMED]) + more)
@@ -129,12 +137,22 @@ class QuoteIndex:
         spans = memories.select("document_id", "memory_id", "char_start", "char_end")
         for document_id, memory_id, start, end in spans.iter_rows():
             self._memories.setdefault(document_id, []).append((memory_id, start, end))
+        formed = formed_memories(memories).select("memory_id", "text").iter_rows()
+        self._statements = {memory_id: frozenset(terms(text)) for memory_id, text in formed}
+        self._formed_from: dict[str, list[str]] = {}
+        for memory_id, evidence_id in evidence_pairs(memories).iter_rows() if self._statements else ():
+            self._formed_from.setdefault(evidence_id, []).append(memory_id)
         self._documents: dict[str, list[tuple[str, str, str, FoldedText]]] = {}
         columns = ("document_id", "user_id", "project_id", "uri", "session_id", "text")
         for document_id, user_id, project_id, uri, session_id, text in documents.select(columns).iter_rows():
             entry = (document_id, user_id, project_id, FoldedText(text or ""))
             for key in {uri, f"{uri}#{session_id}" if session_id else uri} & uris:
                 self._documents.setdefault(key, []).append(entry)
+
+    @property
+    def formed(self) -> frozenset[str]:
+        """Ids of the memories that are formed from others."""
+        return frozenset(self._statements)
 
     def find_memories(self, quote: Quote, user_id: str, project_id: str = GENERAL) -> frozenset[str] | str:
         """Returns the ids of the memories that overlap the quote, or what is wrong with it.
@@ -159,6 +177,8 @@ class QuoteIndex:
             for memory_id, start, end in self._memories.get(document_id, [])
             if any(start < b and a < end for a, b in spans)
         )
+        words = set(terms(quote.quote))
+        ids |= {f for i in ids for f in self._formed_from.get(i, ()) if words <= self._statements[f]}
         return ids or f"no memory covers {quote.quote[:60]!r} of {quote.uri}; the build lost it"
 
 

@@ -10,6 +10,8 @@ from palimpsest.build.delete import delete
 from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
 from palimpsest.core.errors import ArgumentError
+from palimpsest.eval.golden.questions import GoldenSet, Question, Quote
+from palimpsest.eval.golden.resolve import resolve
 from palimpsest.eval.runs.verify_home import verify_home
 from palimpsest.memories.formed import evidence_pairs, formed_memories
 from palimpsest.query import open_home
@@ -88,6 +90,25 @@ def test_evidence_and_what_is_formed_of_it_take_one_place(built):
         scopes = reader.resolve_scopes("chats", "ann")
         only = reader.search("What does Ann like to drink?", scopes, k=5, types=["preference"]).memories
         assert [m.text for m in only] == ["Ann prefers tea over coffee."]
+
+
+def test_what_rests_on_two_turns_is_a_result_itself_and_meets_the_needs_of_both(tmp_path, shared_vectors):
+    said = ("The printer jams on every second sheet.", "Cleaning the grey rollers fixed it.", "I live in Ghent.")
+    turns = [("s1", "ann", "Ann", text, f"2026-02-01T09:0{n}:00Z") for n, text in enumerate(said)]
+    home = Home(tmp_path / "home", shared_vectors)
+    build(home, write(tmp_path / "corpus", turns))
+    judged_tables = published(home).tables(["documents", "document_texts", "memories", "versions"])
+    (uri,) = judged_tables["documents"]["uri"]
+    quotes = tuple(Quote(uri=uri, quote=text) for text in ("jams on every second sheet", "grey rollers"))
+    question = Question(id="q", question="What helped the printer?", type="single", user="ann", evidence=quotes)
+    (judged,) = resolve(GoldenSet("chats", (question,), "ann"), judged_tables)
+    with open_home(home.path) as reader:
+        found = reader.search(question.question, reader.resolve_scopes("chats", "ann"), k=3).memories
+    (formed,) = (m for m in found if m.unit == "reflection")
+    assert formed.text == f"Ann says: {said[0]} {said[1]}"
+    assert judged.formed == {formed.memory_id} and all(len(need) == 2 for need in judged.needs)
+    assert set(judged.rank_needs([formed.memory_id])) == {"need:0", "need:1"}
+    assert judged.rank_needs([m.memory_id for m in found if m.unit != "reflection"]).count("need:0") == 1
 
 
 def test_a_note_lists_what_a_session_says_and_only_what_its_evidence_may_show(built):

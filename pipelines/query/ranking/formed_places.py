@@ -1,17 +1,19 @@
 """A formed memory and the memory it rests on take one place in the results.
 
 Both say the same, the formed one in a sentence that can be read alone. Where that sentence answers the question better,
-its evidence takes its score, and is what is shown: the words that were said. A formed memory whose evidence is no
-candidate is a result itself, and so is one that a filter selects.
+its evidence takes its score, and is what is shown: the words that were said. A formed memory that rests on several, a
+problem and what fixed it, is a result itself, which has the words of all. So is one whose evidence is no candidate, and
+one that a filter selects.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from palimpsest.core.memory_units import REFLECTION
 from palimpsest.query.ranking.merge import Ranked
-from palimpsest.query.request.types import Link, Memory
+from palimpsest.query.request.types import Link
 from palimpsest.query.scope.scope_graph import PREMISE
+from palimpsest.query.scope.served_scope import ServedScope
 
 _READ_PER_RESULT = 4  # candidates: a turn seldom has more formed memories than two
 
@@ -29,30 +31,27 @@ def join_formed(ranked: Sequence[Ranked], k: int) -> Sequence[Ranked]:
     if not queries:
         return ranked
     first = ranked[: _READ_PER_RESULT * k]
-    memories: dict[str, Memory] = {}
+    own = {c.memory_id: c for _, c in first}
+    rests_on: dict[str, str] = {}
     for query in queries.values():
-        memories |= query.served.memories([c.memory_id for q, c in first if q is query])
+        rests_on |= _single_evidence(query.served, [c.memory_id for q, c in first if q is query])
     joined: dict[str, Ranked] = {}
     for query, candidate in first:
-        evidence_id = _evidence(candidate.memory_id, memories)
-        kept = joined.get(evidence_id or candidate.memory_id)
-        if evidence_id is None:
-            if kept is None:
-                joined[candidate.memory_id] = (query, candidate)
-        elif kept is None:
-            own = next(c for _, c in first if c.memory_id == evidence_id)
-            link = Link(candidate.memory_id, evidence_id, PREMISE, 1.0)
-            joined[evidence_id] = (query, replace(own, score=candidate.score, hops=(link,)))
+        evidence = own.get(rests_on.get(candidate.memory_id, ""))
+        if evidence is None:
+            joined.setdefault(candidate.memory_id, (query, candidate))
+        elif evidence.memory_id not in joined:
+            link = Link(candidate.memory_id, evidence.memory_id, PREMISE, 1.0)
+            joined[evidence.memory_id] = (query, replace(evidence, score=candidate.score, hops=(link,)))
     places = sorted(joined.values(), key=lambda pair: (-pair[1].score, pair[1].memory_id, pair[0].scope))
     return [*places, *ranked[len(first) :]]
 
 
-def _evidence(memory_id: str, memories: Mapping[str, Memory]) -> str | None:
-    """Returns the memory among those read that holds the words of a formed memory; None where there is none."""
-    formed = memories.get(memory_id)
-    if formed is None or formed.unit != REFLECTION or formed.span is None:
-        return None
-    start, end = formed.span
-    stated = [m for m in memories.values() if m.unit != REFLECTION and m.document_id == formed.document_id]
-    found = [m.memory_id for m in stated if m.span and m.span[0] < end and start < m.span[1]]
-    return min(found, default=None)
+def _single_evidence(served: ServedScope, ids: Sequence[str]) -> dict[str, str]:
+    """Returns the memory that each formed memory among `ids` rests on, of those that rest on one alone."""
+    formed = [i for i, memory in served.memories(ids).items() if memory.unit == REFLECTION]
+    premises: dict[str, list[str]] = {}
+    for link in served.neighbors(sorted(formed), 0):
+        if link.kind == PREMISE:
+            premises.setdefault(link.source, []).append(link.target)
+    return {source: targets[0] for source, targets in premises.items() if len(targets) == 1}
