@@ -73,11 +73,17 @@ def _memories() -> list[dict[str, object]]:
     return out
 
 
-def _pair(folder: Path, graph: Connection, made: list[dict[str, object]], **relations: object) -> tuple[Reader, Reader]:
-    frames = tables(made, **relations)
+def _pair(
+    folder: Path,
+    graph: Connection,
+    made: list[dict[str, object]],
+    settings: dict[str, object] | None = None,
+    **relations: object,
+) -> tuple[Reader, Reader]:
+    frames, settings = tables(made, **relations), settings or {}
     known = pl.lit(at("2026-03-01")).cast(frames["documents"].schema["ingested_at"])
     frames["documents"] = frames["documents"].with_columns(ingested_at=known)
-    write_index(frames, vectors, folder / "i.duckdb", {"build_id": "000001", "collections": {"notes": {}}})
+    write_index(frames, vectors, folder / "i.duckdb", {"build_id": "000001", "collections": {"notes": settings}})
     home = fresh_home()
     Made(frames, folder / "i.duckdb", "000001").load(home, graph)
     stores = DuckDBBackend(folder / "i.duckdb"), Neo4jBackend(home, graph)
@@ -157,3 +163,24 @@ def test_both_backends_abstain_from_the_same_questions(both: tuple[Reader, Reade
         a, b = (r.search(text, GENERAL, abstain=True) for r in both)
         assert (a.abstained, a.answerability, _comparable(a)) == (b.abstained, b.answerability, _comparable(b)), text
     assert a.abstained
+
+
+def test_both_backends_join_formed_memories_with_their_evidence(graph: Connection, tmp_path: Path) -> None:
+    said = {
+        "tea": "I prefer tea over coffee.",
+        "jam": "The printer jams.",
+        "fix": "Cleaning the rollers fixed it.",
+        "rain": "It rained.",
+    }
+    made = [memory(i, text, unit="turn", observed_at=at("2026-01-01")) for i, text in said.items()]
+    made += [
+        memory("f-tea", "Ana prefers tea over coffee.", unit="reflection", observed_at=at("2026-01-01")),
+        memory("f-fix", f"Ana says: {said['jam']} {said['fix']}", unit="reflection", observed_at=at("2026-01-01")),
+    ]
+    links = [("f-tea", "tea", "DERIVE"), ("f-fix", "jam", "DERIVE"), ("f-fix", "fix", "DERIVE")]
+    readers = _pair(tmp_path, graph, made, {"has_formed": True}, links=links)
+    for text in ("What does Ana prefer to drink?", "What fixed the printer?"):
+        duck, neo = (_comparable(r.search(text, GENERAL, k=5)) for r in readers)
+        assert duck == neo
+        shown = [found[0] for found in duck[0]]
+        assert "f-tea" not in shown and "tea" in shown and "f-fix" in shown

@@ -1,0 +1,102 @@
+"""What formed memories are worth: R@5 of the questions of collection `household`, with and without them.
+
+    python -m palimpsest.eval.studies.formed_questions petra
+
+Builds the conversations twice, as they are configured and with turns alone, and searches the questions of one user in
+both. Petra's were read while ranking was changed; Yusuf's only to report figures.
+"""
+
+import argparse
+import re
+import shutil
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from palimpsest.build.plan import make_plan
+from palimpsest.build.publish import run_without_dagster
+from palimpsest.eval.golden.build_tables import JUDGED_TABLES
+from palimpsest.eval.golden.questions import GoldenSet, Question, load_questions
+from palimpsest.eval.golden.resolve import resolve
+from palimpsest.query.reader import open_index
+from palimpsest.store.home import Home, data_folder
+
+COLLECTION = "household"
+FORMS: Mapping[str, str] = {"turns": "[turns]", "turns and reflection": "[turns, reflection]"}
+"""`form` of the collection, by the name of the column."""
+
+TOP = 5
+_FORM = re.compile(r"^form: .*$", re.MULTILINE)
+
+
+def question_kind(question_id: str) -> str:
+    """Returns what a question asks for: `solution` of `household-petra-solution-04`."""
+    return question_id.split("-")[2]
+
+
+def measure(corpus: Path, questions: Sequence[Question], folder: Path, form: str) -> dict[str, float]:
+    """Returns R@5 of each question on a build of the collection with this `form`.
+
+    Args:
+        corpus: folder of the collection.
+        questions: of the collection.
+        folder: where the home is written.
+        form: see FORMS.
+    """
+    copy = folder / "corpora" / COLLECTION
+    shutil.copytree(corpus, copy)
+    settings = copy / "collection.yaml"
+    settings.write_text(_FORM.sub(f"form: {form}", settings.read_text(encoding="utf-8")), encoding="utf-8")
+    build = run_without_dagster(Home(folder / "home"), make_plan(Home(folder / "home"), [copy.parent]))
+    resolved = resolve(GoldenSet(COLLECTION, tuple(questions), None), build.tables(JUDGED_TABLES))
+    recall = {}
+    with open_index(build.index) as reader:
+        for item in resolved:
+            query = item.query(COLLECTION)
+            found = reader.search(query.text, query.scope, k=TOP)
+            names = item.rank_needs([m.memory_id for m in found.memories])[:TOP]
+            recall[item.question.id] = sum(name.startswith("need:") for name in names) / len(item.needs)
+    return recall
+
+
+def means_text(recall: Mapping[str, Mapping[str, float]]) -> list[str]:
+    """Returns a table: a line for each kind and for all, a column for each form.
+
+    Args:
+        recall: R@5 by question id, by form.
+    """
+    values: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for form, of_question in recall.items():
+        for question_id, value in of_question.items():
+            for kind in (question_kind(question_id), "all"):
+                values[kind][form].append(value)
+    lines = [f"{'':14}" + "".join(form.rjust(24) for form in recall)]
+    for kind in sorted(values, key=lambda k: (k == "all", k)):
+        columns = "".join(f"{sum(values[kind][form]) / len(values[kind][form]):24.3f}" for form in recall)
+        lines.append(f"{kind + ' ' + str(len(values[kind][next(iter(recall))])):14}{columns}")
+    return lines
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the study; returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("user", choices=("petra", "yusuf"))
+    parser.add_argument("--misses", action="store_true", help="name the questions that a form finds in part")
+    options = parser.parse_args(arguments)
+    questions = [q for q in load_questions(data_folder(), COLLECTION) or () if q.user == options.user]
+    recall: dict[str, dict[str, float]] = {}
+    for form, setting in FORMS.items():
+        with tempfile.TemporaryDirectory(prefix="palimpsest-formed-") as folder:
+            recall[form] = measure(data_folder() / "corpora" / COLLECTION, questions, Path(folder), setting)
+    sys.stdout.write("\n".join(means_text(recall)) + "\n")
+    for q in questions if options.misses else ():
+        found = [recall[form][q.id] for form in FORMS]
+        if min(found) < 1:
+            sys.stdout.write(f"{q.id} {' '.join(f'{r:.2f}' for r in found)} {q.question}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
