@@ -53,6 +53,7 @@ SOLUTION = _cue(
     r"|\b(?:now|again) (?:it )?(?:works?|runs?|closes?|opens?|starts?)\b"
     r"|\b(?:works?|runs?|closes?|opens?|starts?) (?:now|again|fine)\b|\bhelped in the end\b",
 )
+REFERS_BACK = _cue(r"\b(?:it|its|that|this|them|their)\b|\bdid the trick\b|\bhelped in the end\b")
 UNSOLVED = _cue(r"\b(?:not|n't|never) (?:been )?(?:fixed|solved|resolved|work)")
 
 NO_ANSWER = _cue(

@@ -17,6 +17,7 @@ from palimpsest.formation.cues import (
     OPENING_WORD,
     PRESENT_NAME,
     PROBLEM,
+    REFERS_BACK,
     REQUEST,
     SAVE,
     SOLUTION,
@@ -32,6 +33,7 @@ from palimpsest.text.terms import query_terms
 
 _SAVED, _PREFERENCE, _DECISION, _FACT, _SOLUTION, _GAP = 0.95, 0.9, 0.85, 0.8, 0.7, 0.6
 _ANSWERS_WITHIN = 2  # turns
+_LOOKS_BACK = 2  # turns, for a problem or the question that a decision answers
 _MIN_WORDS = 3
 
 
@@ -71,7 +73,7 @@ class _SessionRules:
             for i, sentence in enumerate(sentences):
                 item = self._gap(n, i) if sentence.is_question else self._solution(n, i) or self._stated(sentence)
                 if item is not None:
-                    yield item
+                    yield self._with_question(item, n, i) if item.kind == "decision" else item
 
     def _stated(self, sentence: Sentence) -> NoteItem | None:
         text = _to_parse(sentence)
@@ -97,18 +99,38 @@ class _SessionRules:
         return item if states_fact(parse) else None
 
     def _solution(self, n: int, i: int) -> NoteItem | None:
-        """Returns what solved a problem that the same turn, or the one before it, names."""
+        """Returns what solved a problem that this turn names, or a person's turn shortly before it.
+
+        Where no words name a problem but those of the solution refer back (`fixed it`), it is the statement before.
+        """
         sentence = self.sentences[n][i]
         if not SOLUTION.search(sentence.text) or UNSOLVED.search(sentence.text):
             return None
-        before = [*(self.sentences[n - 1] if n else ()), *self.sentences[n][:i]]
-        problem = next((s for s in reversed(before) if PROBLEM.search(s.text) and not SOLUTION.search(s.text)), None)
+        said = (s for s in self._before(n, i) if not s.is_question and len(s.text.split()) >= _MIN_WORDS)
+        before = [s for s in said if not SOLUTION.search(s.text)]
+        problem = next((s for s in before if PROBLEM.search(s.text)), None)
         if problem is None and not PROBLEM.search(sentence.text):
-            return None
+            if not before or not REFERS_BACK.search(sentence.text):
+                return None
+            problem = before[0]
         words = [s.text.rstrip(".!") + "." for s in (problem, sentence) if s is not None]
         statement = f"{sentence.turn.name} says: {' '.join(words)}"
         evidence = (problem.span,) if problem is not None else ()
         return NoteItem("solution", statement, sentence.span, _SOLUTION, evidence)
+
+    def _before(self, n: int, i: int) -> list[Sentence]:
+        """Returns what people say before a sentence, in its turn and in the last few turns, the nearest first."""
+        turns = [self.sentences[n][:i], *reversed(self.sentences[max(0, n - _LOOKS_BACK) : n])]
+        return [s for sentences in turns for s in reversed(sentences)]
+
+    def _with_question(self, item: NoteItem, n: int, i: int) -> NoteItem:
+        """Returns a decision with the question that it answers, which says what it is about."""
+        question = next(iter(self._before(n, i)), None)
+        if question is None or not question.is_question:
+            return item
+        name = self.sentences[n][i].turn.name
+        words = f"{name} decided: {question.text} {self.sentences[n][i].text}"
+        return replace(item, statement=words, evidence=(question.span,))
 
     def _gap(self, n: int, i: int) -> NoteItem | None:
         """Returns a question of a person that no later turn of the session answers."""
