@@ -1,9 +1,10 @@
-"""What formed memories are worth: R@5 of the questions of collection `household`, with and without them.
+"""What formed memories are worth: R@5 of questions about facts, preferences, decisions and solutions, with and without.
 
-    python -m palimpsest.eval.studies.formed_questions petra
+    python -m palimpsest.eval.studies.formed_questions petra [--misses]
 
-Builds the conversations twice, as they are configured and with turns alone, and searches the questions of one user in
-both. Petra's were read while ranking was changed; Yusuf's only to report figures.
+Builds the conversations of data/golden/formation/household twice, with turns alone and with `reflection` by rules, and
+searches the questions of one user in both. Petra's are read while rules and ranking change, Yusuf's only to report
+figures.
 """
 
 import argparse
@@ -18,7 +19,7 @@ from pathlib import Path
 from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
 from palimpsest.eval.golden.build_tables import JUDGED_TABLES
-from palimpsest.eval.golden.questions import GoldenSet, Question, load_questions
+from palimpsest.eval.golden.questions import GoldenSet, Question, load_golden
 from palimpsest.eval.golden.resolve import resolve
 from palimpsest.query.reader import open_index
 from palimpsest.store.home import Home, data_folder
@@ -50,7 +51,7 @@ def measure(corpus: Path, questions: Sequence[Question], folder: Path, form: str
     settings = copy / "collection.yaml"
     settings.write_text(_FORM.sub(f"form: {form}", settings.read_text(encoding="utf-8")), encoding="utf-8")
     build = run_without_dagster(Home(folder / "home"), make_plan(Home(folder / "home"), [copy.parent]))
-    resolved = resolve(GoldenSet(COLLECTION, tuple(questions), None), build.tables(JUDGED_TABLES))
+    resolved = resolve(GoldenSet(COLLECTION, tuple(questions)), build.tables(JUDGED_TABLES))
     recall = {}
     with open_index(build.index) as reader:
         for item in resolved:
@@ -85,11 +86,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("user", choices=("petra", "yusuf"))
     parser.add_argument("--misses", action="store_true", help="name the questions that a form finds in part")
     options = parser.parse_args(arguments)
-    questions = [q for q in load_questions(data_folder(), COLLECTION) or () if q.user == options.user]
+    folder = data_folder() / "golden/formation"
+    questions = [q for q in load_golden(folder / f"{COLLECTION}_questions.jsonl") or () if q.user == options.user]
     recall: dict[str, dict[str, float]] = {}
     for form, setting in FORMS.items():
-        with tempfile.TemporaryDirectory(prefix="palimpsest-formed-") as folder:
-            recall[form] = measure(data_folder() / "corpora" / COLLECTION, questions, Path(folder), setting)
+        with tempfile.TemporaryDirectory(prefix="palimpsest-formed-") as scratch:
+            recall[form] = measure(folder / COLLECTION, questions, Path(scratch), setting)
     sys.stdout.write("\n".join(means_text(recall)) + "\n")
     for q in questions if options.misses else ():
         found = [recall[form][q.id] for form in FORMS]
