@@ -62,6 +62,10 @@ class ResolvedQuestion:
                 del open_needs[i]
         return names
 
+    def recall(self, ranked: Iterable[str], n: int) -> float:
+        """Returns the share of the needs that the first `n` places of a ranking meet; R@n of `rank_needs`."""
+        return len(self.qrels().keys() & set(self.rank_needs(ranked)[:n])) / len(self.needs)
+
     def needs_in_context(self, packed_ids: Iterable[str], context: str) -> list[bool]:
         """Returns for each need whether a packed context meets it: with a whole memory, or with the quoted words."""
         packed, words = set(packed_ids), " ".join(context.split())

@@ -48,8 +48,7 @@ def measure(reader: Reader, resolved: Sequence[ResolvedQuestion], collection: st
         for method, text in METHODS.items():
             searched = text(question.question, question.turns)
             found = reader.search(searched, query.scope, k=TOP, **filters)  # type: ignore[arg-type]
-            needs = item.rank_needs([m.memory_id for m in found.memories])
-            recall = sum(name.startswith("need:") for name in needs) / len(item.needs)
+            recall = item.recall([m.memory_id for m in found.memories], TOP)
             rows.append((split_half(question.id), question.type, method, recall))
     return rows
 

@@ -50,15 +50,15 @@ def measure(corpus: Path, questions: Sequence[Question], folder: Path, form: str
     shutil.copytree(corpus, copy)
     settings = copy / "collection.yaml"
     settings.write_text(_FORM.sub(f"form: {form}", settings.read_text(encoding="utf-8")), encoding="utf-8")
-    build = run_without_dagster(Home(folder / "home"), make_plan(Home(folder / "home"), [copy.parent]))
+    home = Home(folder / "home")
+    build = run_without_dagster(home, make_plan(home, [copy.parent]))
     resolved = resolve(GoldenSet(COLLECTION, tuple(questions)), build.tables(JUDGED_TABLES))
     recall = {}
     with open_index(build.index) as reader:
         for item in resolved:
             query = item.query(COLLECTION)
             found = reader.search(query.text, query.scope, k=TOP)
-            names = item.rank_needs([m.memory_id for m in found.memories])[:TOP]
-            recall[item.question.id] = sum(name.startswith("need:") for name in names) / len(item.needs)
+            recall[item.question.id] = item.recall([m.memory_id for m in found.memories], TOP)
     return recall
 
 

@@ -1,6 +1,5 @@
 """Walks in the graph of a scope: what links nodes, read alike with and without concealed memories."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
@@ -14,15 +13,15 @@ from palimpsest.query.scope.served_scope import ServedScope
 from tests.query.graphed import graph_tables
 from tests.query.made import write
 
-ANA, BEN = Scope("notes", "ana"), Scope("notes", "ben")
+ANA = Scope("notes", "ana")
 NODES = [f"ana:{n}" for n in ("Basin", "Bruges", "Corvid", "Ghent", "Ida Moreau", "Tom", "Zorro", "city")]
 
 
 @pytest.fixture(scope="module")
-def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DuckDBBackend]:
+def backend(tmp_path_factory: pytest.TempPathFactory) -> DuckDBBackend:
     path = tmp_path_factory.mktemp("walks") / "i.duckdb"
     write(graph_tables(), path)
-    yield DuckDBBackend(path)
+    return DuckDBBackend(path)
 
 
 def served(backend: DuckDBBackend, scope: Scope = ANA, *, all_shown: bool = True) -> ServedGraph:

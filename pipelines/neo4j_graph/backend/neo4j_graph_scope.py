@@ -29,16 +29,16 @@ class Neo4jGraphScope:
 
     def nodes(self, ids: Sequence[str]) -> dict[str, Node]:
         """See GraphScope."""
-        found = self._read(cypher.NODES, ids=ids)
+        found = self._read(cypher.NODES, ids)
         return {values["node_id"]: _node(values) for values in sorted(found, key=lambda v: v["node_id"])}
 
     def nodes_named(self, names: Sequence[str]) -> dict[str, list[str]]:
         """See GraphScope."""
-        return _lists(self._read(cypher.NAMED, names=names))
+        return _lists(self._read(cypher.NAMED, names, "names"))
 
     def nodes_with_word(self, words: Sequence[str]) -> dict[str, list[str]]:
         """See GraphScope."""
-        return _lists(self._read(cypher.WITH_WORD, names=words))
+        return _lists(self._read(cypher.WITH_WORD, words, "names"))
 
     def nodes_of_type(self, types: Sequence[str], n: int) -> list[str]:
         """See GraphScope."""
@@ -54,50 +54,44 @@ class Neo4jGraphScope:
 
     def edges_of(self, node_ids: Sequence[str], types: Sequence[str] = (), *, within: bool = False) -> list[Edge]:
         """See GraphScope."""
-        found = [_edge(v) for v in self._read(cypher.EDGES_OF, ids=node_ids, types=_edge_types(types), within=within)]
+        found = [_edge(v) for v in self._read(cypher.EDGES_OF, node_ids, types=_edge_types(types), within=within)]
         return [edge for _, edge in sorted({(e.source_id, e.target_id, e.type): e for e in found}.items())]
 
     def facts_of(self, node_ids: Sequence[str], *, within: bool = False) -> list[Fact]:
         """See GraphScope."""
-        return _facts(self._read(cypher.FACTS_OF, ids=node_ids, within=within))
+        return _facts(self._read(cypher.FACTS_OF, node_ids, within=within))
 
     def facts_of_memories(self, memory_ids: Sequence[str]) -> list[Fact]:
         """See GraphScope."""
-        return _facts(self._read(cypher.FACTS_OF_MEMORIES, ids=memory_ids))
+        return _facts(self._read(cypher.FACTS_OF_MEMORIES, memory_ids))
 
     def members_of(self, node_ids: Sequence[str]) -> dict[str, Mapping[str, float]]:
         """See GraphScope."""
         found: dict[str, dict[str, float]] = {}
-        for node, memory, relevance in self._read(cypher.MEMBERS_OF, ids=node_ids):
+        for node, memory, relevance in self._read(cypher.MEMBERS_OF, node_ids):
             found.setdefault(node, {})[memory] = float(np.float32(relevance))
         return dict(found)
 
     def nodes_of_memories(self, memory_ids: Sequence[str]) -> dict[str, list[str]]:
         """See GraphScope."""
-        return _lists(self._read(cypher.NODES_OF_MEMORIES, ids=memory_ids))
+        return _lists(self._read(cypher.NODES_OF_MEMORIES, memory_ids))
 
     def links_of(self, node_ids: Sequence[str], types: Sequence[str] = ()) -> tuple[list[Ends], list[Ends]]:
         """See GraphScope."""
-        edges = self._read(cypher.EDGE_ENDS, ids=node_ids, edge_types=_edge_types(types))
-        wanted = {"ids": sorted(set(node_ids)), "predicates": list(types)}
-        facts = self._reads.read(self._scope, cypher.FACT_ENDS, {}, **wanted) if node_ids else []
-        first, second = (list(dict.fromkeys((source, target) for source, target in found)) for found in (edges, facts))
-        return first, second
+        edges = self._read(cypher.EDGE_ENDS, node_ids, types=_edge_types(types))
+        facts = self._read(cypher.FACT_ENDS, node_ids, predicates=list(types))
+        return _unique(edges), _unique(facts)
 
     def named_together(self, node_ids: Sequence[str], n: int, memories: int) -> list[NamedTogether]:
         """See GraphScope."""
-        if not node_ids:
-            return []
-        wanted = {"ids": sorted(set(node_ids)), "n": n, "memories": memories}
-        found = self._reads.read(self._scope, cypher.NAMED_TOGETHER, {}, **wanted)
+        found = self._read(cypher.NAMED_TOGETHER, node_ids, n=n, memories=memories)
         return [NamedTogether((node, other), share, tuple(cited)) for node, other, share, cited in found]
 
-    def _read(self, statement: str, within: bool = False, **values: Sequence[str]) -> list[Any]:
-        """Returns what a statement finds; nothing where it looks for nothing. `within` is read by some alone."""
-        if not all(values.values()):
+    def _read(self, statement: str, wanted: Sequence[str], parameter: str = "ids", **more: object) -> list[Any]:
+        """Returns what a statement finds of the ids, or of the names, that are wanted; nothing where none is."""
+        if not wanted:
             return []
-        lists = {k: sorted(set(v)) for k, v in values.items()}
-        return self._reads.read(self._scope, statement, {}, **lists, within=within)
+        return self._reads.read(self._scope, statement, {}, **{parameter: sorted(set(wanted))}, **more)
 
     def _vectors(self) -> NodeVectors:
         vectors: NodeVectors = self._cache.get((self._scope, "node vectors"), self._load_vectors)
@@ -112,6 +106,10 @@ class Neo4jGraphScope:
 
 def _edge_types(types: Sequence[str]) -> list[str]:
     return [t for t in NODE_EDGES if not types or t.lower() in types]
+
+
+def _unique(ends: Iterable[Sequence[str]]) -> list[Ends]:
+    return list(dict.fromkeys((source, target) for source, target in ends))
 
 
 def _lists(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:

@@ -40,9 +40,10 @@ WITH n.node_id AS id, coalesce({_detail("importance")}, 0.0) AS importance ORDER
 VECTORS = f"""{_NODES}
 WITH n.node_id AS id, n.type AS type, {_detail("vector")} AS vector WHERE vector IS NOT NULL
 RETURN id, type, vector ORDER BY id"""
-EDGES_OF = f"""{_WANTED}
+_EDGES = f"""{_WANTED}
 MATCH (n)-[r:{"|".join((*NODE_EDGES, CLOSED))}]-(o:PalimpsestNodeRow)
-WHERE {_TYPE} IN $types AND {LIVE.format("r")} AND {_KNOWN.format("o")} AND (NOT $within OR o.node_id IN $ids)
+WHERE {_TYPE} IN $types AND {LIVE.format("r")} AND {_KNOWN.format("o")}"""
+EDGES_OF = f"""{_EDGES} AND (NOT $within OR o.node_id IN $ids)
 WITH DISTINCT {{source_id: startNode(r).node_id, target_id: endNode(r).node_id, type: {_TYPE}, weight: r.weight,
   provenance: r.provenance, memory_ids: r.memory_ids, created_at: r.created_at, updated_at: r.updated_at}} AS edge
 {with_kept("edge")}"""
@@ -65,17 +66,16 @@ WHERE {_TYPE} = 'STATES' AND {LIVE.format("r")} AND {_KNOWN.format("s")}
 WITH DISTINCT {_FACT} AS fact, s.node_id AS subject, r.object_id AS object
 {with_kept("[fact, subject, object]")}"""
 _MEMBERSHIP = f"""{_TYPE} IN ['MENTIONS', 'ABOUT'] AND {LIVE.format("r")}"""
-MEMBERS_OF = f"""{_WANTED}
-MATCH (n)<-[r:MENTIONS|ABOUT|{CLOSED}]-(m:PalimpsestMemoryRow) WHERE {_MEMBERSHIP} AND {_KNOWN.format("m")}
+_MEMBERS = f"""{_WANTED}
+MATCH (n)<-[r:MENTIONS|ABOUT|{CLOSED}]-(m:PalimpsestMemoryRow) WHERE {_MEMBERSHIP} AND {_KNOWN.format("m")}"""
+MEMBERS_OF = f"""{_MEMBERS}
 WITH n.node_id AS node, m.memory_id AS memory, max(coalesce(r.relevance, 1.0)) AS relevance ORDER BY node, memory
 {with_kept("[node, memory, relevance]")}"""
 NODES_OF_MEMORIES = f"""{_OF_MEMORY}
 MATCH (m)-[r:MENTIONS|ABOUT|{CLOSED}]->(n:PalimpsestNodeRow) WHERE {_MEMBERSHIP} AND {_KNOWN.format("n")}
 WITH DISTINCT m.memory_id AS memory, n.node_id AS node ORDER BY memory, node
 {with_kept("[memory, node]")}"""
-EDGE_ENDS = f"""{_WANTED}
-MATCH (n)-[r:{"|".join((*NODE_EDGES, CLOSED))}]-(o:PalimpsestNodeRow)
-WHERE {_TYPE} IN $edge_types AND {LIVE.format("r")} AND {_KNOWN.format("o")}
+EDGE_ENDS = f"""{_EDGES}
 WITH DISTINCT startNode(r).node_id AS source, endNode(r).node_id AS target, {_TYPE} AS type
 ORDER BY source, target, type
 {with_kept("[source, target]")}"""
@@ -85,8 +85,7 @@ WHERE {_TYPE} = 'FACT' AND {LIVE.format("r")} AND {_KNOWN.format("o")}
   AND (size($predicates) = 0 OR r.predicate IN $predicates)
 WITH DISTINCT r.fact_id AS fact, startNode(r).node_id AS subject, endNode(r).node_id AS object ORDER BY fact
 {with_kept("[subject, object]")}"""
-NAMED_TOGETHER = f"""{_WANTED}
-MATCH (n)<-[r:MENTIONS|ABOUT|{CLOSED}]-(m:PalimpsestMemoryRow) WHERE {_MEMBERSHIP} AND {_KNOWN.format("m")}
+NAMED_TOGETHER = f"""{_MEMBERS}
 WITH n, collect(DISTINCT m) AS mine
 UNWIND mine AS m
 MATCH (m)-[r:MENTIONS|ABOUT|{CLOSED}]->(o:PalimpsestNodeRow) WHERE {_MEMBERSHIP} AND {_KNOWN.format("o")} AND o <> n

@@ -2,14 +2,13 @@
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import duckdb
 import numpy as np
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.query.backends.duckdb_links import NodeLinks
+from palimpsest.query.backends.duckdb_links import NodeIndex, NodeLinks
 from palimpsest.query.backends.duckdb_scope import DuckDBScope
 from palimpsest.query.request.graph_types import NODE_TIMES, STORED_NODE_FIELDS, Edge, Fact, Node
 from palimpsest.query.scope.graph_scope import Ends, NamedTogether
@@ -43,28 +42,6 @@ _FACTS_OF_ROWS = f"""{_FACT_COLUMNS}
         SELECT fact FROM fact_members
         WHERE row BETWEEN $first AND $last AND row IN (SELECT unnest($rows)))
     ORDER BY fact"""
-
-
-@dataclass(frozen=True)
-class NodeIndex:
-    """The nodes of a scope: ids ascending, so that their numbers follow each other from `first` on.
-
-    Attributes:
-        first: number of the first.
-        ids: shape (nodes,) object.
-        types: shape (nodes,) object.
-        importance: shape (nodes,) float64, 0 where it is unknown.
-    """
-
-    first: int
-    ids: np.ndarray
-    types: np.ndarray
-    importance: np.ndarray
-
-    @property
-    def nbytes(self) -> int:
-        """Size in bytes: about 73 for each id; types are shared."""
-        return 97 * len(self.ids)
 
 
 class DuckDBGraph:
@@ -153,20 +130,17 @@ class DuckDBGraph:
     def links_of(self, node_ids: Sequence[str], types: Sequence[str] = ()) -> tuple[list[Ends], list[Ends]]:
         """See GraphScope."""
         links = self._links()
-        wanted = links.wanted(list(known_rows(self._index.ids, node_ids).values()))
-        edges, facts = (pairs.touching(wanted, types) for pairs in (links.edges, links.facts))
-        return self._ends(edges), self._ends(facts[facts[:, 1] >= 0])
+        places = list(known_rows(self._index.ids, node_ids).values())
+        return self._ends(links.edges.touching(places, types)), self._ends(links.facts.touching(places, types))
 
     def named_together(self, node_ids: Sequence[str], n: int, memories: int) -> list[NamedTogether]:
         """See GraphScope."""
         links, ids, memory_ids = self._links(), self._index.ids, self._view.ids
-        found = []
-        for node_id, place in sorted(known_rows(ids, node_ids).items()):
-            near = links.together(place, n, memories)
-            for other, count, rows in zip(near.others, near.counts, near.rows, strict=True):
-                cited = tuple(memory_ids[rows].tolist())
-                found.append(NamedTogether((node_id, ids[other]), int(count) / near.size, cited))
-        return found
+        return [
+            NamedTogether((node_id, ids[other]), share, tuple(memory_ids[rows].tolist()))
+            for node_id, place in sorted(known_rows(ids, node_ids).items())
+            for other, share, rows in links.together(place, n, memories)
+        ]
 
     def _ends(self, places: np.ndarray) -> list[Ends]:
         sources, targets = (self._index.ids[places[:, side]].tolist() for side in (0, 1))
@@ -233,19 +207,14 @@ class DuckDBGraph:
         return NodeIndex(int(found["node"][0]) if len(ids) else 0, ids, types, importance)
 
     def _links(self) -> NodeLinks:
-        index, at = self._index, self._at
-        return self._view.cached(
-            "node links",
-            lambda: NodeLinks.load(self._view.run, at.number, index.first, len(index.ids), at.first, at.size),
-        )
+        return self._view.cached("node links", lambda: NodeLinks.load(self._view.run, self._at, self._index))
 
     def _vectors(self) -> NodeVectors:
         return self._view.cached("node vectors", self._load_vectors)
 
     def _load_vectors(self) -> NodeVectors:
         index = self._index
-        bounds = {"first_node": index.first, "last_node": index.first + len(index.ids) - 1}
-        found = self._read(_VECTORS, bounds)
+        found = self._read(_VECTORS, index.bounds)
         places = np.array([node for node, _ in found], np.int64) - index.first
         return NodeVectors.from_bytes(
             index.ids[places].tolist(), index.types[places].tolist(), [vector for _, vector in found]

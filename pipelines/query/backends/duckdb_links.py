@@ -1,19 +1,47 @@
 """Which nodes of a scope are linked, as arrays that are cached by build: walks follow them without a statement."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import duckdb
 import numpy as np
 
+from palimpsest.query.backends.part_query import Range
 from palimpsest.query.scope.scope_graph import Adjacency
 
 _BETWEEN = "WHERE node BETWEEN $first_node AND $last_node"
 _MEMBERS = f"SELECT node, row, relevance FROM node_members {_BETWEEN} ORDER BY node, row"
 _EDGES = "SELECT source, target, type FROM edges WHERE scope = $scope ORDER BY source, target, type"
-_FACTS = "SELECT subject, coalesce(object, -1) AS object, predicate FROM facts WHERE scope = $scope ORDER BY fact"
+_FACTS = "SELECT subject, object, predicate FROM facts WHERE scope = $scope AND object IS NOT NULL ORDER BY fact"
 
 Run = Callable[[str, Mapping[str, object]], duckdb.DuckDBPyConnection]
+
+
+@dataclass(frozen=True)
+class NodeIndex:
+    """The nodes of a scope: ids ascending, so that their numbers follow each other from `first` on.
+
+    Attributes:
+        first: number of the first.
+        ids: shape (nodes,) object.
+        types: shape (nodes,) object.
+        importance: shape (nodes,) float64, 0 where it is unknown.
+    """
+
+    first: int
+    ids: np.ndarray
+    types: np.ndarray
+    importance: np.ndarray
+
+    @property
+    def bounds(self) -> dict[str, int]:
+        """Values of a statement that reads by the numbers of the nodes."""
+        return {"first_node": self.first, "last_node": self.first + len(self.ids) - 1}
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes: about 73 for each id; types are shared."""
+        return 97 * len(self.ids)
 
 
 @dataclass(frozen=True)
@@ -21,56 +49,42 @@ class Pairs:
     """Links in one direction.
 
     Attributes:
-        sources, targets: places of nodes, each shape (links,) int32; a target of -1 is no node.
+        sources, targets: places of nodes, each shape (links,) int32.
         codes: place of the type of each link among `types`, shape (links,) int32.
         types: the types, ascending.
+        size: nodes of the scope.
     """
 
     sources: np.ndarray
     targets: np.ndarray
     codes: np.ndarray
     types: np.ndarray
+    size: int
 
     @property
     def nbytes(self) -> int:
         """Size in bytes, without the few types."""
         return self.sources.nbytes + self.targets.nbytes + self.codes.nbytes
 
-    def touching(self, is_wanted: np.ndarray, types: Sequence[str]) -> np.ndarray:
-        """Returns the ends of the links to or from wanted nodes, each pair once, in the order stored.
+    def touching(self, places: Sequence[int], types: Sequence[str]) -> np.ndarray:
+        """Returns the ends of the links to or from some nodes, each pair once, in the order stored.
 
         Args:
-            is_wanted: of each node, with one more value for a target that is no node.
+            places: of the nodes.
             types: only of these; none means all.
 
         Returns:
             Places of nodes, shape (pairs, 2) int64.
         """
+        is_wanted = np.zeros(self.size, bool)
+        is_wanted[list(places)] = True
         kept = is_wanted[self.sources] | is_wanted[self.targets]
         if types:
             kept &= np.isin(self.codes, np.flatnonzero(np.isin(self.types, list(types))))
         pairs = np.column_stack((self.sources[kept], self.targets[kept])).astype(np.int64)
-        keys = pairs[:, 0] * len(is_wanted) + pairs[:, 1]
-        _, first = np.unique(keys, return_index=True)
+        _, first = np.unique(pairs[:, 0] * self.size + pairs[:, 1], return_index=True)
         ordered: np.ndarray = pairs[np.sort(first)]
         return ordered
-
-
-@dataclass(frozen=True)
-class Together:
-    """Nodes that most memories of a node name too, those with most first, ties to the lower place.
-
-    Attributes:
-        others: places of nodes, shape (found,).
-        counts: memories that name both, shape (found,).
-        size: memories of the node.
-        rows: local rows of the first memories that name both, ascending, of each other node.
-    """
-
-    others: np.ndarray
-    counts: np.ndarray
-    size: int
-    rows: list[np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -78,7 +92,7 @@ class NodeLinks:
     """The links of a scope: edges, facts, and from nodes to memories and back.
 
     Attributes:
-        edges, facts: see Pairs; edges by source, target and type, facts by id.
+        edges, facts: see Pairs; edges by source, target and type, facts between nodes by id.
         rows: local rows of the memories of each node.
         relevance: of each of those, shape (members,) float32.
         nodes: places of the nodes of each memory.
@@ -96,52 +110,45 @@ class NodeLinks:
         return sum(part.nbytes for part in (self.edges, self.facts, self.rows, self.relevance, self.nodes))
 
     @classmethod
-    def load(cls, run: Run, scope: int, first_node: int, nodes: int, first_row: int, rows: int) -> "NodeLinks":
+    def load(cls, run: Run, at: Range, index: NodeIndex) -> "NodeLinks":
         """Reads the links of a scope.
 
         Args:
             run: runs a statement of the index.
-            scope: its number.
-            first_node: number of its first node.
-            nodes: how many it has.
-            first_row: number of its first memory.
-            rows: how many it has.
+            at: where the scope is.
+            index: its nodes.
         """
-        bounds = {"first_node": first_node, "last_node": first_node + nodes - 1}
-        found = run(_MEMBERS, bounds).fetchnumpy()
-        node, row = found["node"] - first_node, found["row"] - first_row
-        edges, facts = (run(sql, {"scope": scope}).fetchnumpy() for sql in (_EDGES, _FACTS))
+        found = run(_MEMBERS, index.bounds).fetchnumpy()
+        node, row = found["node"] - index.first, found["row"] - at.first
         return cls(
-            _pairs(edges["source"], edges["target"], edges["type"], first_node),
-            _pairs(facts["subject"], facts["object"], facts["predicate"], first_node),
-            Adjacency.of(node, row, nodes),
+            _pairs(run(_EDGES, at.scope).fetchnumpy(), index),
+            _pairs(run(_FACTS, at.scope).fetchnumpy(), index),
+            Adjacency.of(node, row, len(index.ids)),
             found["relevance"],
-            Adjacency.of(row, node, rows),
+            Adjacency.of(row, node, at.size),
         )
-
-    def wanted(self, places: Sequence[int]) -> np.ndarray:
-        """Returns whether each node is at one of some places; the last value, for what is no node, is false."""
-        flags = np.zeros(len(self.rows.starts), bool)
-        flags[list(places)] = True
-        return flags
 
     def members(self, place: int) -> tuple[np.ndarray, np.ndarray]:
         """Returns the local rows of the memories of a node, ascending, and their relevance."""
         return self.rows[place], self.relevance[self.rows.starts[place] : self.rows.starts[place + 1]]
 
-    def together(self, place: int, n: int, rows: int) -> Together:
-        """Returns the `n` nodes that most memories of a node name too, each with the first `rows` of those memories."""
+    def together(self, place: int, n: int, rows: int) -> Iterator[tuple[int, float, np.ndarray]]:
+        """Yields the `n` nodes that most memories of a node name too, those with most first, ties to the lower place.
+
+        Each is its place, the share of the node's memories that name both, and the first `rows` local rows of those.
+        """
         mine = self.rows[place]
         named, row = self.nodes.of_all(mine), np.repeat(mine, self.nodes.starts[mine + 1] - self.nodes.starts[mine])
-        counts = np.bincount(named, minlength=1)
-        counts[place : place + 1] = 0
+        counts = np.bincount(named, minlength=place + 1)
+        counts[place] = 0
         found = np.flatnonzero(counts)
-        best = found[np.argsort(-counts[found], kind="stable")[:n]]
-        return Together(best, counts[best], len(mine), [row[named == other][:rows] for other in best])
+        for other in found[np.argsort(-counts[found], kind="stable")[:n]]:
+            yield int(other), int(counts[other]) / len(mine), row[named == other][:rows]
 
 
-def _pairs(sources: np.ndarray, targets: np.ndarray, types: np.ndarray, first: int) -> Pairs:
+def _pairs(links: Mapping[str, np.ndarray], index: NodeIndex) -> Pairs:
+    """Returns links by place: `links` are columns of the numbers of both ends and of the type, in this order."""
+    sources, targets, types = links.values()
     names, codes = np.unique(np.asarray(types, object), return_inverse=True)
-    ends = (np.maximum(np.asarray(a, np.int64) - first, -1).astype(np.int32) for a in (sources, targets))
-    first_ends, last_ends = ends
-    return Pairs(first_ends, last_ends, codes.astype(np.int32), names)
+    first, last = ((np.asarray(ends) - index.first).astype(np.int32) for ends in (sources, targets))
+    return Pairs(first, last, codes.astype(np.int32), names, len(index.ids))

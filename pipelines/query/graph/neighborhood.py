@@ -56,8 +56,8 @@ def find_neighbors(
         new = [i for i in dict.fromkeys(i for ends in links for i in ends) if i not in found]
         if wanted:
             new = list(wanted.matching(_in_order(graph.nodes(new), new)))
-        room = new[: MAX_NODES - len(found)]
-        nodes = _in_order(graph.nodes(room), room)
+        new = new[: MAX_NODES - len(found)]
+        nodes = _in_order(graph.nodes(new), new)
         found |= {i: (node, step) for i, node in nodes.items()}
         frontier = sorted(nodes)
     edges = [*graph.edges_of(sorted(found), types, within=True), *_heaviest(followed)]

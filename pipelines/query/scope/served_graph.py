@@ -94,8 +94,9 @@ class ServedGraph:
         if not self._may_conceal:
             return self.graph.links_of(node_ids, types)
         edges = [(e.source_id, e.target_id) for e in self.edges_of(node_ids, types)]
-        facts = [f for f in self.facts_of(node_ids) if f.object_id and (not types or f.predicate in types)]
-        return list(dict.fromkeys(edges)), list(dict.fromkeys((f.subject_id, f.object_id or "") for f in facts))
+        stated = [f for f in self.facts_of(node_ids) if not types or f.predicate in types]
+        facts = [(f.subject_id, f.object_id) for f in stated if f.object_id]
+        return list(dict.fromkeys(edges)), list(dict.fromkeys(facts))
 
     def named_together(self, node_ids: Sequence[str], n: int, memories: int) -> list[NamedTogether]:
         """Returns for each of some nodes the `n` nodes that most of its visible memories name too; see GraphScope."""

@@ -19,6 +19,7 @@ NAMED = 2.0  # added to a node that the question names, in standard deviations o
 _PROPOSALS = 50  # nodes nearest to the question
 _ALL = 1_000_000  # more nodes than a scope has
 _MAX_NAME_WORDS = 6
+_NO_MEMBERS = np.zeros(0, np.int64), np.zeros(0)
 
 
 @dataclass(frozen=True)
@@ -88,9 +89,6 @@ def find_nodes(
     )
     best = sorted(scores, key=lambda i: (-scores[i], i))[:n]
     return {i: scores[i] for i in best}
-
-
-_NO_MEMBERS = np.zeros(0, np.int64), np.zeros(0)
 
 
 def reach_memories(
