@@ -2,13 +2,12 @@
 
     python -m palimpsest.eval.studies.formed_questions petra [--misses]
 
-Builds the conversations of data/golden/formation/household twice, with turns alone and with `reflection` by rules, and
-searches the questions of one user in both. Petra's are read while rules and ranking change, Yusuf's only to report
-figures.
+Builds the conversations of one user twice, with turns alone and with `reflection` by rules, and searches the user's
+questions in both. Those of Petra and Noor are read while rules and ranking change; those of Yusuf and Emeka only to
+report figures.
 """
 
 import argparse
-import re
 import shutil
 import sys
 import tempfile
@@ -21,6 +20,7 @@ from palimpsest.build.publish import run_without_dagster
 from palimpsest.eval.golden.build_tables import JUDGED_TABLES
 from palimpsest.eval.golden.questions import GoldenSet, Question, load_golden
 from palimpsest.eval.golden.resolve import resolve
+from palimpsest.eval.studies.sentence_examples import conversations_of
 from palimpsest.query.reader import open_index
 from palimpsest.store.home import Home, data_folder
 
@@ -28,8 +28,14 @@ COLLECTION = "household"
 FORMS: Mapping[str, str] = {"turns": "[turns]", "turns and reflection": "[turns, reflection]"}
 """`form` of the collection, by the name of the column."""
 
+_HOUSEHOLD = "golden/formation/household_questions.jsonl"
+QUESTIONS: Mapping[str, str] = dict.fromkeys(("petra", "noor", "yusuf"), _HOUSEHOLD) | {
+    "emeka": "golden/formation/emeka_questions.jsonl"
+}
+"""The file of each user's questions, in the data folder."""
+
 TOP = 5
-_FORM = re.compile(r"^form: .*$", re.MULTILINE)
+_PROMOTE = "promote: [fact, preference, decision, solution, inference, gap]"
 
 
 def question_kind(question_id: str) -> str:
@@ -37,21 +43,28 @@ def question_kind(question_id: str) -> str:
     return question_id.split("-")[2]
 
 
-def measure(corpus: Path, questions: Sequence[Question], folder: Path, form: str) -> dict[str, float]:
-    """Returns R@5 of each question on a build of the collection with this `form`.
+def measure(conversations: Path, questions: Sequence[Question], folder: Path, form: str) -> dict[str, float]:
+    """Returns R@5 of each question on a build of one user's conversations with this `form`.
 
     Args:
-        corpus: folder of the collection.
-        questions: of the collection.
+        conversations: the file.
+        questions: of the user.
         folder: where the home is written.
         form: see FORMS.
     """
-    copy = folder / "corpora" / COLLECTION
-    shutil.copytree(corpus, copy)
-    settings = copy / "collection.yaml"
-    settings.write_text(_FORM.sub(f"form: {form}", settings.read_text(encoding="utf-8")), encoding="utf-8")
+    corpus = folder / "corpora" / COLLECTION
+    corpus.mkdir(parents=True)
+    shutil.copy(conversations, corpus)
+    settings = (
+        f"name: {COLLECTION}",
+        "description: one user",
+        f"user_id: {conversations.stem}",
+        f"form: {form}",
+        _PROMOTE,
+    )
+    (corpus / "collection.yaml").write_text("\n".join([*settings, ""]), encoding="utf-8")
     home = Home(folder / "home")
-    build = run_without_dagster(home, make_plan(home, [copy.parent]))
+    build = run_without_dagster(home, make_plan(home, [corpus.parent]))
     resolved = resolve(GoldenSet(COLLECTION, tuple(questions)), build.tables(JUDGED_TABLES))
     recall = {}
     with open_index(build.index) as reader:
@@ -83,15 +96,15 @@ def means_text(recall: Mapping[str, Mapping[str, float]]) -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the study; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("user", choices=("petra", "yusuf"))
+    parser.add_argument("user", choices=tuple(QUESTIONS))
     parser.add_argument("--misses", action="store_true", help="name the questions that a form finds in part")
     options = parser.parse_args(arguments)
-    folder = data_folder() / "golden/formation"
-    questions = [q for q in load_golden(folder / f"{COLLECTION}_questions.jsonl") or () if q.user == options.user]
+    questions = [q for q in load_golden(data_folder() / QUESTIONS[options.user]) or () if q.user == options.user]
+    conversations = conversations_of(options.user)
     recall: dict[str, dict[str, float]] = {}
     for form, setting in FORMS.items():
         with tempfile.TemporaryDirectory(prefix="palimpsest-formed-") as scratch:
-            recall[form] = measure(folder / COLLECTION, questions, Path(scratch), setting)
+            recall[form] = measure(conversations, questions, Path(scratch), setting)
     sys.stdout.write("\n".join(means_text(recall)) + "\n")
     for q in questions if options.misses else ():
         found = [recall[form][q.id] for form in FORMS]

@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["fact", "preference", "decision", "solution", "gap", "inference", "emotion", "topic", "connection"]
+Kind = Literal[
+    "fact", "preference", "decision", "solution", "gap", "inference", "emotion", "topic", "connection", "summary"
+]
 
 KINDS: tuple[Kind, ...] = (
     "fact",
@@ -15,6 +17,7 @@ KINDS: tuple[Kind, ...] = (
     "emotion",
     "topic",
     "connection",
+    "summary",
 )
 RULES, LM = "rules", "lm"
 """Values of `extractor`."""

@@ -11,7 +11,13 @@ from palimpsest.memories.formed import stated_memories
 from palimpsest.store.tables import conform
 from palimpsest.text.tokenizer import count_tokens_batch
 
-TYPES = {"preference": "preference", "inference": "inference", "gap": "inference", "emotion": "inference"}
+TYPES = {
+    "preference": "preference",
+    "inference": "inference",
+    "gap": "inference",
+    "emotion": "inference",
+    "summary": "summary",
+}
 """Types of memories by kind of item; the rest is semantic."""
 IMPORTANCE = {"preference": 0.7, "decision": 0.7, "fact": 0.6, "solution": 0.6}
 _SAVED, _OTHER = 0.9, 0.4
@@ -36,7 +42,7 @@ def promoted_memories(notes: pl.DataFrame, memories: pl.DataFrame, kinds: Collec
         .sort("item_id", "observed_at", "ordinal", "memory_id")
         .group_by("item_id", maintain_order=True)
         .agg(
-            pl.col("ordinal", "title", "heading", "page", "speaker", "observed_at", "provenance", "kind").last(),
+            pl.col("ordinal", "title", "heading", "page", "speaker", "observed_at", "provenance").last(),
             pl.col("valid_from").max(),
             pl.col("valid_until").min(),
             pl.col("retention_until").min(),
@@ -54,10 +60,11 @@ def promoted_memories(notes: pl.DataFrame, memories: pl.DataFrame, kinds: Collec
     formed = joined.select(
         *SCOPE,
         *("session_id", "document_id", "ordinal", "title", "heading", "page", "speaker", "char_start", "char_end"),
-        *("observed_at", "valid_from", "valid_until", "tags", "provenance", "retention_until", "kind", "pii"),
+        *("observed_at", "valid_from", "valid_until", "tags", "provenance", "retention_until", "pii"),
         *("user_visible", "trust", "chunk_ids"),
         pl.Series("memory_id", [content_id("memory", REFLECTION, i) for i in joined["item_id"]], pl.String),
         pl.lit(REFLECTION).alias("unit"),
+        pl.col("item_kind").alias("kind"),
         pl.col("item_kind").replace_strict(TYPES, default="semantic", return_dtype=pl.String).alias("type"),
         pl.col("statement").alias("text"),
         pl.concat_str("statement", date, separator="\n").str.strip_chars("\n").alias("search_text"),

@@ -1,13 +1,16 @@
 """Items of a note by rules: what the turns of a session say in so many words, and nothing that they suggest.
 
-Precision comes first: a sentence that is a question, a supposition, a report or a single event of the past forms
-nothing. Only sentences with a cue are parsed.
+Rules read what a sentence says, and a small model how much it is worth keeping; both decide. Precision comes first:
+a supposition, a report or a single event of the past forms nothing.
 """
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from palimpsest.formation.classify.judge import Judgment
+from palimpsest.formation.classify.sentence_features import read_sentence
+from palimpsest.formation.classify.sentence_model import sentence_model
 from palimpsest.formation.cues import (
     DECISION,
     FIRST_PERSON,
@@ -24,7 +27,7 @@ from palimpsest.formation.cues import (
     UNREAL,
     UNSOLVED,
 )
-from palimpsest.formation.item import NoteItem
+from palimpsest.formation.item import Kind, NoteItem
 from palimpsest.formation.session import Sentence, Session, Turn
 from palimpsest.formation.stated import states_fact, states_preference
 from palimpsest.formation.third_person import third_person
@@ -35,15 +38,28 @@ _SAVED, _PREFERENCE, _DECISION, _FACT, _SOLUTION, _GAP = 0.95, 0.9, 0.85, 0.8, 0
 _ANSWERS_WITHIN = 2  # turns
 _LOOKS_BACK = 2  # turns, for a problem or the question that a decision answers
 _MIN_WORDS = 3
+_MIN_READ = 2  # words of a sentence that is read
 
 
 def form_items(sessions: Sequence[Session]) -> Iterator[list[NoteItem]]:
-    """Yields the items of each session, in the order of its turns; a pure function of each session alone."""
+    """Yields the items of each session, in the order of its turns; a pure function of each session alone.
+
+    Raises:
+        ComponentFailed: the file of the model that judges sentences is missing or damaged.
+    """
+    for rules in read_by_rules(sessions):
+        yield list(rules.items())
+
+
+def read_by_rules(sessions: Sequence[Session]) -> Iterator["SessionRules"]:
+    """Yields each session with the parses of its sentences."""
     read = [[t.sentences if t.is_person else [] for t in s.turns] for s in sessions]
-    texts = dict.fromkeys(_to_parse(s) for turns in read for sentences in turns for s in sentences if _has_cue(s))
+    texts = dict.fromkeys(
+        _to_parse(s) for turns in read for sentences in turns for s in sentences if len(s.text.split()) >= _MIN_READ
+    )
     parses = dict(zip(texts, parse_texts(texts), strict=True))
     for session, turns in zip(sessions, read, strict=True):
-        yield list(_SessionRules(session, turns, parses).items())
+        yield SessionRules(session, turns, parses)
 
 
 def _has_cue(sentence: Sentence) -> bool:
@@ -62,18 +78,71 @@ def _to_parse(sentence: Sentence) -> str:
 
 
 @dataclass(frozen=True)
-class _SessionRules:
+class SessionRules:
+    """What rules find in the sentences of a session.
+
+    Attributes:
+        session: the session.
+        sentences: of each turn of a person; none of other turns.
+        parses: of their texts.
+    """
+
     session: Session
     sentences: Sequence[Sequence[Sentence]]
     parses: Mapping[str, Parse]
 
+    def places(self) -> list[tuple[int, int]]:
+        """Returns the turn and the number of each sentence that is read."""
+        return [
+            (n, i)
+            for n, sentences in enumerate(self.sentences)
+            for i, s in enumerate(sentences)
+            if len(s.text.split()) >= _MIN_READ
+        ]
+
     def items(self) -> Iterator[NoteItem]:
-        """Yields the items of all turns."""
-        for n, sentences in enumerate(self.sentences):
-            for i, sentence in enumerate(sentences):
-                item = self._gap(n, i) if sentence.is_question else self._solution(n, i) or self._stated(sentence)
-                if item is not None:
-                    yield self._with_question(item, n, i) if item.kind == "decision" else item
+        """Yields the items of all turns, by rules and model together."""
+        places = self.places()
+        found = [self.by_rules(n, i) for n, i in places]
+        kinds = [item.kind if item is not None else None for item in found]
+        features = [read_sentence(self.session, n, i, kind) for (n, i), kind in zip(places, kinds, strict=True)]
+        for (n, i), by_rules, row in zip(places, found, sentence_model().predict(features), strict=True):
+            item = self._decided(by_rules, Judgment.of(row), n, i)
+            if item is not None:
+                yield self._with_question(item, n, i) if item.kind == "decision" else item
+
+    def by_rules(self, n: int, i: int) -> NoteItem | None:
+        """Returns what rules alone find in a sentence."""
+        sentence = self.sentences[n][i]
+        if sentence.is_question:
+            return self._gap(n, i)
+        return self._solution(n, i) or (self._stated(sentence) if _has_cue(sentence) else None)
+
+    def _decided(self, by_rules: NoteItem | None, judgment: Judgment, n: int, i: int) -> NoteItem | None:
+        """Returns what a sentence forms; what somebody saves is formed in any case."""
+        if by_rules is not None and by_rules.is_saved:
+            return by_rules
+        kind = judgment.decide(by_rules.kind if by_rules is not None else None)
+        if kind is None:
+            return None
+        return by_rules if by_rules is not None and by_rules.kind == kind else self._item(kind, n, i)
+
+    def _item(self, kind: Kind, n: int, i: int) -> NoteItem:
+        """Returns an item of a kind that rules did not find."""
+        sentence = self.sentences[n][i]
+        if kind == "gap":
+            return _open_question(sentence)
+        if kind == "solution":
+            stated = [s for s in self._before(n, i) if not s.is_question and len(s.text.split()) >= _MIN_WORDS]
+            return _solved(sentence, next((s for s in stated if PROBLEM.search(s.text)), next(iter(stated), None)))
+        text, turn = _to_parse(sentence), sentence.turn
+        statement = third_person(text, self.parses[text], turn.name)
+        if kind == "decision":
+            return NoteItem(kind, _decision(text, statement, turn), sentence.span, _DECISION)
+        opener = next(iter(self._before(n, i)), None) if OPENING_PRONOUN.match(statement) else None
+        if opener is None:
+            return NoteItem(kind, statement, sentence.span, _FACT)
+        return NoteItem(kind, f"{turn.name} says: {opener.text} {sentence.text}", sentence.span, _FACT, (opener.span,))
 
     def _stated(self, sentence: Sentence) -> NoteItem | None:
         text = _to_parse(sentence)
@@ -113,10 +182,7 @@ class _SessionRules:
             if not before or not REFERS_BACK.search(sentence.text):
                 return None
             problem = before[0]
-        words = [s.text.rstrip(".!") + "." for s in (problem, sentence) if s is not None]
-        statement = f"{sentence.turn.name} says: {' '.join(words)}"
-        evidence = (problem.span,) if problem is not None else ()
-        return NoteItem("solution", statement, sentence.span, _SOLUTION, evidence)
+        return _solved(sentence, problem)
 
     def _before(self, n: int, i: int) -> list[Sentence]:
         """Returns what people say before a sentence, in its turn and in the last few turns, the nearest first."""
@@ -142,7 +208,19 @@ class _SessionRules:
         for k, turn in enumerate(turns):
             if turn.speaker != sentence.turn.speaker and _answers(turn, sentence, is_reply=is_last and k == 0):
                 return None
-        return NoteItem("gap", f"Open question of {sentence.turn.name}: {sentence.text}", sentence.span, _GAP)
+        return _open_question(sentence)
+
+
+def _open_question(sentence: Sentence) -> NoteItem:
+    return NoteItem("gap", f"Open question of {sentence.turn.name}: {sentence.text}", sentence.span, _GAP)
+
+
+def _solved(sentence: Sentence, problem: Sentence | None) -> NoteItem:
+    """Returns what solved a problem; without one the sentence names it itself."""
+    words = [s.text.rstrip(".!") + "." for s in (problem, sentence) if s is not None]
+    statement = f"{sentence.turn.name} says: {' '.join(words)}"
+    evidence = (problem.span,) if problem is not None else ()
+    return NoteItem("solution", statement, sentence.span, _SOLUTION, evidence)
 
 
 def _answers(turn: Turn, question: Sentence, is_reply: bool) -> bool:

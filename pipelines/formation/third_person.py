@@ -5,6 +5,7 @@ from palimpsest.relations.classify.features.parse import Parse
 
 _PRESENT = {"am": "is", "'m": "is", "have": "has", "'ve": "has", "do": "does"}
 _WILL = {"'ll": "will"}
+_AFTER_WE = {"'re": "are", "'ve": "have", "'ll": "will"}
 _SIBILANT = ("s", "x", "z", "ch", "sh", "o")
 _SINGULAR, _PLURAL = "i", "we"
 
@@ -27,6 +28,8 @@ def third_person(text: str, parse: Parse, name: str) -> str:
         original = text[start : start + len(word)]
         new = _pronoun(word, parse.deps[i], name, is_plural)
         is_plural |= word == _PLURAL
+        if new is None and i > 0 and parse.words[i - 1] in (_SINGULAR, _PLURAL):
+            new = _contraction(word, parse.tags[i], parse.words[i - 1])
         if new is None and i in verbs:
             new = _verb(word, parse.tags[i], parse.lemmas[i])
         if new is None:
@@ -69,6 +72,13 @@ def _pronoun(word: str, dep: str, name: str, is_plural: bool) -> str | None:
     if word in ("our", "ours"):
         return "their" if is_plural else f"{name}'s"
     return None
+
+
+def _contraction(word: str, tag: str, subject: str) -> str | None:
+    """Returns a contracted auxiliary in full, which a name cannot have; None for any other word."""
+    if word == "'d":
+        return "would" if tag == "MD" else "had"
+    return _AFTER_WE.get(word) if subject == _PLURAL else None
 
 
 def _verb(word: str, tag: str, lemma: str) -> str | None:

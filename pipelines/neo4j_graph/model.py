@@ -16,7 +16,7 @@ from palimpsest.facts.predicates import VOCABULARY
 
 OPEN = 2**31 - 1  # `until` of a row that nothing has replaced yet
 DIMENSIONS = 384
-FORMAT = 4  # of what readers read: another one is loaded again; 4 added facts, and nodes that are no names or topics
+FORMAT = 5  # of what readers read: another one is loaded again; 5 added which memories formed ones rest on
 MAX_CACHED_VECTORS = 200_000  # a reader caches and ranks so many of a scope exactly (1.5 KiB each); more, by the index
 
 KEYS = {

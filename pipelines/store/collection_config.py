@@ -16,6 +16,9 @@ from palimpsest.store.weights_config import WeightsConfig
 from palimpsest.text.dates import DateOrder
 
 Unit = Literal["chunk", "turn", "statement"]
+Promoted = Literal[
+    "fact", "preference", "decision", "solution", "gap", "inference", "emotion", "topic", "connection", "summary"
+]
 _MAX_PROBLEMS = 10
 _ToolName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 _PLURALS = {f"{unit}s": unit for unit in get_args(Unit)}
@@ -49,10 +52,7 @@ class CollectionConfig(BaseModel):
         default="rules",
         description="who forms notes, with `reflection` in `form`: rules, the model of `PALIMPSEST_LM`, or both",
     )
-    promote: tuple[
-        Literal["fact", "preference", "decision", "solution", "gap", "inference", "emotion", "topic", "connection"],
-        ...,
-    ] = Field(
+    promote: tuple[Promoted, ...] = Field(
         default=("fact", "preference", "decision", "solution", "inference"),
         description="kinds of items of notes that become memories, with `reflection`",
     )

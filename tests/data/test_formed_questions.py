@@ -2,26 +2,44 @@
 
 from collections import Counter, defaultdict
 
-from palimpsest.eval.golden.questions import load_golden
-from palimpsest.eval.studies.formed_questions import question_kind
-from tests.data.demo_corpus import GOLDEN, rows
+import pytest
 
-FOLDER = GOLDEN / "formation"
+from palimpsest.eval.golden.questions import load_golden
+from palimpsest.eval.studies.formed_questions import QUESTIONS, question_kind
+from palimpsest.eval.studies.sentence_examples import TRAINING_USERS, conversations_of, golden_notes
+from palimpsest.store.home import data_folder
+from tests.data.demo_corpus import rows
+
 KINDS = {"fact", "preference", "decision", "solution"}
 
 
-def test_each_quote_is_in_one_turn_of_its_session():
+def asked(user):
+    return [q for q in load_golden(data_folder() / QUESTIONS[user]) if q.user == user]
+
+
+@pytest.mark.parametrize("user", QUESTIONS)
+def test_each_quote_is_in_one_turn_of_its_session(user):
     turns = defaultdict(list)
-    for file in sorted((FOLDER / "household").glob("*.jsonl")):
-        for row in rows(file):
-            turns[f"{file.name}#{row['session_id']}"].append(row["text"])
-    for q in load_golden(FOLDER / "household_questions.jsonl"):
+    for row in rows(conversations_of(user)):
+        turns[f"{user}.jsonl#{row['session_id']}"].append(row["text"])
+    for q in asked(user):
         for quote in (*q.evidence, *q.stale):
             assert sum(quote.quote in text for text in turns[quote.uri]) == 1, (q.id, quote)
 
 
-def test_each_user_asks_for_every_kind_and_no_question_twice():
-    questions = load_golden(FOLDER / "household_questions.jsonl")
-    by_user = Counter((q.user, question_kind(q.id)) for q in questions)
-    assert set(by_user) == {(user, kind) for user in ("petra", "yusuf") for kind in KINDS} and min(by_user.values()) > 7
-    assert len({(q.user, q.question) for q in questions}) == len(questions) >= 150
+@pytest.mark.parametrize("user", QUESTIONS)
+def test_each_user_asks_for_every_kind_and_no_question_twice(user):
+    questions = asked(user)
+    by_kind = Counter(question_kind(q.id) for q in questions)
+    assert set(by_kind) >= KINDS and min(by_kind.values()) > 7
+    assert len({q.question for q in questions}) == len(questions) >= 60
+
+
+@pytest.mark.parametrize("user", [*TRAINING_USERS, "emeka"])
+def test_golden_notes_quote_the_sessions_that_they_name(user):
+    golden = golden_notes(user)
+    assert len(golden) >= 20 and sum(len(g.items) for g in golden) >= 120
+
+
+def test_no_conversation_trains_and_judges():
+    assert not {"emeka", "yusuf", "petra"} & set(TRAINING_USERS)

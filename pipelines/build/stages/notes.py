@@ -1,8 +1,9 @@
 """Stage `notes`: what each conversation session says that is worth keeping, where a collection forms memories of it."""
 
 from palimpsest.build.stage import Digest, PreviousTable, Reference, Stage, StageContext, StageResult, Table
+from palimpsest.formation.classify.sentence_model import sentence_model_key
 from palimpsest.formation.note_table import NoteInputs, note_table
-from palimpsest.formation.rules import form_items
+from palimpsest.formation.session_summary import form_with_summaries
 from palimpsest.store.manifest import Work
 from palimpsest.store.tables import empty
 
@@ -19,7 +20,7 @@ def _run(context: StageContext, previous: PreviousTable | None) -> StageResult:
         notes, paid = lm_notes(note_inputs(context), context.home, context.max_cost, with_rules)
     else:
         earlier = (previous("chunks"), previous("notes")) if previous else None
-        notes, paid = note_table(note_inputs(context), form_items, earlier), {}
+        notes, paid = note_table(note_inputs(context), form_with_summaries, earlier), {}
     numbers = {"sessions_read": float(notes.sessions_read), "dropped": float(notes.dropped.total()), **paid}
     return StageResult({"notes": notes.table}, Work(lm_calls=int(paid.get("lm_calls", 0))), numbers)
 
@@ -34,9 +35,9 @@ def _is_read_by_lm(context: StageContext) -> bool:
 
 
 def _settings(context: StageContext) -> object:
-    """Returns whether notes are formed, and by which model; nothing more for rules, whose code is part of the key."""
+    """Returns whether notes are formed, and by which models; the code of rules is part of the key."""
     if not _is_read_by_lm(context) or context.is_dry_run:
-        return context.config.reflects
+        return sentence_model_key() if context.config.reflects else False
     from palimpsest.formation.lm.lm_items import reflection_key
 
     return context.config.reflection, reflection_key()

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import duckdb
 import numpy as np
 
+from palimpsest.core.memory_units import REFLECTION
 from palimpsest.query.backends.field_parts import read_fields, read_metadata
 from palimpsest.query.backends.part_query import Query, Range
 from palimpsest.query.scope.scope_arrays import Arrays
@@ -39,6 +40,10 @@ _ENTITY_IDS = "SELECT entity_id FROM entities WHERE scope = $scope ORDER BY enti
 _RELATIONS = """
     SELECT newer_row, older_row, label, confidence FROM links
     WHERE scope = $scope ORDER BY newer_row, older_row, label, relation_id"""
+_FORMED = """
+    SELECT DISTINCT links.newer_row, links.older_row, memories.kind
+    FROM links JOIN memories ON memories.row = links.newer_row
+    WHERE links.scope = $scope AND memories.unit = $unit ORDER BY ALL"""
 _REPLACED = """
     SELECT newer.row AS newer_row, older.row AS older_row
     FROM memories older JOIN memories newer ON newer.memory_id = older.superseded_by
@@ -149,6 +154,21 @@ def _links(query: Query, at: Range) -> Arrays:
     }
 
 
+def _formed(query: Query, at: Range) -> Arrays:
+    """Returns each formed memory (`row`) with each memory that it rests on, and its kind, a number in `kinds`."""
+    found = query(_FORMED, at.scope | {"unit": REFLECTION}).fetchall()
+    if not found:
+        return {}
+    rows, evidence, kinds = (list(column) for column in zip(*found, strict=True))
+    names = sorted({kind or "" for kind in kinds})
+    return {
+        "row": local(np.array(rows), at.first),
+        "evidence": local(np.array(evidence), at.first),
+        "kind": np.array([names.index(kind or "") for kind in kinds], "<i4"),
+        "kinds": names,
+    }
+
+
 def _passages(query: Query, at: Range) -> Arrays:
     """Returns names and titles, and which memory names which entity."""
     names = query(_NAMES, at.scope).fetchnumpy()
@@ -183,6 +203,7 @@ PARTS: dict[str, Callable[[Query, Range], Arrays]] = {
     "priors": _priors,
     "named": _named,
     "links": _links,
+    "formed": _formed,
     "passages": _passages,
     "fields": read_fields,
     "metadata": read_metadata,

@@ -17,6 +17,7 @@ SECTIONS = {
     "emotion": "emotional_context",
     "topic": "potential_topics",
     "connection": "connections",
+    "summary": "summaries",
 }
 """Names of the lists of a note, by kind of item, in the order in which they are shown."""
 

@@ -11,6 +11,7 @@ from palimpsest.query.request.types import Filters, Link
 from palimpsest.query.request.where import Kind, Where
 from palimpsest.query.scope.byte_cache import Sized
 from palimpsest.query.scope.field_values import FieldValues
+from palimpsest.query.scope.formed_rows import FormedRows
 from palimpsest.query.scope.named_entities import NamedEntities
 from palimpsest.query.scope.passage_graph import PassageGraph, Sentences
 from palimpsest.query.scope.reading_order import ReadingOrder, TurnOrder
@@ -77,6 +78,9 @@ class ScopeView(Protocol):
 
     def priors(self) -> Priors:
         """Returns how new, how much supported and how important memories are."""
+
+    def formed(self) -> FormedRows:
+        """Returns the memories that are formed from others, with these."""
 
 
 class CachedScopeView(ABC):
@@ -185,6 +189,10 @@ class CachedScopeView(ABC):
     def priors(self) -> Priors:
         """See ScopeView."""
         return self._cached("priors", lambda: Priors.from_arrays(self._arrays("priors"), self._size))
+
+    def formed(self) -> FormedRows:
+        """See ScopeView."""
+        return self._cached("formed", lambda: FormedRows.from_arrays(self._arrays("formed")))
 
     def reasons(self) -> RetirementReasons:
         """Returns why memories were retired or retained."""

@@ -1,0 +1,27 @@
+"""Lifts formed memories of the kind that a question asks for: words of the question rarely name what was decided."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from palimpsest.query.ranking.scoring import Scored
+from palimpsest.query.scope.scope_query import ScopeQuery
+from palimpsest.query.scope.view import ScopeView
+from palimpsest.text.formed_cue import asked_kinds
+
+KIND_WEIGHT = 1.0
+"""Standard deviations of a signal that a memory of the kind gains."""
+
+
+def lift_asked_kinds(scored: Scored, view: ScopeView, query: ScopeQuery) -> Scored:
+    """Returns scores in which formed memories of the kind that the question asks for, and their evidence, gain.
+
+    Nothing changes where a scope forms no memories, or the question asks for no kind.
+    """
+    if not query.served.has_formed or not (kinds := asked_kinds(query.text)):
+        return scored
+    total, is_candidate = scored.total.copy(), np.zeros(len(scored.total), bool)
+    is_candidate[scored.rows] = True
+    rows = view.formed().of_kinds(kinds)
+    total[rows[is_candidate[rows]]] += KIND_WEIGHT
+    return replace(scored, total=total)
