@@ -123,8 +123,8 @@ class SessionRules:
         if by_rules is not None and by_rules.is_saved:
             return by_rules
         kind = judgment.decide(by_rules.kind if by_rules is not None else None)
-        if kind is None:
-            return None
+        if kind is None or (kind == "gap" and by_rules is None and self.sentences[n][i].is_question):
+            return None  # rules know which questions were answered
         return by_rules if by_rules is not None and by_rules.kind == kind else self._item(kind, n, i)
 
     def _item(self, kind: Kind, n: int, i: int) -> NoteItem:

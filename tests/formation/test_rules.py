@@ -25,8 +25,16 @@ def formed(*turns: tuple[str, str]) -> list[tuple[str, str]]:
         ("My favourite tyre is the green one.", "preference", "Ana's favourite tyre is the green one."),
         ("We decided to use Postgres.", "decision", "Ana and others decided to use Postgres."),
         ("I don\u2019t work on Fridays.", "fact", "Ana doesn't work on Fridays."),
-        ("I've moved to Ghent with my sister.", "fact", "Ana has moved to Ghent with Ana's sister."),
-        ("I carry the key and my sister has the other.", "fact", "Ana carries the key and Ana's sister has the other."),
+        (
+            "I live in Ghent with my sister, and I carry the key.",
+            "fact",
+            "Ana lives in Ghent with Ana's sister, and Ana carries the key.",
+        ),
+        (
+            "I've moved to Ghent with my sister, and I work at Basin now.",
+            "fact",
+            "Ana has moved to Ghent with Ana's sister, and Ana works at Basin now.",
+        ),
         ("Please remember that the gate is locked at eight.", "fact", "The gate is locked at eight."),
     ],
 )

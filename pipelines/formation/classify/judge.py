@@ -7,7 +7,7 @@ import numpy as np
 from palimpsest.formation.classify.sentence_model import SENTENCE_CLASSES
 from palimpsest.formation.item import Kind
 
-STATED_BY_RULES = 0.5
+STATED_BY_RULES = 0.6
 """The least probability that a sentence states a fact or a preference where rules find a fact."""
 STATED_ALONE = 0.75
 """The same where rules find nothing."""
