@@ -18,7 +18,7 @@ def lift_asked_kinds(scored: Scored, view: ScopeView, query: ScopeQuery) -> Scor
 
     Nothing changes where a scope forms no memories, or the question asks for no kind.
     """
-    if not query.served.has_formed or not (kinds := asked_kinds(query.text)):
+    if not (kinds := asked_kinds(query.text)) or not query.served.has_formed:
         return scored
     total, is_candidate = scored.total.copy(), np.zeros(len(scored.total), bool)
     is_candidate[scored.rows] = True
