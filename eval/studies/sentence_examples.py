@@ -6,6 +6,7 @@ from pathlib import Path
 
 from palimpsest.eval.studies.formation import GoldenSession, read_golden, read_half
 from palimpsest.formation.classify.sentence_features import SentenceFeatures, read_sentence
+from palimpsest.formation.classify.sentence_model import NONE
 from palimpsest.formation.rules import read_by_rules
 from palimpsest.store.home import data_folder
 
@@ -14,7 +15,6 @@ DIARY = "diary"
 TRAINING_USERS = (DIARY, "dario", "hilde", "kwame", "noor", "priyanka", "ruth", "silvie", "teo", "tomasz", "yolanda")
 """Whose conversations train the model. Those of the diary's test half, and of Emeka, Petra and Yusuf do not."""
 
-NONE = "none"
 _OPTIONAL_WEIGHT = 0.5
 
 

@@ -1,7 +1,7 @@
 """Trains the model that judges sentences: `python -m palimpsest.eval.studies.train_sentences`, two minutes.
 
-Writes data/models/sentence_model.npz, trained on the golden notes of `TRAINING_USERS`. With `--held-out` trains on
-four fifths of the users at a time and prints the precision and recall of the items of the others: the thresholds of
+Writes data/models/sentence_model.npz, trained on the golden notes of `TRAINING_USERS`. With `--cross-validate` trains
+on four fifths of the users at a time and prints the precision and recall of the items of the others: the thresholds of
 `palimpsest.formation.classify.judge` were chosen by them.
 """
 
@@ -10,25 +10,24 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from unittest import mock
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
-from palimpsest.eval.studies.formation import FACTS, Scores, score
+from palimpsest.eval.studies.formation import FACTS, GoldenSession, Scores, score
 from palimpsest.eval.studies.sentence_examples import (
     TRAINING_USERS,
     Example,
     golden_notes,
     sentence_examples,
 )
-from palimpsest.formation import rules
 from palimpsest.formation.classify.sentence_model import (
     SENTENCE_CLASSES,
     SENTENCE_MODEL,
     SentenceModel,
     write_sentence_model,
 )
+from palimpsest.formation.item import NoteItem
 from palimpsest.formation.rules import form_items
 from palimpsest.store.home import SHIPPED
 
@@ -50,32 +49,32 @@ def train(examples: Sequence[Example]) -> SentenceModel:
     return SentenceModel(ngrams, rarity, fitted.coef_, fitted.intercept_)
 
 
-def held_out_scores() -> Scores:
+def unseen_scores() -> Scores:
     """Returns the items of users whose conversations the model did not see, compared with the golden ones."""
     by_user = {user: golden_notes(user) for user in TRAINING_USERS}
     examples = {user: list(sentence_examples(golden)) for user, golden in by_user.items()}
-    golden, formed = [], []
+    golden: list[GoldenSession] = []
+    formed: list[list[NoteItem]] = []
     for fold in range(FOLDS):
         unseen = TRAINING_USERS[fold::FOLDS]
         model = train([e for user in TRAINING_USERS if user not in unseen for e in examples[user]])
-        with mock.patch.object(rules, "sentence_model", lambda model=model: model):
-            for user in unseen:
-                golden += by_user[user]
-                formed += list(form_items([g.session for g in by_user[user]]))
+        for user in unseen:
+            golden += by_user[user]
+            formed += form_items([g.session for g in by_user[user]], model)
     return score(golden, formed)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Trains and writes the model, or prints figures of users that were held out; returns the exit code."""
+    """Trains and writes the model, or prints figures of users that a model did not see; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=SHIPPED, help="the data folder")
-    parser.add_argument("--held-out", action="store_true", help="print figures of users that the model did not see")
+    parser.add_argument("--cross-validate", action="store_true", help="print figures of unseen users")
     options = parser.parse_args(arguments)
-    if not options.held_out:
+    if not options.cross_validate:
         model = train([e for user in TRAINING_USERS for e in sentence_examples(golden_notes(user))])
         write_sentence_model(model, options.out / SENTENCE_MODEL)
         return 0
-    scores = held_out_scores()
+    scores = unseen_scores()
     for kinds in (FACTS, *((kind,) for kind in SENTENCE_CLASSES[:-1])):
         figures = f"precision {scores.precision(*kinds):.3f}, recall {scores.recall(*kinds):.3f}"
         sys.stdout.write(f"{' and '.join(kinds)}: {figures}\n")

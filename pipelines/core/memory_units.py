@@ -1,4 +1,11 @@
-"""The unit of memories that are formed from others. What a source says has the unit of its collection."""
+"""The unit and the kinds of memories that are formed from others. What a source says has its collection's unit."""
+
+from typing import Literal
 
 REFLECTION = "reflection"
 """The unit of formed memories, and the word in `form` of collection.yaml."""
+
+FormedKind = Literal[
+    "fact", "preference", "decision", "solution", "gap", "inference", "emotion", "topic", "connection", "summary"
+]
+"""Kinds of items of notes, and of the memories that are formed of them."""

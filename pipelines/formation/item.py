@@ -1,24 +1,13 @@
 """An item of a note: what one session says that is worth keeping, with the words that say it."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import get_args
 
-Kind = Literal[
-    "fact", "preference", "decision", "solution", "gap", "inference", "emotion", "topic", "connection", "summary"
-]
+from palimpsest.core.memory_units import FormedKind as Kind
 
-KINDS: tuple[Kind, ...] = (
-    "fact",
-    "preference",
-    "decision",
-    "solution",
-    "gap",
-    "inference",
-    "emotion",
-    "topic",
-    "connection",
-    "summary",
-)
+KINDS: tuple[Kind, ...] = get_args(Kind)
+SENTENCE_KINDS: tuple[Kind, ...] = ("fact", "preference", "decision", "solution", "gap")
+"""What one sentence may form, by rules and model."""
 RULES, LM = "rules", "lm"
 """Values of `extractor`."""
 

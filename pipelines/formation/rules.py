@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from palimpsest.formation.classify.judge import Judgment
 from palimpsest.formation.classify.sentence_features import read_sentence
-from palimpsest.formation.classify.sentence_model import sentence_model
+from palimpsest.formation.classify.sentence_model import SentenceModel, sentence_model
 from palimpsest.formation.cues import (
     DECISION,
     FIRST_PERSON,
@@ -41,22 +41,25 @@ _MIN_WORDS = 3
 _MIN_READ = 2  # words of a sentence that is read
 
 
-def form_items(sessions: Sequence[Session]) -> Iterator[list[NoteItem]]:
+def form_items(sessions: Sequence[Session], model: SentenceModel | None = None) -> Iterator[list[NoteItem]]:
     """Yields the items of each session, in the order of its turns; a pure function of each session alone.
+
+    Args:
+        sessions: the sessions.
+        model: judges sentences; without one the model that comes with Palimpsest.
 
     Raises:
         ComponentFailed: the file of the model that judges sentences is missing or damaged.
     """
+    model = model or sentence_model()
     for rules in read_by_rules(sessions):
-        yield list(rules.items())
+        yield list(rules.items(model))
 
 
 def read_by_rules(sessions: Sequence[Session]) -> Iterator["SessionRules"]:
-    """Yields each session with the parses of its sentences."""
-    read = [[t.sentences if t.is_person else [] for t in s.turns] for s in sessions]
-    texts = dict.fromkeys(
-        _to_parse(s) for turns in read for sentences in turns for s in sentences if len(s.text.split()) >= _MIN_READ
-    )
+    """Yields each session with the parses of its sentences that have a cue."""
+    read = [[t.sentences if t.is_person else () for t in s.turns] for s in sessions]
+    texts = dict.fromkeys(_to_parse(s) for turns in read for sentences in turns for s in sentences if _has_cue(s))
     parses = dict(zip(texts, parse_texts(texts), strict=True))
     for session, turns in zip(sessions, read, strict=True):
         yield SessionRules(session, turns, parses)
@@ -84,7 +87,7 @@ class SessionRules:
     Attributes:
         session: the session.
         sentences: of each turn of a person; none of other turns.
-        parses: of their texts.
+        parses: of the texts that have a cue.
     """
 
     session: Session
@@ -100,13 +103,13 @@ class SessionRules:
             if len(s.text.split()) >= _MIN_READ
         ]
 
-    def items(self) -> Iterator[NoteItem]:
+    def items(self, model: SentenceModel) -> Iterator[NoteItem]:
         """Yields the items of all turns, by rules and model together."""
         places = self.places()
         found = [self.by_rules(n, i) for n, i in places]
         kinds = [item.kind if item is not None else None for item in found]
         features = [read_sentence(self.session, n, i, kind) for (n, i), kind in zip(places, kinds, strict=True)]
-        for (n, i), by_rules, row in zip(places, found, sentence_model().predict(features), strict=True):
+        for (n, i), by_rules, row in zip(places, found, model.predict(features), strict=True):
             item = self._decided(by_rules, Judgment.of(row), n, i)
             if item is not None:
                 yield self._with_question(item, n, i) if item.kind == "decision" else item
@@ -133,10 +136,11 @@ class SessionRules:
         if kind == "gap":
             return _open_question(sentence)
         if kind == "solution":
-            stated = [s for s in self._before(n, i) if not s.is_question and len(s.text.split()) >= _MIN_WORDS]
+            stated = self._stated_before(n, i)
             return _solved(sentence, next((s for s in stated if PROBLEM.search(s.text)), next(iter(stated), None)))
         text, turn = _to_parse(sentence), sentence.turn
-        statement = third_person(text, self.parses[text], turn.name)
+        parse = self.parses.get(text) or next(parse_texts([text]))
+        statement = third_person(text, parse, turn.name)
         if kind == "decision":
             return NoteItem(kind, _decision(text, statement, turn), sentence.span, _DECISION)
         opener = next(iter(self._before(n, i)), None) if OPENING_PRONOUN.match(statement) else None
@@ -175,8 +179,7 @@ class SessionRules:
         sentence = self.sentences[n][i]
         if not SOLUTION.search(sentence.text) or UNSOLVED.search(sentence.text):
             return None
-        said = (s for s in self._before(n, i) if not s.is_question and len(s.text.split()) >= _MIN_WORDS)
-        before = [s for s in said if not SOLUTION.search(s.text)]
+        before = [s for s in self._stated_before(n, i) if not SOLUTION.search(s.text)]
         problem = next((s for s in before if PROBLEM.search(s.text)), None)
         if problem is None and not PROBLEM.search(sentence.text):
             if not before or not REFERS_BACK.search(sentence.text):
@@ -188,6 +191,10 @@ class SessionRules:
         """Returns what people say before a sentence, in its turn and in the last few turns, the nearest first."""
         turns = [self.sentences[n][:i], *reversed(self.sentences[max(0, n - _LOOKS_BACK) : n])]
         return [s for sentences in turns for s in reversed(sentences)]
+
+    def _stated_before(self, n: int, i: int) -> list[Sentence]:
+        """Returns the statements among `_before`: no questions, and nothing of a word or two."""
+        return [s for s in self._before(n, i) if not s.is_question and len(s.text.split()) >= _MIN_WORDS]
 
     def _with_question(self, item: NoteItem, n: int, i: int) -> NoteItem:
         """Returns a decision with the question that it answers, which says what it is about."""

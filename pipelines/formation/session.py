@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from palimpsest.sources.records.extracted import Segment
@@ -44,14 +45,19 @@ class Turn:
             return "The user"
         return name[0].upper() + name[1:]
 
-    @property
-    def sentences(self) -> list["Sentence"]:
+    @cached_property
+    def sentences(self) -> tuple["Sentence", ...]:
         """The sentences of the turn, in order."""
-        return [
+        return tuple(
             Sentence(self, a, b)
             for a, b in document_sentence_spans(self.text, 0, len(self.text))
             if re.search(r"\w", self.text[a:b])
-        ]
+        )
+
+    @cached_property
+    def line(self) -> str:
+        """The turn on one line, with who speaks."""
+        return f"{self.name if self.is_person else 'Assistant'}: {' '.join(self.text.split())}"
 
 
 @dataclass(frozen=True)
@@ -62,7 +68,7 @@ class Sentence:
     start: int
     end: int
 
-    @property
+    @cached_property
     def text(self) -> str:
         """Its words, with single spaces and straight quotation marks."""
         return " ".join(self.turn.text[self.start : self.end].translate(_STRAIGHT).split())

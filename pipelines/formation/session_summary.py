@@ -21,7 +21,7 @@ def form_with_summaries(sessions: Sequence[Session]) -> Iterator[list[NoteItem]]
     """Yields the items that rules form of each session, and its summary.
 
     Raises:
-        ComponentFailed: the network that judges sentences is missing or damaged.
+        ComponentFailed: the file of the model that judges sentences is missing or damaged.
     """
     for session, items in zip(sessions, form_items(sessions), strict=True):
         summary = session_summary(session)

@@ -9,6 +9,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator, model_validator
 
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.memory_units import FormedKind
 from palimpsest.store.json_schema import check_schema, schema_parts
 from palimpsest.store.limits import Limits
 from palimpsest.store.trust_config import TrustConfig
@@ -16,9 +17,6 @@ from palimpsest.store.weights_config import WeightsConfig
 from palimpsest.text.dates import DateOrder
 
 Unit = Literal["chunk", "turn", "statement"]
-Promoted = Literal[
-    "fact", "preference", "decision", "solution", "gap", "inference", "emotion", "topic", "connection", "summary"
-]
 _MAX_PROBLEMS = 10
 _ToolName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 _PLURALS = {f"{unit}s": unit for unit in get_args(Unit)}
@@ -52,7 +50,7 @@ class CollectionConfig(BaseModel):
         default="rules",
         description="who forms notes, with `reflection` in `form`: rules, the model of `PALIMPSEST_LM`, or both",
     )
-    promote: tuple[Promoted, ...] = Field(
+    promote: tuple[FormedKind, ...] = Field(
         default=("fact", "preference", "decision", "solution", "inference"),
         description="kinds of items of notes that become memories, with `reflection`",
     )

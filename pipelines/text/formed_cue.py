@@ -1,4 +1,4 @@
-"""What kind of formed memory a question asks for: `What have we decided ...?`, `What do I dislike ...?`."""
+"""What kind of formed memory a question is about: `What have we decided ...?`, `What do I dislike ...?`."""
 
 import re
 
@@ -25,7 +25,7 @@ _CUES = {
 }
 
 
-def asked_kinds(question: str) -> frozenset[str]:
-    """Returns the kinds of formed memories that a question asks for, by its words; mostly none."""
+def requested_kinds(question: str) -> frozenset[str]:
+    """Returns the kinds of formed memories that a question is about, by its words; mostly none."""
     text = question.lower().replace("\u2019", "'")
     return frozenset(kind for kind, cue in _CUES.items() if cue.search(text))

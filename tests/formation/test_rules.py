@@ -3,7 +3,7 @@
 import pytest
 
 from palimpsest.eval.studies.formation import FACTS, read_golden, score
-from palimpsest.formation.rules import form_items
+from palimpsest.formation.rules import form_items, read_by_rules
 from palimpsest.formation.session import Session, Turn
 from palimpsest.store.home import data_folder
 
@@ -40,6 +40,19 @@ def formed(*turns: tuple[str, str]) -> list[tuple[str, str]]:
 )
 def test_the_first_person_is_replaced_and_verbs_agree(said, kind, statement):
     assert formed(("ana", said)) == [(kind, statement)]
+
+
+@pytest.mark.parametrize(
+    ("said", "statement"),
+    [
+        ("I've moved to Ghent.", "Ana has moved to Ghent."),
+        ("I carry the key and my sister has the other.", "Ana carries the key and Ana's sister has the other."),
+    ],
+)
+def test_rules_word_plain_facts_that_the_model_leaves_out_without_context(said, statement):
+    (rules,) = read_by_rules([Session("s", (Turn("ana", said, 0),))])
+    found = rules.by_rules(0, 0)
+    assert found is not None and (found.kind, found.statement) == ("fact", statement)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from palimpsest.query.ranking.formed_kinds import KIND_WEIGHT, lift_asked_kinds
+from palimpsest.query.ranking.formed_kinds import KIND_WEIGHT, lift_requested_kinds
 from palimpsest.query.ranking.scoring import Scored
 from palimpsest.query.scope.formed_rows import FormedRows
 
@@ -37,13 +37,13 @@ def test_a_kind_has_its_memories_and_the_one_that_each_rests_on_alone():
 
 
 def test_only_candidates_of_the_kind_gain():
-    lifted = lift_asked_kinds(scored([0, 1, 2, 4]), View(), Query("What do I prefer?"))
+    lifted = lift_requested_kinds(scored([0, 1, 2, 4]), View(), Query("What do I prefer?"))
     assert lifted.total.tolist() == [KIND_WEIGHT, 0, 0, 0, 0]
-    lifted = lift_asked_kinds(scored(range(5)), View(), Query("What have we decided?"))
+    lifted = lift_requested_kinds(scored(range(5)), View(), Query("What have we decided?"))
     assert lifted.total.tolist() == [0, 0, 0, 0, KIND_WEIGHT]
 
 
 def test_nothing_gains_where_no_kind_is_asked_for_or_nothing_is_formed():
     same = scored(range(5))
-    assert lift_asked_kinds(same, View(), Query("Who is my dentist?")) is same
-    assert lift_asked_kinds(same, View(), Query("What do I prefer?", has_formed=False)) is same
+    assert lift_requested_kinds(same, View(), Query("Who is my dentist?")) is same
+    assert lift_requested_kinds(same, View(), Query("What do I prefer?", has_formed=False)) is same

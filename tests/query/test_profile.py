@@ -29,14 +29,7 @@ def profile_tables() -> dict[str, pl.DataFrame]:
     made = tables(
         [
             *(memory(i, text, observed_at=at(day), **columns) for i, text, day, columns in turns),
-            memory(
-                "m9",
-                "Ana prefers tea.",
-                observed_at=at("2026-01-02"),
-                type="preference",
-                unit="reflection",
-                kind="preference",
-            ),
+            memory("m9", "Ana prefers tea.", observed_at=at("2026-01-02"), type="preference", unit="reflection"),
             memory("b1", "I live in Rome.", "ben", observed_at=at("2026-01-02"), **(SAID | {"speaker": "Ben"})),
         ]
     )

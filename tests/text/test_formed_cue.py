@@ -2,7 +2,7 @@
 
 import pytest
 
-from palimpsest.text.formed_cue import asked_kinds
+from palimpsest.text.formed_cue import requested_kinds
 
 
 @pytest.mark.parametrize(
@@ -20,4 +20,4 @@ from palimpsest.text.formed_cue import asked_kinds
     ],
 )
 def test_the_words_of_a_question_say_which_kind_it_asks_for(question, kinds):
-    assert asked_kinds(question) == kinds
+    assert requested_kinds(question) == kinds

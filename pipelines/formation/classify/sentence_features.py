@@ -1,11 +1,13 @@
 """What the model reads of a sentence: its words, cues in it and around it, and what rules say of it."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 
 from palimpsest.formation import cues
-from palimpsest.formation.session import Session, Turn
+from palimpsest.formation.item import SENTENCE_KINDS
+from palimpsest.formation.session import Session
 
 NGRAMS = 3
 """Words of the longest sequence that counts."""
@@ -35,7 +37,6 @@ _IN_SENTENCE = (
         )
     ),
 )
-_KINDS = ("fact", "preference", "decision", "solution", "gap")
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def read_sentence(session: Session, n: int, i: int, by_rules: str | None) -> Sen
     is_after_question = before.endswith("?")
     flags = (
         *(cue.search(text) is not None for cue in _IN_SENTENCE),
-        *(by_rules == kind for kind in _KINDS),
+        *(by_rules == kind for kind in SENTENCE_KINDS),
         sentences[i].is_question,
         min(words, _LONG) / _LONG,
         words < _SHORT,
@@ -89,14 +90,28 @@ def ngrams(text: str) -> list[str]:
 
 
 def _before(session: Session, n: int, i: int) -> str:
-    said = [*_lines(session.turns[max(0, n - _TURNS) : n]), *(s.text for s in session.turns[n].sentences[:i])]
-    return " ".join(said)[-_BEFORE_CHARS:].strip()
+    """Returns the end of what is said before a sentence, in its turn and in the turns before."""
+    sentences = session.turns[n].sentences
+    in_turn = (sentences[at].text for at in range(i - 1, -1, -1))
+    earlier = (turn.line for turn in reversed(session.turns[max(0, n - _TURNS) : n]))
+    nearest = _first(chain(in_turn, earlier), _BEFORE_CHARS)
+    return " ".join(reversed(nearest))[-_BEFORE_CHARS:].strip()
 
 
 def _after(session: Session, n: int, i: int) -> str:
-    following = _lines(session.turns[n + 1 : n + 1 + _TURNS])
-    return " ".join([*(s.text for s in session.turns[n].sentences[i + 1 :]), *following])[:_AFTER_CHARS]
+    """Returns the beginning of what is said after a sentence, in its turn and in the turns after."""
+    sentences = session.turns[n].sentences
+    in_turn = (sentences[at].text for at in range(i + 1, len(sentences)))
+    later = (turn.line for turn in session.turns[n + 1 : n + 1 + _TURNS])
+    return " ".join(_first(chain(in_turn, later), _AFTER_CHARS))[:_AFTER_CHARS]
 
 
-def _lines(turns: Sequence[Turn]) -> list[str]:
-    return [f"{t.name if t.is_person else 'Assistant'}: {' '.join(t.text.split())}" for t in turns]
+def _first(texts: Iterable[str], characters: int) -> list[str]:
+    """Returns as many texts as have so many characters: a long turn is not read again for each of its sentences."""
+    found: list[str] = []
+    for text in texts:
+        found.append(text)
+        characters -= len(text)
+        if characters <= 0:
+            break
+    return found

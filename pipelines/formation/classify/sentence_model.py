@@ -14,9 +14,12 @@ import numpy as np
 from palimpsest.core.errors import ComponentFailed
 from palimpsest.core.files import file_hash
 from palimpsest.formation.classify.sentence_features import SentenceFeatures
+from palimpsest.formation.item import SENTENCE_KINDS
 from palimpsest.store.home import SHIPPED
 
-SENTENCE_CLASSES = ("fact", "preference", "decision", "solution", "gap", "none")
+NONE = "none"
+"""The class of a sentence that forms nothing."""
+SENTENCE_CLASSES = (*SENTENCE_KINDS, NONE)
 """In the order of the probabilities."""
 SENTENCE_MODEL = "models/sentence_model.npz"
 WORDS_WEIGHT = 2.0

@@ -23,13 +23,13 @@ def read_fields(query: Query, at: Range) -> Arrays:
     found = query(_FIELDS, at.rows).fetchnumpy()
     arrays: Arrays = {}
     for name in TEXTS:
-        arrays[name], arrays[f"{name}.texts"] = _encode(_objects(found[name]))
+        arrays[name], arrays[f"{name}.texts"] = encode(_objects(found[name]))
     for name in (*NUMBERS, *TIMES):
         arrays[name] = np.ma.filled(np.ma.asarray(found[name], np.float64), np.nan)
     for name in BOOLEANS:
         arrays[name] = np.ma.filled(np.ma.asarray(found[name]).astype(np.int8), -1)
     rows, tags = zip(*(query(_TAGS, at.rows).fetchall() or [(at.first, None)]), strict=True)
-    codes, texts = _encode(list(tags))
+    codes, texts = encode(list(tags))
     kept = codes >= 0
     arrays |= {"tags.row": (np.asarray(rows, np.int64) - at.first)[kept].astype("<i4")}
     return arrays | {"tags": codes[kept], "tags.texts": texts}
@@ -47,12 +47,12 @@ def read_metadata(query: Query, at: Range) -> Arrays:
     if not found:
         return {}
     documents, fields, values = (list(column) for column in zip(*found, strict=True))
-    of, names = _encode(documents)
+    of, names = encode(documents)
     number = {name: i for i, name in enumerate(names)}
     document = [number.get(i, -1) for (i,) in query(_DOCUMENTS, at.rows).fetchall()]
     arrays: Arrays = {"document": np.array(document, "<i4"), "of": of}
-    arrays["field"], arrays["fields"] = _encode(fields)
-    arrays["value"], arrays["values"] = _encode(values)
+    arrays["field"], arrays["fields"] = encode(fields)
+    arrays["value"], arrays["values"] = encode(values)
     return arrays
 
 
@@ -61,7 +61,7 @@ def _objects(column: Any) -> list[str | None]:
     return [None if null else text for text, null in zip(column, np.ma.getmaskarray(column), strict=True)]
 
 
-def _encode(values: list[str | None]) -> tuple[np.ndarray, list[str]]:
+def encode(values: list[str | None]) -> tuple[np.ndarray, list[str]]:
     """Returns the number of each text among the distinct ones, -1 for null, and the distinct ones."""
     numbers: dict[str, int] = {}
     codes = [-1 if v is None else numbers.setdefault(v, len(numbers)) for v in values]

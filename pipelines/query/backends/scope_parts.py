@@ -10,7 +10,7 @@ import duckdb
 import numpy as np
 
 from palimpsest.core.memory_units import REFLECTION
-from palimpsest.query.backends.field_parts import read_fields, read_metadata
+from palimpsest.query.backends.field_parts import encode, read_fields, read_metadata
 from palimpsest.query.backends.part_query import Query, Range
 from palimpsest.query.scope.scope_arrays import Arrays
 from palimpsest.query.scope.scope_graph import RELATION_LABELS, idf_weight
@@ -155,16 +155,16 @@ def _links(query: Query, at: Range) -> Arrays:
 
 
 def _formed(query: Query, at: Range) -> Arrays:
-    """Returns each formed memory (`row`) with each memory that it rests on, and its kind, a number in `kinds`."""
+    """Returns each formed memory (`row`) with each that it rests on, and its kind: one of `kinds`, -1 for none."""
     found = query(_FORMED, at.scope | {"unit": REFLECTION}).fetchall()
     if not found:
         return {}
     rows, evidence, kinds = (list(column) for column in zip(*found, strict=True))
-    names = sorted({kind or "" for kind in kinds})
+    codes, names = encode(kinds)
     return {
         "row": local(np.array(rows), at.first),
         "evidence": local(np.array(evidence), at.first),
-        "kind": np.array([names.index(kind or "") for kind in kinds], "<i4"),
+        "kind": codes,
         "kinds": names,
     }
 

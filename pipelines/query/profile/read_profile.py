@@ -40,7 +40,7 @@ _LEAVING = frozenset({"leave", "quit", "leave_from", "resign_from", "move_from",
 """Predicates that end what was stated before of the same other node."""
 
 _ONE_AT_A_TIME = SINGLE_VALUED - {"works_for", "reports_to"}  # somebody may have two jobs
-_FORMED = f'unit = "{REFLECTION}" and kind != "gap" and kind != "summary"'
+_FORMED = f'unit = "{REFLECTION}" and not (kind in ("gap", "summary"))'
 _STATIC_TYPES = frozenset({"preference"})
 _MAX_READ = 200  # formed memories, and memories that state facts, that are read of a scope, newest first
 _SPEAKERS_READ = 40  # newest memories whose speakers are the user

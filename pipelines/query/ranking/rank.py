@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from palimpsest.query.ranking.formed_kinds import lift_asked_kinds
+from palimpsest.query.ranking.formed_kinds import lift_requested_kinds
 from palimpsest.query.ranking.fusion import fuse, top
 from palimpsest.query.ranking.listing import listed_memories
 from palimpsest.query.ranking.priors import uses_priors
@@ -86,7 +86,7 @@ def rank(
     pool: _Pool
     if view is not None:
         scored = scorer_named(query.weights.scorer)(view, query)
-        pool = _ScoredPool(lift_asked_kinds(scored, view, query), query.weights.graph, n)
+        pool = _ScoredPool(lift_requested_kinds(scored, view, query), query.weights.graph, n)
     else:
         pool = _SeededPool(query, n)
     record("seeds_ms")

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -15,7 +16,7 @@ class FormedRows:
     Attributes:
         rows: the formed memory of each pair.
         evidence: the other one of each pair.
-        kind: number in `kinds` of each pair's formed memory.
+        kind: number in `kinds` of each pair's formed memory, -1 for none.
         kinds: names of kinds of items.
     """
 
@@ -39,7 +40,10 @@ class FormedRows:
     def of_kinds(self, kinds: Collection[str]) -> np.ndarray:
         """Returns the rows of formed memories of some kinds, and of the memory that one rests on where it is one."""
         wanted = np.isin(self.kind, [i for i, name in enumerate(self.kinds) if name in kinds])
-        rows = self.rows[wanted]
-        distinct, counts = np.unique(self.rows, return_counts=True)
-        is_single = wanted & np.isin(self.rows, distinct[counts == 1])
-        return np.unique(np.concatenate([rows, self.evidence[is_single]]))
+        return np.unique(np.concatenate([self.rows[wanted], self.evidence[wanted & self._is_single]]))
+
+    @cached_property
+    def _is_single(self) -> np.ndarray:
+        """Which pairs are the only one of their formed memory, shape (pairs,) bool."""
+        is_single: np.ndarray = np.bincount(self.rows)[self.rows] == 1
+        return is_single
