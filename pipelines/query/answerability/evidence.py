@@ -66,16 +66,16 @@ def gather_evidence(
     """Returns what the best results hold of a question.
 
     Args:
-        question: what is asked.
+        question: the question.
         memories: the results, best first; the first five are read.
         frequency: by each term of the question, how many memories of the scopes that were searched have it.
         size: how many memories these scopes have.
     """
-    asked = (*question.names, *question.words)
+    question_words = (*question.names, *question.words)
     best_results = memories[:TOP]
-    read = read_sentences(question, asked, best_results)
+    read = read_sentences(question, question_words, best_results)
     back, has_type = float(question.points_back or question.is_bare) + question.asks_before, read.has_type
-    if not asked or not len(has_type):
+    if not question_words or not len(has_type):
         return Evidence(
             year_apart=float(bool(question.years)),
             points_back=back,
@@ -83,8 +83,8 @@ def gather_evidence(
             words_best=1.0,
             no_type_near=float(not has_type.any()),
         )
-    is_name = np.arange(len(asked)) < len(question.names)
-    known = np.array([_known(w, frequency, size) for w in asked], np.float64)
+    is_name = np.arange(len(question_words)) < len(question.names)
+    known = np.array([_known(w, frequency, size) for w in question_words], np.float64)
     weight = np.log1p(size / (1.0 + known))
     weight[is_name] = np.maximum(weight[is_name], _NAME_WEIGHT)
     covered = read.fits @ weight
@@ -93,11 +93,11 @@ def gather_evidence(
     near = bool((has_type & (covered >= _NEARLY * covered.max())).any())
     within = read.within @ weight
     is_checked = bool(question.answer) and question.steps == 1
-    unseen, noun = known == 0, np.array([w in question.nouns for w in asked])
+    unseen, noun = known == 0, np.array([w in question.nouns for w in question_words])
     absent = unseen * (1.0 - read.fits.max(axis=0))
     return Evidence(
         out_of_reach=min(2.0, float((unseen & is_name).sum())),
-        year_apart=float(_is_apart(question, asked, found, [best_results[read.memory[i]] for i in best])),
+        year_apart=float(_is_apart(question, question_words, found, [best_results[read.memory[i]] for i in best])),
         points_back=back,
         unseen_nouns=float(absent[noun & ~is_name].sum()),
         unseen_words=float(absent[~noun & ~is_name].sum()),
@@ -116,13 +116,19 @@ def _known(word: str, frequency: Mapping[str, int], size: int) -> int:
     return max(min((frequency.get(t, 0) for t in word_terms(f)), default=size) for f in name_forms(word))
 
 
-def _is_apart(question: QuestionForm, asked: tuple[str, ...], found: np.ndarray, best: Sequence[Memory]) -> bool:
-    """Returns whether the best sentences are of another year than what is asked: one that it names, or this one."""
+def _is_apart(
+    question: QuestionForm, question_words: tuple[str, ...], found: np.ndarray, best: Sequence[Memory]
+) -> bool:
+    """Returns whether the best sentences are of another year than the question: one that it names, or this one."""
     observed = {str(m.observed_at.year) for m in best if m.observed_at}
     stated = YEAR.findall(best[0].text)
     if question.asks_now and observed and stated and max(stated) < min(observed):
         return True
-    return any(found[i] < _NEARLY and asked[i] not in observed for i, w in enumerate(asked) if w in question.years)
+    return any(
+        found[i] < _NEARLY and question_words[i] not in observed
+        for i, w in enumerate(question_words)
+        if w in question.years
+    )
 
 
 def _share(fits: np.ndarray, weight: np.ndarray, which: np.ndarray) -> float:

@@ -17,7 +17,7 @@ class QuestionTerms:
     """A question and how common its words are.
 
     Attributes:
-        form: what is asked.
+        form: the question.
         frequency: by each term of the question or of its names, how many candidates have it.
         size: how many candidates there are.
     """

@@ -45,12 +45,12 @@ class Sentences:
         return out
 
 
-def read_sentences(question: QuestionForm, asked: tuple[str, ...], memories: Sequence[Memory]) -> Sentences:
+def read_sentences(question: QuestionForm, question_words: tuple[str, ...], memories: Sequence[Memory]) -> Sentences:
     """Reads the first sentences of the results.
 
     Args:
         question: its answer's type is looked for.
-        asked: its names, then its other words.
+        question_words: its names, then its other words.
         memories: the results, best first.
     """
     texts, memory = list[str](), list[int]()
@@ -63,7 +63,7 @@ def read_sentences(question: QuestionForm, asked: tuple[str, ...], memories: Seq
         memory += [at] * len(spans)
     titles = [" ".join(filter(None, (m.document_title, m.heading, m.speaker))) for m in memories]
     of = np.array(memory, int)
-    rows = _rows(asked, len(question.names), [*titles, *texts])
+    rows = _rows(question_words, len(question.names), [*titles, *texts])
     own = rows[len(titles) :]
     within = np.maximum(own, _TITLE * rows[of]) if len(of) else own
     fits = within.copy()
@@ -74,32 +74,32 @@ def read_sentences(question: QuestionForm, asked: tuple[str, ...], memories: Seq
     return Sentences(fits, within, np.array([question.is_answered_by(t) for t in texts], bool), of)
 
 
-def _rows(asked: tuple[str, ...], names: int, texts: Sequence[str]) -> np.ndarray:
-    """Returns how far each text has each word that is asked, shape (len(texts), len(asked))."""
+def _rows(question_words: tuple[str, ...], names: int, texts: Sequence[str]) -> np.ndarray:
+    """Returns how far each text has each word of the question, shape (len(texts), len(question_words))."""
     words = [_words(text) for text in texts]
     number = {word: i for i, word in enumerate(dict.fromkeys(w for found in words for w in found))}
-    out = np.zeros((len(texts), len(asked)))
+    out = np.zeros((len(texts), len(question_words)))
     filled = [i for i, found in enumerate(words) if found]
-    if not asked or not filled:
+    if not question_words or not filled:
         return out
-    like = _likeness(asked, names, list(number))
+    like = _likeness(question_words, names, list(number))
     at = np.array([number[w] for found in words for w in found])
     starts = np.cumsum([0, *(len(words[i]) for i in filled[:-1])])
     out[filled] = np.maximum.reduceat(like[:, at], starts, axis=1).T
     return out
 
 
-def _likeness(asked: tuple[str, ...], names: int, words: list[str]) -> np.ndarray:
-    """Returns 1 for equal words, likeness for others and 0 for other names, shape (len(asked), len(words))."""
-    like = ((similarities(asked, words) - _UNLIKE) / (_ALIKE - _UNLIKE)).clip(0.0, 1.0)
+def _likeness(question_words: tuple[str, ...], names: int, words: list[str]) -> np.ndarray:
+    """Returns 1 for equal words, likeness for others and 0 for other names, shape (len(question_words), len(words))."""
+    like = ((similarities(question_words, words) - _UNLIKE) / (_ALIKE - _UNLIKE)).clip(0.0, 1.0)
     like[:names] = 0.0
-    for (at, other), value in case_likeness(asked[names:], words).items():
+    for (at, other), value in case_likeness(question_words[names:], words).items():
         like[names + at, other] = max(like[names + at, other], value)
     of_term: dict[str, list[int]] = {}
     for i, word in enumerate(words):
         for term in word_terms(word):
             of_term.setdefault(term, []).append(i)
-    for at, word in enumerate(asked):
+    for at, word in enumerate(question_words):
         for form in name_forms(word) if at < names else (word,):
             same = [set(of_term.get(term, ())) for term in word_terms(form)]
             if same:
