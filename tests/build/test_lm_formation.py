@@ -1,6 +1,7 @@
 """Builds whose collection lets a language model write notes: calls, money, and what a delete leaves."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -11,9 +12,11 @@ from palimpsest.build.dry_run import dry_run
 from palimpsest.build.plan import make_plan, stage_context
 from palimpsest.build.publish import run_without_dagster
 from palimpsest.build.run_stage import run_stage
+from palimpsest.build.stages import STAGES
 from palimpsest.eval.runs.verify_home import verify_home
 from palimpsest.eval.testing.fake_lm_server import FakeLMServer
 from palimpsest.eval.testing.fake_reflection import reflection_answer, turns_of
+from palimpsest.formation.classify.sentence_model import sentence_model_key
 from palimpsest.memories.formed import formed_memories
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
@@ -121,6 +124,22 @@ def test_one_more_session_costs_itself_and_what_reads_its_note_and_equals_scratc
     scratch = Home(tmp_path / "scratch")
     build(scratch, corpus)
     assert sorted(formed(scratch)["memory_id"]) == sorted(formed(home)["memory_id"])
+
+
+def test_another_sentence_model_forms_the_notes_again_and_pays_nothing_again(made, server, monkeypatch):
+    home, corpus = made
+    before = server.counts.requests
+    assert make_plan(home, [corpus]).nothing_to_do
+    other = replace(STAGES["notes"], environment=lambda: "another model")
+    monkeypatch.setitem(STAGES, "notes", other)
+    assert not make_plan(home, [corpus]).nothing_to_do
+    build(home, corpus)
+    assert published(home).manifest.stages["chats"]["notes"].cache_status == "done"
+    assert server.counts.requests == before and make_plan(home, [corpus]).nothing_to_do
+
+
+def test_the_stage_of_notes_depends_on_the_model_that_judges_sentences():
+    assert STAGES["notes"].environment() == sentence_model_key()
 
 
 def test_an_erased_turn_takes_all_that_rests_on_it_with_the_answers_that_read_it(made, server):

@@ -35,9 +35,9 @@ def _is_read_by_lm(context: StageContext) -> bool:
 
 
 def _settings(context: StageContext) -> object:
-    """Returns whether notes are formed, and by which models; the code of rules is part of the key."""
+    """Returns whether notes are formed, and by which language model; the code of rules is part of the key."""
     if not _is_read_by_lm(context) or context.is_dry_run:
-        return sentence_model_key() if context.config.reflects else False
+        return context.config.reflects
     from palimpsest.formation.lm.lm_items import reflection_key
 
     return context.config.reflection, reflection_key()
@@ -61,6 +61,7 @@ STAGE = Stage(
     ),
     run=_run,
     settings=_settings,
+    environment=sentence_model_key,
     on_delete="remove_rows",
     in_dry_run=True,
 )
