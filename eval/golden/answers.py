@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 
 from palimpsest.eval.golden.build_tables import Tables
+from palimpsest.memories.formed import formed_memories
 from palimpsest.query.context.quotes import ELISION, quoted_text
 from palimpsest.query.embed_query import count_tokens
 from palimpsest.query.request.types import Memory
@@ -18,10 +19,14 @@ _SOURCES_HEADING = "Sources:"
 
 
 class Sources:
-    """The source span of each memory of a build, and its text: what citations are checked against."""
+    """The source span of each memory of a build, and its text: what citations are checked against.
+
+    A formed memory is shown as its statement; its span must hold the quote that its item in `notes` rests on.
+    """
 
     def __init__(self, tables: Tables):
         texts = dict(tables["document_texts"].select("document_id", "text").iter_rows())
+        self._statements = _formed_statements(tables, texts)
         rows = tables["memories"].join(tables["documents"].select("document_id", "uri"), on="document_id", how="left")
         columns = ("memory_id", "uri", "char_start", "char_end", "document_id")
         self._rows = {m: (uri, a, b, texts.get(d) or "") for m, uri, a, b, d in rows.select(columns).iter_rows()}
@@ -36,11 +41,32 @@ class Sources:
         spans = _spans(source["spans"])
         if source["uri"] != _fold_uri(uri) or not _are_inside(spans, start, end):
             return f"{memory_id} names another place than {uri}:{start}-{end}"
-        quoted = _quoted(text, spans, start, end)
+        quoted = self._statements.get(memory_id) or _quoted(text, spans, start, end)
         prefix = line.removesuffix(quoted)
         if quoted and line.endswith(quoted) and (not prefix or _PREFIX.fullmatch(prefix)):
             return None
         return f"{memory_id}: {uri}:{start}-{end} holds other words"
+
+
+def _formed_statements(tables: Tables, texts: Mapping[str, str]) -> dict[str, str]:
+    """Returns what a line must show of each formed memory whose quote is at its span, by memory id."""
+    if (notes := tables.get("notes")) is None:
+        return {}
+    place = ["document_id", "char_start", "char_end"]
+    formed = formed_memories(tables["memories"]).select("memory_id", *place, statement="text")
+    rows = formed.join(notes.select(*place, "statement", "quote").unique(), on=[*place, "statement"])
+    return {
+        memory_id: _shown(statement)
+        for memory_id, document, start, end, statement, quote in rows.select(
+            "memory_id", *place, "statement", "quote"
+        ).iter_rows()
+        if texts.get(document, "")[start:end] == quote
+    }
+
+
+def _shown(text: str) -> str:
+    """Returns a text as a line shows it: on one line, in which nothing passes for a citation."""
+    return " ".join(text.replace("[memory:", "(memory:").split())
 
 
 def _spans(stated: str | None) -> list[tuple[int, int]]:
@@ -59,7 +85,7 @@ def _are_inside(spans: Sequence[tuple[int, int]], start: int | None, end: int | 
 def _quoted(text: str, spans: Sequence[tuple[int, int]], start: int | None, end: int | None) -> str:
     """Returns what a line must quote: the whole memory, or parts of it with what is left out marked."""
     if spans == [(start, end)]:
-        return " ".join(text[start:end].replace("[memory:", "(memory:").split())
+        return _shown(text[start:end])
     before = f"{ELISION} " if text[start : spans[0][0]].strip() else ""
     after = f" {ELISION}" if text[spans[-1][1] : end].strip() else ""
     return f"{before}{f' {ELISION} '.join(quoted_text(text[a:b]) for a, b in spans)}{after}"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
-JUDGED_TABLES = ("documents", "document_texts", "memories", "versions")
+JUDGED_TABLES = ("documents", "document_texts", "notes", "memories", "versions")
 
 Tables = Mapping[str, pl.DataFrame]
 

@@ -2,8 +2,9 @@
 
     python -m palimpsest.eval.studies.formation development [--by rules|lm|both] [--home HOME] [--max-cost X] [--errors]
 
-A formed item is right where its words overlap the quote of a golden item of its kind. Optional items count
-for precision alone. `lm` and `both` need PALIMPSEST_LM; answers are in the ledger of the home.
+`development` and `test` are the halves of the diary; `emeka` is a history that trains nothing. A formed item is right
+where its words overlap the quote of a golden item of its kind. Optional items count for precision alone. `lm` and
+`both` need PALIMPSEST_LM; answers are in the ledger of the home.
 """
 
 import argparse
@@ -26,6 +27,8 @@ from palimpsest.relations.classify.lm.ledger import Ledger
 from palimpsest.relations.classify.lm.lm_settings import lm_settings
 from palimpsest.store.home import Home, data_folder
 
+HOUSEHOLD = "household"
+"""The collection of the demo corpus whose memories are also formed."""
 FACTS = ("fact", "preference")
 """Kinds of the figures that have a bar."""
 
@@ -70,6 +73,17 @@ class Scores:
 def read_half(half: str) -> list[GoldenSession]:
     """Returns the golden sessions of `development` or `test`."""
     return read_golden(data_folder() / f"golden/formation/{half}.jsonl", data_folder() / "corpora/diary")
+
+
+def read_user(user: str) -> list[GoldenSession]:
+    """Returns the golden sessions of a user with conversations of their own."""
+    return read_golden(data_folder() / f"golden/formation/notes/{user}.jsonl", conversations_of(user).parent)
+
+
+def conversations_of(user: str) -> Path:
+    """Returns the file with the conversations of a user: of the demo corpus, else of the golden notes."""
+    demo = data_folder() / f"corpora/{HOUSEHOLD}/{user}.jsonl"
+    return demo if demo.is_file() else data_folder() / f"golden/formation/conversations/{user}.jsonl"
 
 
 def read_golden(path: Path, corpus: Path) -> list[GoldenSession]:
@@ -161,15 +175,15 @@ def compare(scores: Mapping[str, Scores]) -> pl.DataFrame:
 
 
 def main() -> None:
-    """Prints the figures of one half."""
+    """Prints the figures of one half, or of Emeka."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("half", choices=["development", "test"])
+    parser.add_argument("half", choices=["development", "test", "emeka"])
     parser.add_argument("--errors", action="store_true", help="print what was wrong or missed")
     parser.add_argument("--by", choices=[RULES, "lm", "both"], default=RULES, help="who forms the items")
     parser.add_argument("--home", type=Path, default=data_folder() / "home", help="whose ledger stores the answers")
     parser.add_argument("--max-cost", type=float, help="the most that the model may cost")
     arguments = parser.parse_args()
-    golden = read_half(arguments.half)
+    golden = read_user(arguments.half) if arguments.half == "emeka" else read_half(arguments.half)
     if arguments.by == RULES:
         scores = score_items(golden, form_items)
     else:

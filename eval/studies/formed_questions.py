@@ -20,17 +20,16 @@ from palimpsest.build.publish import run_without_dagster
 from palimpsest.eval.golden.build_tables import JUDGED_TABLES
 from palimpsest.eval.golden.questions import GoldenSet, Question, load_golden
 from palimpsest.eval.golden.resolve import resolve
-from palimpsest.eval.studies.sentence_examples import conversations_of
+from palimpsest.eval.studies.formation import HOUSEHOLD, conversations_of
 from palimpsest.query.reader import open_index
 from palimpsest.store.home import Home, data_folder
 
-COLLECTION = "household"
 FORMS: Mapping[str, str] = {"turns": "[turns]", "turns and reflection": "[turns, reflection]"}
 """`form` of the collection, by the name of the column."""
 
-_HOUSEHOLD = "golden/formation/household_questions.jsonl"
-QUESTIONS: Mapping[str, str] = dict.fromkeys(("petra", "noor", "yusuf"), _HOUSEHOLD) | {
-    "emeka": "golden/formation/emeka_questions.jsonl"
+QUESTIONS: Mapping[str, str] = {
+    **dict.fromkeys(("petra", "noor"), f"golden/{HOUSEHOLD}.jsonl"),
+    **{user: f"golden/formation/{user}_questions.jsonl" for user in ("yusuf", "emeka")},
 }
 """The file of each user's questions, in the data folder."""
 
@@ -52,11 +51,11 @@ def measure(conversations: Path, questions: Sequence[Question], folder: Path, fo
         folder: where the home is written.
         form: see FORMS.
     """
-    corpus = folder / "corpora" / COLLECTION
+    corpus = folder / "corpora" / HOUSEHOLD
     corpus.mkdir(parents=True)
     shutil.copy(conversations, corpus)
     settings = (
-        f"name: {COLLECTION}",
+        f"name: {HOUSEHOLD}",
         "description: one user",
         f"user_id: {conversations.stem}",
         f"form: {form}",
@@ -65,11 +64,11 @@ def measure(conversations: Path, questions: Sequence[Question], folder: Path, fo
     (corpus / "collection.yaml").write_text("\n".join([*settings, ""]), encoding="utf-8")
     home = Home(folder / "home")
     build = run_without_dagster(home, make_plan(home, [corpus.parent]))
-    resolved = resolve(GoldenSet(COLLECTION, tuple(questions)), build.tables(JUDGED_TABLES))
+    resolved = resolve(GoldenSet(HOUSEHOLD, tuple(questions)), build.tables(JUDGED_TABLES))
     recall = {}
     with open_index(build.index) as reader:
         for item in resolved:
-            query = item.query(COLLECTION)
+            query = item.query(HOUSEHOLD)
             found = reader.search(query.text, query.scope, k=TOP)
             recall[item.question.id] = item.recall([m.memory_id for m in found.memories], TOP)
     return recall

@@ -2,17 +2,30 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from palimpsest.eval.studies.formation import GoldenSession, read_golden, read_half
+from palimpsest.eval.studies.formation import GoldenSession, read_half, read_user
 from palimpsest.formation.classify.sentence_features import SentenceFeatures, read_sentence
 from palimpsest.formation.classify.sentence_model import NONE
 from palimpsest.formation.rules import read_by_rules
-from palimpsest.store.home import data_folder
 
 DIARY = "diary"
 """The development half of the diary's golden notes, among the users."""
-TRAINING_USERS = (DIARY, "dario", "hilde", "kwame", "noor", "priyanka", "ruth", "silvie", "teo", "tomasz", "yolanda")
+MESSAGES = "messages"
+"""Single messages without context, among the users."""
+TRAINING_USERS = (
+    DIARY,
+    "dario",
+    "hilde",
+    "kwame",
+    "messages",
+    "noor",
+    "priyanka",
+    "ruth",
+    "silvie",
+    "teo",
+    "tomasz",
+    "yolanda",
+)
 """Whose conversations train the model. Those of the diary's test half, and of Emeka, Petra and Yusuf do not."""
 
 _OPTIONAL_WEIGHT = 0.5
@@ -27,16 +40,11 @@ class Example:
     weight: float = 1.0
 
 
-def conversations_of(user: str) -> Path:
-    """Returns the file with the conversations of a user."""
-    return data_folder() / f"golden/formation/conversations/{user}.jsonl"
-
-
 def golden_notes(user: str) -> list[GoldenSession]:
     """Returns the sessions of a user with what should be formed of them."""
     if user == DIARY:
         return read_half("development")
-    return read_golden(data_folder() / f"golden/formation/notes/{user}.jsonl", conversations_of(user).parent)
+    return read_user(user)
 
 
 def sentence_examples(golden: Sequence[GoldenSession]) -> Iterator[Example]:

@@ -12,10 +12,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from scipy.sparse import csr_matrix
 from sklearn.linear_model import LogisticRegression
 
 from palimpsest.eval.studies.formation import FACTS, GoldenSession, Scores, score
 from palimpsest.eval.studies.sentence_examples import (
+    MESSAGES,
     TRAINING_USERS,
     Example,
     golden_notes,
@@ -43,7 +45,7 @@ def train(examples: Sequence[Example]) -> SentenceModel:
     ngrams = tuple(sorted(g for g, n in counts.items() if n >= _MIN_SENTENCES))
     rarity = 1 + np.log((1 + len(examples)) / (1 + np.array([counts[g] for g in ngrams])))
     empty = np.zeros((0, 0))
-    rows = SentenceModel(ngrams, rarity, empty, empty).rows([e.features for e in examples])
+    rows = csr_matrix(SentenceModel(ngrams, rarity, empty, empty).rows([e.features for e in examples]))
     labels = [SENTENCE_CLASSES.index(e.label) for e in examples]
     fitted = LogisticRegression(C=C, max_iter=_ITERATIONS).fit(rows, labels, [e.weight for e in examples])
     return SentenceModel(ngrams, rarity, fitted.coef_, fitted.intercept_)
@@ -59,6 +61,8 @@ def unseen_scores() -> Scores:
         unseen = TRAINING_USERS[fold::FOLDS]
         model = train([e for user in TRAINING_USERS if user not in unseen for e in examples[user]])
         for user in unseen:
+            if user == MESSAGES:  # written for what the others lack: easier, so not in the figures
+                continue
             golden += by_user[user]
             formed += form_items([g.session for g in by_user[user]], model)
     return score(golden, formed)

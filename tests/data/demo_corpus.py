@@ -16,8 +16,14 @@ from palimpsest.store.collection_config import load_collection
 DATA = Path(__file__).resolve().parents[2] / "data"
 CORPORA = DATA / "corpora"
 GOLDEN = DATA / "golden"
-COLLECTIONS = ("atlas", "diary", "lexicon")
-USERS = {"atlas": {"team"}, "diary": {"mira", "tobias", "ines"}, "lexicon": {"readers"}}
+COLLECTIONS = ("atlas", "diary", "household", "lexicon")
+WITH_FOLLOW_UPS = ("atlas", "diary", "lexicon")
+USERS = {
+    "atlas": {"team"},
+    "diary": {"mira", "tobias", "ines"},
+    "household": {"noor", "petra"},
+    "lexicon": {"readers"},
+}
 
 
 def fold(text: str) -> str:

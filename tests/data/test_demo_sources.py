@@ -46,9 +46,9 @@ MIN_KINDS = {
 MONTHS = {f"2026-{month:02}" for month in range(1, 7)}
 
 
-def test_the_three_collections_are_well_formed_and_one_is_the_default():
+def test_the_four_collections_are_well_formed_and_one_is_the_default():
     assert tuple(find_collections([CORPORA])) == COLLECTIONS
-    assert [load_collection(CORPORA / c).default for c in COLLECTIONS] == [True, False, False]
+    assert [load_collection(CORPORA / c).default for c in COLLECTIONS] == [True, False, False, False]
 
 
 def test_every_source_is_read_in_full_as_the_kind_that_its_suffix_names():

@@ -7,7 +7,7 @@ import pytest
 from palimpsest.eval.golden.questions import load_questions
 from palimpsest.query.turns.dependence import find_dependence
 from palimpsest.query.turns.resolve import resolve_text
-from tests.data.demo_corpus import COLLECTIONS, DATA, default_user, times_of_quote
+from tests.data.demo_corpus import COLLECTIONS, DATA, WITH_FOLLOW_UPS, default_user, times_of_quote
 
 PREFIX = "follow_up_"
 KINDS = {"person", "thing", "ellipsis", "other", "time", "switch"}
@@ -17,7 +17,7 @@ def follow_ups(collection):
     return [q for q in load_questions(DATA, collection) if q.turns]
 
 
-@pytest.mark.parametrize("collection", COLLECTIONS)
+@pytest.mark.parametrize("collection", WITH_FOLLOW_UPS)
 def test_every_follow_up_has_turns_and_quotes_of_its_user(collection):
     questions = follow_ups(collection)
     assert len(questions) >= 50

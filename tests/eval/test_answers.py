@@ -1,12 +1,13 @@
 from types import SimpleNamespace
 
+import polars as pl
 import pytest
 
 from palimpsest.eval.golden.answers import Sources, check_citations, duplicate_share, irrelevant_share
 from palimpsest.eval.golden.questions import GoldenSet, Question
 from palimpsest.eval.golden.score_golden import run_golden
 from palimpsest.query.embed_query import count_tokens
-from tests.eval.home import FakeReader, Found, tables
+from tests.eval.home import FakeReader, Found, rows, tables
 
 SOURCES = Sources(tables())
 GOOD = (
@@ -148,3 +149,24 @@ def test_a_question_with_five_pieces_of_evidence_is_judged_by_precision():
     reader = FakeReader({"broad": ["m3", "m2", "m1", "m4"], "few": ["m2"]})
     run = run_golden(reader, GoldenSet("notes", (broad, few), "ana"), tables())
     assert run.precision == {"broad": pytest.approx(0.6)} and run.quality["broad_P@5"] == pytest.approx(0.6)
+
+
+def formed_sources(quote="The launch moved\n  to Friday. "):
+    """Sources of a build in which m3 is formed of its span."""
+    made = tables()
+    is_formed = pl.col("memory_id") == "m3"
+    statement = "Ana says: The launch moved to Friday."
+    made["memories"] = made["memories"].with_columns(
+        unit=pl.when(is_formed).then(pl.lit("reflection")).otherwise("unit"),
+        text=pl.when(is_formed).then(pl.lit(statement)).otherwise("text"),
+    )
+    item = {"document_id": "d2", "char_start": 0, "char_end": 30, "statement": statement, "quote": quote}
+    return Sources(made | {"notes": rows("notes", item)})
+
+
+def test_a_line_of_a_formed_memory_shows_its_statement_and_its_span_holds_the_quote_that_this_rests_on():
+    shown = GOOD.replace("The launch moved", "Ana says: The launch moved")
+    assert check_citations(shown, formed_sources()) == (2, [])
+    other_statement = shown.replace("to Friday", "to Sunday")
+    for context, sources in ((other_statement, formed_sources()), (shown, formed_sources("The launch stays."))):
+        assert check_citations(context, sources) == (2, ["m3: news.md:0-30 holds other words"])

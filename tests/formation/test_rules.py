@@ -35,6 +35,7 @@ def formed(*turns: tuple[str, str]) -> list[tuple[str, str]]:
             "fact",
             "Ana has moved to Ghent with Ana's sister, and Ana works at Basin now.",
         ),
+        ("I've moved to Ghent.", "fact", "Ana has moved to Ghent."),
         ("Please remember that the gate is locked at eight.", "fact", "The gate is locked at eight."),
     ],
 )

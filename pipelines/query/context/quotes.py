@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from palimpsest.core.memory_units import REFLECTION
 from palimpsest.query.ranking.fusion import score_stats, standardize
 from palimpsest.query.request.one_line import one_line
 from palimpsest.query.request.types import Memory
@@ -118,7 +119,7 @@ def _interpolate(windows: np.ndarray, middles: np.ndarray) -> np.ndarray:
 
 def _is_literal(memory: Memory) -> bool:
     """Returns whether a part of the memory's text is the part of its document at the same place."""
-    return memory.span is not None and memory.span[1] - memory.span[0] == len(memory.text)
+    return memory.unit != REFLECTION and memory.span is not None and memory.span[1] - memory.span[0] == len(memory.text)
 
 
 def _add_nearby(worth: np.ndarray) -> np.ndarray:

@@ -4,8 +4,10 @@ A question is dependent only where a rule finds something open in it; any other 
 that follows what it refers to inside the question is not open.
 """
 
+import re
 from dataclasses import dataclass
 from enum import Enum
+from itertools import pairwise
 
 from palimpsest.query.turns.words import (
     AUXILIARIES,
@@ -98,6 +100,7 @@ _EMPTY_IT_WITH_CLAUSE = word_set("take takes took cost costs mean means meant ma
 _BEFORE_ONE = word_set("other which that this second first third last next")
 _INVERTED = AUXILIARIES - word_set("have has had having")
 _PLURALS = word_set("people children men women both")
+_STOP = re.compile(r"[.!?]\s")
 _CLAUSE_OPENERS = word_set("and but or when if that because which who where before after while than as")
 
 
@@ -112,7 +115,7 @@ def find_dependence(text: str) -> Dependence:
         return Dependence()
     plain = [w.lower().replace("\u2019", "'") for w, _, _ in words]
     begin = _skip_openers(plain)
-    pronouns = _open_pronouns(words, plain)
+    pronouns = _open_pronouns(words, plain, _sentence_ends(text, words))
     omission, at = _find_omission(plain, begin, words)
     phrase = (
         text[words[at][1] :].strip(" ?.!") if omission in (Omission.FRAME, Omission.TIME) and at < len(words) else ""
@@ -161,14 +164,20 @@ def _omits_frame(plain: list[str], at: int, words: list[tuple[str, int, int]]) -
     return Omission.FRAME, at
 
 
-def _open_pronouns(words: list[tuple[str, int, int]], plain: list[str]) -> list[OpenPronoun]:
+def _sentence_ends(text: str, words: list[tuple[str, int, int]]) -> frozenset[int]:
+    """Returns the numbers of the words that end a sentence, the last one left out."""
+    pairs = enumerate(pairwise(words))
+    return frozenset(i for i, ((_, _, end), (_, start, _)) in pairs if _STOP.search(text[end:start]))
+
+
+def _open_pronouns(words: list[tuple[str, int, int]], plain: list[str], ends: frozenset[int]) -> list[OpenPronoun]:
     found = []
     for i, (word, start, end) in enumerate(words):
         kind = _pronoun_kind(plain, i)
         if kind is None:
             continue
         explained = _explains_possessive if word.lower() in ("its", "their") else _explains
-        if not any(explained(words, plain, j, i, kind) for j in range(i)):
+        if not any(explained(words, plain, j, i, kind, ends) for j in range(i)):
             found.append(OpenPronoun(start, end, word, kind))
     return found
 
@@ -185,14 +194,14 @@ def _pronoun_kind(plain: list[str], i: int) -> Kind | None:
     if word in IT:
         return None if _is_empty_it(plain, i) else Kind.THING
     if word == "there":
-        return None if before in _EXISTS or after in _EXISTS else Kind.PLACE
+        return None if before in _EXISTS or after in _EXISTS or before == "what's" else Kind.PLACE
     governed = before in AUXILIARIES or before in PREPOSITIONS or before in ("do", "did", "done", "like")
     if word == "this" and after and is_content(after):  # of the reader's own place: this project
         return None
     if word in ("this", "that") and (governed or not before):
         relative = word == "that" and after in AUXILIARIES and before in AUXILIARIES
         return None if relative or (after and is_time(after)) else Kind.THING
-    if word in ("these", "those") and governed:
+    if word in ("these", "those") and governed and not (after and is_time(after)):
         return Kind.GROUP
     if word == "so" and before in ("do", "does", "did", "done"):
         return Kind.THING
@@ -216,13 +225,15 @@ def _is_empty_it(plain: list[str], i: int) -> bool:
     )
 
 
-def _explains(words: list[tuple[str, int, int]], plain: list[str], j: int, i: int, kind: Kind) -> bool:
+def _explains(
+    words: list[tuple[str, int, int]], plain: list[str], j: int, i: int, kind: Kind, ends: frozenset[int]
+) -> bool:
     """Returns whether word j, before the pronoun i, is what that refers to."""
     word = plain[j]
     if is_time(word) or word == "i":
         return False
     capital = words[j][0][0].isupper() and j > 0 and not is_function_word(word)
-    new_clause = _has_clause_between(plain, j, i)
+    new_clause = _has_clause_between(plain, ends, j, i)
     if kind is Kind.PERSON:
         if word in ("who", "whose", "whom", "which"):
             return new_clause
@@ -235,10 +246,12 @@ def _explains(words: list[tuple[str, int, int]], plain: list[str], j: int, i: in
         return False
     if kind is Kind.GROUP and (word.endswith("s") or word in _PLURALS or plain[i] in ("one", "ones")):
         return True
-    return j > 0 and any(w in DETERMINERS for w in plain[max(0, j - 2) : j])
+    return j > 0 and any(w in DETERMINERS or w.endswith("'s") for w in plain[max(0, j - 2) : j])
 
 
-def _explains_possessive(words: list[tuple[str, int, int]], plain: list[str], j: int, i: int, kind: Kind) -> bool:
+def _explains_possessive(
+    words: list[tuple[str, int, int]], plain: list[str], j: int, i: int, kind: Kind, ends: frozenset[int]
+) -> bool:
     """Returns whether word j may be the owner: in the same clause too, but not where the pronoun follows at once."""
     word = plain[j]
     if plain[i - 1] in _INVERTED or plain[i - 1] == "of" or is_time(word) or not is_content(word):
@@ -253,9 +266,9 @@ def _explains_possessive(words: list[tuple[str, int, int]], plain: list[str], j:
     )
 
 
-def _has_clause_between(plain: list[str], j: int, i: int) -> bool:
+def _has_clause_between(plain: list[str], ends: frozenset[int], j: int, i: int) -> bool:
     """Returns whether a new clause begins between two words: a pronoun in the same clause refers elsewhere."""
-    return any(w in _CLAUSE_OPENERS for w in plain[j + 1 : i])
+    return any(w in _CLAUSE_OPENERS for w in plain[j + 1 : i]) or any(end in ends for end in range(j, i))
 
 
 def _is_person_noun(word: str) -> bool:
