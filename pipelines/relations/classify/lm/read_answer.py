@@ -24,7 +24,7 @@ _CONFLICTS_BY_LABEL = {
 _INSTRUCTIONS = re.compile(
     r"\b(?:ignore|disregard|forget|override)\b.{0,40}\b(?:instruction|prompt|rule|above|previous|system)|"
     r"\b(?:answer|output|respond|reply|label|return|say|classify)\b.{0,40}\b(?:UPDATE|EXTEND|DERIVE|NONE)\b|"
-    r"\bUPDATE\b.{0,30}\bconfidence\b|^\s*(?:system|assistant)\s*:|\[\[ ## |</?(?:system|instructions?)>",
+    r"\bUPDATE\b.{0,30}\bconfidence\b|^[^\S\n]*+(?:system|assistant)\s*+:|\[\[ ## |</?(?:system|instructions?)>",
     re.IGNORECASE | re.DOTALL | re.MULTILINE,
 )
 
