@@ -110,3 +110,18 @@ def test_a_price_and_its_number_on_one_line_are_money(text, is_stated):
     from palimpsest.query.answerability.question_form import EVIDENCE
 
     assert bool(EVIDENCE["money"].search(text)) is is_stated
+
+
+def test_a_quote_is_found_without_case_outer_marks_and_number_of_spaces_as_a_pattern_of_its_words_finds_it():
+    from palimpsest.relations.classify.lm.read_answer import find_quote
+
+    pieces = ["Ana", "ana", "\u00c9", "\u00e9", "b", ".", "\u0130", "\u00a0"]
+    both = []
+    for text, quote in zip(texts(pieces), reversed(texts(pieces)), strict=True):
+        words = quote[:4].split()
+        plain = re.search(r"\s+".join(map(re.escape, words)), text, re.IGNORECASE) if words else None
+        both.append((find_quote(text, quote[:4]), plain))
+    assert [new for new, old in both if old and new != old.span()] == []
+    assert any(old for _, old in both)
+    assert find_quote("She said: the  GATE is shut.", "\u201cthe gate is shut\u201d") == (10, 27)
+    assert find_quote("The gate is shut.", "the gate was shut") is None
