@@ -11,8 +11,9 @@ from palimpsest.query.request.types import Memory
 
 _LINE = re.compile(r"(?:- |  replaced: |  context: )(?P<text>.*) \[memory:(?P<id>[^\]\s]+)\]")
 _SOURCE = re.compile(
-    r"\[memory:(?P<id>[^\]\s]+)\] (?P<uri>.*?)(?:, (?:page|turn) \d+)?(?:, chars (?P<spans>\d+-\d+(?:, \d+-\d+)*))?"
-    r"(?:, collection [\w-]+)?(?:, project .*)?"
+    r"\[memory:(?P<id>[^\]\s]+)\] (?P<uri>.{0,5000}?)(?:, (?:page|turn) \d+)?"
+    r"(?:, chars (?P<spans>\d+-\d+(?:, \d+-\d+)*))?"
+    r"(?:, collection [\w-]+)?(?:, project .{0,1000})?"
 )
 _PREFIX = re.compile(r"\([^)]*\) ")  # when, who, until when
 _SOURCES_HEADING = "Sources:"

@@ -84,7 +84,7 @@ def text(
 
 def plain(marked_up: object) -> str:
     """Returns plotly's marked-up text as plain text: entities are read, tags are dropped."""
-    return html.unescape(re.sub(r"<[^>]*>", " ", str(marked_up))).strip()
+    return html.unescape(re.sub(r"<[^<>]*+>", " ", str(marked_up))).strip()
 
 
 def escape(words: str) -> str:

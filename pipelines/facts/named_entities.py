@@ -12,7 +12,7 @@ from palimpsest.facts.fact import Mentioned, Named
 from palimpsest.text.chat_roles import NO_PERSON_ROLES
 from palimpsest.text.normalize import fold
 
-_IN_BRACKETS = re.compile(r"\s*\([^()]*\)$")
+_IN_BRACKETS = re.compile(r"(?:(?<!\s)\s++)?\([^()]*+\)$")
 _MAX_NAME_WORDS = 4
 
 

@@ -8,7 +8,7 @@ def _cue(pattern: str) -> re.Pattern[str]:
 
 
 SAVE = _cue(
-    r"(?:^|[,;.] )(?:(?:please|and|also|but|ok|okay),? )*"
+    r"(?:^|[,;.] )(?:(?:please|and|also|but|ok|okay),? ){0,20}"
     r"(?:remember|remind me|keep in mind|bear in mind|make a note|take a note|(?:do not|don't) forget|note|save)"
     r"(?: down)?,?(?: that|:) (?P<saved>.+)",
 )
@@ -16,6 +16,8 @@ SAVE = _cue(
 PREFERENCE_VERBS = frozenset(
     {"prefer", "love", "like", "enjoy", "adore", "hate", "detest", "dislike", "loathe", "despise", "favour", "favor"}
 )
+_WANT, _AND_NOT = r"\b(?:want|like|need)s? ", ", (?:not|no) "
+# The last `want` before `, not` counts: no text is read again for each of them.
 PREFERENCE = _cue(
     r"\b(?:would|'d) (?:much )?(?:rather|prefer)\b(?! to know)"
     r"|\b(?:can|could)(?:not|'t| not) (?:stand|bear|abide)\b"
@@ -26,7 +28,7 @@ PREFERENCE = _cue(
     r"|\b(?:is|are|was) (?:best|better|fine) (?:for|with) (?:me|us)\b"
     r"|\b(?:would|will|'ll) (?:not|never) (?:touch|eat|drink|wear)\b|\bwon't (?:touch|eat|drink|wear)\b"
     r"|\b(?:only|never) (?:ever )?(?:eats?|drinks?|wears?|takes?)\b|\bwill only (?:eat|drink|wear)\b"
-    r"|\b(?:want|like|need)s? .+, (?:not|no) ",
+    rf"|{_WANT}.(?:(?!{_WANT}(?!{_AND_NOT})).)*?{_AND_NOT}",
 )
 NO_PREFERENCE = _cue(
     r"\b(?:would|'d) (?:like|love|hate)\b|\b(?:look|looks|looked|feel|feels|felt|sound|sounds|seem|seems) like\b",

@@ -7,6 +7,7 @@ a supposition, a report or a single event of the past forms nothing.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from palimpsest.formation.classify.judge import Judgment
 from palimpsest.formation.classify.sentence_features import read_sentence
@@ -14,7 +15,6 @@ from palimpsest.formation.classify.sentence_model import SentenceModel, sentence
 from palimpsest.formation.cues import (
     DECISION,
     FIRST_PERSON,
-    NO_ANSWER,
     NO_DECISION,
     OPENING_PRONOUN,
     OPENING_WORD,
@@ -28,16 +28,23 @@ from palimpsest.formation.cues import (
     UNSOLVED,
 )
 from palimpsest.formation.item import Kind, NoteItem
+from palimpsest.formation.neighbours import (
+    MIN_WORDS,
+    Reply,
+    SaidBefore,
+    is_said,
+    is_statement,
+    is_unsolved,
+    states_open_problem,
+    states_problem,
+)
 from palimpsest.formation.session import Sentence, Session, Turn
 from palimpsest.formation.stated import states_fact, states_preference
 from palimpsest.formation.third_person import third_person
 from palimpsest.relations.classify.features.parse import Parse, parse_texts
-from palimpsest.text.terms import query_terms
 
 _SAVED, _PREFERENCE, _DECISION, _FACT, _SOLUTION, _GAP = 0.95, 0.9, 0.85, 0.8, 0.7, 0.6
 _ANSWERS_WITHIN = 2  # turns
-_LOOKS_BACK = 2  # turns, for a problem or the question that a decision answers
-_MIN_WORDS = 3
 _MIN_READ = 2  # words of a sentence that is read
 
 
@@ -67,7 +74,7 @@ def read_by_rules(sessions: Sequence[Session]) -> Iterator["SessionRules"]:
 
 def _has_cue(sentence: Sentence) -> bool:
     text = sentence.text
-    if sentence.is_question or len(text.split()) < _MIN_WORDS:
+    if sentence.is_question or len(text.split()) < MIN_WORDS:
         return False
     return sentence.turn.is_saved or any(cue.search(text) for cue in (FIRST_PERSON, SAVE, PRESENT_NAME, DECISION))
 
@@ -136,14 +143,15 @@ class SessionRules:
         if kind == "gap":
             return _open_question(sentence)
         if kind == "solution":
-            stated = self._stated_before(n, i)
-            return _solved(sentence, next((s for s in stated if PROBLEM.search(s.text)), next(iter(stated), None)))
+            return _solved(
+                sentence, self._before.nearest(states_problem, n, i) or self._before.nearest(is_statement, n, i)
+            )
         text, turn = _to_parse(sentence), sentence.turn
         parse = self.parses.get(text) or next(parse_texts([text]))
         statement = third_person(text, parse, turn.name)
         if kind == "decision":
             return NoteItem(kind, _decision(text, statement, turn), sentence.span, _DECISION)
-        opener = next(iter(self._before(n, i)), None) if OPENING_PRONOUN.match(statement) else None
+        opener = self._before.nearest(is_said, n, i) if OPENING_PRONOUN.match(statement) else None
         if opener is None:
             return NoteItem(kind, statement, sentence.span, _FACT)
         return NoteItem(kind, f"{turn.name} says: {opener.text} {sentence.text}", sentence.span, _FACT, (opener.span,))
@@ -165,7 +173,7 @@ class SessionRules:
             return None
         if UNREAL.search(text):
             return replace(item, kind="preference", confidence=_PREFERENCE) if is_preference else None
-        if DECISION.search(text) and len(text.split()) > _MIN_WORDS:
+        if DECISION.search(text) and len(text.split()) > MIN_WORDS:
             return replace(item, kind="decision", statement=_decision(text, statement, turn), confidence=_DECISION)
         if is_preference:
             return replace(item, kind="preference", confidence=_PREFERENCE)
@@ -179,26 +187,24 @@ class SessionRules:
         sentence = self.sentences[n][i]
         if not SOLUTION.search(sentence.text) or UNSOLVED.search(sentence.text):
             return None
-        before = [s for s in self._stated_before(n, i) if not SOLUTION.search(s.text)]
-        problem = next((s for s in before if PROBLEM.search(s.text)), None)
+        problem = self._before.nearest(states_open_problem, n, i)
         if problem is None and not PROBLEM.search(sentence.text):
-            if not before or not REFERS_BACK.search(sentence.text):
+            problem = self._before.nearest(is_unsolved, n, i)
+            if problem is None or not REFERS_BACK.search(sentence.text):
                 return None
-            problem = before[0]
         return _solved(sentence, problem)
 
-    def _before(self, n: int, i: int) -> list[Sentence]:
-        """Returns what people say before a sentence, in its turn and in the last few turns, the nearest first."""
-        turns = [self.sentences[n][:i], *reversed(self.sentences[max(0, n - _LOOKS_BACK) : n])]
-        return [s for sentences in turns for s in reversed(sentences)]
+    @cached_property
+    def _before(self) -> SaidBefore:
+        return SaidBefore(self.sentences)
 
-    def _stated_before(self, n: int, i: int) -> list[Sentence]:
-        """Returns the statements among `_before`: no questions, and nothing of a word or two."""
-        return [s for s in self._before(n, i) if not s.is_question and len(s.text.split()) >= _MIN_WORDS]
+    @cached_property
+    def _replies(self) -> list[Reply]:
+        return [Reply(turn) for turn in self.session.turns]
 
     def _with_question(self, item: NoteItem, n: int, i: int) -> NoteItem:
         """Returns a decision with the question that it answers, which says what it is about."""
-        question = next(iter(self._before(n, i)), None)
+        question = self._before.nearest(is_said, n, i)
         if question is None or not question.is_question:
             return item
         name = self.sentences[n][i].turn.name
@@ -208,12 +214,12 @@ class SessionRules:
     def _gap(self, n: int, i: int) -> NoteItem | None:
         """Returns a question of a person that no later turn of the session answers."""
         sentence = self.sentences[n][i]
-        if len(sentence.text.split()) < _MIN_WORDS or REQUEST.search(sentence.text):
+        if len(sentence.text.split()) < MIN_WORDS or REQUEST.search(sentence.text):
             return None
-        turns = self.session.turns[n + 1 : n + 1 + _ANSWERS_WITHIN]
+        replies = self._replies[n + 1 : n + 1 + _ANSWERS_WITHIN]
         is_last = i + 1 == len(self.sentences[n])
-        for k, turn in enumerate(turns):
-            if turn.speaker != sentence.turn.speaker and _answers(turn, sentence, is_reply=is_last and k == 0):
+        for k, reply in enumerate(replies):
+            if reply.turn.speaker != sentence.turn.speaker and reply.answers(sentence, is_next=is_last and k == 0):
                 return None
         return _open_question(sentence)
 
@@ -228,14 +234,6 @@ def _solved(sentence: Sentence, problem: Sentence | None) -> NoteItem:
     statement = f"{sentence.turn.name} says: {' '.join(words)}"
     evidence = (problem.span,) if problem is not None else ()
     return NoteItem("solution", statement, sentence.span, _SOLUTION, evidence)
-
-
-def _answers(turn: Turn, question: Sentence, is_reply: bool) -> bool:
-    """Returns whether a turn may answer a question: it replies to it, or it shares a word with it."""
-    sentences = turn.sentences
-    if NO_ANSWER.search(turn.text) or UNREAL.search(turn.text) or all(s.is_question for s in sentences):
-        return False
-    return is_reply or bool(set(query_terms(question.text)) & set(query_terms(turn.text)))
 
 
 def _decision(text: str, statement: str, turn: Turn) -> str:

@@ -12,7 +12,7 @@ from palimpsest.store.tables import Schema
 from palimpsest.text.name_keys import name_key
 from palimpsest.text.sentence_terms import LONG_TOKENS, SentenceTerms, cut_sentences, keys_of_sentences
 
-_AFTER_TITLE = re.compile(r"\s*\([^()]*\)\s*$")  # `Rush (band)` is also Rush
+_AFTER_TITLE = re.compile(r"(?:(?<!\s)\s++)?\([^()]*+\)\s*+$")  # `Rush (band)` is also Rush
 _NAMES: Schema = {"scope": pl.Int32, "key": pl.Int64, "entity": pl.Int32}
 _TITLES: Schema = {"row": pl.Int32, "entity": pl.Int32}
 _SENTENCES: Schema = {

@@ -14,9 +14,9 @@ from palimpsest.text.stopwords import CALENDAR_WORDS
 _HOLIDAYS = frozenset({"christmas", "easter", "pentecost", "ramadan", "hanukkah", "new year"})
 _PARENTHESIS = re.compile(r"\(([^()]+)\)\s*$")
 _CUT = re.compile(
-    r"\s+(?:of|for|in|at|on|from|with|without|and|by|to|under|round|about|that|which|who)\s+|[:,;(–—]|\s-\s"  # noqa: RUF001
+    r"(?<!\s)\s++(?:of|for|in|at|on|from|with|without|and|by|to|under|round|about|that|which|who)\s+|[:,;(–—]|\s-\s"  # noqa: RUF001
 )
-_NUMBER_END = re.compile(r"(?:\s+#?[\dIVX][\d.\-/]*)+$")
+_NUMBERS = re.compile(r"(?<!\s)(?:\s++#?[\dIVX][\d.\-/]*+)++(?P<is_last>$)?")
 _SINGLE_WEIGHT, _HEAD_WEIGHT = 0.5, 2.0  # of a name that is one common noun; of the last noun of several words
 _FIRST_WEIGHT = 1.0
 _NAME_WORDS = r"^\p{Lu}[\p{L}'’-]+ \p{Lu}[\p{L}'’-]+$"  # noqa: RUF001
@@ -50,7 +50,8 @@ def name_type(name: str) -> NameType | None:
     if (aside := _PARENTHESIS.search(name)) and (kind := noun_type(noun := fold(aside.group(1).split()[-1]))):
         return NameType(kind, noun, 4.0)
     before = _CUT.split(name.strip(), maxsplit=1)[0]
-    words = _NUMBER_END.sub("", before).split()
+    numbers = next((m for m in _NUMBERS.finditer(before) if m["is_last"] is not None), None)
+    words = before[: numbers.start() if numbers else None].split()
     kind = ending_type(words[-1]) if words else ""
     if kind in ("", "person"):
         return None if kind else _first_noun_type(words)

@@ -17,36 +17,36 @@ from palimpsest.text.normalize import fold
 
 ROLE = "stressor"
 """Value of the property `role` of a node that is a stressor."""
-_OFTEN = r"(?:\s+(?:really|still|always|often|constantly|also|just|now|so|very|very much|a lot|a bit|quite|too))*"
-_BEGINS = r"(?:^|[.!?;:,\n]\s*|\b(?:and|but|because)\s+)"
+_OFTEN = r"(?:\s++(?:really|still|always|often|constantly|also|just|now|so|very|very much|a lot|a bit|quite|too))*"
+_BEGINS = r"(?:^|[.!?;:,\n][^\S\n]*+|\b(?:and|but|because)\s++)"
 _SUBJECT = r"(?P<cause>[^\W_][^.,;:!?\n]{1,78}?)"
 _CAUSE = r"(?P<cause>[^\W_][^.,;:!?\n]{1,78})"
-_I = r"\bI(?:\s+am|['\u2019]m|(?:\s+have|['\u2019]ve)\s+been)"
+_I = r"\bI(?:\s++am|['\u2019]m|(?:\s++have|['\u2019]ve)\s++been)"
 _PATTERNS = tuple(
     re.compile(pattern, re.IGNORECASE | re.MULTILINE)
     for pattern in (
-        rf"{_BEGINS}{_SUBJECT}{_OFTEN}\s+(?:(?:is|are|has been|have been)\s+)?(?:"
-        r"(?:stress(?:es|ing)?|worr(?:y|ies|ying)|overwhelm(?:s|ing)?)\s+me\b"
-        r"|(?:keeps?|keeping)\s+me\s+(?:awake|up\s+at\s+night)\b"
-        r"|(?:(?:gets?|getting|grinds?|grinding)\s+me\s+down|(?:wears?|wearing)\s+me\s+(?:down|out))(?=\s*(?:[.!,;]|$))"
-        r"|makes?\s+me(?:\s+(?:so|very|really))?\s+(?:anxious|nervous|stressed)\b)",
-        rf"{_I}{_OFTEN}\s+(?:worried|worrying|anxious|nervous|stressed(?:\s+out)?|stressing|overwhelmed|losing\s+sleep)"
-        rf"\s+(?:about|over|by|with)\s+{_CAUSE}",
-        rf"(?:{_I}{_OFTEN}|(?:^|[.!?]\s+)(?:Still\s+)?)\s*\bstruggling\s+with\s+{_CAUSE}",
-        rf"\bI{_OFTEN}\s+(?:worry{_OFTEN}\s+(?:about|over)|stress{_OFTEN}\s+(?:about|over)"
-        rf"|struggle{_OFTEN}\s+with|lose\s+sleep\s+over|dread)\s+{_CAUSE}",
+        rf"{_BEGINS}{_SUBJECT}{_OFTEN}\s++(?:(?:is|are|has been|have been)\s++)?(?:"
+        r"(?:stress(?:es|ing)?|worr(?:y|ies|ying)|overwhelm(?:s|ing)?)\s++me\b"
+        r"|(?:keeps?|keeping)\s++me\s++(?:awake|up\s++at\s++night)\b"
+        r"|(?:(?:gets?|getting|grinds?|grinding)\s++me\s++down|(?:wears?|wearing)\s++me\s++(?:down|out))(?=\s*+(?:[.!,;]|$))"
+        r"|makes?\s++me(?:\s++(?:so|very|really))?\s++(?:anxious|nervous|stressed)\b)",
+        rf"{_I}{_OFTEN}\s++(?:worried|worrying|anxious|nervous|stressed(?:\s++out)?|stressing|overwhelmed|losing\s++sleep)"
+        rf"\s++(?:about|over|by|with)\s++{_CAUSE}",
+        rf"(?:{_I}{_OFTEN}\s*+|^(?:Still\s++|[^\S\n]*+)|[.!?]\s++(?:Still\s++)?)\bstruggling\s++with\s++{_CAUSE}",
+        rf"\bI{_OFTEN}\s++(?:worry{_OFTEN}\s++(?:about|over)|stress{_OFTEN}\s++(?:about|over)"
+        rf"|struggle{_OFTEN}\s++with|lose\s++sleep\s++over|dread)\s++{_CAUSE}",
     )
 )
 _TAIL = re.compile(
-    r"\s+(?:any\s?more|lately|these\s+days|at\s+the\s+moment|right\s+now|again|still|a\s+lot|every\s+\w+|too|now|today"
-    r"|this\s+(?:week|month|year)|all\s+the\s+time|really|though|and|but|because|when|since|so|if|as|which|that)\b.*",
+    r"(?<!\s)\s++(?:any\s?more|lately|these\s++days|at\s++the\s++moment|right\s++now|again|still|a\s++lot|every\s++\w+|too|now|today"
+    r"|this\s++(?:week|month|year)|all\s++the\s++time|really|though|and|but|because|when|since|so|if|as|which|that)\b.*",
     re.IGNORECASE,
 )
 _DETERMINER = re.compile(
-    r"(?:and|but|because|the|my|our|a|an|all|these|those|this|that|having|doing)\s+", re.IGNORECASE
+    r"(?:and|but|because|the|my|our|a|an|all|these|those|this|that|having|doing)\s++", re.IGNORECASE
 )
 _UNSTATED = re.compile(
-    r"\b(?:not?|never|n['\u2019]t|\w+n['\u2019]t|cannot|hardly|if|whether|no\s+longer|neither|nobody|nothing|used\s+to|would"
+    r"\b(?:not?|never|n['\u2019]t|\w+n['\u2019]t|cannot|hardly|if|whether|no\s++longer|neither|nobody|nothing|used\s++to|would"
     r"|what|who|which|why|how|does|do|did|will|may|might|can|could|should|I|you)\b",
     re.IGNORECASE,
 )

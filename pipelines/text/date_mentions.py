@@ -16,7 +16,7 @@ from palimpsest.text.periods import Period, to_period
 _MONTH = rf"(?P<month>{'|'.join(MONTHS)})[a-z]*\.?"
 _DATE = re.compile(
     rf"(?<![\w.,/-])(?:(?:(?P<before>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?)?{_MONTH}"
-    r"(?:\s+(?P<after>\d{1,2})(?:st|nd|rd|th)?)?\s*,?\s+(?:of\s+)?)?"
+    r"(?:\s++(?P<after>\d{1,2})(?:st|nd|rd|th)?)?(?:\s*+,)?\s++(?:of\s++)?)?"
     r"(?P<year>1\d{3}|20\d\d)(?:(?P<decade>s)\b|-(?P<iso>0[1-9]|1[0-2])-(?P<day>\d\d)\b"
     r"|(?P<short>[-\u2013\u2014/]\d\d)(?![\d-])|(?![\d\w]))",
     re.I,

@@ -8,7 +8,7 @@ from palimpsest.text.calendar_spans import SEASONS, latest_begun, months_span, n
 from palimpsest.text.date_mentions import DateMention
 
 _YEAR = r"(?P<year>1\d{3}|20\d\d)"
-_OF_YEAR = rf"(?:\s*,?\s*(?:of\s+|in\s+)?{_YEAR}\b)"
+_OF_YEAR = rf"(?:\s*+(?:,\s*+)?(?:of\s++|in\s++)?{_YEAR}\b)"
 _ORDINALS = {"first": 1, "second": 2, "third": 3, "fourth": 4, "1st": 1, "2nd": 2, "3rd": 3, "4th": 4}
 _ORDINAL_WORDS = "|".join(_ORDINALS)
 _OF_YEAR_2 = _OF_YEAR.replace("<year>", "<year2>")

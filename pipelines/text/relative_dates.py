@@ -74,11 +74,11 @@ _MONTH = re.compile(
     r"(?:\b(?P<which>[Ll]ast|[Tt]his|[Ii]n|[Ss]ince|[Uu]ntil|[Bb]efore|[Aa]fter|[Bb]y|[Dd]uring|[Oo]f|[Ff]rom|[Tt]o|[Aa]nd"
     r"|[Bb]etween|[Ee]arly|[Mm]id|[Ll]ate)\s+|(?P<before>\d{1,2})(?:st|nd|rd|th)?\s+(?:of\s+)?)"
     rf"(?P<month>{'|'.join(m.capitalize() for m in MONTHS)})(?P<rest>[a-z]*)\b\.?"
-    r"(?:\s+(?P<after>\d{1,2})(?:st|nd|rd|th)?\b)?(?!\s*,?\s*(?:of\s+)?\d{4})"
+    r"(?:\s+(?P<after>\d{1,2})(?:st|nd|rd|th)?\b)?(?!\s*+(?:,\s*+)?(?:of\s++)?\d{4})"
 )
 _MONTH_DAY = re.compile(
     rf"\b(?P<month>{'|'.join(m.capitalize() for m in MONTHS)})(?P<rest>[a-z]*)\.?\s+"
-    r"(?P<after>\d{1,2})(?:st|nd|rd|th)?\b(?!\s*,?\s*(?:of\s+)?\d{4})"
+    r"(?P<after>\d{1,2})(?:st|nd|rd|th)?\b(?!\s*+(?:,\s*+)?(?:of\s++)?\d{4})"
 )
 _SEASON = re.compile(
     rf"\b(?:(?P<which>last|this|in the|in)\s+)?(?P<season>{'|'.join(SEASONS)})"

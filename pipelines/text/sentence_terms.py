@@ -15,7 +15,7 @@ LONG_TOKENS = 256
 """Tokens up to which a memory is always quoted whole; the sentences of longer ones are stored."""
 _MAX_CHARS = 600  # of a sentence: text without end marks is split between words
 _MIN_LINE_CHARS = 40  # of a line that was wrapped
-_LINE_END = re.compile(r"[ \t]*\n[ \t]*")
+_LINE_END = re.compile(r"(?:(?<![ \t])[ \t]++)?\n[ \t]*+")
 _FIRST_WORD = re.compile(r"[\"'\u201c\u2018(`\[]*\w\S*")
 _COLUMNS = re.compile(r"\s{2}|\|")
 _END_MARKS = ".!?:;\u2026"

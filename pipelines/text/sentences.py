@@ -40,8 +40,8 @@ _NEVER_LAST = frozenset([*_TITLES.split(), *_PHRASES.split()])
 _BEFORE_NUMBER = frozenset([*_PLACES.split(), *_MONTHS.split()])
 
 _MEMORY_BREAK = re.compile(
-    r"(?<=[.!?\u2026])([\"'\u201d\u2019)\]]*)\s+(?=[\"'\u201c\u2018(\[]*[^\W_])"
-    r"|\s*\n\s*(?:[-*\u2022]|\d+[.)])\s+|[ \t]*\n[ \t]*\n\s*|[ \t]*\n[ \t]*(?![a-z\s])"
+    r"(?<=[.!?\u2026])([\"'\u201d\u2019)\]]*+)\s++(?=[\"'\u201c\u2018(\[]*+[^\W_])"
+    r"|(?<!\s)[^\S\n]*+\n\s*+(?:[-*\u2022]|\d++[.)])\s++|(?<![ \t])[ \t]*+\n[ \t]*+(?:\n\s*+|(?![a-z\s]))"
 )
 _ABBREVIATION = re.compile(
     r"(?:\b(?:mr|mrs|ms|dr|prof|sr|jr|st|vs|etc|e\.g|i\.e|no|inc|ltd|co|corp|approx|fig|eq|dept|est)|\b[A-Z])\.$", re.I
@@ -72,8 +72,7 @@ def memory_sentence_spans(text: str) -> list[tuple[int, int]]:
     spans: list[tuple[int, int]] = []
     start = 0
     for m in _MEMORY_BREAK.finditer(text):
-        sentence = text[start : m.start()].rstrip("\"'\u201d\u2019)] ")
-        if "\n" not in m.group() and _ABBREVIATION.search(sentence[-12:]):
+        if "\n" not in m.group() and _ABBREVIATION.search(text, max(start, m.start() - 12), m.start()):
             continue
         spans.append((start, m.start() + len(m.group(1) or "")))
         start = m.end()

@@ -7,7 +7,7 @@ from palimpsest.eval.suites.loaders.suite_draft import Item, SuiteDraft
 _LOCOMO_TYPES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
 _TURN = re.compile(r"D:?(\d+):(\d+)")  # "D:11:26" and "D30:05" occur too
 _SESSION = re.compile(r"session_(\d+)")
-_WEEKDAY = re.compile(r"\s*\([A-Za-z]+\)\s*")
+_WEEKDAY = re.compile(r"(?:(?<!\s)\s++)?\([A-Za-z]++\)\s*+")
 
 
 def load_locomo(items: list[Item], draft: SuiteDraft) -> None:

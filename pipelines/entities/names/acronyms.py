@@ -5,14 +5,17 @@ from collections.abc import Iterator
 
 from palimpsest.entities.names.find_names import MAX_NAME_CHARS, MentionCandidate, entity_key
 
-_SHORT = r"[A-Z][A-Za-z&]*[A-Z][A-Za-z]*"
+# A capital, and another one after which no `&` comes: each part can be read in one way, so that no text is read twice.
+_SHORT = r"[A-Z](?:[A-Za-z]*+&)*+[a-z]*+[A-Z][A-Za-z]*"
 _EXPLAINED = re.compile(
-    rf"(?:\s*\(|,\s*(?:or|abbreviated(?:\s+as)?|in\s+short)\s+)\s*(?:the\s+|or\s+|short(?:\s+form)?:?\s+)?({_SHORT}?)s?\s*"
-    r"(?=[),;.]|\s+for\s+short)"
+    r"(?:(?<!\s)\s*+\(|,\s*+(?:or|abbreviated(?:\s++as)?|in\s++short)(?=\s))\s*+(?:the\s++|or\s++|short(?:\s++form)?:?\s++)?"
+    rf"({_SHORT}?)s?(?=\s*+[),;.]|\s++for\s++short)"
 )
+# Where an acronym explains nothing, its letters are passed over, and group 1 is empty.
 _EXPLAINS = re.compile(
-    rf"\b({_SHORT})s?\s*(?:\(|,?\s*(?:which\s+|that\s+)?(?:(?:is|are|was)\s+)?(?:an?\s+|the\s+)?(?:short\s+for|abbreviation\s+"
-    r"(?:of|for)|acronym\s+(?:of|for)|stands?\s+for|means)|\s+(?:is|are)|\s*[=:])\s*(?:the\s+|an?\s+)?[\"“‘']?"  # noqa: RUF001
+    rf"\b(?:({_SHORT})s?(?:\s*+(?:\(|(?:,\s*+)?(?:which\s++|that\s++)?(?:(?:is|are|was)\s++)?(?:an?\s++|the\s++)?"
+    r"(?:short\s++for|abbreviation\s++(?:of|for)|acronym\s++(?:of|for)|stands?\s++for|means))|\s++(?:is|are)|\s*+[=:])"
+    r"\s*+(?:the\s++|an?\s++)?[\"“‘']?|[A-Z][A-Za-z&]*+)"  # noqa: RUF001
 )
 _WORD = re.compile(r"[^\W_]+")
 _LINKS = re.compile(r"of|the|de|del|la|le|for|and|in|on|to|with|a|an|at|by|y|et|und", re.IGNORECASE)
@@ -27,7 +30,7 @@ def find_acronyms(text: str) -> Iterator[MentionCandidate]:
             long = text[first : m.start()].rstrip()
             yield from _long_and_short(text, (first, first + len(long)), m.span(1), "long form")
     for m in _EXPLAINS.finditer(text):
-        if (end := _spelled_after(text, m.end(), m.group(1))) is not None:
+        if m.group(1) and (end := _spelled_after(text, m.end(), m.group(1))) is not None:
             yield from _long_and_short(text, (m.end(), end), m.span(1), "long form")
 
 

@@ -4,7 +4,7 @@ import re
 
 from palimpsest.entities.names.lexicon import COUNTED, DEFINITE, HONORIFICS, OCCUPATION, ONE, RELATIVE, WHERE
 
-LAST_WORD = re.compile(r"([\w’']+)\s+[\"“‘'(]?$")  # noqa: RUF001
+LAST_WORD = re.compile(r"(?<![\w’'])([\w’']++)\s++[\"“‘'(]?$")  # noqa: RUF001
 _ADDRESSED = re.compile(r"(?:^|[.!?,;]\s+|\b)(?:hey|hi|hello|dear|thanks|thank you|bye),?\s+$", re.IGNORECASE)
 _ENDS_ADDRESS = re.compile(r"[!?]")
 _SPEAKS = re.compile(

@@ -17,19 +17,20 @@ _CAPITAL = rf"(?:{_INITIAL}|[{_UPPER}](?:[\w’'&.\-]*\w)?)"  # noqa: RUF001
 _LINK = r"(?:of|the|de|del|della|di|da|dos|du|des|la|le|van|von|der|den|&|for|y|al|el|ibn|bin)"
 _NAME = re.compile(rf"(?<!\w){_CAPITAL}(?:(?:\s+{_LINK}){{0,2}}\s+{_CAPITAL}|\s+\d(?:[\w.\-]*\w)?)*")
 CODE = re.compile(
-    r"\b(?:[A-Za-z]{1,10}[-#]\d[\w-]*|[A-Z]{1,5}-[A-Z]{1,3}\d[\w-]*|[A-Z]{2,}\d+\w*|[a-z]+(?:_[a-z0-9]+)+|[a-z]+[A-Z]\w+"
-    r"|[\w-]+\.(?:py|md|js|ts|json|yaml|sql|toml))\b"
+    r"\b(?:[A-Za-z]{1,10}[-#]\d[\w-]*|[A-Z]{1,5}-[A-Z]{1,3}\d[\w-]*|[A-Z]{2,}\d\w*|[a-z]+(?:_[a-z0-9]+)+|[a-z]+[A-Z]\w+"
+    r"|[\w-]{1,100}\.(?:py|md|js|ts|json|yaml|sql|toml))\b"
 )
 _PLACE_AFTER = re.compile(
     r"\s+(?:(?:(?:meeting|conference|board|class)\s?)?room|building|hall|street|road|avenue|station|bridge|square|house|"
     r"tower|wing|annex|hut|gate|lane)\b"
 )
-_SENTENCE_START = re.compile(r"(?:^|[.!?:;\n]|[-*•]\s)[\s\"'“‘(\[*#>]*$")  # noqa: RUF001
+_SENTENCE_START = re.compile(r"(?:^|[.!?:;\n]|[-*•]\s)[\s\"'“‘(\[*#>]{0,6}$")  # noqa: RUF001
+_CHARS_BEFORE = 6
 _CONTRACTION = re.compile(r"[’'](?:s|m|re|ve|ll|d|t)$")  # noqa: RUF001
 MAX_NAME_CHARS = 80
 _SHORT_LINE = 45  # characters: a longer line may be wrapped inside a name
 _WORDS = re.compile(r"\S+")
-_JOIN = re.compile(r"\s*\n\s*|\s+for(?:\s+the)?\s+")
+_JOIN = re.compile(r"(?<!\s)(?:[^\S\n]*+\n\s*+|\s++for(?:\s++the)?\s++)")
 
 _HONORIFIC = re.compile(rf"(?<!\w)(?:{'|'.join(sorted(h.capitalize() for h in HONORIFICS))})\.?[ \t]+$")
 _ONE_LETTER = re.compile(r"\b(\w)\.(?=\s)")
@@ -90,7 +91,7 @@ def _read_candidate(text: str, start: int, end: int) -> MentionCandidate | None:
         return None
     one_word = not re.search(r"\s", surface)
     acronym = one_word and len(surface) > 1 and surface.isupper()
-    initial = one_word and not acronym and bool(_SENTENCE_START.search(text[max(0, start - 6) : start]))
+    initial = one_word and not acronym and bool(_SENTENCE_START.search(text[max(0, start - _CHARS_BEFORE) : start]))
     kind = "acronym" if acronym else "name"
     return MentionCandidate(surface, key, kind, initial, cue or context_cue(text, start, end), None, None, start, end)
 

@@ -24,7 +24,10 @@ _FIELDS = word_set(
     host hosts guest guests creator editor editors signed_by written_by last_modified_by
     """
 )
-_ADDRESS = re.compile(r"\s*<[^<>]*>\s*$")
+_ADDRESS = re.compile(r"(?<!\s)\s*+<[^<>]*+>\s*+$")
+_NEXT_NAME = re.compile(
+    r"[;,](?![^<]{0,320}>)"
+)  # a mark inside an address, which has 320 characters at most, divides none
 _FULL_NAME = re.compile(r"[^\W\d_][\w'’.\-]*(?: [^\W\d_][\w'’.\-]*){0,4}")  # noqa: RUF001
 _MAX_NAMES = 200  # of one document
 
@@ -58,7 +61,7 @@ def _names_in(metadata: str) -> list[str]:
 
 def _person_names(values: Iterator[str]) -> Iterator[str]:
     for value in values:
-        for part in re.split(r"[;,](?![^<]*>)", value):
+        for part in _NEXT_NAME.split(value):
             name = _ADDRESS.sub("", part).strip(" \"'")
             if _FULL_NAME.fullmatch(name) and name[0].isupper() and len(name) <= 60:
                 yield name

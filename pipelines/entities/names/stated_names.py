@@ -5,13 +5,14 @@ Each statement is inside one sentence, between names that are already found; not
 
 import itertools
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
 from palimpsest.entities.names.acronyms import find_acronyms
 from palimpsest.entities.names.find_names import CODE, MentionCandidate, entity_key
 
 _QUOTE = r"[\"“”'‘’]?"  # noqa: RUF001
-_THE = rf"(?:the\s+|an?\s+)?{_QUOTE}"
+_THE = rf"(?:the\s++|an?\s++)?{_QUOTE}"
 _OFTEN = (
     r"(?:also|often|sometimes|usually|commonly|better|formerly|previously|originally|once|now|simply|otherwise|generally|"
     r"internally|currently|locally|affectionately)"
@@ -22,97 +23,99 @@ _BETWEEN = tuple(
     for why, pattern in (
         (
             "short for",
-            rf"{_QUOTE},?\s*\(?(?:is|was|are|being)?\s*(?:an?\s+|the\s+)?(?:short(?:\s+form)?|shorthand|"
-            rf"abbreviation|acronym|nickname|diminutive)\s+(?:for|of)\s+{_THE}",
+            rf"{_QUOTE},?\s*+\(?(?:is|was|are|being)?\s*+(?:an?\s++|the\s++)?(?:short(?:\s++form)?|shorthand|"
+            rf"abbreviation|acronym|nickname|diminutive)\s++(?:for|of)\s++{_THE}",
         ),
-        ("stands for", rf"{_QUOTE}\s+(?:stands|stood)\s+for\s+{_THE}"),
+        ("stands for", rf"{_QUOTE}\s++(?:stands|stood)\s++for\s++{_THE}"),
         (
             "also called",
-            rf"{_QUOTE},?\s*\(?\s*(?:who\s+|which\s+)?(?:(?:is|was|are|were)\s+{_OFTEN}?|{_OFTEN})\s*"
-            rf"(?:called|known\s+as|referred\s+to\s+as|nicknamed|dubbed|code-?named)\s+{_THE}",
+            rf"{_QUOTE},?\s*+\(?\s*+(?:who\s++|which\s++)?(?:(?:is|was|are|were)\s++{_OFTEN}?|{_OFTEN})\s*+"
+            rf"(?:called|known\s++as|referred\s++to\s++as|nicknamed|dubbed|code-?named)\s++{_THE}",
         ),
         (
             "also called",
-            rf"{_QUOTE},?\s*\(?\s*(?:known\s+as|nicknamed|dubbed|code-?named|alias|aka|a\.k\.a\.)\s+"
+            rf"{_QUOTE},?\s*+\(?\s*+(?:known\s++as|nicknamed|dubbed|code-?named|alias|aka|a\.k\.a\.)\s++"
             rf"{_THE}",
         ),
         (
             "formerly",
-            rf"{_QUOTE}(?:,|\s*\()\s*(?:formerly|previously|originally|née|nee|né)\s+"
-            rf"(?:called\s+|known\s+as\s+|named\s+)?{_THE}",
+            rf"{_QUOTE}(?:,|\s*+\()\s*+(?:formerly|previously|originally|née|nee|né)\s++"
+            rf"(?:called\s++|known\s++as\s++|named\s++)?{_THE}",
         ),
-        ("formerly", rf"{_QUOTE}\s*\(\s*(?:now|born|or|today|until\s+\d{{4}}|since\s+\d{{4}})\s+{_THE}"),
+        ("formerly", rf"{_QUOTE}\s*+\(\s*+(?:now|born|or|today|until\s++\d{{4}}|since\s++\d{{4}})\s++{_THE}"),
         (
             "goes by",
-            rf"{_QUOTE},?\s+(?:who\s+)?(?:(?:now|also|usually|still)\s+)?(?:goes|went|go)\s+(?:now\s+)?by\s+"
-            rf"(?:(?:the|her|his)\s+(?:[\w-]+\s+)?name\s+(?:of\s+)?)?{_THE}",
+            rf"{_QUOTE},?\s++(?:who\s++)?(?:(?:now|also|usually|still)\s++)?(?:goes|went|go)\s++(?:now\s++)?by\s++"
+            rf"(?:(?:the|her|his)\s++(?:[\w-]+\s++)?name\s++(?:of\s++)?)?{_THE}",
         ),
         (
             "renamed",
-            rf"{_QUOTE},?\s+(?:(?:was|is|has\s+been|will\s+be|gets|got|being)\s+)?(?:renamed|rebranded)"
-            rf"(?:\s+(?:to|as|into))?\s+{_THE}",
+            rf"{_QUOTE},?\s++(?:(?:was|is|has\s++been|will\s++be|gets|got|being)\s++)?(?:renamed|rebranded)"
+            rf"(?:\s++(?:to|as|into))?\s++{_THE}",
         ),
         (
             "renamed",
-            rf"{_QUOTE}\s+(?:has\s+|have\s+)?(?:changed|changes)\s+(?:his|her|its|their|the)\s+(?:[\w-]+\s+)?"
-            rf"name\s+to\s+{_THE}",
+            rf"{_QUOTE}\s++(?:has\s++|have\s++)?(?:changed|changes)\s++(?:his|her|its|their|the)\s++(?:[\w-]+\s++)?"
+            rf"name\s++to\s++{_THE}",
         ),
         (
             "renamed",
-            rf"{_QUOTE}(?:'s|’s)?\s+(?:new|old|former|real|full|official|code|maiden|married|nick)[\s-]?name\s+"  # noqa: RUF001
-            rf"(?:is|was|will\s+be)\s+{_THE}",
+            rf"{_QUOTE}(?:'s|’s)?\s++(?:new|old|former|real|full|official|code|maiden|married|nick)[\s-]?name\s++"  # noqa: RUF001
+            rf"(?:is|was|will\s++be)\s++{_THE}",
         ),
         (
             "another name",
-            rf"{_QUOTE},?\s+(?:is\s+)?(?:another|the\s+(?:new|old|former|full|official|other))\s+name\s+"
-            rf"(?:for|of)\s+{_THE}",
+            rf"{_QUOTE},?\s++(?:is\s++)?(?:another|the\s++(?:new|old|former|full|official|other))\s++name\s++"
+            rf"(?:for|of)\s++{_THE}",
         ),
     )
 )
 _FIRST_IS_ALIAS = ("short for", "stands for", "another name")
 _LOOSE = ("also called", "formerly")
-_PART = re.compile(r"\b(?:of|in|near|at|from|by|on|for)\s+(?:the\s+)?[\"“‘']?$", re.IGNORECASE)  # noqa: RUF001
+_PART = re.compile(r"\b(?:of|in|near|at|from|by|on|for)\s++(?:the\s++)?[\"“‘']?$", re.IGNORECASE)  # noqa: RUF001
 _BORN = re.compile(r"\b(?:née|nee|né|born)\b", re.IGNORECASE)
 _HINT = re.compile(
     r"short|stand|stood|abbrev|acronym|nick|diminutive|call|known|refer|dubbed|code|alias|a\.?k\.?a|former|previous|"
     r"original|answer|prefer|n[eé]e?\b|now|born|\(|go|went|nam|brand|sign|writes|is\b|bec|has\b|as\b|to\b|into\b",
     re.IGNORECASE,
 )
-_RENAMING = re.compile(r"\b(?:renam|rebrand)\w+\s+(?:the\s+)?[\"“‘']?$", re.IGNORECASE)  # noqa: RUF001
-_INTO = re.compile(rf"{_QUOTE}\s+(?:to|as|into)\s+{_THE}", re.IGNORECASE)
+_RENAMING = re.compile(r"\b(?:renam|rebrand)\w+\s++(?:the\s++)?[\"“‘']?$", re.IGNORECASE)  # noqa: RUF001
+_INTO = re.compile(rf"{_QUOTE}\s++(?:to|as|into)\s++{_THE}", re.IGNORECASE)
 _CALLS = re.compile(
     r"[^.!?\n]{0,90}?\b(?:everyone|everybody|people|we|they|you|friends|colleagues|some|most|(?:his|her|their|our|the|my)"
-    r"\s+[\w-]+)(?:\s+(?:here|all|just|also|simply|still|often|now))*\s+(?:calls?|called)\s+(?:him|her|it|them|this|that)"
-    rf"\s+{_THE}",
+    r"\s++[\w-]+)(?:\s++(?:here|all|just|also|simply|still|often|now))*\s++(?:calls?|called)\s++(?:him|her|it|them|this|that)"
+    rf"\s++{_THE}",
     re.IGNORECASE,
 )
-_MYSELF = re.compile(r"\b(?:calls?|called)\s+me\s+[\"“‘']?$|\bI\s+(?:now\s+|also\s+)?go\s+by\s+[\"“‘']?$")  # noqa: RUF001
+_MYSELF = re.compile(r"\b(?:calls?|called)\s++me\s++[\"“‘']?$|\bI\s++(?:now\s++|also\s++)?go\s++by\s++[\"“‘']?$")  # noqa: RUF001
 _NUMBER = re.compile(
-    rf"[^.!?\n]{{0,60}}?\b(?:model|type|code|project|working)\s*(?:number|name|no\.?|designation)\s*(?:is|was|of|:)?\s*{_THE}"
-    r"|[^.!?\n]{0,60}?\b(?:sold|marketed|listed|shipped)\s+(?:under|as)\s+(?:the\s+(?:name|number|label|brand)\s+(?:of\s+)?)?"
+    rf"[^.!?\n]{{0,60}}?\b(?:model|type|code|project|working)\s*+(?:number|name|no\.?|designation)\s*+(?:is|was|of|:)?\s*+{_THE}"
+    r"|[^.!?\n]{0,60}?\b(?:sold|marketed|listed|shipped)\s++(?:under|as)\s++(?:the\s++(?:name|number|label|brand)\s++(?:of\s++)?)?"
     rf"{_QUOTE}",
     re.IGNORECASE,
 )
 _IS = re.compile(
-    r"(?:\s+(?:has\s+|got\s+|is\s+)?(?:re)?married(?:\s+and|,)?(?:\s+\w+){0,2}?)?\s+(?:now\s+)?(?:is(?:\s+now)?|became|has\s+become|"
-    r"(?:signs|writes|publishes)(?:\s+(?:her|his|their)\s+[a-z-]+)?\s+as)\s+(?:now\s+)?",
+    r"(?:\s++(?:has\s++|got\s++|is\s++)?(?:re)?married(?:\s++and|,)?(?:\s++\w+){0,2}?)?\s++(?:now\s++)?(?:is(?:\s++now)?|became|has\s++become|"
+    r"(?:signs|writes|publishes)(?:\s++(?:her|his|their)\s++[a-z-]+)?\s++as)\s++(?:now\s++)?",
     re.IGNORECASE,
 )
-_ANSWERS = re.compile(r"[^.!?;\n]{0,60}\b(?:answers?\s+to|signs?\s+(?:as|with)|prefers)\s+[\"“‘']?")  # noqa: RUF001
-_BRACKET = re.compile(r"\s+\(\s*")
+_ANSWERS = re.compile(r"[^.!?;\n]{0,60}\b(?:answers?\s++to|signs?\s++(?:as|with)|prefers)\s++[\"“‘']?")  # noqa: RUF001
+_BRACKET = re.compile(r"\s++\(\s*+")
 
-_OF = r"(?:[A-Z][\w&-]*(?:\s+(?:of\s+|for\s+|the\s+)*[A-Z][\w&-]*)*|[a-z-]{3,}(?!\s+[A-Z]))"
+_OF = r"(?:[A-Z][\w&-]*(?:\s++(?:of\s++|for\s++|the\s++)*[A-Z][\w&-]*)*|[a-z-]{3,}(?!\s++[A-Z]))"
 _OFFICE = re.compile(
-    r"\b(?:(?:deputy\s+|vice\s+|acting\s+)?(?:head|director|chief|manager|lead|leader|president|chair(?:man|woman|person)?|"
-    r"mayor|minister|secretary|dean|treasurer|editor)\s+(?:of|for)\s+(?!both|all|any|each|one|his|her|its|their|this)"
-    rf"(?:the\s+)?{_OF}|(?:managing|technical|executive)\s+director)\b"
+    r"\b(?:(?:deputy\s++|vice\s++|acting\s++)?(?:head|director|chief|manager|lead|leader|president|chair(?:man|woman|person)?|"
+    r"mayor|minister|secretary|dean|treasurer|editor)\s++(?:of|for)\s++(?!both|all|any|each|one|his|her|its|their|this)"
+    rf"(?:the\s++)?{_OF}|(?:managing|technical|executive)\s++director)\b"
 )
 _AFTER_HOLDER = re.compile(
-    r"(?:,\s*(?:who\s+(?:is|was)\s+)?|\s+\(|\s+(?:is|was|became|becomes|has\s+been|as|will\s+be)\s+)(?:now\s+|still\s+)?"
-    r"(?:the\s+|our\s+|their\s+|its\s+|your\s+|my\s+|a\s+)?(?:new\s+|former\s+|old\s+)?",
+    r"(?:,\s*+(?:who\s++(?:is|was)\s++)?|\s++\(|\s++(?:is|was|became|becomes|has\s++been|as|will\s++be)\s++)(?:now\s++|still\s++)?"
+    r"(?:the\s++|our\s++|their\s++|its\s++|your\s++|my\s++|a\s++)?(?:new\s++|former\s++|old\s++)?",
     re.IGNORECASE,
 )
-_BEFORE_HOLDER = re.compile(r"(?:,|:|\s+is(?:\s+now)?|\s+was)\s+", re.IGNORECASE)
+_CHARS_BEFORE_OFFICE, _CHARS_AFTER_OFFICE = 30, 8  # between an office and its holder
+_SENTENCE_END = re.compile(r"[.!?]\s++|\n")
+_BEFORE_HOLDER = re.compile(r"(?:,|:|\s++is(?:\s++now)?|\s++was)\s++", re.IGNORECASE)
 
 
 def find_stated_names(
@@ -130,13 +133,14 @@ def find_stated_names(
         for b in names:
             if _MYSELF.search(text, max(0, b.char_start - 24), b.char_start):
                 yield b._replace(kind="stated", initial=False, same_as=entity_key(speaker), why="called")
-    for i, (a, b) in enumerate(itertools.pairwise(names)):
+    subjects = _sentence_subjects(text, names)
+    for (a, b), first in zip(itertools.pairwise(names), subjects, strict=True):
         gap = text[a.char_end : b.char_start]
         if b.char_start < a.char_end or not _HINT.search(gap):
             continue
         if len(gap) <= 60 and (why := _statement_between(text, a, b, gap)):
             yield _stated_candidate(a, b, why) if why in _FIRST_IS_ALIAS else _stated_candidate(b, a, why)
-        elif (first := _sentence_subject(text, names, i)) is not None:
+        elif first is not None:
             between = text[first.char_end : b.char_start]
             if _CALLS.fullmatch(between):
                 yield _stated_candidate(b, first, "called")
@@ -164,11 +168,15 @@ def _statement_between(text: str, a: MentionCandidate, b: MentionCandidate, gap:
     return None
 
 
-def _sentence_subject(text: str, names: list[MentionCandidate], i: int) -> MentionCandidate | None:
-    """Returns the first name before name i + 1 in its sentence, codes excluded; None where there is none."""
-    b = names[i + 1]
-    start = max((m.end() for m in re.finditer(r"[.!?]\s+|\n", text[: b.char_start])), default=0)
-    return next((n for n in names[: i + 1] if n.char_end > start and n.kind != "code"), None)
+def _sentence_subjects(text: str, names: list[MentionCandidate]) -> Iterator[MentionCandidate | None]:
+    """Yields for each name but the first the first name before it in its sentence, codes excluded, or None."""
+    starts = [0, *(m.end() for m in _SENTENCE_END.finditer(text))]
+    first = 0
+    for i, b in enumerate(names[1:]):
+        start = starts[bisect_right(starts, b.char_start) - 1]
+        while first <= i and (names[first].char_end <= start or names[first].kind == "code"):
+            first += 1
+        yield names[first] if first <= i else None
 
 
 def _stated_candidate(b: MentionCandidate, a: MentionCandidate, why: str) -> MentionCandidate:
@@ -177,15 +185,17 @@ def _stated_candidate(b: MentionCandidate, a: MentionCandidate, why: str) -> Men
 
 def _offices(text: str, names: list[MentionCandidate]) -> Iterator[MentionCandidate]:
     """Yields each office in small letters, with its holder where the words next to it say so."""
+    starts, longest = [n.char_start for n in names], max((n.char_end - n.char_start for n in names), default=0)
     for m in _OFFICE.finditer(text):
         start, end = m.span()
         holder = None
-        for n in names:
+        near = bisect_left(starts, start - _CHARS_BEFORE_OFFICE - longest)
+        for n in names[near : bisect_right(starts, end + _CHARS_AFTER_OFFICE)]:
             if n.kind != "name" or len(n.surface) < 3 or CODE.fullmatch(n.surface):
                 continue
             before, after = text[n.char_end : start], text[end : n.char_start]
-            if (n.char_end <= start and len(before) <= 30 and _AFTER_HOLDER.fullmatch(before)) or (
-                n.char_start >= end and len(after) <= 8 and _BEFORE_HOLDER.fullmatch(after)
+            if (n.char_end <= start and len(before) <= _CHARS_BEFORE_OFFICE and _AFTER_HOLDER.fullmatch(before)) or (
+                n.char_start >= end and len(after) <= _CHARS_AFTER_OFFICE and _BEFORE_HOLDER.fullmatch(after)
             ):
                 holder = n
         key = entity_key(m.group())

@@ -51,7 +51,7 @@ _PAST_STATE = re.compile(
     r"\b(?:who|what|which|where)\b.*\bbefore (?:the|my|our|[A-Z])(?![^?]*\b(?:was|were|is|did|has|had)\b)"
 )
 _NUMBER = (
-    r"(?:\d[\d.,:]*|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen"
+    r"(?:\d[\d.,:]{0,30}|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen"
     r"|seventeen|eighteen|nineteen|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|hundred|thousand|million|half"
     r"|dozen|once|twice|both|none|one)"
 )
@@ -61,7 +61,7 @@ _UNITS = {
     "weight": r"grams?|kilos?|kilograms?|kg|tonnes?|tons?|pounds?",
     "span": r"seconds?|minutes?|hours?|days?|weeks?|months?|years?|met(?:re|er)s?|kilomet(?:re|er)s?|terms?|nights?",
 }
-_DAYS = "|".join(sorted(CALENDAR_WORDS, key=len, reverse=True))
+_DAYS = "|".join(sorted(CALENDAR_WORDS, key=lambda word: (-len(word), word)))
 _CALENDAR = re.compile(rf"(?:{_DAYS})\b", re.I)
 EVIDENCE = {
     "reason": re.compile(
@@ -70,7 +70,7 @@ EVIDENCE = {
     "age": re.compile(rf"\b(?:is|are|aged|was|then) {_NUMBER}\b|\byears? old\b|\bborn\b|\baged?\b", re.I),
     "phone": re.compile(r"\d[\d /-]{4,}\d"),
     "money": re.compile(
-        rf"(?:{_NUMBER})\W+(?:{_UNITS['money']})|(?:rent|price|costs?|lists?|rate)\b.*\d|\|\s*\d", re.I
+        rf"(?:{_NUMBER})\W{{1,20}}(?:{_UNITS['money']})|(?:rent|price|costs?|lists?|rate)\b.{{0,1000}}\d|\|\s*\d", re.I
     ),
     "length": re.compile(rf"(?:{_NUMBER})[\s-]+(?:\w+\s+)?(?:{_UNITS['length']})\b", re.I),
     "weight": re.compile(rf"(?:{_NUMBER})[\s-]+(?:a )?(?:{_UNITS['weight']})\b", re.I),
@@ -100,7 +100,7 @@ _ASKED = (
         re.compile(
             r"^(?!.*\bwh(?:o|om|ose|y|en|ere)\b).*"
             r"\b(?:costs?|price|rent|salary|charges?|fee|deposit|stipend|compensation|admission|allowance|worth|paid|pay)\b"
-            r"|\bhow much (?:is|was|are|does|did|do|will)\b(?!.*\bweigh)",
+            r"|\bhow much (?:is|was|are|does|did|do|will)\b(?!.{0,1000}\bweigh)",
             re.I,
         ),
     ),

@@ -20,7 +20,7 @@ from palimpsest.query.turns.words import (
     word_set,
 )
 
-_ID = re.compile(r"(?=\S*\d)(?=\S*[A-Z])\w+(?:[-.]\w+)+|[A-Z]{2,}\w*\d\w*")
+_ID = re.compile(r"(?=\S*\d)(?=\S*[A-Z])\w+(?:[-.]\w+)+|[A-Z]{2,}+[^\W\d]*+\d\w*+")
 _NO_PERSON_BEFORE = word_set("the a an our this that each every")
 _LINKS = word_set("of the de van von der and")  # inside a name: The Isle of Skye
 _LABEL = re.compile(r"\s*(user|human|assistant|ai|bot|system)\s*:\s*", re.IGNORECASE)

@@ -46,7 +46,7 @@ _PLACEHOLDER = re.compile(
 )
 # An expression, an address or a path. A name with a digit in it is one only where it names a secret again.
 _CODE = re.compile(
-    r"^(?:[A-Za-z_]+(?:[(\[{].*|\))?|\w*(?i:pass|pwd|secret|token|key)\w*|[A-Za-z_]\w*(?:[(\[{].*|\))|"
+    r"^(?:[A-Za-z_]+(?:[(\[{].*|\))?|(?=\w*(?i:pass|pwd|secret|token|key))\w++|[A-Za-z_]\w*(?:[(\[{].*|\))|"
     r"[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+.*|(?:https?://|~?/|\./|\.\./|[A-Z]:\\).*)$"
 )
 _MEASURE = re.compile(r"^\d+(?:[-\u2013]\w+)+$")  # 12-char, 8-16

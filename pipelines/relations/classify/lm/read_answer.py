@@ -24,7 +24,7 @@ _CONFLICTS_BY_LABEL = {
 _INSTRUCTIONS = re.compile(
     r"\b(?:ignore|disregard|forget|override)\b.{0,40}\b(?:instruction|prompt|rule|above|previous|system)|"
     r"\b(?:answer|output|respond|reply|label|return|say|classify)\b.{0,40}\b(?:UPDATE|EXTEND|DERIVE|NONE)\b|"
-    r"\bUPDATE\b.{0,30}\bconfidence\b|^\s*(?:system|assistant)\s*:|\[\[ ## |</?(?:system|instructions?)>",
+    r"\bUPDATE\b.{0,30}\bconfidence\b|^[^\S\n]*+(?:system|assistant)\s*+:|\[\[ ## |</?(?:system|instructions?)>",
     re.IGNORECASE | re.DOTALL | re.MULTILINE,
 )
 
@@ -89,12 +89,23 @@ def _doubt(pair: LabelPair, evidence: Evidence) -> str:
 
 def find_quote(text: str, quote: str) -> tuple[int, int] | None:
     """Returns the span of a quote in a text, ignoring spaces, case and outer marks; None where it is not there."""
+    folded, places = _fold(text)
     for marks in ("\"'`“”‘’ ", "\"'`“”‘’.… "):  # noqa: RUF001
-        words = re.findall(r"\S+", quote.strip().strip(marks))
-        found = re.search(r"\s+".join(re.escape(w) for w in words), text, re.IGNORECASE) if words else None
-        if found:
-            return found.span()
+        wanted = _fold(quote.strip().strip(marks).strip())[0]
+        at = folded.find(wanted) if wanted else -1
+        if at >= 0:
+            return places[at], places[at + len(wanted) - 1] + 1
     return None
+
+
+def _fold(text: str) -> tuple[str, list[int]]:
+    """Returns a text without case and with single spaces, and the place in the text of each of its characters."""
+    places = [i for i, c in enumerate(text) if not (c.isspace() and text[i - 1 : i].isspace())]
+    return "".join(" " if text[i].isspace() else _fold_character(text[i]) for i in places), places
+
+
+def _fold_character(character: str) -> str:
+    return next((c for c in (character.casefold(), character.lower()) if len(c) == 1), character)
 
 
 def unreadable(why: str) -> LabelResult:

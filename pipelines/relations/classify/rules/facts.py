@@ -29,9 +29,9 @@ _CHANGES = (
     "slipped|slips|delayed|transferred|renamed|relocated|promoted|bumped|revised|corrected|amended|climbed|climbs"
 )
 _CHANGE = re.compile(
-    rf"\b(?:(?:has|have|had|was|were|is|are|been|being|got|gets|will be)\s+)*(?P<verb>{_CHANGES})\b"
-    r"(?:\s+(?:back|forward|up|down|out|over|again|now))*(?:\s+(?:house|office))?"
-    r"(?:\s+from\s+(?P<old>.+?))?\s+(?:to|until|till|into)\s+(?P<new>.+)",
+    rf"\b(?:(?:has|have|had|was|were|is|are|been|being|got|gets|will be)\s++){{0,9}}(?P<verb>{_CHANGES})\b"
+    r"(?:\s++(?:back|forward|up|down|out|over|again|now))*(?:\s++(?:house|office))?"
+    r"(?:\s++from\s++(?P<old>.{1,400}?))?\s++(?:to|until|till|into)\s+(?P<new>.+)",
     re.IGNORECASE,
 )
 _COPULA = re.compile(
@@ -117,7 +117,7 @@ def _from_inverse(m: re.Match[str], speaker: str | None) -> Fact | None:
     value = read_value(m.group("value"))
     end = _VALUE_END.search(m.group("subject"))
     subject = subject_of(m.group("subject")[: end.start()] if end else m.group("subject"), speaker)
-    former = re.search(r"\s+from\s+(?P<old>[^,;.]+)", m.group("subject"))
+    former = re.search(r"(?<!\s)\s++from\s++(?P<old>[^,;.]+)", m.group("subject"))
     if slot not in _SLOTS_OF_ONE_PERSON or value.kind != "name" or not subject:
         return None
     return Fact(subject, slot, value, read_value(former.group("old")) if former else None)

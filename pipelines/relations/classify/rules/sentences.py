@@ -46,9 +46,10 @@ _SCOPED = re.compile(
     r"back then|at the time)\b",
     re.IGNORECASE,
 )
+# Every word, with the past tense that follows it: no word is read twice.
 _PAST_VERB = re.compile(
-    r"\b(?P<before>[\w'.]+)\s+(?:went|bought|met|saw|flew|sold|won|lost|gave|took|made|said|told|wrote|came|began|left|"
-    r"spent|ate|drove|(?!need|united|speed|hundred|embed|limited|based)\w{2,}ed)\b",
+    r"\b(?P<before>[\w'.]++)(?P<verb>\s++(?:went|bought|met|saw|flew|sold|won|lost|gave|took|made|said|told|wrote|came|began|left|"
+    r"spent|ate|drove|(?!need|united|speed|hundred|embed|limited|based)\w{2,}ed)\b)?",
     re.IGNORECASE,
 )
 _NOT_A_SUBJECT_WORDS = """
@@ -144,7 +145,8 @@ def _is_past(body: str, outside_value: str, fact: Fact | None) -> bool:
         return True
     if fact is not None:
         return fact.past
-    return any(m.group("before").lower() not in _NOT_A_SUBJECT for m in _PAST_VERB.finditer(body))
+    verbs = (m for m in _PAST_VERB.finditer(body) if m["verb"])
+    return any(m["before"].lower() not in _NOT_A_SUBJECT for m in verbs)
 
 
 def _names(text: str) -> frozenset[str]:

@@ -14,7 +14,7 @@ from palimpsest.text.dates import DateOrder
 
 _BLOCK_CHARS = 1_200  # about 400 tokens of a table
 _MAX_HEADER_CHARS = 300
-_NUMBER = re.compile(r"[^A-Za-z]*\d[^A-Za-z]*")
+_NUMBER = re.compile(r"[^A-Za-z\d]*+\d[^A-Za-z]*+")
 
 
 class TableLimits:

@@ -35,7 +35,9 @@ _VERB = re.compile(
 )
 # The library's Spanish pattern matches nothing, and it knows no Portuguese.
 _MORE_HEADS = (r"^(?:> ?)*El\s.+\sescribió:$", r"^(?:> ?)*Em\s.+\sescreveu:$")
-_ADDRESS = re.compile(r"[<(\[]?(?:mailto:)?([^\s<>()\[\]]+@[^\s<>()\[\],;:]+)[>)\]]?(?:\(mailto:[^)]*\))?")
+_ADDRESS = re.compile(
+    r"[<(\[]?(?:mailto:)?([^\s<>()\[\]]{1,254}@[^\s<>()\[\],;:]{1,254})[>)\]]?(?:\(mailto:[^)]{0,254}\))?"
+)
 _TIME_WORDS = re.compile(
     r"\b(?:[ap]\.?m\.?|uhr|utc|gmt|um|at|kl|à|om|alle|ore|o|kello|[A-Z]{3,4}T)\b\.?", re.IGNORECASE
 )

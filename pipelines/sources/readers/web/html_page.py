@@ -14,7 +14,7 @@ from palimpsest.sources.records.extracted import Extraction
 from palimpsest.sources.records.source import Source, limit_problems
 from palimpsest.store.limits import Limits
 
-_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w-]+)", re.IGNORECASE)
+_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*+=\s*+[\"']?\s*+([\w-]+)", re.IGNORECASE)
 _MAX_META_CHARS, _MAX_SCRIPT_CHARS = 1_000, 200_000
 _CHANGED = ("article:modified_time", "og:updated_time", "last-modified", "dcterms.modified", "datemodified")
 _PUBLISHED = (
