@@ -11,7 +11,7 @@ import polars as pl
 from palimpsest.build.stages import tables
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.json_types import JsonObject, JsonValue
-from palimpsest.export.layout import ANSWERS, DECISIONS, FORMAT, MANIFEST, USAGE
+from palimpsest.export.layout import ANSWERS, DECISIONS, FORMAT, MANIFEST, PROFILE, STANDING, USAGE
 from palimpsest.store.decisions import NAME_KINDS
 from palimpsest.store.graph_decisions import GRAPH_KINDS
 from palimpsest.store.tables import SCHEMAS
@@ -46,6 +46,18 @@ def export_schema() -> JsonObject:
             _object({"kind": {"enum": ["undo", "confirm", *NAME_KINDS, *GRAPH_KINDS]}, "at": _text(40)}, extra=True)
         ),
         "usage": _list(_object({"memory_id": _HASH, "collection": _TEXT, "reads": _COUNT, "last_read": _TIME})),
+        "profile": _list(
+            _object(
+                {"section": {"enum": ["static", "dynamic"]}, "kind": _TEXT, "key": _TEXT, "text": _TEXT, "time": _TIME},
+                {"memory_ids": _list(_HASH), "confidence": {"type": "number"}, "scope": _list(_TEXT)},
+            )
+        ),
+        "standing": _list(
+            _object(
+                {"collection": _NAME, "user_id": _TEXT, "question_id": _TEXT, "question": _TEXT, "k": _COUNT},
+                {"memory_ids": _list(_HASH), "probability": {"type": "number"}, "is_answerable": {"type": "boolean"}},
+            )
+        ),
         "answers": _list(
             _object({"newer_id": _TEXT, "older_id": _TEXT, "program": _TEXT, "model": _TEXT, "answer": _TEXT})
         ),
@@ -62,9 +74,8 @@ def export_schema() -> JsonObject:
 
 def kind_of(name: str) -> str | None:
     """Returns the definition that a file of an export is of, by its path in the folder; None where it has none."""
-    fixed = {MANIFEST: "manifest", DECISIONS: "decisions", USAGE: "usage", ANSWERS: "answers"}
-    if name in fixed:
-        return fixed[name]
+    if name in (MANIFEST, DECISIONS, USAGE, ANSWERS, PROFILE, STANDING):
+        return "manifest" if name == MANIFEST else name.removesuffix(".json")
     match = _OF_COLLECTION.fullmatch(name)
     return None if match is None else match[1] or f"table_{match[2]}"
 

@@ -13,6 +13,7 @@ from palimpsest.core.errors import ArgumentError, PalimpsestError
 from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.export import layout
 from palimpsest.export.export_schema import export_schema
+from palimpsest.export.held_profile import profile_of
 from palimpsest.export.held_rows import answers_about, count_rows, decisions_of, tables_of_user, usage_of
 from palimpsest.export.held_sources import settings_of_user, sources_of_user, without_other_speakers
 from palimpsest.export.markdown.write_pages import current_rows, write_pages
@@ -23,7 +24,7 @@ from palimpsest.store.collection_config import CollectionConfig, load_collection
 from palimpsest.store.decisions import read_decisions
 from palimpsest.store.embedder_setting import DEFAULT_EMBEDDER, embedder_of
 from palimpsest.store.home import Home
-from palimpsest.store.inbox import SIDECAR_SUFFIX, inbox_files, is_of_user
+from palimpsest.store.inbox import SIDECAR_SUFFIX, InboxFile, inbox_files, is_of_user
 from palimpsest.store.ingest_log import IngestLog
 
 _README = """\
@@ -35,6 +36,7 @@ _README = """\
 | `originals/` | the files that they were read from, where these hold nothing else |
 | `collections/*/sources.json` | every version of every text, with its times |
 | `collections/*/tables/` | what was derived: memories, versions, relations, entities, facts, notes |
+| `profile.json`, `standing.json` | the profile, and what was found for standing questions |
 | `decisions.json`, `usage.json`, `answers.json` | decisions of people, reads, answers of language models |
 | `inbox/` | what was sent and is not built yet |
 | `export.json`, `schema.json` | the contents, and the JSON Schema of the JSON files |
@@ -67,7 +69,7 @@ def export_user(home: Home, user: str, out: Path, collection: str | None = None)
         collection: only of this collection.
 
     Raises:
-        ArgumentError: the home has nothing of the user, or `out` has something already.
+        ArgumentError: the home has nothing of the user or no such collection, or `out` has something already.
         PalimpsestError: nothing is published, or another process is writing the home.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
@@ -102,19 +104,23 @@ class _Exporter:
         self._left_out: list[JsonObject] = []
 
     def write(self, only: str | None) -> ExportResult:
-        for name in self._build.collections if only is None else [only]:
+        names = sorted({*self._build.collections, *self._home.sources})
+        if only is not None and only not in names:
+            raise ArgumentError("collection", f"not in this home; it has: {', '.join(names) or 'none'}", only)
+        pending = self._pending(only)
+        for name in names if only is None else [only]:
             tables = tables_of_user(self._build, name, self._user)
             log = IngestLog(self._home.log / name)
             sources = sources_of_user(log, self._user)
-            if sources or not tables["documents"].is_empty():
+            if sources or not tables["documents"].is_empty() or any(file.collection == name for file in pending):
                 self._tables[name] = tables
                 self._write_collection(name, log, sources)
-        pending = self._copy_inbox(only)
-        if not self._tables and not pending:
+        if not self._tables:
             where = f"collection {only}" if only else f"home {self._home.path}"
             raise ArgumentError("user", f"{where} has nothing of this user; palimpsest scopes lists users", self._user)
+        self._copy_inbox(pending)
         counts = self._write_rest()
-        counts |= {"pages": len(self._pages), "originals": len(self._originals), "pending": pending}
+        counts |= {"pages": len(self._pages), "originals": len(self._originals), "pending": len(pending)}
         manifest: dict[str, object] = {
             "format": layout.FORMAT,
             "user_id": self._user,
@@ -160,19 +166,19 @@ class _Exporter:
         known = self._build.manifest.configs.get(name) or {"name": name, "description": name}
         return {key: value for key, value in known.items() if value is not None}
 
-    def _copy_inbox(self, only: str | None) -> int:
-        """Copies what was sent for the user and is not read yet; returns how many operations."""
+    def _pending(self, only: str | None) -> list[InboxFile]:
+        """Returns what was sent for the user and is not read yet."""
         read = {name: set(IngestLog(self._home.log / name).on_disk()["uri"]) for name in self._home.sources}
-        copied = 0
-        for file in inbox_files(self._home.inbox, only):
-            if is_of_user(file.uri, self._user) and file.uri not in read.get(file.collection, set()):
-                target = self._out / layout.INBOX / file.collection / file.path.name
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(file.path, target)
-                if file.sidecar.is_file():
-                    shutil.copyfile(file.sidecar, target.with_name(target.name + SIDECAR_SUFFIX))
-                copied += 1
-        return copied
+        files = inbox_files(self._home.inbox, only)
+        return [f for f in files if is_of_user(f.uri, self._user) and f.uri not in read.get(f.collection, set())]
+
+    def _copy_inbox(self, files: list[InboxFile]) -> None:
+        for file in files:
+            target = self._out / layout.INBOX / file.collection / file.path.name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file.path, target)
+            if file.sidecar.is_file():
+                shutil.copyfile(file.sidecar, target.with_name(target.name + SIDECAR_SUFFIX))
 
     def _write_rest(self) -> dict[str, int]:
         """Writes what is of the whole home; returns the number of rows by table and file."""
@@ -185,7 +191,19 @@ class _Exporter:
             ids |= set(tables["documents"]["session_id"].drop_nulls())
         answers = answers_about(self._home, ids)
         decisions = decisions_of(self._home.decisions, self._tables, self._user)
-        for name, rows in ((layout.USAGE, reads), (layout.ANSWERS, answers), (layout.DECISIONS, decisions)):
+        profile = profile_of(self._build, self._user, self._tables.keys())
+        if page := profile.page(self._user):
+            path = self._out / layout.PROFILE_PAGE
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(page, encoding="utf-8")
+        files = {
+            layout.USAGE: reads,
+            layout.ANSWERS: answers,
+            layout.DECISIONS: decisions,
+            layout.PROFILE: profile.rows(),
+            layout.STANDING: profile.standing,
+        }
+        for name, rows in files.items():
             layout.write_rows(self._out, name, rows)
         counts = {"memories": 0, "documents": 0, **count_rows(self._tables)}
-        return counts | {"usage": len(reads), "answers": len(answers), "decisions": len(decisions)}
+        return counts | {name.removesuffix(".json"): len(rows) for name, rows in files.items()}

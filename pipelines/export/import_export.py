@@ -109,7 +109,10 @@ class _Importer:
         logged = LoggedDocuments(IngestLog(self._home.log / name), collection, self._export.user)
         pages = self._export.pages(collection)
         unknown = [i for _, i in pages if i not in logged.by_id]
-        if (unknown and len(unknown) == len(pages)) or not (pages or logged.by_id):
+        known = logged.by_id or any(
+            (self._home.inbox / name / f.path.name).exists() for n, f in self._inbox if n == name
+        )
+        if (unknown and len(unknown) == len(pages)) or not (pages or known):
             raise PalimpsestError(
                 f"collection {name}: this home has one already, and it has none of the documents of this export; "
                 f"import it under another name with --rename {collection}=NAME, or into another --home"

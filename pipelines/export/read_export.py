@@ -14,7 +14,7 @@ from palimpsest.export import layout
 from palimpsest.export.export_schema import check_file
 from palimpsest.sources.records.document_row import DocumentRow, document_to_row
 from palimpsest.sources.records.extracted import ExtractedDocument, Kind
-from palimpsest.store.inbox import PREFIX, InboxFile, inbox_files, is_inbox_uri, is_of_user
+from palimpsest.store.inbox import PREFIX, SIDECAR_SUFFIX, InboxFile, inbox_files, is_inbox_uri, is_of_user
 from palimpsest.store.ingest_log import parse_time
 from palimpsest.store.limits import Limits
 
@@ -56,9 +56,10 @@ class ExportFolder:
         """
         for entry in cast(list[dict[str, str]], self.manifest["markdown"]):
             parts = PurePosixPath(entry["file"]).parts
-            if not parts or parts[0] != layout.MARKDOWN or ".." in parts or "\\" in entry["file"]:
+            is_odd = "\\" in entry["file"] or _CONTROL.search(entry["file"])
+            if not parts or parts[0] != layout.MARKDOWN or ".." in parts or is_odd:
                 raise PalimpsestError(
-                    f"{layout.MANIFEST}: file {entry['file']:.100} is not in {layout.MARKDOWN}/; {_FIX}"
+                    f"{layout.MANIFEST}: file {entry['file'][:100]!r} is not in {layout.MARKDOWN}/; {_FIX}"
                 )
 
     def page_text(self, name: str) -> str | None:
@@ -122,7 +123,8 @@ class ExportFolder:
             name = f"{layout.INBOX}/{collection}/{file.path.name}"
             if not is_of_user(file.uri, self.user):
                 raise PalimpsestError(f"{name}: is not of user {self.user!r}; remove it")
-            _read_regular(self.path, name, Limits().max_bytes)
+            for each in (name, name + SIDECAR_SUFFIX):
+                _read_regular(self.path, each, Limits().max_bytes)
             found.append(file)
         return found
 

@@ -8,12 +8,17 @@ import polars as pl
 
 from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
+from palimpsest.export.export_user import export_user
+from palimpsest.relations.relation_review import decide
 from palimpsest.sources.inbox import ingest_text
 from palimpsest.store.builds import published
+from palimpsest.store.decisions import append_graph_decisions
+from palimpsest.store.graph_decisions import GraphDecision, NodeValues
 from palimpsest.store.home import Home
 from tests.small_corpus import write_chats
 
 CANARY = "quixotic-77"
+KEY = "The spare key hangs behind the clock."
 NOTE = """---
 title: Ledger
 date: 2026-02-04
@@ -59,6 +64,21 @@ def make(base: Path, vectors: Path) -> tuple[Home, Path]:
     ledger.write_text(NOTE.replace("runs on Postgres", "runs on Oracle"))
     build(home, [corpus])
     return home, corpus
+
+
+def make_export(base: Path, vectors: Path) -> Path:
+    """Exports ann of such a home, with decisions and with two operations, of which one is not built yet."""
+    home, _ = make(base, vectors)
+    ingest_text(home, "I bought a lamp.", user="ann", collection="chats", operation_id="lamp")
+    build(home)
+    relations = published(home).table("chats", "relations").filter(pl.col("label") == "UPDATE")
+    decide(home, "undo", [(relations["relation_id"][0],)], None)
+    values = NodeValues(name="Annex", type="place")
+    for user in ("ann", "bob"):
+        append_graph_decisions(home.decisions, GraphDecision("add_node", ("chats", user, ""), "a" * 16, values=values))
+    build(home)
+    remember(home, KEY, "ann")
+    return export_user(home, "ann", base / "out").out
 
 
 def with_own_vectors(home: Home) -> Home:

@@ -147,6 +147,8 @@ def test_bad_arguments_are_one_line(copy, tmp_path):
     with pytest.raises(PalimpsestError, match="nothing of this user"):
         export_user(home, "nobody", tmp_path / "out")
     assert not (tmp_path / "out").exists() and not list(tmp_path.glob(".out*"))
+    with pytest.raises(PalimpsestError, match="it has: chats, papers"):
+        export_user(home, "ann", tmp_path / "out", "nope")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "x").write_text("x")
     with pytest.raises(PalimpsestError, match="not empty"):

@@ -1,7 +1,5 @@
 """An export becomes the same memories in another home, and overwrites nothing."""
 
-import json
-import shutil
 from pathlib import Path
 
 import polars as pl
@@ -14,36 +12,24 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.export.export_user import export_user
 from palimpsest.export.import_export import import_export
 from palimpsest.query.reader import open_home
-from palimpsest.relations.relation_review import decide
 from palimpsest.sources.inbox import ingest_text
 from palimpsest.store.builds import published
-from palimpsest.store.decisions import append_graph_decisions, read_decisions
-from palimpsest.store.graph_decisions import GraphDecision, NodeValues
+from palimpsest.store.decisions import read_decisions
 from palimpsest.store.home import Home
 from palimpsest.store.ingest_log import IngestLog
 from tests.command import last_json, run
-from tests.export.made import build, make, read_rows, remember, texts, with_own_vectors
+from tests.export.made import KEY, build, make_export, read_rows, remember, texts, with_own_vectors
+from tests.small_corpus import write_chats
 
-KEY = "The spare key hangs behind the clock."
+SOURCES = "collections/papers/sources.json"
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory, shared_vectors) -> Path:
-    """A home, an export of ann, and the home in which it was imported and built."""
+    """A home, an export of ann, and the home in which it was imported."""
     base = tmp_path_factory.mktemp("imported")
-    home, _ = make(base, shared_vectors)
-    ingest_text(home, "I bought a lamp.", user="ann", collection="chats", operation_id="lamp")
-    build(home)
-    relations = published(home).table("chats", "relations").filter(pl.col("label") == "UPDATE")
-    decide(home, "undo", [(relations["relation_id"][0],)], None)
-    values = NodeValues(name="Annex", type="place")
-    for user in ("ann", "bob"):
-        append_graph_decisions(home.decisions, GraphDecision("add_node", ("chats", user, ""), "a" * 16, values=values))
-    build(home)
-    remember(home, KEY, "ann")
-    out = export_user(home, "ann", base / "out").out
-    other = Home(base / "other", shared_vectors)
-    import_export(other, out)
+    make_export(base, shared_vectors)
+    import_export(Home(base / "other", shared_vectors), base / "out")
     return base
 
 
@@ -166,6 +152,29 @@ def test_a_delete_of_the_user_leaves_nothing_and_refuses_another_import(made, tm
         import_export(home, made / "out")
 
 
+def test_a_person_of_whom_only_an_operation_is_held_is_exported_and_imported(tmp_path, shared_vectors):
+    home = Home(tmp_path / "home", shared_vectors)
+    build(home, [write_chats(tmp_path / "corpus")])
+    remember(home, KEY, "cleo")
+    done = export_user(home, "cleo", tmp_path / "out")
+    assert done.counts["memories"] == 0 and done.counts["pending"] == 1
+    assert not [w for w in ("Heron", "quixotic", "ann") if w in (done.out / "export.json").read_text()]
+    other = Home(tmp_path / "other", shared_vectors)
+    assert import_export(other, done.out).operations == 1
+    build(other)
+    assert texts(other, "chats", "cleo") == [KEY]
+    for again in (home, other):
+        assert import_export(again, done.out).operations == 0
+
+
+def test_a_collection_that_was_imported_and_is_not_built_is_exported_again(made, tmp_path, shared_vectors):
+    home = Home(tmp_path / "home", shared_vectors)
+    build(home, [write_chats(tmp_path / "corpus", name="talks")])
+    import_export(home, made / "out")
+    again = export_user(home, "ann", tmp_path / "again", "papers").out
+    assert read_rows(again, SOURCES) == read_rows(made / "out", SOURCES)
+
+
 def test_a_stopped_import_is_begun_again(made, tmp_path, shared_vectors, monkeypatch):
     home = Home(tmp_path / "home", shared_vectors)
     with monkeypatch.context() as patched, pytest.raises(OSError):
@@ -190,107 +199,3 @@ def test_the_command(made, tmp_path):
     ):
         refused = run("import", *args, "--home", tmp_path / "new")
         assert refused.returncode == 2 and message in refused.stderr and len(refused.stderr.strip().splitlines()) == 1
-
-
-# ---------------------------------------------------------------- untrusted input
-
-
-def change(out: Path, name: str, edit) -> None:
-    value = json.loads((out / name).read_text())
-    edit(value)
-    (out / name).write_text(json.dumps(value))
-
-
-def set_document(**fields):
-    def edit(sources):
-        sources[0]["versions"][0]["documents"][0].update(fields)
-
-    return edit
-
-
-SOURCES = "collections/papers/sources.json"
-HOSTILE = {
-    "another user": (SOURCES, set_document(user_id="bob"), "another user"),
-    "a path out": (SOURCES, lambda s: s[0].update(uri="../../x"), "another source|no path"),
-    "a path out in both": (
-        SOURCES,
-        lambda s: (s[0].update(uri="../x"), [d.update(uri="../x") for v in s[0]["versions"] for d in v["documents"]]),
-        "no path inside",
-    ),
-    "an operation of somebody": (
-        SOURCES,
-        lambda s: (
-            s[0].update(uri=".inbox/" + "0" * 16 + "-" + "1" * 16 + ".turns.jsonl"),
-            [d.update(uri=s[0]["uri"]) for v in s[0]["versions"] for d in v["documents"]],
-        ),
-        "inbox of another user",
-    ),
-    "a span out of the text": (SOURCES, set_document(segments=[[0, 10**6, "prose", None, None, None, None]]), "longer"),
-    "a kind of nothing": (SOURCES, set_document(segments=[[0, 1, "x", None, None, None, None]]), "unknown kind"),
-    "a segment of words": (SOURCES, set_document(segments=[["a", "b", "prose", None, None, None, None]]), "no span"),
-    "a NUL": (SOURCES, set_document(text="a\0b", segments=[]), "NUL"),
-    "no time": (SOURCES, lambda s: s[0]["versions"][0].update(seen_at="yesterday"), "no time"),
-    "a text that is a number": (SOURCES, set_document(text=7), "not of type"),
-    "a field too many": (SOURCES, set_document(extra=1), "extra"),
-    "a version twice": (SOURCES, lambda s: s[0]["versions"].append(s[0]["versions"][0]), "twice"),
-    "a model of another machine": (
-        "collections/papers/settings.json",
-        lambda s: s["settings"].update(embedder="/tmp/model"),
-        "another machine",
-    ),
-    "a setting that is none": (
-        "collections/papers/settings.json",
-        lambda s: s["settings"].update(unit="page"),
-        "settings.unit|unit",
-    ),
-    "a page elsewhere": ("export.json", lambda m: m["markdown"][-1].update(file="../../etc/passwd"), "not in markdown"),
-    "another format": ("export.json", lambda m: m.update(format=99), "format 99"),
-    "a name out of the folder": ("export.json", lambda m: m.update(collections=["../x"]), "does not match|collections"),
-    "a tombstone": (
-        "decisions.json",
-        lambda d: d.append({"kind": "tombstone", "target": "0" * 16, "at": "2026-01-01"}),
-        "decisions.json",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", HOSTILE)
-def test_what_was_tampered_with_is_one_line_and_writes_nothing(made, tmp_path, shared_vectors, name):
-    out = tmp_path / "out"
-    shutil.copytree(made / "out", out)
-    file, edit, message = HOSTILE[name]
-    change(out, file, edit)
-    home = Home(tmp_path / "home", shared_vectors)
-    with pytest.raises(PalimpsestError, match=message) as e:
-        import_export(home, out)
-    assert "\n" not in str(e.value)
-    assert not home.sources and not list(home.log.glob("*")) and not home.decisions.exists()
-
-
-@pytest.mark.parametrize("file", [SOURCES, "export.json", "decisions.json"])
-def test_a_link_is_not_followed_and_no_json_is_refused(made, tmp_path, shared_vectors, file):
-    out = tmp_path / "out"
-    shutil.copytree(made / "out", out)
-    home = Home(tmp_path / "home", shared_vectors)
-    (out / file).rename(tmp_path / "elsewhere.json")
-    (out / file).symlink_to(tmp_path / "elsewhere.json")
-    with pytest.raises(PalimpsestError, match="is a link"):
-        import_export(home, out)
-    (out / file).unlink()
-    (out / file).write_text("[" * 100_000)
-    with pytest.raises(PalimpsestError, match="is no JSON"):
-        import_export(home, out)
-    assert not home.sources
-
-
-def test_a_decision_about_another_scope_is_left_out(made, tmp_path, shared_vectors):
-    out = tmp_path / "out"
-    shutil.copytree(made / "out", out)
-    foreign = {"kind": "confirm", "target": "0" * 16, "at": "2026-01-01", "newer_id": "1" * 16, "older_id": "2" * 16}
-    graph = {**read_rows(out, "decisions.json")[-1], "user_id": "bob"}
-    names = {"kind": "same", "at": "2026-01-01", "scope": ["chats", "bob", ""], "names": ["a", "b"]}
-    change(out, "decisions.json", lambda d: d.extend([{**foreign, "label": "UPDATE"}, graph, names]))
-    home = Home(tmp_path / "home", shared_vectors)
-    assert import_export(home, out).decisions == 2
-    found = read_decisions(home.decisions)
-    assert not found.confirmed and not found.same and {d.scope[1] for d in found.graph} == {"ann"}

@@ -7,10 +7,10 @@ from typing import cast
 import polars as pl
 
 from palimpsest.core.json_types import JsonObject
-from palimpsest.core.memory_units import REFLECTION
 from palimpsest.export.layout import MARKDOWN, safe_path
 from palimpsest.export.markdown.page import render_page
 from palimpsest.memories.documents import version_id
+from palimpsest.memories.formed import evidence_pairs, formed_memories
 from palimpsest.sources.records.document_row import DocumentRow, row_to_document
 from palimpsest.store.ingest_log import IngestLog
 
@@ -56,7 +56,7 @@ def write_pages(
         (out / name).parent.mkdir(parents=True, exist_ok=True)
         (out / name).write_bytes(page.encode())
         entries.append({"file": name, "collection": collection, "document_id": document_id})
-    _write_formed(out / MARKDOWN / collection / FORMED, memories.filter(pl.col("unit") == REFLECTION))
+    _write_formed(out / MARKDOWN / collection / FORMED, memories)
     return entries
 
 
@@ -94,12 +94,20 @@ def _notes(memories: pl.DataFrame) -> dict[tuple[int, int], str]:
 
 
 def _write_formed(path: Path, memories: pl.DataFrame) -> None:
-    if memories.is_empty():
+    formed = formed_memories(memories)
+    if formed.is_empty():
         return
+    evidence: dict[str, list[str]] = {}
+    for formed_id, evidence_id in evidence_pairs(memories).iter_rows():
+        evidence.setdefault(formed_id, []).append(f"[memory:{evidence_id}]")
     lines = ["# Formed memories", "", "They follow from the documents beside; an edit here changes nothing.", ""]
-    rows = memories.sort("observed_at", "memory_id", nulls_last=True)
-    for memory_id, kind, when, text in rows.select("memory_id", "type", "observed_at", "text").iter_rows():
-        day = f", {when:%Y-%m-%d}" if when else ""
-        lines.append(f"- {' '.join(text.split())} ({kind}{day}) [memory:{memory_id}]")
+    for row in formed.sort("observed_at", "memory_id", nulls_last=True).iter_rows(named=True):
+        day = f"{row['observed_at']:%Y-%m-%d}" if row["observed_at"] else ""
+        about = ", ".join(part for part in (row["kind"] or row["type"], day) if part)
+        sources = " ".join(evidence.get(row["memory_id"], ()))
+        is_replaced = ", replaced" if row["is_latest"] is False else ""
+        lines.append(
+            f"- {' '.join(row['text'].split())} ({about}{is_replaced}) [memory:{row['memory_id']}] from {sources}"
+        )
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
