@@ -36,9 +36,11 @@ def list_(home_path: Path, as_json: bool, backend: str) -> None:
 @collection.command()
 @common
 @click.argument("name")
-def info(home_path: Path, as_json: bool, backend: str, name: str) -> None:
+@click.option("--sources", "with_sources", is_flag=True, help="List its sources: type, size, when read and changed.")
+def info(home_path: Path, as_json: bool, backend: str, name: str, with_sources: bool) -> None:
     """Show settings, dates, sizes and statistics of a collection."""
     from palimpsest.build.collection_info import collection_info
+    from palimpsest.build.source_info import list_sources
 
     found, out = collection_info(Home(home_path), name), Output(as_json)
     out.text(f"{found.name}: {found.description}")
@@ -50,7 +52,11 @@ def info(home_path: Path, as_json: bool, backend: str, name: str) -> None:
         out.text(f"  {media_type}: {documents} documents, {size:,} bytes")
     for month, memories in found.months.items():
         out.text(f"  {month or 'undated'}: {memories} memories")
-    out.result(found.to_json())
+    sources = list_sources(Home(home_path), name) if with_sources else []
+    for s in sources:
+        known = "size unknown" if s.size_bytes is None else f"{s.size_bytes:,} bytes"
+        out.text(f"  {s.uri}: {s.media_type or 'not built'}, {known}, read {s.created_at}, changed {s.updated_at}")
+    out.result(found.to_json() | ({"source_list": [s.to_json() for s in sources]} if with_sources else {}))
 
 
 @collection.command()

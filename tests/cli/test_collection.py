@@ -37,6 +37,20 @@ def test_info_has_dates_sizes_types_and_months(made):
     assert notes["months"] == {"": notes["counts"]["memories"]}
 
 
+def test_each_source_has_its_type_size_and_times(tmp_path, shared_vectors):
+    home = Home(tmp_path / "home", shared_vectors)
+    corpus = write_notes(tmp_path / "corpus", {"a.md": "# Annex\n\nIt opens at nine.\n", "b.txt": "Nobody knows.\n"})
+    run_without_dagster(home, make_plan(home, [corpus]))
+    (corpus / "notes" / "b.txt").write_text("Nobody knows yet.\n")
+    run_without_dagster(home, make_plan(home, [corpus]))
+    args = ("collection", "info", "notes", "--sources", "--home", home.path)
+    a, b = last_json(run(*args, "--json"))["source_list"]
+    assert (a["uri"], a["media_type"], a["versions"], a["documents"]) == ("a.md", "text/markdown", 1, 1)
+    assert a["created_at"] == a["updated_at"] == b["created_at"] < b["updated_at"]
+    assert (b["size_bytes"], b["versions"], b["media_type"]) == (len("Nobody knows yet.\n"), 2, "text/plain")
+    assert "b.txt: text/plain, 18 bytes, read 20" in run(*args).stdout
+
+
 def test_list_and_its_other_name_print_the_same(made):
     shown = [run(name, "list", "--home", made / "home", "--json") for name in ("collection", "collections")]
     assert shown[0].stdout == shown[1].stdout
