@@ -187,8 +187,7 @@ class _Exporter:
         for name, tables in self._tables.items():
             memories = set(tables["memories"]["memory_id"])
             reads += usage_of(self._home, name, memories)
-            ids |= memories | set(tables["documents"]["document_id"]) | set(tables["notes"]["note_id"])
-            ids |= set(tables["documents"]["session_id"].drop_nulls())
+            ids |= memories | set(tables["documents"]["document_id"])
         answers = answers_about(self._home, ids)
         decisions = decisions_of(self._home.decisions, self._tables, self._user)
         profile = profile_of(self._build, self._user, self._tables.keys())

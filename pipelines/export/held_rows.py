@@ -41,13 +41,21 @@ def usage_of(home: Home, collection: str, memory_ids: Set[str]) -> Iterator[Json
 
 
 def answers_about(home: Home, ids: Set[str]) -> list[JsonObject]:
-    """Returns the stored answers of a language model that are about these memories, sessions or documents."""
+    """Returns the stored answers of a language model that are about these memories or documents.
+
+    The ledger names an answer about a pair by both memories, and one about a session by the part of its document that
+    was read (`<document id>:<turn>`) and by the ids that it rests on, joined by spaces.
+    """
     if not home.lm_ledger.exists():
         return []
     with closing(sqlite3.connect(f"{home.lm_ledger.resolve().as_uri()}?mode=ro", uri=True)) as ledger:
         rows = ledger.execute(_ANSWERS)
         names = [column[0] for column in rows.description]
-        return [dict(zip(names, row, strict=True)) for row in rows if row[0] in ids or row[1] in ids]
+        return [dict(zip(names, row, strict=True)) for row in rows if not ids.isdisjoint(_named_ids(row[0], row[1]))]
+
+
+def _named_ids(newer: str, older: str) -> set[str]:
+    return {newer.partition(":")[0], *older.split()}
 
 
 def decisions_of(path: Path, tables: Mapping[str, Mapping[str, pl.DataFrame]], user: str) -> list[JsonObject]:

@@ -12,6 +12,7 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.export.export_schema import export_schema, kind_of
 from palimpsest.export.export_user import export_user
 from palimpsest.query.reader import open_home
+from palimpsest.relations.classify.lm.ledger import Ledger, LmAnswer
 from palimpsest.relations.relation_review import decide
 from palimpsest.store.builds import published
 from palimpsest.store.decisions import append_graph_decisions, names_target
@@ -131,6 +132,22 @@ def test_decisions_and_reads_of_the_user_are_in_it(copy, tmp_path):
     assert kinds == [("undo", None), ("graph", "ann")]
     reads = {r["memory_id"]: r["reads"] for r in read_rows(done.out, "usage.json")}
     assert reads == {m.memory_id: 1 for m in found.memories}
+
+
+def test_answers_of_a_language_model_about_the_user_are_in_it_and_no_others(copy, tmp_path):
+    home, _ = copy
+    memories, ledger = published(home).table("chats", "memories"), Ledger(home.lm_ledger)
+    for user in ("ann", "bob"):
+        own = memories.filter(pl.col("user_id") == user)
+        first, second = own["memory_id"][:2]
+        document, chunks = own["document_id"][0], " ".join(own["chunk_ids"][0])
+        asked = {"pair": (first, second), "note": (f"{document}:0", f"{document} {chunks}"), "fact": (first, first)}
+        for what, ids in asked.items():
+            ledger.put(f"{user} {what}", *ids, "program", "model", LmAnswer(f"{what} of {user}", 1, 1, 0.0))
+    ledger.put("question", "", "", "rerank", "model", LmAnswer("of nobody", 1, 1, 0.0))
+    ledger.close()
+    out = export_user(home, "ann", tmp_path / "out").out
+    assert sorted(r["answer"] for r in read_rows(out, "answers.json")) == ["fact of ann", "note of ann", "pair of ann"]
 
 
 def test_two_exports_of_a_build_are_the_same(copy, tmp_path):
