@@ -29,6 +29,7 @@ lint: .venv/.installed         ## style and types
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
 docs: .venv/.installed         ## write the generated parts of docs/reference
+	$(BIN)/python -m palimpsest.export.export_schema > docs/reference/export.schema.json
 	$(BIN)/python -m cogapp -r docs/reference/*.md docs/architecture/modules.md docs/sources.md
 
 labeler: .venv/.installed      ## train the offline labeler that is shipped, about two hours on two cores

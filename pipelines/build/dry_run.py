@@ -17,6 +17,7 @@ from palimpsest.relations.classify.choose_labeler import expected_calls
 from palimpsest.store.builds import Build, published, staged
 from palimpsest.store.embedder_setting import recorded_embedder
 from palimpsest.store.home import Home
+from palimpsest.store.ingest_log import IngestLog
 from palimpsest.store.tables import completed
 
 
@@ -92,6 +93,7 @@ def _count_collection(home: Home, name: str, folder: Path, current: Build | None
     with tempfile.TemporaryDirectory(prefix="palimpsest-dry-run-") as scratch_folder:
         scratch = Home(Path(scratch_folder), embedder=recorded_embedder(home), inbox_path=home.inbox)
         scratch.create()
+        IngestLog(home.log / name).copy_imported(IngestLog(scratch.log / name))
         context = replace(stage_context(scratch, name, folder), is_dry_run=True)
         for stage in STAGES.values():
             if stage.in_dry_run:

@@ -13,9 +13,11 @@ import click
 
 from palimpsest.cli import (
     build,
+    collection,
     delete,
     doctor,
     evaluate,
+    export,
     fact,
     graph,
     inbox,
@@ -36,9 +38,19 @@ _OPTION_OF_ARGUMENT = {
     "name": "NAME",
 }  # others are named like their argument
 _MAX_ERROR_CHARS = 390
+_OTHER_NAMES = {"collections": "collection"}
+
+
+class _Commands(click.Group):
+    """The commands, some of which have another name."""
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        """Returns the command of a name, which need not be the one that the help lists."""
+        return super().get_command(context, _OTHER_NAMES.get(name, name))
 
 
 @click.group(
+    cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     commands=[
         build.build,
@@ -52,6 +64,7 @@ _MAX_ERROR_CHARS = 390
         inbox.remember,
         inbox.operation,
         scopes.scopes,
+        collection.collection,
         evaluate.gate,
         evaluate.baseline,
         evaluate.compare,
@@ -60,6 +73,8 @@ _MAX_ERROR_CHARS = 390
         evaluate.bench,
         labels.label,
         delete.delete,
+        export.export,
+        export.import_,
         review.review,
         review.undo,
         review.confirm,

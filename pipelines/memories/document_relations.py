@@ -31,12 +31,9 @@ def document_relations(rows: pl.DataFrame, config: CollectionConfig, folder: Pat
         for user, project, uri, relations in rows.filter("is_current").select(*owner, "uri", "relations").iter_rows()
         for older, label in json.loads(relations)
     ]
-    if config.document_relations:
-        scope = (config.user_id, config.project_id or GENERAL)
-        own = resolvers.setdefault(scope, _UriResolver([]))
-        for newer, older, label in _read_relation_file(folder / config.document_relations):
-            newer_uri = own.resolve(newer, "")
-            stated.append((scope, newer_uri, own.resolve(older, newer_uri), label))
+    scope = (config.user_id, config.project_id or GENERAL)
+    own = resolvers.setdefault(scope, _UriResolver([]))
+    stated += [(scope, *relation) for relation in relations_of_file(own.uris, config, folder)]
     found = [r for r in stated if r[1] in resolvers[r[0]].uris and r[2] in resolvers[r[0]].uris]
     unresolved = sorted({f"{newer} {label}s {older}" for _, newer, older, label in set(stated) - set(found)})
     found = [(*scope, *fields) for scope, *fields in found]
@@ -44,6 +41,22 @@ def document_relations(rows: pl.DataFrame, config: CollectionConfig, folder: Pat
     frame = pl.DataFrame(found, schema=schema, orient="row")
     frame = frame.with_columns(collection=pl.lit(config.name)).unique().sort(pl.all())
     return conform("document_relations", frame), unresolved
+
+
+def relations_of_file(uris: Iterable[str], config: CollectionConfig, folder: Path) -> Iterator[tuple[str, str, str]]:
+    """Yields (newer uri, older uri, label) of each line of the collection's file of relations, if it has one.
+
+    Args:
+        uris: of the documents of the collection's own user and project, which the file is about.
+        config: the collection.
+        folder: the collection's folder.
+    """
+    if not config.document_relations:
+        return
+    own = _UriResolver(uris)
+    for newer, older, label in _read_relation_file(folder / config.document_relations):
+        newer_uri = own.resolve(newer, "")
+        yield newer_uri, own.resolve(older, newer_uri), label
 
 
 class _UriResolver:

@@ -1,9 +1,12 @@
 """Lists the files of a collection that are sources, with a hash of the content of each."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
+
+import polars as pl
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import file_hash
@@ -11,7 +14,7 @@ from palimpsest.core.ids import content_id
 from palimpsest.sources.readers.common.clean_text import path_to_uri
 from palimpsest.sources.readers.common.sidecar import SIDECAR_SUFFIX, find_sidecar
 from palimpsest.sources.readers.conversations.slack import find_users_file
-from palimpsest.store.collection_config import CollectionConfig
+from palimpsest.store.collection_config import CollectionConfig, find_collections, load_collection
 from palimpsest.store.decisions import Decisions
 from palimpsest.store.inbox import PREFIX, inbox_files, is_inbox_uri
 from palimpsest.store.ingest_log import IngestLog
@@ -56,6 +59,51 @@ def source_files(folder: Path, config: CollectionConfig) -> Iterator[tuple[str, 
     yield from sorted(found)
 
 
+def collection_files(folder: Path, config: CollectionConfig) -> list[tuple[str, Path, Path]]:
+    """Returns (uri, path, folder) of every source of a collection: its own, and those that `include` names.
+
+    The uri of a source that lies in the folder of another collection is `<its name>/<uri there>`.
+
+    Raises:
+        PalimpsestError: a folder cannot be listed, a collection that is named is not beside this one, or no source of
+            it matches; or a source of both has one uri.
+    """
+    found = {uri: (uri, path, folder) for uri, path in source_files(folder, config)}
+    place = folder / "collection.yaml"
+    for name, patterns in sorted(config.include.items()):
+        other, other_config = _beside(folder, config, name)
+        included = [(uri, path) for uri, path in source_files(other, other_config) if _matches(uri, patterns)]
+        if not included:
+            raise PalimpsestError(
+                f"collection.yaml: include: no source of {name} matches {', '.join(patterns)} ({place})"
+            )
+        for uri, path in included:
+            if (own := f"{name}/{uri}") in found:
+                raise PalimpsestError(f"collection.yaml: include: {own} is a source here already; rename it ({place})")
+            found[own] = (own, path, other)
+    return [found[uri] for uri in sorted(found)]
+
+
+def _matches(uri: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(uri, pattern) for pattern in patterns)
+
+
+def _beside(folder: Path, config: CollectionConfig, name: str) -> tuple[Path, CollectionConfig]:
+    """Returns the folder and the settings of the collection of a name in the same corpus.
+
+    Raises:
+        PalimpsestError: there is none but this one.
+    """
+    beside = find_collections([folder.resolve().parent])
+    if name not in beside or name == config.name:
+        others = ", ".join(n for n in beside if n != config.name) or "none"
+        raise PalimpsestError(
+            f"collection.yaml: include: no collection {name!r} is beside this one, only {others} "
+            f"({folder / 'collection.yaml'})"
+        )
+    return beside[name], load_collection(beside[name])
+
+
 def scan_sources(
     folder: Path,
     config: CollectionConfig,
@@ -70,23 +118,41 @@ def scan_sources(
         config: its settings.
         decisions: what was deleted.
         inbox: of the home, whose files for the collection are sources too.
-        log: of the collection. A source of the inbox that it has needs no file: only a delete removes one.
+        log: of the collection. A source of the inbox that it has needs no file, nor does an imported one: only a
+            delete removes them.
     """
-    found = {uri: SourceFile(path, _hash_source(path, folder)) for uri, path in source_files(folder, config)}
+    files = collection_files(folder, config)
+    found = {uri: SourceFile(path, _hash_source(path, root)) for uri, path, root in files}
     if inbox is not None:
         logged = [] if log is None else [row for row in log.on_disk().iter_rows() if is_inbox_uri(row[0])]
         found |= {uri: SourceFile(inbox / config.name / uri.removeprefix(PREFIX), key) for uri, key in logged}
-        files = inbox_files(inbox, config.name)
-        found |= {f.uri: SourceFile(f.path, _hash_source(f.path, inbox)) for f in files}
+        sent = inbox_files(inbox, config.name)
+        found |= {f.uri: SourceFile(f.path, _hash_source(f.path, inbox)) for f in sent}
+    if log is not None:
+        found |= _imported_sources(folder, log, found)
     return {uri: s for uri, s in found.items() if not decisions.hides_source(config.name, uri, s.content_hash)}
+
+
+def _imported_sources(folder: Path, log: IngestLog, found: Mapping[str, SourceFile]) -> dict[str, SourceFile]:
+    """Returns the sources of which the log has an imported version, in place of the file that it stands instead of.
+
+    A file that changed since, or that is there where none was, is newer than what was imported.
+    """
+    rows = log.current().filter(pl.col("instead_of").is_not_null()).select("uri", "content_hash", "instead_of")
+    imported = {}
+    for uri, content_hash, instead_of in rows.iter_rows():
+        file = found.get(uri)
+        if (file.content_hash if file else "") in (instead_of, content_hash):
+            imported[uri] = SourceFile(file.path if file else folder / uri, content_hash)
+    return imported
 
 
 def deleted_sources(folder: Path, config: CollectionConfig, decisions: Decisions) -> list[str]:
     """Returns the uris of sources that were deleted and are still on disk: skipped and reported (decision 14)."""
     if not decisions.tombstones:
         return []
-    files = source_files(folder, config)
-    return [uri for uri, path in files if decisions.hides_source(config.name, uri, _hash_source(path, folder))]
+    files = collection_files(folder, config)
+    return [uri for uri, path, root in files if decisions.hides_source(config.name, uri, _hash_source(path, root))]
 
 
 def _hash_source(path: Path, folder: Path) -> str:

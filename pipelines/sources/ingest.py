@@ -73,10 +73,11 @@ class _Version:
     left_out: int | None = None
     not_stored: str | None = None
     unread_hash: str | None = None
+    size_bytes: int | None = None
 
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> "_Version":
-        names = ("content_hash", "text_key", "reason", "problems", "left_out", "not_stored")
+        names = ("content_hash", "text_key", "reason", "problems", "left_out", "not_stored", "size_bytes")
         return cls(**{name: row[name] for name in names})
 
 
@@ -143,12 +144,20 @@ def _compare_with_log(
         key = text_key(uri, source.content_hash, reader)
         row = known.get(uri)
         is_same = row is not None and (row["content_hash"], row["text_key"]) == (source.content_hash, key)
-        is_log_only = is_inbox_uri(uri) and not source.path.exists()
+        is_imported = row is not None and row["instead_of"] is not None and row["content_hash"] == source.content_hash
+        is_log_only = is_imported or (is_inbox_uri(uri) and not source.path.exists())
         if row is not None and (is_log_only or (is_same and row["unread_hash"] is None and not read_all)):
             unchanged[uri] = _Version.of_row(row)
         else:
-            unread[uri] = _Version(source.content_hash, key)
+            unread[uri] = _Version(source.content_hash, key, size_bytes=_size_of(source))
     return unchanged, unread
+
+
+def _size_of(source: SourceFile) -> int | None:
+    try:
+        return source.path.stat().st_size
+    except OSError:  # gone since it was listed, or a link to nothing
+        return None
 
 
 def _read(

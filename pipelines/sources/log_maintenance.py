@@ -58,7 +58,9 @@ def apply_deletions(log: IngestLog, collection: str, decisions: Decisions) -> tu
 
     _, emptied = log.rewrite(without_deleted)
     last = log.versions().filter(pl.col("uri").is_in(list(emptied))).group_by("uri").last().sort("uri")
-    gone = list(last.select("uri", "content_hash").iter_rows())
+    # The file that an imported version stands instead of must not be read again.
+    file_hash = pl.when(pl.col("instead_of").fill_null("") != "").then("instead_of").otherwise("content_hash")
+    gone = list(last.select("uri", file_hash).iter_rows())
     log.forget(emptied)
     tombstones = sorted({*decisions.tombstones, *(e.needle.digest for e in decisions.erased)})
     write_json(path, {"key": decisions.erased_key, "tombstones": tombstones})

@@ -95,6 +95,11 @@ class CollectionConfig(BaseModel):
     document_relations: str | None = Field(
         default=None, description="JSONL file of `newer, older, label`: documents that UPDATE or EXTEND others"
     )
+    include: dict[str, tuple[str, ...]] = Field(
+        default={},
+        description="documents of collections beside this one, by name, such as `{handbook: [policies/*.md]}`; see "
+        "[sources](../sources.md#a-document-in-several-collections)",
+    )
     profile: Literal["full", "fast"] = Field(
         default="fast", description="`fast` weighs sentences of titled passages by their words; `full` also embeds them"
     )
@@ -178,6 +183,18 @@ class CollectionConfig(BaseModel):
         for part in schema_parts(schema).values():
             check_schema(part)
         return schema
+
+    @field_validator("include")
+    @classmethod
+    def _check_include(cls, include: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+        for name, patterns in include.items():
+            if not patterns:
+                raise ValueError(f"names no file of {name[:80]}; write patterns such as ['policies/*.md', '*']")
+            for pattern in patterns:
+                path = PurePosixPath(pattern)
+                if path.is_absolute() or ".." in path.parts or not path.name:
+                    raise ValueError(f"{pattern[:80]!r} is no pattern inside {name[:80]}, such as policies/*.md")
+        return include
 
     @field_validator("document_relations")
     @classmethod

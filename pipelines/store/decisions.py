@@ -223,6 +223,12 @@ def append_erased(path: Path, texts: Iterable[ErasedText]) -> None:
     _append(path, [{"kind": "erased", "target": t.place, "said": t.said, **asdict(t.needle)} for t in sorted(texts)])
 
 
+def append_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Appends decisions as lines of another home, each with the time at which it was made there."""
+    if rows := list(rows):
+        _append(path, rows)
+
+
 def forget_overrides(path: Path, probes: RowSearch) -> int:
     """Removes the overrides of relations of deleted memories; returns how many lines."""
     if not path.exists():

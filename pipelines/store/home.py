@@ -1,5 +1,6 @@
 """A home: the one folder with everything that a build writes."""
 
+import datetime as dt
 import os
 import shlex
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from palimpsest.core.files import REBUILD, read_json_object, write_json
 
 DEFAULT_HOME = Path("data/home")
 DEFAULT_CORPUS = Path("data/corpora")
+_LIST = "home.json"
 _PACKAGE = Path(__file__).resolve().parents[1]
 _CHECKOUT = _PACKAGE.parent / "data"
 SHIPPED = next((p for p in (_PACKAGE / "data", _CHECKOUT) if p.is_dir()), _PACKAGE / "data")
@@ -103,11 +105,23 @@ class Home:
         Raises:
             DamagedFile: the list is damaged.
         """
-        path = self.path / "home.json"
-        folders = (read_json_object(path) or {}).get("collections", {})
-        if not isinstance(folders, dict) or not all(isinstance(folder, str) for folder in folders.values()):
+        return {name: Path(folder) for name, folder in sorted(self._listed("collections").items())}
+
+    @property
+    def created_at(self) -> dict[str, str]:
+        """When each collection was first listed here, by name, ISO 8601 in UTC; unknown of homes of older versions.
+
+        Raises:
+            DamagedFile: the list is damaged.
+        """
+        return self._listed("created_at")
+
+    def _listed(self, key: str) -> dict[str, str]:
+        path = self.path / _LIST
+        listed = (read_json_object(path) or {}).get(key, {})
+        if not isinstance(listed, dict) or not all(isinstance(value, str) for value in listed.values()):
             raise DamagedFile(path, REBUILD)
-        return {name: Path(folder) for name, folder in sorted(folders.items())}
+        return {name: str(value) for name, value in listed.items()}
 
     def create(self) -> None:
         """Makes the folders, private to their owner."""
@@ -119,7 +133,18 @@ class Home:
         """Records where collections are read from, so that the UI, schedule and sensors find them."""
         merged = self.sources | {name: folder.resolve() for name, folder in collections.items()}
         if merged != self.sources:
-            write_json(self.path / "home.json", {"collections": {n: str(f) for n, f in sorted(merged.items())}})
+            now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+            new = dict.fromkeys(set(merged) - set(self.sources), now)
+            self._write_list(merged, new | self.created_at)
+
+    def forget_source(self, name: str) -> None:
+        """Removes a collection from the list."""
+        self._write_list({n: f for n, f in self.sources.items() if n != name}, self.created_at)
+
+    def _write_list(self, folders: dict[str, Path], created_at: dict[str, str]) -> None:
+        collections = {name: str(folder) for name, folder in folders.items()}
+        known = {name: when for name, when in created_at.items() if name in folders}
+        write_json(self.path / _LIST, {"collections": collections, "created_at": known})
 
     def lock(self, wait_s: float = 0) -> "HomeLock":
         """Returns the one writer's lock, re-entrant inside a process."""

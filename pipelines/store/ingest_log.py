@@ -30,6 +30,10 @@ VERSIONS: Schema = {
     # Hash of a source's bytes while they cannot be read and an earlier version stays; turns past their retention.
     "unread_hash": pl.String,
     "left_out": pl.Int64,
+    # Of a version that was imported: hash of the file that it stands instead of, empty where it has none; else null.
+    "instead_of": pl.String,
+    # Of the file; null where a version was imported, or logged before sizes were.
+    "size_bytes": pl.Int64,
 }
 EXTRACTION: Schema = {
     "user_id": pl.String,
@@ -137,6 +141,26 @@ class IngestLog:
                     dropped.add(uri)
         return changed, {uri for uri in dropped if not left[uri]}
 
+    def add_imported(self, versions: Sequence[Mapping[str, object]]) -> None:
+        """Commits versions that were not read from a file; their texts must have been written before.
+
+        Args:
+            versions: rows of `VERSIONS`; what they do not name is null. `instead_of` must be set.
+        """
+        rows = [{**dict.fromkeys(VERSIONS), **version} for version in versions]
+        self._commit(pl.concat([self.versions(), pl.DataFrame(rows, schema=VERSIONS)]).sort("uri", "ordinal"))
+
+    def copy_imported(self, other: "IngestLog") -> None:
+        """Copies the sources that have no file to another log, which has none of them."""
+        versions = self.versions()
+        uris = self.current().filter(pl.col("instead_of") == "")["uri"].to_list()
+        if not uris:
+            return
+        rows = versions.filter(pl.col("uri").is_in(uris))
+        for key in rows["text_key"].drop_nulls().unique():
+            other.write_text(key, self.text(key).to_dicts())
+        other._commit(pl.concat([other.versions(), rows]).sort("uri", "ordinal"))
+
     def _commit(self, versions: pl.DataFrame) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         aside = self._versions.with_name(".versions.parquet.tmp")
@@ -166,6 +190,18 @@ def conformed(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
     return frame.with_columns(pl.lit(None, t).alias(n) for n, t in schema.items() if n not in frame.columns).select(
         pl.col(n).cast(t) for n, t in schema.items()
     )
+
+
+def parse_time(value: object) -> dt.datetime | None:
+    """Returns a time in ISO form as a time in UTC; None where there is none.
+
+    Raises:
+        ValueError: it is no time.
+    """
+    if value is None:
+        return None
+    found = dt.datetime.fromisoformat(str(value))
+    return found.replace(tzinfo=dt.UTC) if found.tzinfo is None else found.astimezone(dt.UTC)
 
 
 def text_key(uri: str, content_hash: str, reader_hash: str) -> str:

@@ -137,6 +137,16 @@ class UsageLog:
             self._compact_at = max(_MIN_COMPACT_BYTES, 2 * path.stat().st_size)
 
 
+def reads_of(home: Path, memory_ids: Collection[str]) -> dict[str, tuple[int, int]]:
+    """Returns (reads, second since 1970 of the last minute) of memories, as far back as reads are kept."""
+    found: dict[str, tuple[int, int]] = {}
+    for read in _reads(_path(home)):
+        if read.memory_id in memory_ids:
+            reads, last = found.get(read.memory_id, (0, 0))
+            found[read.memory_id] = (reads + read.reads, max(last, read.time))
+    return found
+
+
 def keep_reads(home: Path, memory_ids: Collection[str]) -> int:
     """Removes the reads of all memories but these, and begins a new epoch; returns how many memories were removed.
 

@@ -12,6 +12,7 @@ from palimpsest.build.delete.check_target import check_found, collection_of
 from palimpsest.build.delete.collect import collect
 from palimpsest.build.delete.delete_result import MAX_SHOWN, DeleteResult, dry_run_result, proved_result
 from palimpsest.build.delete.erase_home import check_server, erase, write_tombstones
+from palimpsest.build.delete.home_folders import sources_in_home
 from palimpsest.build.delete.probes import read_pending
 from palimpsest.build.delete.proof import search_home
 from palimpsest.build.delete.target import Target, pending_path
@@ -89,8 +90,9 @@ def delete_target(home: Home, target: Target, dry_run: bool = False) -> DeleteRe
     write_tombstones(home, target, found)
     probes.write_pending(pending_path(home, target), counts)
     say(f"delete: {counts['documents']} documents, {counts['memories']} memories")
+    skipped = sources_in_home(home)
     erased = erase(home, target, found, probes)
-    proof = search_home(home, probes, set(home.path.glob("pending-delete-*.json")))
+    proof = search_home(home, probes, {*home.path.glob("pending-delete-*.json"), *skipped})
     if proof.residue:
         shown = ", ".join(proof.residue[:MAX_SHOWN])
         raise Refused(f"delete: still found in {shown}; run the same delete again")

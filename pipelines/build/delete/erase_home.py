@@ -6,13 +6,13 @@ import polars as pl
 
 from palimpsest.build.delete.collect import DeletionSet
 from palimpsest.build.delete.delete_result import Erased
+from palimpsest.build.delete.home_folders import erase_settings
 from palimpsest.build.delete.inbox import erase_inbox
 from palimpsest.build.delete.probes import Probes
 from palimpsest.build.delete.rewrite_builds import rewrite_build
 from palimpsest.build.delete.run_history import delete_runs
 from palimpsest.build.delete.target import Target
 from palimpsest.build.stages import tables
-from palimpsest.core.files import write_json
 from palimpsest.memories.vector_store import embedding_stores
 from palimpsest.neo4j_graph.identity import served_id
 from palimpsest.relations.classify.lm.ledger import Ledger
@@ -55,6 +55,7 @@ def write_tombstones(home: Home, target: Target, found: DeletionSet) -> None:
 def erase(home: Home, target: Target, found: DeletionSet, probes: Probes) -> Erased:
     """Removes a target from a home; returns what was removed next to tables."""
     operations = erase_inbox(home, target, found.inbox)
+    erase_settings(home, target, probes)
     _erase_from_logs(home, target)
     # Before the builds are written again: their nodes apply these decisions.
     forget_graph_decisions(home.decisions, probes, target.collection, target.user, target.project, target.whole_scope)
@@ -107,8 +108,7 @@ def _erase_from_logs(home: Home, target: Target) -> None:
         _, emptied = apply_deletions(log, name, decisions)
         append_decisions(home.decisions, "tombstone", (tombstone("source", name, *source) for source in emptied))
     if target.whole_collection:
-        sources = {n: str(f) for n, f in home.sources.items() if n != target.collection}
-        write_json(home.path / "home.json", {"collections": sources})
+        home.forget_source(str(target.collection))
 
 
 def _memory_ids(home: Home) -> set[str]:

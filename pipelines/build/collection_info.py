@@ -1,0 +1,143 @@
+"""What a home says of its collections: settings, when they were made, and how much of what is in them."""
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import polars as pl
+
+from palimpsest.core.errors import ArgumentError
+from palimpsest.core.json_types import JsonObject
+from palimpsest.store.builds import Build, published
+from palimpsest.store.collection_config import CollectionConfig, load_collection
+from palimpsest.store.home import Home
+from palimpsest.store.ingest_log import IngestLog
+
+
+@dataclass(frozen=True)
+class CollectionInfo:
+    """A collection of a home.
+
+    Attributes:
+        name: of it.
+        folder: where its sources are; None where the home does not know any more.
+        description: from its settings.
+        unit: of its memories.
+        include: names of the collections of which it includes documents.
+        created_at: when the home first knew it, else when its first source was read; ISO 8601, None where neither is
+            known.
+        updated_at: when the last new version of a source was read.
+        counts: `sources`, `documents` (current), `document_versions`, `chunks`, `memories`, `latest`, `users`,
+            `projects`, `entities`, `relations` (without NONE), `rejects`, of the published build.
+        size_bytes: of the files of the sources that exist now, as far as known: sizes are logged when a file is read.
+        types: (documents, bytes) of each media type; a file of several documents counts its bytes once.
+        months: number of memories by month of observation; undated ones under "".
+        strategy: how a search of it is done.
+    """
+
+    name: str
+    folder: Path | None
+    description: str
+    unit: str
+    include: tuple[str, ...]
+    created_at: str | None
+    updated_at: str | None
+    counts: dict[str, int] = field(default_factory=dict)
+    size_bytes: int = 0
+    types: dict[str, tuple[int, int]] = field(default_factory=dict)
+    months: dict[str, int] = field(default_factory=dict)
+    strategy: str = ""
+
+    def to_json(self) -> JsonObject:
+        """Returns the fields as a JSON object."""
+        types: JsonObject = {name: {"documents": n, "bytes": size} for name, (n, size) in self.types.items()}
+        values = {**vars(self), "folder": None if self.folder is None else str(self.folder), "types": types}
+        return values | {"include": list(self.include)}
+
+
+def list_collections(home: Home) -> list[CollectionInfo]:
+    """Returns every collection of a home, those without a build included, by name."""
+    build = published(home)
+    names = {*home.sources, *(build.collections if build else ())}
+    return [_info(home, build, name) for name in sorted(names)]
+
+
+def collection_info(home: Home, name: str) -> CollectionInfo:
+    """Returns one collection of a home.
+
+    Raises:
+        ArgumentError: the home has no such collection.
+    """
+    build = published(home)
+    names = sorted({*home.sources, *(build.collections if build else ())})
+    if name not in names:
+        raise ArgumentError("name", f"not in this home; it has: {', '.join(names) or 'none'}", name)
+    return _info(home, build, name)
+
+
+def _info(home: Home, build: Build | None, name: str) -> CollectionInfo:
+    folder = home.sources.get(name)
+    log = IngestLog(home.log / name)
+    versions = log.versions()
+    seen = versions["seen_at"]
+    first, last = (None if seen.is_empty() else t.isoformat() for t in (seen.min(), seen.max()))  # type: ignore[union-attr]
+    config = _config(build, name, folder)
+    found = CollectionInfo(
+        name,
+        folder,
+        config.description if config else "",
+        config.unit if config else "",
+        tuple(sorted(config.include)) if config else (),
+        home.created_at.get(name) or first,
+        last,
+        size_bytes=int(log.current()["size_bytes"].sum() or 0),
+    )
+    return _with_statistics(found, build, log.current())
+
+
+def _config(build: Build | None, name: str, folder: Path | None) -> CollectionConfig | None:
+    if folder is not None and (folder / "collection.yaml").is_file():
+        return load_collection(folder)
+    known = build.manifest.configs.get(name) if build else None
+    return CollectionConfig.model_validate(known) if known else None
+
+
+def _with_statistics(info: CollectionInfo, build: Build | None, sources: pl.DataFrame) -> CollectionInfo:
+    """Returns a collection with what the published build has of it."""
+    name = info.name
+    if build is None or name not in build.collections:
+        return replace(info, counts={"sources": sources.height})
+    documents, memories = build.table(name, "documents"), build.table(name, "memories")
+    relations = build.table(name, "relations")
+    current = documents.filter("is_current")
+    counts = {
+        "sources": sources.height,
+        "documents": current.height,
+        "document_versions": documents.height,
+        "chunks": build.table(name, "chunks").height,
+        "memories": memories.height,
+        "latest": build.table(name, "versions").filter("is_latest").height,
+        "users": memories["user_id"].n_unique(),
+        "projects": memories.filter(pl.col("project_id") != "")["project_id"].n_unique(),
+        "entities": build.table(name, "entities").height,
+        "relations": relations.filter(pl.col("label") != "NONE").height,
+        "rejects": build.table(name, "rejects").height,
+    }
+    months = memories.select(month=pl.col("observed_at").dt.strftime("%Y-%m").fill_null(""))
+    return replace(
+        info,
+        counts=counts,
+        types=_types(current, sources),
+        months=dict(months["month"].value_counts().sort("month").iter_rows()),
+        strategy=build.manifest.settings.get("strategies", {}).get(name, ""),
+    )
+
+
+def _types(documents: pl.DataFrame, sources: pl.DataFrame) -> dict[str, tuple[int, int]]:
+    sizes = dict(sources.select("uri", pl.col("size_bytes").fill_null(0)).iter_rows())
+    numbers: Counter[str] = Counter(documents["media_type"])
+    total: Counter[str] = Counter()
+    # A part of a file (`mail.eml#plan.pdf`) has the uri of the file before its own name.
+    for media_type, uri in documents.sort("uri").select("media_type", "uri").unique().sort("uri").iter_rows():
+        total[media_type] += sizes.pop(uri, 0)
+    return {media_type: (n, total[media_type]) for media_type, n in sorted(numbers.items())}

@@ -1,0 +1,84 @@
+"""Decisions of an export, written to the home where they are about what was imported and nothing else."""
+
+from collections.abc import Set
+from typing import Any, cast
+
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.ids import content_id
+from palimpsest.core.json_types import JsonObject
+from palimpsest.export import layout
+from palimpsest.export.held_rows import name_decision_target
+from palimpsest.export.read_export import ExportFolder
+from palimpsest.store.builds import published
+from palimpsest.store.decisions import NAME_KINDS
+from palimpsest.store.graph_decisions import GRAPH_KINDS, parse_graph_decision
+from palimpsest.store.home import Home
+
+_LABELS = ("UPDATE", "EXTEND", "DERIVE", "NONE")
+
+
+def decisions_to_import(home: Home, export: ExportFolder, collections: Set[str]) -> list[JsonObject]:
+    """Returns the decisions about imported collections, as lines of the decisions file.
+
+    Ids are the same where the collection kept its name. A decision about a relation must name memories of the export
+    that no other scope of the home has; one about names or the graph must be of a scope of the export.
+
+    Args:
+        home: the home.
+        export: the export.
+        collections: that were made under the name that they have in the export.
+
+    Raises:
+        PalimpsestError: a decision cannot be read.
+    """
+    lines = cast(list[dict[str, Any]], export.read(layout.DECISIONS))
+    if not lines or not collections:
+        return []
+    memories = {
+        str(row["memory_id"])
+        for name in collections
+        for row in cast(list[JsonObject], export.read(layout.table_file(name, "memories")))
+    } - _memories_of(home)
+    rows: list[JsonObject] = []
+    for number, line in enumerate(lines, 1):
+        try:
+            row = _row(line, export.user, collections, memories)
+        except (KeyError, ValueError, TypeError, AttributeError):
+            raise PalimpsestError(
+                f"{layout.DECISIONS}: line {number + 1} is no decision; remove it, or export again"
+            ) from None
+        rows += [] if row is None else [row]
+    return rows
+
+
+def _memories_of(home: Home) -> set[str]:
+    build = published(home)
+    return {i for name in build.collections for i in build.table(name, "memories")["memory_id"]} if build else set()
+
+
+def _row(line: dict[str, Any], user: str, collections: Set[str], memories: Set[str]) -> JsonObject | None:
+    """Returns the line of the decisions file; None where it is not about what was imported."""
+    kind, at = line["kind"], str(line["at"])
+    if kind in NAME_KINDS:
+        collection, owner, project = map(str, line["scope"])
+        a, b = map(str, line["names"])
+        is_theirs = collection in collections and owner == user
+        return (
+            {"kind": kind, "at": at, "target": name_decision_target((collection, owner, project), a, b)}
+            if is_theirs
+            else None
+        )
+    if kind in GRAPH_KINDS:
+        if line["collection"] not in collections or line["user_id"] != user:
+            return None
+        if kind == "graph":
+            return {"at": at, **parse_graph_decision(line).to_row()}
+        scope = {name: str(line[name]) for name in ("collection", "user_id", "project_id")}
+        return {"kind": kind, "at": at, "target": str(line["target"]), **scope}
+    newer, older = line.get("newer_id"), line.get("older_id")
+    if newer is None:  # of an older version: the relation alone
+        return None
+    if not {newer, older} <= memories or line["label"] not in _LABELS:
+        return None
+    target = content_id("relation", newer, older)
+    return {"kind": kind, "at": at, "target": target, "newer_id": newer, "older_id": older, "label": line["label"]}

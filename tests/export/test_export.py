@@ -1,0 +1,200 @@
+"""An export has all that is held on one user, nothing of another, and is as its schema says."""
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+from jsonschema import Draft202012Validator
+
+from palimpsest.build.delete import delete
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.export.export_schema import export_schema, kind_of
+from palimpsest.export.export_user import export_user
+from palimpsest.query.reader import open_home
+from palimpsest.relations.classify.lm.ledger import Ledger, LmAnswer
+from palimpsest.relations.relation_review import decide
+from palimpsest.store.builds import published
+from palimpsest.store.decisions import append_graph_decisions, names_target
+from palimpsest.store.graph_decisions import GraphDecision, NodeValues
+from palimpsest.store.home import Home
+from tests.command import last_json, process, run
+from tests.export.made import CANARY, build, make, read_rows, remember, with_own_vectors
+from tests.small_corpus import copy_built
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory, shared_vectors) -> Path:
+    base = tmp_path_factory.mktemp("exported")
+    make(base, shared_vectors)
+    return base
+
+
+@pytest.fixture
+def copy(made, tmp_path, shared_vectors) -> tuple[Home, Path]:
+    home, corpus = copy_built(made, tmp_path)
+    return Home(home.path, shared_vectors), corpus
+
+
+def test_the_schema_in_the_docs_is_that_of_the_code():
+    assert json.loads((ROOT / "docs/reference/export.schema.json").read_text()) == export_schema()
+
+
+def everything(out: Path) -> str:
+    return "".join(p.read_text() for p in sorted(out.rglob("*")) if p.is_file())
+
+
+def test_every_json_file_is_as_the_schema_says(copy, tmp_path):
+    home, _ = copy
+    remember(home, "The spare key hangs behind the clock.", "ann")
+    out = export_user(home, "ann", tmp_path / "out").out
+    schema = json.loads((out / "schema.json").read_text())
+    Draft202012Validator.check_schema(schema)
+    assert schema == export_schema()
+    checked = 0
+    for path in sorted(out.rglob("*.json")):
+        name = path.relative_to(out).as_posix()
+        if path.name != "schema.json" and not name.startswith(("originals/", "inbox/")):
+            Draft202012Validator(schema["$defs"][kind_of(name)]).validate(json.loads(path.read_text()))
+            checked += 1
+    assert checked > 40
+
+
+def test_it_has_old_versions_hidden_and_derived_rows_and_the_counts_say_so(copy, tmp_path):
+    home, _ = copy
+    done = export_user(home, "ann", tmp_path / "out")
+    build = published(home)
+    held = pl.concat([build.table(c, "memories") for c in build.collections]).filter(pl.col("user_id") == "ann")
+    assert done.counts["memories"] == held.height and done.to_json()["documents"] == done.counts["documents"]
+    rows = read_rows(done.out, "collections/papers/tables/memories.json")
+    assert {True, False} == {r["user_visible"] for r in rows} and any("Postgres" in r["text"] for r in rows)
+    versions = read_rows(done.out, "collections/papers/sources.json")
+    (ledger,) = [s for s in versions if s["uri"] == "ledger.md"]
+    assert [v["ordinal"] for v in ledger["versions"]] == [1, 2]
+    assert read_rows(done.out, "collections/papers/tables/redactions.json")[0]["kind"]
+    for table in ("relations", "versions", "entities", "facts", "nodes", "edges", "chunks", "topics"):
+        expected = sum(build.table(c, table).filter(pl.col("user_id") == "ann").height for c in build.collections)
+        assert done.counts[table] == expected, table
+    assert "AKIA" not in everything(done.out)
+
+
+def test_nothing_of_another_user_is_in_it(copy, tmp_path):
+    home, _ = copy
+    remember(home, "Bob hides the emerald.", "bob")
+    text = everything(export_user(home, "ann", tmp_path / "out").out)
+    assert CANARY not in text and "canteen" not in text and "emerald" not in text and "mallory" not in text
+    bob = export_user(home, "bob", tmp_path / "bob")
+    text = everything(bob.out)
+    assert CANARY in text and "emerald" in text and "Heron" not in text and "ledger" not in text
+    assert bob.counts["memories"] == 2 and bob.counts["pending"] == 1
+
+
+def test_an_original_is_copied_only_where_it_holds_nothing_else(copy, tmp_path):
+    home, corpus = copy
+    done = export_user(home, "ann", tmp_path / "out")
+    originals = {p.name for p in (done.out / "originals").rglob("*") if p.is_file()}
+    assert originals == {"old.txt", "new.txt"}
+    reasons = {r["uri"]: r["reason"] for r in done.left_out}
+    assert "other users" in reasons["turns.jsonl"] and "redacted" in reasons["ledger.md"]
+    (corpus / "papers" / "old.txt").write_text("The annex is closed.\n")
+    again = export_user(home, "ann", tmp_path / "again")
+    assert "changed since" in {r["uri"]: r["reason"] for r in again.left_out}["old.txt"]
+
+
+def test_a_deleted_text_does_not_come_back_with_the_original(copy, tmp_path):
+    home, corpus = copy
+    home = with_own_vectors(home)
+    (corpus / "papers" / "two.txt").write_text("The emerald is under the stairs.\n\nThe lamp is green.\n")
+    build(home, [corpus])
+    memories = published(home).table("papers", "memories")
+    delete(home, memories=memories.filter(pl.col("text").str.contains("emerald"))["memory_id"].to_list())
+    done = export_user(home, "ann", tmp_path / "out")
+    assert "emerald" not in everything(done.out) and "lamp" in everything(done.out)
+    assert "deleted" in {r["uri"]: r["reason"] for r in done.left_out}["two.txt"]
+
+
+def test_decisions_and_reads_of_the_user_are_in_it(copy, tmp_path):
+    home, _ = copy
+    build = published(home)
+    relations = build.table("chats", "relations").filter(pl.col("label") == "UPDATE")
+    decide(home, "undo", [(relations["relation_id"][0],)], None)
+    for user in ("ann", "bob"):
+        append_graph_decisions(
+            home.decisions, GraphDecision("add_node", ("chats", user, ""), f"{user:0>16}", values=NodeValues(name=user))
+        )
+    with open_home(home.path) as reader:
+        found = reader.search("What do I prefer in the morning?", reader.resolve_scopes("chats", "ann"))
+        reader.search("locker", reader.resolve_scopes("chats", "bob"))
+    done = export_user(home, "ann", tmp_path / "out", "chats")
+    kinds = [(r["kind"], r.get("user_id")) for r in read_rows(done.out, "decisions.json")]
+    assert kinds == [("undo", None), ("graph", "ann")]
+    reads = {r["memory_id"]: r["reads"] for r in read_rows(done.out, "usage.json")}
+    assert reads == {m.memory_id: 1 for m in found.memories}
+
+
+def test_answers_of_a_language_model_about_the_user_are_in_it_and_no_others(copy, tmp_path):
+    home, _ = copy
+    memories, ledger = published(home).table("chats", "memories"), Ledger(home.lm_ledger)
+    for user in ("ann", "bob"):
+        own = memories.filter(pl.col("user_id") == user)
+        first, second = own["memory_id"][:2]
+        document, chunks = own["document_id"][0], " ".join(own["chunk_ids"][0])
+        asked = {"pair": (first, second), "note": (f"{document}:0", f"{document} {chunks}"), "fact": (first, first)}
+        for what, ids in asked.items():
+            ledger.put(f"{user} {what}", *ids, "program", "model", LmAnswer(f"{what} of {user}", 1, 1, 0.0))
+    ledger.put("question", "", "", "rerank", "model", LmAnswer("of nobody", 1, 1, 0.0))
+    ledger.close()
+    out = export_user(home, "ann", tmp_path / "out").out
+    assert sorted(r["answer"] for r in read_rows(out, "answers.json")) == ["fact of ann", "note of ann", "pair of ann"]
+
+
+def test_two_exports_of_a_build_are_the_same(copy, tmp_path):
+    home, _ = copy
+    first, second = (export_user(home, "ann", tmp_path / name).out for name in ("a", "b"))
+    files = [
+        sorted((p.relative_to(out), p.read_bytes()) for p in out.rglob("*") if p.is_file()) for out in (first, second)
+    ]
+    assert files[0] == files[1]
+
+
+def test_bad_arguments_are_one_line(copy, tmp_path):
+    home, _ = copy
+    with pytest.raises(PalimpsestError, match="nothing of this user"):
+        export_user(home, "nobody", tmp_path / "out")
+    assert not (tmp_path / "out").exists() and not list(tmp_path.glob(".out*"))
+    with pytest.raises(PalimpsestError, match="it has: chats, papers"):
+        export_user(home, "ann", tmp_path / "out", "nope")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "x").write_text("x")
+    with pytest.raises(PalimpsestError, match="not empty"):
+        export_user(home, "ann", tmp_path / "full")
+    with pytest.raises(PalimpsestError, match="inside the home"):
+        export_user(home, "ann", home.path / "out")
+    refused = run("export", "--user", "ann", "--out", tmp_path / "full", "--home", home.path)
+    assert refused.returncode == 2 and len(refused.stderr.strip().splitlines()) == 1
+
+
+def test_the_command_prints_the_counts(copy, tmp_path):
+    home, _ = copy
+    done = process("export", "--user", "ann", "--out", tmp_path / "out", "--home", home.path, "--json")
+    assert (
+        done.returncode == 0
+        and last_json(done)["memories"] == export_user(home, "ann", tmp_path / "b").counts["memories"]
+    )
+    assert "Heron" in "".join(p.read_text() for p in (tmp_path / "out").rglob("*.json"))
+    assert (tmp_path / "out").stat().st_mode & 0o077 == 0
+
+
+def test_names_that_were_decided_to_be_one_are_exported_by_their_keys(copy, tmp_path):
+    from palimpsest.core.ids import entity_id
+    from palimpsest.store.decisions import append_decisions
+
+    home, _ = copy
+    keys = published(home).table("chats", "surfaces").filter(pl.col("user_id") == "ann")["key"].unique().sort()[:2]
+    targets = [names_target(*(entity_id("chats", user, "", k) for k in keys)) for user in ("ann", "bob")]
+    assert len(keys) == 2
+    append_decisions(home.decisions, "same", targets)
+    out = export_user(home, "ann", tmp_path / "out").out
+    assert [(r["kind"], sorted(r["names"])) for r in read_rows(out, "decisions.json")] == [("same", [*keys])]
