@@ -1,4 +1,4 @@
-"""Whether an exported and imported person has the same answers: golden questions of the demo, asked before and after.
+"""Whether an exported and imported person has the same answers: golden questions, searched before and after.
 
     python -m palimpsest.eval.studies.export_round_trip [--questions 200]
 
@@ -32,7 +32,7 @@ TOP = 10
 
 
 @dataclass(frozen=True)
-class Asked:
+class ScopedQuestion:
     """A question and the scope in which it is searched."""
 
     scope: Scope
@@ -53,7 +53,7 @@ class RoundTrip:
     """Counts of a study.
 
     Attributes:
-        questions: that were asked in both homes.
+        questions: that were searched in both homes.
         same_texts: with the same texts in the same order.
         same_ids: with the same memory ids in the same order.
         same_contexts: with the same packed context, citations included.
@@ -82,33 +82,33 @@ class RoundTrip:
             self.differing.append(question_id)
 
 
-def sample(asked: Iterable[Asked], number: int) -> list[Asked]:
+def sample(questions: Iterable[ScopedQuestion], number: int) -> list[ScopedQuestion]:
     """Returns some of the questions, chosen by a hash of their ids."""
-    return sorted(asked, key=lambda a: content_id("round trip", a.question.id))[:number]
+    return sorted(questions, key=lambda a: content_id("round trip", a.question.id))[:number]
 
 
-def golden_questions(corpus: Path) -> list[Asked]:
+def golden_questions(corpus: Path) -> list[ScopedQuestion]:
     """Returns every golden question of the collections below a corpus folder, follow-up questions included."""
     found = []
     for folder in sorted(path.parent for path in corpus.glob("*/collection.yaml")):
         config = load_collection(folder)
         for q in load_questions(data_folder(), config.name) or ():
-            found.append(Asked(Scope(config.name, q.user or config.user_id), q))
+            found.append(ScopedQuestion(Scope(config.name, q.user or config.user_id), q))
     return found
 
 
-def measure(corpus: Path, asked: Sequence[Asked], folder: Path) -> RoundTrip:
-    """Builds a corpus, moves every user who is asked about to an empty home, and compares the answers.
+def measure(corpus: Path, questions: Sequence[ScopedQuestion], folder: Path) -> RoundTrip:
+    """Builds a corpus, moves every user with questions to an empty home, and compares the answers.
 
     Args:
         corpus: folder of collections.
-        asked: the questions.
+        questions: the questions.
         folder: where homes and exports are written.
     """
     home, result = Home(folder / "home"), RoundTrip()
-    before = _search(run_without_dagster(home, make_plan(home, [corpus])), asked)
-    by_user: dict[str, list[Asked]] = defaultdict(list)
-    for a in asked:
+    before = _search(run_without_dagster(home, make_plan(home, [corpus])), questions)
+    by_user: dict[str, list[ScopedQuestion]] = defaultdict(list)
+    for a in questions:
         by_user[a.scope.user_id].append(a)
     for number, (user, theirs) in enumerate(sorted(by_user.items())):
         out, other = folder / f"export-{number}", Home(folder / f"home-{number}")
@@ -124,10 +124,10 @@ def measure(corpus: Path, asked: Sequence[Asked], folder: Path) -> RoundTrip:
     return result
 
 
-def _search(build: Build, asked: Sequence[Asked]) -> dict[str, Answer]:
+def _search(build: Build, questions: Sequence[ScopedQuestion]) -> dict[str, Answer]:
     found = {}
     with open_index(build.index) as reader:
-        for a in asked:
+        for a in questions:
             result = reader.search(a.question.question, a.scope, k=TOP, **a.question.filters)  # type: ignore[arg-type]
             ids, texts = (
                 zip(*((m.memory_id, m.text) for m in result.memories), strict=True) if result.memories else ((), ())

@@ -1,4 +1,4 @@
-"""The commands `palimpsest export`, which writes all that is held on a person, and `palimpsest import`."""
+"""The commands `palimpsest export`, which writes all that is stored about a person, and `palimpsest import`."""
 
 from pathlib import Path
 
@@ -10,13 +10,13 @@ from palimpsest.store.home import Home
 _MAX_SHOWN = 20
 
 
-@click.command(short_help="Write all that is held on a user to a folder.")
+@click.command(short_help="Write all that is stored about a user to a folder.")
 @common
 @click.option("--user", required=True, help="Whose.")
 @click.option("--out", type=FOLDER, required=True, help="A new folder.")
 @click.option("--collection", help="Only of this collection. [default: all]")
 def export(home_path: Path, as_json: bool, backend: str, user: str, out: Path, collection: str | None) -> None:
-    """Write all that is held on a user: JSON with a schema, original files, and Markdown pages that can be edited."""
+    """Write all that is stored about a user: JSON with a schema, original files, Markdown that can be edited."""
     from palimpsest.export.export_user import export_user
 
     done, output = export_user(Home(home_path), user, out, collection), Output(as_json)

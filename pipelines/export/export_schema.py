@@ -67,7 +67,7 @@ def export_schema() -> JsonObject:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"Palimpsest export, format {FORMAT}",
-        "description": "What is held on one person. Each JSON file of the folder is of one of the definitions.",
+        "description": "What is stored about one person. Each JSON file of the folder is of one of the definitions.",
         "$defs": definitions,
     }
 

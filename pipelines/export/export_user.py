@@ -13,11 +13,11 @@ from palimpsest.core.errors import ArgumentError, PalimpsestError
 from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.export import layout
 from palimpsest.export.export_schema import export_schema
-from palimpsest.export.held_profile import profile_of
-from palimpsest.export.held_rows import answers_about, count_rows, decisions_of, tables_of_user, usage_of
-from palimpsest.export.held_sources import settings_of_user, sources_of_user, without_other_speakers
 from palimpsest.export.markdown.write_pages import current_rows, write_pages
 from palimpsest.export.originals import copy_originals
+from palimpsest.export.user_profile import profile_of
+from palimpsest.export.user_rows import answers_about, count_rows, decisions_of, tables_of_user, usage_of
+from palimpsest.export.user_sources import settings_of_user, sources_of_user, without_other_speakers
 from palimpsest.sources.discovery import scan_sources
 from palimpsest.store.builds import Build, published
 from palimpsest.store.collection_config import CollectionConfig, load_collection
@@ -28,7 +28,7 @@ from palimpsest.store.inbox import SIDECAR_SUFFIX, InboxFile, inbox_files, is_of
 from palimpsest.store.ingest_log import IngestLog
 
 _README = """\
-# All that is held on {user}
+# All that is stored about {user}
 
 | file or folder | contains |
 |---|---|

@@ -7,8 +7,8 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import content_id
 from palimpsest.core.json_types import JsonObject
 from palimpsest.export import layout
-from palimpsest.export.held_rows import name_decision_target
 from palimpsest.export.read_export import ExportFolder
+from palimpsest.export.user_rows import name_decision_target
 from palimpsest.store.builds import published
 from palimpsest.store.decisions import NAME_KINDS
 from palimpsest.store.graph_decisions import GRAPH_KINDS, parse_graph_decision

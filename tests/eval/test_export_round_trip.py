@@ -4,14 +4,14 @@ import json
 from collections.abc import Sequence
 
 from palimpsest.eval.golden.questions import Question
-from palimpsest.eval.studies.export_round_trip import Answer, Asked, RoundTrip, measure, sample
+from palimpsest.eval.studies.export_round_trip import Answer, RoundTrip, ScopedQuestion, measure, sample
 from palimpsest.query.request.types import Scope
 from tests.small_corpus import write_chats
 
 
-def ask(*texts: str) -> Sequence[Asked]:
+def ask(*texts: str) -> Sequence[ScopedQuestion]:
     return [
-        Asked(Scope("chats", user), Question(id=f"{user}-{text}", question=text, type="single", evidence=()))
+        ScopedQuestion(Scope("chats", user), Question(id=f"{user}-{text}", question=text, type="single", evidence=()))
         for text in texts
         for user in ("ann", "bob")
     ]
@@ -32,5 +32,5 @@ def test_texts_in_another_order_are_another_answer():
 
 
 def test_a_sample_is_the_same_whatever_the_order():
-    asked = ask(*"abcdef")
-    assert sample(asked, 4) == sample(asked[::-1], 4) and len(sample(asked, 4)) == 4
+    questions = ask(*"abcdef")
+    assert sample(questions, 4) == sample(questions[::-1], 4) and len(sample(questions, 4)) == 4

@@ -1,4 +1,4 @@
-"""An export has all that is held on one user, nothing of another, and is as its schema says."""
+"""An export has all that is stored about one user, nothing of another, and is as its schema says."""
 
 import json
 from pathlib import Path
@@ -66,8 +66,8 @@ def test_it_has_old_versions_hidden_and_derived_rows_and_the_counts_say_so(copy,
     home, _ = copy
     done = export_user(home, "ann", tmp_path / "out")
     build = published(home)
-    held = pl.concat([build.table(c, "memories") for c in build.collections]).filter(pl.col("user_id") == "ann")
-    assert done.counts["memories"] == held.height and done.to_json()["documents"] == done.counts["documents"]
+    stored = pl.concat([build.table(c, "memories") for c in build.collections]).filter(pl.col("user_id") == "ann")
+    assert done.counts["memories"] == stored.height and done.to_json()["documents"] == done.counts["documents"]
     rows = read_rows(done.out, "collections/papers/tables/memories.json")
     assert {True, False} == {r["user_visible"] for r in rows} and any("Postgres" in r["text"] for r in rows)
     versions = read_rows(done.out, "collections/papers/sources.json")
@@ -141,8 +141,8 @@ def test_answers_of_a_language_model_about_the_user_are_in_it_and_no_others(copy
         own = memories.filter(pl.col("user_id") == user)
         first, second = own["memory_id"][:2]
         document, chunks = own["document_id"][0], " ".join(own["chunk_ids"][0])
-        asked = {"pair": (first, second), "note": (f"{document}:0", f"{document} {chunks}"), "fact": (first, first)}
-        for what, ids in asked.items():
+        queries = {"pair": (first, second), "note": (f"{document}:0", f"{document} {chunks}"), "fact": (first, first)}
+        for what, ids in queries.items():
             ledger.put(f"{user} {what}", *ids, "program", "model", LmAnswer(f"{what} of {user}", 1, 1, 0.0))
     ledger.put("question", "", "", "rerank", "model", LmAnswer("of nobody", 1, 1, 0.0))
     ledger.close()

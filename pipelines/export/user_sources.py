@@ -67,8 +67,8 @@ def settings_of_user(
     questions: list[JsonValue] = []
     if folder is not None and folder.is_dir():
         relations = list(_relations(config, folder, user, uris.get(config.project_id or GENERAL, set())))
-        asked = load_standing_questions(folder)
-        questions = [q.model_dump(mode="json") for q in asked if q.user in (None, user)]
+        loaded = load_standing_questions(folder)
+        questions = [q.model_dump(mode="json") for q in loaded if q.user in (None, user)]
     return {"settings": settings, "relations": relations, "questions": questions}
 
 

@@ -62,7 +62,7 @@ def decisions_of(path: Path, tables: Mapping[str, Mapping[str, pl.DataFrame]], u
     """Returns the lines of the decisions file that are about a user's relations, names and graph, in their order.
 
     A line about two names has the names' keys, in place of the hashes that the file has: whoever imports it computes
-    the hashes again, so that a line is never about another scope. Tombstones are hashes of what is not held any more.
+    the hashes again, so that a line is never about another scope. Tombstones are hashes of what is not stored any more.
 
     Args:
         path: the decisions file.
