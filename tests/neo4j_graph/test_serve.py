@@ -22,6 +22,7 @@ from palimpsest.neo4j_graph.published_graph import check_published, load_publish
 from palimpsest.neo4j_graph.server.local_server import server_status
 from palimpsest.orchestration.assets.resources import HomeResource
 from palimpsest.query import open_home
+from palimpsest.sources.inbox import ingest_text
 from palimpsest.store.home import Home
 from tests import command
 from tests.small_corpus import write_chats
@@ -80,6 +81,18 @@ def test_a_build_with_graph_serves_what_the_file_serves_and_a_second_writes_noth
     graph.write("MATCH (m:PalimpsestMemoryRow {home_id: $home}) DETACH DELETE m", home=home_id(home))
     done = run("verify", "--home", home.path, "--backend", "neo4j")
     assert done.returncode == 1 and "counts: 0 of Memory" in done.stderr
+
+
+def test_texts_that_no_build_has_yet_are_found_beside_a_served_build(run: Run, home: Home) -> None:
+    load_published(home)
+    key = "The spare key is under the blue pot."
+    ingest_text(home, key, user="ann")
+    with open_home(home.path, "neo4j") as reader:
+        scopes = reader.resolve_scopes("chats", "ann", include_pending=True)
+        found = reader.search("Where is the spare key?", scopes, include_pending=True)
+        other = reader.search("Where is the spare key?", ("chats", "bob"), include_pending=True)
+    assert [m.text for m in found.pending] == [key] and "[pending:" in found.context and found.memories
+    assert other.pending == ()
 
 
 def test_a_deleted_user_is_gone_from_the_server_at_once(run: Run, home: Home, graph: Connection) -> None:
