@@ -12,6 +12,7 @@ import threading
 import click
 
 from palimpsest.cli import (
+    backup,
     build,
     collection,
     delete,
@@ -75,6 +76,8 @@ class _Commands(click.Group):
         delete.delete,
         export.export,
         export.import_,
+        backup.backup,
+        backup.restore,
         review.review,
         review.undo,
         review.confirm,

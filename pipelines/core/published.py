@@ -4,14 +4,16 @@ import json
 from pathlib import Path
 
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.home_format import check_format
 
 
 def published_build_id(home: Path) -> str | None:
     """Returns the name of the published build's folder, or None where nothing was published.
 
     Raises:
-        PalimpsestError: the pointer is damaged, or names a build that is not there.
+        PalimpsestError: the pointer is damaged, or a newer version of Palimpsest wrote the home.
     """
+    check_format(home)
     damaged = f"home {home}: published.json is damaged; restore it, or remove it and run palimpsest build --home {home}"
     try:
         value = json.loads((home / "published.json").read_text(encoding="utf-8"))

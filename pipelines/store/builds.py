@@ -9,6 +9,7 @@ import polars as pl
 
 from palimpsest.core.errors import DamagedFile, PalimpsestError
 from palimpsest.core.files import REBUILD, file_hash, link, read_json_object, write_json
+from palimpsest.core.home_format import write_format
 from palimpsest.core.published import published_build_id
 from palimpsest.store.home import Home
 from palimpsest.store.manifest import BuildManifest, StageRecord
@@ -195,6 +196,7 @@ def staged(home: Home) -> Build:
 
 def publish(home: Home, build: Build) -> None:
     """Makes `build` the one that readers see, in one rename, and drops the builds beyond the last five."""
+    write_format(home.path)
     write_json(home.path / "published.json", {"build": build.build_id})
     for old in kept(home)[:-KEPT_BUILDS]:
         shutil.rmtree(old.path)

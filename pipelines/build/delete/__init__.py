@@ -18,6 +18,7 @@ from palimpsest.build.delete.proof import search_home
 from palimpsest.build.delete.target import Target, pending_path
 from palimpsest.core.errors import Refused
 from palimpsest.core.progress import say
+from palimpsest.store.backup.snapshot import exclude_snapshots
 from palimpsest.store.builds import kept, staged, sweep
 from palimpsest.store.home import Home
 
@@ -68,10 +69,15 @@ def delete_target(home: Home, target: Target, dry_run: bool = False) -> DeleteRe
     """Deletes a target from a home whose lock this process has; see `delete`.
 
     Raises:
-        PalimpsestError: the target names nothing in this home.
+        PalimpsestError: the target names nothing in this home, or a backup of it does not end.
         ComponentFailed: the home is in Neo4j too, and its server does not answer.
         Refused: the search for what was deleted still finds some of it.
     """
+    with exclude_snapshots(home):
+        return _delete_target(home, target, dry_run)
+
+
+def _delete_target(home: Home, target: Target, dry_run: bool) -> DeleteResult:
     sweep(home)
     if staged(home).path.is_dir() and not staged(home).is_finished and not dry_run:
         shutil.rmtree(staged(home).path)  # left by a run that was stopped; the next build makes it again
