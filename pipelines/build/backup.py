@@ -12,7 +12,6 @@ from typing import BinaryIO, cast
 from palimpsest.build.digest import digest
 from palimpsest.build.stages import indexed_tables
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
-from palimpsest.core.files import write_json
 from palimpsest.core.home_format import FORMAT, read_format
 from palimpsest.core.json_types import JsonObject
 from palimpsest.index.index_format import index_format
@@ -236,7 +235,7 @@ def _move_sources(home: Home, before: str, target: Path) -> None:
     old = Path(before)
     moved = {n: target / f.relative_to(old) if f.is_relative_to(old) else f for n, f in home.sources.items()}
     if moved != home.sources:
-        write_json(home.path / "home.json", {"collections": {n: str(f) for n, f in moved.items()}})
+        home.write_sources(moved)
 
 
 def _move_aside(home: Home, target: Path) -> str:

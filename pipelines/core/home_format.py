@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.files import write_json
+from palimpsest.core.sealed_json import unsealed, write_sealed_json
 
 FORMAT = 9
 FORMAT_FILE = "format.json"
@@ -16,14 +16,14 @@ FORMAT_FILE = "format.json"
 def write_format(home: Path) -> None:
     """Records that this version published a build in the home; nothing where that is recorded already."""
     if read_format(home) != FORMAT:
-        write_json(home / FORMAT_FILE, {"format": FORMAT})
+        write_sealed_json(home / FORMAT_FILE, {"format": FORMAT})
 
 
 def read_format(home: Path) -> int | None:
     """Returns the format that a home records; None where an earlier version wrote it, or the file is damaged."""
     try:
-        found = json.loads((home / FORMAT_FILE).read_text(encoding="utf-8"))["format"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        found = unsealed(json.loads((home / FORMAT_FILE).read_text(encoding="utf-8")))["format"]
+    except (OSError, ValueError, AttributeError, KeyError, RecursionError):
         return None
     return found if isinstance(found, int) else None
 

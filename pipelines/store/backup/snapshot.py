@@ -15,7 +15,8 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from palimpsest.core.errors import DamagedFile, PalimpsestError
-from palimpsest.core.files import link, write_json
+from palimpsest.core.files import link
+from palimpsest.core.published import write_pointer
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 from palimpsest.store.ingest_log import IngestLog
@@ -104,7 +105,7 @@ def _link_build(home: Home, folder: Path) -> None:
     if (build := published(home)) is not None:
         _link_files(build.path, folder / "builds" / build.build_id)
         # The pointer names the build that was linked, whichever is published by now.
-        write_json(folder / "published.json", {"build": build.build_id})
+        write_pointer(folder, build.build_id)
 
 
 def _link_log(log: Path, target: Path) -> None:
