@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 from palimpsest.build.plan import make_plan
+from palimpsest.build.publish import run_without_dagster
 from palimpsest.store.home import Home
 
 TURNS = [
@@ -38,6 +39,22 @@ def write_notes(corpus: Path, notes: dict[str, str], name: str = "notes", **sett
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     return corpus
+
+
+def build_twice(folder: Path, vectors: Path) -> Path:
+    """Makes a home of two builds in `folder / "home"`: the second has another version of one source.
+
+    The vectors of a store that tests share are copied into the home.
+    """
+    notes = {"a.md": "The bridge is 40 metres long.\n", "b.md": "The harbour has two cranes.\n"}
+    corpus = write_notes(write_chats(folder / "corpus"), notes)
+    home = Home(folder / "home", vectors)
+    home.create()
+    run_without_dagster(home, make_plan(home, [corpus]))
+    write_notes(corpus, {"a.md": "The bridge is 41 metres long.\n"})
+    run_without_dagster(home, make_plan(home, [corpus]))
+    shutil.copytree(vectors, folder / "home" / "embeddings", dirs_exist_ok=True)
+    return folder
 
 
 def copy_built(built: Path, to: Path) -> tuple[Home, Path]:

@@ -3,13 +3,15 @@
 from dataclasses import dataclass
 
 from palimpsest.build.delete.target import unfinished_deletes
-from palimpsest.core.errors import PalimpsestError
+from palimpsest.build.repair.repair_home import find_damage
+from palimpsest.core.errors import DamagedFile, PalimpsestError
 from palimpsest.core.json_types import JsonObject
 from palimpsest.eval.gate.violations import Violation, report
 from palimpsest.eval.runs.judge_build import find_violations
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 
+_DAMAGED = "{n} files are damaged or missing; run palimpsest build --repair, which repairs what it can"
 _UNFINISHED = "{n} deletes were begun and not finished; run the same palimpsest delete again"
 
 
@@ -45,5 +47,10 @@ def verify_home(home: Home) -> Verification:
     build = published(home)
     if build is None or not build.is_finished:
         raise PalimpsestError(f"home {home.path}: it has no published build; run palimpsest build --home {home.path}")
-    violations = [*find_violations(home, build), *report(4, "finished_deletes", _UNFINISHED, unfinished_deletes(home))]
-    return Verification(build.build_id, build.manifest.digest, tuple(violations))
+    damaged = report(7, "files", _DAMAGED, find_damage(home))
+    try:
+        digest, broken = build.manifest.digest, find_violations(home, build)
+    except DamagedFile:
+        digest, broken = "", []  # it is among the damaged files
+    unfinished = report(4, "finished_deletes", _UNFINISHED, unfinished_deletes(home))
+    return Verification(build.build_id, digest, (*damaged, *broken, *unfinished))

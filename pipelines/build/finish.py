@@ -25,6 +25,7 @@ from palimpsest.memories.vector_store import collection_spaces, indexed_spaces
 from palimpsest.relations.classify.choose_labeler import configured_labeler, labeler_key
 from palimpsest.store.builds import ONCE, Build, published, staged, sweep
 from palimpsest.store.collection_config import load_collection
+from palimpsest.store.decision_lines import count_decisions
 from palimpsest.store.decisions import read_decisions
 from palimpsest.store.embedder_setting import recorded_embedder
 from palimpsest.store.home import Home
@@ -118,6 +119,7 @@ def finish_build(home: Home, build: Build, earlier: BuildManifest, base: Build |
         memories=tables["memories"].height,
         relations={label: labels.get(label, 0) for label in _LABELS},
         retired=tables["versions"].filter(~pl.col("is_latest")).height,
+        decisions=count_decisions(home.decisions)[0],
         undone=sorted(decisions.undone.intersection(tables["relations"]["relation_id"])),
         rejects=tables["rejects"].height,
         undated=tables["memories"].filter(is_undated()).height,
@@ -132,10 +134,15 @@ def finish_build(home: Home, build: Build, earlier: BuildManifest, base: Build |
         | {"index": code_hash(_INDEX_MODULES), "query": code_hash(_QUERY_MODULES)},
         index={"seconds": time.perf_counter() - started, **stats.__dict__},
         gate={"status": "unjudged"},
-        changes=changes_record(base.tables(COMPARED), tables) if base else None,
+        changes=changes_record(base.tables(COMPARED), tables) if base and _is_comparable(base) else None,
     )
     build.write_manifest(manifest)
     return manifest
+
+
+def _is_comparable(base: Build) -> bool:
+    """Returns whether no table that builds are compared by was damaged, and removed, in the build before."""
+    return all(base.table_path(name, table).exists() for name in base.collections for table in COMPARED)
 
 
 def _records(build: Build) -> dict[str, dict[str, StageRecord]]:

@@ -1,6 +1,6 @@
 """What a build will do: the collections of a home, and which of them changed since the published build."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,7 +43,9 @@ class Plan:
         return not self.changed and not self.tail_only
 
 
-def make_plan(home: Home, corpora: list[Path] | None, only: list[str] | None = None) -> Plan:
+def make_plan(
+    home: Home, corpora: list[Path] | None, only: list[str] | None = None, again: Collection[str] = ()
+) -> Plan:
     """Finds the collections and which of them changed; reads every source's bytes, and nothing else.
 
     Args:
@@ -51,6 +53,7 @@ def make_plan(home: Home, corpora: list[Path] | None, only: list[str] | None = N
         corpora: folders of collections; None means the folders this home knows, or data/corpora for a new home.
         only: names of the collections to build; None means all of the corpora, and those of the home with something
             unread in its inbox.
+        again: names of collections that are built although nothing changed.
 
     Raises:
         PalimpsestError: a collection is missing, its settings are wrong, or the home is inside it.
@@ -72,7 +75,7 @@ def make_plan(home: Home, corpora: list[Path] | None, only: list[str] | None = N
     current = published(home)
     manifest = current.manifest if current else BuildManifest()
     decisions, built = read_decisions(home.decisions), manifest.fingerprints
-    changed = tuple(n for n, f in wanted.items() if not _is_built(home, n, f, built.get(n), decisions))
+    changed = tuple(n for n, f in wanted.items() if n in again or not _is_built(home, n, f, built.get(n), decisions))
     code_key = tail_code_key([*wanted, *(n for n in built if n not in wanted)])
     is_whole = current is not None and current.index.is_file()
     tail_only = not changed and (manifest.tail_code_key != code_key or not is_whole)
@@ -106,6 +109,24 @@ def stage_context(
         raise PalimpsestError(f"collection.yaml: name is {config.name!r} now, was {name!r}; rename it back ({folder})")
     decisions = read_decisions(home.decisions)
     return StageContext(home, staged(home), published(home), config, folder, decisions, max_cost, allow_removals)
+
+
+def log_context(home: Home, name: str) -> StageContext:
+    """Returns what the stages of a collection run on where its sources are not read: its log, and its last settings.
+
+    Raises:
+        PalimpsestError: its folder is gone, and the published build does not have its settings.
+    """
+    folder = home.sources.get(name) or Path()
+    if (folder / "collection.yaml").is_file():
+        return stage_context(home, name, folder)
+    current = published(home)
+    if current is None or (settings := current.manifest.configs.get(name)) is None:
+        raise PalimpsestError(
+            f"collection {name}: its folder is gone, and the home does not have its settings; name it with --corpus"
+        )
+    config = CollectionConfig.model_validate(settings)
+    return StageContext(home, staged(home), current, config, folder, read_decisions(home.decisions))
 
 
 def tail_code_key(collections: Iterable[str]) -> str:

@@ -1,26 +1,36 @@
 """How a stage is run: made where its key is new, taken over from the published build where that has the same key.
 
 The key is the hash of the stage's inputs, settings and code. Where only the inputs changed, the stage gets its earlier
-tables and makes the difference. Dagster, the command line and tests all run stages through `run_stage`.
+tables and makes the difference. A table is used only where its checksum is that of when it was written; where the
+published build's is damaged, an older build may have it, or what it can be made from. Dagster, the command line and
+tests all run stages through `run_stage`.
 """
 
 import time
+from collections.abc import Iterator
 
 from palimpsest.build.stage import PreviousTable, Stage, StageContext
-from palimpsest.build.stages import STAGES, collection_stages, producer
+from palimpsest.build.stages import STAGES, producer
 from palimpsest.core.files import link
 from palimpsest.core.ids import content_id
 from palimpsest.core.progress import say
-from palimpsest.store.builds import ONCE, Build
+from palimpsest.store.builds import ONCE, Build, kept
+from palimpsest.store.checksums import has_hash
 from palimpsest.store.manifest import CacheStatus, StageRecord
 
 
-def run_stage(context: StageContext, name: str) -> StageRecord:
-    """Runs one stage of a context, or links what the published build has; returns what was recorded."""
+def run_stage(context: StageContext, name: str, prepare: bool = True) -> StageRecord:
+    """Runs one stage of a context, or links what the published build has; returns what was recorded.
+
+    Args:
+        context: what the stage runs on.
+        name: of the stage.
+        prepare: bring its input up to date first; otherwise it is made from the record as that is.
+    """
     stage = STAGES[name]
     say(f"stage {name}")
     started = time.perf_counter()
-    if stage.prepare:
+    if stage.prepare and prepare:
         stage.prepare(context)
     code_key = content_id(stage.code, repr(stage.settings(context)), repr(stage.environment()), *stage.schemas)
     key = content_id(code_key, *(h for t in stage.reads for h in _input_hashes(context, t)))
@@ -34,24 +44,43 @@ def run_stage(context: StageContext, name: str) -> StageRecord:
 
 def _find_result(context: StageContext, stage: Stage, key: str) -> tuple[StageRecord | None, CacheStatus]:
     """Returns the record of the same result in this build, else in the published one, whose tables are then linked."""
-    name, build, base = context.name, context.build, context.base
+    name, build = context.name, context.build
     if stage.is_intact and not stage.is_intact(context):
         return None, "done"
     if found := _matching(build, name, stage, key):
         return found, "kept"
-    if base is None or not (found := _matching(base, name, stage, key)):
-        return None, "done"
-    build.remove_record(name, stage.name)
-    for table in stage.tables:
-        link(base.table_path(name, table), build.table_path(name, table))
-    return found, "linked"
+    for base in _bases(context):
+        if found := _matching(base, name, stage, key):
+            build.remove_record(name, stage.name)
+            for table in stage.tables:
+                link(base.table_path(name, table), build.table_path(name, table))
+            return found, "linked"
+    return None, "done"
+
+
+def _bases(context: StageContext) -> Iterator[Build]:
+    """Yields the build that this one follows and, where a table of the collection is damaged there, older builds."""
+    if (base := context.base) is None:
+        return
+    yield base
+    if not _is_whole(base, context.name):
+        yield from (b for b in reversed(kept(context.home)) if b.build_id < base.build_id and b.is_finished)
+
+
+def _is_whole(build: Build, name: str) -> bool:
+    records = [build.record(name, s.name) for s in STAGES.values() if (s.runs == "once") == (name == ONCE)]
+    return all(record is not None and _has_tables(build, name, record) for record in records)
+
+
+def _has_tables(build: Build, name: str, record: StageRecord) -> bool:
+    return all(has_hash(build.table_path(name, table), blake2b) for table, blake2b in record.outputs.items())
 
 
 def _matching(build: Build, name: str, stage: Stage, key: str) -> StageRecord | None:
     record = build.record(name, stage.name)
     if record is None or record.key != key or record.is_unpaid:
         return None
-    return record if all(build.table_path(name, t).exists() for t in record.outputs) else None
+    return record if _has_tables(build, name, record) else None
 
 
 def _compute(context: StageContext, stage: Stage, key: str, code_key: str, started: float) -> StageRecord:
@@ -69,14 +98,17 @@ def _compute(context: StageContext, stage: Stage, key: str, code_key: str, start
 
 
 def _previous_tables(context: StageContext, stage: Stage, code_key: str) -> PreviousTable | None:
-    """Returns a reader of the published tables, where the same code made them and none is missing."""
-    base, name = context.base, context.name
-    record = base.record(name, stage.name) if base else None
-    if base is None or record is None or record.code_key != code_key:
-        return None
-    stages = [stage] if name == ONCE else collection_stages()
-    if not all(base.table_path(name, t).exists() for s in stages for t in s.tables):
-        return None  # a difference to half a build would be wrong
+    """Returns a reader of earlier tables, where the same code made them and none is missing or damaged."""
+    name = context.name
+    for base in _bases(context):
+        record = base.record(name, stage.name)
+        # A difference to half a build would be wrong.
+        if record is not None and record.code_key == code_key and _is_whole(base, name):
+            return _reader(base, name)
+    return None
+
+
+def _reader(base: Build, name: str) -> PreviousTable:
     if name == ONCE:
         return lambda table: base.tables([table])[table]
     return lambda table: base.table(name, table)

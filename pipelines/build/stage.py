@@ -16,13 +16,13 @@ import polars as pl
 from palimpsest.core.code import code_hash
 from palimpsest.memories.embedders.space import Space
 from palimpsest.memories.vector_store import configured_space
-from palimpsest.store.builds import ONCE, Build
+from palimpsest.store.builds import ONCE, Build, kept
 from palimpsest.store.collection_config import CollectionConfig
 from palimpsest.store.decisions import Decisions
 from palimpsest.store.home import Home
 from palimpsest.store.ingest_log import IngestLog
 from palimpsest.store.manifest import Work
-from palimpsest.store.tables import SCHEMAS, Schema
+from palimpsest.store.tables import SCHEMAS, Schema, empty
 
 PreviousTable: TypeAlias = Callable[[str], pl.DataFrame]
 """Reads a table of the published build that the same code and settings wrote."""
@@ -86,6 +86,17 @@ class StageContext:
     def table(self, name: str) -> pl.DataFrame:
         """Returns a table of the build in the making: of the collection, or of all collections."""
         return self.build.tables([name])[name] if self.name == ONCE else self.build.table(self.name, name)
+
+    def earlier_table(self, name: str) -> pl.DataFrame | None:
+        """Returns a table of the collection as the build before has it; None for a first build.
+
+        Where it is damaged or was removed there, the last older build that has it counts; empty where none has.
+        """
+        if self.base is None:
+            return None
+        older = (b for b in reversed(kept(self.home)) if b.build_id < self.base.build_id)
+        has_it = (b for b in (self.base, *older) if b.has_intact(self.name, name))
+        return found.table(self.name, name) if (found := next(has_it, None)) else empty(name)
 
 
 @dataclass(frozen=True)

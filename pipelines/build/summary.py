@@ -18,9 +18,10 @@ class BuildSummary:
         past_retention: turns and documents of current sources that are left out because their retention had ended.
         work: what cost money or minutes, by kind; `embeddings`, `lm_calls`, `graph_writes`.
         seconds: wall time by stage, `load_model` apart; `plan` only where nothing changed.
-        changed: collections that were built; None outside of a `palimpsest build`, as are the next three.
+        changed: collections that were built; None outside of a `palimpsest build`, as are the next four.
         skipped: deleted sources that are still on disk.
         expired: memories that were deleted before the build, because of retention or a denied user.
+        repaired: a line for each damaged file that was repaired.
         wall_s: wall time of the command.
     """
 
@@ -44,6 +45,7 @@ class BuildSummary:
     changed: list[str] | None = None
     skipped: list[str] | None = None
     expired: int | None = None
+    repaired: list[str] | None = None
     wall_s: float | None = None
 
     def to_json(self) -> JsonObject:
@@ -52,7 +54,7 @@ class BuildSummary:
         return {k: v for k, v in values.items() if v is not None or k not in _OF_A_RUN}
 
 
-_OF_A_RUN = ("changed", "skipped", "expired", "wall_s")
+_OF_A_RUN = ("changed", "skipped", "expired", "repaired", "wall_s")
 
 
 def build_summary(home: Home, build: Build) -> BuildSummary:

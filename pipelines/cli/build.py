@@ -21,6 +21,8 @@ from palimpsest.store.home import Home
 @click.option("--collection", "only", multiple=True, help="Build only this collection. May be given again.")
 @click.option("--allow-rejects", is_flag=True, help="Exit 0 although some sources could not be read.")
 @click.option("--allow-removals", is_flag=True, help="Build although more sources vanished than max_removed allows.")
+@click.option("--allow-lost", is_flag=True, help="Go on without what is damaged and cannot be read again.")
+@click.option("--repair", is_flag=True, help="Read every file of the home first, and repair what is damaged.")
 @click.option("--graph", is_flag=True, help="Load the published build into Neo4j as well.")
 @click.option("--max-cost", type=CostParam(), help="What labels by an LM may cost; pairs beyond it are not labelled.")
 @embedder_option
@@ -33,6 +35,8 @@ def build(
     only: tuple[str, ...],
     allow_rejects: bool,
     allow_removals: bool,
+    allow_lost: bool,
+    repair: bool,
     graph: bool,
     max_cost: float | None,
     embedder: str | None,
@@ -54,7 +58,9 @@ def build(
         return
     if not corpora:
         copy_demo(home)
-    done = run.build(home, list(corpora) or None, list(only) or None, graph, max_cost, allow_removals, embedder)
+    done = run.build(
+        home, list(corpora) or None, list(only) or None, graph, max_cost, allow_removals, embedder, allow_lost, repair
+    )
     out.text(report.build_text(done))
     if done.rejects:
         out.text(report.rejects_text(home))

@@ -12,6 +12,7 @@ import threading
 import click
 
 from palimpsest.cli import (
+    backup,
     build,
     collection,
     delete,
@@ -20,6 +21,7 @@ from palimpsest.cli import (
     export,
     fact,
     graph,
+    home,
     inbox,
     labels,
     neo4j,
@@ -75,6 +77,9 @@ class _Commands(click.Group):
         delete.delete,
         export.export,
         export.import_,
+        backup.backup,
+        backup.restore,
+        home.home,
         review.review,
         review.undo,
         review.confirm,

@@ -37,6 +37,15 @@ class DamagedFile(PalimpsestError):
         self.path = path
 
 
+class DamagedPointer(DamagedFile):
+    """The pointer of a home to its published build is damaged, or names a build that is not there."""
+
+    def __init__(self, path: Path, message: str):
+        """Makes the error; `message` says all."""
+        Exception.__init__(self, message)
+        self.path = path
+
+
 class Refused(PalimpsestError):
     """The gate or verify failed. Exit code 1."""
 

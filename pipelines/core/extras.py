@@ -12,6 +12,7 @@ _EXTRAS = {
         "ahocorasick_rs",
         "bm25s",
         "charset_normalizer",
+        "cryptography",
         "dagster",
         "dateutil",
         "detect_secrets",

@@ -3,25 +3,35 @@
 import json
 from pathlib import Path
 
-from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.errors import DamagedPointer, PalimpsestError
+from palimpsest.core.home_format import check_format
+from palimpsest.core.sealed_json import unsealed, write_sealed_json
+
+POINTER = "published.json"
 
 
 def published_build_id(home: Path) -> str | None:
     """Returns the name of the published build's folder, or None where nothing was published.
 
     Raises:
-        PalimpsestError: the pointer is damaged, or names a build that is not there.
+        DamagedPointer: the pointer is damaged.
+        PalimpsestError: a newer version of Palimpsest wrote the home, or it is no folder.
     """
-    damaged = f"home {home}: published.json is damaged; restore it, or remove it and run palimpsest build --home {home}"
+    check_format(home)
+    damaged = f"home {home}: {POINTER} is damaged; run palimpsest build --home {home}, which repairs it"
     try:
-        value = json.loads((home / "published.json").read_text(encoding="utf-8"))
+        build_id = unsealed(json.loads((home / POINTER).read_text(encoding="utf-8")))["build"]
     except FileNotFoundError:
         return None
     except NotADirectoryError:
         raise PalimpsestError(f"home {home}: not a folder; name another --home") from None
-    except (OSError, ValueError, RecursionError):
-        raise PalimpsestError(damaged) from None
-    build_id = value.get("build") if isinstance(value, dict) else None
+    except (OSError, ValueError, RecursionError, AttributeError, KeyError):
+        raise DamagedPointer(home / POINTER, damaged) from None
     if not isinstance(build_id, str) or not build_id.isascii() or not build_id.isdigit():
-        raise PalimpsestError(damaged)
+        raise DamagedPointer(home / POINTER, damaged)
     return build_id
+
+
+def write_pointer(home: Path, build_id: str) -> None:
+    """Makes readers see another build, in one rename."""
+    write_sealed_json(home / POINTER, {"build": build_id})

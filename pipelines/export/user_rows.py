@@ -1,7 +1,6 @@
 """What a home holds of one user in tables and files: rows of a build, usage, answers of a language model, decisions."""
 
 import datetime as dt
-import json
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping, Set
@@ -14,6 +13,7 @@ from palimpsest.core.ids import entity_id
 from palimpsest.core.json_types import JsonObject
 from palimpsest.export.export_schema import exported_tables
 from palimpsest.store.builds import Build
+from palimpsest.store.decision_lines import decision_lines, parse_line
 from palimpsest.store.decisions import NAME_KINDS, names_target
 from palimpsest.store.graph_decisions import GRAPH_KINDS
 from palimpsest.store.home import Home
@@ -69,14 +69,12 @@ def decisions_of(path: Path, tables: Mapping[str, Mapping[str, pl.DataFrame]], u
         tables: by collection, the user's rows.
         user: the user.
     """
-    if not path.exists():
-        return []
     relations = {i for frames in tables.values() for i in frames["relations"]["relation_id"]}
     memories = {i for frames in tables.values() for i in frames["memories"]["memory_id"]}
     names = {target: keys for c, frames in tables.items() for target, keys in _name_keys(c, frames["surfaces"])}
     found: list[JsonObject] = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        row: JsonObject = json.loads(line)
+    for line in decision_lines(path):
+        row: JsonObject = parse_line(line)
         kind, target = row["kind"], str(row["target"])
         if kind in ("undo", "confirm"):
             is_theirs = target in relations or {row.get("newer_id"), row.get("older_id")} <= memories

@@ -4,7 +4,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,12 @@ from palimpsest.build.delete.due import delete_due
 from palimpsest.build.delete.target import unfinished_deletes
 from palimpsest.build.plan import Plan, make_plan
 from palimpsest.build.publish import drop_unplanned
+from palimpsest.build.repair.repair_builds import repair_older
+from palimpsest.build.repair.repair_databases import repair_history
+from palimpsest.build.repair.repair_home import Repairs, make_again, repair_home, repair_inputs
 from palimpsest.build.stages import STAGES
 from palimpsest.build.summary import BuildSummary, build_summary
-from palimpsest.core.errors import ComponentFailed, Refused
+from palimpsest.core.errors import ComponentFailed, DamagedFile, Refused
 from palimpsest.core.progress import say
 from palimpsest.neo4j_graph.identity import is_served
 from palimpsest.orchestration.history_connections import cheap_connections
@@ -27,7 +30,6 @@ from palimpsest.store.collection_config import load_collection
 from palimpsest.store.decisions import read_decisions
 from palimpsest.store.embedder_setting import record_embedder
 from palimpsest.store.home import Home
-from palimpsest.text.tokenizer import save_tokenizer
 
 _LOCK_WAIT_S = 5.0
 _QUIET_CONFIG = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
@@ -54,10 +56,12 @@ def build(
     max_cost: float | None = None,
     allow_removals: bool = False,
     embedder: str | None = None,
+    allow_lost: bool = False,
+    repair: bool = False,
 ) -> BuildSummary:
     """Builds what changed and publishes it if the gate agrees; returns what `build --json` prints.
 
-    Memories past their retention and those of denied users are deleted first.
+    Damaged files are repaired first; memories past their retention and those of denied users are deleted.
 
     Args:
         home: the home.
@@ -67,40 +71,68 @@ def build(
         max_cost: bounds what labels by an LM may cost; pairs beyond it are labelled by the next build.
         allow_removals: build although too many sources or memories vanished.
         embedder: becomes the home's embedder if the gate agrees; the old one's vectors stay in the home.
+        allow_lost: go on without what is damaged and cannot be read again.
+        repair: read every file of the home to find damage; otherwise those that changed since the last build.
 
     Raises:
-        PalimpsestError: settings are wrong, too much vanished and `allow_removals` is not given, another process is
-            writing the home, or there is no Neo4j to load into.
+        PalimpsestError: settings are wrong, too much vanished and `allow_removals` is not given, versions are lost and
+            `allow_lost` is not given, another process is writing the home, or there is no Neo4j to load into.
         ComponentFailed: a stage failed; what was finished is kept for the next run.
     """
     started, home = time.perf_counter(), replace(home, embedder=embedder)
-    make_plan(home, corpora, only)  # bad settings are reported before anything is made
+    with suppress(DamagedFile):  # repaired below, or reported there
+        make_plan(home, corpora, only)  # bad settings are reported before anything is made
     if graph:
         from palimpsest.neo4j_graph.connect import connect
 
         connect().close()
     home.create()
     with home.lock(_LOCK_WAIT_S):
-        save_tokenizer(home.path)
-        expired = delete_due(home)
+        repairs = repair_home(home, corpora, allow_lost, repair)
+        # A delete looks up in every table and text what it removes.
+        expired = 0 if repairs.need_build else delete_due(home)
         if unfinished := unfinished_deletes(home):
             say(f"warning: {len(unfinished)} deletes were begun and not finished; run the same palimpsest delete again")
-        plan = make_plan(home, corpora, only)
+        plan = _plan_with_repairs(home, corpora, only, repairs, allow_lost)
         home.remember_sources(plan.collections)
+        if repair or not plan.nothing_to_do:
+            repairs.add(repair_history(home))
         if plan.nothing_to_do:
-            current = published(home)
-            assert current is not None
-            record_embedder(home)
-            summary = _unchanged_summary(home, current, started)
+            summary = _unchanged_summary(home, started)
         else:
-            drop_unplanned(home, plan)
-            _run_graph(home, plan, max_cost, allow_removals)
-            summary = replace(build_summary(home, _last_build(home)), changed=list(plan.changed))
+            summary = _run_plan(home, plan, repairs, max_cost, allow_removals)
+            if repairs.need_build and summary.published:
+                expired = delete_due(home)
             if summary.published and not graph:
                 _warn_if_graph_is_behind(home)
         skipped, wall_s = _skipped_sources(home, plan), _seconds_since(started)
-        summary = replace(summary, skipped=skipped, expired=expired, wall_s=wall_s)
+        summary = replace(summary, skipped=skipped, expired=expired, repaired=repairs.lines, wall_s=wall_s)
         return _serve_graph(home, summary, started) if graph and summary.published else summary
+
+
+def _run_plan(home: Home, plan: Plan, repairs: Repairs, max_cost: float | None, allow_removals: bool) -> BuildSummary:
+    """Builds what a plan says; tables that were damaged are made again first, older builds are repaired afterwards."""
+    drop_unplanned(home, plan)
+    make_again(home, repairs.tables - set(plan.changed))
+    _run_graph(home, plan, max_cost, allow_removals)
+    summary = replace(build_summary(home, _last_build(home)), changed=list(plan.changed))
+    repairs.add(repair_older(home))
+    return summary
+
+
+def _plan_with_repairs(
+    home: Home, corpora: list[Path] | None, only: list[str] | None, repairs: Repairs, allow_lost: bool
+) -> Plan:
+    """Returns the plan of a build that also makes again what was damaged; what changed collections read is checked."""
+    plan = make_plan(home, corpora, only, repairs.tables | repairs.sources)
+    before = len(repairs.lines)
+    if plan.changed:
+        repair_inputs(home, repairs, plan.changed, 0, allow_lost)
+    if len(repairs.lines) > before:
+        plan = make_plan(home, corpora, only, repairs.tables | repairs.sources)
+    if repairs.tables - set(plan.changed):
+        plan = replace(plan, tail_only=True)
+    return plan
 
 
 def _warn_if_graph_is_behind(home: Home) -> None:
@@ -136,8 +168,11 @@ def _last_build(home: Home) -> Build:
     return current
 
 
-def _unchanged_summary(home: Home, current: Build, started: float) -> BuildSummary:
+def _unchanged_summary(home: Home, started: float) -> BuildSummary:
     """Returns the summary of the published build for a run that had nothing to do."""
+    current = published(home)
+    assert current is not None
+    record_embedder(home)
     summary, seconds = build_summary(home, current), dict.fromkeys([*STAGES, "load_model"], 0.0)
     return replace(
         summary,

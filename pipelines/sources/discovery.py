@@ -122,12 +122,12 @@ def scan_sources(
             delete removes them.
     """
     files = collection_files(folder, config)
-    found = {uri: SourceFile(path, _hash_source(path, root)) for uri, path, root in files}
+    found = {uri: SourceFile(path, hash_source(path, root)) for uri, path, root in files}
     if inbox is not None:
         logged = [] if log is None else [row for row in log.on_disk().iter_rows() if is_inbox_uri(row[0])]
         found |= {uri: SourceFile(inbox / config.name / uri.removeprefix(PREFIX), key) for uri, key in logged}
         sent = inbox_files(inbox, config.name)
-        found |= {f.uri: SourceFile(f.path, _hash_source(f.path, inbox)) for f in sent}
+        found |= {f.uri: SourceFile(f.path, hash_source(f.path, inbox)) for f in sent}
     if log is not None:
         found |= _imported_sources(folder, log, found)
     return {uri: s for uri, s in found.items() if not decisions.hides_source(config.name, uri, s.content_hash)}
@@ -152,10 +152,11 @@ def deleted_sources(folder: Path, config: CollectionConfig, decisions: Decisions
     if not decisions.tombstones:
         return []
     files = collection_files(folder, config)
-    return [uri for uri, path, root in files if decisions.hides_source(config.name, uri, _hash_source(path, root))]
+    return [uri for uri, path, root in files if decisions.hides_source(config.name, uri, hash_source(path, root))]
 
 
-def _hash_source(path: Path, folder: Path) -> str:
+def hash_source(path: Path, folder: Path) -> str:
+    """Returns the content hash of a source below a folder; it covers its sidecar and the like."""
     try:
         is_inside = path.resolve().is_relative_to(folder.resolve()) and path.is_file()
         if not is_inside:

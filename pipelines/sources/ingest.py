@@ -2,7 +2,7 @@
 
 import datetime as dt
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -112,7 +112,8 @@ def ingest(log: IngestLog, sources: Mapping[str, SourceFile], rules: IngestRules
     update_stored_documents(log, config)
     read_all, deleted = apply_deletions(log, config.name, decisions)
     known = {row["uri"]: row for row in log.current().to_dicts()}
-    seen, unread = _compare_with_log(sources, known, reader_hash(config), read_all)
+    missing = log.missing_texts()  # a damaged text was removed, to be read again
+    seen, unread = _compare_with_log(sources, known, missing, reader_hash(config), read_all)
     lost_shares: dict[str, float] = {}
     deletions = Deletions(config.name, decisions)
     with progress("read", len(unread), "sources") as advance:
@@ -135,7 +136,11 @@ def ingest(log: IngestLog, sources: Mapping[str, SourceFile], rules: IngestRules
 
 
 def _compare_with_log(
-    sources: Mapping[str, SourceFile], known: Mapping[str, Mapping[str, Any]], reader: str, read_all: bool
+    sources: Mapping[str, SourceFile],
+    known: Mapping[str, Mapping[str, Any]],
+    missing: Collection[str],
+    reader: str,
+    read_all: bool,
 ) -> tuple[dict[str, _Version], dict[str, _Version]]:
     """Returns the versions of sources that need not be read, and of those that do, by uri."""
     unchanged: dict[str, _Version] = {}
@@ -144,6 +149,7 @@ def _compare_with_log(
         key = text_key(uri, source.content_hash, reader)
         row = known.get(uri)
         is_same = row is not None and (row["content_hash"], row["text_key"]) == (source.content_hash, key)
+        is_same = is_same and key not in missing
         is_imported = row is not None and row["instead_of"] is not None and row["content_hash"] == source.content_hash
         is_log_only = is_imported or (is_inbox_uri(uri) and not source.path.exists())
         if row is not None and (is_log_only or (is_same and row["unread_hash"] is None and not read_all)):
@@ -265,7 +271,7 @@ def _describe_other_user(document: ExtractedDocument, config: CollectionConfig) 
 
 def _lost_share(log: IngestLog, good: Mapping[str, Any] | None, result: ReadResult) -> float:
     """Returns the share of its lines that an edited source lost, 0 to 1, before anything is left out of it."""
-    if good is None or isinstance(result, Rejected):
+    if good is None or isinstance(result, Rejected) or not log.text_path(str(good["text_key"])).exists():
         return 0.0
     before = sum(_count_lines(text) for text in log.text(str(good["text_key"]))["text"])
     after = sum(_count_lines(d.text) for d in result.documents)

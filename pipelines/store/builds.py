@@ -2,20 +2,24 @@
 
 import shutil
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import polars as pl
 
-from palimpsest.core.errors import DamagedFile, PalimpsestError
+from palimpsest.core.errors import DamagedFile, DamagedPointer
 from palimpsest.core.files import REBUILD, file_hash, link, read_json_object, write_json
-from palimpsest.core.published import published_build_id
+from palimpsest.core.home_format import write_format
+from palimpsest.core.published import published_build_id, write_pointer
+from palimpsest.core.sealed_json import read_sealed_json, write_sealed_json
+from palimpsest.store.checksums import MANIFEST, changed_files, file_states, has_hash
+from palimpsest.store.decision_lines import count_decisions
 from palimpsest.store.home import Home
 from palimpsest.store.manifest import BuildManifest, StageRecord
 from palimpsest.store.tables import completed, conform, empty
 
 KEPT_BUILDS = 5
-_RESTORE = "restore it from a copy, or build into another --home"
+_REPAIR = "run palimpsest build, which makes it again, or restore a backup"
 _FIX = "restore it, or remove published.json and run palimpsest build again"
 ONCE = "_once"
 """Folder of a build with the tables of stages that run once, for all collections; no collection has such a name."""
@@ -40,7 +44,7 @@ class Build:
     @property
     def is_finished(self) -> bool:
         """Whether the build has its index and manifest."""
-        return (self.path / "manifest.json").is_file()
+        return (self.path / MANIFEST).is_file()
 
     @property
     def manifest(self) -> BuildManifest:
@@ -49,17 +53,53 @@ class Build:
         Raises:
             DamagedFile: it is no manifest.
         """
-        path = self.path / "manifest.json"
-        if (found := read_json_object(path, _RESTORE)) is None:
+        path = self.path / MANIFEST
+        if (found := read_sealed_json(path, _REPAIR)) is None:
             return BuildManifest()
         try:
             return BuildManifest.from_json(found)
         except (AttributeError, LookupError, TypeError, ValueError):
-            raise DamagedFile(path, _RESTORE) from None
+            raise DamagedFile(path, _REPAIR) from None
 
     def write_manifest(self, manifest: BuildManifest) -> None:
-        """Replaces the manifest."""
-        write_json(self.path / "manifest.json", manifest.to_json())
+        """Replaces the manifest, with the state of each file of the build and a checksum of itself."""
+        files = file_states(self.path, manifest.files, self._table_hashes())
+        write_sealed_json(self.path / MANIFEST, replace(manifest, files=files).to_json())
+
+    def _table_hashes(self) -> dict[str, str]:
+        """Returns the checksum of each table as it was written, by its name in the build."""
+        return {
+            f"{folder}/{table}.parquet": blake2b
+            for folder in (*self.collections, ONCE)
+            for path in sorted((self.path / folder).glob("*.json"))
+            if (record := self.record(folder, path.stem)) is not None
+            for table, blake2b in record.outputs.items()
+        }
+
+    def has_intact(self, collection: str, table: str) -> bool:
+        """Returns whether a table of a collection is there, with the checksum of when it was written."""
+        wanted = self._table_hashes().get(f"{collection}/{table}.parquet")
+        return wanted is not None and has_hash(self.table_path(collection, table), wanted)
+
+    def damaged_files(self, read_all: bool = False) -> list[str]:
+        """Returns the names of the build's files that are missing or changed, sorted; of older builds alone tables.
+
+        Args:
+            read_all: read every file; otherwise alone those whose size or time of change differs from the manifest's.
+
+        Raises:
+            DamagedFile: the manifest is damaged.
+        """
+        manifest = self.manifest
+        if manifest.files:
+            return changed_files(self.path, manifest.files, read_all)
+        return [
+            name
+            for folder, stages in sorted(manifest.stages.items())
+            for record in stages.values()
+            for table, blake2b in sorted(record.outputs.items())
+            if not has_hash(self.path / (name := f"{folder}/{table}.parquet"), blake2b)
+        ]
 
     @property
     def collections(self) -> list[str]:
@@ -86,7 +126,7 @@ class Build:
         try:
             return completed(table, pl.read_parquet(path))
         except pl.exceptions.PolarsError:
-            raise DamagedFile(path, _RESTORE) from None
+            raise DamagedFile(path, _REPAIR) from None
 
     def tables(self, names: Iterable[str]) -> dict[str, pl.DataFrame]:
         """Returns the named tables over all collections, in the order of collections."""
@@ -139,7 +179,7 @@ def published(home: Home) -> Build | None:
     """Returns the build that readers see.
 
     Raises:
-        PalimpsestError: the pointer to it is damaged, or names a build that is not there.
+        DamagedPointer: the pointer to it is damaged, or names a build that is not there.
     """
     build_id = published_build_id(home.path)
     if build_id is not None and not (home.builds / build_id).is_dir():
@@ -148,9 +188,8 @@ def published(home: Home) -> Build | None:
         return None
     build = Build(home.builds / build_id)
     if not build.path.is_dir():
-        raise PalimpsestError(
-            f"home {home.path}: published.json names build {build_id[:20]}, which is not there; {_FIX}"
-        )
+        message = f"home {home.path}: published.json names build {build_id[:20]}, which is not there; {_FIX}"
+        raise DamagedPointer(home.path / "published.json", message)
     return build
 
 
@@ -193,8 +232,16 @@ def staged(home: Home) -> Build:
     return Build(home.builds / f"{(int(current.build_id) if current else 0) + 1:06d}")
 
 
+def count_decisions_again(home: Home) -> None:
+    """Records with the published build how many decisions there are; a later build must find as many."""
+    build = published(home)
+    if build is not None and build.is_finished:
+        build.write_manifest(replace(build.manifest, decisions=count_decisions(home.decisions)[0]))
+
+
 def publish(home: Home, build: Build) -> None:
     """Makes `build` the one that readers see, in one rename, and drops the builds beyond the last five."""
-    write_json(home.path / "published.json", {"build": build.build_id})
+    write_format(home.path)
+    write_pointer(home.path, build.build_id)
     for old in kept(home)[:-KEPT_BUILDS]:
         shutil.rmtree(old.path)

@@ -14,11 +14,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.errors import DamagedFile, PalimpsestError
 from palimpsest.core.files import write_bytes
 from palimpsest.core.ids import content_id, entity_id
 from palimpsest.core.needles import Needle, RowSearch
 from palimpsest.core.scopes import ScopeKey
+from palimpsest.store.decision_lines import decision_lines, parse_line, sealed_line
 from palimpsest.store.erased_text import ErasedText
 from palimpsest.store.graph_decisions import (
     GRAPH_KINDS,
@@ -30,6 +31,7 @@ from palimpsest.store.graph_decisions import (
 
 Verdict = Literal["same", "apart", "undecided"]
 NAME_KINDS = get_args(Verdict)
+_FIX = "restore a backup, or go on without it with palimpsest build --allow-lost"
 
 
 @dataclass(frozen=True)
@@ -135,19 +137,18 @@ def read_decisions(path: Path) -> Decisions:
     """Reads the decisions file; later lines win over earlier ones about the same relation or pair of names.
 
     Raises:
-        PalimpsestError: a line is not a decision; the message names the line.
+        DamagedFile: a line is not a decision, or was changed after it was written; the message names the line.
+        PalimpsestError: a line is of a kind that this version does not know.
     """
-    if not path.exists():
-        return Decisions()
     relations: dict[str, str] = {}
     names: dict[tuple[str, str], str] = {}
     overrides: dict[str, RelationOverride] = {}
     tombstones: set[str] = set()
     erased: set[ErasedText] = set()
     graph = GraphDecisionReader()
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(decision_lines(path), 1):
         try:
-            row = json.loads(line)
+            row = parse_line(line)
             kind, target = row["kind"], row["target"]
             pair = _parse_pair(target) if kind in NAME_KINDS else ("", "")
             if kind == "erased":
@@ -156,7 +157,7 @@ def read_decisions(path: Path) -> Decisions:
                 graph.read(row)
             override = {k: str(row[k]) for k in ("newer_id", "older_id", "label")} if row.get("newer_id") else {}
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise PalimpsestError(f"decisions.jsonl: line {number} is not a decision; remove it ({path})") from None
+            raise DamagedFile(path, f"line {number} is not a decision; {_FIX}") from None
         if kind == "erased" or kind in GRAPH_KINDS:
             continue
         if kind == "tombstone":
@@ -247,7 +248,7 @@ def _append(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as f:
         for row in rows:
-            f.write(json.dumps({"at": now, **row}, ensure_ascii=False) + "\n")
+            f.write(sealed_line({"at": now, **row}) + "\n")
         f.flush()
         os.fsync(f.fileno())
     path.chmod(0o600)

@@ -6,11 +6,14 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from palimpsest.core.errors import DamagedFile
 from palimpsest.core.files import remove_leftovers
 from palimpsest.core.ids import content_id
+from palimpsest.store.sealed_parquet import is_damaged, read_sealed, write_sealed
 from palimpsest.store.tables import Schema
 
 _MAX_PARTS = 24
+_FIX = "run palimpsest build, which embeds its texts again"
 
 
 class EmbeddingStore:
@@ -24,7 +27,11 @@ class EmbeddingStore:
 
     def known(self) -> set[str]:
         """Returns the hashes of all texts that have a vector."""
-        return {h for p in self._parts() for h in pl.read_parquet(p, columns=["text_hash"])["text_hash"]}
+        return {h for p in self._parts() for h in _hashes_of(p)}
+
+    def damaged(self, after_ns: int = 0) -> list[Path]:
+        """Returns the parts that are damaged, of those changed after `after_ns`; their texts can be embedded again."""
+        return [p for p in self._parts() if is_damaged(p, after_ns)]
 
     def missing(self, hashes: Iterable[str]) -> set[str]:
         """Returns those of `hashes` that have no vector yet."""
@@ -43,12 +50,13 @@ class EmbeddingStore:
 
         Raises:
             KeyError: a text has no vector.
+            DamagedFile: a part is damaged.
         """
         wanted = pl.DataFrame({"text_hash": list(hashes)}, schema={"text_hash": pl.String})
         out = np.zeros((wanted.height, self._dimensions), np.float32)
         wanted = wanted.with_row_index("to")
         for part in self._parts():
-            frame = pl.read_parquet(part)
+            frame = read_sealed(part, _FIX)
             stored = frame.select("text_hash").with_row_index("at").unique("text_hash", keep="first")
             found = wanted.join(stored, on="text_hash", how="inner")
             out[found["to"].to_numpy()] = frame["vector"].to_numpy()[found["at"].to_numpy()]
@@ -58,11 +66,15 @@ class EmbeddingStore:
         return out
 
     def compact(self, keep: set[str] | None = None) -> int:
-        """Merges many small parts into one; with `keep`, drops every other vector. Returns how many were dropped."""
+        """Merges many small parts into one; with `keep`, drops every other vector. Returns how many were dropped.
+
+        Raises:
+            DamagedFile: a part is damaged.
+        """
         parts = self._parts()
         if not parts or (keep is None and len(parts) <= _MAX_PARTS):
             return 0
-        before = pl.concat([pl.read_parquet(p) for p in parts])
+        before = pl.concat([read_sealed(p, _FIX) for p in parts])
         after = before.unique("text_hash", keep="first").sort("text_hash")
         if keep is not None:
             after = after.filter(pl.col("text_hash").is_in(list(keep)))
@@ -77,7 +89,12 @@ class EmbeddingStore:
 
     def _write(self, frame: pl.DataFrame) -> Path:
         path = self._folder / f"{content_id(*frame['text_hash'])}.parquet"
-        aside = path.with_name(f".{path.name}.tmp")
-        frame.write_parquet(aside, compression="uncompressed")
-        aside.replace(path)
+        write_sealed(frame, path, "uncompressed")
         return path
+
+
+def _hashes_of(part: Path) -> pl.Series:
+    try:
+        return pl.read_parquet(part, columns=["text_hash"])["text_hash"]
+    except pl.exceptions.PolarsError:
+        raise DamagedFile(part, _FIX) from None

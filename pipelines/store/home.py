@@ -9,11 +9,12 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from palimpsest.core.errors import DamagedFile, PalimpsestError
-from palimpsest.core.files import REBUILD, read_json_object, write_json
+from palimpsest.core.sealed_json import read_sealed_json, write_sealed_json
 
 DEFAULT_HOME = Path("data/home")
 DEFAULT_CORPUS = Path("data/corpora")
-_LIST = "home.json"
+SOURCES_FILE = "home.json"
+_FIX = "name the folders of its collections with palimpsest build --corpus DIR, or restore a backup"
 _PACKAGE = Path(__file__).resolve().parents[1]
 _CHECKOUT = _PACKAGE.parent / "data"
 SHIPPED = next((p for p in (_PACKAGE / "data", _CHECKOUT) if p.is_dir()), _PACKAGE / "data")
@@ -117,10 +118,10 @@ class Home:
         return self._listed("created_at")
 
     def _listed(self, key: str) -> dict[str, str]:
-        path = self.path / _LIST
-        listed = (read_json_object(path) or {}).get(key, {})
+        path = self.path / SOURCES_FILE
+        listed = (read_sealed_json(path, _FIX) or {}).get(key, {})
         if not isinstance(listed, dict) or not all(isinstance(value, str) for value in listed.values()):
-            raise DamagedFile(path, REBUILD)
+            raise DamagedFile(path, _FIX)
         return {name: str(value) for name, value in listed.items()}
 
     def create(self) -> None:
@@ -137,6 +138,10 @@ class Home:
             new = dict.fromkeys(set(merged) - set(self.sources), now)
             self._write_list(merged, new | self.created_at)
 
+    def write_sources(self, folders: dict[str, Path]) -> None:
+        """Replaces what is recorded of where collections are read from."""
+        self._write_list(folders, self.created_at)
+
     def forget_source(self, name: str) -> None:
         """Removes a collection from the list."""
         self._write_list({n: f for n, f in self.sources.items() if n != name}, self.created_at)
@@ -144,7 +149,7 @@ class Home:
     def _write_list(self, folders: dict[str, Path], created_at: dict[str, str]) -> None:
         collections = {name: str(folder) for name, folder in folders.items()}
         known = {name: when for name, when in created_at.items() if name in folders}
-        write_json(self.path / _LIST, {"collections": collections, "created_at": known})
+        write_sealed_json(self.path / SOURCES_FILE, {"collections": collections, "created_at": known})
 
     def lock(self, wait_s: float = 0) -> "HomeLock":
         """Returns the one writer's lock, re-entrant inside a process."""

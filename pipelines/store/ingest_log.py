@@ -1,8 +1,9 @@
 """The ingest log of a collection: every version of every source that was read and not deleted (decision 6).
 
 `<home>/log/<collection>/versions.parquet` is the one point of commit: a row for each version, in the order they were
-seen. `<home>/log/<collection>/texts/<key>.parquet` has what a reader extracted from one version. A build is a pure
-function of these, so that nothing depends on when or how often a run was interrupted.
+seen. `versions.copy.parquet` is the same once more, for the day on which the first is damaged: what it says is written
+nowhere else. `<home>/log/<collection>/texts/<key>.parquet` has what a reader extracted from one version. A build is a
+pure function of these, so that nothing depends on when or how often a run was interrupted.
 """
 
 import datetime as dt
@@ -14,8 +15,10 @@ import polars as pl
 
 from palimpsest.core.files import remove_leftovers
 from palimpsest.core.ids import content_id
+from palimpsest.store.sealed_parquet import is_damaged, read_sealed, write_sealed
 from palimpsest.store.tables import Schema
 
+_FIX = "run palimpsest build, which reads again what it can, or restore a backup"
 _T = pl.Datetime("us", "UTC")
 VERSIONS: Schema = {
     "uri": pl.String,
@@ -62,11 +65,46 @@ class IngestLog:
     def _versions(self) -> Path:
         return self.folder / "versions.parquet"
 
+    @property
+    def _copy(self) -> Path:
+        return self.folder / "versions.copy.parquet"
+
     def versions(self) -> pl.DataFrame:
-        """Returns all versions, by uri and ordinal. The last of a uri is current unless `gone_at` is set."""
-        if not self._versions.exists():
+        """Returns all versions, by uri and ordinal. The last of a uri is current unless `gone_at` is set.
+
+        Raises:
+            DamagedFile: the file of versions is damaged, or missing where there is a copy of it.
+        """
+        if not self._versions.exists() and not self._copy.exists():
             return pl.DataFrame(schema=VERSIONS)
-        return conformed(pl.read_parquet(self._versions), VERSIONS)
+        return conformed(read_sealed(self._versions, _FIX), VERSIONS)
+
+    def damaged_lists(self) -> list[Path]:
+        """Returns which of the list of versions and its copy are damaged or missing; none where there is no log."""
+        if not self._copy.exists():  # as in a log that an earlier version wrote
+            return [self._versions] if self._versions.exists() and is_damaged(self._versions) else []
+        return [path for path in (self._versions, self._copy) if is_damaged(path)]
+
+    def restore_versions(self) -> bool:
+        """Makes the list of versions and its copy again, of that one which is whole; returns whether one is."""
+        found = next((path for path in (self._versions, self._copy) if not is_damaged(path)), None)
+        if found is not None:
+            self._commit(conformed(read_sealed(found, _FIX), VERSIONS))
+        return found is not None
+
+    def missing_texts(self) -> set[str]:
+        """Returns the keys of texts that versions name and that are not there."""
+        keys = self.versions()["text_key"].drop_nulls().unique()
+        return {key for key in keys if not self.text_path(key).exists()}
+
+    def damaged_texts(self, after_ns: int = 0) -> list[str]:
+        """Returns the keys of texts that versions name and that are damaged, sorted.
+
+        Args:
+            after_ns: time of change from which on a text is read; missing ones are found whatever it is.
+        """
+        keys = self.versions()["text_key"].drop_nulls().unique().sort()
+        return [key for key in keys if is_damaged(self.text_path(key), after_ns)]
 
     def on_disk(self) -> pl.DataFrame:
         """Returns (uri, content_hash) of each source that is there now, of the bytes that were last looked at."""
@@ -82,15 +120,15 @@ class IngestLog:
 
     def write_text(self, key: str, rows: Sequence[Mapping[str, object]]) -> None:
         """Writes what was extracted from one version of a source."""
-        path = self.text_path(key)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        aside = path.with_name(f".{path.name}.tmp")
-        pl.DataFrame(list(rows), schema=EXTRACTION).write_parquet(aside, compression="zstd", compression_level=1)
-        aside.replace(path)
+        write_sealed(pl.DataFrame(list(rows), schema=EXTRACTION), self.text_path(key), level=1)
 
     def text(self, key: str) -> pl.DataFrame:
-        """Returns the documents extracted from one version of a source."""
-        return conformed(pl.read_parquet(self.text_path(key)), EXTRACTION)
+        """Returns the documents extracted from one version of a source.
+
+        Raises:
+            DamagedFile: the text is missing or damaged.
+        """
+        return conformed(read_sealed(self.text_path(key), _FIX), EXTRACTION)
 
     def record(self, seen: dict[str, dict[str, object]], now: dt.datetime) -> pl.DataFrame:
         """Commits what is in the folder now: `seen` maps uri to content_hash, text_key, reason and problems.
@@ -162,16 +200,24 @@ class IngestLog:
         other._commit(pl.concat([other.versions(), rows]).sort("uri", "ordinal"))
 
     def _commit(self, versions: pl.DataFrame) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        aside = self._versions.with_name(".versions.parquet.tmp")
-        versions.select(list(VERSIONS)).write_parquet(aside)
-        aside.replace(self._versions)
+        for path in (self._versions, self._copy):
+            write_sealed(versions.select(list(VERSIONS)), path)
+
+    def start_again(self) -> None:
+        """Makes a log without versions of one whose list of them is lost."""
+        self._commit(pl.DataFrame(schema=VERSIONS))
+        self.sweep()
+
+    def forget_versions(self, keys: set[str]) -> None:
+        """Removes the versions with these text keys: their texts are lost."""
+        self._commit(self.versions().filter(~pl.col("text_key").is_in(list(keys))))
+        self.sweep()
 
     def forget(self, uris: set[str]) -> int:
         """Removes every version of these sources and their texts; returns how many versions went."""
         before = self.versions()
         after = before.filter(~pl.col("uri").is_in(list(uris)))
-        if after.height < before.height:
+        if before.height:  # although nothing went: a run that was stopped may have left the copy as it was
             self._commit(after)
         self.sweep()
         return before.height - after.height

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal, TypedDict, cast
 
 from palimpsest.core.json_types import JsonObject
+from palimpsest.store.checksums import FileState
 
 CacheStatus = Literal["done", "linked", "kept"]
 """Whether a stage ran, took the published build's tables over, or was finished by a run that was stopped."""
@@ -138,6 +139,9 @@ class BuildManifest:
         changes: what differs from the build before; None for a first build.
         violations: invariants that the build breaks; None until they are checked.
         golden_runs: results of the golden questions by collection; None until they are run.
+        files: size, time of change and checksum of each file of the build but the manifest, by name; empty in builds of
+            older versions.
+        decisions: lines of `decisions.jsonl` that the build was made with; 0 in builds of older versions.
     """
 
     build_id: str = ""
@@ -167,6 +171,8 @@ class BuildManifest:
     changes: ChangesRecord | None = None
     violations: list[str] | None = None
     golden_runs: Mapping[str, JsonObject] | None = None
+    files: Mapping[str, FileState] = field(default_factory=dict)
+    decisions: int = 0
 
     def default_user(self, collection: str) -> str:
         """Returns the user whose memories a collection's sources are where they name none; empty where unknown."""
@@ -190,6 +196,7 @@ class BuildManifest:
         if not value:
             raise ValueError("an empty manifest")
         found = {f.name: value[key] for f in fields(cls) if (key := _KEYS.get(f.name, f.name)) in value}
+        found["files"] = {name: FileState(*state) for name, state in value.get("files", {}).items()}
         found["stages"] = {
             collection: {stage: StageRecord.from_json(record) for stage, record in stages.items()}
             for collection, stages in value.get("markers", {}).items()

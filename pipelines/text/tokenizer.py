@@ -1,6 +1,7 @@
 """Token counts as the embedder counts them, without loading the embedder."""
 
 import gzip
+import zlib
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.util import find_spec
@@ -34,14 +35,25 @@ def tokenizer() -> Tokenizer:
 
 
 def save_tokenizer(home: Path) -> None:
-    """Writes a copy of the tokenizer into a home that has none, so that queries need no model package."""
+    """Writes a copy of the tokenizer into a home that has none, or a damaged one: queries need no model package."""
     packaged, copy = _package_path(), home / _COPY
-    if packaged is None or copy.exists():
+    if packaged is None or (copy.exists() and not has_damaged_tokenizer(home)):
         return
     partial = copy.with_name(f".{copy.name}")
     partial.write_bytes(gzip.compress(packaged.read_bytes(), mtime=0))
     partial.chmod(0o600)
     partial.replace(copy)
+
+
+def has_damaged_tokenizer(home: Path) -> bool:
+    """Returns whether a home has a copy of the tokenizer that is cut off or changed; the format has a checksum."""
+    try:
+        gzip.decompress((home / _COPY).read_bytes())
+    except FileNotFoundError:
+        return False
+    except (OSError, EOFError, zlib.error):
+        return True
+    return False
 
 
 def register_tokenizer_home(home: Path) -> None:

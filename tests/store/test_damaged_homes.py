@@ -32,7 +32,7 @@ def home(tmp_path) -> Home:
 def test_a_damaged_pointer_to_the_published_build_is_the_same_error_everywhere(home, pointer: str) -> None:
     (home.path / "published.json").write_text(pointer)
     for read in (published, current_build, lambda h: open_home(h.path)):
-        with pytest.raises(PalimpsestError, match=r"published\.json is damaged; restore it, or remove it and run") as e:
+        with pytest.raises(PalimpsestError, match=r"published\.json is damaged; run palimpsest build") as e:
             read(home)
         assert e.value.exit_code == 2
 
@@ -47,7 +47,7 @@ def test_a_truncated_table_is_named_and_verify_reports_it(home) -> None:
     build = Build(home.builds / "000001")
     path = build.write_table("notes", "memories", pl.DataFrame(schema={})) and build.table_path("notes", "memories")
     path.write_bytes(path.read_bytes()[:40])
-    with pytest.raises(DamagedFile, match=r"memories\.parquet: damaged; restore it from a copy"):
+    with pytest.raises(DamagedFile, match=r"memories\.parquet: damaged; run palimpsest build, which makes it again"):
         build.table("notes", "memories")
     (violation,) = find_violations(home, build)
     assert violation.name == "tables" and "memories.parquet: damaged" in violation.text
@@ -59,14 +59,14 @@ def test_a_truncated_table_is_named_and_verify_reports_it(home) -> None:
 def test_a_damaged_manifest_is_named(home, change: dict[str, object] | None) -> None:
     path = home.builds / "000001" / "manifest.json"
     path.write_text(json.dumps({} if change is None else json.loads(path.read_text()) | change))
-    with pytest.raises(DamagedFile, match=r"manifest\.json: damaged; restore it from a copy"):
+    with pytest.raises(DamagedFile, match=r"manifest\.json: damaged; run palimpsest build, which makes it again"):
         _ = Build(path.parent).manifest
 
 
 @pytest.mark.parametrize("text", ["[1]", '{"collections": []}', '{"collections": {"a": 1}}'])
 def test_a_damaged_list_of_sources_is_named(home, text: str) -> None:
     (home.path / "home.json").write_text(text)
-    with pytest.raises(DamagedFile, match=r"home\.json: damaged; remove it and run palimpsest build again"):
+    with pytest.raises(DamagedFile, match=r"home\.json: damaged; name the folders of its collections"):
         _ = home.sources
 
 

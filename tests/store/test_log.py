@@ -45,3 +45,15 @@ def test_a_forgotten_source_leaves_no_version_and_no_text(tmp_path):
     assert log.forget({"a.md"}) == 1
     assert [p.stem for p in (tmp_path / "texts").iterdir()] == ["b-1"]
     assert log.versions()["uri"].to_list() == ["b.md"]
+
+
+def test_a_delete_that_was_stopped_before_the_copy_is_finished_by_the_next_one(tmp_path):
+    log = IngestLog(tmp_path)
+    log.record(seen(a="1", b="1"), DAY[0])
+    copy = tmp_path / "versions.copy.parquet"
+    before = copy.read_bytes()
+    log.forget({"a.md"})
+    copy.write_bytes(before)
+    assert log.forget({"a.md"}) == 0
+    (tmp_path / "versions.parquet").unlink()
+    assert log.restore_versions() and log.versions()["uri"].to_list() == ["b.md"]

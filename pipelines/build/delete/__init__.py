@@ -16,10 +16,12 @@ from palimpsest.build.delete.home_folders import sources_in_home
 from palimpsest.build.delete.probes import read_pending
 from palimpsest.build.delete.proof import search_home
 from palimpsest.build.delete.target import Target, pending_path
-from palimpsest.core.errors import Refused
+from palimpsest.core.errors import PalimpsestError, Refused
 from palimpsest.core.progress import say
+from palimpsest.store.backup.snapshot import exclude_snapshots
 from palimpsest.store.builds import kept, staged, sweep
 from palimpsest.store.home import Home
+from palimpsest.store.ingest_log import IngestLog
 
 __all__ = ["DeleteResult", "Target", "delete", "delete_target"]
 
@@ -68,11 +70,18 @@ def delete_target(home: Home, target: Target, dry_run: bool = False) -> DeleteRe
     """Deletes a target from a home whose lock this process has; see `delete`.
 
     Raises:
-        PalimpsestError: the target names nothing in this home.
+        PalimpsestError: the target names nothing in this home, or a backup of it does not end.
         ComponentFailed: the home is in Neo4j too, and its server does not answer.
         Refused: the search for what was deleted still finds some of it.
     """
+    with exclude_snapshots(home):
+        return _delete_target(home, target, dry_run)
+
+
+def _delete_target(home: Home, target: Target, dry_run: bool) -> DeleteResult:
     sweep(home)
+    if not dry_run:
+        _check_undamaged(home)
     if staged(home).path.is_dir() and not staged(home).is_finished and not dry_run:
         shutil.rmtree(staged(home).path)  # left by a run that was stopped; the next build makes it again
     builds = kept(home)
@@ -98,3 +107,24 @@ def delete_target(home: Home, target: Target, dry_run: bool = False) -> DeleteRe
         raise Refused(f"delete: still found in {shown}; run the same delete again")
     pending_path(home, target).unlink(missing_ok=True)
     return proved_result(counts, erased, probes, proof)
+
+
+def _check_undamaged(home: Home) -> None:
+    """Checks that every kept build has its tables and every log its texts: what is deleted is looked up in them.
+
+    Raises:
+        PalimpsestError: a table or a text is damaged or missing.
+    """
+    for build in kept(home):
+        damaged = [name for name in build.damaged_files() if name.endswith(".parquet")]
+        if build.is_finished and damaged:
+            raise PalimpsestError(
+                f"build {build.build_id}: {damaged[0]} is damaged; run palimpsest build, which repairs it, then delete "
+                f"again ({home.path})"
+            )
+    for log in (IngestLog(folder) for folder in sorted(home.log.glob("*")) if folder.is_dir()):
+        if log.damaged_lists() or log.damaged_texts():
+            raise PalimpsestError(
+                f"log of {log.folder.name}: damaged; run palimpsest build --repair, which names what it repairs, then "
+                f"delete again ({log.folder})"
+            )

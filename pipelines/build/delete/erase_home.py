@@ -12,12 +12,13 @@ from palimpsest.build.delete.probes import Probes
 from palimpsest.build.delete.rewrite_builds import rewrite_build
 from palimpsest.build.delete.run_history import delete_runs
 from palimpsest.build.delete.target import Target
+from palimpsest.build.repair.repair_databases import remove_damaged
 from palimpsest.build.stages import tables
 from palimpsest.memories.vector_store import embedding_stores
 from palimpsest.neo4j_graph.identity import served_id
 from palimpsest.relations.classify.lm.ledger import Ledger
 from palimpsest.sources.log_maintenance import apply_deletions, update_stored_documents
-from palimpsest.store.builds import ONCE, kept
+from palimpsest.store.builds import ONCE, count_decisions_again, kept
 from palimpsest.store.collection_config import load_collection
 from palimpsest.store.decisions import append_decisions, append_erased, forget_overrides, read_decisions, tombstone
 from palimpsest.store.graph_decisions import forget_graph_decisions
@@ -59,11 +60,13 @@ def erase(home: Home, target: Target, found: DeletionSet, probes: Probes) -> Era
     _erase_from_logs(home, target)
     # Before the builds are written again: their nodes apply these decisions.
     forget_graph_decisions(home.decisions, probes, target.collection, target.user, target.project, target.whole_scope)
+    for path in (p for pattern in _QUOTING_FILES for p in home.path.glob(pattern)):
+        path.unlink()  # before the manifests of the builds list their files again
     for build in kept(home):
         rewrite_build(home, build, target, probes)
-    for path in (p for pattern in _QUOTING_FILES for p in home.path.glob(pattern)):
-        path.unlink()
     forget_overrides(home.decisions, probes)
+    count_decisions_again(home)
+    remove_damaged(home)
     ledger = 0
     if home.lm_ledger.exists():
         answers = Ledger(home.lm_ledger)

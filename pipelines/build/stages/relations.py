@@ -12,7 +12,8 @@ from palimpsest.store.manifest import Work
 
 def _run(context: StageContext, previous: PreviousTable | None) -> StageResult:
     # A relation names its program, so that answers of an earlier build are valid although this stage's code changed.
-    earlier = without_formation(context.base.table(context.name, "relations")) if context.base else None
+    found = context.earlier_table("relations")
+    earlier = None if found is None else without_formation(found)
     labeler = build_labeler(context.home, context.max_cost)
     pairs, everything = context.table("candidate_pairs"), context.table("memories")
     memories = stated_memories(everything)
@@ -23,8 +24,9 @@ def _run(context: StageContext, previous: PreviousTable | None) -> StageResult:
 
         check_answers(relations, context.home)
     before = None
-    if previous is not None and earlier is not None:
-        before = PremiseInputs(earlier, stated_memories(previous("memories")), previous("documents"))
+    if previous is not None:
+        relations_before = without_formation(previous("relations"))
+        before = PremiseInputs(relations_before, stated_memories(previous("memories")), previous("documents"))
     inputs = PremiseInputs(relations, memories, context.table("documents"))
     relations = add_premises(inputs, context.decisions, before)
     usage |= label_counts(relations)

@@ -1,0 +1,247 @@
+"""Backs a home up into one file, and restores it: checked by the checksum of every file and the digest of its build."""
+
+import datetime as dt
+import os
+import shutil
+import time
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from palimpsest.build.digest import digest
+from palimpsest.build.stages import indexed_tables
+from palimpsest.core.errors import ComponentFailed, PalimpsestError
+from palimpsest.core.home_format import FORMAT, read_format
+from palimpsest.core.json_types import JsonObject
+from palimpsest.index.index_format import index_format
+from palimpsest.query.backends.duckdb_backend import DuckDBBackend
+from palimpsest.store.backup.archive import (
+    ARCHIVE_FORMAT,
+    HEADER_NAME,
+    BackupHeader,
+    read_archive,
+    write_archive,
+)
+from palimpsest.store.backup.checked_stream import Readable, Writable
+from palimpsest.store.backup.cipher import MAGIC, DecryptingReader, EncryptingWriter
+from palimpsest.store.backup.snapshot import snapshot
+from palimpsest.store.builds import Build, published
+from palimpsest.store.home import Home
+
+_ASIDE = "{}.before-restore-{}"
+
+
+@dataclass(frozen=True)
+class BackupResult:
+    """What a backup contains; `bytes` is the size of its file."""
+
+    file: str
+    build_id: str
+    digest: str
+    files: int
+    bytes: int
+    encrypted: bool
+    seconds: float
+
+    def to_json(self) -> JsonObject:
+        """Returns the JSON that `backup --json` prints."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class RestoreResult:
+    """What was restored.
+
+    Attributes:
+        home: the home.
+        build_id: the published build; empty where the backup has none.
+        digest: of that build, computed again from the restored tables.
+        files: how many.
+        bytes: their size in all.
+        moved_aside: where the home is that was there before; None where there was none.
+        needs_upgrade: whether an earlier version wrote the home, so that it is to be upgraded before it is read.
+        seconds: wall time.
+    """
+
+    home: str
+    build_id: str
+    digest: str
+    files: int
+    bytes: int
+    moved_aside: str | None
+    needs_upgrade: bool
+    seconds: float
+
+    def to_json(self) -> JsonObject:
+        """Returns the JSON that `restore --json` prints."""
+        return asdict(self)
+
+
+def backup_home(home: Home, file: Path, password: str | None = None) -> BackupResult:
+    """Writes a consistent copy of a home into one file, beside it first, then in one rename.
+
+    Builds, queries and the inbox go on meanwhile; a delete waits.
+
+    Args:
+        home: the home.
+        file: where to; a backup that is there is replaced.
+        password: encrypts it; None leaves it readable for whoever can read the file.
+
+    Raises:
+        PalimpsestError: there is no home, a delete of it was not finished, a file of it is damaged, or the file cannot
+            be written.
+    """
+    started = time.perf_counter()
+    _check_target(home, file)
+    with snapshot(home) as folder:
+        copy = Home(folder)
+        build = published(copy)
+        sizes = [p.stat().st_size for p in folder.rglob("*") if p.is_file()]
+        header = BackupHeader(
+            format=ARCHIVE_FORMAT,
+            home_format=read_format(folder) or (index_format(build.index) if build else None) or 0,
+            version=version("palimpsest-memory"),
+            created_at=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+            home=str(home.path.resolve()),
+            build_id=build.build_id if build else "",
+            digest=build.manifest.digest if build else "",
+            files=len(sizes),
+            bytes=sum(sizes),
+        )
+        size = _write(file, header, folder, password)
+    seconds = round(time.perf_counter() - started, 3)
+    return BackupResult(str(file), header.build_id, header.digest, header.files, size, password is not None, seconds)
+
+
+def _check_target(home: Home, file: Path) -> None:
+    if file.is_dir():
+        raise PalimpsestError(f"{file}: a folder; name a file")
+    if file.resolve().is_relative_to(home.path.resolve()):
+        raise PalimpsestError(f"{file}: inside the home, which may be lost with it; name a file elsewhere")
+    if file.exists() and not _is_backup(file):
+        raise PalimpsestError(f"{file}: exists and is no backup; name another file")
+
+
+def _is_backup(file: Path) -> bool:
+    if not file.is_file():
+        return False
+    with file.open("rb") as f:
+        start = f.read(max(len(MAGIC), len(HEADER_NAME)))
+    return start.startswith(MAGIC) or start.startswith(HEADER_NAME.encode()) or not start
+
+
+def _write(file: Path, header: BackupHeader, folder: Path, password: str | None) -> int:
+    aside = file.with_name(f".{file.name}.{os.getpid()}.tmp")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "wb") as out:
+            encrypting = None if password is None else EncryptingWriter(cast(BinaryIO, out), password)
+            write_archive(cast(Writable, encrypting or out), header, folder)
+            if encrypting:
+                encrypting.close()
+            out.flush()
+            os.fsync(out.fileno())
+        aside.replace(file)
+    except OSError as e:
+        raise ComponentFailed(f"{file}: cannot be written ({e.strerror}); name another file") from None
+    finally:
+        aside.unlink(missing_ok=True)
+    return file.stat().st_size
+
+
+def restore_home(file: Path, home: Home, password: str | None = None, force: bool = False) -> RestoreResult:
+    """Restores a home from a backup: beside it first, then in one rename, once everything was checked.
+
+    Args:
+        file: what `backup_home` wrote.
+        home: where to; must not exist or be empty.
+        password: of an encrypted backup.
+        force: move a home that is there aside, where it stays.
+
+    Raises:
+        PalimpsestError: the file is no backup, is damaged, encrypted with another password or of a newer version, or
+            the home is not empty. Nothing is left behind.
+    """
+    started, target = time.perf_counter(), home.path.absolute()
+    if not force and target.is_dir() and any(target.iterdir()):
+        raise PalimpsestError(
+            f"home {home.path}: not empty; name another --home, or --force moves what is there aside and keeps it"
+        )
+    target.parent.mkdir(parents=True, exist_ok=True)
+    aside = target.with_name(f".{target.name}.restore-{os.getpid()}")
+    shutil.rmtree(aside, ignore_errors=True)
+    aside.mkdir(mode=0o700)
+    try:
+        header = _read(file, aside, password)
+        found = _check_restored(Home(aside), header, str(file))
+        _move_sources(Home(aside), header.home, target)
+        Home(aside).create()
+        os.sync()
+        moved = _move_aside(home, target) if force and target.exists() and any(target.iterdir()) else None
+        aside.rename(target)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    return RestoreResult(
+        home=str(home.path),
+        build_id=header.build_id,
+        digest=found,
+        files=header.files,
+        bytes=header.bytes,
+        moved_aside=moved,
+        needs_upgrade=bool(header.build_id) and header.home_format < FORMAT,
+        seconds=round(time.perf_counter() - started, 3),
+    )
+
+
+def _read(file: Path, folder: Path, password: str | None) -> BackupHeader:
+    try:
+        with file.open("rb") as stream:
+            start = stream.read(len(MAGIC))
+            stream.seek(0)
+            source: Readable = stream
+            if start == MAGIC:
+                source = DecryptingReader(stream, password, str(file))
+            return read_archive(source, folder, str(file))
+    except OSError as e:
+        raise PalimpsestError(f"{file}: {e.strerror}; name a file that palimpsest backup wrote") from None
+
+
+def _check_restored(home: Home, header: BackupHeader, name: str) -> str:
+    """Returns the digest of the restored build, computed from its tables; its index is opened too.
+
+    Raises:
+        PalimpsestError: the digest is another than when it was backed up, or a newer version wrote the home.
+    """
+    if header.home_format > FORMAT:
+        raise PalimpsestError(
+            f"{name}: of a home that a newer version of Palimpsest wrote (format {header.home_format}, this version "
+            f"knows {FORMAT}); restore it with that version"
+        )
+    if not header.build_id:
+        return ""
+    if header.home_format < FORMAT:
+        return header.digest  # tables of an earlier version are not read by this one's rules; checksums were compared
+    build: Build | None = published(home)
+    if build is None or (now := digest(build.tables(indexed_tables()))) != header.digest:
+        raise PalimpsestError(f"{name}: its tables are not those of build {header.build_id}; use another backup")
+    DuckDBBackend(build.index).close()
+    return now
+
+
+def _move_sources(home: Home, before: str, target: Path) -> None:
+    """Changes the folders of collections that lie inside the home, such as the inbox's own, to where it is now."""
+    old = Path(before)
+    moved = {n: target / f.relative_to(old) if f.is_relative_to(old) else f for n, f in home.sources.items()}
+    if moved != home.sources:
+        home.write_sources(moved)
+
+
+def _move_aside(home: Home, target: Path) -> str:
+    with home.lock():
+        number = 1
+        while (kept := target.with_name(_ASIDE.format(target.name, number))).exists():
+            number += 1
+        target.rename(kept)
+    return str(kept)

@@ -1,0 +1,52 @@
+"""The commands `palimpsest backup` and `palimpsest restore`."""
+
+from pathlib import Path
+
+import click
+
+from palimpsest.cli.shared import FOLDER, Output, common
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.store.backup.cipher import read_password
+from palimpsest.store.home import Home
+
+_PASSWORD = "PALIMPSEST_BACKUP_PASSWORD"  # noqa: S105 (the name of a variable)
+
+
+@click.command(short_help="Write a home into one file, while builds go on.")
+@common
+@click.argument("file", type=FOLDER)
+@click.option("--encrypt", is_flag=True, help="Encrypt it with the password in PALIMPSEST_BACKUP_PASSWORD.")
+@click.option("--password-file", type=FOLDER, help="Encrypt it with the password in this file.")
+def backup(home_path: Path, as_json: bool, backend: str, file: Path, encrypt: bool, password_file: Path | None) -> None:
+    """Write a consistent copy of the home into FILE: the record, the published build and its index."""  # noqa: DOC501 (the docstring is the help text)
+    from palimpsest.build.backup import backup_home
+
+    password = read_password(password_file, _PASSWORD) if encrypt or password_file else None
+    if encrypt and password is None:
+        raise PalimpsestError(f"--encrypt: no password; set {_PASSWORD}, or name a file with --password-file")
+    out = Output(as_json)
+    done = backup_home(Home(home_path), file, password)
+    sealed = "encrypted" if done.encrypted else "not encrypted"
+    of = f"build {done.build_id}, digest {done.digest}" if done.build_id else "no build is published"
+    out.text(f"{done.file}: {done.files:,} files, {done.bytes >> 20:,} MiB, {sealed}; {of}")
+    out.result(done.to_json())
+
+
+@click.command(short_help="Restore a home from a backup.")
+@common
+@click.argument("file", type=FOLDER)
+@click.option("--password-file", type=FOLDER, help="File with the password. [default: $PALIMPSEST_BACKUP_PASSWORD]")
+@click.option("--force", is_flag=True, help="Move a home that is there aside; it stays as HOME.before-restore-N.")
+def restore(home_path: Path, as_json: bool, backend: str, file: Path, password_file: Path | None, force: bool) -> None:
+    """Restore the home that FILE is a backup of, and check every file and the digest of its build."""
+    from palimpsest.build.backup import restore_home
+
+    out = Output(as_json)
+    done = restore_home(file, Home(home_path), read_password(password_file, _PASSWORD), force)
+    of = f"build {done.build_id}, digest {done.digest}" if done.build_id else "it has no published build"
+    out.text(f"home {done.home}: {done.files:,} files restored and checked; {of}")
+    if done.moved_aside:
+        out.text(f"what was there before is in {done.moved_aside}")
+    if done.needs_upgrade:
+        out.text(f"an earlier version wrote this home; run palimpsest home upgrade --home {done.home}")
+    out.result(done.to_json())

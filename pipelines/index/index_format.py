@@ -1,0 +1,20 @@
+"""The format of an index, whichever version of Palimpsest wrote it."""
+
+import json
+from pathlib import Path
+
+import duckdb
+
+_FORMAT = "SELECT value FROM meta WHERE key = 'format'"
+
+
+def index_format(path: Path) -> int | None:
+    """Returns the format that an index states; None where it is missing or cannot be read."""
+    if not path.is_file():
+        return None
+    try:
+        with duckdb.connect(str(path), read_only=True) as db:
+            row = db.execute(_FORMAT).fetchone()
+        return None if row is None else int(json.loads(row[0]))
+    except (duckdb.Error, ValueError, TypeError):
+        return None
