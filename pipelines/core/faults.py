@@ -3,7 +3,8 @@
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 
 _FULL = ("No space left on device", "disk is full", "Disk quota exceeded", "File too large")
-_READ_ONLY = ("Read-only file system", "readonly database")
+_IO_ERROR = "disk I/O error"
+_READ_ONLY = ("Read-only file system", "readonly database", "Permission denied")
 _STOPPED = ("DagsterExecutionInterruptedError", "KeyboardInterrupt")
 
 STOPPED = "stopped; what was finished is kept, and what was published stays; run again to finish"
@@ -18,10 +19,14 @@ def fault_of(error: BaseException) -> PalimpsestError | None:
 
 
 def fault_in(message: str) -> PalimpsestError | None:
-    """Returns the same for the message of a failure: exit code 3 for a full disk and a stop, 2 for a read-only home."""
+    """Returns the same for the message of a failure: exit code 2 for a read-only home, 3 for the others."""
     detail = " ".join(message.split())[:160]
     if any(words in message for words in _FULL):
         return ComponentFailed(f"the disk is full; free space and run again, what was published stays ({detail})")
+    if _IO_ERROR in message:
+        return ComponentFailed(
+            f"the disk is full or fails; free space and run again, what was published stays ({detail})"
+        )
     if any(words in message for words in _READ_ONLY):
         return PalimpsestError(f"the home cannot be written: read-only; name a writable --home ({detail})")
     if any(words in message for words in _STOPPED):

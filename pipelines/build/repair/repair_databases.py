@@ -9,6 +9,8 @@ from palimpsest.store.home import Home
 
 _CHECK = "PRAGMA quick_check(1)"
 _HISTORY = ("history/runs.db", "history/runs/index.db", "schedules/schedules.db")
+_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_PRIMARY = 0xFF  # bits of an error code of SQLite that say its kind
 DAMAGED = ".damaged-"
 """Part of the name of a database that was put aside; a delete removes these, for nothing can be looked for in them."""
 
@@ -67,10 +69,9 @@ def _is_damaged(path: Path) -> bool:
     try:
         with closing(sqlite3.connect(path, timeout=30)) as db:
             return bool(db.execute(_CHECK).fetchall() != [("ok",)])
-    except sqlite3.OperationalError as e:
-        return "locked" not in str(e) and "busy" not in str(e)
-    except sqlite3.DatabaseError:
-        return True
+    except sqlite3.DatabaseError as e:
+        # A database that is locked, or a disk that is full, is no damage.
+        return e.sqlite_errorcode & _PRIMARY in _DAMAGE or e.sqlite_errorcode == sqlite3.SQLITE_IOERR_SHORT_READ
 
 
 def _put_aside(path: Path) -> str:

@@ -1,0 +1,94 @@
+"""A build in a process of its own that is killed at its n-th durable step, or runs under a clock that is set back."""
+
+import datetime as dt
+import hashlib
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from palimpsest.build.plan import make_plan
+from palimpsest.build.publish import run_without_dagster
+from palimpsest.memories import embed
+from palimpsest.store.home import Home
+
+NEVER = 10**9
+
+
+class WordEmbedder:
+    """Vectors from words alone: no model to load."""
+
+    def encode(self, texts: list[str], done: Callable[[list[int], np.ndarray], None]) -> None:
+        out = np.zeros((len(texts), 384), np.float32)
+        for i, text in enumerate(texts):
+            for word in text.lower().split():
+                out[i, hashlib.blake2b(word.encode(), digest_size=2).digest()[0]] += 1
+            out[i] /= max(float(np.linalg.norm(out[i])), 1e-9)
+        done(list(range(len(texts))), out)
+
+
+def use_words() -> None:
+    """Lets this process embed by words alone."""
+    embed.load_embedder = WordEmbedder
+
+
+def build(home: Path, corpus: Path) -> None:
+    """Builds and publishes, without the gate."""
+    use_words()
+    target = Home(home)
+    plan = make_plan(target, [corpus])
+    if not plan.nothing_to_do:
+        run_without_dagster(target, plan)
+
+
+def build_until(step: int, home: Path, corpus: Path, counted: Path) -> None:
+    """Builds until the n-th rename, link or removal of a file, before which the process is killed.
+
+    Every file of a home is written aside and renamed, so that this stops at each boundary of a stage and between all
+    tables of each.
+
+    Args:
+        step: n, from 0.
+        home: the home.
+        corpus: folder of collections.
+        counted: gets the number of steps of a build that reaches its end.
+    """
+    steps = [0]
+
+    def counting(call: Callable[..., Any]) -> Callable[..., Any]:
+        def counted_call(*arguments: Any, **options: Any) -> Any:
+            if steps[0] == step:
+                os.kill(os.getpid(), signal.SIGKILL)
+            steps[0] += 1
+            return call(*arguments, **options)
+
+        return counted_call
+
+    for name in ("rename", "replace", "link", "unlink", "rmdir"):
+        setattr(os, name, counting(getattr(os, name)))
+    build(home, corpus)
+    counted.write_text(str(steps[0]))
+
+
+def build_in_the_past(home: Path, corpus: Path) -> None:
+    """Builds under a clock that shows a day ten years ago."""
+
+    class Anything(type):
+        def __instancecheck__(cls, value: object) -> bool:
+            return isinstance(value, dt.datetime)
+
+    class Past(dt.datetime, metaclass=Anything):
+        @classmethod
+        def now(cls, tz: dt.tzinfo | None = None) -> dt.datetime:
+            return dt.datetime.now(tz).replace(year=dt.datetime.now().year - 10, day=1)
+
+    past = SimpleNamespace(**{**vars(dt), "datetime": Past})
+    for name, module in sorted(sys.modules.items()):
+        if name.startswith("palimpsest.") and getattr(module, "dt", None) is dt:
+            setattr(module, "dt", past)  # noqa: B010 - a module has no such attribute for the type checker
+    build(home, corpus)
