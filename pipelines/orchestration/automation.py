@@ -15,22 +15,26 @@ from palimpsest.core.ids import content_id
 from palimpsest.neo4j_graph.identity import is_served
 from palimpsest.orchestration.alerts import closed_message, send_alert
 from palimpsest.orchestration.assets.evaluation import GOLDEN, known_suites, suites
-from palimpsest.orchestration.assets.resources import HomeResource, collections
+from palimpsest.orchestration.assets.resources import BATCH, HomeResource, collections, run_of
 from palimpsest.orchestration.schedule import schedule_from_environment
 from palimpsest.relations.classify.lm.relation_program import program_folder
 from palimpsest.store.builds import published, staged
+from palimpsest.store.event_log import run_scope, write_event
 from palimpsest.store.home import DEFAULT_CORPUS, Home
 
 SCHEDULE = schedule_from_environment()
 _POLL_INTERVAL_S = 30
-_BATCH = "palimpsest/batch"
 
 
 @dg.failure_hook(required_resource_keys={"home"})
 def record_failed_operations(context: dg.HookContext) -> None:
     """Records why a build failed for what is in the inbox: `palimpsest operation` shows it until a build succeeds."""
-    error = context.op_exception
-    record_inbox_failure(context.resources.home.home(), str(error) if error else "the build failed")
+    error, home = context.op_exception, context.resources.home.home()
+    run = context.instance.get_run_by_id(context.run_id)
+    with run_scope(run_of(run) if run else context.run_id):
+        fields = {"stage": context.op.name, "error": type(error).__name__}
+        write_event(home.path, "run_failed", level="error", **fields)
+    record_inbox_failure(home, str(error) if error else "the build failed")
 
 
 build_collection = dg.define_asset_job(
@@ -96,7 +100,7 @@ def _requests(
     home.remember_sources(plan.collections)
     context.instance.add_dynamic_partitions(str(collections.name), list(plan.collections))
     for name in plan.changed or (list(plan.collections)[:1] if plan.tail_only else []):
-        yield dg.RunRequest(run_key=f"{batch}/{name}", partition_key=name, tags={_BATCH: batch})
+        yield dg.RunRequest(run_key=f"{batch}/{name}", partition_key=name, tags={BATCH: batch})
 
 
 @dg.schedule(
@@ -237,17 +241,17 @@ def publish_after_collections(context: dg.RunStatusSensorContext) -> dg.RunReque
     run = context.dagster_run
     if run.tags.get("palimpsest/by") == "cli":
         return dg.SkipReason("the command line publishes its own builds")
-    batch = run.tags.get(_BATCH, run.run_id)
+    batch = run.tags.get(BATCH, run.run_id)
     unfinished = context.instance.get_runs_count(
         dg.RunsFilter(
             job_name="build_collection",
-            tags={_BATCH: batch},
+            tags={BATCH: batch},
             statuses=[dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED],
         )
     )
     if unfinished:
         return dg.SkipReason(f"{unfinished} collections of {batch} are still being built")
-    return dg.RunRequest(run_key=f"{batch}/tail", job_name="publish_build", tags={_BATCH: batch})
+    return dg.RunRequest(run_key=f"{batch}/tail", job_name="publish_build", tags={BATCH: batch})
 
 
 @dg.run_status_sensor(

@@ -26,6 +26,7 @@ from palimpsest.store.builds import Build, published, staged
 from palimpsest.store.collection_config import load_collection
 from palimpsest.store.decisions import read_decisions
 from palimpsest.store.embedder_setting import record_embedder
+from palimpsest.store.event_log import observed, run_scope, write_event
 from palimpsest.store.home import Home
 from palimpsest.text.tokenizer import save_tokenizer
 
@@ -73,7 +74,27 @@ def build(
             writing the home, or there is no Neo4j to load into.
         ComponentFailed: a stage failed; what was finished is kept for the next run.
     """
-    started, home = time.perf_counter(), replace(home, embedder=embedder)
+    home = replace(home, embedder=embedder)
+    with run_scope(), observed(home.path, "build") as event:
+        write_event(home.path, "build_started")
+        summary = _build(home, corpora, only, graph, max_cost, allow_removals)
+        event |= {
+            "build_id": summary.build_id,
+            "changed": len(summary.changed or ()),
+            "memories": summary.memories,
+            "rejects": summary.rejects,
+            "published": int(summary.published),
+            "status": str(summary.gate.get("status", "")),
+            **summary.work,
+        }
+    return summary
+
+
+def _build(
+    home: Home, corpora: list[Path] | None, only: list[str] | None, graph: bool, max_cost: float | None, removals: bool
+) -> BuildSummary:
+    """Builds as `build` does; `removals` allows that too much vanished."""
+    started = time.perf_counter()
     make_plan(home, corpora, only)  # bad settings are reported before anything is made
     if graph:
         from palimpsest.neo4j_graph.connect import connect
@@ -94,7 +115,7 @@ def build(
             summary = _unchanged_summary(home, current, started)
         else:
             drop_unplanned(home, plan)
-            _run_graph(home, plan, max_cost, allow_removals)
+            _run_graph(home, plan, max_cost, removals)
             summary = replace(build_summary(home, _last_build(home)), changed=list(plan.changed))
             if summary.published and not graph:
                 _warn_if_graph_is_behind(home)

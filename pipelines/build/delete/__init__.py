@@ -19,6 +19,7 @@ from palimpsest.build.delete.target import Target, pending_path
 from palimpsest.core.errors import Refused
 from palimpsest.core.progress import say
 from palimpsest.store.builds import kept, staged, sweep
+from palimpsest.store.event_log import observed, run_scope
 from palimpsest.store.home import Home
 
 __all__ = ["DeleteResult", "Target", "delete", "delete_target"]
@@ -65,7 +66,17 @@ def delete(
 
 
 def delete_target(home: Home, target: Target, dry_run: bool = False) -> DeleteResult:
-    """Deletes a target from a home whose lock this process has; see `delete`.
+    """Deletes a target from a home whose lock this process has, and writes an event without its names; see `delete`."""
+    if dry_run:
+        return _delete(home, target, dry_run)
+    with run_scope(), observed(home.path, "delete", selectors=" ".join(target.selectors)) as event:
+        done = _delete(home, target, dry_run)
+        event |= {"documents": done.documents, "memories": done.memories}
+    return done
+
+
+def _delete(home: Home, target: Target, dry_run: bool) -> DeleteResult:
+    """Deletes a target.
 
     Raises:
         PalimpsestError: the target names nothing in this home.

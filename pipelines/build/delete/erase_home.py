@@ -1,5 +1,6 @@
 """Erases what a delete names from log, builds, decisions, ledger, vectors, usage log, run history and Neo4j."""
 
+import json
 import shutil
 
 import polars as pl
@@ -20,6 +21,7 @@ from palimpsest.sources.log_maintenance import apply_deletions, update_stored_do
 from palimpsest.store.builds import ONCE, kept
 from palimpsest.store.collection_config import load_collection
 from palimpsest.store.decisions import append_decisions, append_erased, forget_overrides, read_decisions, tombstone
+from palimpsest.store.event_log import erase_events
 from palimpsest.store.graph_decisions import forget_graph_decisions
 from palimpsest.store.home import Home
 from palimpsest.store.ingest_log import IngestLog
@@ -72,6 +74,7 @@ def erase(home: Home, target: Target, found: DeletionSet, probes: Probes) -> Era
     vectors = _sweep_vectors(home)
     runs = delete_runs(home, probes, target.collection if target.whole_collection else None)
     reads = keep_reads(home.path, _memory_ids(home))
+    erase_events(home.path, lambda lines: _events_of(lines, target, probes))
     return Erased(vectors, ledger, runs, *_erase_from_server(home, probes), reads=reads, operations=operations)
 
 
@@ -109,6 +112,13 @@ def _erase_from_logs(home: Home, target: Target) -> None:
         append_decisions(home.decisions, "tombstone", (tombstone("source", name, *source) for source in emptied))
     if target.whole_collection:
         home.forget_source(str(target.collection))
+
+
+def _events_of(lines: list[str], target: Target, probes: Probes) -> list[int]:
+    """Returns which lines of the event log contain a name of what is deleted: collections are the only names in it."""
+    name = f'"collection": {json.dumps(target.collection)}' if target.whole_collection else None
+    named = {i for i, line in enumerate(lines) if name is not None and name in line}
+    return sorted(named.union(probes.rows_in(lines)))
 
 
 def _memory_ids(home: Home) -> set[str]:
