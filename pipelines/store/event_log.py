@@ -267,4 +267,4 @@ def _read(path: Path) -> Iterator[Event]:
 
 def _lock(home: Path, wait_s: float = _LOCK_WAIT_S) -> FileLock:
     logs_folder(home).mkdir(mode=0o700, exist_ok=True)
-    return FileLock(logs_folder(home) / ".lock", timeout=wait_s)
+    return FileLock(logs_folder(home) / ".lock", timeout=wait_s, mode=0o600)

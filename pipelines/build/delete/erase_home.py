@@ -28,7 +28,8 @@ from palimpsest.store.ingest_log import IngestLog
 from palimpsest.store.tables import SCHEMAS
 from palimpsest.store.usage_log import keep_reads
 
-_QUOTING_FILES = ("builds/*/report.*", "notes/*")  # they quote texts and questions; the next build writes its own
+# They quote texts and questions, or name users; the next build writes its own.
+_QUOTING_FILES = ("builds/*/report.*", "notes/*", "health/report.html")
 
 
 def check_server(home: Home) -> None:

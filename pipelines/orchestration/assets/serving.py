@@ -14,7 +14,7 @@ from palimpsest.build.stages import last_stages
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.orchestration.assets.resources import LOCK_WAIT_S, OWNERS, HomeResource, run_of
 from palimpsest.store.builds import staged
-from palimpsest.store.event_log import run_scope
+from palimpsest.store.event_log import observed, run_scope
 from palimpsest.store.manifest import BuildManifest
 
 _MAX_VIOLATIONS, _MAX_REASONS = 50, 10
@@ -106,6 +106,31 @@ def published(context: dg.AssetExecutionContext, home: HomeResource) -> dg.Mater
         except PalimpsestError as e:
             raise dg.Failure(str(e), allow_retries=False) from e
     return dg.MaterializeResult(metadata={"build": build_id, "how": "published"})
+
+
+@dg.asset(group_name="serving", kinds={"python"}, owners=OWNERS, deps=[published])
+def memory_health(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
+    """Growth, ages, confidence, contradictions, orphans, use, cost and time of the published build."""
+    from palimpsest.eval.runs.report_health import PAGE, record_health
+
+    path = home.home().path
+    with (
+        run_scope(run_of(context.run)),
+        home.home().lock(LOCK_WAIT_S),
+        observed(path, "stage", stage="memory_health") as event,
+    ):
+        health = record_health(home.home())
+        event["build_id"] = health.build_id
+    page = path / PAGE
+    return dg.MaterializeResult(
+        metadata={
+            "dagster/row_count": health.total["latest"],
+            "build": health.build_id,
+            **health.numbers,
+            "report": dg.MetadataValue.url(page.resolve().as_uri()),
+            "report_file": dg.MetadataValue.path(page),
+        }
+    )
 
 
 def _stop_if(reasons: list[str], manifest: BuildManifest, metadata: dict[str, Any]) -> None:
