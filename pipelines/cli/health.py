@@ -1,4 +1,4 @@
-"""The command `palimpsest health`: growth, ages, contradictions, use, cost and size of the published build."""
+"""The commands `palimpsest health` and `palimpsest metrics`: figures of a home for people and for Prometheus."""
 
 from pathlib import Path
 
@@ -27,3 +27,21 @@ def health(home_path: Path, as_json: bool, backend: str, report_file: Path | Non
     ]
     out.text("\n".join([f"build {found.build_id}, {found.created_at}, gate {found.status}", *lines]))
     out.result(found.to_json())
+
+
+@click.command(short_help="Print the home's figures in Prometheus' text format.")
+@common
+@click.option("--out", "out_file", type=FOLDER, help="Write them here, for node_exporter's textfile collector.")
+def metrics(home_path: Path, as_json: bool, backend: str, out_file: Path | None) -> None:
+    """Print build age, memories, gate, latencies, rejects and seconds by stage in Prometheus' text format."""
+    from palimpsest.eval.runs.home_metrics import metrics_text, write_metrics
+
+    out, home = Output(as_json), Home(home_path)
+    if out_file:
+        write_metrics(home, out_file)
+        out.text(f"wrote {out_file}")
+        out.result({"out": str(out_file)})
+        return
+    text = metrics_text(home)
+    out.text(text.rstrip())
+    out.result({"metrics": text})

@@ -20,9 +20,11 @@ from typing import Literal, TypeAlias, cast
 
 from filelock import FileLock, Timeout
 
+from palimpsest.core.environment import whole_number
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import write_bytes
 from palimpsest.core.json_types import JsonObject
+from palimpsest.core.tracing import span
 
 DAYS_VARIABLE, DEFAULT_DAYS, MAX_DAYS = "PALIMPSEST_LOG_DAYS", 30, 3650
 MIB_VARIABLE, DEFAULT_MIB, MAX_MIB = "PALIMPSEST_LOG_MIB", 64, 1 << 20
@@ -79,18 +81,6 @@ def log_policy() -> LogPolicy:
     return LogPolicy(days, whole_number(MIB_VARIABLE, DEFAULT_MIB, 1, MAX_MIB) * 2**20)
 
 
-def whole_number(variable: str, default: int, lowest: int, highest: int) -> int:
-    """Returns the number that an environment variable gives, the default where it is not set.
-
-    Raises:
-        PalimpsestError: it is no whole number in the range.
-    """
-    text = os.environ.get(variable, "").strip() or str(default)
-    if not (text.isascii() and text.isdigit() and lowest <= int(text) <= highest):
-        raise PalimpsestError(f"{variable}: {text[:40]!r} must be a whole number, {lowest:,} to {highest:,}")
-    return int(text)
-
-
 _run: ContextVar[str] = ContextVar("palimpsest_run", default="")
 _PROCESS_RUN = uuid.uuid4().hex[:12]
 
@@ -134,6 +124,8 @@ def write_event(home: Path, event: str, *, level: Level = "info", build_id: str 
 def observed(home: Path, what: str, build_id: str = "", **fields: FieldValue) -> Iterator[Fields]:
     """Writes `<what>_finished` with its seconds, or `<what>_failed` with the type of the error, which goes on.
 
+    Where OpenTelemetry is configured, the block is a span with the same fields.
+
     Args:
         home: the home's folder.
         what: what is observed: `build`, `stage`, `gate`, `delete`.
@@ -146,7 +138,8 @@ def observed(home: Path, what: str, build_id: str = "", **fields: FieldValue) ->
     found: Fields = dict(fields)
     started = time.perf_counter()
     try:
-        yield found
+        with span(f"{what} {fields.get('stage', '')}".rstrip(), found):
+            yield found
     except BaseException as e:
         found |= {"seconds": round(time.perf_counter() - started, 3), "error": type(e).__name__}
         _write_observed(home, f"{what}_failed", "error", build_id, found)

@@ -13,19 +13,17 @@ from palimpsest.build.delete.probes import Probes
 from palimpsest.build.delete.rewrite_builds import rewrite_build
 from palimpsest.build.delete.run_history import delete_runs
 from palimpsest.build.delete.target import Target
-from palimpsest.build.stages import tables
-from palimpsest.memories.vector_store import embedding_stores
+from palimpsest.build.vector_sweep import sweep_vectors
 from palimpsest.neo4j_graph.identity import served_id
 from palimpsest.relations.classify.lm.ledger import Ledger
 from palimpsest.sources.log_maintenance import apply_deletions, update_stored_documents
-from palimpsest.store.builds import ONCE, kept
+from palimpsest.store.builds import kept
 from palimpsest.store.collection_config import load_collection
 from palimpsest.store.decisions import append_decisions, append_erased, forget_overrides, read_decisions, tombstone
 from palimpsest.store.event_log import erase_events
 from palimpsest.store.graph_decisions import forget_graph_decisions
 from palimpsest.store.home import Home
 from palimpsest.store.ingest_log import IngestLog
-from palimpsest.store.tables import SCHEMAS
 from palimpsest.store.usage_log import keep_reads
 
 # They quote texts and questions, or name users; the next build writes its own.
@@ -72,7 +70,7 @@ def erase(home: Home, target: Target, found: DeletionSet, probes: Probes) -> Era
         answers = Ledger(home.lm_ledger)
         ledger = answers.forget(probes)
         answers.close()
-    vectors = _sweep_vectors(home)
+    vectors = sweep_vectors(home)
     runs = delete_runs(home, probes, target.collection if target.whole_collection else None)
     reads = keep_reads(home.path, _memory_ids(home))
     erase_events(home.path, lambda lines: _events_of(lines, target, probes))
@@ -125,10 +123,3 @@ def _events_of(lines: list[str], target: Target, probes: Probes) -> list[int]:
 def _memory_ids(home: Home) -> set[str]:
     """Returns the ids of the memories of all kept builds."""
     return {i for build in kept(home) for name in build.collections for i in build.table(name, "memories")["memory_id"]}
-
-
-def _sweep_vectors(home: Home) -> int:
-    embedded = [t.name for t in tables() if "text_hash" in SCHEMAS[t.name]]
-    found = (b.table(c, t)["text_hash"] for b in kept(home) for c in (*b.collections, ONCE) for t in embedded)
-    retained = {text_hash for column in found for text_hash in column.drop_nulls()}
-    return sum(store.compact(retained) for store in embedding_stores(home))
