@@ -167,3 +167,17 @@ def test_the_asset_has_the_numbers_as_metadata_and_writes_the_page(judged_home, 
         n: v for n, v in numbers.items() if "age" not in n
     }
     assert (tmp_path / "home/health/report.html").is_file()
+
+
+def test_a_delete_removes_the_page_that_names_users_and_keeps_the_numbers(judged_home, tmp_path):
+    import shutil
+
+    from palimpsest.build.delete import delete
+
+    shutil.copytree(judged_home.path, tmp_path / "home")
+    home = Home(tmp_path / "home", judged_home.embeddings)
+    record_health(home)
+    assert "bob" in (home.path / "health/report.html").read_text()
+    delete(Home(tmp_path / "home"), user="bob")
+    assert not (home.path / "health/report.html").exists()
+    assert [row.build_id for row in read_history(home)] == ["000001"]
