@@ -16,10 +16,12 @@ from palimpsest.eval.gate.health import MemoryHealth, memory_health
 from palimpsest.eval.golden.build_tables import collection_tables
 from palimpsest.eval.golden.golden_run import GoldenRun, Miss
 from palimpsest.eval.golden.questions import load_questions
+from palimpsest.eval.health.home_health import HomeHealth
 from palimpsest.eval.notebook.notebook_table import table
 from palimpsest.eval.report.notes import Note, write_note
 from palimpsest.eval.runs.accept_home import accept_home
 from palimpsest.eval.runs.judge_build import run_collection
+from palimpsest.eval.runs.report_health import health_of
 from palimpsest.query.reader import open_index
 from palimpsest.query.request.types import Scope
 from palimpsest.query.result import SearchResult
@@ -92,6 +94,10 @@ class BuildView:
             c: memory_health(collection_tables(self.tables, c) | {"rejects": self.build.table(c, "rejects")}, now)
             for c in self.names
         }
+
+    def home_health(self, now: datetime | None = None) -> HomeHealth:
+        """Returns the numbers of the health report, with the builds before this one."""
+        return health_of(self.home, self.build, now)
 
     @property
     def names(self) -> list[str]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 WIDTH, HEIGHT, PAD = 120.0, 28.0, 3.0
 BINS = 24
+_LETTER = 5.5  # width of a letter of 10 px
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,41 @@ class Histogram:
     p50: float
     p95: float
     p99: float
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a chart: left edge and width in its box, share of its height, and whether it has room for words."""
+
+    x: float
+    width: float
+    height: float
+    label: str
+    value: int
+    is_labelled: bool
+
+
+@dataclass(frozen=True)
+class ColumnChart:
+    """Counts side by side in a box of `width` x 110."""
+
+    width: float
+    columns: tuple[Column, ...]
+
+
+def columns(counts: Sequence[tuple[str, int]], width: float = 320.0) -> ColumnChart | None:
+    """Returns the chart of counts by label; where labels would overlap, every second or third has one. None without."""
+    if not any(count for _, count in counts):
+        return None
+    step, largest = width / len(counts), max(count for _, count in counts)
+    letters = max(len(label) for label, _ in counts) + 1
+    every = max(1, math.ceil(letters * _LETTER / step))
+    last = len(counts) - 1
+    made = [
+        Column(i * step + 1, step - 2, count / largest, label, count, (last - i) % every == 0)
+        for i, (label, count) in enumerate(counts)
+    ]
+    return ColumnChart(width, tuple(made))
 
 
 def spark(values: Sequence[float]) -> Spark | None:

@@ -38,6 +38,11 @@ def report_html(page: ReportPage) -> str:
     return text
 
 
+def render_page(template: str, **values: object) -> str:
+    """Returns a template of this folder with values, every one of them escaped."""
+    return str(_environment().get_template(template).render(**values))
+
+
 def picture_html(page: ReportPage) -> str:
     """Returns the report's main picture as an SVG document: recall by collection and type."""
     return str(_environment().get_template("picture.svg").render(page=page))

@@ -31,6 +31,7 @@ from palimpsest.query.context.explain import shorten_text
 from palimpsest.query.reader import open_index
 from palimpsest.store.builds import Build, published, staged
 from palimpsest.store.decisions import read_decisions
+from palimpsest.store.event_log import observed
 from palimpsest.store.home import Home, data_folder
 
 REPORT, PICTURE = "report.html", "report.svg"
@@ -133,7 +134,11 @@ def _with_embedder_change(home: Home, build: Build, verdict: CollectionVerdict) 
 
 
 def _named_baseline(path: Path | None, build: Build) -> dict[str, Baseline]:
-    """Returns the baseline of a file by its collection."""
+    """Returns the baseline of a file by its collection.
+
+    Raises:
+        PalimpsestError: there is no such file, or the build does not have its collection.
+    """
     if path is None:
         return {}
     if (baseline := load_baseline(path)) is None:
@@ -181,7 +186,9 @@ def write_report(home: Home, build: Build, verdict: GateVerdict, path: Path | No
 def check_staged(home: Home) -> list[Violation]:
     """Returns the invariants that the staged build breaks, and records how long that took."""
     started = time.perf_counter()
-    found = find_violations(home, staged(home))
+    with observed(home.path, "stage", staged(home).build_id, stage="invariants") as event:
+        found = find_violations(home, staged(home))
+        event["violations"] = len(found)
     lines = [v.headline for v in found]
     record_tail(staged(home), "invariants", time.perf_counter() - started, violations=lines)
     return found
@@ -191,7 +198,7 @@ def judge_staged(home: Home) -> GateVerdict:
     """Judges the staged build, whose invariants its index was checked for, and records the verdict in its manifest."""
     say("stage retrieval_report")
     started = time.perf_counter()
-    verdict = judge_build(home, staged(home), violations=())
+    verdict = _judge_observed(home, staged(home), violations=())
     runs = {v.collection: v.run.to_json() for v in verdict.collections if v.run is not None}
     gate = verdict.to_manifest()
     record_tail(staged(home), "retrieval_report", time.perf_counter() - started, gate=gate, golden_runs=runs)
@@ -200,10 +207,26 @@ def judge_staged(home: Home) -> GateVerdict:
     return verdict
 
 
+def _judge_observed(
+    home: Home, build: Build, baseline_file: Path | None = None, violations: Sequence[Violation] | None = None
+) -> GateVerdict:
+    """Judges a build as `judge_build` does, and writes an event; reasons quote sources and are only counted."""
+    with observed(home.path, "gate", build.build_id) as event:
+        verdict = judge_build(home, build, baseline_file, violations)
+        event |= {
+            "status": verdict.status,
+            "collections": len(verdict.collections),
+            "queries": sum(v.queries for v in verdict.collections),
+            "reasons": sum(len(v.reasons) for v in verdict.collections),
+            "warnings": sum(len(v.warnings) for v in verdict.collections),
+        }
+    return verdict
+
+
 def judge_home(home: Home, baseline_file: Path | None = None, report_file: Path | None = None) -> GateVerdict:
     """Judges the staged, else the published build; writes its page where a file is named."""
     build = build_to_judge(home)
-    verdict = judge_build(home, build, baseline_file)
+    verdict = _judge_observed(home, build, baseline_file)
     if report_file:
         write_report(home, build, verdict, report_file)
     return verdict

@@ -28,6 +28,7 @@ from palimpsest.store.collection_config import load_collection
 from palimpsest.store.decision_lines import count_decisions
 from palimpsest.store.decisions import read_decisions
 from palimpsest.store.embedder_setting import recorded_embedder
+from palimpsest.store.event_log import observed
 from palimpsest.store.home import Home
 from palimpsest.store.manifest import BuildManifest, CollectionSettings, IndexSettings, StageRecord
 from palimpsest.store.schema_fields import schema_fields
@@ -47,7 +48,10 @@ def finish_staged(home: Home) -> BuildManifest:
         run_stage(once_context(home, staged(home), base), stage.name)
     if base is None:
         _check_something_was_read(staged(home))
-    return finish_build(home, staged(home), base.manifest if base else BuildManifest(), base)
+    with observed(home.path, "stage", staged(home).build_id, stage="index") as event:
+        manifest = finish_build(home, staged(home), base.manifest if base else BuildManifest(), base)
+        event |= {"documents": manifest.documents, "memories": manifest.memories, "rejects": manifest.rejects}
+    return manifest
 
 
 def complete_collections(home: Home) -> None:
@@ -73,7 +77,11 @@ def once_context(home: Home, build: Build, base: Build | None) -> StageContext:
 
 
 def _check_something_was_read(build: Build) -> None:
-    """Raises PalimpsestError where a first build has rejects and nothing else."""
+    """Checks that a first build has more than rejects.
+
+    Raises:
+        PalimpsestError: it has rejects and nothing else.
+    """
     tables = build.tables(["documents", "rejects"])
     if tables["documents"].is_empty() and tables["rejects"].height:
         first = tables["rejects"].row(0, named=True)

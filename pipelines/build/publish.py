@@ -11,6 +11,7 @@ from palimpsest.build.stages import collection_stages
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.progress import say
 from palimpsest.store.builds import Build, publish, published, staged, sweep
+from palimpsest.store.event_log import observed
 from palimpsest.store.home import Home
 from palimpsest.store.manifest import BuildManifest
 from palimpsest.text.tokenizer import save_tokenizer
@@ -31,8 +32,9 @@ def publish_build(home: Home) -> str:
             f"({f'readers see build {current.build_id}' if current else 'nothing was published yet'}); "
             "run palimpsest build, or the jobs build_collection and publish_build"
         )
-    save_tokenizer(home.path)
-    publish(home, build)
+    with observed(home.path, "publish", build.build_id):
+        save_tokenizer(home.path)
+        publish(home, build)
     return build.build_id
 
 

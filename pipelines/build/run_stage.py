@@ -8,6 +8,7 @@ tests all run stages through `run_stage`.
 
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 
 from palimpsest.build.stage import PreviousTable, Stage, StageContext
 from palimpsest.build.stages import STAGES, producer
@@ -16,6 +17,7 @@ from palimpsest.core.ids import content_id
 from palimpsest.core.progress import say
 from palimpsest.store.builds import ONCE, Build, kept
 from palimpsest.store.checksums import has_hash
+from palimpsest.store.event_log import observed
 from palimpsest.store.manifest import CacheStatus, StageRecord
 
 
@@ -29,6 +31,20 @@ def run_stage(context: StageContext, name: str, prepare: bool = True) -> StageRe
     """
     stage = STAGES[name]
     say(f"stage {name}")
+    with observed(context.home.path, "stage", context.build.build_id, stage=name, collection=context.name) as event:
+        record = _run(context, stage)
+        event |= {"cache": record.cache_status, "seconds": round(record.seconds, 3), **_figures(stage, record)}
+    return record
+
+
+def _figures(stage: Stage, record: StageRecord) -> dict[str, float]:
+    """Returns the rows of a stage's first table, and what of its work is not 0."""
+    work = {**asdict(record.work), "cost": record.numbers.get("cost", 0.0)}
+    figures = {"rows": record.numbers.get(f"{stage.tables[0]}_rows", 0.0)} if stage.tables else {}
+    return figures | {name: n for name, n in work.items() if n and record.cache_status == "done"}
+
+
+def _run(context: StageContext, stage: Stage) -> StageRecord:
     started = time.perf_counter()
     if stage.prepare and prepare:
         stage.prepare(context)
@@ -38,7 +54,7 @@ def run_stage(context: StageContext, name: str, prepare: bool = True) -> StageRe
     if found is None:
         return _compute(context, stage, key, code_key, started)
     record = found.linked(status, time.perf_counter() - started)
-    context.build.write_record(context.name, name, record)
+    context.build.write_record(context.name, stage.name, record)
     return record
 
 

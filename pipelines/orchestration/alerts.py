@@ -1,4 +1,6 @@
-"""An alert to a person when the gate closes: one JSON message to a webhook, sent again while it fails.
+"""An alert to a person when the gate closes, a build fails or is overdue: one JSON message to a webhook.
+
+It is sent again while the server fails.
 
 The webhook's address often contains a token: it is read from PALIMPSEST_ALERT_URL only, and never printed.
 """
@@ -41,6 +43,18 @@ def closed_message(build_id: str, gate: GateRecord) -> JsonObject:
         "status": gate.get("status", "failed"),
         "reasons": reasons,
     }
+
+
+def failed_message(build_id: str, stage: str, error: str) -> JsonObject:
+    """Returns the message for a step that failed: its name and the type of the error, whose words may quote sources."""
+    text = f"Palimpsest: build {build_id} failed in {stage} ({error}); readers keep the published build"
+    return {"text": text, "event": "build_failed", "build": build_id, "stage": stage, "error": error}
+
+
+def overdue_message(build_id: str, hours: float, most: int) -> JsonObject:
+    """Returns the message for a published build that no run has confirmed for longer than it may be."""
+    text = f"Palimpsest: build {build_id} is overdue: last confirmed {hours:.0f} hours ago, at most {most}"
+    return {"text": text, "event": "build_overdue", "build": build_id, "hours": round(hours, 1), "most_hours": most}
 
 
 def send_alert(message: Mapping[str, JsonValue], url: str | None = None, wait_s: float = 1.0) -> bool:

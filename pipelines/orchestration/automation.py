@@ -6,31 +6,23 @@ from pathlib import Path
 
 import dagster as dg
 
-from palimpsest.build.operation_status import record_inbox_failure
 from palimpsest.build.plan import make_plan
 from palimpsest.build.stages import collection_stages, once_stages
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import file_hash
 from palimpsest.core.ids import content_id
 from palimpsest.neo4j_graph.identity import is_served
-from palimpsest.orchestration.alerts import closed_message, send_alert
 from palimpsest.orchestration.assets.evaluation import GOLDEN, known_suites, suites
-from palimpsest.orchestration.assets.resources import HomeResource, collections
+from palimpsest.orchestration.assets.resources import BATCH, HomeResource, collections
 from palimpsest.orchestration.schedule import schedule_from_environment
+from palimpsest.orchestration.watch import alert_when_failed, record_failed_operations
 from palimpsest.relations.classify.lm.relation_program import program_folder
-from palimpsest.store.builds import published, staged
+from palimpsest.store.builds import published
+from palimpsest.store.event_log import write_event
 from palimpsest.store.home import DEFAULT_CORPUS, Home
 
 SCHEDULE = schedule_from_environment()
 _POLL_INTERVAL_S = 30
-_BATCH = "palimpsest/batch"
-
-
-@dg.failure_hook(required_resource_keys={"home"})
-def record_failed_operations(context: dg.HookContext) -> None:
-    """Records why a build failed for what is in the inbox: `palimpsest operation` shows it until a build succeeds."""
-    error = context.op_exception
-    record_inbox_failure(context.resources.home.home(), str(error) if error else "the build failed")
 
 
 build_collection = dg.define_asset_job(
@@ -39,25 +31,8 @@ build_collection = dg.define_asset_job(
     description="Everything of one collection, from its sources to its versions.",
     partitions_def=collections,
     executor_def=dg.in_process_executor,
-    hooks={record_failed_operations},
+    hooks={alert_when_failed, record_failed_operations},
 )
-
-
-@dg.failure_hook(required_resource_keys={"home"})
-def alert_when_closed(context: dg.HookContext) -> None:
-    """Alerts the webhook of PALIMPSEST_ALERT_URL when the gate or an invariant keeps a build from being published."""
-    build = staged(context.resources.home.home())
-    manifest = build.manifest
-    gate = manifest.gate
-    if manifest.violations:
-        gate = {"status": "failed", "reasons": manifest.violations}
-    if gate.get("status") != "failed":
-        return  # the run failed for another reason: the gate is not closed
-    try:
-        if not send_alert(closed_message(build.build_id, gate)):
-            context.log.info("no webhook is set, so no alert is sent; PALIMPSEST_ALERT_URL sets one")
-    except PalimpsestError as e:
-        context.log.error(str(e))
 
 
 publish_build = dg.define_asset_job(
@@ -65,7 +40,7 @@ publish_build = dg.define_asset_job(
     dg.AssetSelection.groups("serving") | dg.AssetSelection.assets(*(s.name for s in once_stages())),
     description="Index of all collections, invariants, gate, and the switch that readers see.",
     executor_def=dg.in_process_executor,
-    hooks={alert_when_closed, record_failed_operations},
+    hooks={alert_when_failed, record_failed_operations},
 )
 
 serve_graph = dg.define_asset_job(
@@ -73,6 +48,7 @@ serve_graph = dg.define_asset_job(
     dg.AssetSelection.assets("neo4j_graph"),  # stages of collections are in its group too
     description="The published build in Neo4j, for those who query it there.",
     executor_def=dg.in_process_executor,
+    hooks={alert_when_failed},
 )
 
 evaluate_suite = dg.define_asset_job(
@@ -96,7 +72,7 @@ def _requests(
     home.remember_sources(plan.collections)
     context.instance.add_dynamic_partitions(str(collections.name), list(plan.collections))
     for name in plan.changed or (list(plan.collections)[:1] if plan.tail_only else []):
-        yield dg.RunRequest(run_key=f"{batch}/{name}", partition_key=name, tags={_BATCH: batch})
+        yield dg.RunRequest(run_key=f"{batch}/{name}", partition_key=name, tags={BATCH: batch})
 
 
 @dg.schedule(
@@ -124,6 +100,7 @@ def nightly_rebuild(
 def _confirm_published(instance: dg.DagsterInstance, home: Home) -> None:
     """Records that the published build is up to date: its freshness counts from now."""
     if current := published(home):
+        write_event(home.path, "build_confirmed", build_id=current.build_id)
         metadata = {"build": current.build_id, "how": "nothing changed"}
         instance.report_runless_asset_event(dg.AssetMaterialization("published", metadata=metadata))
 
@@ -237,17 +214,17 @@ def publish_after_collections(context: dg.RunStatusSensorContext) -> dg.RunReque
     run = context.dagster_run
     if run.tags.get("palimpsest/by") == "cli":
         return dg.SkipReason("the command line publishes its own builds")
-    batch = run.tags.get(_BATCH, run.run_id)
+    batch = run.tags.get(BATCH, run.run_id)
     unfinished = context.instance.get_runs_count(
         dg.RunsFilter(
             job_name="build_collection",
-            tags={_BATCH: batch},
+            tags={BATCH: batch},
             statuses=[dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED],
         )
     )
     if unfinished:
         return dg.SkipReason(f"{unfinished} collections of {batch} are still being built")
-    return dg.RunRequest(run_key=f"{batch}/tail", job_name="publish_build", tags={_BATCH: batch})
+    return dg.RunRequest(run_key=f"{batch}/tail", job_name="publish_build", tags={BATCH: batch})
 
 
 @dg.run_status_sensor(

@@ -2,7 +2,7 @@
 
 import dagster as dg
 
-from palimpsest.orchestration import automation
+from palimpsest.orchestration import automation, watch
 from palimpsest.orchestration.assets import evaluation, graph, labels, serving
 from palimpsest.orchestration.assets.resources import HomeResource
 from palimpsest.orchestration.assets.stages import stage_assets
@@ -16,6 +16,7 @@ defs = dg.Definitions(
         automation.new_relation_program,
         automation.publish_after_collections,
         automation.serve_after_publishing,
+        watch.overdue_build,
     ],
     resources={"home": HomeResource()},
     executor=dg.in_process_executor,

@@ -29,6 +29,7 @@ from palimpsest.store.builds import Build, published, staged
 from palimpsest.store.collection_config import load_collection
 from palimpsest.store.decisions import read_decisions
 from palimpsest.store.embedder_setting import record_embedder
+from palimpsest.store.event_log import observed, run_scope, write_event
 from palimpsest.store.home import Home
 
 _LOCK_WAIT_S = 5.0
@@ -79,7 +80,34 @@ def build(
             `allow_lost` is not given, another process is writing the home, or there is no Neo4j to load into.
         ComponentFailed: a stage failed; what was finished is kept for the next run.
     """
-    started, home = time.perf_counter(), replace(home, embedder=embedder)
+    home = replace(home, embedder=embedder)
+    with run_scope(), observed(home.path, "build") as event:
+        write_event(home.path, "build_started")
+        summary = _build(home, corpora, only, graph, max_cost, allow_removals, allow_lost, repair)
+        event |= {
+            "build_id": summary.build_id,
+            "changed": len(summary.changed or ()),
+            "memories": summary.memories,
+            "rejects": summary.rejects,
+            "published": int(summary.published),
+            "status": str(summary.gate.get("status", "")),
+            **summary.work,
+        }
+    return summary
+
+
+def _build(
+    home: Home,
+    corpora: list[Path] | None,
+    only: list[str] | None,
+    graph: bool,
+    max_cost: float | None,
+    allow_removals: bool,
+    allow_lost: bool,
+    repair: bool,
+) -> BuildSummary:
+    """Builds as `build` does, on a home that has its embedder."""
+    started = time.perf_counter()
     with suppress(DamagedFile):  # repaired below, or reported there
         make_plan(home, corpora, only)  # bad settings are reported before anything is made
     if graph:

@@ -6,6 +6,7 @@ import pytest
 
 from palimpsest.eval.report.render import MAX_BYTES
 from palimpsest.eval.runs.judge_build import judge_build, write_report
+from palimpsest.eval.runs.report_health import health_of, write_health
 from palimpsest.store.builds import published
 
 pytestmark = pytest.mark.browser
@@ -78,3 +79,17 @@ def test_the_page_is_readable_and_requests_nothing(browser, page, width, scheme)
     matrix = "document.querySelector('.matrix')"
     wide = browser.execute_script(f"return [{matrix}.scrollWidth, {matrix}.parentElement.clientWidth]")
     assert wide[0] <= wide[1], "the table of labels is cut"
+
+
+@pytest.mark.parametrize("width", [PHONE, DESK])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_of_a_homes_health_fits_and_requests_nothing(browser, judged_home, tmp_path, width, scheme):
+    page = tmp_path / "health.html"
+    write_health(health_of(judged_home), page)
+    show(browser, page, width, scheme)
+    assert browser.get_log("browser") == []
+    requests = [e["message"] for e in browser.get_log("performance") if '"Network.requestWillBeSent"' in e["message"]]
+    assert not [m for m in requests if "http://" in m or "https://" in m]
+    assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+    paper = luminance(browser, "getComputedStyle(document.body).backgroundColor")
+    assert (paper > 0.5) == (scheme == "light")

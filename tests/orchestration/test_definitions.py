@@ -21,6 +21,7 @@ EDGES = {
     "index": {"nodes"},
     "retrieval_report": {"index"},
     "published": {"retrieval_report"},
+    "memory_health": {"published"},
     "neo4j_graph": {"published"},
     "suite_metrics": set(),
 }
@@ -29,7 +30,7 @@ GROUPS = {
     "memories": {"memories", "notes", "embeddings", "entities", "topics"},
     "relations": {"candidate_pairs", "relations", "versions"},
     "labels": {"offline_labeler"},
-    "serving": {"index", "retrieval_report", "published"},
+    "serving": {"index", "retrieval_report", "published", "memory_health"},
     "graph": {"facts", "nodes", "neo4j_graph"},
     "evaluation": {"suite_metrics"},
 }

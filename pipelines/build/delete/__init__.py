@@ -20,6 +20,7 @@ from palimpsest.core.errors import PalimpsestError, Refused
 from palimpsest.core.progress import say
 from palimpsest.store.backup.snapshot import exclude_snapshots
 from palimpsest.store.builds import kept, staged, sweep
+from palimpsest.store.event_log import observed, run_scope
 from palimpsest.store.home import Home
 from palimpsest.store.ingest_log import IngestLog
 
@@ -67,7 +68,17 @@ def delete(
 
 
 def delete_target(home: Home, target: Target, dry_run: bool = False) -> DeleteResult:
-    """Deletes a target from a home whose lock this process has; see `delete`.
+    """Deletes a target from a home whose lock this process has, and writes an event without its names; see `delete`."""
+    if dry_run:
+        return _delete(home, target, dry_run)
+    with run_scope(), observed(home.path, "delete", selectors=" ".join(target.selectors)) as event:
+        done = _delete(home, target, dry_run)
+        event |= {"documents": done.documents, "memories": done.memories}
+    return done
+
+
+def _delete(home: Home, target: Target, dry_run: bool) -> DeleteResult:
+    """Deletes a target.
 
     Raises:
         PalimpsestError: the target names nothing in this home, or a backup of it does not end.

@@ -1,5 +1,6 @@
 """Erases what a delete names from log, builds, decisions, ledger, vectors, usage log, run history and Neo4j."""
 
+import json
 import shutil
 
 import polars as pl
@@ -13,21 +14,21 @@ from palimpsest.build.delete.rewrite_builds import rewrite_build
 from palimpsest.build.delete.run_history import delete_runs
 from palimpsest.build.delete.target import Target
 from palimpsest.build.repair.repair_databases import remove_damaged
-from palimpsest.build.stages import tables
-from palimpsest.memories.vector_store import embedding_stores
+from palimpsest.build.vector_sweep import sweep_vectors
 from palimpsest.neo4j_graph.identity import served_id
 from palimpsest.relations.classify.lm.ledger import Ledger
 from palimpsest.sources.log_maintenance import apply_deletions, update_stored_documents
-from palimpsest.store.builds import ONCE, count_decisions_again, kept
+from palimpsest.store.builds import count_decisions_again, kept
 from palimpsest.store.collection_config import load_collection
 from palimpsest.store.decisions import append_decisions, append_erased, forget_overrides, read_decisions, tombstone
+from palimpsest.store.event_log import erase_events
 from palimpsest.store.graph_decisions import forget_graph_decisions
 from palimpsest.store.home import Home
 from palimpsest.store.ingest_log import IngestLog
-from palimpsest.store.tables import SCHEMAS
 from palimpsest.store.usage_log import keep_reads
 
-_QUOTING_FILES = ("builds/*/report.*", "notes/*")  # they quote texts and questions; the next build writes its own
+# They quote texts and questions, or name users; the next build writes its own.
+_QUOTING_FILES = ("builds/*/report.*", "notes/*", "health/report.html")
 
 
 def check_server(home: Home) -> None:
@@ -72,9 +73,10 @@ def erase(home: Home, target: Target, found: DeletionSet, probes: Probes) -> Era
         answers = Ledger(home.lm_ledger)
         ledger = answers.forget(probes)
         answers.close()
-    vectors = _sweep_vectors(home)
+    vectors = sweep_vectors(home)
     runs = delete_runs(home, probes, target.collection if target.whole_collection else None)
     reads = keep_reads(home.path, _memory_ids(home))
+    erase_events(home.path, lambda lines: _events_of(lines, target, probes))
     return Erased(vectors, ledger, runs, *_erase_from_server(home, probes), reads=reads, operations=operations)
 
 
@@ -114,13 +116,13 @@ def _erase_from_logs(home: Home, target: Target) -> None:
         home.forget_source(str(target.collection))
 
 
+def _events_of(lines: list[str], target: Target, probes: Probes) -> list[int]:
+    """Returns which lines of the event log contain a name of what is deleted: collections are the only names in it."""
+    name = f'"collection": {json.dumps(target.collection)}' if target.whole_collection else None
+    named = {i for i, line in enumerate(lines) if name is not None and name in line}
+    return sorted(named.union(probes.rows_in(lines)))
+
+
 def _memory_ids(home: Home) -> set[str]:
     """Returns the ids of the memories of all kept builds."""
     return {i for build in kept(home) for name in build.collections for i in build.table(name, "memories")["memory_id"]}
-
-
-def _sweep_vectors(home: Home) -> int:
-    embedded = [t.name for t in tables() if "text_hash" in SCHEMAS[t.name]]
-    found = (b.table(c, t)["text_hash"] for b in kept(home) for c in (*b.collections, ONCE) for t in embedded)
-    retained = {text_hash for column in found for text_hash in column.drop_nulls()}
-    return sum(store.compact(retained) for store in embedding_stores(home))

@@ -61,6 +61,11 @@ class Target:
         return self == Target(self.collection, user=self.user, project=self.project, denied=self.denied)
 
     @property
+    def selectors(self) -> list[str]:
+        """The names of the selectors that are given, not what they name."""
+        return [f.name for f in fields(self) if getattr(self, f.name)]
+
+    @property
     def key(self) -> str:
         """A hash of the selectors, the same for the same delete."""
         if self.expired_at:

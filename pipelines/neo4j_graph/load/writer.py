@@ -71,6 +71,7 @@ class Writer:
             ComponentFailed: a row could not be written.
         """
         statements = list(visibility)
+        self._connection.rate_limiter.wait()
 
         def work(tx: neo4j.ManagedTransaction) -> bool:
             if not _count(tx, loading.PUBLISH, self._parameters(oldest=oldest, record=dict(record))):
@@ -91,6 +92,7 @@ class Writer:
 
     def list_rows(self, statement: str) -> Sequence[Mapping[str, Any]]:
         """Returns the rows that the server has of a kind or relationship."""
+        self._connection.rate_limiter.wait()
         with self._connection.session() as session:
             return session.execute_read(
                 lambda tx: tx.run(statement, home=self._home, published=self.published, number=self.number).data()
@@ -100,6 +102,7 @@ class Writer:
         return {"home": self._home, "token": self.token, "number": self.number} | values
 
     def _run(self, statement: str, parameters: dict[str, Any]) -> list[neo4j.Record]:
+        self._connection.rate_limiter.wait()
         return self._connection.driver.execute_query(statement, parameters, database_=self._connection.database).records
 
 

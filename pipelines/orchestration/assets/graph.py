@@ -7,8 +7,9 @@ import dagster as dg
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.neo4j_graph.check_names import CHECKS, WARNINGS
 from palimpsest.neo4j_graph.identity import is_served
-from palimpsest.orchestration.assets.resources import LOCK_WAIT_S, OWNERS, HomeResource
+from palimpsest.orchestration.assets.resources import LOCK_WAIT_S, OWNERS, HomeResource, run_of
 from palimpsest.orchestration.assets.serving import published
+from palimpsest.store.event_log import observed, run_scope
 
 _SPECS = [
     dg.AssetCheckSpec(name, asset="neo4j_graph", blocking=name not in WARNINGS, description=text)
@@ -47,8 +48,13 @@ def neo4j_graph(context: dg.AssetExecutionContext, home: HomeResource) -> Iterat
         context.log.warning(f"skipped: {reason}")
         return
     try:
-        with home.home().lock(LOCK_WAIT_S):
+        with (
+            run_scope(run_of(context.run)),
+            home.home().lock(LOCK_WAIT_S),
+            observed(home.home().path, "stage", stage="neo4j_graph") as event,
+        ):
             stats, violations = load_published(home.home(), report=context.log.info)
+            event |= {"graph_writes": stats.writes, "violations": sum(map(len, violations.values()))}
     except PalimpsestError as e:
         # A fault that a person must fix is not retried.
         raise dg.Failure(str(e), allow_retries=isinstance(e, ComponentFailed)) from e

@@ -9,6 +9,8 @@ from palimpsest.store.home import DEFAULT_HOME, Home, home_from_environment
 
 OWNERS = ["team:palimpsest"]
 LOCK_WAIT_S = 3600.0
+BATCH = "palimpsest/batch"
+"""Tag of all runs that one night or one change of a folder starts."""
 
 collections = dg.DynamicPartitionsDefinition(name="collections")
 
@@ -39,6 +41,11 @@ class HomeResource(dg.ConfigurableResource):
         home = replace(home, embedder=self.embedder or None)
         home.create()
         return home
+
+
+def run_of(run: dg.DagsterRun) -> str:
+    """Returns what the event log calls a run of Dagster: its batch, else its own id."""
+    return run.tags.get(BATCH, run.run_id)
 
 
 __all__ = ["DEFAULT_HOME", "HomeResource"]

@@ -12,8 +12,9 @@ from palimpsest.build.finish import finish_staged
 from palimpsest.build.publish import publish_build, refusal
 from palimpsest.build.stages import last_stages
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.orchestration.assets.resources import LOCK_WAIT_S, OWNERS, HomeResource
+from palimpsest.orchestration.assets.resources import LOCK_WAIT_S, OWNERS, HomeResource, run_of
 from palimpsest.store.builds import staged
+from palimpsest.store.event_log import observed, run_scope
 from palimpsest.store.manifest import BuildManifest
 
 _MAX_VIOLATIONS, _MAX_REASONS = 50, 10
@@ -37,7 +38,7 @@ def index(context: dg.AssetExecutionContext, home: HomeResource) -> Iterator[dg.
     """One DuckDB file over all collections: vectors, words, graph and versions, staged next to the published one."""  # noqa: DOC402 (the docstring is the description in the UI)
     from palimpsest.eval.runs.judge_build import check_staged
 
-    with home.home().lock(LOCK_WAIT_S):
+    with run_scope(run_of(context.run)), home.home().lock(LOCK_WAIT_S):
         finish_staged(home.home())
         found = check_staged(home.home())
         manifest = staged(home.home()).manifest
@@ -65,7 +66,7 @@ def retrieval_report(context: dg.AssetExecutionContext, home: HomeResource) -> I
     """Golden questions on the staged build: R@5, nDCG@10, stale@5 against the baseline, p95 against 400 ms."""  # noqa: DOC402 (the docstring is the description in the UI)
     from palimpsest.eval.runs.judge_build import PICTURE, REPORT, judge_staged
 
-    with home.home().lock(LOCK_WAIT_S):
+    with run_scope(run_of(context.run)), home.home().lock(LOCK_WAIT_S):
         verdict = judge_staged(home.home())
         manifest, folder = staged(home.home()).manifest, staged(home.home()).path
     gate = manifest.gate
@@ -97,7 +98,7 @@ def retrieval_report(context: dg.AssetExecutionContext, home: HomeResource) -> I
 )
 def published(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
     """The build that readers see, switched in one rename; the five newest builds are kept."""  # noqa: DOC501 (the docstring is the description in the UI)
-    with home.home().lock(LOCK_WAIT_S):
+    with run_scope(run_of(context.run)), home.home().lock(LOCK_WAIT_S):
         manifest = staged(home.home()).manifest
         _stop_if(refusal(manifest), manifest, {})
         try:
@@ -105,6 +106,31 @@ def published(context: dg.AssetExecutionContext, home: HomeResource) -> dg.Mater
         except PalimpsestError as e:
             raise dg.Failure(str(e), allow_retries=False) from e
     return dg.MaterializeResult(metadata={"build": build_id, "how": "published"})
+
+
+@dg.asset(group_name="serving", kinds={"python"}, owners=OWNERS, deps=[published])
+def memory_health(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
+    """Growth, ages, confidence, contradictions, orphans, use, cost and time of the published build."""
+    from palimpsest.eval.runs.report_health import PAGE, record_health
+
+    path = home.home().path
+    with (
+        run_scope(run_of(context.run)),
+        home.home().lock(LOCK_WAIT_S),
+        observed(path, "stage", stage="memory_health") as event,
+    ):
+        health = record_health(home.home())
+        event["build_id"] = health.build_id
+    page = path / PAGE
+    return dg.MaterializeResult(
+        metadata={
+            "dagster/row_count": health.total["latest"],
+            "build": health.build_id,
+            **health.numbers,
+            "report": dg.MetadataValue.url(page.resolve().as_uri()),
+            "report_file": dg.MetadataValue.path(page),
+        }
+    )
 
 
 def _stop_if(reasons: list[str], manifest: BuildManifest, metadata: dict[str, Any]) -> None:

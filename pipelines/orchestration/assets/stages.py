@@ -12,9 +12,10 @@ from palimpsest.build.run_stage import run_stage
 from palimpsest.build.stage import Stage, StageContext
 from palimpsest.build.stages import STAGES, upstream
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.orchestration.assets.resources import LOCK_WAIT_S, OWNERS, HomeResource, collections
+from palimpsest.orchestration.assets.resources import LOCK_WAIT_S, OWNERS, HomeResource, collections, run_of
 from palimpsest.store.builds import published, staged
 from palimpsest.store.column_descriptions import description
+from palimpsest.store.event_log import run_scope
 from palimpsest.store.home import Home
 from palimpsest.store.manifest import StageRecord
 from palimpsest.store.tables import SCHEMAS
@@ -53,7 +54,7 @@ def table_schema(table: str) -> dg.TableSchema:
 
 def _materialize(context: dg.AssetExecutionContext, resource: HomeResource, stage: Stage) -> dg.MaterializeResult:
     home = resource.home()
-    with home.lock(LOCK_WAIT_S):
+    with run_scope(run_of(context.run)), home.lock(LOCK_WAIT_S):
         stage_on = _stage_context(context, resource, home, stage)
         record = run_stage(stage_on, stage.name)
     context.log.info(f"{stage.name}: {record.cache_status} in {record.seconds:.2f} s")

@@ -23,6 +23,7 @@ from palimpsest.sources.inbox.destination import Destination, InboxOptions, chec
 from palimpsest.sources.readers.common.clean_text import clean_text
 from palimpsest.sources.secrets.find_secrets import find_secrets
 from palimpsest.store.collection_config import CollectionConfig
+from palimpsest.store.event_log import write_event
 from palimpsest.store.home import Home
 from palimpsest.store.inbox import PREFIX, SIDECAR_SUFFIX, TEXT_SUFFIXES, inbox_lock, inbox_name
 from palimpsest.store.ingest_log import IngestLog
@@ -223,8 +224,10 @@ def _receive(
             if sidecar is not None:
                 _write_private(folder / (name + SIDECAR_SUFFIX), sidecar.encode())
             _write_private(folder / name, data)
+    kind, is_new = "text" if sidecar is None else "file", not (earlier or logged)
+    write_event(home.path, "inbox_received", kind=kind, collection=collection, bytes=len(data), new=int(is_new))
     uri = PREFIX + (earlier[0].name if earlier else name)
-    return Receipt(operation_id, collection, destination.user_id, uri, not (earlier or logged))
+    return Receipt(operation_id, collection, destination.user_id, uri, is_new)
 
 
 def _write_private(path: Path, data: bytes) -> None:
