@@ -25,7 +25,7 @@ from palimpsest.memories.vector_store import collection_spaces, indexed_spaces
 from palimpsest.relations.classify.choose_labeler import configured_labeler, labeler_key
 from palimpsest.store.builds import ONCE, Build, published, staged, sweep
 from palimpsest.store.collection_config import load_collection
-from palimpsest.store.decisions import read_decisions
+from palimpsest.store.decisions import Decisions, read_decisions
 from palimpsest.store.embedder_setting import recorded_embedder
 from palimpsest.store.home import Home
 from palimpsest.store.manifest import BuildManifest, CollectionSettings, IndexSettings, StageRecord
@@ -119,6 +119,7 @@ def finish_build(home: Home, build: Build, earlier: BuildManifest, base: Build |
         relations={label: labels.get(label, 0) for label in _LABELS},
         retired=tables["versions"].filter(~pl.col("is_latest")).height,
         undone=sorted(decisions.undone.intersection(tables["relations"]["relation_id"])),
+        decided=_decided_memories(decisions, set(tables["memories"]["memory_id"])),
         rejects=tables["rejects"].height,
         undated=tables["memories"].filter(is_undated()).height,
         redactions=tables["redactions"].height,
@@ -136,6 +137,11 @@ def finish_build(home: Home, build: Build, earlier: BuildManifest, base: Build |
     )
     build.write_manifest(manifest)
     return manifest
+
+
+def _decided_memories(decisions: Decisions, known: set[str]) -> list[list[str]]:
+    """Returns the decisions about memories of the build, and about none that was deleted."""
+    return [d.to_list() for d in decisions.memories if {d.memory_id, *filter(None, [d.by])} <= known]
 
 
 def _records(build: Build) -> dict[str, dict[str, StageRecord]]:

@@ -14,6 +14,7 @@ import click
 from palimpsest.cli import (
     build,
     collection,
+    consolidate,
     delete,
     doctor,
     evaluate,
@@ -78,6 +79,7 @@ class _Commands(click.Group):
         review.review,
         review.undo,
         review.confirm,
+        consolidate.consolidate,
         neo4j.neo4j,
         doctor.doctor,
         build.dev,

@@ -23,6 +23,7 @@ from palimpsest.store.decisions import append_decisions, append_erased, forget_o
 from palimpsest.store.graph_decisions import forget_graph_decisions
 from palimpsest.store.home import Home
 from palimpsest.store.ingest_log import IngestLog
+from palimpsest.store.proposals import forget_proposals
 from palimpsest.store.tables import SCHEMAS
 from palimpsest.store.usage_log import keep_reads
 
@@ -58,12 +59,14 @@ def erase(home: Home, target: Target, found: DeletionSet, probes: Probes) -> Era
     erase_settings(home, target, probes)
     _erase_from_logs(home, target)
     # Before the builds are written again: their nodes apply these decisions.
-    forget_graph_decisions(home.decisions, probes, target.collection, target.user, target.project, target.whole_scope)
+    scope = (target.collection, target.user, target.project)
+    forget_graph_decisions(home.decisions, probes, *scope, target.whole_scope)
     for build in kept(home):
         rewrite_build(home, build, target, probes)
     for path in (p for pattern in _QUOTING_FILES for p in home.path.glob(pattern)):
         path.unlink()
     forget_overrides(home.decisions, probes)
+    forget_proposals(home.path, probes, *scope, target.whole_scope)
     ledger = 0
     if home.lm_ledger.exists():
         answers = Ledger(home.lm_ledger)
