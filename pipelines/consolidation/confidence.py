@@ -52,7 +52,7 @@ def confidence_changes(scope: ScopeMemories, conflicts: Iterable[Proposal]) -> I
         i = memory.memory_id
         by, against = sorted(supports.get(i, ()))[:MAX_SUPPORT], sorted(doubts.get(i, ()))[:MAX_DOUBT]
         after = revised_confidence(memory.confidence, len(by), len(against))
-        if abs(after - memory.confidence) < MIN_CHANGE or not scope.is_looked_at(i, *by, *against):
+        if abs(after - memory.confidence) < MIN_CHANGE or not scope.is_looked_at(i):
             continue
         counted = [f"{len(ids)} {what}" for ids, what in ((by, "support it"), (against, "contradict it")) if ids]
         yield Proposal(

@@ -15,6 +15,7 @@ from palimpsest.memories.vector_store import memory_vectors
 from palimpsest.store.builds import Build, published
 from palimpsest.store.collection_config import CollectionConfig
 from palimpsest.store.consolidation_config import ConsolidationConfig
+from palimpsest.store.decisions import read_decisions
 from palimpsest.store.home import Home
 from palimpsest.store.proposals import Proposal, last_run, read_proposals, record_run, write_proposals
 from palimpsest.store.usage_log import first_read, reads_of
@@ -117,7 +118,8 @@ def _work(
         return memory_vectors(home, wanted, embedded)
 
     last = {i: time for i, (_, time) in reads_of(home.path, set(tables["memories"]["memory_id"])).items()}
-    return Consolidation(tables, settings, vectors, Reads(last, first_read(home.path)), now, everything)
+    reads, apart = Reads(last, first_read(home.path)), read_decisions(home.decisions).apart
+    return Consolidation(tables, settings, vectors, reads, now, everything, apart)
 
 
 def _latest(tables: Mapping[str, pl.DataFrame]) -> frozenset[str]:
@@ -133,8 +135,8 @@ def _merge(
 ) -> dict[str, Proposal]:
     """Returns all proposals by id: what was decided stays, what no longer holds is expired.
 
-    An open proposal no longer holds when one of its memories was looked at and it is not found again, or when the one
-    that it is about is not latest any more.
+    An open proposal no longer holds when a memory that it is about was looked at and it is not found again, or when
+    that is not latest any more.
     """
     at = now.isoformat(timespec="seconds")
     new = {p.proposal_id: p for p in found}
@@ -142,7 +144,8 @@ def _merge(
     for i, before in known.items():
         again = new.pop(i, None)
         is_gone = before.memory_ids[0] not in latest and before.kind != "prune"
-        is_checked = is_gone or not looked_at.isdisjoint(before.memory_ids)
+        about = before.memory_ids[:1] if before.kind in ("prune", "confidence") else before.memory_ids
+        is_checked = is_gone or not looked_at.isdisjoint(about)
         if again is not None and before.state in ("open", "expired"):
             merged[i] = replace(again, created_at=before.created_at if before.state == "open" else at)
         elif before.state == "open" and is_checked:

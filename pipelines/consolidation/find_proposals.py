@@ -8,9 +8,11 @@ import numpy as np
 import polars as pl
 
 from palimpsest.consolidation.confidence import confidence_changes
+from palimpsest.consolidation.connections import shared_names, similar_names
 from palimpsest.consolidation.contradictions import contradictions
 from palimpsest.consolidation.duplicates import duplicates
 from palimpsest.consolidation.model_conflicts import Pair, Reading, labelled_pairs, read_conflicts, unordered_pairs
+from palimpsest.consolidation.patterns import notes
 from palimpsest.consolidation.pruning import PruneSettings, Pruning, Reads
 from palimpsest.consolidation.scope_memories import ScopeMemories, Window, scopes_of
 from palimpsest.store.consolidation_config import ConsolidationConfig
@@ -34,6 +36,7 @@ class Consolidation:
         reads: when memories were results of a search.
         now: the time.
         everything: whether every memory is looked at, and not only what came in and a sample.
+        apart: pairs of ids of names that people set apart.
     """
 
     tables: Mapping[str, pl.DataFrame]
@@ -42,6 +45,7 @@ class Consolidation:
     reads: Reads
     now: dt.datetime
     everything: bool = False
+    apart: frozenset[tuple[str, str]] = frozenset()
 
     def scopes(self) -> Iterator[ScopeMemories]:
         """Yields the scopes, ascending."""
@@ -69,6 +73,9 @@ def _of_scope(work: Consolidation, scope: ScopeMemories, read: Sequence[Reading]
     yield from duplicates(scope)
     yield from Pruning(scope, work.reads, PruneSettings(work.now, config.unread_days, config.replaced_days)).proposals()
     yield from confidence_changes(scope, conflicts)
+    yield from shared_names(scope)
+    yield from similar_names(scope, work.apart)
+    yield from notes(scope)
 
 
 def _read_pairs(work: Consolidation, scopes: Sequence[ScopeMemories]) -> Mapping[int, Sequence[Reading]]:

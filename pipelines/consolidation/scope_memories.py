@@ -14,7 +14,7 @@ from palimpsest.memories.recency import recency_columns
 from palimpsest.relations.classify.rules.reading import Reading, read_memory
 from palimpsest.store.trust_config import DEFAULT_TRUST
 
-TABLES = ("memories", "versions", "documents", "relations", "facts", "clause_facts", "entities", "mentions", "edges")
+TABLES = ("memories", "versions", "documents", "relations", "facts", "clause_facts", "entities", "mentions", "speakers")
 
 
 @dataclass(frozen=True)

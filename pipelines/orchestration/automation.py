@@ -23,7 +23,9 @@ from palimpsest.store.home import DEFAULT_CORPUS, Home
 
 SCHEDULE = schedule_from_environment()
 _POLL_INTERVAL_S = 30
-_BATCH = "palimpsest/batch"
+BATCH = "palimpsest/batch"
+"""Tag of the runs that one trigger started."""
+NIGHTLY = "nightly-"
 
 
 @dg.failure_hook(required_resource_keys={"home"})
@@ -96,7 +98,7 @@ def _requests(
     home.remember_sources(plan.collections)
     context.instance.add_dynamic_partitions(str(collections.name), list(plan.collections))
     for name in plan.changed or (list(plan.collections)[:1] if plan.tail_only else []):
-        yield dg.RunRequest(run_key=f"{batch}/{name}", partition_key=name, tags={_BATCH: batch})
+        yield dg.RunRequest(run_key=f"{batch}/{name}", partition_key=name, tags={BATCH: batch})
 
 
 @dg.schedule(
@@ -114,7 +116,7 @@ def nightly_rebuild(
     if not current_home.sources and not DEFAULT_CORPUS.is_dir():
         yield dg.SkipReason(f"home {current_home.path} has no sources yet; palimpsest build --corpus FOLDER names them")
         return
-    requests = list(_requests(context, current_home, f"nightly-{context.scheduled_execution_time:%Y%m%dT%H%M}"))
+    requests = list(_requests(context, current_home, f"{NIGHTLY}{context.scheduled_execution_time:%Y%m%dT%H%M}"))
     yield from requests
     if not requests:
         _confirm_published(context.instance, current_home)
@@ -237,17 +239,17 @@ def publish_after_collections(context: dg.RunStatusSensorContext) -> dg.RunReque
     run = context.dagster_run
     if run.tags.get("palimpsest/by") == "cli":
         return dg.SkipReason("the command line publishes its own builds")
-    batch = run.tags.get(_BATCH, run.run_id)
+    batch = run.tags.get(BATCH, run.run_id)
     unfinished = context.instance.get_runs_count(
         dg.RunsFilter(
             job_name="build_collection",
-            tags={_BATCH: batch},
+            tags={BATCH: batch},
             statuses=[dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED],
         )
     )
     if unfinished:
         return dg.SkipReason(f"{unfinished} collections of {batch} are still being built")
-    return dg.RunRequest(run_key=f"{batch}/tail", job_name="publish_build", tags={_BATCH: batch})
+    return dg.RunRequest(run_key=f"{batch}/tail", job_name="publish_build", tags={BATCH: batch})
 
 
 @dg.run_status_sensor(

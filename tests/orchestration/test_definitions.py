@@ -22,6 +22,7 @@ EDGES = {
     "retrieval_report": {"index"},
     "published": {"retrieval_report"},
     "neo4j_graph": {"published"},
+    "proposals": {"published"},
     "suite_metrics": set(),
 }
 GROUPS = {
@@ -31,6 +32,7 @@ GROUPS = {
     "labels": {"offline_labeler"},
     "serving": {"index", "retrieval_report", "published"},
     "graph": {"facts", "nodes", "neo4j_graph"},
+    "consolidation": {"proposals"},
     "evaluation": {"suite_metrics"},
 }
 
