@@ -23,7 +23,7 @@ from palimpsest.store.home import Home
 from palimpsest.store.memory_decisions import MemoryDecision
 from palimpsest.store.proposals import Proposal, State, read_proposals, write_proposals
 
-PERSON, SETTING = "person", "setting"
+PERSON = "person"
 _LIST = "palimpsest consolidate review lists proposals"
 
 

@@ -11,15 +11,15 @@ from palimpsest.consolidation.confidence import confidence_changes
 from palimpsest.consolidation.connections import shared_names, similar_names
 from palimpsest.consolidation.contradictions import contradictions
 from palimpsest.consolidation.duplicates import duplicates
-from palimpsest.consolidation.model_conflicts import Pair, Reading, labelled_pairs, read_conflicts, unordered_pairs
+from palimpsest.consolidation.model_conflicts import Pair, Reading, labelled_pairs, read_conflicts, similar_pairs
 from palimpsest.consolidation.patterns import notes
 from palimpsest.consolidation.pruning import PruneSettings, Pruning, Reads
 from palimpsest.consolidation.scope_memories import ScopeMemories, Window, scopes_of
 from palimpsest.store.consolidation_config import ConsolidationConfig
 from palimpsest.store.proposals import Proposal
 
-MAX_PAIRS_READ = 600
-"""Pairs that the encoder reads in one run, the likeliest first: about 20 s on one core."""
+MAX_PAIRS_READ = 400
+"""Pairs that the encoder reads in one run, the likeliest first: 5 to 25 s on two cores."""
 
 Vectors = Callable[[Sequence[str]], np.ndarray]
 """From ids of memories: their unit vectors, one a row."""
@@ -84,8 +84,10 @@ def _read_pairs(work: Consolidation, scopes: Sequence[ScopeMemories]) -> Mapping
     for scope in scopes:
         pairs += [(scope, p) for p in labelled_pairs(scope)]
         ids = [m.memory_id for m in scope.latest]
-        if any(m.at is None for m in scope.latest) or len({m.at for m in scope.latest}) < len(ids):
-            pairs += [(scope, p) for p in unordered_pairs(scope, work.vectors(ids), ids)]
+        similar = similar_pairs(scope, work.vectors(ids), ids) if ids else iter(())
+        pairs += [
+            (scope, p) for p in similar if frozenset((p.first.memory_id, p.second.memory_id)) not in scope.labelled
+        ]
     pairs.sort(key=lambda x: (-x[1].score, x[1].first.memory_id, x[1].second.memory_id))
     chosen = pairs[:MAX_PAIRS_READ]
     owner = {(p.first.memory_id, p.second.memory_id): id(scope) for scope, p in chosen}

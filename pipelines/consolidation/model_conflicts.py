@@ -1,7 +1,7 @@
 """Pairs of memories that the pair encoder reads as a conflict, which no rule can read.
 
 Pairs in order of time are those that the build labelled; of pairs without an order, which a build never compares, the
-most similar ones are read in both directions.
+most similar ones are read in both directions. Pairs in order of time that are among the most similar are read too.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,15 +11,18 @@ import numpy as np
 import polars as pl
 
 from palimpsest.consolidation.scope_memories import Memory, ScopeMemories
-from palimpsest.relations.candidates.scope_search import MIN_SIMILARITY, quantize
+from palimpsest.relations.candidates.scope_search import quantize
 from palimpsest.relations.classify.encoder.pair_encoder import ENCODER_CLASSES, pair_encoder
 from palimpsest.text.words import content_words, stem_words
 
-MIN_CONFLICT = 0.35
+MIN_CONFLICT = 0.3
 """Probability of `update`, `conditional` and `static` together, from which a pair is proposed."""
 PER_MEMORY = 3
+"""The most similar memories that each one is compared with."""
+MIN_SIMILARITY = 0.3
 MAX_CHARACTERS = 600
 """Of a text: the encoder reads 96 tokens of a pair, and a longer text states too much to compare."""
+_BLOCK_ROWS = 256
 _CONFLICTS = {"update": "dynamic", "conditional": "conditional", "static": "static"}
 
 
@@ -54,8 +57,8 @@ def labelled_pairs(scope: ScopeMemories) -> Iterator[Pair]:
             yield Pair(latest[older], latest[newer], score)
 
 
-def unordered_pairs(scope: ScopeMemories, vectors: np.ndarray, ids: Sequence[str]) -> Iterator[Pair]:
-    """Yields for each looked-at latest memory the most similar ones that are neither newer nor older.
+def similar_pairs(scope: ScopeMemories, vectors: np.ndarray, ids: Sequence[str]) -> Iterator[Pair]:
+    """Yields for each looked-at latest memory the most similar ones, each pair once.
 
     Args:
         scope: the scope.
@@ -64,32 +67,44 @@ def unordered_pairs(scope: ScopeMemories, vectors: np.ndarray, ids: Sequence[str
     """
     row_of = {i: n for n, i in enumerate(ids)}
     members = [m for m in scope.latest if m.memory_id in row_of]
-    undated = [n for n, m in enumerate(members) if m.at is None]
-    at_time: dict[int | None, list[int]] = {}
-    for n, m in enumerate(members):
-        at_time.setdefault(m.at, []).append(n)
     packed = quantize(vectors[[row_of[m.memory_id] for m in members]]) if members else vectors
-    norm = float(np.median(np.sqrt((packed * packed).sum(axis=1)))) ** 2 if members else 1.0
     seen: set[tuple[str, str]] = set()
     terms: dict[str, frozenset[str]] = {}
-    for n, m in enumerate(members):
-        others = range(len(members)) if m.at is None else sorted({*undated, *at_time[m.at]})
-        near = np.fromiter((o for o in others if o != n), np.int64)
-        if not scope.is_looked_at(m.memory_id) or not len(near):
-            continue
-        scores = np.round((packed[near] @ packed[n]).astype(np.float64) / norm, 3)
-        found = 0
-        for k in np.lexsort((near, -scores)):
-            other = members[int(near[k])]
+    looked_at = [n for n, m in enumerate(members) if scope.is_looked_at(m.memory_id)]
+    for n, scores in _similarities(packed, looked_at):
+        m, found = members[n], 0
+        for k in _best(scores):
+            other = members[k]
             if scores[k] < MIN_SIMILARITY or found == PER_MEMORY:
                 break
-            if m.is_newer_than(other) or other.is_newer_than(m) or not _shares_word(m, other, terms):
+            if k == n or not _shares_word(m, other, terms):
                 continue
             found += 1
             first, second = sorted((m, other), key=lambda x: x.memory_id)
+            if first.is_newer_than(second):
+                first, second = second, first
             if (first.memory_id, second.memory_id) not in seen:
                 seen.add((first.memory_id, second.memory_id))
                 yield Pair(first, second, float(scores[k]))
+
+
+def _similarities(packed: np.ndarray, rows: Sequence[int]) -> Iterator[tuple[int, np.ndarray]]:
+    """Yields the similarities of each row to all rows, rounded to 3 decimals."""
+    norm = float((packed[:1] * packed[:1]).sum()) or 1.0
+    for start in range(0, len(rows), _BLOCK_ROWS):
+        block = list(rows[start : start + _BLOCK_ROWS])
+        products = np.round(packed[block] @ packed.T / norm, 3)
+        yield from zip(block, products, strict=True)
+
+
+def _best(scores: np.ndarray) -> list[int]:
+    """Returns the places of the highest scores, ties by place: enough of them that some may be left out."""
+    many = 16 * PER_MEMORY
+    places = np.arange(len(scores))
+    if len(scores) > many:
+        places = np.flatnonzero(scores >= np.partition(scores, -many)[-many])
+    best: list[int] = places[np.lexsort((places, -scores[places]))].tolist()
+    return best
 
 
 def read_conflicts(pairs: Sequence[Pair]) -> Iterator[Reading]:

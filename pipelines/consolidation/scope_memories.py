@@ -94,6 +94,11 @@ class ScopeMemories:
         return frozenset(frozenset(pair) for pair in rows.iter_rows())
 
     @cached_property
+    def labelled(self) -> frozenset[frozenset[str]]:
+        """Pairs of memories that have any label."""
+        return frozenset(map(frozenset, self.tables["relations"].select("newer_id", "older_id").iter_rows()))
+
+    @cached_property
     def rested_on(self) -> frozenset[str]:
         """Memories that a latest one was formed from, follows from or adds to."""
         rows = self.tables["relations"].filter(pl.col("label").is_in(["DERIVE", "EXTEND"]))

@@ -129,7 +129,7 @@ class CollectionConfig(BaseModel):
         "both",
     )
     consolidation: ConsolidationConfig = Field(
-        default=ConsolidationConfig(), description="what consolidation reads and may apply, listed below"
+        default=ConsolidationConfig(), description="what consolidation reads, listed below"
     )
 
     @model_validator(mode="before")

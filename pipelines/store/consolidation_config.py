@@ -1,14 +1,10 @@
 """What a collection says of its consolidation: `consolidation` in collection.yaml."""
 
-from typing import Literal
-
 from pydantic import BaseModel, ConfigDict, Field
-
-AutoApplied = Literal["contradiction", "duplicate", "prune", "confidence"]
 
 
 class ConsolidationConfig(BaseModel):
-    """What consolidation reads of a collection, and which proposals it may apply by itself."""
+    """What consolidation reads of a collection, and from when on something is old."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -21,12 +17,4 @@ class ConsolidationConfig(BaseModel):
     )
     replaced_days: int = Field(
         default=365, ge=1, le=36_500, description="days after which what was replaced may be proposed for pruning"
-    )
-    grace_days: int = Field(
-        default=7, ge=0, le=3_650, description="days for which a proposal stays open before it may be applied by itself"
-    )
-    auto_apply: tuple[AutoApplied, ...] = Field(
-        default=(),
-        description="kinds of proposals that are applied without a person, where golden questions lose nothing: "
-        "`contradiction`, `duplicate`, `prune`, `confidence`",
     )
