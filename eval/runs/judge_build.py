@@ -33,6 +33,7 @@ from palimpsest.store.builds import Build, published, staged
 from palimpsest.store.decisions import read_decisions
 from palimpsest.store.event_log import observed
 from palimpsest.store.home import Home, data_folder
+from palimpsest.store.memory_decisions import MemoryDecision
 
 REPORT, PICTURE = "report.html", "report.svg"
 _RESULT_CHARS = 120  # of a result's text in the verdict
@@ -61,6 +62,8 @@ def find_violations(home: Home, build: Build) -> list[Violation]:
     decisions = read_decisions(home.decisions)
     if (undone := build.manifest.undone) is not None:  # what was undone later takes effect in the next build
         decisions = replace(decisions, undone=frozenset(undone))
+    if (decided := build.manifest.decided) is not None:
+        decisions = replace(decisions, memories=tuple(map(MemoryDecision.from_list, decided)))
     found = check_invariants(tables, build.index, known_vectors=known, decisions=decisions)
     if (now := digest(tables)) != build.manifest.digest:
         found += report(1, "digest", "the tables are not those that the build was made with", [now])

@@ -26,7 +26,7 @@ from palimpsest.relations.classify.choose_labeler import configured_labeler, lab
 from palimpsest.store.builds import ONCE, Build, published, staged, sweep
 from palimpsest.store.collection_config import load_collection
 from palimpsest.store.decision_lines import count_decisions
-from palimpsest.store.decisions import read_decisions
+from palimpsest.store.decisions import Decisions, read_decisions
 from palimpsest.store.embedder_setting import recorded_embedder
 from palimpsest.store.event_log import observed
 from palimpsest.store.home import Home
@@ -129,6 +129,7 @@ def finish_build(home: Home, build: Build, earlier: BuildManifest, base: Build |
         retired=tables["versions"].filter(~pl.col("is_latest")).height,
         decisions=count_decisions(home.decisions)[0],
         undone=sorted(decisions.undone.intersection(tables["relations"]["relation_id"])),
+        decided=_decided_memories(decisions, set(tables["memories"]["memory_id"])),
         rejects=tables["rejects"].height,
         undated=tables["memories"].filter(is_undated()).height,
         redactions=tables["redactions"].height,
@@ -151,6 +152,11 @@ def finish_build(home: Home, build: Build, earlier: BuildManifest, base: Build |
 def _is_comparable(base: Build) -> bool:
     """Returns whether no table that builds are compared by was damaged, and removed, in the build before."""
     return all(base.table_path(name, table).exists() for name in base.collections for table in COMPARED)
+
+
+def _decided_memories(decisions: Decisions, known: set[str]) -> list[list[str]]:
+    """Returns the decisions about memories of the build, and about none that was deleted."""
+    return [d.to_list() for d in decisions.memories if {d.memory_id, *filter(None, [d.by])} <= known]
 
 
 def _records(build: Build) -> dict[str, dict[str, StageRecord]]:

@@ -32,7 +32,7 @@ def run_stage(context: StageContext, name: str, prepare: bool = True) -> StageRe
     stage = STAGES[name]
     say(f"stage {name}")
     with observed(context.home.path, "stage", context.build.build_id, stage=name, collection=context.name) as event:
-        record = _run(context, stage)
+        record = _run(context, stage, prepare)
         event |= {"cache": record.cache_status, "seconds": round(record.seconds, 3), **_figures(stage, record)}
     return record
 
@@ -44,7 +44,7 @@ def _figures(stage: Stage, record: StageRecord) -> dict[str, float]:
     return figures | {name: n for name, n in work.items() if n and record.cache_status == "done"}
 
 
-def _run(context: StageContext, stage: Stage) -> StageRecord:
+def _run(context: StageContext, stage: Stage, prepare: bool) -> StageRecord:
     started = time.perf_counter()
     if stage.prepare and prepare:
         stage.prepare(context)

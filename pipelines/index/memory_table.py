@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import polars as pl
 
 from palimpsest.core.scopes import SCOPE
+from palimpsest.index.decided_values import with_decided_values
 from palimpsest.memories.memory_times import memory_times
 from palimpsest.text.memory_periods import stated_periods
 from palimpsest.text.periods import Period, day_period
@@ -62,7 +63,7 @@ def memory_rows(t: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     )
     versioned = pl.col("_versioned").fill_null(False)
     return (
-        t["memories"]
+        with_decided_values(t["memories"], t)
         .sort(*SCOPE, "memory_id")
         .join(documents, on="document_id", how="left", maintain_order="left")
         .join(versions, on="memory_id", how="left", maintain_order="left")

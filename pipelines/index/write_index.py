@@ -118,6 +118,7 @@ _READ = (
     "memories",
     "embed_inputs",
     "versions",
+    "decided_memories",
     "relations",
     "entities",
     "mentions",

@@ -23,6 +23,7 @@ from palimpsest.store.home import DEFAULT_CORPUS, Home
 
 SCHEDULE = schedule_from_environment()
 _POLL_INTERVAL_S = 30
+NIGHTLY = "nightly-"
 
 
 build_collection = dg.define_asset_job(
@@ -90,7 +91,7 @@ def nightly_rebuild(
     if not current_home.sources and not DEFAULT_CORPUS.is_dir():
         yield dg.SkipReason(f"home {current_home.path} has no sources yet; palimpsest build --corpus FOLDER names them")
         return
-    requests = list(_requests(context, current_home, f"nightly-{context.scheduled_execution_time:%Y%m%dT%H%M}"))
+    requests = list(_requests(context, current_home, f"{NIGHTLY}{context.scheduled_execution_time:%Y%m%dT%H%M}"))
     yield from requests
     if not requests:
         _confirm_published(context.instance, current_home)

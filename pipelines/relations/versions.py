@@ -8,6 +8,7 @@ import polars as pl
 from palimpsest.core.scopes import SCOPE
 from palimpsest.memories.formed import formed_memories, stated_memories
 from palimpsest.memories.recency import is_newer, recency_columns
+from palimpsest.relations.decided_memories import retired_by_decision
 from palimpsest.relations.formed_versions import formed_versions
 from palimpsest.relations.replaced_documents import replaced_memories
 from palimpsest.store.decisions import Decisions
@@ -44,7 +45,8 @@ def versions(
         document_relations: relations stated by metadata; UPDATE retires every memory of the older document, whatever
             the dates, but for those that are trusted more than the newer. Documents that state to replace each other in
             a circle retire nothing of each other.
-        decisions: relations that people undid are ignored.
+        decisions: relations that people undid are ignored; a memory that people retired is retired while the one that
+            takes its place is live.
     """
     if formed_memories(memories).height:
         tables = relations, documents, document_relations
@@ -63,13 +65,14 @@ def versions(
         .join(state.select("memory_id", "live"), on="memory_id", how="left")
         .join(by_memory, on="memory_id", how="left")
         .join(by_document, on="memory_id", how="left")
+        .join(retired_by_decision(state, decisions), on="memory_id", how="left")
         .join(documents.select("document_id", edited="superseded_by"), on="document_id", how="left")
         .with_columns(replaced_by=pl.coalesce("edited", "replaced_by"))
         .join(dates, on="replaced_by", how="left")
         .with_columns(
-            is_latest=pl.col("live") & pl.col("updated_by").is_null() & pl.col("replaced_by").is_null(),
+            is_latest=pl.col("live") & pl.all_horizontal(pl.col("updated_by", "replaced_by", "decided_by").is_null()),
             valid_from=pl.coalesce("stated_from", "observed_at"),
-            superseded_by=pl.coalesce("updated_by", "replaced_by"),
+            superseded_by=pl.coalesce("updated_by", "replaced_by", "decided_by"),
             ended=pl.when(pl.col("updated_by").is_not_null()).then("updated_at").otherwise("replaced_at"),
         )
         .with_columns(valid_until=pl.coalesce("ended", "stated_until"))

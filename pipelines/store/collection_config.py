@@ -10,9 +10,11 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.memory_units import FormedKind
+from palimpsest.store.consolidation_config import ConsolidationConfig
 from palimpsest.store.json_schema import check_schema, schema_parts
 from palimpsest.store.limits import Limits
 from palimpsest.store.trust_config import TrustConfig
+from palimpsest.store.users_config import UsersConfig
 from palimpsest.store.weights_config import WeightsConfig
 from palimpsest.text.dates import DateOrder
 
@@ -20,14 +22,6 @@ Unit = Literal["chunk", "turn", "statement"]
 _MAX_PROBLEMS = 10
 _ToolName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 _PLURALS = {f"{unit}s": unit for unit in get_args(Unit)}
-
-
-class UsersConfig(BaseModel):
-    """Whose memories a collection keeps: all users' but those who are denied."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    deny: tuple[str, ...] = ()
 
 
 class CollectionConfig(BaseModel):
@@ -133,6 +127,9 @@ class CollectionConfig(BaseModel):
         default="rules",
         description="who reads what memories state of the entities they name: rules, the model of `PALIMPSEST_LM`, or "
         "both",
+    )
+    consolidation: ConsolidationConfig = Field(
+        default=ConsolidationConfig(), description="what consolidation reads, listed below"
     )
 
     @model_validator(mode="before")

@@ -195,6 +195,10 @@ _OWN: dict[str, dict[str, str]] = {
         "is_latest": "Whether nothing replaced it.",
         "superseded_by": "Memory that replaced it.",
     },
+    "decided_memories": {
+        "pruned_at": "From when on it is not served, by decision.",
+        "confidence": "How sure it is, by decision.",
+    },
     "vector_spaces": {
         "embedder": "The setting: `minilm`, `bge-small-en-v1.5`, a model's name or folder, or `openai:MODEL`.",
         "space": "What a vector depends on besides its text: model, number format, pooling, token limit, prefixes.",

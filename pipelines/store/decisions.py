@@ -28,10 +28,18 @@ from palimpsest.store.graph_decisions import (
     graph_key,
     undo_row,
 )
+from palimpsest.store.memory_decisions import (
+    MEMORY_KINDS,
+    MemoryDecision,
+    MemoryDecisionReader,
+    memory_decisions_key,
+    memory_undo_row,
+)
 
 Verdict = Literal["same", "apart", "undecided"]
 NAME_KINDS = get_args(Verdict)
 _FIX = "restore a backup, or go on without it with palimpsest build --allow-lost"
+_ABOUT_MEMORIES = ("undo", "confirm", "withdraw", *MEMORY_KINDS)
 
 
 @dataclass(frozen=True)
@@ -54,7 +62,7 @@ class Decisions:
 
     `same` and `apart` are pairs of ids, as `core.ids.entity_id` gives them to a name in a scope.
     `relations` has the last override of each pair of memories, sorted by relation id. `graph` has what was decided of
-    nodes and edges, in order.
+    nodes and edges, in order; `memories` what was decided of single memories.
     """
 
     undone: frozenset[str] = frozenset()
@@ -65,6 +73,7 @@ class Decisions:
     relations: tuple["RelationOverride", ...] = ()
     erased: frozenset[ErasedText] = frozenset()
     graph: tuple[GraphDecision, ...] = ()
+    memories: tuple[MemoryDecision, ...] = ()
 
     def graph_key(self, collection: str) -> str:
         """Returns a hash of the decisions about nodes and edges of a collection: stage `nodes` alone applies them."""
@@ -80,7 +89,9 @@ class Decisions:
     def key(self) -> str:
         """Returns a hash of all decisions but those of nodes and edges, for the stages that apply them."""
         names = ("|", self.names_key) if self.same or self.apart else ()
-        return content_id(self.relations_key, *([self.erased_key] if self.erased or self.tombstones else []), *names)
+        memories = ("|", memory_decisions_key(self.memories)) if self.memories else ()
+        erased = [self.erased_key] if self.erased or self.tombstones else []
+        return content_id(self.relations_key, *erased, *names, *memories)
 
     @property
     def names_key(self) -> str:
@@ -145,7 +156,7 @@ def read_decisions(path: Path) -> Decisions:
     overrides: dict[str, RelationOverride] = {}
     tombstones: set[str] = set()
     erased: set[ErasedText] = set()
-    graph = GraphDecisionReader()
+    graph, memories = GraphDecisionReader(), MemoryDecisionReader()
     for number, line in enumerate(decision_lines(path), 1):
         try:
             row = parse_line(line)
@@ -155,10 +166,12 @@ def read_decisions(path: Path) -> Decisions:
                 erased.add(_parse_erased(row))
             if kind in GRAPH_KINDS:
                 graph.read(row)
+            if kind in MEMORY_KINDS:
+                memories.read(row)
             override = {k: str(row[k]) for k in ("newer_id", "older_id", "label")} if row.get("newer_id") else {}
         except (ValueError, KeyError, TypeError, AttributeError):
             raise DamagedFile(path, f"line {number} is not a decision; {_FIX}") from None
-        if kind == "erased" or kind in GRAPH_KINDS:
+        if kind == "erased" or kind in GRAPH_KINDS + MEMORY_KINDS:
             continue
         if kind == "tombstone":
             tombstones.add(target)
@@ -167,6 +180,9 @@ def read_decisions(path: Path) -> Decisions:
             overrides.pop(target, None)
             if override:
                 overrides[target] = RelationOverride(target, **override, at=str(row.get("at") or ""))
+        elif kind == "withdraw":
+            relations.pop(target, None)
+            overrides.pop(target, None)
         elif kind in NAME_KINDS:
             names[pair] = kind
         else:
@@ -180,6 +196,7 @@ def read_decisions(path: Path) -> Decisions:
         relations=tuple(overrides[r] for r in sorted(overrides)),
         erased=frozenset(erased),
         graph=graph.applied,
+        memories=memories.applied,
     )
 
 
@@ -209,6 +226,22 @@ def append_overrides(path: Path, kind: str, *overrides: RelationOverride) -> Non
     _append(path, [{"kind": kind, "target": row["relation_id"], **row} for row in rows])
 
 
+def append_withdrawn(path: Path, override: RelationOverride) -> None:
+    """Takes a person's override of a relation back: the labeler decides about the pair again."""
+    ids = {"newer_id": override.newer_id, "older_id": override.older_id, "label": override.label}
+    _append(path, [{"kind": "withdraw", "target": override.relation_id, **ids}])
+
+
+def append_memory_decisions(path: Path, *decisions: MemoryDecision) -> None:
+    """Appends what was decided of memories, a line for each."""
+    _append(path, [d.to_row() for d in decisions])
+
+
+def append_memory_undo(path: Path, *decisions: MemoryDecision) -> None:
+    """Takes decisions about memories back, a line for each."""
+    _append(path, [memory_undo_row(d) for d in decisions])
+
+
 def append_graph_decisions(path: Path, *decisions: GraphDecision) -> None:
     """Appends what a person decided of nodes and edges, a line for each."""
     _append(path, [d.to_row() for d in decisions])
@@ -231,11 +264,11 @@ def append_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def forget_overrides(path: Path, probes: RowSearch) -> int:
-    """Removes the overrides of relations of deleted memories; returns how many lines."""
+    """Removes the overrides of relations of deleted memories, and decisions about them; returns how many lines."""
     if not path.exists():
         return 0
     lines = path.read_text(encoding="utf-8").splitlines()
-    gone = {i for i in probes.rows_in(lines) if json.loads(lines[i])["kind"] in ("undo", "confirm")}
+    gone = {i for i in probes.rows_in(lines) if json.loads(lines[i])["kind"] in _ABOUT_MEMORIES}
     if gone:
         kept = [line for i, line in enumerate(lines) if i not in gone]
         write_bytes(path, "".join(line + "\n" for line in kept).encode())

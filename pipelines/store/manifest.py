@@ -129,6 +129,7 @@ class BuildManifest:
         tail_code_key: hash of the code and judgments that index, report and gate depend on.
         digest: hash of what the tables say, without times, scores and vectors.
         undone: relations that were undone when the build was made; None in builds of older versions.
+        decided: what was decided of memories when the build was made; None in builds of older versions.
         undated: memories without a time; None in builds of older versions.
         stages: records by collection and stage.
         configs: collection.yaml of each collection as it took effect.
@@ -155,6 +156,7 @@ class BuildManifest:
     relations: Mapping[str, int] = field(default_factory=dict)
     retired: int = 0
     undone: list[str] | None = None
+    decided: list[list[str]] | None = None
     rejects: int = 0
     undated: int | None = None
     redactions: int | None = None

@@ -237,6 +237,8 @@ SCHEMAS: dict[str, Schema] = {
         "valid_until": _T,
         "superseded_by": _S,
     },
+    # What people decided of single memories: from when on one is not served, and its confidence.
+    "decided_memories": {"memory_id": _S, **_SCOPE, "pruned_at": _T, "confidence": _F},
     # What kind of secret was removed from what, and where its marker is in the stored text; never the secret.
     "redactions": {
         "document_id": _S,

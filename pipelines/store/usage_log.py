@@ -147,6 +147,11 @@ def reads_of(home: Path, memory_ids: Collection[str]) -> dict[str, tuple[int, in
     return found
 
 
+def first_read(home: Path) -> int | None:
+    """Returns the second since 1970 of the first read that the log has; None where it has none."""
+    return min((read.time for read in _reads(_path(home))), default=None)
+
+
 def keep_reads(home: Path, memory_ids: Collection[str]) -> int:
     """Removes the reads of all memories but these, and begins a new epoch; returns how many memories were removed.
 

@@ -23,6 +23,7 @@ EDGES = {
     "published": {"retrieval_report"},
     "memory_health": {"published"},
     "neo4j_graph": {"published"},
+    "proposals": {"published"},
     "suite_metrics": set(),
 }
 GROUPS = {
@@ -32,6 +33,7 @@ GROUPS = {
     "labels": {"offline_labeler"},
     "serving": {"index", "retrieval_report", "published", "memory_health"},
     "graph": {"facts", "nodes", "neo4j_graph"},
+    "consolidation": {"proposals"},
     "evaluation": {"suite_metrics"},
 }
 

@@ -25,6 +25,7 @@ from palimpsest.store.event_log import erase_events
 from palimpsest.store.graph_decisions import forget_graph_decisions
 from palimpsest.store.home import Home
 from palimpsest.store.ingest_log import IngestLog
+from palimpsest.store.proposals import forget_proposals
 from palimpsest.store.usage_log import keep_reads
 
 # They quote texts and questions, or name users; the next build writes its own.
@@ -60,7 +61,8 @@ def erase(home: Home, target: Target, found: DeletionSet, probes: Probes) -> Era
     erase_settings(home, target, probes)
     _erase_from_logs(home, target)
     # Before the builds are written again: their nodes apply these decisions.
-    forget_graph_decisions(home.decisions, probes, target.collection, target.user, target.project, target.whole_scope)
+    scope = (target.collection, target.user, target.project)
+    forget_graph_decisions(home.decisions, probes, *scope, target.whole_scope)
     for path in (p for pattern in _QUOTING_FILES for p in home.path.glob(pattern)):
         path.unlink()  # before the manifests of the builds list their files again
     for build in kept(home):
@@ -68,6 +70,7 @@ def erase(home: Home, target: Target, found: DeletionSet, probes: Probes) -> Era
     forget_overrides(home.decisions, probes)
     count_decisions_again(home)
     remove_damaged(home)
+    forget_proposals(home.path, probes, *scope, target.whole_scope)
     ledger = 0
     if home.lm_ledger.exists():
         answers = Ledger(home.lm_ledger)

@@ -2,6 +2,7 @@
 
 from palimpsest.build.stage import Digest, PreviousTable, Reference, Stage, StageContext, StageResult, Table
 from palimpsest.core.progress import say
+from palimpsest.relations.decided_memories import decided_memories
 from palimpsest.relations.replaced_documents import refusal_lines, refused_replacements
 from palimpsest.relations.versions import versions
 
@@ -16,7 +17,8 @@ def _run(context: StageContext, previous: PreviousTable | None) -> StageResult:
     for line in refusal_lines(refused.head(_MAX_SHOWN)):
         say(line)
     numbers = {"retired": float((~frame["is_latest"]).sum()), "refused_replacements": float(refused.height)}
-    return StageResult({"versions": frame}, numbers=numbers)
+    decided = decided_memories(memories, context.decisions)
+    return StageResult({"versions": frame, "decided_memories": decided}, numbers=numbers)
 
 
 STAGE = Stage(
@@ -33,6 +35,12 @@ STAGE = Stage(
                 Reference("superseded_by", ("memories",), may_dangle=True),
             ),
             digest=Digest(),
+        ),
+        Table(
+            "decided_memories",
+            key=("memory_id",),
+            references=(Reference("memory_id", ("memories",)),),
+            digest=Digest(columns=("memory_id", "confidence"), unless_empty=True),
         ),
     ),
     run=_run,

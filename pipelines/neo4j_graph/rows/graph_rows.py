@@ -26,6 +26,7 @@ TABLES = (
     "memories",
     "embed_inputs",
     "versions",
+    "decided_memories",
     "relations",
     "entities",
     "mentions",

@@ -6,6 +6,7 @@ import polars as pl
 
 from palimpsest.core.ids import content_id
 from palimpsest.core.scopes import SCOPE
+from palimpsest.index.decided_values import with_decided_values
 from palimpsest.memories.memory_times import memory_times
 from palimpsest.neo4j_graph.rows.document_names import with_names
 
@@ -101,7 +102,7 @@ def memory_rows(t: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     windows = inputs.group_by("memory_id").agg((pl.len() - 1).cast(pl.Int64).alias("windows"))
     versioned = pl.col("_versioned").fill_null(False)
     memories = (
-        t["memories"]
+        with_decided_values(t["memories"], t)
         .join(versions, on="memory_id", how="left")
         .join(inputs.filter(pl.col("number") == 0).drop("number"), on="memory_id", how="left")
         .join(windows, on="memory_id", how="left")

@@ -1,0 +1,188 @@
+"""What people decide of proposals. A confirmed one is a line of `decisions.jsonl`: the next build applies it."""
+
+import datetime as dt
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import polars as pl
+
+from palimpsest.consolidation.consolidate import published_build, settled
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.memories.recency import is_newer, recency_columns
+from palimpsest.relations.classify.label_pairs import relation_id
+from palimpsest.store.builds import Build
+from palimpsest.store.decisions import (
+    RelationOverride,
+    append_decisions,
+    append_memory_decisions,
+    append_memory_undo,
+    append_overrides,
+    append_withdrawn,
+    names_target,
+)
+from palimpsest.store.home import Home
+from palimpsest.store.memory_decisions import MemoryDecision
+from palimpsest.store.proposals import Proposal, State, read_proposals, write_proposals
+
+PERSON = "person"
+_LIST = "palimpsest consolidate review lists proposals"
+
+
+def confirm(home: Home, ids: Iterable[str], keep: str = "", by: str = PERSON) -> list[Proposal]:
+    """Applies proposals from the next build on; all or none.
+
+    A contradiction in order of time becomes an UPDATE, or an EXTEND where both may be right. Otherwise the memory that
+    is not kept is retired by the other one. What is pruned is no longer served. A connection of two names makes them
+    one; other connections and notes are kept as confirmed, and change no build.
+
+    Args:
+        home: the home.
+        ids: of open proposals.
+        keep: the memory that stays, of a contradiction that does not say it, or says the other.
+        by: who decides.
+
+    Raises:
+        PalimpsestError: there is no such proposal, it is not open, or it does not say which memory stays.
+    """
+    with home.lock():
+        build = published_build(home)
+        pairs = _order(build)
+        known = settled(read_proposals(home.path), build)
+        chosen = [_with_sides(p, keep) for p in _named(known, ids, ("open",))]
+        _check_memories(build, chosen)
+        for proposal in chosen:
+            _apply(home, proposal, pairs)
+        return _write(home, known, chosen, "confirmed", build, by)
+
+
+def reject(home: Home, ids: Iterable[str]) -> list[Proposal]:
+    """Closes proposals for good: the same memories are not proposed for it again.
+
+    Raises:
+        PalimpsestError: there is no such proposal, or it is not open.
+    """
+    with home.lock():
+        build = published_build(home)
+        known = settled(read_proposals(home.path), build)
+        return _write(home, known, _named(known, ids, ("open",)), "rejected", build, PERSON)
+
+
+def undo(home: Home, ids: Iterable[str]) -> list[Proposal]:
+    """Takes back what was decided of proposals: they are open again, and the next build is as if it never was.
+
+    Raises:
+        PalimpsestError: there is no such proposal, or nothing was decided of it.
+    """
+    with home.lock():
+        build = published_build(home)
+        known = settled(read_proposals(home.path), build)
+        chosen = _named(known, ids, ("confirmed", "applied", "rejected"))
+        for proposal in chosen:
+            if proposal.state != "rejected":
+                _take_back(home, proposal)
+        return _write(home, known, chosen, "open", None, "")
+
+
+def _named(known: Mapping[str, Proposal], ids: Iterable[str], states: Sequence[State]) -> list[Proposal]:
+    found = []
+    for i in dict.fromkeys(ids):
+        if (proposal := known.get(i)) is None:
+            raise PalimpsestError(f"{i[:40]}: no such proposal; {_LIST}; nothing is decided")
+        if proposal.state not in states:
+            raise PalimpsestError(f"{i}: it is {proposal.state}, not {' or '.join(states)}; nothing is decided")
+        found.append(proposal)
+    return found
+
+
+def _with_sides(proposal: Proposal, keep: str) -> Proposal:
+    """Returns a proposal with the memory that stays and the one that goes, where a person must say it.
+
+    Raises:
+        PalimpsestError: nobody says which one stays.
+    """
+    if proposal.kind != "contradiction" or (proposal.why == "conditional" and not keep):
+        return proposal
+    keep = keep or proposal.keep
+    if keep not in proposal.memory_ids:
+        ids = " or ".join(proposal.memory_ids)
+        raise PalimpsestError(f"{proposal.proposal_id}: name the memory that stays, --keep {ids}; nothing is decided")
+    drop = next(i for i in proposal.memory_ids if i != keep)
+    return proposal.decided("open", keep=keep, drop=drop)
+
+
+def _check_memories(build: Build, proposals: Iterable[Proposal]) -> None:
+    ids = set(build.tables(["memories"])["memories"]["memory_id"])
+    for proposal in proposals:
+        if not ids.issuperset(proposal.memory_ids):
+            raise PalimpsestError(f"{proposal.proposal_id}: a memory of it is gone; run palimpsest consolidate again")
+
+
+_IsNewer = Callable[[str, str], bool]
+
+
+def _order(build: Build) -> _IsNewer:
+    """Returns a function that says whether one memory is known to be newer than another."""
+    tables = build.tables(["memories", "documents"])
+    state = recency_columns(tables["memories"], tables["documents"])
+
+    def newer(a: str, b: str) -> bool:
+        one, other = (
+            state.filter(pl.col("memory_id") == i).select(pl.all().name.suffix(suffix))
+            for i, suffix in ((a, "_newer"), (b, "_older"))
+        )
+        return bool(one.join(other, how="cross").select(found=is_newer("_newer", "_older"))["found"].any())
+
+    return newer
+
+
+def _apply(home: Home, proposal: Proposal, newer: _IsNewer) -> None:
+    now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+    if override := _override(proposal, newer):
+        append_overrides(home.decisions, "confirm", override)
+    elif decision := _memory_decision(proposal, now):
+        append_memory_decisions(home.decisions, decision)
+    elif proposal.names:
+        append_decisions(home.decisions, "same", [names_target(*proposal.names)])
+
+
+def _override(proposal: Proposal, newer: _IsNewer) -> RelationOverride | None:
+    """Returns the label of a pair in order of time that a confirmed contradiction means; None for any other."""
+    if proposal.kind != "contradiction":
+        return None
+    first, second = proposal.memory_ids
+    if proposal.drop:
+        is_update = newer(proposal.keep, proposal.drop)
+        first, second, label = (proposal.drop, proposal.keep, "UPDATE") if is_update else ("", "", "")
+    else:
+        label = "EXTEND" if newer(second, first) else ""
+    return RelationOverride(relation_id(second, first), second, first, label) if label else None
+
+
+def _memory_decision(proposal: Proposal, now: str) -> MemoryDecision | None:
+    i = proposal.proposal_id
+    if proposal.kind == "prune":
+        return MemoryDecision(i, "prune", proposal.drop, at=now)
+    if proposal.kind == "confidence":
+        return MemoryDecision(i, "confidence", proposal.memory_ids[0], value=proposal.value, at=now)
+    if proposal.kind in ("contradiction", "duplicate") and proposal.drop:
+        return MemoryDecision(i, "retire", proposal.drop, proposal.keep, at=now)
+    return None
+
+
+def _take_back(home: Home, proposal: Proposal) -> None:
+    """Writes the lines that take back whatever `_apply` wrote; a line about nothing that was decided does nothing."""
+    if proposal.kind == "contradiction":
+        for newer, older in (proposal.memory_ids, proposal.memory_ids[::-1]):
+            append_withdrawn(home.decisions, RelationOverride(relation_id(newer, older), newer, older, ""))
+    if decision := _memory_decision(proposal, ""):
+        append_memory_undo(home.decisions, decision)
+    elif proposal.names:
+        append_decisions(home.decisions, "undecided", [names_target(*proposal.names)])
+
+
+def _write(
+    home: Home, known: Mapping[str, Proposal], chosen: Iterable[Proposal], state: State, build: Build | None, by: str
+) -> list[Proposal]:
+    at = dt.datetime.now(dt.UTC).isoformat(timespec="seconds") if by else ""
+    decided = [p.decided(state, at, build.build_id if build else "", by) for p in chosen]
+    write_proposals(home.path, (dict(known) | {p.proposal_id: p for p in decided}).values())
+    return decided

@@ -1,0 +1,98 @@
+"""All proposals of a build: each scope by itself, each proposal a function of the memories that it names."""
+
+import datetime as dt
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from palimpsest.consolidation.confidence import confidence_changes
+from palimpsest.consolidation.connections import shared_names, similar_names
+from palimpsest.consolidation.contradictions import contradictions
+from palimpsest.consolidation.duplicates import duplicates
+from palimpsest.consolidation.model_conflicts import Pair, Reading, labelled_pairs, read_conflicts, similar_pairs
+from palimpsest.consolidation.patterns import notes
+from palimpsest.consolidation.pruning import PruneSettings, Pruning, Reads
+from palimpsest.consolidation.scope_memories import ScopeMemories, Window, scopes_of
+from palimpsest.store.consolidation_config import ConsolidationConfig
+from palimpsest.store.proposals import Proposal
+
+MAX_PAIRS_READ = 400
+"""Pairs that the encoder reads in one run, the likeliest first: 5 to 25 s on two cores."""
+
+Vectors = Callable[[Sequence[str]], np.ndarray]
+"""From ids of memories: their unit vectors, one a row."""
+
+
+@dataclass(frozen=True)
+class Consolidation:
+    """What proposals are found in.
+
+    Attributes:
+        tables: `scope_memories.TABLES` of a build.
+        settings: of each collection that is consolidated, by name.
+        vectors: of the memories.
+        reads: when memories were results of a search.
+        now: the time.
+        everything: whether every memory is looked at, and not only what came in and a sample.
+        apart: pairs of ids of names that people set apart.
+    """
+
+    tables: Mapping[str, pl.DataFrame]
+    settings: Mapping[str, ConsolidationConfig]
+    vectors: Vectors
+    reads: Reads
+    now: dt.datetime
+    everything: bool = False
+    apart: frozenset[tuple[str, str]] = frozenset()
+
+    def scopes(self) -> Iterator[ScopeMemories]:
+        """Yields the scopes, ascending."""
+        windows = {
+            name: Window(
+                self.everything, self.now - dt.timedelta(hours=c.window_hours), c.sample, f"{self.now:%Y-%m-%d}"
+            )
+            for name, c in self.settings.items()
+        }
+        return scopes_of(self.tables, windows)
+
+
+def find_proposals(work: Consolidation) -> list[Proposal]:
+    """Returns the proposals of all scopes, by id."""
+    scopes = list(work.scopes())
+    readings = _read_pairs(work, scopes)
+    found = [p for scope in scopes for p in _of_scope(work, scope, readings.get(id(scope), ()))]
+    return sorted(found, key=lambda p: p.proposal_id)
+
+
+def _of_scope(work: Consolidation, scope: ScopeMemories, read: Sequence[Reading]) -> Iterator[Proposal]:
+    config = work.settings[scope.scope[0]]
+    conflicts = contradictions(scope, read)
+    yield from conflicts
+    yield from duplicates(scope)
+    yield from Pruning(scope, work.reads, PruneSettings(work.now, config.unread_days, config.replaced_days)).proposals()
+    yield from confidence_changes(scope, conflicts)
+    yield from shared_names(scope)
+    yield from similar_names(scope, work.apart)
+    yield from notes(scope)
+
+
+def _read_pairs(work: Consolidation, scopes: Sequence[ScopeMemories]) -> Mapping[int, Sequence[Reading]]:
+    """Returns what the encoder reads in the likeliest pairs of all scopes, by scope."""
+    pairs: list[tuple[ScopeMemories, Pair]] = []
+    for scope in scopes:
+        pairs += [(scope, p) for p in labelled_pairs(scope)]
+        ids = [m.memory_id for m in scope.latest]
+        similar = similar_pairs(scope, work.vectors(ids), ids) if ids else iter(())
+        pairs += [
+            (scope, p) for p in similar if frozenset((p.first.memory_id, p.second.memory_id)) not in scope.labelled
+        ]
+    pairs.sort(key=lambda x: (-x[1].score, x[1].first.memory_id, x[1].second.memory_id))
+    chosen = pairs[:MAX_PAIRS_READ]
+    owner = {(p.first.memory_id, p.second.memory_id): id(scope) for scope, p in chosen}
+    found: dict[int, list[Reading]] = {}
+    for reading in read_conflicts([p for _, p in chosen]):
+        ids_of = (reading.pair.first.memory_id, reading.pair.second.memory_id)
+        found.setdefault(owner[ids_of], []).append(reading)
+    return found

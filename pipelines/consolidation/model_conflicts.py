@@ -1,0 +1,132 @@
+"""Pairs of memories that the pair encoder reads as a conflict, which no rule can read.
+
+Pairs in order of time are those that the build labelled; of pairs without an order, which a build never compares, the
+most similar ones are read in both directions. Pairs in order of time that are among the most similar are read too.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from palimpsest.consolidation.scope_memories import Memory, ScopeMemories
+from palimpsest.relations.candidates.scope_search import quantize
+from palimpsest.relations.classify.encoder.pair_encoder import ENCODER_CLASSES, pair_encoder
+from palimpsest.text.words import content_words, stem_words
+
+MIN_CONFLICT = 0.3
+"""Probability of `update`, `conditional` and `static` together, from which a pair is proposed."""
+PER_MEMORY = 3
+"""The most similar memories that each one is compared with."""
+MIN_SIMILARITY = 0.3
+MAX_CHARACTERS = 600
+"""Of a text: the encoder reads 96 tokens of a pair, and a longer text states too much to compare."""
+_BLOCK_ROWS = 256
+_CONFLICTS = {"update": "dynamic", "conditional": "conditional", "static": "static"}
+
+
+class Pair(NamedTuple):
+    """Two memories to read, the older first where one is, and their similarity."""
+
+    first: Memory
+    second: Memory
+    score: float
+
+
+class Reading(NamedTuple):
+    """What the encoder reads in a pair: the likeliest conflict, and the probability of any."""
+
+    pair: Pair
+    why: str
+    probability: float
+
+
+def labelled_pairs(scope: ScopeMemories) -> Iterator[Pair]:
+    """Yields the pairs that the build labelled without an UPDATE and that are both latest, likeliest first.
+
+    Which are likely is what the labeler left in its evidence; a pair that a person decided is settled.
+    """
+    latest = {m.memory_id: m for m in scope.latest}
+    undecided = ~pl.col("labeler").is_in(["person", "formation", "premises"]) & (pl.col("label") != "UPDATE")
+    rows = scope.tables["relations"].filter(undecided).select("newer_id", "older_id", "conflict", "evidence")
+    update = rows["evidence"].str.json_path_match("$.p.UPDATE").cast(pl.Float64, strict=False).fill_null(0.0)
+    likely = np.where(rows["conflict"].is_not_null().to_numpy(), 1.0, update.to_numpy())
+    for (newer, older, *_), score in zip(rows.iter_rows(), likely.tolist(), strict=True):
+        if newer in latest and older in latest and scope.is_looked_at(newer, older):
+            yield Pair(latest[older], latest[newer], score)
+
+
+def similar_pairs(scope: ScopeMemories, vectors: np.ndarray, ids: Sequence[str]) -> Iterator[Pair]:
+    """Yields for each looked-at latest memory the most similar ones, each pair once.
+
+    Args:
+        scope: the scope.
+        vectors: unit vectors aligned to `ids`, shape (n, d).
+        ids: of memories of the scope.
+    """
+    row_of = {i: n for n, i in enumerate(ids)}
+    members = [m for m in scope.latest if m.memory_id in row_of]
+    packed = quantize(vectors[[row_of[m.memory_id] for m in members]]) if members else vectors
+    seen: set[tuple[str, str]] = set()
+    terms: dict[str, frozenset[str]] = {}
+    looked_at = [n for n, m in enumerate(members) if scope.is_looked_at(m.memory_id)]
+    for n, scores in _similarities(packed, looked_at):
+        m, found = members[n], 0
+        for k in _best(scores):
+            other = members[k]
+            if scores[k] < MIN_SIMILARITY or found == PER_MEMORY:
+                break
+            if k == n or not _shares_word(m, other, terms):
+                continue
+            found += 1
+            first, second = sorted((m, other), key=lambda x: x.memory_id)
+            if first.is_newer_than(second):
+                first, second = second, first
+            if (first.memory_id, second.memory_id) not in seen:
+                seen.add((first.memory_id, second.memory_id))
+                yield Pair(first, second, float(scores[k]))
+
+
+def _similarities(packed: np.ndarray, rows: Sequence[int]) -> Iterator[tuple[int, np.ndarray]]:
+    """Yields the similarities of each row to all rows, rounded to 3 decimals."""
+    norm = float((packed[:1] * packed[:1]).sum()) or 1.0
+    for start in range(0, len(rows), _BLOCK_ROWS):
+        block = list(rows[start : start + _BLOCK_ROWS])
+        products = np.round(packed[block] @ packed.T / norm, 3)
+        yield from zip(block, products, strict=True)
+
+
+def _best(scores: np.ndarray) -> list[int]:
+    """Returns the places of the highest scores, ties by place: enough of them that some may be left out."""
+    many = 16 * PER_MEMORY
+    places = np.arange(len(scores))
+    if len(scores) > many:
+        places = np.flatnonzero(scores >= np.partition(scores, -many)[-many])
+    best: list[int] = places[np.lexsort((places, -scores[places]))].tolist()
+    return best
+
+
+def read_conflicts(pairs: Sequence[Pair]) -> Iterator[Reading]:
+    """Yields the pairs that the encoder reads as a conflict; pairs without an order are read in both directions."""
+    read = [p for p in pairs if max(len(p.first.text), len(p.second.text)) <= MAX_CHARACTERS]
+    ordered = [p.second.is_newer_than(p.first) for p in read]
+    texts = [(p.first.text, p.second.text) for p in read]
+    back = [(b, a) for (a, b), is_ordered in zip(texts, ordered, strict=True) if not is_ordered]
+    predicted = pair_encoder().predict([*texts, *back]) if read else np.zeros((0, len(ENCODER_CLASSES)))
+    reverse = iter(predicted[len(read) :])
+    of_conflict = [ENCODER_CLASSES.index(name) for name in _CONFLICTS]
+    for pair, forward, is_ordered in zip(read, predicted, ordered, strict=False):
+        directions = [forward] if is_ordered else [forward, next(reverse)]
+        best = max(directions, key=lambda p: float(p[of_conflict].sum()))
+        probability = round(float(best[of_conflict].sum()), 3)
+        if probability >= MIN_CONFLICT:
+            why = _CONFLICTS[ENCODER_CLASSES[max(of_conflict, key=lambda i: float(best[i]))]]
+            yield Reading(pair, "undated" if why == "dynamic" and not is_ordered else why, probability)
+
+
+def _shares_word(a: Memory, b: Memory, terms: dict[str, frozenset[str]]) -> bool:
+    for m in (a, b):
+        if m.memory_id not in terms:
+            terms[m.memory_id] = stem_words(content_words(m.text))
+    return not terms[a.memory_id].isdisjoint(terms[b.memory_id])

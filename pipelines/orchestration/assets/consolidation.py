@@ -1,0 +1,20 @@
+"""Group `consolidation`: what the night shift proposes of the published build."""
+
+from collections import Counter
+
+import dagster as dg
+
+from palimpsest.orchestration.assets.resources import LOCK_WAIT_S, OWNERS, HomeResource
+
+
+@dg.asset(group_name="consolidation", kinds={"python"}, owners=OWNERS, deps=["published"])
+def proposals(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
+    """Contradictions, duplicates, what to prune, confidence, connections and notes, for a person to confirm."""
+    from palimpsest.consolidation.consolidate import consolidate
+
+    with home.home().lock(LOCK_WAIT_S):
+        done = consolidate(home.home())
+    context.log.info(f"{len(done.proposals)} open proposals, {done.new} new, {done.expired} no longer hold")
+    counts: dict[str, int | str] = dict(sorted(Counter(str(p.kind) for p in done.proposals).items()))
+    counts |= {"build": done.build_id, "open": len(done.proposals), "new": done.new, "expired": done.expired}
+    return dg.MaterializeResult(metadata=counts)

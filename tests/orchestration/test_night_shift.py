@@ -1,0 +1,63 @@
+"""When the night shift runs, and what its asset says."""
+
+import datetime as dt
+from types import SimpleNamespace
+
+import dagster as dg
+import pytest
+
+from palimpsest.build.plan import make_plan
+from palimpsest.build.publish import run_without_dagster
+from palimpsest.orchestration.assets.resources import HomeResource
+from palimpsest.store.home import Home
+from palimpsest.store.proposals import read_proposals
+from tests.small_corpus import write_notes
+
+NIGHT = dt.datetime(2026, 6, 1, 3, tzinfo=dt.UTC)
+
+
+@pytest.fixture
+def built(tmp_path, shared_vectors):
+    home = Home(tmp_path / "home", shared_vectors)
+    notes = {"a.md": "The bridge is 40 metres long.\n", "b.md": "The bridge is 55 metres long.\n"}
+    corpus = write_notes(tmp_path / "corpus", notes)
+    run_without_dagster(home, make_plan(home, [corpus]))
+    return HomeResource(path=str(home.path), embeddings_path=str(shared_vectors)), corpus
+
+
+def test_the_asset_writes_the_proposals_and_counts_them(built):
+    from palimpsest.orchestration.assets.consolidation import proposals
+
+    resource, _ = built
+    with dg.instance_for_test() as instance:
+        done = dg.materialize([proposals], instance=instance, resources={"home": resource}, selection=[proposals])
+    (event,) = done.asset_materializations_for_node("proposals")
+    found = read_proposals(resource.home().path)
+    assert event.metadata["open"].value == len(found) and event.metadata["contradiction"].value == 1
+
+
+def test_a_night_without_a_rebuild_consolidates_and_one_with_a_rebuild_waits_for_it(built):
+    from palimpsest.orchestration.night_shift import consolidate_after_publishing, nightly_consolidation
+
+    resource, corpus = built
+    with dg.instance_for_test() as instance:
+
+        def tick():
+            with dg.build_schedule_context(instance, NIGHT, {"home": resource}) as context:
+                return nightly_consolidation(context)
+
+        assert isinstance(tick(), dg.RunRequest)
+        write_notes(corpus, {"c.md": "The harbour has two cranes.\n"})
+        assert isinstance(tick(), dg.SkipReason)
+    body = consolidate_after_publishing._run_status_sensor_fn
+    of = {
+        batch: body(SimpleNamespace(dagster_run=SimpleNamespace(tags={"palimpsest/batch": batch})))
+        for batch in ("nightly-1", "folders-1")
+    }
+    assert isinstance(of["nightly-1"], dg.RunRequest) and isinstance(of["folders-1"], dg.SkipReason)
+
+
+def test_consolidation_runs_at_three_each_night():
+    from palimpsest.orchestration.night_shift import nightly_consolidation
+
+    assert nightly_consolidation.cron_schedule == "0 3 * * *"
