@@ -1,6 +1,7 @@
 """Backs a home up into one file, and restores it: checked by the checksum of every file and the digest of its build."""
 
 import datetime as dt
+import glob
 import os
 import shutil
 import time
@@ -14,6 +15,7 @@ from palimpsest.build.stages import indexed_tables
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.core.home_format import FORMAT, read_format
 from palimpsest.core.json_types import JsonObject
+from palimpsest.core.processes import process_started
 from palimpsest.index.index_format import index_format
 from palimpsest.query.backends.duckdb_backend import DuckDBBackend
 from palimpsest.store.backup.archive import (
@@ -170,6 +172,7 @@ def restore_home(file: Path, home: Home, password: str | None = None, force: boo
             f"home {home.path}: not empty; name another --home, or --force moves what is there aside and keeps it"
         )
     target.parent.mkdir(parents=True, exist_ok=True)
+    remove_restores(target)
     aside = target.with_name(f".{target.name}.restore-{os.getpid()}")
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir(mode=0o700)
@@ -193,6 +196,14 @@ def restore_home(file: Path, home: Home, password: str | None = None, force: boo
         needs_upgrade=bool(header.build_id) and header.home_format < FORMAT,
         seconds=round(time.perf_counter() - started, 3),
     )
+
+
+def remove_restores(home: Path) -> None:
+    """Removes what restores of a home left beside it whose processes were killed."""
+    for folder in home.absolute().parent.glob(f".{glob.escape(home.name)}.restore-*"):
+        process = folder.name.rpartition("-")[2]
+        if process.isdigit() and process_started(int(process)) is None:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _read(file: Path, folder: Path, password: str | None) -> BackupHeader:

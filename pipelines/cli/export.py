@@ -54,7 +54,7 @@ def import_(
     is_new = done.collections or done.edited or done.removed or done.operations
     output.text(
         f"{made}{len(done.edited)} pages edited, {len(done.removed)} removed, {done.unchanged} unchanged{left}{more}"
-        + ("; the next palimpsest build forms them" if is_new else "; nothing to build")
+        + ("; the next palimpsest build reads them" if is_new else "; nothing to build")
     )
     output.result(done.to_json())
 

@@ -1,6 +1,7 @@
 """The commands `palimpsest remember`, which sends a text or file to the inbox, and `palimpsest operation`."""
 
 import datetime as dt
+import re
 from pathlib import Path
 
 import click
@@ -58,6 +59,8 @@ def remember(
         "operation_id": operation_id,
     }
     if not _is_file(text):
+        if _is_path(text):
+            raise click.UsageError(f"{text}: no such file; name a file, or write a sentence to remember")
         receipt = ingest_text(home_path, text, speaker=speaker, **options)
     elif speaker:
         raise click.UsageError("--speaker is of a text; a file states its own speakers")
@@ -67,7 +70,7 @@ def remember(
     known = "" if receipt.is_new else ", as before"
     out.text(
         f"received{known}: operation {receipt.operation_id} in collection {receipt.collection}; "
-        "the next palimpsest build forms it"
+        "the next palimpsest build reads it"
     )
     out.result(receipt.to_json())
 
@@ -86,6 +89,11 @@ def operation(home_path: Path, as_json: bool, backend: str, operation_id: str, u
     why = f" ({status.reason})" if status.reason else ""
     out.text(f"{status.state}{formed}{why}; {status.uri} in collection {status.collection}")
     out.result(status.to_json())
+
+
+def _is_path(text: str) -> bool:
+    """Returns whether a text was meant as the path of a file: it is one word, with a slash or a suffix."""
+    return " " not in text and ("/" in text or bool(re.search(r"\w\.[A-Za-z0-9]{2,5}$", text))) and "://" not in text
 
 
 def _is_file(text: str) -> bool:

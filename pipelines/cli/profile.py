@@ -18,6 +18,13 @@ _READ_PER_SENTENCE = 4  # of an extractive summary, for each sentence that a mod
 _SHOWN = 40  # lines of a section for people; JSON has all
 
 
+_NO_NOTE = "no note of this session in this scope; palimpsest notes without a session lists the newest"
+_NO_NOTES = (
+    "no notes in this scope: palimpsest scopes lists users for --user; a collection forms notes with "
+    "form: [turn, reflection] in collection.yaml"
+)
+
+
 @click.command(short_help="What is known of a user, with citations.")
 @common
 @click.argument("user")
@@ -107,8 +114,7 @@ def notes(session: str | None, limit: int, **options: Any) -> None:
     given = ScopeOptions(**options)
     with given.open() as (reader, scopes):
         found = reader.notes(scopes, session, **given.shown, limit=limit)
-    nothing = "no note of this session" if session else "no notes; set form: [turn, reflection] in collection.yaml"
-    given.output.text(_notes_text(found) or f"{nothing} (in this scope)")
+    given.output.text(_notes_text(found) or (_NO_NOTE if session else _NO_NOTES))
     given.output.result({"notes": [note.to_json() for note in found]})
 
 

@@ -1,8 +1,11 @@
 """A backup is consistent whatever runs, a restore gives the same home or nothing, and nobody's home is overwritten."""
 
 import json
+import os
 import shutil
 import sqlite3
+import subprocess
+import sys
 import tarfile
 import threading
 from contextlib import closing
@@ -151,6 +154,18 @@ def test_a_backup_of_an_unfinished_delete_is_refused_and_a_stopped_backup_is_swe
     done = run("backup", tmp_path / "copy", "--home", home.path)
     assert done.returncode == 2 and "run the same palimpsest delete again" in done.stderr
     assert not (tmp_path / "copy").exists()
+
+
+def test_what_a_killed_restore_left_beside_a_home_goes_with_the_next_restore_or_delete(home, tmp_path) -> None:
+    run("backup", tmp_path / "copy", "--home", home.path)
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    for act in (("restore", tmp_path / "copy", "--force"), ("delete", "--user", "bob")):
+        left, running = (home.path.with_name(f".{home.path.name}.restore-{p}") for p in (ended.pid, os.getpid()))
+        for folder in (left, running):
+            folder.mkdir(exist_ok=True)
+        assert run(*act, "--home", home.path).returncode == 0
+        assert not left.exists() and running.exists() is (act[0] == "delete")
 
 
 @pytest.mark.parametrize("encrypted", [False, True])

@@ -2,6 +2,9 @@
 
 import datetime as dt
 import json
+import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import polars as pl
@@ -168,6 +171,22 @@ def test_an_empty_selector_is_refused_and_does_not_widen_the_delete(tmp_path, na
         delete(Home(tmp_path), **{name: ""})
     with pytest.raises(PalimpsestError, match=f"--{name} is empty"):
         delete(Home(tmp_path), **{"memories": ["00"], name: " "})
+
+
+def test_a_delete_reads_a_history_whose_writer_was_killed(made, tmp_path):
+    home, _ = made
+    folder = home.dagster / "history"
+    folder.mkdir(parents=True)
+    with closing(sqlite3.connect(tmp_path / "runs.db")) as db:
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute("CREATE TABLE events (run_id TEXT, event TEXT)")
+        db.execute("INSERT INTO events VALUES ('r1', 'bob wrote quixotic-77')")
+        db.commit()
+        for path in tmp_path.glob("runs.db*"):
+            shutil.copy(path, folder)
+    assert (folder / "runs.db-wal").stat().st_size and (folder / "runs.db-shm").exists()
+    delete(home, user="bob")
+    assert holding(home, "quixotic-77") == []
 
 
 def test_a_delete_that_was_stopped_keeps_no_text_and_is_finished_and_proved_by_the_same_delete(made):

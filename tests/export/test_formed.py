@@ -58,6 +58,14 @@ def test_each_formed_memory_has_its_kind_and_evidence_that_is_in_the_export_too(
     assert f"(preference, 2026-02-01) [memory:{tea['memory_id']}] from [memory:{turn_id}]" in page
 
 
+def test_a_heading_of_a_page_names_the_memory_of_the_turn_not_what_is_formed_of_the_same_words(made):
+    memories = read_rows(made / "out", "collections/chats/tables/memories.json")
+    turns = {m["memory_id"] for m in memories if m["unit"] == "turn" and m["session_id"] == "s1"}
+    headings = [line for line in (made / "out" / PAGE).read_text().splitlines() if line.startswith("### ")]
+    assert {line.rpartition(" ")[2] for line in headings} == turns and all("episodic" in line for line in headings)
+    assert "memories: 2" in (made / "out" / PAGE).read_text()
+
+
 def test_facts_profile_and_standing_answers_are_those_of_the_home(made):
     out = made / "out"
     with open_home(made / "home") as reader:

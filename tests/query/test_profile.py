@@ -30,6 +30,14 @@ def profile_tables() -> dict[str, pl.DataFrame]:
         [
             *(memory(i, text, observed_at=at(day), **columns) for i, text, day, columns in turns),
             memory("m9", "Ana prefers tea.", observed_at=at("2026-01-02"), type="preference", unit="reflection"),
+            memory(
+                "m10",
+                "Levin prefers beer.",
+                observed_at=at("2026-01-02"),
+                type="preference",
+                unit="reflection",
+                speaker="Levin",
+            ),
             memory("b1", "I live in Rome.", "ben", observed_at=at("2026-01-02"), **(SAID | {"speaker": "Ben"})),
         ]
     )
@@ -91,7 +99,7 @@ def test_what_a_newer_statement_ends_and_what_is_old_and_passing_is_left_out(pro
 
 
 def test_an_assistant_and_another_user_are_not_the_user(profile: Profile, reader: Reader) -> None:
-    assert cited(profile).isdisjoint({"m7", "b1"})
+    assert cited(profile).isdisjoint({"m7", "m10", "b1"}) and "m9" in cited(profile)
     assert [line.text for line in reader.profile(("notes", "ben")).lines] == ["Ben: I live in Rome."]
 
 

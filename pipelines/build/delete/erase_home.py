@@ -5,6 +5,7 @@ import shutil
 
 import polars as pl
 
+from palimpsest.build.backup import remove_restores
 from palimpsest.build.delete.collect import DeletionSet
 from palimpsest.build.delete.delete_result import Erased
 from palimpsest.build.delete.home_folders import erase_settings
@@ -57,6 +58,7 @@ def write_tombstones(home: Home, target: Target, found: DeletionSet) -> None:
 
 def erase(home: Home, target: Target, found: DeletionSet, probes: Probes) -> Erased:
     """Removes a target from a home; returns what was removed next to tables."""
+    remove_restores(home.path)
     operations = erase_inbox(home, target, found.inbox)
     erase_settings(home, target, probes)
     _erase_from_logs(home, target)

@@ -57,6 +57,8 @@ def search_home(home: Home, probes: Probes, skip: set[Path]) -> Proof:
     skipped = {*(home.path / name for name in _SKIPPED_FILES), *skip}
     paths = sorted(p for p in home.path.rglob("*") if p.is_file() and p not in skipped)
     for path in paths:
+        if not path.exists():  # SQLite removes the files beside a database when that is closed
+            continue
         name = str(path.relative_to(home.path))
         size += path.stat().st_size
         if path.suffix in _COMPRESSED:
@@ -72,6 +74,8 @@ def search_home(home: Home, probes: Probes, skip: set[Path]) -> Proof:
 def contains_probe(path: Path, probes: Probes) -> bool:
     """Returns whether a file contains a probe: in its bytes, or in its decoded contents where it is a table."""
     if not probes:
+        return False
+    if not path.exists():  # SQLite removes the files beside a database when that is closed
         return False
     if path.stat().st_size:
         with path.open("rb") as f, mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ) as data:

@@ -10,7 +10,7 @@ from palimpsest.core.json_types import JsonObject
 from palimpsest.export.layout import MARKDOWN, safe_path
 from palimpsest.export.markdown.page import render_page
 from palimpsest.memories.documents import version_id
-from palimpsest.memories.formed import evidence_pairs, formed_memories
+from palimpsest.memories.formed import evidence_pairs, formed_memories, stated_memories
 from palimpsest.sources.records.document_row import DocumentRow, row_to_document
 from palimpsest.store.ingest_log import IngestLog
 
@@ -66,7 +66,7 @@ def _order(row: DocumentRow) -> tuple[str, str, str]:
 
 def _block(document_id: str, collection: str, row: DocumentRow, memories: pl.DataFrame) -> JsonObject:
     """Returns which document a file is, and what its memories are like; None and empty values are left out."""
-    when = row["source_time"]
+    when, memories = row["source_time"], stated_memories(memories)
     block: JsonObject = {
         "document_id": document_id,
         "collection": collection,
@@ -85,11 +85,11 @@ def _block(document_id: str, collection: str, row: DocumentRow, memories: pl.Dat
 
 
 def _notes(memories: pl.DataFrame) -> dict[tuple[int, int], str]:
-    """Returns what the headings of turns say of their memories."""
+    """Returns what the headings of turns say of their memories, formed ones left out: those may have the same place."""
     columns = ("char_start", "char_end", "memory_id", "type", "is_latest")
     return {
         (start, end): f"{kind} · {memory_id}" + ("" if is_latest is not False else " · replaced")
-        for start, end, memory_id, kind, is_latest in memories.select(columns).iter_rows()
+        for start, end, memory_id, kind, is_latest in stated_memories(memories).select(columns).iter_rows()
     }
 
 
@@ -100,7 +100,12 @@ def _write_formed(path: Path, memories: pl.DataFrame) -> None:
     evidence: dict[str, list[str]] = {}
     for formed_id, evidence_id in evidence_pairs(memories).iter_rows():
         evidence.setdefault(formed_id, []).append(f"[memory:{evidence_id}]")
-    lines = ["# Formed memories", "", "They follow from the documents beside; an edit here changes nothing.", ""]
+    lines = [
+        "# Formed memories",
+        "",
+        "They are formed from the documents here; an edit of this page changes nothing.",
+        "",
+    ]
     for row in formed.sort("observed_at", "memory_id", nulls_last=True).iter_rows(named=True):
         day = f"{row['observed_at']:%Y-%m-%d}" if row["observed_at"] else ""
         about = ", ".join(part for part in (row["kind"] or row["type"], day) if part)

@@ -68,13 +68,15 @@ def _scope_lines(served: ServedScope, user: str) -> list[ProfileLine]:
     # themselves whether they are latest.
     graph = ServedGraph.of(ServedScope(served.backend, served.scope, replace(served.filters, history=True)))
     latest = served.memories(newest[:_SPEAKERS_READ])
-    facts = _facts_of_user(graph, latest.values(), user) if graph else []
+    names = _speaker_names(latest.values())
+    facts = _facts_of_user(graph, names, user) if graph else []
     stating = _first(newest, {i for f in facts for i in f.memory_ids})
     memories = served.memories([*formed_ids, *stating])
     newest_time = _time(latest[newest[0]]) if newest and newest[0] in latest else None
     recent_since = newest_time - RECENT if newest_time else None
-    lines = [_formed_line(served, memories[i], recent_since) for i in formed_ids if i in memories]
-    formed = [memories[i] for i in formed_ids if i in memories]
+    own = _own_names(names, user)
+    formed = [memories[i] for i in formed_ids if i in memories and _is_said_by(memories[i], own)]
+    lines = [_formed_line(served, memory, recent_since) for memory in formed]
     lasting = _fact_lines(served, graph, facts, [memories[i] for i in stating if i in memories], recent_since)
     return [*lines, *(line for line, memory in lasting if not _is_covered(memory, formed))]
 
@@ -90,15 +92,28 @@ def _first(ordered: Iterable[str], wanted: Collection[str]) -> list[str]:
     return [i for i in ordered if i in wanted][:_MAX_READ]
 
 
-def _facts_of_user(graph: ServedGraph, newest: Iterable[Memory], user: str) -> list[Fact]:
-    """Returns the latest facts of the nodes that are the user: those with their id as name, else who speaks most."""
+def _speaker_names(newest: Iterable[Memory]) -> list[str]:
+    """Returns the names of the persons who speak, who speaks most first."""
     speakers = Counter(
         name_words(m.speaker) for m in newest if m.speaker and m.speaker.casefold() not in NO_PERSON_ROLES
     )
-    names = sorted(speakers, key=lambda name: (-speakers[name], name))
-    same = [n for n in names if n in (name_words(user), name_words(user).split(" ")[0])]
+    return sorted(speakers, key=lambda name: (-speakers[name], name))
+
+
+def _own_names(names: Sequence[str], user: str) -> list[str]:
+    """Returns the speakers that are the user: those with their id as name, else who speaks most."""
+    return [n for n in names if n in (name_words(user), name_words(user).split(" ")[0])] or list(names[:1])
+
+
+def _is_said_by(memory: Memory, own: Sequence[str]) -> bool:
+    speaker = memory.speaker
+    return not speaker or speaker.casefold() in NO_PERSON_ROLES or not own or name_words(speaker) in own
+
+
+def _facts_of_user(graph: ServedGraph, names: Sequence[str], user: str) -> list[Fact]:
+    """Returns the latest facts of the nodes that are the user: those with their id as name, else who speaks most."""
     found = graph.named([name_words(user), *names])
-    ids = found.get(name_words(user)) or [i for n in same or names[:1] for i in found.get(n, ())]
+    ids = found.get(name_words(user)) or [i for n in _own_names(names, user) for i in found.get(n, ())]
     facts = [f for f in graph.facts_of(ids) if f.subject_id in set(ids) and f.is_latest and f.valid_until is None]
     return _still_so(facts)
 
