@@ -8,7 +8,10 @@ HOME_DIR ?= data/home
 COMPILED := palimpsest.definitions, palimpsest.eval.runs.judge_build, palimpsest.neo4j_graph.published_graph, safetensors.torch, \
   sklearn.ensemble, spacy, dagster_webserver.cli, dspy, neo4j
 
-.PHONY: build test dev lint docs labeler suites clean
+FAULTS := tests/chaos tests/build/test_damaged_files.py tests/build/test_repair.py tests/relations/test_lm.py \
+  tests/neo4j_graph/test_faults.py tests/neo4j_graph/test_survival.py
+
+.PHONY: build test chaos dev lint docs labeler suites clean
 
 build: .venv/.installed        ## install, build the demo corpus, pass the gate, publish, show one answer
 	$(BIN)/palimpsest build --home $(HOME_DIR)
@@ -16,6 +19,9 @@ build: .venv/.installed        ## install, build the demo corpus, pass the gate,
 
 test: .venv/.installed         ## the default tests
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadscope --no-loadscope-reorder
+
+chaos: .venv/.installed        ## kills at every step, full disk, damaged files, failing servers, random sequences; an hour
+	$(BIN)/python -m pytest -m "" -n auto --maxprocesses 4 --dist loadscope --no-loadscope-reorder $(FAULTS)
 
 dev: .venv/.installed          ## the Dagster UI on the same home, http://127.0.0.1:3000
 	$(BIN)/palimpsest dev --home $(HOME_DIR)
