@@ -78,7 +78,9 @@ def _remove(path: Path) -> None:
     path.unlink()
 
 
-DAMAGES = pytest.mark.parametrize("damage", [_cut, _flip, _remove])
+DAMAGES = pytest.mark.parametrize(
+    "damage", [pytest.param(_cut, marks=pytest.mark.slow), _flip, pytest.param(_remove, marks=pytest.mark.slow)]
+)
 BUILD = "builds/000003/"
 REPAIRED = {
     "published.json": "published.json was damaged; readers see build 000003",
@@ -141,8 +143,8 @@ def test_a_damaged_file_is_named_and_repaired_in_one_line(home, name: str, damag
             verify_home(home)
     else:
         assert find_damage(home) == [str(path.relative_to(home.path))]
-    (told,) = _repair(home)
-    assert line in told
+    (shown,) = _repair(home)
+    assert line in shown
     needs_build = "made again from the record" in line or "read again" in line or "embedded again" in line
     assert needs_build or find_damage(home) == []
     assert needs_build or _repair(home) == []
@@ -150,7 +152,9 @@ def test_a_damaged_file_is_named_and_repaired_in_one_line(home, name: str, damag
 
 @DAMAGES
 @pytest.mark.parametrize("name", LOST)
-def test_what_nothing_else_says_is_given_up_only_when_told_to(home, name: str, damage: Callable[[Path], None]) -> None:
+def test_what_nothing_else_says_is_given_up_only_with_allow_lost(
+    home, name: str, damage: Callable[[Path], None]
+) -> None:
     damage(home.path / name)
     if damage is _remove and name == "lm-ledger.sqlite":
         assert find_damage(home) == _repair(home) == []  # nothing of a build needs its answers again
@@ -159,8 +163,8 @@ def test_what_nothing_else_says_is_given_up_only_when_told_to(home, name: str, d
     with pytest.raises(PalimpsestError, match=LOST[name]) as error:
         _repair(home)
     assert "restore a backup" in str(error.value) and "--allow-lost" in str(error.value)
-    (told,) = _repair(home, allow_lost=True)
-    assert name in told
+    (shown,) = _repair(home, allow_lost=True)
+    assert name in shown
     assert find_damage(home) == _repair(home) == []
 
 
@@ -172,7 +176,7 @@ def test_a_damaged_database_of_dagster_is_put_aside(home, damage: Callable[[Path
             assert repair_history(home) == find_damage(home) == []
             continue
         assert find_damage(home) == [f"dagster/{name}"]
-        (told,) = repair_history(home)
+        (shown,) = repair_history(home)
         assert f"Dagster's {name} was damaged" in told and (home.dagster / f"{name}.damaged-1").exists(), number
         assert repair_history(home) == find_damage(home) == []
 

@@ -128,7 +128,7 @@ def test_a_missing_text_is_noticed_although_nothing_changed(home) -> None:
     _check_repaired(home, published(home).manifest.digest, "the text of b.md was damaged", "read again")
 
 
-def test_a_lost_version_is_named_and_forgotten_only_when_told_to(home) -> None:
+def test_a_lost_version_is_named_and_forgotten_only_with_allow_lost(home) -> None:
     log = IngestLog(home.log / "notes")
     (row,) = log.versions().filter(uri="a.md", ordinal=1).to_dicts()
     log.text_path(row["text_key"]).unlink()
@@ -145,7 +145,7 @@ def test_a_lost_version_is_named_and_forgotten_only_when_told_to(home) -> None:
 
 
 @pytest.mark.parametrize("is_missing", [True, False])
-def test_a_lost_log_is_named_and_read_again_only_when_told_to(home, is_missing: bool) -> None:
+def test_a_lost_log_is_named_and_read_again_only_with_allow_lost(home, is_missing: bool) -> None:
     folder = home.log / "notes"
     if is_missing:
         shutil.rmtree(folder)

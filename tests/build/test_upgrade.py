@@ -36,7 +36,9 @@ def test_there_is_a_home_of_each_earlier_format() -> None:
         assert b"/tmp/" not in data and b"/work/" not in data and b"/root" not in data
 
 
-@pytest.mark.parametrize("number", range(1, FORMAT))
+@pytest.mark.parametrize(
+    "number", [pytest.param(n, marks=() if n in (1, FORMAT - 1) else pytest.mark.slow) for n in range(1, FORMAT)]
+)
 def test_a_home_of_an_earlier_format_is_upgraded_in_place(tmp_path, number: int) -> None:
     home = _unpack(number, tmp_path)
     versions = {name: IngestLog(home.log / name).versions().height for name in ("chats", "notes")}
@@ -59,6 +61,7 @@ def test_a_home_of_an_earlier_format_is_upgraded_in_place(tmp_path, number: int)
     assert again["before"] == FORMAT and again["build_id"] == upgraded["build_id"]
 
 
+@pytest.mark.slow
 def test_upgraded_homes_of_all_formats_are_the_same(tmp_path) -> None:
     digests = set()
     for number in (1, FORMAT - 1):
