@@ -177,7 +177,7 @@ def test_a_damaged_database_of_dagster_is_put_aside(home, damage: Callable[[Path
             continue
         assert find_damage(home) == [f"dagster/{name}"]
         (shown,) = repair_history(home)
-        assert f"Dagster's {name} was damaged" in told and (home.dagster / f"{name}.damaged-1").exists(), number
+        assert f"Dagster's {name} was damaged" in shown and (home.dagster / f"{name}.damaged-1").exists(), number
         assert repair_history(home) == find_damage(home) == []
 
 
@@ -185,8 +185,8 @@ def test_a_file_that_changed_since_the_build_is_noticed_without_reading_all(home
     names = [n for n in (*REPAIRED, *UNNOTICED) if not n.startswith((BUILD, "published")) and n not in HIDDEN]
     for path in [_path(home, name) for name in names]:
         _cut(path)
-    told = "\n".join(repair_home(home, [home.path.parent / "corpus"]).lines)
-    assert all((REPAIRED | UNNOTICED)[name] in told for name in names)
+    shown = "\n".join(repair_home(home, [home.path.parent / "corpus"]).lines)
+    assert all((REPAIRED | UNNOTICED)[name] in shown for name in names)
 
 
 def test_a_copy_of_a_home_with_other_times_is_whole(made, tmp_path) -> None:

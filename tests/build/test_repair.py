@@ -1,4 +1,4 @@
-"""A damaged file of a home is noticed, repaired from what is left, and told in one line; what is lost is named."""
+"""A damaged file of a home is noticed, repaired from what is left, in one line each; what is lost is named."""
 
 import json
 import os

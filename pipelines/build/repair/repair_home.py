@@ -41,7 +41,7 @@ class Repairs:
         return bool(self.tables or self.sources)
 
     def add(self, lines: tuple[str, ...] | list[str]) -> None:
-        """Prints and keeps lines; what was removed to be made again is not told once more."""
+        """Prints and keeps lines; what was removed to be made again is not named once more."""
         for line in lines:
             if line not in self.lines:
                 say(f"repaired: {line}")
