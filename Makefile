@@ -8,7 +8,7 @@ HOME_DIR ?= data/home
 COMPILED := palimpsest.definitions, palimpsest.eval.runs.judge_build, palimpsest.neo4j_graph.published_graph, safetensors.torch, \
   sklearn.ensemble, spacy, dagster_webserver.cli, dspy, neo4j
 
-FAULTS := tests/chaos tests/build/test_damaged_files.py tests/build/test_repair.py tests/build/test_upgrade.py tests/relations/test_lm.py \
+FAULTS := tests/chaos tests/build/test_damaged_files.py tests/build/test_repair.py tests/build/test_upgrade.py tests/build/test_backup.py tests/relations/test_lm.py \
   tests/neo4j_graph/test_faults.py tests/neo4j_graph/test_survival.py
 
 .PHONY: build test chaos dev lint docs labeler suites clean

@@ -103,6 +103,7 @@ def test_tar_lists_a_backup_and_its_checksums(home, tmp_path) -> None:
     assert {"home.json", "published.json", "builds/000001/index.duckdb"} <= sums.keys()
 
 
+@pytest.mark.slow
 def test_backups_made_while_builds_run_all_restore_to_homes_that_verify(home, tmp_path) -> None:
     corpus, texts = tmp_path / "corpus", iter(range(100))
     stop, failed = threading.Event(), []

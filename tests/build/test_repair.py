@@ -71,9 +71,9 @@ def _check_repaired(home: Home, digest: str, *words: str) -> None:
 
 
 _DAMAGES = [
-    *((_truncate, table) for table in ("memories", "documents", "relations")),
+    *(pytest.param(_truncate, table, marks=pytest.mark.slow) for table in ("memories", "documents", "relations")),
     (_flip, "versions"),
-    (_remove, "chunks"),
+    pytest.param(_remove, "chunks", marks=pytest.mark.slow),
 ]
 
 
@@ -109,7 +109,7 @@ def test_every_file_of_a_build_is_listed_and_a_silent_flip_in_any_is_found(home)
     assert not verify_home(home).violations
 
 
-@pytest.mark.parametrize("damage", [_truncate, _flip])
+@pytest.mark.parametrize("damage", [pytest.param(_truncate, marks=pytest.mark.slow), _flip])
 def test_a_damaged_text_is_read_again_where_the_source_did_not_change(home, damage: Callable[[Path], None]) -> None:
     log = IngestLog(home.log / "notes")
     (row,) = log.current().filter(uri="b.md").to_dicts()
@@ -144,7 +144,7 @@ def test_a_lost_version_is_named_and_forgotten_only_with_allow_lost(home) -> Non
     assert not verify_home(home).violations
 
 
-@pytest.mark.parametrize("is_missing", [True, False])
+@pytest.mark.parametrize("is_missing", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_a_lost_log_is_named_and_read_again_only_with_allow_lost(home, is_missing: bool) -> None:
     folder = home.log / "notes"
     if is_missing:
@@ -197,7 +197,10 @@ def test_an_older_build_that_cannot_be_repaired_is_removed_and_a_delete_asks_for
     assert not verify_home(home).violations
 
 
-@pytest.mark.parametrize("name", ["manifest.json", "index.duckdb", "../../published.json"])
+@pytest.mark.parametrize(
+    "name",
+    ["manifest.json", *(pytest.param(n, marks=pytest.mark.slow) for n in ("index.duckdb", "../../published.json"))],
+)
 def test_a_build_repairs_what_derives_from_the_tables(home, name: str) -> None:
     build = published(home)
     digest = build.manifest.digest
@@ -224,7 +227,7 @@ def test_a_delete_does_not_begin_while_the_log_is_damaged(home) -> None:
     assert not home.decisions.exists()
 
 
-@pytest.mark.parametrize("is_missing", [True, False])
+@pytest.mark.parametrize("is_missing", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_what_was_deleted_does_not_come_back_with_the_decisions_lost(home, is_missing: bool) -> None:
     assert run("delete", "--user", "bob", "--home", home.path).returncode == 0
     deleted = last_json(_build(home))
@@ -242,6 +245,7 @@ def test_what_was_deleted_does_not_come_back_with_the_decisions_lost(home, is_mi
     assert last_json(_build(home))["repaired"] == []
 
 
+@pytest.mark.slow
 def test_damaged_databases_of_dagster_are_put_aside_in_the_same_build(home) -> None:
     corpus = home.path.parent / "corpus"
     write_notes(corpus, {"b.md": "The bridge is 40 metres long.\n"})

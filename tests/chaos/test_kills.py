@@ -13,7 +13,7 @@ from tests.chaos import child
 from tests.small_corpus import TURNS, write_chats, write_notes
 
 PARTS = 12
-"""The steps are spread over so many tests; two of them are default tests, with one step each."""
+"""The steps are spread over so many tests; one of them is a default test, with one step."""
 
 ADDED = ("s4", "ann", "Ann", "The deadline of project Heron is now 2 May.", "2026-04-01T09:00:00Z")
 SETTINGS = "name: chats\ndescription: small talk\nunit: turn\nform: [turn, reflection]\nuser_id: ann\n"
@@ -74,7 +74,7 @@ def whole(
     return build.manifest.digest, int((folder / "steps").read_text())
 
 
-@pytest.mark.parametrize("part", [pytest.param(p, marks=() if p in (1, 7) else pytest.mark.slow) for p in range(PARTS)])
+@pytest.mark.parametrize("part", [pytest.param(p, marks=() if p == 7 else pytest.mark.slow) for p in range(PARTS)])
 def test_a_build_killed_at_any_step_is_finished_by_the_next(changed, whole, processes, part, tmp_path, request):
     digest, steps = whole
     is_slow = request.node.get_closest_marker("slow") is not None
