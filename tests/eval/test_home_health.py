@@ -15,6 +15,7 @@ from palimpsest.eval.report.charts import columns
 from palimpsest.eval.report.health_page import format_number, health_html
 from palimpsest.eval.runs.report_health import health_of, record_health
 from palimpsest.store.home import Home
+from palimpsest.store.proposals import STATES
 from tests.command import last_json, process
 from tests.eval.home import at, tables
 
@@ -129,7 +130,7 @@ def test_the_command_and_the_page_show_a_home(judged_home, tmp_path):
     assert done.returncode == 0, done.stderr
     found = last_json(done)
     assert found["numbers"]["latest"] == 4 and found["builds"][-1]["build_id"] == "000001"
-    assert found["proposals"]["note"] == {"open": 0, "accepted": 0, "rejected": 0}
+    assert found["proposals"]["note"] == dict.fromkeys(STATES, 0)
     assert "Memory health" in page.read_text()
 
 
