@@ -7,6 +7,7 @@ from palimpsest.eval.golden.build_tables import Tables
 from palimpsest.memories.formed import formed_memories
 from palimpsest.query.context.quotes import ELISION, quoted_text
 from palimpsest.query.embed_query import count_tokens
+from palimpsest.query.request.one_line import one_line
 from palimpsest.query.request.types import Memory
 
 _LINE = re.compile(r"(?:- |  replaced: |  context: )(?P<text>.*) \[memory:(?P<id>[^\]\s]+)\]")
@@ -57,17 +58,12 @@ def _formed_statements(tables: Tables, texts: Mapping[str, str]) -> dict[str, st
     formed = formed_memories(tables["memories"]).select("memory_id", *place, statement="text")
     rows = formed.join(notes.select(*place, "statement", "quote").unique(), on=[*place, "statement"])
     return {
-        memory_id: _shown(statement)
+        memory_id: one_line(statement)
         for memory_id, document, start, end, statement, quote in rows.select(
             "memory_id", *place, "statement", "quote"
         ).iter_rows()
         if texts.get(document, "")[start:end] == quote
     }
-
-
-def _shown(text: str) -> str:
-    """Returns a text as a line shows it: on one line, in which nothing passes for a citation."""
-    return " ".join(text.replace("[memory:", "(memory:").split())
 
 
 def _spans(stated: str | None) -> list[tuple[int, int]]:
@@ -86,7 +82,7 @@ def _are_inside(spans: Sequence[tuple[int, int]], start: int | None, end: int | 
 def _quoted(text: str, spans: Sequence[tuple[int, int]], start: int | None, end: int | None) -> str:
     """Returns what a line must quote: the whole memory, or parts of it with what is left out marked."""
     if spans == [(start, end)]:
-        return _shown(text[start:end])
+        return one_line(text[start:end])
     before = f"{ELISION} " if text[start : spans[0][0]].strip() else ""
     after = f" {ELISION}" if text[spans[-1][1] : end].strip() else ""
     return f"{before}{f' {ELISION} '.join(quoted_text(text[a:b]) for a, b in spans)}{after}"

@@ -81,7 +81,8 @@ def _info(home: Home, build: Build | None, name: str) -> CollectionInfo:
     versions = log.versions()
     seen = versions["seen_at"]
     first, last = (None if seen.is_empty() else t.isoformat() for t in (seen.min(), seen.max()))  # type: ignore[union-attr]
-    config = _config(build, name, folder)
+    config = _config(home, build, name)
+    sources = log.current()
     found = CollectionInfo(
         name,
         folder,
@@ -90,16 +91,15 @@ def _info(home: Home, build: Build | None, name: str) -> CollectionInfo:
         tuple(sorted(config.include)) if config else (),
         home.created_at.get(name) or first,
         last,
-        size_bytes=int(log.current()["size_bytes"].sum() or 0),
+        size_bytes=int(sources["size_bytes"].sum() or 0),
     )
-    return _with_statistics(found, build, log.current())
+    return _with_statistics(found, build, sources)
 
 
-def _config(build: Build | None, name: str, folder: Path | None) -> CollectionConfig | None:
-    if folder is not None and (folder / "collection.yaml").is_file():
+def _config(home: Home, build: Build | None, name: str) -> CollectionConfig | None:
+    if folder := home.folder_of(name):
         return load_collection(folder)
-    known = build.manifest.configs.get(name) if build else None
-    return CollectionConfig.model_validate(known) if known else None
+    return build.config_of(name) if build else None
 
 
 def _with_statistics(info: CollectionInfo, build: Build | None, sources: pl.DataFrame) -> CollectionInfo:

@@ -172,8 +172,7 @@ def index_settings(home: Home, build: Build) -> IndexSettings:
     collections: dict[str, CollectionSettings] = {}
     weights: dict[str, dict[str, float]] = {}
     for name in build.collections:
-        folder = home.sources.get(name)
-        if folder and (folder / "collection.yaml").is_file():
+        if folder := home.folder_of(name):
             config = load_collection(folder)
             collections[name] = {"user_id": config.user_id, "default": config.default, "unit": config.unit}
             if config.reflects:
@@ -200,8 +199,7 @@ def _configs(home: Home, build: Build) -> dict[str, JsonObject]:
     current = published(home)
     known = {**(current.manifest.configs if current else {}), **build.manifest.configs}
     for name in build.collections:
-        folder = home.sources.get(name)
-        if folder and (folder / "collection.yaml").is_file():
+        if folder := home.folder_of(name):
             known[name] = load_collection(folder).model_dump()
     return {name: known[name] for name in build.collections}
 

@@ -5,11 +5,11 @@ are the record, and nothing here touches them.
 """
 
 import datetime as dt
-import shutil
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from palimpsest.build.delete.run_history import remove_run_files
 from palimpsest.build.vector_sweep import orphaned_vectors, sweep_vectors
 from palimpsest.core.environment import whole_number
 from palimpsest.core.json_types import JsonObject
@@ -122,9 +122,7 @@ def _remove_runs(home: Home, before: dt.datetime, dry_run: bool) -> Removed:
         for run_id in [] if dry_run else ids:
             instance.delete_run(run_id)
     for run_id in [] if dry_run else ids:
-        shutil.rmtree(home.dagster / "storage" / run_id, ignore_errors=True)
-        for path in _files_of_run(home, run_id):
-            path.unlink()
+        remove_run_files(home, run_id)
     return Removed("runs", len(ids), size)
 
 

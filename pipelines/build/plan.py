@@ -117,16 +117,15 @@ def log_context(home: Home, name: str) -> StageContext:
     Raises:
         PalimpsestError: its folder is gone, and the published build does not have its settings.
     """
-    folder = home.sources.get(name) or Path()
-    if (folder / "collection.yaml").is_file():
+    if folder := home.folder_of(name):
         return stage_context(home, name, folder)
     current = published(home)
-    if current is None or (settings := current.manifest.configs.get(name)) is None:
+    if current is None or (config := current.config_of(name)) is None:
         raise PalimpsestError(
             f"collection {name}: its folder is gone, and the home does not have its settings; name it with --corpus"
         )
-    config = CollectionConfig.model_validate(settings)
-    return StageContext(home, staged(home), current, config, folder, read_decisions(home.decisions))
+    where = home.sources.get(name) or Path()
+    return StageContext(home, staged(home), current, config, where, read_decisions(home.decisions))
 
 
 def tail_code_key(collections: Iterable[str]) -> str:

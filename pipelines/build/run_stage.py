@@ -11,12 +11,11 @@ from collections.abc import Iterator
 from dataclasses import asdict
 
 from palimpsest.build.stage import PreviousTable, Stage, StageContext
-from palimpsest.build.stages import STAGES, producer
+from palimpsest.build.stages import STAGES, collection_stages, producer
 from palimpsest.core.files import link
 from palimpsest.core.ids import content_id
 from palimpsest.core.progress import say
 from palimpsest.store.builds import ONCE, Build, kept
-from palimpsest.store.checksums import has_hash
 from palimpsest.store.event_log import observed
 from palimpsest.store.manifest import CacheStatus, StageRecord
 
@@ -35,6 +34,12 @@ def run_stage(context: StageContext, name: str, prepare: bool = True) -> StageRe
         record = _run(context, stage, prepare)
         event |= {"cache": record.cache_status, "seconds": round(record.seconds, 3), **_figures(stage, record)}
     return record
+
+
+def run_from_record(context: StageContext) -> None:
+    """Runs every stage of a collection on its log as that is: its sources are not read, and may be gone."""
+    for stage in collection_stages():
+        run_stage(context, stage.name, prepare=False)
 
 
 def _figures(stage: Stage, record: StageRecord) -> dict[str, float]:
@@ -85,18 +90,14 @@ def _bases(context: StageContext) -> Iterator[Build]:
 
 def _is_whole(build: Build, name: str) -> bool:
     records = [build.record(name, s.name) for s in STAGES.values() if (s.runs == "once") == (name == ONCE)]
-    return all(record is not None and _has_tables(build, name, record) for record in records)
-
-
-def _has_tables(build: Build, name: str, record: StageRecord) -> bool:
-    return all(has_hash(build.table_path(name, table), blake2b) for table, blake2b in record.outputs.items())
+    return all(record is not None and build.has_outputs(name, record) for record in records)
 
 
 def _matching(build: Build, name: str, stage: Stage, key: str) -> StageRecord | None:
     record = build.record(name, stage.name)
     if record is None or record.key != key or record.is_unpaid:
         return None
-    return record if _has_tables(build, name, record) else None
+    return record if build.has_outputs(name, record) else None
 
 
 def _compute(context: StageContext, stage: Stage, key: str, code_key: str, started: float) -> StageRecord:

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from palimpsest.build.finish import finish_staged
 from palimpsest.build.plan import log_context
-from palimpsest.build.run_stage import run_stage
-from palimpsest.build.stages import collection_stages
+from palimpsest.build.run_stage import run_from_record
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.home_format import FORMAT, check_format, read_format
 from palimpsest.core.progress import say
@@ -61,8 +60,7 @@ def stage_upgrade(home: Home, corpora: list[Path] | None) -> None:
     shutil.rmtree(staged(home).path, ignore_errors=True)
     for name, context in contexts.items():
         say(f"collection {name}")
-        for stage in collection_stages():
-            run_stage(context, stage.name, prepare=False)
+        run_from_record(context)
     manifest = finish_staged(home)
     # No fingerprints: readers may read sources in another way by now, so the next build looks at each of them.
     staged(home).write_manifest(replace(manifest, fingerprints={}))

@@ -78,6 +78,6 @@ def build(
 @click.option("--port", type=click.IntRange(1, 65535), default=3000, show_default=True)
 def dev(home_path: Path, as_json: bool, backend: str, port: int) -> None:
     """Open the Dagster UI on this home, on 127.0.0.1."""  # noqa: DOC501 (the docstring is the help text)
-    from palimpsest.orchestration.run import serve_ui
+    from palimpsest.orchestration.dev_server import serve_ui
 
     raise SystemExit(serve_ui(Home(home_path), port))

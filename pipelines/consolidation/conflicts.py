@@ -65,7 +65,7 @@ def _statements(memory: Memory) -> Iterator[tuple[tuple[object, ...], _Stated]]:
     for sentence in memory.reading.sentences:
         fact = sentence.fact
         if fact is not None and _is_stated(fact, sentence):
-            yield ("slot", fact.subject, fact.slot), _Stated(memory, sentence, fact.value, _is_scoped(sentence))
+            yield ("slot", fact.subject, fact.slot), _Stated(memory, sentence, fact.value, sentence.scoped)
     for key, template in memory.reading.templates.items():
         words = key.split()
         for n in range(words.count(PLACEHOLDER)):
@@ -73,7 +73,7 @@ def _statements(memory: Memory) -> Iterator[tuple[tuple[object, ...], _Stated]]:
             if _names_one_thing(before) and not template.sentence.multivalued:
                 others = tuple(v for i, v in enumerate(template.values) if i != n)
                 value = read_value(template.values[n])
-                stated = _Stated(memory, template.sentence, value, _is_scoped(template.sentence))
+                stated = _Stated(memory, template.sentence, value, template.sentence.scoped)
                 yield ("number", n, others, key), stated
 
 
@@ -81,10 +81,6 @@ def _is_stated(fact: Fact, sentence: Sentence) -> bool:
     """Returns whether a sentence says that something is so: no question, plan, denial, or slot of several values."""
     is_open = fact.slot == "changed" or fact.slot.startswith("its ")
     return not (sentence.uncertain or fact.negated or fact.past or is_open) and bool(fact.subject - {"we"})
-
-
-def _is_scoped(sentence: Sentence) -> bool:
-    return sentence.scoped
 
 
 def _names_one_thing(before: list[str]) -> bool:

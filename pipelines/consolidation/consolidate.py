@@ -13,7 +13,6 @@ from palimpsest.consolidation.scope_memories import TABLES
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.memories.vector_store import memory_vectors
 from palimpsest.store.builds import Build, published
-from palimpsest.store.collection_config import CollectionConfig
 from palimpsest.store.consolidation_config import ConsolidationConfig
 from palimpsest.store.decisions import read_decisions
 from palimpsest.store.home import Home
@@ -66,7 +65,7 @@ def consolidate(
         work = _work(home, build, settings, now, everything)
         known = settled(read_proposals(home.path), build)
         found = find_proposals(work)
-        looked_at = frozenset(i for scope in work.scopes() for i in scope.looked_at)
+        looked_at = frozenset(i for scope in work.scopes for i in scope.looked_at)
         merged = _merge(known, found, looked_at, _latest(work.tables), now)
         write_proposals(home.path, merged.values())
         if not only:
@@ -92,11 +91,8 @@ def published_build(home: Home) -> Build:
 
 def consolidation_settings(build: Build) -> dict[str, ConsolidationConfig]:
     """Returns the settings of each collection, as they took effect in a build."""
-    configs = build.manifest.configs
-    return {
-        name: CollectionConfig.model_validate(configs[name]).consolidation if name in configs else ConsolidationConfig()
-        for name in build.collections
-    }
+    configs = {name: build.config_of(name) for name in build.collections}
+    return {name: config.consolidation if config else ConsolidationConfig() for name, config in configs.items()}
 
 
 def settled(proposals: Mapping[str, Proposal], build: Build) -> dict[str, Proposal]:

@@ -8,6 +8,7 @@ from palimpsest.consolidation.conflicts import Conflict, stated_conflicts
 from palimpsest.consolidation.fact_conflicts import fact_conflicts
 from palimpsest.consolidation.model_conflicts import Reading
 from palimpsest.consolidation.scope_memories import Memory, ScopeMemories
+from palimpsest.query.context.explain import shorten_text
 from palimpsest.store.proposals import Proposal
 
 MAX_BY_MODEL = 20
@@ -61,7 +62,7 @@ def _proposal(
     scope: ScopeMemories, first: Memory, second: Memory, why: str, values: str, confidence: float
 ) -> Proposal:
     keep, drop = suggested_sides(first, second, why)
-    quotes = f"{_quote(first)} / {_quote(second)}"
+    quotes = " / ".join(shorten_text(m.text, _MAX_QUOTE) for m in (first, second))
     return Proposal(
         "contradiction",
         why,
@@ -97,8 +98,3 @@ def _decided_pairs(scope: ScopeMemories) -> frozenset[frozenset[str]]:
     """Returns the pairs of which a person gave the label."""
     rows = scope.tables["relations"].filter(pl.col("labeler") == "person").select("newer_id", "older_id")
     return frozenset(frozenset(pair) for pair in rows.iter_rows())
-
-
-def _quote(memory: Memory) -> str:
-    plain = " ".join(memory.text.split())
-    return plain if len(plain) <= _MAX_QUOTE else f"{plain[: _MAX_QUOTE - 1]}…"

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from palimpsest.consolidation.scope_memories import Memory, ScopeMemories
+from palimpsest.query.context.explain import shorten_text
 from palimpsest.relations.classify.rules.values import read_value
 from palimpsest.store.proposals import Proposal
 from palimpsest.text.normalize import fold
@@ -12,6 +13,7 @@ from palimpsest.text.words import content_words, stem_words
 
 MIN_CONTENT_WORDS = 3
 """A shorter text (`Yes, please.`) means something else at each place."""
+_MAX_QUOTE = 120
 _NEUTRAL = frozenset({"the", "a", "an", "that", "also", "just", "please", "really", "very", "note", "fyi"})
 _WORD = re.compile(r"[€$£%°]|[^\W_](?:[\w\-.:/']*\w)?")
 _ME = frozenset({"i", "my", "me", "mine", "we", "our", "us", "you", "your"})
@@ -48,7 +50,7 @@ def duplicates(scope: ScopeMemories) -> Iterator[Proposal]:
                 "same text" if fold(other.text) == fold(kept.text) else "same words",
                 scope.scope,
                 (other.memory_id, kept.memory_id),
-                f"says the same as another memory: {_shorten(kept.text)}",
+                f"says the same as another memory: {shorten_text(kept.text, _MAX_QUOTE)}",
                 0.95 if fold(other.text) == fold(kept.text) else 0.85,
                 keep=kept.memory_id,
                 drop=other.memory_id,
@@ -92,8 +94,3 @@ def _best_first(scope: ScopeMemories, members: Sequence[Memory]) -> list[Memory]
         return (-m.trust, m.memory_id not in scope.rested_on, m.at is None, -(m.at or 0), m.memory_id)
 
     return sorted(members, key=key)
-
-
-def _shorten(text: str) -> str:
-    plain = " ".join(text.split())
-    return plain if len(plain) <= 120 else f"{plain[:119]}…"

@@ -30,7 +30,7 @@ def fact_conflicts(scope: ScopeMemories) -> Iterator[Conflict]:
         for a, b in combinations(sorted(values), 2):
             if not _differ(a, b):
                 continue
-            for first, second in ((m, n) for m in values[a][:1] for n in values[b][:1]):
+            for first, second in zip(values[a][:1], values[b][:1], strict=False):
                 pair = frozenset((first.memory_id, second.memory_id))
                 if len(pair) == 2 and pair not in seen and scope.is_looked_at(*pair):
                     seen.add(pair)

@@ -3,6 +3,7 @@
 import datetime as dt
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -15,6 +16,7 @@ from palimpsest.consolidation.model_conflicts import Pair, Reading, labelled_pai
 from palimpsest.consolidation.patterns import notes
 from palimpsest.consolidation.pruning import PruneSettings, Pruning, Reads
 from palimpsest.consolidation.scope_memories import ScopeMemories, Window, scopes_of
+from palimpsest.core.scopes import ScopeKey
 from palimpsest.store.consolidation_config import ConsolidationConfig
 from palimpsest.store.proposals import Proposal
 
@@ -47,22 +49,22 @@ class Consolidation:
     everything: bool = False
     apart: frozenset[tuple[str, str]] = frozenset()
 
-    def scopes(self) -> Iterator[ScopeMemories]:
-        """Yields the scopes, ascending."""
+    @cached_property
+    def scopes(self) -> tuple[ScopeMemories, ...]:
+        """The scopes, ascending."""
         windows = {
             name: Window(
                 self.everything, self.now - dt.timedelta(hours=c.window_hours), c.sample, f"{self.now:%Y-%m-%d}"
             )
             for name, c in self.settings.items()
         }
-        return scopes_of(self.tables, windows)
+        return tuple(scopes_of(self.tables, windows))
 
 
 def find_proposals(work: Consolidation) -> list[Proposal]:
     """Returns the proposals of all scopes, by id."""
-    scopes = list(work.scopes())
-    readings = _read_pairs(work, scopes)
-    found = [p for scope in scopes for p in _of_scope(work, scope, readings.get(id(scope), ()))]
+    readings = _read_pairs(work)
+    found = [p for scope in work.scopes for p in _of_scope(work, scope, readings.get(scope.scope, ()))]
     return sorted(found, key=lambda p: p.proposal_id)
 
 
@@ -78,21 +80,20 @@ def _of_scope(work: Consolidation, scope: ScopeMemories, read: Sequence[Reading]
     yield from notes(scope)
 
 
-def _read_pairs(work: Consolidation, scopes: Sequence[ScopeMemories]) -> Mapping[int, Sequence[Reading]]:
+def _read_pairs(work: Consolidation) -> Mapping[ScopeKey, Sequence[Reading]]:
     """Returns what the encoder reads in the likeliest pairs of all scopes, by scope."""
-    pairs: list[tuple[ScopeMemories, Pair]] = []
-    for scope in scopes:
-        pairs += [(scope, p) for p in labelled_pairs(scope)]
+    pairs: list[tuple[ScopeKey, Pair]] = []
+    for scope in work.scopes:
+        pairs += [(scope.scope, p) for p in labelled_pairs(scope)]
         ids = [m.memory_id for m in scope.latest]
-        similar = similar_pairs(scope, work.vectors(ids), ids) if ids else iter(())
-        pairs += [
-            (scope, p) for p in similar if frozenset((p.first.memory_id, p.second.memory_id)) not in scope.labelled
-        ]
+        for pair in similar_pairs(scope, work.vectors(ids), ids) if ids else ():
+            if frozenset((pair.first.memory_id, pair.second.memory_id)) not in scope.labelled:
+                pairs.append((scope.scope, pair))
     pairs.sort(key=lambda x: (-x[1].score, x[1].first.memory_id, x[1].second.memory_id))
     chosen = pairs[:MAX_PAIRS_READ]
-    owner = {(p.first.memory_id, p.second.memory_id): id(scope) for scope, p in chosen}
-    found: dict[int, list[Reading]] = {}
+    scope_of = {(p.first.memory_id, p.second.memory_id): key for key, p in chosen}
+    found: dict[ScopeKey, list[Reading]] = {}
     for reading in read_conflicts([p for _, p in chosen]):
-        ids_of = (reading.pair.first.memory_id, reading.pair.second.memory_id)
-        found.setdefault(owner[ids_of], []).append(reading)
+        key = scope_of[reading.pair.first.memory_id, reading.pair.second.memory_id]
+        found.setdefault(key, []).append(reading)
     return found

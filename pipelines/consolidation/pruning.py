@@ -87,10 +87,9 @@ class Pruning:
         states = memory.memory_id in self._stating or any(s.fact for s in memory.reading.sentences)
         if states or len(content_words(memory.text)) > MAX_WORDS or any(s.names for s in memory.reading.sentences):
             return False
-        return not (quantities(memory.text) or any(c.isdigit() for c in memory.text) or self._is_linked(memory))
-
-    def _is_linked(self, memory: Memory) -> bool:
-        return memory.memory_id in self._linked
+        return not (
+            quantities(memory.text) or any(c.isdigit() for c in memory.text) or memory.memory_id in self._linked
+        )
 
     @cached_property
     def _linked(self) -> frozenset[str]:

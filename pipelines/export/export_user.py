@@ -10,7 +10,7 @@ from typing import cast
 import polars as pl
 
 from palimpsest.core.errors import ArgumentError, PalimpsestError
-from palimpsest.core.json_types import JsonObject, JsonValue
+from palimpsest.core.json_types import JsonObject
 from palimpsest.export import layout
 from palimpsest.export.export_schema import export_schema
 from palimpsest.export.markdown.write_pages import current_rows, write_pages
@@ -138,9 +138,8 @@ class _Exporter:
         return ExportResult(self._out, counts, tuple(self._left_out))
 
     def _write_collection(self, name: str, log: IngestLog, sources: list[JsonObject]) -> None:
-        folder = self._home.sources.get(name)
-        folder = folder if folder is not None and (folder / "collection.yaml").is_file() else None
-        config = load_collection(folder) if folder else CollectionConfig.model_validate(self._config_of_build(name))
+        folder = self._home.folder_of(name)
+        config = load_collection(folder) if folder else self._config_of_build(name)
         layout.write_rows(self._out, layout.sources_file(name), sources)
         layout.write_object(self._out, layout.settings_file(name), self._settings(name, config, folder))
         for table, frame in self._tables[name].items():
@@ -162,9 +161,8 @@ class _Exporter:
         config = without_other_speakers(config, set(chunks["speaker"].drop_nulls()))
         return settings_of_user(config, folder, self._user, uris, named)
 
-    def _config_of_build(self, name: str) -> dict[str, JsonValue]:
-        known = self._build.manifest.configs.get(name) or {"name": name, "description": name}
-        return {key: value for key, value in known.items() if value is not None}
+    def _config_of_build(self, name: str) -> CollectionConfig:
+        return self._build.config_of(name) or CollectionConfig(name=name, description=name)
 
     def _pending(self, only: str | None) -> list[InboxFile]:
         """Returns what was sent for the user and is not read yet."""

@@ -102,8 +102,7 @@ class _Importer:
         self.result.operations = _copy_inbox(self._home, self._inbox)
 
     def _check_existing(self, collection: str, name: str) -> tuple[CollectionConfig, LoggedDocuments, PageChanges]:
-        folder = self._home.sources.get(name)
-        if folder is None or not (folder / "collection.yaml").is_file():
+        if (folder := self._home.folder_of(name)) is None:
             raise ArgumentError("dir", f"collection {name} of this home has no folder any more; use --rename", name)
         config = load_collection(folder)
         logged = LoggedDocuments(IngestLog(self._home.log / name), collection, self._export.user)

@@ -47,12 +47,13 @@ def copy_originals(
     """
     found = Originals([], [])
     taken: set[str] = set()
-    rows = {
-        row["uri"]: row
-        for row in log.current().filter(pl.col("text_key").is_not_null()).iter_rows(named=True)
-        if user in log.text(row["text_key"])["user_id"]
-    }
-    reasons = {uri: _why_not(row, log.text(row["text_key"]), files.get(uri), user) for uri, row in rows.items()}
+    rows: dict[str, Mapping[str, object]] = {}
+    reasons: dict[str, str] = {}
+    for row in log.current().filter(pl.col("text_key").is_not_null()).iter_rows(named=True):
+        texts = log.text(row["text_key"])
+        if user in texts["user_id"]:
+            rows[row["uri"]] = row
+            reasons[row["uri"]] = _why_not(row, texts, files.get(row["uri"]), user)
     if decisions.tombstones or decisions.erased:
         wanted = [uri for uri, reason in reasons.items() if not reason]
         reasons |= dict(_with_more_than_the_log(wanted, config, log, rows, files))

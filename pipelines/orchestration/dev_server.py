@@ -1,15 +1,42 @@
-"""Runs a server and its child processes until it ends or is signalled; then none of its processes is left."""
+"""`palimpsest dev`: runs a server and its child processes until it ends or is signalled; then none of them is left."""
 
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
+from palimpsest.core.progress import say
+from palimpsest.orchestration.dagster_home import DEFINITIONS, write_dagster_yaml
+from palimpsest.orchestration.schedule import AUTOMATION, schedule_from_environment
+from palimpsest.store.home import Home
+
 _STOP_WAIT_S = 15.0
 _POLL_S = 0.1
+
+
+def serve_ui(home: Home, port: int) -> int:
+    """Runs `dagster dev` on the home until it is stopped, in any folder; returns its exit code.
+
+    SIGTERM and SIGINT stop all of its processes: web server, daemon, code server and running builds.
+
+    Raises:
+        PalimpsestError: a variable of the schedule cannot be read.
+    """
+    schedule = schedule_from_environment()
+    home.create()
+    write_dagster_yaml(home)
+    state = "on" if schedule.on else f"off ({AUTOMATION})"
+    say(f"nightly builds at {schedule.nightly} {schedule.timezone} and on changed folders: {state}")
+    environment = os.environ | {
+        "DAGSTER_HOME": str(home.dagster.resolve()),
+        "PALIMPSEST_HOME": str(home.path.resolve()),
+    }
+    command = [sys.executable, "-m", "dagster", "dev", "-m", DEFINITIONS, "-h", "127.0.0.1", "-p", str(port)]
+    return run_group(command, environment)
 
 
 def run_group(command: Sequence[str], environment: Mapping[str, str]) -> int:

@@ -1,11 +1,10 @@
 """`palimpsest build`: the asset graph in this process, one run for each changed collection and one for the tail."""
 
 import os
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +20,9 @@ from palimpsest.build.summary import BuildSummary, build_summary
 from palimpsest.core.errors import ComponentFailed, DamagedFile, Refused
 from palimpsest.core.progress import say
 from palimpsest.neo4j_graph.identity import is_served
+from palimpsest.orchestration.dagster_home import DEFINITIONS, write_dagster_yaml
 from palimpsest.orchestration.history_connections import cheap_connections
 from palimpsest.orchestration.run_errors import check_run
-from palimpsest.orchestration.schedule import AUTOMATION
 from palimpsest.sources.discovery import deleted_sources
 from palimpsest.store.builds import Build, published, staged
 from palimpsest.store.collection_config import load_collection
@@ -35,18 +34,7 @@ from palimpsest.store.home import Home
 _LOCK_WAIT_S = 5.0
 _QUIET_CONFIG = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 # A job's page finds its runs by the second tag: the location is named after the module that `dagster dev` loads.
-DEFINITIONS = "palimpsest.definitions"
 _TAGS = {"palimpsest/by": "cli", ".dagster/repository": f"__repository__@{DEFINITIONS}"}
-_DAGSTER_YAML = """\
-# Everything Dagster keeps is next to this file. Runs of one home do not overlap: it has one writer.
-telemetry:
-  enabled: false
-nux:
-  enabled: false
-concurrency:
-  runs:
-    max_concurrent_runs: 1
-"""
 
 
 def build(
@@ -81,9 +69,10 @@ def build(
         ComponentFailed: a stage failed; what was finished is kept for the next run.
     """
     home = replace(home, embedder=embedder)
+    options = _Options(corpora, only, graph, max_cost, allow_removals, allow_lost, repair)
     with run_scope(), observed(home.path, "build") as event:
         write_event(home.path, "build_started")
-        summary = _build(home, corpora, only, graph, max_cost, allow_removals, allow_lost, repair)
+        summary = _build(home, options)
         event |= {
             "build_id": summary.build_id,
             "changed": len(summary.changed or ()),
@@ -96,68 +85,70 @@ def build(
     return summary
 
 
-def _build(
-    home: Home,
-    corpora: list[Path] | None,
-    only: list[str] | None,
-    graph: bool,
-    max_cost: float | None,
-    allow_removals: bool,
-    allow_lost: bool,
-    repair: bool,
-) -> BuildSummary:
+@dataclass(frozen=True)
+class _Options:
+    """The arguments of `build` but the home and its embedder."""
+
+    corpora: list[Path] | None
+    only: list[str] | None
+    graph: bool
+    max_cost: float | None
+    allow_removals: bool
+    allow_lost: bool
+    repair: bool
+
+
+def _build(home: Home, options: _Options) -> BuildSummary:
     """Builds as `build` does, on a home that has its embedder."""
     started = time.perf_counter()
     with suppress(DamagedFile):  # repaired below, or reported there
-        make_plan(home, corpora, only)  # bad settings are reported before anything is made
-    if graph:
+        make_plan(home, options.corpora, options.only)  # bad settings are reported before anything is made
+    if options.graph:
         from palimpsest.neo4j_graph.connect import connect
 
         connect().close()
     home.create()
     with home.lock(_LOCK_WAIT_S):
-        repairs = repair_home(home, corpora, allow_lost, repair)
+        repairs = repair_home(home, options.corpora, options.allow_lost, options.repair)
         # A delete looks up in every table and text what it removes.
         expired = 0 if repairs.need_build else delete_due(home)
         if unfinished := unfinished_deletes(home):
             say(f"warning: {len(unfinished)} deletes were begun and not finished; run the same palimpsest delete again")
-        plan = _plan_with_repairs(home, corpora, only, repairs, allow_lost)
+        plan = _plan_with_repairs(home, options, repairs)
         home.remember_sources(plan.collections)
-        if repair or not plan.nothing_to_do:
+        if options.repair or not plan.nothing_to_do:
             repairs.add(repair_history(home))
         if plan.nothing_to_do:
             summary = _unchanged_summary(home, started)
         else:
-            summary = _run_plan(home, plan, repairs, max_cost, allow_removals)
+            summary = _run_plan(home, plan, options, repairs)
             if repairs.need_build and summary.published:
                 expired = delete_due(home)
-            if summary.published and not graph:
+            if summary.published and not options.graph:
                 _warn_if_graph_is_behind(home)
         skipped, wall_s = _skipped_sources(home, plan), _seconds_since(started)
         summary = replace(summary, skipped=skipped, expired=expired, repaired=repairs.lines, wall_s=wall_s)
-        return _serve_graph(home, summary, started) if graph and summary.published else summary
+        return _serve_graph(home, summary, started) if options.graph and summary.published else summary
 
 
-def _run_plan(home: Home, plan: Plan, repairs: Repairs, max_cost: float | None, allow_removals: bool) -> BuildSummary:
+def _run_plan(home: Home, plan: Plan, options: _Options, repairs: Repairs) -> BuildSummary:
     """Builds what a plan says; tables that were damaged are made again first, older builds are repaired afterwards."""
     drop_unplanned(home, plan)
     make_again(home, repairs.tables - set(plan.changed))
-    _run_graph(home, plan, max_cost, allow_removals)
+    _run_graph(home, plan, options.max_cost, options.allow_removals)
     summary = replace(build_summary(home, _last_build(home)), changed=list(plan.changed))
     repairs.add(repair_older(home))
     return summary
 
 
-def _plan_with_repairs(
-    home: Home, corpora: list[Path] | None, only: list[str] | None, repairs: Repairs, allow_lost: bool
-) -> Plan:
+def _plan_with_repairs(home: Home, options: _Options, repairs: Repairs) -> Plan:
     """Returns the plan of a build that also makes again what was damaged; what changed collections read is checked."""
-    plan = make_plan(home, corpora, only, repairs.tables | repairs.sources)
+    plan = make_plan(home, options.corpora, options.only, repairs.tables | repairs.sources)
     before = len(repairs.lines)
     if plan.changed:
-        repair_inputs(home, repairs, plan.changed, 0, allow_lost)
+        repair_inputs(home, repairs, plan.changed, 0, options.allow_lost)
     if len(repairs.lines) > before:
-        plan = make_plan(home, corpora, only, repairs.tables | repairs.sources)
+        plan = make_plan(home, options.corpora, options.only, repairs.tables | repairs.sources)
     if repairs.tables - set(plan.changed):
         plan = replace(plan, tail_only=True)
     return plan
@@ -213,14 +204,6 @@ def _unchanged_summary(home: Home, started: float) -> BuildSummary:
 
 def _seconds_since(started: float) -> float:
     return round(time.perf_counter() - started, 3)
-
-
-def write_dagster_yaml(home: Home) -> None:
-    """Makes the home's DAGSTER_HOME: telemetry off, one run at a time."""
-    path = home.dagster / "dagster.yaml"
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(_DAGSTER_YAML)
 
 
 def _resource(home: Home, max_cost: float | None, allow_removals: bool) -> Any:
@@ -301,27 +284,3 @@ def _run_graph(home: Home, plan: Plan, max_cost: float | None, allow_removals: b
                 raise Refused(f"build {manifest.build_id} is staged, not published: {reasons}")
             if manifest.gate.get("status") != "failed":
                 check_run(tail)
-
-
-def serve_ui(home: Home, port: int) -> int:
-    """Runs `dagster dev` on the home until it is stopped, in any folder; returns its exit code.
-
-    SIGTERM and SIGINT stop all of its processes: web server, daemon, code server and running builds.
-
-    Raises:
-        PalimpsestError: a variable of the schedule cannot be read.
-    """
-    from palimpsest.orchestration.dev_server import run_group
-    from palimpsest.orchestration.schedule import schedule_from_environment
-
-    schedule = schedule_from_environment()
-    home.create()
-    write_dagster_yaml(home)
-    state = "on" if schedule.on else f"off ({AUTOMATION})"
-    say(f"nightly builds at {schedule.nightly} {schedule.timezone} and on changed folders: {state}")
-    environment = os.environ | {
-        "DAGSTER_HOME": str(home.dagster.resolve()),
-        "PALIMPSEST_HOME": str(home.path.resolve()),
-    }
-    command = [sys.executable, "-m", "dagster", "dev", "-m", DEFINITIONS, "-h", "127.0.0.1", "-p", str(port)]
-    return run_group(command, environment)

@@ -13,6 +13,7 @@ from palimpsest.core.home_format import write_format
 from palimpsest.core.published import published_build_id, write_pointer
 from palimpsest.core.sealed_json import read_sealed_json, write_sealed_json
 from palimpsest.store.checksums import MANIFEST, changed_files, file_states, has_hash
+from palimpsest.store.collection_config import CollectionConfig
 from palimpsest.store.decision_lines import count_decisions
 from palimpsest.store.home import Home
 from palimpsest.store.manifest import BuildManifest, StageRecord
@@ -76,6 +77,10 @@ class Build:
             for table, blake2b in record.outputs.items()
         }
 
+    def has_outputs(self, collection: str, record: StageRecord) -> bool:
+        """Returns whether each table that a stage wrote is there, with the checksum of when it was written."""
+        return all(has_hash(self.table_path(collection, t), blake2b) for t, blake2b in record.outputs.items())
+
     def has_intact(self, collection: str, table: str) -> bool:
         """Returns whether a table of a collection is there, with the checksum of when it was written."""
         wanted = self._table_hashes().get(f"{collection}/{table}.parquet")
@@ -100,6 +105,15 @@ class Build:
             for table, blake2b in sorted(record.outputs.items())
             if not has_hash(self.path / (name := f"{folder}/{table}.parquet"), blake2b)
         ]
+
+    def config_of(self, collection: str) -> CollectionConfig | None:
+        """Returns the settings that a collection was built with; None where the manifest has none of it.
+
+        Raises:
+            DamagedFile: the manifest is damaged.
+        """
+        known = self.manifest.configs.get(collection)
+        return CollectionConfig.model_validate(known) if known else None
 
     @property
     def collections(self) -> list[str]:

@@ -108,6 +108,15 @@ class Home:
         """
         return {name: Path(folder) for name, folder in sorted(self._listed("collections").items())}
 
+    def folder_of(self, name: str) -> Path | None:
+        """Returns the folder of a collection; None where none is listed, or its settings are gone.
+
+        Raises:
+            DamagedFile: the list is damaged.
+        """
+        folder = self.sources.get(name)
+        return folder if folder is not None and (folder / "collection.yaml").is_file() else None
+
     @property
     def created_at(self) -> dict[str, str]:
         """When each collection was first listed here, by name, ISO 8601 in UTC; unknown of homes of older versions.

@@ -1,11 +1,9 @@
 """Ways the spine was broken in review, and is not any more."""
 
-import hashlib
 import json
 import os
 import shutil
 
-import numpy as np
 import polars as pl
 import pytest
 
@@ -22,25 +20,14 @@ from palimpsest.store.builds import published, staged
 from palimpsest.store.collection_config import load_collection
 from palimpsest.store.home import Home
 from tests.small_corpus import TURNS, write_chats, write_notes
+from tests.word_embedder import WordEmbedder
 
 SECRET = "quixotic-77"
 
 
-class _Embedder:
-    """Vectors from words alone: no model to load."""
-
-    def encode(self, texts, done):
-        out = np.zeros((len(texts), 384), np.float32)
-        for i, text in enumerate(texts):
-            for word in text.lower().split():
-                out[i, hashlib.blake2b(word.encode(), digest_size=2).digest()[0]] += 1
-            out[i] /= np.linalg.norm(out[i])
-        done(list(range(len(texts))), out)
-
-
 @pytest.fixture(autouse=True)
 def _no_model(monkeypatch):
-    monkeypatch.setattr("palimpsest.memories.embed.load_embedder", _Embedder)
+    monkeypatch.setattr("palimpsest.memories.embed.load_embedder", WordEmbedder)
 
 
 def build(home, corpus):

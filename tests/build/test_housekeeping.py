@@ -60,7 +60,7 @@ def test_old_closed_logs_and_leftovers_go_and_fresh_ones_stay(home):
 def test_runs_of_dagster_go_after_their_days(home, monkeypatch):
     import dagster as dg
 
-    from palimpsest.orchestration.run import write_dagster_yaml
+    from palimpsest.orchestration.dagster_home import write_dagster_yaml
 
     write_dagster_yaml(home)
     job = dg.GraphDefinition(name="nothing").to_job()

@@ -1,7 +1,6 @@
 """A build in a process of its own that is killed at its n-th durable step, or runs under a clock that is set back."""
 
 import datetime as dt
-import hashlib
 import os
 import signal
 import sys
@@ -10,26 +9,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
-
 from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
 from palimpsest.memories import embed
 from palimpsest.store.home import Home
+from tests.word_embedder import WordEmbedder
 
 NEVER = 10**9
-
-
-class WordEmbedder:
-    """Vectors from words alone: no model to load."""
-
-    def encode(self, texts: list[str], done: Callable[[list[int], np.ndarray], None]) -> None:
-        out = np.zeros((len(texts), 384), np.float32)
-        for i, text in enumerate(texts):
-            for word in text.lower().split():
-                out[i, hashlib.blake2b(word.encode(), digest_size=2).digest()[0]] += 1
-            out[i] /= max(float(np.linalg.norm(out[i])), 1e-9)
-        done(list(range(len(texts))), out)
 
 
 def use_words() -> None:

@@ -11,6 +11,7 @@ from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 from tests.chaos import child
 from tests.small_corpus import TURNS, write_chats, write_notes
+from tests.word_embedder import WordEmbedder
 
 PARTS = 12
 """The steps are spread over so many tests; one of them is a default test, with one step."""
@@ -21,7 +22,7 @@ SETTINGS = "name: chats\ndescription: small talk\nunit: turn\nform: [turn, refle
 
 @pytest.fixture(autouse=True)
 def _words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("palimpsest.memories.embed.load_embedder", child.WordEmbedder)
+    monkeypatch.setattr("palimpsest.memories.embed.load_embedder", WordEmbedder)
 
 
 @pytest.fixture(scope="module")

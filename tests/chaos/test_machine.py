@@ -19,6 +19,7 @@ from palimpsest.store.builds import Build, published
 from palimpsest.store.home import Home
 from tests.chaos import child
 from tests.small_corpus import TURNS, write_chats, write_notes
+from tests.word_embedder import WordEmbedder
 
 COMMAND = str(Path(sys.executable).with_name("palimpsest"))
 ADDED = ("s4", "ann", "Ann", "The deadline of project Heron is now 2 May.", "2026-04-01T09:00:00Z")
@@ -98,7 +99,7 @@ def test_a_clock_that_is_set_back_changes_nothing_in_a_build(changed, tmp_path):
 
 @pytest.mark.slow
 def test_sources_that_change_during_a_build_are_read_by_the_next(tmp_path, monkeypatch):
-    monkeypatch.setattr("palimpsest.memories.embed.load_embedder", child.WordEmbedder)
+    monkeypatch.setattr("palimpsest.memories.embed.load_embedder", WordEmbedder)
     corpus, home, stop = tmp_path / "corpus", Home(tmp_path / "home"), threading.Event()
     notes = {f"{n}.md": f"Note {n} is about topic {n % 7}.\n" for n in range(40)}
     write_notes(corpus, notes)

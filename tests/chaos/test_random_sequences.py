@@ -16,8 +16,8 @@ from palimpsest.sources.inbox import ingest_text
 from palimpsest.store.builds import Build, published
 from palimpsest.store.decisions import append_decisions
 from palimpsest.store.home import Home
-from tests.chaos.child import WordEmbedder
 from tests.small_corpus import TURNS, write_chats, write_notes
+from tests.word_embedder import WordEmbedder
 
 SEQUENCES = 200
 ROUNDS, CHANGES = 3, 3

@@ -77,10 +77,15 @@ def _delete_dagster_runs(home: Home, runs: set[str], collection: str | None) -> 
             if instance.has_run(run):
                 instance.delete_run(run)
     for run in runs:
-        shutil.rmtree(home.dagster / "storage" / run, ignore_errors=True)
-        for path in (home.dagster / "history" / "runs").glob(f"{run}.db*"):
-            path.unlink()
+        remove_run_files(home, run)
     return runs
+
+
+def remove_run_files(home: Home, run_id: str) -> None:
+    """Removes the logs and the events of a run that Dagster has deleted."""
+    shutil.rmtree(home.dagster / "storage" / run_id, ignore_errors=True)
+    for path in (home.dagster / "history" / "runs").glob(f"{run_id}.db*"):
+        path.unlink()
 
 
 def _delete_matching_rows(path: Path, probes: Probes) -> None:

@@ -124,10 +124,8 @@ def _repair_manifest(home: Home, build: Build) -> list[str]:
     except DamagedFile:
         pass
     records = [(c, build.record(c, s.name)) for c in build.collections for s in collection_stages()]
-    whole = bool(records) and all(
-        r is not None and all(has_hash(build.table_path(c, t), h) for t, h in r.outputs.items()) for c, r in records
-    )
-    if not whole or not all((f := home.sources.get(c)) and (f / "collection.yaml").is_file() for c, _ in records):
+    whole = bool(records) and all(r is not None and build.has_outputs(c, r) for c, r in records)
+    if not whole or not all(home.folder_of(c) for c, _ in records):
         raise DamagedFile(build.path / MANIFEST, "restore a backup, or build into another --home")
     (build.path / MANIFEST).unlink(missing_ok=True)
     # No fingerprints: the next plan looks at every collection again.

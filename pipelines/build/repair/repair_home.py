@@ -10,8 +10,7 @@ from palimpsest.build.repair.repair_databases import damaged_history, is_ledger_
 from palimpsest.build.repair.repair_decisions import describe_damage, repair_decisions
 from palimpsest.build.repair.repair_log import damaged_inbox, damaged_marks, repair_logs
 from palimpsest.build.repair.repair_settings import damaged_settings, repair_sources, repair_tokenizer
-from palimpsest.build.run_stage import run_stage
-from palimpsest.build.stages import collection_stages
+from palimpsest.build.run_stage import run_from_record
 from palimpsest.core.errors import DamagedFile
 from palimpsest.core.progress import say
 from palimpsest.memories.vector_store import embedding_stores, known_texts
@@ -117,8 +116,7 @@ def _published_ns(home: Home) -> int:
 def make_again(home: Home, names: set[str]) -> None:
     """Makes the tables of collections again from the record, into the staged build; their sources are not read."""
     for name in sorted(names - {ONCE}):
-        for stage in collection_stages():
-            run_stage(log_context(home, name), stage.name, prepare=False)
+        run_from_record(log_context(home, name))
 
 
 def find_damage(home: Home) -> list[str]:

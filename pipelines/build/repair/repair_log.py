@@ -143,8 +143,7 @@ def _repair_texts(home: Home, log: IngestLog, name: str, after_ns: int, allow_lo
 
 
 def _content_hashes(home: Home, log: IngestLog, name: str) -> dict[str, str]:
-    folder = home.sources.get(name)
-    if folder is None or not (folder / "collection.yaml").is_file():
+    if (folder := home.folder_of(name)) is None:
         return {}
     sources = scan_sources(folder, load_collection(folder), read_decisions(home.decisions), home.inbox, None)
     return {uri: source.content_hash for uri, source in sources.items()}
