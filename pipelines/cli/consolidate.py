@@ -138,7 +138,7 @@ def _check_keep(keep: str, ids: Sequence[str]) -> None:
 
 
 def _ids(named: Sequence[str]) -> list[str]:
-    """Returns ids; `-` stands for the first word of each line of stdin."""
+    """Returns ids; `-` means the first word of each line of stdin."""
     piped = [line.split()[0] for line in sys.stdin if line.strip()] if "-" in named else []
     return [i for name in named for i in (piped if name == "-" else [name])]
 

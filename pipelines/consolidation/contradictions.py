@@ -19,7 +19,7 @@ _WHY: Mapping[str, str] = {
     "dynamic": "the later one may replace the earlier",
     "static": "the later one may be mistaken",
     "conditional": "both may be right, under different conditions",
-    "undated": "nothing tells which one is newer",
+    "undated": "which one is newer is not known",
 }
 
 

@@ -62,7 +62,7 @@ def duplicate_key(memory: Memory) -> tuple[object, ...] | None:
 
     That is every word but articles and fillers, in order, stemmed, with numbers as values, so that `nine` is `9`; title
     and heading, where the text names nothing itself; who says it, where it says `I` or `you`; and the day, where it
-    says `today` or tells what happened.
+    says `today` or states what happened.
     """
     words = _WORD.findall(fold(memory.text).replace("\u2019", "'"))
     content = content_words(memory.text)
@@ -78,7 +78,7 @@ def duplicate_key(memory: Memory) -> tuple[object, ...] | None:
 
 
 def _has_past_verb(memory: Memory) -> bool:
-    """Returns whether a sentence tells what happened: the same may happen on two days."""
+    """Returns whether a sentence states what happened: the same may happen on two days."""
     return any(s.past for s in memory.reading.sentences)
 
 

@@ -63,7 +63,7 @@ def write_rows(folder: Path, name: str, rows: Iterable[Mapping[str, object]]) ->
 def safe_path(parts: Iterable[str], taken: set[str]) -> str:
     """Returns a path of plain names for a uri, another than those that are taken, to which it is added.
 
-    Names that differ in case alone count as one: not every disk tells them apart.
+    Names that differ in case alone count as one: some file systems ignore case.
     """
     names = [p for part in parts for p in part.split("/") if p not in ("", ".", "..")]
     cleaned = [_UNSAFE.sub("_", name).strip("._ ")[-_MAX_PART_CHARS:] or "_" for name in names]

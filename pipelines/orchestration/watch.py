@@ -1,4 +1,4 @@
-"""What tells a person that something is wrong: hooks on failed runs, and a sensor on a build that is overdue."""
+"""Alerts: hooks on failed runs, and a sensor on a build that is overdue."""
 
 import datetime as dt
 

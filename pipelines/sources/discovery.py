@@ -134,7 +134,7 @@ def scan_sources(
 
 
 def _imported_sources(folder: Path, log: IngestLog, found: Mapping[str, SourceFile]) -> dict[str, SourceFile]:
-    """Returns the sources of which the log has an imported version, in place of the file that it stands instead of.
+    """Returns the sources of which the log has an imported version, in place of the file that it replaces.
 
     A file that changed since, or that is there where none was, is newer than what was imported.
     """

@@ -60,7 +60,7 @@ def apply_deletions(log: IngestLog, collection: str, decisions: Decisions) -> tu
 
     _, emptied = log.rewrite(without_deleted)
     last = log.versions().filter(pl.col("uri").is_in(list(emptied))).group_by("uri").last().sort("uri")
-    # The file that an imported version stands instead of must not be read again.
+    # The file that an imported version replaces must not be read again.
     file_hash = pl.when(pl.col("instead_of").fill_null("") != "").then("instead_of").otherwise("content_hash")
     gone = list(last.select("uri", file_hash).iter_rows())
     log.forget(emptied)

@@ -33,7 +33,7 @@ VERSIONS: Schema = {
     # Hash of a source's bytes while they cannot be read and an earlier version stays; turns past their retention.
     "unread_hash": pl.String,
     "left_out": pl.Int64,
-    # Of a version that was imported: hash of the file that it stands instead of, empty where it has none; else null.
+    # Of a version that was imported: hash of the file that it replaces, empty where it has none; else null.
     "instead_of": pl.String,
     # Of the file; null where a version was imported, or logged before sizes were.
     "size_bytes": pl.Int64,

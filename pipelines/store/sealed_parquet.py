@@ -1,6 +1,6 @@
 """Parquet files that contain the checksum of their own bytes, so that a flipped bit is found wherever it is.
 
-The checksum stands in the metadata at the end of the file and is counted as zeros. It is written with what it is of, in
+The checksum is in the metadata at the end of the file and is counted as zeros. It is written with what it is of, in
 one rename: a list of checksums elsewhere would be wrong after a kill between two writes. Files that an earlier version
 wrote have none; of them only what Parquet itself notices is found.
 """
