@@ -25,6 +25,7 @@ def home(tmp_path_factory, embed_corpus):
     corpus = write_chats(base / "corpus")
     home = Home(embed_corpus(base / "home", corpus))
     run_without_dagster(home, make_plan(home, [corpus]))
+    keep_house(home)  # other tests of this process may have left vectors in the shared store
     return home
 
 
