@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from palimpsest.cli.shared import Output, common
+from palimpsest.core.errors import PalimpsestError
 from palimpsest.store.home import Home
 
 if TYPE_CHECKING:
@@ -105,6 +106,35 @@ def confirm(home_path: Path, as_json: bool, backend: str, proposal: tuple[str, .
     ids = _ids(proposal)
     _check_keep(keep, ids)
     _decided(as_json, decide(Home(home_path), ids, keep))
+
+
+@consolidate.command(name="apply", short_help="Confirm the proposals that settings name.")
+@common
+@click.option("--dry-run", is_flag=True, help="List what is due; build and confirm nothing.")
+def apply_(home_path: Path, as_json: bool, backend: str, dry_run: bool) -> None:
+    """Confirm the kinds of proposals that `consolidation.apply` of a collection names, once `grace_days` are over.
+
+    A trial build is made for each kind. Where recall of the golden questions falls, or more stale results are among
+    the first five, the proposals that cause it are refused: only a person confirms them.
+    """  # noqa: DOC501 (the docstring is the help text)
+    from palimpsest.eval.runs.apply_proposals import apply_proposals
+
+    out = Output(as_json)
+    done = apply_proposals(Home(home_path), dry_run=dry_run)
+    show(out, done.confirmed, _MAX_SHOWN)
+    out.text("\n".join(f"{i}: refused, {why}" for i, why in sorted(done.refused.items())))
+    counted = f"{len(done.confirmed)} due" if dry_run else f"{len(done.confirmed)} confirmed, {len(done.refused)} refused"
+    out.text(f"{counted}, {done.trials} trial builds")
+    out.result(
+        {
+            "proposals": [p.to_json() for p in done.confirmed],
+            "refused": done.refused,
+            "waiting": done.waiting,
+            "trials": done.trials,
+        }
+    )
+    if done.waiting:
+        raise PalimpsestError(done.waiting)
 
 
 @consolidate.command(short_help="Close proposals for good.")

@@ -143,7 +143,8 @@ def _merge(
         about = before.memory_ids[:1] if before.kind in ("prune", "confidence") else before.memory_ids
         is_checked = is_gone or not looked_at.isdisjoint(about)
         if again is not None and before.state in ("open", "expired"):
-            merged[i] = replace(again, created_at=before.created_at if before.state == "open" else at)
+            created = before.created_at if before.state == "open" else at
+            merged[i] = replace(again, created_at=created, refused_at=before.refused_at)
         elif before.state == "open" and is_checked:
             merged[i] = before.decided("expired", at)
         else:

@@ -2,6 +2,7 @@
 
 import datetime as dt
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import polars as pl
 
@@ -23,7 +24,7 @@ from palimpsest.store.home import Home
 from palimpsest.store.memory_decisions import MemoryDecision
 from palimpsest.store.proposals import Proposal, State, read_proposals, write_proposals
 
-PERSON = "person"
+PERSON, SETTING = "person", "setting"
 _LIST = "palimpsest consolidate review lists proposals"
 
 
@@ -66,8 +67,13 @@ def reject(home: Home, ids: Iterable[str]) -> list[Proposal]:
         return _write(home, known, _named(known, ids, ("open",)), "rejected", build, PERSON)
 
 
-def undo(home: Home, ids: Iterable[str]) -> list[Proposal]:
+def undo(home: Home, ids: Iterable[str], refused_at: str = "") -> list[Proposal]:
     """Takes back what was decided of proposals: they are open again, and the next build is as if it never was.
+
+    Args:
+        home: the home.
+        ids: of proposals that were decided.
+        refused_at: when a trial refused them; only a person confirms them from then on.
 
     Raises:
         PalimpsestError: there is no such proposal, or nothing was decided of it.
@@ -79,7 +85,16 @@ def undo(home: Home, ids: Iterable[str]) -> list[Proposal]:
         for proposal in chosen:
             if proposal.state != "rejected":
                 _take_back(home, proposal)
-        return _write(home, known, chosen, "open", None, "")
+        return _write(home, known, [replace(p, refused_at=refused_at) for p in chosen], "open", None, "")
+
+
+def needs_person(proposal: Proposal) -> bool:
+    """Returns whether only a person can say what a proposal means, or it was refused by a trial."""
+    return bool(proposal.refused_at) or (_needs_side(proposal, "") and proposal.keep not in proposal.memory_ids)
+
+
+def _needs_side(proposal: Proposal, keep: str) -> bool:
+    return proposal.kind == "contradiction" and (proposal.why != "conditional" or bool(keep))
 
 
 def _named(known: Mapping[str, Proposal], ids: Iterable[str], states: Sequence[State]) -> list[Proposal]:
@@ -99,7 +114,7 @@ def _with_sides(proposal: Proposal, keep: str) -> Proposal:
     Raises:
         PalimpsestError: nobody says which one stays.
     """
-    if proposal.kind != "contradiction" or (proposal.why == "conditional" and not keep):
+    if not _needs_side(proposal, keep):
         return proposal
     keep = keep or proposal.keep
     if keep not in proposal.memory_ids:

@@ -1,6 +1,11 @@
 """What a collection says of its consolidation: `consolidation` in collection.yaml."""
 
+from typing import Literal
+
 from pydantic import BaseModel, ConfigDict, Field
+
+AppliedKind = Literal["contradiction", "duplicate", "prune", "connection", "confidence"]
+"""A kind of proposal that changes a build when it is confirmed."""
 
 
 class ConsolidationConfig(BaseModel):
@@ -17,4 +22,12 @@ class ConsolidationConfig(BaseModel):
     )
     replaced_days: int = Field(
         default=365, ge=1, le=36_500, description="days after which what was replaced may be proposed for pruning"
+    )
+    apply: tuple[AppliedKind, ...] = Field(
+        default=(),
+        description="kinds of proposals that `consolidate apply` and the night confirm without a person, where no "
+        "golden question gets worse",
+    )
+    grace_days: int = Field(
+        default=7, ge=0, le=3_650, description="days that a proposal of these kinds is open before it is confirmed so"
     )

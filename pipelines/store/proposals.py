@@ -41,6 +41,7 @@ class Proposal:
         created_at, decided_at: ISO 8601 in UTC.
         decided_build: the build that was published when it was confirmed.
         decided_by: person or setting.
+        refused_at: when a trial of it made retrieval worse; only a person confirms it from then on.
     """
 
     kind: Kind
@@ -58,6 +59,7 @@ class Proposal:
     decided_at: str = ""
     decided_build: str = ""
     decided_by: str = ""
+    refused_at: str = ""
 
     @property
     def proposal_id(self) -> str:
@@ -112,6 +114,7 @@ def _parse(row: Mapping[str, Any]) -> Proposal:
         value=None if value is None else float(value),
         names=tuple(map(str, row["names"])),
         state=row["state"],
+        refused_at=str(row.get("refused_at", "")),  # files of earlier versions have none
         **texts,
     )
 

@@ -18,3 +18,18 @@ def proposals(context: dg.AssetExecutionContext, home: HomeResource) -> dg.Mater
     counts: dict[str, int | str] = dict(sorted(Counter(str(p.kind) for p in done.proposals).items()))
     counts |= {"build": done.build_id, "open": len(done.proposals), "new": done.new, "expired": done.expired}
     return dg.MaterializeResult(metadata=counts)
+
+
+@dg.asset(group_name="consolidation", kinds={"python"}, owners=OWNERS, deps=[proposals])
+def applied_proposals(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
+    """The kinds of proposals that settings name, confirmed where no golden question gets worse; none by default."""
+    from palimpsest.eval.runs.apply_proposals import apply_proposals
+
+    with home.home().lock(LOCK_WAIT_S):
+        done = apply_proposals(home.home())
+    for proposal_id, why in sorted(done.refused.items()):
+        context.log.warning(f"proposal {proposal_id} is refused: {why}")
+    if done.waiting:
+        context.log.info(done.waiting)
+    counts = {"confirmed": len(done.confirmed), "refused": len(done.refused), "trials": done.trials}
+    return dg.MaterializeResult(metadata=counts)

@@ -1,0 +1,182 @@
+"""Confirms the proposals that settings name, without a person, as far as a trial build answers no worse with them.
+
+A trial confirms a group of proposals, builds the home beside the published build, and searches the golden questions of
+the collections that changed. Where a measure falls, the group is taken back and its halves are tried.
+"""
+
+import datetime as dt
+import shutil
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from palimpsest.build.plan import Plan, make_plan
+from palimpsest.build.publish import stage_build
+from palimpsest.consolidation.consolidate import consolidation_settings, published_build, settled
+from palimpsest.consolidation.decide import SETTING, confirm, needs_person, undo
+from palimpsest.core.progress import say
+from palimpsest.eval.gate.compare import significance
+from palimpsest.eval.golden.build_tables import JUDGED_TABLES
+from palimpsest.eval.golden.golden_run import STALE, TOP, GoldenRun
+from palimpsest.eval.golden.questions import load_questions
+from palimpsest.eval.runs.judge_build import find_violations, run_collection
+from palimpsest.store.builds import Build, staged
+from palimpsest.store.event_log import observed
+from palimpsest.store.home import Home, data_folder
+from palimpsest.store.proposals import Proposal, read_proposals
+
+MAX_TRIALS = 12
+"""Trial builds of one run; what is left is tried by the next run."""
+_RECALL = (f"R@{TOP}", "packed_recall")
+_EPSILON = 1e-9
+
+Runs = Mapping[str, GoldenRun | None]
+
+
+@dataclass
+class AppliedProposals:
+    """What a run confirmed.
+
+    Attributes:
+        confirmed: proposals that the next build applies.
+        refused: those that made a measure fall, with the first measure that fell; only a person confirms them now.
+        waiting: why nothing was tried, or why some were not; empty where all were.
+        trials: how many builds were made to find out.
+    """
+
+    confirmed: list[Proposal] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
+    waiting: str = ""
+    trials: int = 0
+
+
+def apply_proposals(home: Home, now: dt.datetime | None = None, dry_run: bool = False) -> AppliedProposals:
+    """Confirms what `consolidation.apply` of each collection names, once it was open for `grace_days`.
+
+    Args:
+        home: the home.
+        now: the time; None reads the clock.
+        dry_run: only find what is due: nothing is tried, `confirmed` are the proposals that would be.
+
+    Raises:
+        PalimpsestError: nothing is published, or the trial build cannot be made.
+    """
+    now = now or dt.datetime.now(dt.UTC)
+    with home.lock():
+        build = published_build(home)
+        due = _due(build, settled(read_proposals(home.path), build).values(), now)
+        if dry_run or not due:
+            return AppliedProposals(due)
+        if not make_plan(home, None).nothing_to_do:
+            why = f"sources or decisions changed since build {build.build_id}: run palimpsest build first"
+            return AppliedProposals(waiting=f"home {home.path}: {why}")
+        with observed(home.path, "apply", build.build_id) as event:
+            trials = _Trials(home, now)
+            for group in _groups(due):
+                trials.apply(group)
+            found = trials.found
+            event |= {"confirmed": len(found.confirmed), "refused": len(found.refused), "trials": found.trials}
+    return found
+
+
+def _due(build: Build, proposals: Iterable[Proposal], now: dt.datetime) -> list[Proposal]:
+    settings = consolidation_settings(build)
+
+    def is_due(p: Proposal) -> bool:
+        config = settings.get(p.scope[0])
+        if config is None or p.state != "open" or needs_person(p) or (p.kind == "connection" and not p.names):
+            return False
+        age = now - dt.datetime.fromisoformat(p.created_at)
+        return p.kind in config.apply and age >= dt.timedelta(days=config.grace_days)
+
+    return [p for p in proposals if is_due(p)]
+
+
+def _groups(due: Iterable[Proposal]) -> list[list[Proposal]]:
+    """Returns the proposals by collection and kind: a kind that harms does not keep another from being applied."""
+    groups: dict[tuple[str, str], list[Proposal]] = {}
+    for p in sorted(due, key=lambda p: (p.scope[0], p.kind, p.proposal_id)):
+        groups.setdefault((p.scope[0], p.kind), []).append(p)
+    return list(groups.values())
+
+
+class _Trials:
+    """Tries groups of proposals one after the other; each is compared with what was accepted before it."""
+
+    def __init__(self, home: Home, now: dt.datetime):
+        self._home, self._now = home, now
+        self._build = published_build(home)
+        self._base: dict[str, GoldenRun | None] = {}
+        self.found = AppliedProposals()
+
+    def apply(self, group: Sequence[Proposal]) -> None:
+        """Confirms a group, or the parts of it that make nothing worse."""
+        collection = group[0].scope[0]
+        if load_questions(data_folder(), collection) is None:
+            self.found.waiting = f"{collection} has no golden questions to try proposals on: palimpsest gate --init"
+            return
+        if self.found.trials >= MAX_TRIALS:
+            self.found.waiting = f"{MAX_TRIALS} trial builds were made; the next run continues"
+            return
+        ids = [p.proposal_id for p in group]
+        self.found.trials += 1
+        confirmed, worse = self._try(ids)
+        if not worse:
+            self.found.confirmed += confirmed
+        elif len(ids) == 1:
+            undo(self._home, ids, self._now.isoformat(timespec="seconds"))
+            self.found.refused[ids[0]] = worse
+        else:
+            undo(self._home, ids)
+            half = len(ids) // 2
+            self.apply(group[:half])
+            self.apply(group[half:])
+
+    def _try(self, ids: Sequence[str]) -> tuple[list[Proposal], str]:
+        """Returns the confirmed proposals, and the first measure that fell; they are still confirmed."""
+        say(f"trial {self.found.trials}: {len(ids)} proposals")
+        confirmed = confirm(self._home, ids, by=SETTING)
+        try:
+            plan = make_plan(self._home, None)
+            after = self._runs_of_trial(plan)
+            worse = "invariants" if after is None else _first_fall(self._before(plan.changed), after)
+        except BaseException:
+            undo(self._home, ids)
+            raise
+        finally:
+            shutil.rmtree(staged(self._home).path, ignore_errors=True)
+        if after and not worse:
+            self._base |= after
+        return confirmed, worse
+
+    def _runs_of_trial(self, plan: Plan) -> Runs | None:
+        """Returns the golden runs of the collections that change; None where the build breaks an invariant."""
+        if not plan.changed:
+            return {}
+        stage_build(self._home, plan)
+        build = staged(self._home)
+        return None if find_violations(self._home, build) else _runs(build, plan.changed)
+
+    def _before(self, collections: Iterable[str]) -> Runs:
+        """Returns the golden runs without the group; those of the published build are made once."""
+        missing = [c for c in collections if c not in self._base]
+        if missing:
+            self._base |= _runs(self._build, missing)
+        return self._base
+
+
+def _runs(build: Build, collections: Collection[str]) -> dict[str, GoldenRun | None]:
+    tables = build.tables(JUDGED_TABLES)
+    return {c: run_collection(build, c, tables) for c in collections if c in build.collections}
+
+
+def _first_fall(before: Runs, after: Runs) -> str:
+    """Returns the first measure that fell, and by how much; empty where none did."""
+    for name, run in sorted(after.items()):
+        base = before.get(name)
+        if run is None or base is None:  # it includes the collection that changed, and is not judged itself
+            continue
+        for change in significance(base, run, (*_RECALL, STALE)):
+            fall = change["change"] if change["measure"] == STALE else -change["change"]
+            if fall > _EPSILON:
+                return f"{name}: {change['measure']} {change['a']:.3f} to {change['b']:.3f}"
+    return ""

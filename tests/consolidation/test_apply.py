@@ -1,0 +1,112 @@
+"""Proposals that settings confirm: only where a trial build answers no worse, the others stay open."""
+
+import datetime as dt
+import json
+from pathlib import Path
+
+import pytest
+
+from palimpsest.build.plan import make_plan
+from palimpsest.build.publish import run_without_dagster
+from palimpsest.consolidation.consolidate import consolidate
+from palimpsest.eval.runs.apply_proposals import apply_proposals
+from palimpsest.store.builds import kept, published
+from palimpsest.store.home import Home
+from palimpsest.store.proposals import read_proposals
+from tests.command import last_json, run
+from tests.small_corpus import write_notes
+
+NOTES = {
+    "a.md": "---\ndate: 2026-01-02\n---\nThe harbour cafe in Quern opens at nine.\n",
+    "b.md": "---\ndate: 2026-02-02\n---\nThe harbour cafe in Quern opens at nine.\n",
+    "c.md": "---\nvalid_until: 2024-05-01\n---\nThe summer fair takes place on the meadow.\n",
+    "d.md": "---\nvalid_until: 2024-06-01\n---\nThe old ferry stops at the mill.\n",
+    "e.md": "The bridge is 40 metres long.\n",
+}
+GOLDEN = [
+    {"question": "When does the harbour cafe open?", "quote": "opens at nine", "uri": "b.md"},
+    {"question": "Where did the summer fair take place?", "quote": "on the meadow", "uri": "c.md"},
+]
+SETTINGS = "consolidation:\n  apply: [duplicate, prune]\n  grace_days: 3\n"
+
+
+def write_golden(data: Path) -> None:
+    lines = [
+        {
+            "id": f"q{n}",
+            "question": g["question"],
+            "type": "single_fact",
+            "evidence": [{"uri": g["uri"], "quote": g["quote"]}],
+        }
+        for n, g in enumerate(GOLDEN)
+    ]
+    path = data / "golden" / "notes.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Home:
+    monkeypatch.setenv("PALIMPSEST_DATA", str(tmp_path / "data"))
+    if getattr(request, "param", "golden") == "golden":
+        write_golden(tmp_path / "data")
+    corpus = write_notes(tmp_path / "corpus", NOTES, user_id="u0")
+    with (corpus / "notes" / "collection.yaml").open("a") as file:
+        file.write(SETTINGS)
+    home = Home(tmp_path / "home")
+    run_without_dagster(home, make_plan(home, [corpus]))
+    consolidate(home)
+    return home
+
+
+def later(days: float) -> dt.datetime:
+    return dt.datetime.now(dt.UTC) + dt.timedelta(days=days)
+
+
+def states(home: Home) -> dict[str, str]:
+    return {p.description: p.state for p in read_proposals(home.path).values() if p.kind in ("duplicate", "prune")}
+
+
+def test_nothing_is_applied_before_its_grace_days_are_over(home):
+    assert apply_proposals(home, later(2)).confirmed == [] and set(states(home).values()) == {"open"}
+    assert len(apply_proposals(home, later(4), dry_run=True).confirmed) == 3 and set(states(home).values()) == {"open"}
+
+
+def test_what_loses_a_golden_answer_is_refused_and_the_others_are_confirmed(home):
+    done = apply_proposals(home, later(4))
+    assert sorted(p.kind for p in done.confirmed) == ["duplicate", "prune"]
+    (refused,) = done.refused
+    known = read_proposals(home.path)
+    assert known[refused].description.startswith("valid until 2024-05-02") and "R@5" in done.refused[refused]
+    assert known[refused].state == "open" and known[refused].refused_at
+    assert [b.build_id for b in kept(home)] == ["000001"] and published(home).build_id == "000001"
+    run_without_dagster(home, make_plan(home, None))
+    again = apply_proposals(home, later(5))
+    assert (again.confirmed, again.refused, again.trials) == ([], {}, 0)
+    consolidate(home, everything=True)
+    assert read_proposals(home.path)[refused].refused_at, "a later run of consolidate forgets the refusal"
+    decided = last_json(run("consolidate", "confirm", refused, "--home", home.path, "--json"))["proposals"]
+    assert decided[0]["state"] == "confirmed"
+
+
+@pytest.mark.parametrize("home", ["no golden questions"], indirect=True)
+def test_without_golden_questions_nothing_is_confirmed(home):
+    done = apply_proposals(home, later(4))
+    assert (done.confirmed, done.refused, done.trials) == ([], {}, 0) and "golden questions" in done.waiting
+    assert set(states(home).values()) == {"open"}
+
+
+def test_changed_sources_wait_for_a_build(home, tmp_path):
+    (tmp_path / "corpus" / "notes" / "f.md").write_text("The mill turns at night.\n")
+    done = apply_proposals(home, later(4))
+    assert not done.confirmed and "palimpsest build" in done.waiting and not kept(home)[1:]
+
+
+def test_an_interrupted_trial_leaves_nothing_confirmed(home, monkeypatch):
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("palimpsest.eval.runs.apply_proposals.find_violations", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        apply_proposals(home, later(4))
+    assert set(states(home).values()) == {"open"} and not kept(home)[1:] and make_plan(home, None).nothing_to_do
