@@ -136,7 +136,7 @@ def measure_scale(memories: int) -> dict[str, object]:
     work = Consolidation(tables, dict.fromkeys(names, ConsolidationConfig()), vectors, Reads({}, None), now, True)
     before_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     started, started_cpu = time.perf_counter(), time.process_time()
-    found = find_proposals(work)
+    found = find_proposals(work).proposals
     return {
         "memories": tables["memories"].height,
         "seconds": round(time.perf_counter() - started, 1),

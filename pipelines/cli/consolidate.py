@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from palimpsest.cli.shared import Output, common
+from palimpsest.cli.shared import CostParam, Output, common
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.store.home import Home
 
@@ -21,6 +21,8 @@ _MAX_SHOWN = 20
 @common
 @click.option("--collection", "collections", multiple=True, help="Only this collection. May be given again.")
 @click.option("--all", "everything", is_flag=True, help="Look at every memory, not only at the last day and a sample.")
+@click.option("--dry-run", is_flag=True, help="Print the calls of a language model and their cost; propose nothing.")
+@click.option("--max-cost", type=CostParam(), help="The most that a language model may cost.")
 @click.pass_context
 def consolidate(
     context: click.Context,
@@ -29,6 +31,8 @@ def consolidate(
     backend: str,
     collections: tuple[str, ...],
     everything: bool,
+    dry_run: bool,
+    max_cost: float | None,
 ) -> None:
     """Look over what came in since yesterday, and propose: contradictions, duplicates, what to prune, confidence.
 
@@ -38,10 +42,18 @@ def consolidate(
     if context.invoked_subcommand is not None:
         return
     from palimpsest.consolidation.consolidate import consolidate as run
+    from palimpsest.consolidation.consolidate import estimate
 
     out = Output(as_json)
-    done = run(Home(home_path), everything=everything, only=collections)
+    if dry_run:
+        calls, cost = estimate(Home(home_path), everything=everything, only=collections)
+        out.text(f"{calls} calls of a language model, at most {cost:.4f}")
+        out.result({"lm_calls": calls, "cost": cost})
+        return
+    done = run(Home(home_path), everything=everything, only=collections, max_cost=max_cost)
     out.text(f"{len(done.proposals)} open proposals, {done.new} new, {done.expired} no longer hold")
+    if done.calls:
+        out.text(f"{done.calls} calls of a language model, cost {done.cost:.4f}")
     show(out, done.proposals, _MAX_SHOWN)
     out.result(
         {
@@ -49,6 +61,8 @@ def consolidate(
             "new": done.new,
             "expired": done.expired,
             "everything": done.everything,
+            "lm_calls": done.calls,
+            "cost": done.cost,
             "proposals": [p.to_json() for p in done.proposals],
         }
     )
@@ -123,7 +137,9 @@ def apply_(home_path: Path, as_json: bool, backend: str, dry_run: bool) -> None:
     done = apply_proposals(Home(home_path), dry_run=dry_run)
     show(out, done.confirmed, _MAX_SHOWN)
     out.text("\n".join(f"{i}: refused, {why}" for i, why in sorted(done.refused.items())))
-    counted = f"{len(done.confirmed)} due" if dry_run else f"{len(done.confirmed)} confirmed, {len(done.refused)} refused"
+    counted = (
+        f"{len(done.confirmed)} due" if dry_run else f"{len(done.confirmed)} confirmed, {len(done.refused)} refused"
+    )
     out.text(f"{counted}, {done.trials} trial builds")
     out.result(
         {

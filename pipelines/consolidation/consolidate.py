@@ -3,11 +3,13 @@
 import datetime as dt
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import polars as pl
 
-from palimpsest.consolidation.find_proposals import Consolidation, find_proposals
+from palimpsest.consolidation.find_proposals import Consolidation, find_proposals, model_groups
+from palimpsest.consolidation.lm.lm_findings import estimate_groups, read_groups
 from palimpsest.consolidation.pruning import Reads
 from palimpsest.consolidation.scope_memories import TABLES
 from palimpsest.core.errors import PalimpsestError
@@ -30,6 +32,7 @@ class ConsolidationResult:
         new: how many of them are new.
         expired: how many open ones no longer hold.
         everything: whether every memory was looked at.
+        calls, cost: of a language model, made now.
     """
 
     build_id: str
@@ -37,10 +40,17 @@ class ConsolidationResult:
     new: int
     expired: int
     everything: bool
+    calls: int = 0
+    cost: float = 0.0
 
 
 def consolidate(
-    home: Home, *, everything: bool = False, only: Collection[str] = (), now: dt.datetime | None = None
+    home: Home,
+    *,
+    everything: bool = False,
+    only: Collection[str] = (),
+    now: dt.datetime | None = None,
+    max_cost: float | None = None,
 ) -> ConsolidationResult:
     """Finds proposals in the published build and adds them to those of the home.
 
@@ -49,22 +59,20 @@ def consolidate(
         everything: look at every memory; the first run of a home does in any case.
         only: names of collections; none means all.
         now: the time; None reads the clock.
+        max_cost: the most that a language model may cost; None means no limit.
 
     Raises:
-        PalimpsestError: nothing is published, or a collection is not.
+        PalimpsestError: nothing is published, a collection is not, or a collection wants a model and none is set.
+        ComponentFailed: most answers of the model cannot be read; the proposals stay as they are.
     """
     now = now or dt.datetime.now(dt.UTC)
     with home.lock():
         build = published_build(home)
-        if unknown := sorted(set(only) - set(build.collections)):
-            raise PalimpsestError(
-                f"--collection {unknown[0]}: not published; the home has {', '.join(build.collections)}"
-            )
-        settings = {n: c for n, c in consolidation_settings(build).items() if not only or n in only}
-        everything = everything or not last_run(home.path)
-        work = _work(home, build, settings, now, everything)
+        work = _work(home, build, _settings(build, only), now, everything, max_cost)
+        everything = work.everything
         known = settled(read_proposals(home.path), build)
-        found = find_proposals(work)
+        done = find_proposals(work)
+        found = done.proposals
         looked_at = frozenset(i for scope in work.scopes for i in scope.looked_at)
         merged = _merge(known, found, looked_at, _latest(work.tables), now)
         write_proposals(home.path, merged.values())
@@ -73,9 +81,33 @@ def consolidate(
     opened = [p for p in merged.values() if p.state == "open" and (not only or p.scope[0] in only)]
     before = {i for i, p in known.items() if p.state == "open"}
     expired = sum(1 for i, p in merged.items() if p.state == "expired" and i in before)
-    return ConsolidationResult(
-        build.build_id, opened, len({p.proposal_id for p in opened} - before), expired, everything
-    )
+    new = len({p.proposal_id for p in opened} - before)
+    lm = done.by_model
+    return ConsolidationResult(build.build_id, opened, new, expired, everything, lm.calls, lm.cost)
+
+
+def estimate(
+    home: Home, *, everything: bool = False, only: Collection[str] = (), now: dt.datetime | None = None
+) -> tuple[int, float]:
+    """Returns (calls, cost): the calls of a language model that `consolidate` would make, and the most they can cost.
+
+    Raises:
+        PalimpsestError: as of `consolidate`.
+    """
+    build = published_build(home)
+    work = _work(home, build, _settings(build, only), now or dt.datetime.now(dt.UTC), everything, None)
+    return estimate_groups(home, model_groups(work)) if work.read_groups else (0, 0.0)
+
+
+def _settings(build: Build, only: Collection[str]) -> dict[str, ConsolidationConfig]:
+    """Returns the settings of the collections that are consolidated.
+
+    Raises:
+        PalimpsestError: one is not published.
+    """
+    if unknown := sorted(set(only) - set(build.collections)):
+        raise PalimpsestError(f"--collection {unknown[0]}: not published; the home has {', '.join(build.collections)}")
+    return {n: c for n, c in consolidation_settings(build).items() if not only or n in only}
 
 
 def published_build(home: Home) -> Build:
@@ -104,8 +136,14 @@ def settled(proposals: Mapping[str, Proposal], build: Build) -> dict[str, Propos
 
 
 def _work(
-    home: Home, build: Build, settings: Mapping[str, ConsolidationConfig], now: dt.datetime, everything: bool
+    home: Home,
+    build: Build,
+    settings: Mapping[str, ConsolidationConfig],
+    now: dt.datetime,
+    everything: bool,
+    max_cost: float | None,
 ) -> Consolidation:
+    """Returns what proposals are found in; a home's first run looks at everything."""
     tables = build.tables((*TABLES, "embed_inputs"))
 
     def vectors(ids: Sequence[str]) -> np.ndarray:
@@ -115,7 +153,11 @@ def _work(
 
     last = {i: time for i, (_, time) in reads_of(home.path, set(tables["memories"]["memory_id"])).items()}
     reads, apart = Reads(last, first_read(home.path)), read_decisions(home.decisions).apart
-    return Consolidation(tables, settings, vectors, reads, now, everything, apart)
+    everything = everything or not last_run(home.path)
+    read = (
+        partial(read_groups, home, max_cost=max_cost) if any(c.read_by != "rules" for c in settings.values()) else None
+    )
+    return Consolidation(tables, settings, vectors, reads, now, everything, apart, read)
 
 
 def _latest(tables: Mapping[str, pl.DataFrame]) -> frozenset[str]:
@@ -132,7 +174,8 @@ def _merge(
     """Returns all proposals by id: what was decided stays, what no longer holds is expired.
 
     An open proposal no longer holds when a memory that it is about was looked at and it is not found again, or when
-    that is not latest any more.
+    that is not latest any more. What a model found is not found again in other company: it holds while all of its
+    memories are latest.
     """
     at = now.isoformat(timespec="seconds")
     new = {p.proposal_id: p for p in found}
@@ -142,6 +185,8 @@ def _merge(
         is_gone = before.memory_ids[0] not in latest and before.kind != "prune"
         about = before.memory_ids[:1] if before.kind in ("prune", "confidence") else before.memory_ids
         is_checked = is_gone or not looked_at.isdisjoint(about)
+        if before.found_by == "lm":
+            is_checked = not latest.issuperset(before.memory_ids)
         if again is not None and before.state in ("open", "expired"):
             created = before.created_at if before.state == "open" else at
             merged[i] = replace(again, created_at=created, refused_at=before.refused_at)

@@ -8,8 +8,9 @@ from palimpsest.consolidation.conflicts import Conflict, stated_conflicts
 from palimpsest.consolidation.fact_conflicts import fact_conflicts
 from palimpsest.consolidation.model_conflicts import Reading
 from palimpsest.consolidation.scope_memories import Memory, ScopeMemories
+from palimpsest.core.scopes import ScopeKey
 from palimpsest.query.context.explain import shorten_text
-from palimpsest.store.proposals import Proposal
+from palimpsest.store.proposals import FoundBy, Proposal
 
 MAX_BY_MODEL = 20
 """Contradictions of a scope that only the encoder reads, the surest first: one in four such pairs is none."""
@@ -42,7 +43,7 @@ def contradictions(scope: ScopeMemories, read: Sequence[Reading]) -> list[Propos
         pair = frozenset((reading.pair.first.memory_id, reading.pair.second.memory_id))
         if added < MAX_BY_MODEL and pair not in found and pair not in settled:
             added += 1
-            found[pair] = _proposal(scope, *reading.pair[:2], reading.why, "", reading.probability)
+            found[pair] = contradiction(scope.scope, *reading.pair[:2], reading.why, reading.probability)
     return sorted(found.values(), key=lambda p: p.proposal_id)
 
 
@@ -55,23 +56,41 @@ def _of_rule(scope: ScopeMemories, conflict: Conflict) -> Proposal:
     why = "conditional" if conflict.is_scoped else "dynamic" if is_ordered else "undated"
     slot = conflict.slot if "#" not in conflict.slot else "number"
     values = f"{slot}: {conflict.values[0]} or {conflict.values[1]}; "
-    return _proposal(scope, first, second, why, values, _BY_RULE)
+    return contradiction(scope.scope, first, second, why, _BY_RULE, values)
 
 
-def _proposal(
-    scope: ScopeMemories, first: Memory, second: Memory, why: str, values: str, confidence: float
+def contradiction(
+    scope: ScopeKey,
+    first: Memory,
+    second: Memory,
+    why: str,
+    confidence: float,
+    values: str = "",
+    found_by: FoundBy = "rules",
 ) -> Proposal:
+    """Returns the proposal of a contradiction.
+
+    Args:
+        scope: of both memories.
+        first: the older memory, where one is.
+        second: the newer.
+        why: dynamic, static, conditional or undated.
+        confidence: 0 to 1.
+        values: the slot and its two values, for people; empty where they are not known.
+        found_by: rules or lm.
+    """
     keep, drop = suggested_sides(first, second, why)
     quotes = " / ".join(shorten_text(m.text, _MAX_QUOTE) for m in (first, second))
     return Proposal(
         "contradiction",
         why,
-        scope.scope,
+        scope,
         (first.memory_id, second.memory_id),
         f"{values}{_WHY[why]}: {quotes}",
         round(confidence, 3),
         keep=keep,
         drop=drop,
+        found_by=found_by,
     )
 
 

@@ -12,6 +12,7 @@ from palimpsest.consolidation.confidence import confidence_changes
 from palimpsest.consolidation.connections import shared_names, similar_names
 from palimpsest.consolidation.contradictions import contradictions
 from palimpsest.consolidation.duplicates import duplicates
+from palimpsest.consolidation.lm.lm_findings import Group, LmFindings, ReadGroups, groups_of
 from palimpsest.consolidation.model_conflicts import Pair, Reading, labelled_pairs, read_conflicts, similar_pairs
 from palimpsest.consolidation.patterns import notes
 from palimpsest.consolidation.pruning import PruneSettings, Pruning, Reads
@@ -39,6 +40,7 @@ class Consolidation:
         now: the time.
         everything: whether every memory is looked at, and not only what came in and a sample.
         apart: pairs of ids of names that people set apart.
+        read_groups: reads groups of memories with a language model; None where no collection lets it.
     """
 
     tables: Mapping[str, pl.DataFrame]
@@ -48,6 +50,7 @@ class Consolidation:
     now: dt.datetime
     everything: bool = False
     apart: frozenset[tuple[str, str]] = frozenset()
+    read_groups: ReadGroups | None = None
 
     @cached_property
     def scopes(self) -> tuple[ScopeMemories, ...]:
@@ -61,11 +64,39 @@ class Consolidation:
         return tuple(scopes_of(self.tables, windows))
 
 
-def find_proposals(work: Consolidation) -> list[Proposal]:
-    """Returns the proposals of all scopes, by id."""
-    readings = _read_pairs(work)
-    found = [p for scope in work.scopes for p in _of_scope(work, scope, readings.get(scope.scope, ()))]
-    return sorted(found, key=lambda p: p.proposal_id)
+@dataclass(frozen=True)
+class Found:
+    """What a run found.
+
+    Attributes:
+        proposals: of all scopes, by id.
+        by_model: what a language model proposed of them, and what was paid.
+    """
+
+    proposals: Sequence[Proposal]
+    by_model: LmFindings
+
+
+def find_proposals(work: Consolidation) -> Found:
+    """Returns the proposals of all scopes; of two with one id the one by rules."""
+    pairs = _likely_pairs(work)
+    readings = _read_pairs(pairs)
+    by_model = work.read_groups(model_groups(work, pairs)) if work.read_groups else LmFindings()
+    found = {p.proposal_id: p for listed in by_model.proposals.values() for p in reversed(listed)}
+    for scope in work.scopes:
+        found |= {p.proposal_id: p for p in _of_scope(work, scope, readings.get(scope.scope, ()))}
+    return Found([found[i] for i in sorted(found)], by_model)
+
+
+def model_groups(work: Consolidation, pairs: Sequence[tuple[ScopeKey, Pair]] | None = None) -> list[Group]:
+    """Returns the groups of memories that a language model reads, of the collections that let it.
+
+    Args:
+        work: the memories.
+        pairs: of all scopes, where they are known.
+    """
+    likely = _likely_pairs(work) if pairs is None else pairs
+    return groups_of(p for p in likely if work.settings[p[0][0]].read_by != "rules")
 
 
 def _of_scope(work: Consolidation, scope: ScopeMemories, read: Sequence[Reading]) -> Iterator[Proposal]:
@@ -80,8 +111,8 @@ def _of_scope(work: Consolidation, scope: ScopeMemories, read: Sequence[Reading]
     yield from notes(scope)
 
 
-def _read_pairs(work: Consolidation) -> Mapping[ScopeKey, Sequence[Reading]]:
-    """Returns what the encoder reads in the likeliest pairs of all scopes, by scope."""
+def _likely_pairs(work: Consolidation) -> list[tuple[ScopeKey, Pair]]:
+    """Returns the pairs of all scopes that are worth reading, the likeliest first."""
     pairs: list[tuple[ScopeKey, Pair]] = []
     for scope in work.scopes:
         pairs += [(scope.scope, p) for p in labelled_pairs(scope)]
@@ -89,7 +120,11 @@ def _read_pairs(work: Consolidation) -> Mapping[ScopeKey, Sequence[Reading]]:
         for pair in similar_pairs(scope, work.vectors(ids), ids) if ids else ():
             if frozenset((pair.first.memory_id, pair.second.memory_id)) not in scope.labelled:
                 pairs.append((scope.scope, pair))
-    pairs.sort(key=lambda x: (-x[1].score, x[1].first.memory_id, x[1].second.memory_id))
+    return sorted(pairs, key=lambda x: (-x[1].score, x[1].first.memory_id, x[1].second.memory_id))
+
+
+def _read_pairs(pairs: Sequence[tuple[ScopeKey, Pair]]) -> Mapping[ScopeKey, Sequence[Reading]]:
+    """Returns what the encoder reads in the likeliest pairs of all scopes, by scope."""
     chosen = pairs[:MAX_PAIRS_READ]
     scope_of = {(p.first.memory_id, p.second.memory_id): key for key, p in chosen}
     found: dict[ScopeKey, list[Reading]] = {}

@@ -11,9 +11,11 @@ import polars as pl
 from palimpsest.build.stages import tables
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.json_types import JsonObject, JsonValue
-from palimpsest.export.layout import ANSWERS, DECISIONS, FORMAT, MANIFEST, PROFILE, STANDING, USAGE
-from palimpsest.store.decisions import NAME_KINDS
+from palimpsest.export.layout import ANSWERS, DECISIONS, FORMAT, MANIFEST, PROFILE, PROPOSALS, STANDING, USAGE
+from palimpsest.store.decisions import NAME_KINDS, RELATION_KINDS
 from palimpsest.store.graph_decisions import GRAPH_KINDS
+from palimpsest.store.memory_decisions import MEMORY_KINDS
+from palimpsest.store.proposals import KINDS, STATES
 from palimpsest.store.tables import SCHEMAS
 
 _OF_COLLECTION = re.compile(r"collections/[^/]+/(?:(settings|sources)|tables/([a-z_]+))\.json")
@@ -22,6 +24,7 @@ _OPTIONAL: JsonObject = {"type": ["string", "null"]}
 _TIME: JsonObject = {"type": ["string", "null"], "format": "date-time"}
 _COUNT: JsonObject = {"type": "integer", "minimum": 0}
 _OBJECT: JsonObject = {"type": "object"}
+_DECISIONS = (*RELATION_KINDS, *MEMORY_KINDS, *NAME_KINDS, *GRAPH_KINDS)
 _NAME: JsonObject = {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"}
 _HASH: JsonObject = {"type": "string", "pattern": "^[0-9a-f]{16}$"}
 
@@ -42,8 +45,16 @@ def export_schema() -> JsonObject:
             {"questions": _list(_OBJECT)},
         ),
         "sources": _list(_object({"uri": _text(4096), "versions": _list(_version())})),
-        "decisions": _list(
-            _object({"kind": {"enum": ["undo", "confirm", *NAME_KINDS, *GRAPH_KINDS]}, "at": _text(40)}, extra=True)
+        "decisions": _list(_object({"kind": {"enum": list(_DECISIONS)}, "at": _text(40)}, extra=True)),
+        "proposals": _list(
+            _object(
+                {
+                    **dict.fromkeys(("collection", "user_id", "project_id", "proposal_id"), _TEXT),
+                    **{"kind": {"enum": list(KINDS)}, "state": {"enum": list(STATES)}, "memory_ids": _list(_HASH)},
+                    **{"description": _text(4096), "confidence": {"type": "number", "minimum": 0, "maximum": 1}},
+                },
+                extra=True,
+            )
         ),
         "usage": _list(_object({"memory_id": _HASH, "collection": _TEXT, "reads": _COUNT, "last_read": _TIME})),
         "profile": _list(
@@ -74,7 +85,7 @@ def export_schema() -> JsonObject:
 
 def kind_of(name: str) -> str | None:
     """Returns the definition that a file of an export is of, by its path in the folder; None where it has none."""
-    if name in (MANIFEST, DECISIONS, USAGE, ANSWERS, PROFILE, STANDING):
+    if name in (MANIFEST, DECISIONS, PROPOSALS, USAGE, ANSWERS, PROFILE, STANDING):
         return "manifest" if name == MANIFEST else name.removesuffix(".json")
     match = _OF_COLLECTION.fullmatch(name)
     return None if match is None else match[1] or f"table_{match[2]}"

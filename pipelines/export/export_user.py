@@ -16,7 +16,7 @@ from palimpsest.export.export_schema import export_schema
 from palimpsest.export.markdown.write_pages import current_rows, write_pages
 from palimpsest.export.originals import copy_originals
 from palimpsest.export.user_profile import profile_of
-from palimpsest.export.user_rows import answers_about, count_rows, decisions_of, tables_of_user, usage_of
+from palimpsest.export.user_rows import answers_about, count_rows, decisions_of, proposals_of, tables_of_user, usage_of
 from palimpsest.export.user_sources import settings_of_user, sources_of_user, without_other_speakers
 from palimpsest.sources.discovery import scan_sources
 from palimpsest.store.builds import Build, published
@@ -37,7 +37,8 @@ _README = """\
 | `collections/*/sources.json` | every version of every text, with its times |
 | `collections/*/tables/` | what was derived: memories, versions, relations, entities, facts, notes |
 | `profile.json`, `standing.json` | the profile, and what was found for standing questions |
-| `decisions.json`, `usage.json`, `answers.json` | decisions of people, reads, answers of language models |
+| `decisions.json`, `proposals.json` | decisions of people, proposals of consolidation |
+| `usage.json`, `answers.json` | reads, answers of language models |
 | `inbox/` | what was sent and is not built yet |
 | `export.json`, `schema.json` | the contents, and the JSON Schema of the JSON files |
 
@@ -197,6 +198,7 @@ class _Exporter:
             layout.USAGE: reads,
             layout.ANSWERS: answers,
             layout.DECISIONS: decisions,
+            layout.PROPOSALS: proposals_of(self._home, self._tables.keys(), self._user),
             layout.PROFILE: profile.rows(),
             layout.STANDING: profile.standing,
         }

@@ -10,7 +10,7 @@ from palimpsest.build.delete import delete
 from palimpsest.core.errors import ArgumentError, PalimpsestError
 from palimpsest.core.progress import say
 from palimpsest.export.import_result import ImportResult
-from palimpsest.export.imported_decisions import decisions_to_import
+from palimpsest.export.imported_decisions import decisions_to_import, proposals_to_import
 from palimpsest.export.markdown.read_edits import LoggedDocuments, PageChanges, find_changes, write_changes
 from palimpsest.export.new_collection import NewCollection, document_key, read_collection, write_collection
 from palimpsest.export.read_export import ExportFolder, open_export
@@ -22,6 +22,7 @@ from palimpsest.store.decisions import append_rows, read_decisions
 from palimpsest.store.home import Home
 from palimpsest.store.inbox import InboxFile, inbox_lock
 from palimpsest.store.ingest_log import IngestLog
+from palimpsest.store.proposals import read_proposals, write_proposals
 
 
 def import_export(
@@ -87,6 +88,7 @@ class _Importer:
         """Writes what was checked."""
         kept = {c for c, new in self._new.items() if new.config.name == c}
         decisions = decisions_to_import(self._home, self._export, kept)
+        proposals = {p.proposal_id: p for p in proposals_to_import(self._home, self._export, kept)}
         made = {c: write_collection(self._home, new) for c, new in self._new.items()}
         self._home.remember_sources({self._new[c].config.name: folder for c, folder in made.items()})
         for collection, new in self._new.items():
@@ -98,6 +100,8 @@ class _Importer:
         for config, logged, changes in self._existing.values():
             self._apply(config, logged, changes)
         append_rows(self._home.decisions, decisions)
+        if proposals:
+            write_proposals(self._home.path, (proposals | read_proposals(self._home.path)).values())
         self.result.decisions = len(decisions)
         self.result.operations = _copy_inbox(self._home, self._inbox)
 

@@ -1,6 +1,7 @@
 """Decisions of an export, written to the home where they are about what was imported and nothing else."""
 
 from collections.abc import Set
+from dataclasses import replace
 from typing import Any, cast
 
 from palimpsest.core.errors import PalimpsestError
@@ -13,6 +14,8 @@ from palimpsest.store.builds import published
 from palimpsest.store.decisions import NAME_KINDS
 from palimpsest.store.graph_decisions import GRAPH_KINDS, parse_graph_decision
 from palimpsest.store.home import Home
+from palimpsest.store.memory_decisions import MEMORY_KINDS, MemoryDecision, MemoryDecisionReader, memory_undo_row
+from palimpsest.store.proposals import Proposal, parse_proposal
 
 _LABELS = ("UPDATE", "EXTEND", "DERIVE", "NONE")
 
@@ -34,11 +37,7 @@ def decisions_to_import(home: Home, export: ExportFolder, collections: Set[str])
     lines = cast(list[dict[str, Any]], export.read(layout.DECISIONS))
     if not lines or not collections:
         return []
-    memories = {
-        str(row["memory_id"])
-        for name in collections
-        for row in cast(list[JsonObject], export.read(layout.table_file(name, "memories")))
-    } - _memories_of(home)
+    memories = _imported_memories(home, export, collections)
     rows: list[JsonObject] = []
     for number, line in enumerate(lines, 1):
         try:
@@ -59,6 +58,8 @@ def _memories_of(home: Home) -> set[str]:
 def _row(line: dict[str, Any], user: str, collections: Set[str], memories: Set[str]) -> JsonObject | None:
     """Returns the line of the decisions file; None where it is not about what was imported."""
     kind, at = line["kind"], str(line["at"])
+    if kind in MEMORY_KINDS:
+        return _memory_row(line, at, memories)
     if kind in NAME_KINDS:
         collection, owner, project = map(str, line["scope"])
         a, b = map(str, line["names"])
@@ -78,7 +79,56 @@ def _row(line: dict[str, Any], user: str, collections: Set[str], memories: Set[s
     newer, older = line.get("newer_id"), line.get("older_id")
     if newer is None:  # of an older version: the relation alone
         return None
-    if not {newer, older} <= memories or line["label"] not in _LABELS:
+    if not {newer, older} <= memories or (line["label"] not in _LABELS and kind != "withdraw"):
         return None
     target = content_id("relation", newer, older)
     return {"kind": kind, "at": at, "target": target, "newer_id": newer, "older_id": older, "label": line["label"]}
+
+
+def _memory_row(line: dict[str, Any], at: str, memories: Set[str]) -> JsonObject | None:
+    if not {line["memory_id"], line.get("by") or line["memory_id"]} <= memories:
+        return None
+    if line["kind"] != "memory":
+        return {"at": at, **memory_undo_row(MemoryDecision(str(line["target"]), "prune", str(line["memory_id"])))}
+    reader = MemoryDecisionReader()
+    reader.read(line)
+    (decision,) = reader.applied
+    return {"at": at, **decision.to_row()}
+
+
+def proposals_to_import(home: Home, export: ExportFolder, collections: Set[str]) -> list[Proposal]:
+    """Returns the proposals about imported memories, those that were decided as decided before the next build.
+
+    Args:
+        home: the home.
+        export: the export; one of an earlier version has none.
+        collections: that were made under the name that they have in the export.
+
+    Raises:
+        PalimpsestError: a proposal cannot be read.
+    """
+    if not collections or not export.has(layout.PROPOSALS):
+        return []
+    memories = _imported_memories(home, export, collections)
+    found: list[Proposal] = []
+    for number, line in enumerate(cast(list[dict[str, Any]], export.read(layout.PROPOSALS)), 1):
+        try:
+            proposal = parse_proposal(line)
+        except (KeyError, ValueError, TypeError, AttributeError):
+            raise PalimpsestError(
+                f"{layout.PROPOSALS}: line {number + 1} is no proposal; remove it, or export again"
+            ) from None
+        collection, owner, _ = proposal.scope
+        if collection in collections and owner == export.user and memories.issuperset(proposal.memory_ids):
+            is_decided = proposal.state in ("confirmed", "applied")
+            found.append(replace(proposal, state="confirmed", decided_build="") if is_decided else proposal)
+    return found
+
+
+def _imported_memories(home: Home, export: ExportFolder, collections: Set[str]) -> set[str]:
+    """Returns the memories of the export that no other scope of the home has."""
+    return {
+        str(row["memory_id"])
+        for name in collections
+        for row in cast(list[JsonObject], export.read(layout.table_file(name, "memories")))
+    } - _memories_of(home)

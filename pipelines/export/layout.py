@@ -13,6 +13,7 @@ FORMAT = 1
 MANIFEST = "export.json"
 SCHEMA = "schema.json"
 DECISIONS = "decisions.json"
+PROPOSALS = "proposals.json"
 USAGE = "usage.json"
 ANSWERS = "answers.json"
 PROFILE = "profile.json"

@@ -74,6 +74,10 @@ class ExportFolder:
         except UnicodeDecodeError:
             raise PalimpsestError(f"{name}: is not UTF-8; save it as UTF-8") from None
 
+    def has(self, name: str) -> bool:
+        """Returns whether the export has a file; exports of earlier versions do not have all."""
+        return (self.path / name).is_file()
+
     def read(self, name: str) -> JsonValue:
         """Returns the checked content of a JSON file.
 

@@ -3,7 +3,7 @@
 import datetime as dt
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Collection, Iterator, Mapping, Set
 from contextlib import closing
 from pathlib import Path
 
@@ -14,9 +14,11 @@ from palimpsest.core.json_types import JsonObject
 from palimpsest.export.export_schema import exported_tables
 from palimpsest.store.builds import Build
 from palimpsest.store.decision_lines import decision_lines, parse_line
-from palimpsest.store.decisions import NAME_KINDS, names_target
+from palimpsest.store.decisions import NAME_KINDS, RELATION_KINDS, names_target
 from palimpsest.store.graph_decisions import GRAPH_KINDS
 from palimpsest.store.home import Home
+from palimpsest.store.memory_decisions import MEMORY_KINDS
+from palimpsest.store.proposals import read_proposals
 from palimpsest.store.usage_log import reads_of
 
 _ANSWERS = "SELECT newer_id, older_id, program, model, answer FROM answers ORDER BY key"
@@ -59,7 +61,7 @@ def _named_ids(newer: str, older: str) -> set[str]:
 
 
 def decisions_of(path: Path, tables: Mapping[str, Mapping[str, pl.DataFrame]], user: str) -> list[JsonObject]:
-    """Returns the lines of the decisions file that are about a user's relations, names and graph, in their order.
+    """Returns the lines of the decisions file about a user's memories, relations, names and graph, in their order.
 
     A line about two names has the names' keys, in place of the hashes that the file has: whoever imports it computes
     the hashes again, so that a line is never about another scope. Tombstones are hashes of what is not stored any more.
@@ -76,15 +78,23 @@ def decisions_of(path: Path, tables: Mapping[str, Mapping[str, pl.DataFrame]], u
     for line in decision_lines(path):
         row: JsonObject = parse_line(line)
         kind, target = row["kind"], str(row["target"])
-        if kind in ("undo", "confirm"):
+        if kind in RELATION_KINDS:
             is_theirs = target in relations or {row.get("newer_id"), row.get("older_id")} <= memories
             found += [row] if is_theirs else []
+        elif kind in MEMORY_KINDS:
+            found += [row] if row.get("memory_id") in memories else []
         elif kind in NAME_KINDS and set(target.split("+")) <= names.keys():
             a, b = (names[i] for i in target.split("+"))
             found.append({"kind": kind, "at": row["at"], "scope": list(a[:3]), "names": [a[3], b[3]]})
         elif kind in GRAPH_KINDS and row.get("user_id") == user and row.get("collection") in tables:
             found.append(row)
     return found
+
+
+def proposals_of(home: Home, collections: Collection[str], user: str) -> list[JsonObject]:
+    """Returns the proposals of consolidation about a user's memories, by id."""
+    known = read_proposals(home.path).values()
+    return [p.to_json() for p in known if p.scope[0] in collections and p.scope[1] == user]
 
 
 def _name_keys(collection: str, surfaces: pl.DataFrame) -> Iterator[tuple[str, tuple[str, str, str, str]]]:

@@ -23,6 +23,9 @@ class ConsolidationConfig(BaseModel):
     replaced_days: int = Field(
         default=365, ge=1, le=36_500, description="days after which what was replaced may be proposed for pruning"
     )
+    read_by: Literal["rules", "both"] = Field(
+        default="rules", description="who finds proposals: rules, or rules and the model of `PALIMPSEST_LM`"
+    )
     apply: tuple[AppliedKind, ...] = Field(
         default=(),
         description="kinds of proposals that `consolidate apply` and the night confirm without a person, where no "

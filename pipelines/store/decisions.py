@@ -39,7 +39,8 @@ from palimpsest.store.memory_decisions import (
 Verdict = Literal["same", "apart", "undecided"]
 NAME_KINDS = get_args(Verdict)
 _FIX = "restore a backup, or go on without it with palimpsest build --allow-lost"
-_ABOUT_MEMORIES = ("undo", "confirm", "withdraw", *MEMORY_KINDS)
+RELATION_KINDS = ("undo", "confirm", "withdraw")
+_ABOUT_MEMORIES = (*RELATION_KINDS, *MEMORY_KINDS)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from palimpsest.core.needles import RowSearch
 from palimpsest.core.scopes import SCOPE, ScopeKey, scope_parts
 
 Kind = Literal["contradiction", "duplicate", "prune", "connection", "confidence", "note"]
+FoundBy = Literal["rules", "lm"]
 State = Literal["open", "confirmed", "applied", "rejected", "expired"]
 KINDS, STATES = get_args(Kind), get_args(State)
 _FIX = "remove it and run palimpsest consolidate --all"
@@ -41,6 +42,7 @@ class Proposal:
         created_at, decided_at: ISO 8601 in UTC.
         decided_build: the build that was published when it was confirmed.
         decided_by: person or setting.
+        found_by: rules or lm.
         refused_at: when a trial of it made retrieval worse; only a person confirms it from then on.
     """
 
@@ -59,6 +61,7 @@ class Proposal:
     decided_at: str = ""
     decided_build: str = ""
     decided_by: str = ""
+    found_by: FoundBy = "rules"
     refused_at: str = ""
 
     @property
@@ -92,13 +95,18 @@ def read_proposals(home: Path) -> dict[str, Proposal]:
     if not path.exists():
         return {}
     try:
-        found = [_parse(json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
+        found = [parse_proposal(json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise DamagedFile(path, _FIX) from None
     return {p.proposal_id: p for p in found}
 
 
-def _parse(row: Mapping[str, Any]) -> Proposal:
+def parse_proposal(row: Mapping[str, Any]) -> Proposal:
+    """Reads what `Proposal.to_json` returns.
+
+    Raises:
+        ValueError: it is none; a KeyError or TypeError where a field is missing or of another type.
+    """
     if row["kind"] not in KINDS or row["state"] not in STATES:
         raise ValueError(row["kind"])
     collection, user_id, project_id = (str(row[c]) for c in SCOPE)
@@ -114,7 +122,9 @@ def _parse(row: Mapping[str, Any]) -> Proposal:
         value=None if value is None else float(value),
         names=tuple(map(str, row["names"])),
         state=row["state"],
-        refused_at=str(row.get("refused_at", "")),  # files of earlier versions have none
+        # Files of earlier versions do not have these.
+        found_by="lm" if row.get("found_by") == "lm" else "rules",
+        refused_at=str(row.get("refused_at", "")),
         **texts,
     )
 

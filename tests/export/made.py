@@ -8,6 +8,7 @@ import polars as pl
 
 from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
+from palimpsest.consolidation.decide import confirm
 from palimpsest.export.export_user import export_user
 from palimpsest.relations.relation_review import decide
 from palimpsest.sources.inbox import ingest_text
@@ -15,6 +16,7 @@ from palimpsest.store.builds import published
 from palimpsest.store.decisions import append_graph_decisions
 from palimpsest.store.graph_decisions import GraphDecision, NodeValues
 from palimpsest.store.home import Home
+from palimpsest.store.proposals import Proposal, write_proposals
 from tests.small_corpus import write_chats
 
 CANARY = "quixotic-77"
@@ -76,9 +78,22 @@ def make_export(base: Path, vectors: Path) -> Path:
     values = NodeValues(name="Annex", type="place")
     for user in ("ann", "bob"):
         append_graph_decisions(home.decisions, GraphDecision("add_node", ("chats", user, ""), "a" * 16, values=values))
+    propose(home)
     build(home)
     remember(home, KEY, "ann")
     return export_user(home, "ann", base / "out").out
+
+
+def propose(home: Home) -> None:
+    """Writes a proposal for a memory of each user, and confirms it."""
+    memories = published(home).table("chats", "memories").sort("memory_id")
+    proposals = [
+        Proposal("confidence", "contradicted", ("chats", user, ""), (memory,), "lower", 0.8, value=0.4)
+        for user in ("ann", "bob")
+        for memory in memories.filter(pl.col("user_id") == user)["memory_id"].head(1)
+    ]
+    write_proposals(home.path, proposals)
+    confirm(home, [p.proposal_id for p in proposals])
 
 
 def with_own_vectors(home: Home) -> Home:

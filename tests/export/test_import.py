@@ -8,6 +8,8 @@ import pytest
 from palimpsest.build.delete import delete
 from palimpsest.build.dry_run import dry_run
 from palimpsest.build.plan import make_plan
+from palimpsest.consolidation.consolidate import settled
+from palimpsest.consolidation.decide import confirm, undo
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.export.export_user import export_user
 from palimpsest.export.import_export import import_export
@@ -17,6 +19,7 @@ from palimpsest.store.builds import published
 from palimpsest.store.decisions import read_decisions
 from palimpsest.store.home import Home
 from palimpsest.store.ingest_log import IngestLog
+from palimpsest.store.proposals import read_proposals
 from tests.command import last_json, run
 from tests.export.made import KEY, build, make_export, read_rows, remember, texts, with_own_vectors
 from tests.small_corpus import write_chats
@@ -88,6 +91,18 @@ def test_decisions_apply_and_only_those_of_the_user(homes):
     mine, theirs = read_decisions(other.decisions), read_decisions(home.decisions)
     assert mine.undone == theirs.undone and mine.undone
     assert [d.scope[1] for d in mine.graph] == ["ann"] and mine.graph[0].at == theirs.graph[0].at
+
+
+def test_a_decision_about_a_memory_applies_and_its_proposal_is_known(homes):
+    _, other = homes
+    (proposal,) = settled(read_proposals(other.path), published(other)).values()
+    assert (proposal.scope[1], proposal.state) == ("ann", "applied")
+    (decided,) = published(other).table("chats", "decided_memories").iter_rows(named=True)
+    assert (decided["memory_id"], decided["confidence"]) == (proposal.memory_ids[0], 0.4)
+    undo(other, [proposal.proposal_id])
+    assert not read_decisions(other.decisions).memories
+    confirm(other, [proposal.proposal_id])  # as the other tests expect it
+    build(other)
 
 
 def test_a_further_build_and_a_further_import_do_nothing(homes, made):

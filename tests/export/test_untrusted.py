@@ -10,6 +10,7 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.export.import_export import import_export
 from palimpsest.store.decisions import read_decisions
 from palimpsest.store.home import Home
+from palimpsest.store.proposals import read_proposals
 from tests.command import run
 from tests.export.made import make_export, read_rows
 
@@ -144,10 +145,13 @@ def test_a_decision_about_another_scope_is_left_out(made, tmp_path, shared_vecto
     out = tmp_path / "out"
     shutil.copytree(made / "out", out)
     foreign = {"kind": "confirm", "target": "0" * 16, "at": "2026-01-01", "newer_id": "1" * 16, "older_id": "2" * 16}
-    graph = {**read_rows(out, "decisions.json")[-1], "user_id": "bob"}
+    graph = next({**r, "user_id": "bob"} for r in read_rows(out, "decisions.json") if r["kind"] == "graph")
+    memory = next({**r, "memory_id": "3" * 16} for r in read_rows(out, "decisions.json") if r["kind"] == "memory")
     names = {"kind": "same", "at": "2026-01-01", "scope": ["chats", "bob", ""], "names": ["a", "b"]}
-    change(out, "decisions.json", lambda d: d.extend([{**foreign, "label": "UPDATE"}, graph, names]))
+    change(out, "decisions.json", lambda d: d.extend([{**foreign, "label": "UPDATE"}, graph, names, memory]))
     home = Home(tmp_path / "home", shared_vectors)
-    assert import_export(home, out).decisions == 2
+    change(out, "proposals.json", lambda p: p.append({**p[0], "user_id": "bob"}))
+    assert import_export(home, out).decisions == 3
+    assert {p.scope[1] for p in read_proposals(home.path).values()} == {"ann"}
     found = read_decisions(home.decisions)
     assert not found.confirmed and not found.same and {d.scope[1] for d in found.graph} == {"ann"}
