@@ -171,11 +171,15 @@ def restore_home(file: Path, home: Home, password: str | None = None, force: boo
         raise PalimpsestError(
             f"home {home.path}: not empty; name another --home, or --force moves what is there aside and keeps it"
         )
-    target.parent.mkdir(parents=True, exist_ok=True)
-    remove_restores(target)
+    home.check_place()
     aside = target.with_name(f".{target.name}.restore-{os.getpid()}")
-    shutil.rmtree(aside, ignore_errors=True)
-    aside.mkdir(mode=0o700)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        remove_restores(target)
+        shutil.rmtree(aside, ignore_errors=True)
+        aside.mkdir(mode=0o700)
+    except OSError as e:
+        raise PalimpsestError(f"home {home.path}: {e.strerror}; name another --home") from None
     try:
         header = _read(file, aside, password)
         found = _check_restored(Home(aside), header, str(file))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from palimpsest.cli.shared import Output, common
+from palimpsest.cli.shared import Output, TimeParam, common
 from palimpsest.core.memory_types import MEMORY_TYPES
 from palimpsest.store.home import Home
 
@@ -24,9 +24,9 @@ from palimpsest.store.home import Home
 @click.option(
     "--date",
     "observed_at",
-    type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"]),
-    metavar="DATE",
-    help="When it was stated (UTC). [default of a text: now]",
+    type=TimeParam(),
+    metavar="TIME",
+    help="When it was stated, ISO 8601; UTC where it names no zone. [default of a text: now]",
 )
 @click.option("--operation-id", help="Idempotency key: a second call with the same one writes nothing. [default: new]")
 def remember(

@@ -42,6 +42,7 @@ _OPTION_OF_ARGUMENT = {
     "budget_tokens": "--budget",
     "text": "TEXT",
     "name": "NAME",
+    "folder": "DIR",
 }  # others are named like their argument
 _MAX_ERROR_CHARS = 390
 _OTHER_NAMES = {"collections": "collection"}

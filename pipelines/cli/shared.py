@@ -1,5 +1,6 @@
 """Shared by all commands: where results go, the options that all take, and types of parameters."""
 
+import datetime as dt
 import json
 import math
 import os
@@ -70,6 +71,27 @@ class CostParam(click.FloatRange):
         if math.isnan(amount):
             self.fail("nan is no amount; write a number such as 0.5", param, ctx)
         return amount
+
+
+class TimeParam(click.ParamType):  # type: ignore[type-arg]  # generic in the types alone
+    """A time in ISO 8601, as a time in UTC."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dt.datetime:
+        """Returns the time; fails where it is none."""
+        try:
+            found = dt.datetime.fromisoformat(str(value))
+            return found.replace(tzinfo=dt.UTC) if found.tzinfo is None else found.astimezone(dt.UTC)
+        except (ValueError, OverflowError):
+            self.fail(f"{value!r} is no time; write one such as 2026-03-01 or 2026-03-01T09:30:00Z", param, ctx)
+
+
+def count(number: int, noun: str) -> str:
+    """Returns `1 memory` or `2 memories`."""
+    if number != 1:
+        noun = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{number:,} {noun}"
 
 
 def _check_home(context: click.Context, parameter: click.Parameter, home: Path) -> Path:

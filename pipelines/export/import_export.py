@@ -107,7 +107,7 @@ class _Importer:
 
     def _check_existing(self, collection: str, name: str) -> tuple[CollectionConfig, LoggedDocuments, PageChanges]:
         if (folder := self._home.folder_of(name)) is None:
-            raise ArgumentError("dir", f"collection {name} of this home has no folder any more; use --rename", name)
+            raise PalimpsestError(f"collection {name} of this home has no folder any more; use --rename {name}=NEW")
         config = load_collection(folder)
         logged = LoggedDocuments(IngestLog(self._home.log / name), collection, self._export.user)
         pages = self._export.pages(collection)

@@ -161,7 +161,7 @@ def open_export(path: Path) -> ExportFolder:
         PalimpsestError: the manifest is damaged, or of another format.
     """
     if not (path / layout.MANIFEST).is_file():
-        raise ArgumentError("dir", f"no {layout.MANIFEST} in it; name the folder of an export", str(path))
+        raise ArgumentError("folder", f"no {layout.MANIFEST} in it; name the folder of an export", str(path))
     manifest = _read_json(path, layout.MANIFEST)
     assert isinstance(manifest, dict)
     return ExportFolder(path, manifest)

@@ -9,6 +9,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from palimpsest.core.errors import DamagedFile, PalimpsestError
+from palimpsest.core.home_format import FORMAT_FILE
 from palimpsest.core.sealed_json import read_sealed_json, write_sealed_json
 
 DEFAULT_HOME = Path("data/home")
@@ -134,10 +135,28 @@ class Home:
         return {name: str(value) for name, value in listed.items()}
 
     def create(self) -> None:
-        """Makes the folders, private to their owner."""
+        """Makes the folders, private to their owner.
+
+        Raises:
+            PalimpsestError: a new home would lie inside another one, or inside a collection.
+        """
+        self.check_place()
         for folder in (self.path, self.builds, self.log, self.embeddings, self.dagster):
             folder.mkdir(parents=True, exist_ok=True)
         self.path.chmod(0o700)
+
+    def check_place(self) -> None:
+        """Checks where a new home is made: what is deleted or read in a folder must not be of another.
+
+        Raises:
+            PalimpsestError: it lies inside another home, or inside a collection.
+        """
+        if self.path.exists():
+            return
+        for folder in self.path.absolute().parents:
+            for name, what in ((FORMAT_FILE, "home"), ("collection.yaml", "collection")):
+                if (folder / name).is_file():
+                    raise PalimpsestError(f"home {self.path}: lies inside the {what} {folder}; choose another --home")
 
     def remember_sources(self, collections: dict[str, Path]) -> None:
         """Records where collections are read from, so that the UI, schedule and sensors find them."""

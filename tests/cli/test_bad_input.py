@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 from palimpsest.cli.main import main
+from palimpsest.cli.shared import TimeParam
 from palimpsest.cli.summary import rejects_text
 from palimpsest.store.builds import Build
 from palimpsest.store.home import Home
@@ -97,3 +98,31 @@ def home_with_rejects(tmp_path, number: int):
     build.write_manifest(BuildManifest(build_id="000001"))
     (home.path / "published.json").write_text('{"build": "000001"}')
     return home.path
+
+
+def test_a_new_home_inside_a_home_or_a_collection_is_refused_before_anything_is_made(fails, tmp_path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "format.json").write_text("{}")
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "collection.yaml").write_text("name: notes\ndescription: notes\n")
+    for parent, what in (("home", "home"), ("notes", "collection")):
+        inner = tmp_path / parent / "deep" / "inner"
+        assert f"lies inside the {what} {tmp_path / parent}" in fails("remember", "I moved.", "--home", inner)
+        assert not (tmp_path / parent / "deep").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (["import", "nowhere"], "DIR nowhere: no export.json in it"),
+        (["profile", " "], "USER is empty"),
+        (["remember", "I moved.", "--date", "yesterday"], "'yesterday' is no time; write one such as 2026-03-01"),
+    ],
+)
+def test_arguments_are_named_as_the_help_names_them(fails, tmp_path, command, message) -> None:
+    assert message in fails(*command, "--home", tmp_path / "home")
+
+
+def test_a_time_may_name_its_zone() -> None:
+    found = TimeParam().convert("2026-03-01T10:00:00+02:00", None, None)
+    assert found.isoformat() == "2026-03-01T08:00:00+00:00" and TimeParam().convert("2026-03-01T08:00:00Z", None, None)
