@@ -8,20 +8,26 @@ HOME_DIR ?= data/home
 COMPILED := palimpsest.definitions, palimpsest.eval.runs.judge_build, palimpsest.neo4j_graph.published_graph, safetensors.torch, \
   sklearn.ensemble, spacy, dagster_webserver.cli, dspy, neo4j
 
+# Test processes share the processors: several threads in each only wait for one another.
+PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 POLARS_MAX_THREADS=1 \
+  $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadscope --no-loadscope-reorder
 FAULTS := tests/chaos tests/build/test_damaged_files.py tests/build/test_repair.py tests/build/test_upgrade.py tests/build/test_backup.py tests/relations/test_lm.py \
   tests/neo4j_graph/test_faults.py tests/neo4j_graph/test_survival.py
 
-.PHONY: build test chaos dev lint docs labeler suites clean
+.PHONY: build test chaos slow dev lint docs labeler suites clean
 
 build: .venv/.installed        ## install, build the demo corpus, pass the gate, publish, show one answer
 	$(BIN)/palimpsest build --home $(HOME_DIR)
 	$(BIN)/palimpsest query "When do the weekly releases go out now?" --home $(HOME_DIR)
 
 test: .venv/.installed         ## the default tests
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadscope --no-loadscope-reorder
+	$(PYTEST)
 
 chaos: .venv/.installed        ## kills at every step, full disk, damaged files, failing servers, random sequences; an hour
-	$(BIN)/python -m pytest -m "" -n auto --maxprocesses 4 --dist loadscope --no-loadscope-reorder $(FAULTS)
+	$(PYTEST) -m "" $(FAULTS)
+
+slow: .venv/.installed         ## the other slow tests, an hour
+	$(PYTEST) -m "slow and not suite and not browser" $(addprefix --ignore=,$(FAULTS))
 
 dev: .venv/.installed          ## the Dagster UI on the same home, http://127.0.0.1:3000
 	$(BIN)/palimpsest dev --home $(HOME_DIR)

@@ -62,6 +62,7 @@ def files_with(home, text):
     return found
 
 
+@pytest.mark.slow
 def test_a_kill_while_an_unchanged_collection_is_taken_over_does_not_empty_it(tmp_path):
     corpus = write_notes(write_chats(tmp_path / "corpus"), {"a.md": "Heron is a project.\n"})
     home = Home(tmp_path / "home")
@@ -72,6 +73,7 @@ def test_a_kill_while_an_unchanged_collection_is_taken_over_does_not_empty_it(tm
     assert memories(build(home, corpus))["chats"] == len(TURNS)
 
 
+@pytest.mark.slow
 def test_a_change_that_was_stopped_and_taken_back_leaves_nothing_in_the_next_build(tmp_path):
     corpus = write_notes(write_chats(tmp_path / "corpus"), {"a.md": "Heron is a project.\n"})
     home = Home(tmp_path / "home")
@@ -152,6 +154,7 @@ def test_one_row_of_a_suite_can_be_deleted(tmp_path):
     assert memories(published(home)) == {"notes": 1}
 
 
+@pytest.mark.slow
 def test_a_version_that_came_and_went_between_two_builds_leaves_them_equal_to_one_from_scratch(tmp_path):
     def turns(session, *texts):
         return [(session, "ann", "Ann", text, "") for text in texts]

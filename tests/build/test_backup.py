@@ -169,7 +169,7 @@ def test_what_a_killed_restore_left_beside_a_home_goes_with_the_next_restore_or_
         assert not left.exists() and running.exists() is (act[0] == "delete")
 
 
-@pytest.mark.parametrize("encrypted", [False, True])
+@pytest.mark.parametrize("encrypted", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_no_flipped_or_lost_byte_of_a_backup_goes_unnoticed(home, tmp_path, encrypted: bool) -> None:
     password = "correct horse" if encrypted else None
     copy, bad = tmp_path / "copy", tmp_path / "bad"

@@ -1,5 +1,7 @@
 """What a build says it changed since the last one, document by document."""
 
+import pytest
+
 from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
 from palimpsest.cli.summary import changes_lines
@@ -29,6 +31,7 @@ def test_each_document_is_reported_with_what_became_of_its_memories(tmp_path):
     assert changes_lines(changes)[1] == "    edited   chats/turns.jsonl: latest memories +1 -1"
 
 
+@pytest.mark.slow
 def test_a_document_retired_by_another_is_reported_as_related(tmp_path):
     home, corpus = Home(tmp_path / "home"), tmp_path / "corpus"
     write_notes(corpus, {"old.md": "Leave is 20 days.\n"})

@@ -88,6 +88,7 @@ def test_a_short_text_is_removed_only_at_the_start_of_a_sentence_in_any_script(t
     assert erased.remove_from("c", row).text == left
 
 
+@pytest.mark.slow
 def test_neighbors_of_a_deleted_memory_are_chunked_again_by_the_next_build(tmp_path, shared_vectors):
     sentences = [f"Sentence {i} says that object {i * 7} stands near wall {i + 3}." for i in range(120)]
     long = "\n\n".join(" ".join(sentences[i : i + 10]) for i in range(0, 120, 10))
@@ -102,6 +103,7 @@ def test_neighbors_of_a_deleted_memory_are_chunked_again_by_the_next_build(tmp_p
     assert 0 < len(left) < len(sentences) and all(any(s in t for t in texts(home)) for s in left)
 
 
+@pytest.mark.slow
 def test_the_referent_of_a_pronoun_is_deleted_with_its_memory(tmp_path, shared_vectors):
     notes = {"gate.md": "The boathouse Zqboat is red. It was sold last week.\n"}
     corpus = write_notes(tmp_path / "corpus", notes, unit="statement")
@@ -143,7 +145,7 @@ def test_memories_before_a_day_go_and_a_session_is_deleted_for_one_user_only(mad
     assert holding(home, "quixotic-77") == []
 
 
-@pytest.mark.parametrize("stage", ["embeddings", "relations"])
+@pytest.mark.parametrize("stage", [pytest.param("embeddings", marks=pytest.mark.slow), "relations"])
 @pytest.mark.parametrize("again", ["delete", "build"])
 def test_a_delete_killed_while_it_rewrites_a_build_is_finished_by_the_next(made, monkeypatch, stage, again):
     home, corpus = made
@@ -220,6 +222,7 @@ def test_what_is_past_its_retention_enters_no_log_and_goes_before_the_next_build
     assert holding(home, "zqkept") == []
 
 
+@pytest.mark.slow
 def test_a_user_who_is_denied_goes_from_kept_builds_and_may_come_back(tmp_path, shared_vectors):
     turns = [("bob", "My boat is called zqboat."), ("ines", "My cat is called zqcat.")]
     lines = [json.dumps({"session_id": f"s-{u}", "user_id": u, "speaker": u, "text": text}) for u, text in turns]

@@ -94,6 +94,7 @@ def test_a_change_of_embedder_keeps_the_relations_and_is_taken_back_without_embe
     assert back["published"] and back["work"]["embeddings"] == 0 and home_embedder(home) == "minilm"
 
 
+@pytest.mark.slow
 def test_a_change_that_is_killed_leaves_the_home_with_its_embedder(tmp_path, toy, monkeypatch):
     monkeypatch.chdir(tmp_path)
     home, first = Home(tmp_path / "home"), build_json("--corpus", write_chats(tmp_path / "corpus"))

@@ -150,7 +150,7 @@ def test_a_build_of_another_corpus_reads_the_inbox_too(copy, tmp_path):
     assert make_plan(home, [corpus]).changed == ()
 
 
-@pytest.mark.parametrize("is_built", [False, True])
+@pytest.mark.parametrize("is_built", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_deleting_a_user_removes_files_and_operations_and_proves_it(copy, is_built):
     home, corpus = copy
     gone = ingest_text(home, "Bob hides the quixotic emerald.", user="bob", session="emerald-talk").operation_id

@@ -128,6 +128,7 @@ def test_a_missing_text_is_noticed_although_nothing_changed(home) -> None:
     _check_repaired(home, published(home).manifest.digest, "the text of b.md was damaged", "read again")
 
 
+@pytest.mark.slow
 def test_a_lost_version_is_named_and_forgotten_only_with_allow_lost(home) -> None:
     log = IngestLog(home.log / "notes")
     (row,) = log.versions().filter(uri="a.md", ordinal=1).to_dicts()
@@ -183,6 +184,7 @@ def test_the_tables_of_a_collection_whose_folder_is_gone_are_made_again_from_the
     assert not verify_home(home).violations
 
 
+@pytest.mark.slow
 def test_an_older_build_that_cannot_be_repaired_is_removed_and_a_delete_asks_for_the_repair_first(home) -> None:
     older, current = kept(home)
     _truncate(older.index)
@@ -199,7 +201,7 @@ def test_an_older_build_that_cannot_be_repaired_is_removed_and_a_delete_asks_for
 
 @pytest.mark.parametrize(
     "name",
-    ["manifest.json", *(pytest.param(n, marks=pytest.mark.slow) for n in ("index.duckdb", "../../published.json"))],
+    ["index.duckdb", *(pytest.param(n, marks=pytest.mark.slow) for n in ("manifest.json", "../../published.json"))],
 )
 def test_a_build_repairs_what_derives_from_the_tables(home, name: str) -> None:
     build = published(home)

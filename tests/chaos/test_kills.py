@@ -13,8 +13,9 @@ from tests.chaos import child
 from tests.small_corpus import TURNS, write_chats, write_notes
 from tests.word_embedder import WordEmbedder
 
+pytestmark = pytest.mark.slow
 PARTS = 12
-"""The steps are spread over so many tests; one of them is a default test, with one step."""
+"""The steps are spread over so many tests."""
 
 ADDED = ("s4", "ann", "Ann", "The deadline of project Heron is now 2 May.", "2026-04-01T09:00:00Z")
 SETTINGS = "name: chats\ndescription: small talk\nunit: turn\nform: [turn, reflection]\nuser_id: ann\n"
@@ -75,13 +76,11 @@ def whole(
     return build.manifest.digest, int((folder / "steps").read_text())
 
 
-@pytest.mark.parametrize("part", [pytest.param(p, marks=() if p == 7 else pytest.mark.slow) for p in range(PARTS)])
-def test_a_build_killed_at_any_step_is_finished_by_the_next(changed, whole, processes, part, tmp_path, request):
+@pytest.mark.parametrize("part", range(PARTS))
+def test_a_build_killed_at_any_step_is_finished_by_the_next(changed, whole, processes, part, tmp_path):
     digest, steps = whole
-    is_slow = request.node.get_closest_marker("slow") is not None
-    mine = range(part, steps, PARTS) if is_slow else [part * steps // PARTS]
     before = published(Home(changed / "home"))
-    for step in mine:
+    for step in range(part, steps, PARTS):
         folder = shutil.copytree(changed, tmp_path / str(step))
         assert run_until(processes, step, folder) == -9, step
         home = Home(folder / "home")

@@ -156,6 +156,7 @@ def test_verify_fails_when_a_table_was_changed(built, tmp_path):
     assert done.returncode == 1 and "invariant" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_build_of_a_home_that_neo4j_serves_warns_that_the_graph_shows_an_earlier_build(built, tmp_path):
     import shutil
 

@@ -20,6 +20,7 @@ def latest(home: Path, text: str) -> set[str]:
     return {m["text"] for m in last_json(found)["memories"]}
 
 
+@pytest.mark.slow
 def test_an_undone_update_comes_back_after_a_rebuild_and_becomes_a_labelled_pair(tmp_path):
     home, corpus = tmp_path / "h", write_chats(tmp_path / "c")
     assert last_json(run("build", "--home", home, "--corpus", corpus, "--json"))["relations"]["UPDATE"] == 1

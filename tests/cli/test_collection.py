@@ -88,6 +88,7 @@ def test_mistakes_are_one_line(made, args, message):
     assert not list((made / "home" / "collections").glob("*"))
 
 
+@pytest.mark.slow
 def test_created_at_outlives_a_delete_of_another_collection(tmp_path):
     from palimpsest.build.delete import delete
 

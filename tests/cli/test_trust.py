@@ -56,7 +56,9 @@ def latest(home):
     return set(found["text"])
 
 
-@pytest.mark.parametrize("source", SETTINGS)
+@pytest.mark.parametrize(
+    "source", [pytest.param(s, marks=() if s == "collection" else pytest.mark.slow) for s in SETTINGS]
+)
 def test_a_less_trusted_source_is_proposed_confirmed_and_undone(tmp_path, home, command, source):
     write(tmp_path / "corpus", SETTINGS[source])
     assert command("build")["retired"] == 0 and latest(home) == {OLD, NEW}
@@ -84,6 +86,7 @@ def test_undo_rejects_a_proposal(tmp_path, home, command):
     assert command("build")["retired"] == 0 and command("review")["relations"] == []
 
 
+@pytest.mark.slow
 def test_another_trust_changes_versions_labels_and_embeds_nothing_and_equals_a_build_from_scratch(
     tmp_path, home, command
 ):

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,12 +10,12 @@ import pytest
 from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
 from palimpsest.consolidation.consolidate import consolidate
+from palimpsest.consolidation.decide import confirm
 from palimpsest.eval.runs.apply_proposals import apply_proposals
 from palimpsest.store.builds import kept, published
 from palimpsest.store.home import Home
 from palimpsest.store.proposals import read_proposals
-from tests.command import last_json, run
-from tests.small_corpus import write_notes
+from tests.small_corpus import copy_built, write_notes
 
 NOTES = {
     "a.md": "---\ndate: 2026-01-02\n---\nThe harbour cafe in Quern opens at nine.\n",
@@ -45,18 +46,25 @@ def write_golden(data: Path) -> None:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Home:
-    monkeypatch.setenv("PALIMPSEST_DATA", str(tmp_path / "data"))
-    if getattr(request, "param", "golden") == "golden":
-        write_golden(tmp_path / "data")
-    corpus = write_notes(tmp_path / "corpus", NOTES, user_id="u0")
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory, shared_vectors: Path) -> Path:
+    base = tmp_path_factory.mktemp("applied")
+    write_golden(base / "data")
+    corpus = write_notes(base / "corpus", NOTES, user_id="u0")
     with (corpus / "notes" / "collection.yaml").open("a") as file:
         file.write(SETTINGS)
-    home = Home(tmp_path / "home")
-    run_without_dagster(home, make_plan(home, [corpus]))
+    home = Home(base / "home", shared_vectors)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PALIMPSEST_DATA", str(base / "data"))
+        run_without_dagster(home, make_plan(home, [corpus]))
     consolidate(home)
-    return home
+    return base
+
+
+@pytest.fixture
+def home(built: Path, tmp_path: Path, shared_vectors: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    monkeypatch.setenv("PALIMPSEST_DATA", str(built / "data"))
+    return replace(copy_built(built, tmp_path)[0], embeddings_path=shared_vectors)
 
 
 def later(days: float) -> dt.datetime:
@@ -85,12 +93,13 @@ def test_what_loses_a_golden_answer_is_refused_and_the_others_are_confirmed(home
     assert (again.confirmed, again.refused, again.trials) == ([], {}, 0)
     consolidate(home, everything=True)
     assert read_proposals(home.path)[refused].refused_at, "a later run of consolidate forgets the refusal"
-    decided = last_json(run("consolidate", "confirm", refused, "--home", home.path, "--json"))["proposals"]
-    assert decided[0]["state"] == "confirmed"
+    (confirmed,) = confirm(home, [refused])
+    assert confirmed.state == "confirmed", "a person may still confirm it"
 
 
-@pytest.mark.parametrize("home", ["no golden questions"], indirect=True)
-def test_without_golden_questions_nothing_is_confirmed(home):
+def test_without_golden_questions_nothing_is_confirmed(home, tmp_path, monkeypatch):
+    monkeypatch.setenv("PALIMPSEST_DATA", str(tmp_path / "data"))
+    run_without_dagster(home, make_plan(home, None))
     done = apply_proposals(home, later(4))
     assert (done.confirmed, done.refused, done.trials) == ([], {}, 0) and "golden questions" in done.waiting
     assert set(states(home).values()) == {"open"}

@@ -44,6 +44,7 @@ def names(home):
     return {n: set(a) for n, a in entities.select("name", "aliases").iter_rows()}
 
 
+@pytest.mark.slow
 def test_names_set_apart_stay_apart_through_later_builds_and_from_scratch(home, tmp_path):
     assert "Ansel" in names(home)["Ansel Moreau"]
     decide_names(home, SCOPE, "Ansel", "Ansel Moreau", "apart")

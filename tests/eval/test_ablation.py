@@ -47,6 +47,7 @@ def test_every_stage_has_a_row_with_lift_interval_and_cost(folder, tmp_path):
     assert len(lines) == 2 + len(rows) and lines[3].startswith("+words")
 
 
+@pytest.mark.slow
 def test_words_before_the_date_stage_know_no_dates(judged_home):
     build = published(judged_home)
     seen = {}

@@ -22,7 +22,9 @@ def relations(build: Build) -> list[tuple[str, str, str]]:
     return build.tables(["document_relations"])["document_relations"].select(columns).rows()
 
 
-@pytest.mark.parametrize("name", ["rules/0003-leave.md", "0003-leave", "3", "./0003-leave.md"])
+@pytest.mark.parametrize(
+    "name", ["rules/0003-leave.md", pytest.param("0003-leave", marks=pytest.mark.slow), "3", "./0003-leave.md"]
+)
 def test_a_document_is_named_by_uri_name_or_number(tmp_path, name):
     notes = {"rules/0003-leave.md": "Leave is 20 days.\n", "other/3.md": "Elsewhere.\n"}
     notes["rules/0007-leave.md"] = f"---\nsupersedes: {name}\n---\nLeave is 25 days.\n"

@@ -30,6 +30,7 @@ def two_layers(tmp_path_factory):
 
 
 @pytest.mark.parametrize("number_format", ["float32", "bfloat16"])
+@pytest.mark.slow
 def test_vectors_are_bit_for_bit_those_of_sentence_transformers(number_format, two_layers):
     import torch
     from sentence_transformers import SentenceTransformer

@@ -35,7 +35,7 @@ def expected(made: Made) -> tuple[list[str], list[tuple[str, str]]]:
     return sorted(versions.filter("is_latest")["memory_id"].to_list()), sorted(named.rows())
 
 
-@pytest.mark.parametrize("at_once", [20_000, 7])
+@pytest.mark.parametrize("at_once", [pytest.param(20_000, marks=pytest.mark.slow), 7])
 def test_labels_without_numbers_show_the_published_build_after_each_load(
     graph: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
 ) -> None:
@@ -103,6 +103,7 @@ def test_people_see_the_build_before_until_the_number_moves(
     assert shown == [expected(first)] and seen(graph, home) == expected(second)
 
 
+@pytest.mark.slow
 def test_labels_are_right_after_a_load_that_was_cut_short(
     graph: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import polars as pl
+import pytest
 
 from palimpsest.core.ids import content_id
 from palimpsest.index.write_index import write_index
@@ -36,6 +37,7 @@ def test_any_number_of_ids_is_found_where_it_is_left_and_not_after_the_build_wit
     assert kinds_with(never | gone) == [] and residue(graph, home, ["deleted"]) == []
 
 
+@pytest.mark.slow
 def test_what_a_deletion_of_a_home_that_was_cut_short_left_is_gone_after_the_next_load(
     graph: Connection, tmp_path: Path
 ) -> None:

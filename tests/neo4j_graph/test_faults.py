@@ -94,6 +94,7 @@ def test_a_load_that_ended_anywhere_is_finished_by_the_next_and_equals_one_that_
 
 
 @pytest.mark.parametrize("points", [(9,), pytest.param((3, 14, 20), marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_a_full_reload_that_ended_anywhere_is_followed_by_a_load_of_another_build(
     graph: Connection, pair: tuple[Made, Made], points: tuple[int, ...]
 ) -> None:
@@ -114,6 +115,7 @@ def test_a_full_reload_that_ended_anywhere_is_followed_by_a_load_of_another_buil
         assert check_graph(graph, home) == []
 
 
+@pytest.mark.slow
 def test_what_a_load_that_was_cut_short_wrote_goes_though_the_build_before_is_loaded_again(
     graph: Connection, pair: tuple[Made, Made], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,6 +132,7 @@ def test_what_a_load_that_was_cut_short_wrote_goes_though_the_build_before_is_lo
     assert check_graph(graph, home) == []
 
 
+@pytest.mark.slow
 def test_a_sweep_that_was_cut_short_is_finished_by_the_next_load_of_the_same_build(
     graph: Connection, pair: tuple[Made, Made], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,6 +153,7 @@ def test_a_sweep_that_was_cut_short_is_finished_by_the_next_load_of_the_same_bui
     assert first.load(home, graph).writes == 0
 
 
+@pytest.mark.slow
 def test_a_loader_killed_in_the_middle_is_resumed_and_holds_no_lock(
     graph: Connection, server: ServerInfo, tmp_path: Path
 ) -> None:
@@ -240,6 +244,7 @@ def test_readers_see_one_whole_build_during_a_full_reload_and_a_difference_load(
     assert seen <= {("one", 120), ("two", 130), ("two", 131)} and ("one", 120) in seen
 
 
+@pytest.mark.slow
 def test_a_reader_of_a_build_replaced_twice_fails_instead_of_reading_a_part(graph: Connection, tmp_path: Path) -> None:
     home, scope = fresh_home(), Scope("made", "ann")
     builds = [make(tmp_path, f"00000{i}", mark=f"m{i}") for i in (1, 2, 3)]
@@ -252,6 +257,7 @@ def test_a_reader_of_a_build_replaced_twice_fails_instead_of_reading_a_part(grap
         reader.memories(scope, reader.seeds(scope, Filters(), _QUERY, (), 0, 50).ids)
 
 
+@pytest.mark.slow
 def test_a_reader_of_a_home_that_was_erased_and_loaded_again_fails_though_numbers_begin_again(
     graph: Connection, tmp_path: Path
 ) -> None:

@@ -113,6 +113,7 @@ def changed(tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     }
 
 
+@pytest.mark.slow
 def test_a_reader_goes_on_with_the_graph_of_the_build_that_it_opened(graph: Connection, tmp_path: Path) -> None:
     home, first = fresh_home(), made(tmp_path, "000001")
     first.load(home, graph)

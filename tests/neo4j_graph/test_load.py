@@ -46,6 +46,7 @@ def test_a_difference_load_writes_the_difference_and_equals_a_load_from_nothing(
     assert check_graph(graph, home) == []
 
 
+@pytest.mark.slow
 def test_a_build_that_comes_back_is_shown_as_it_was(graph: Connection, tmp_path: Path) -> None:
     home = fresh_home()
     a, b = make(tmp_path, "000001", edited=(1,)), make(tmp_path, "000002", edited=(1, 2), mark="b")

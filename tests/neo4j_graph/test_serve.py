@@ -133,6 +133,7 @@ def test_a_delete_that_was_stopped_before_the_server_is_seen_by_verify_and_finis
     assert check_published(home) == [] and residue(graph, home_id(home), ["quixotic-77"]) == []
 
 
+@pytest.mark.slow
 def test_the_asset_reports_counts_and_each_check_and_blocks_on_a_violation(
     run: Run, home: Home, graph: Connection
 ) -> None:
@@ -156,6 +157,7 @@ def test_the_asset_reports_counts_and_each_check_and_blocks_on_a_violation(
         assert failed - WARNINGS == {"index"}
 
 
+@pytest.mark.slow
 def test_rows_that_somebody_else_changed_are_written_again(run: Run, home: Home, graph: Connection) -> None:
     load_published(home)
     sound = graph.read(

@@ -14,6 +14,7 @@ from palimpsest.neo4j_graph.server.local_server import server_status, start_serv
 from tests.neo4j_graph.made import fresh_home, make
 
 
+@pytest.mark.slow
 def test_a_server_stopped_in_the_middle_of_a_load_starts_again_with_its_data_and_the_next_load_finishes(
     graph: Connection, server_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -80,7 +80,7 @@ def test_a_deleted_node_is_in_no_later_build(made):
     assert "Lindow" not in nodes(home)
 
 
-@pytest.mark.parametrize("target", [{"user": "ann"}, {"collection": "notes"}])
+@pytest.mark.parametrize("target", [{"user": "ann"}, pytest.param({"collection": "notes"}, marks=pytest.mark.slow)])
 def test_the_delete_of_a_scope_removes_what_people_wrote_of_it(made, target):
     home, corpus = made
     graph(home, "node", "add", "Zqlist", "--description", "Zqsecret of the mill.")
@@ -91,6 +91,7 @@ def test_the_delete_of_a_scope_removes_what_people_wrote_of_it(made, target):
     assert [p for p in files if b"Zqsecret" in p.read_bytes() or b"Zqlist" in p.read_bytes()] == []
 
 
+@pytest.mark.slow
 def test_the_delete_of_a_document_removes_decisions_with_its_words(made):
     home, corpus = made
     graph(home, "node", "edit", "Vera Maling", "--description", "Vera Maling leads the Tarn Mill.")

@@ -6,6 +6,7 @@ from palimpsest.eval.report.notes import read_notes
 
 
 @pytest.mark.lm
+@pytest.mark.slow
 def test_the_notebook_judges_questions_shows_the_prompts_and_says_that_its_figures_mean_nothing(home, ran):
     done = ran("6_try_ragas_prompts")
     outputs = str([c.get("outputs") for c in done.cells])

@@ -6,6 +6,7 @@ from palimpsest.eval.report.notes import read_notes
 
 
 @pytest.mark.lm
+@pytest.mark.slow
 def test_the_notebook_shows_facts_and_what_was_dropped_and_says_that_its_figures_mean_nothing(home, ran):
     done = ran("7_tune_facts")
     outputs = str([c.get("outputs") for c in done.cells])

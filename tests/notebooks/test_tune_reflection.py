@@ -6,6 +6,7 @@ from palimpsest.eval.report.notes import read_notes
 
 
 @pytest.mark.lm
+@pytest.mark.slow
 def test_the_notebook_compares_a_model_with_the_rules_and_says_that_its_figures_mean_nothing(home, ran):
     done = ran("9_tune_reflection")
     outputs = str([c.get("outputs") for c in done.cells])

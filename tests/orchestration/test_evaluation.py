@@ -42,6 +42,7 @@ def test_golden_sets_and_the_suites_of_the_environment_are_partitions(at, tmp_pa
     assert list(known_suites()) == ["golden-chats", "beir"]
 
 
+@pytest.mark.slow
 def test_a_partition_reports_the_same_numbers_in_every_run(at):
     from palimpsest.orchestration.assets.evaluation import suite_metrics
 

@@ -206,6 +206,7 @@ LmLabeler(lm, Ledger(Path(sys.argv[2]))).label([pair(i) for i in range(int(sys.a
 
 
 @pytest.mark.lm
+@pytest.mark.slow
 def test_a_build_killed_twice_repeats_only_calls_that_were_not_answered(tmp_path):
     pairs = [pair(i) for i in range(60)]
     ledger = tmp_path / "l.sqlite"

@@ -144,6 +144,7 @@ def test_a_build_names_every_premise_and_the_next_one_carries_them_over(tmp_path
     assert from_scratch.table("notes", "relations").equals(second.table("notes", "relations"))
 
 
+@pytest.mark.slow
 def test_only_scopes_where_something_changed_are_searched_again(tmp_path, shared_vectors, monkeypatch):
     in_heron = {f"heron-{name}": text.replace("---\n", "---\nproject_id: heron\n", 1) for name, text in NOTES.items()}
     notes = NOTES | in_heron

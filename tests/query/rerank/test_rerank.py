@@ -164,6 +164,7 @@ def test_the_environment_names_a_reranker_and_an_empty_name_is_none(tmp_path, mo
     assert open_reranker("", tmp_path) is None
 
 
+@pytest.mark.slow
 def test_a_folder_without_a_model_is_one_clear_line(index, tmp_path):
     with pytest.raises(PalimpsestError, match=r"reranker: .* cannot be loaded"):
         search(index, open_reranker(str(tmp_path), None))
