@@ -40,9 +40,14 @@ def save_tokenizer(home: Path) -> None:
     if packaged is None or (copy.exists() and not has_damaged_tokenizer(home)):
         return
     partial = copy.with_name(f".{copy.name}")
-    partial.write_bytes(gzip.compress(packaged.read_bytes(), mtime=0))
+    partial.write_bytes(_compressed(packaged))
     partial.chmod(0o600)
     partial.replace(copy)
+
+
+@cache
+def _compressed(packaged: Path) -> bytes:
+    return gzip.compress(packaged.read_bytes(), mtime=0)
 
 
 def has_damaged_tokenizer(home: Path) -> bool:

@@ -98,6 +98,7 @@ def test_a_kill_while_the_index_is_written_does_not_stop_the_next_build(tmp_path
     assert build(home, corpus).collections == ["chats"]
 
 
+@pytest.mark.slow
 def test_a_user_is_deleted_from_extractions_that_no_version_names_any_more(tmp_path):
     corpus = write_chats(tmp_path / "corpus")
     home = Home(tmp_path / "home")
@@ -113,6 +114,7 @@ def test_a_user_is_deleted_from_extractions_that_no_version_names_any_more(tmp_p
     assert files_with(home, SECRET) == []
 
 
+@pytest.mark.slow
 def test_a_user_is_deleted_from_a_build_that_a_kill_left_unfinished(tmp_path):
     corpus = write_chats(tmp_path / "corpus")
     home = Home(tmp_path / "home")

@@ -73,7 +73,12 @@ def test_other_weights_are_written_to_the_index_and_manifest_and_nothing_is_made
 
 @pytest.mark.parametrize(
     "change",
-    ["edit", "add", pytest.param("remove", marks=pytest.mark.slow), pytest.param("reorder", marks=pytest.mark.slow)],
+    [
+        "edit",
+        pytest.param("add", marks=pytest.mark.slow),
+        pytest.param("remove", marks=pytest.mark.slow),
+        pytest.param("reorder", marks=pytest.mark.slow),
+    ],
 )
 def test_an_incremental_build_equals_one_from_scratch(tmp_path, build, change):
     corpus = write_chats(tmp_path / "corpus")

@@ -146,7 +146,7 @@ def test_memories_before_a_day_go_and_a_session_is_deleted_for_one_user_only(mad
 
 
 @pytest.mark.parametrize("stage", [pytest.param("embeddings", marks=pytest.mark.slow), "relations"])
-@pytest.mark.parametrize("again", ["delete", "build"])
+@pytest.mark.parametrize("again", [pytest.param("delete", marks=pytest.mark.slow), "build"])
 def test_a_delete_killed_while_it_rewrites_a_build_is_finished_by_the_next(made, monkeypatch, stage, again):
     home, corpus = made
     with monkeypatch.context() as patch:

@@ -144,7 +144,11 @@ def test_a_budget_is_kept_or_missed_by_its_figure():
 
 @pytest.mark.parametrize(
     ("filters", "warm_up", "questions", "share", "scanned"),
-    [({}, 6, 9, 1.0, []), ({"since": "2024-01-02"}, 0, 1, 0.0, ["memories"]), ({"since": "2024-01-02"}, 6, 9, 1.0, [])],
+    [
+        ({}, 6, 9, 1.0, []),
+        pytest.param({"since": "2024-01-02"}, 0, 1, 0.0, ["memories"], marks=pytest.mark.slow),
+        pytest.param({"since": "2024-01-02"}, 6, 9, 1.0, [], marks=pytest.mark.slow),
+    ],
     ids=["no filter", "a filter for the first time", "a filter that was searched before"],
 )
 def test_a_query_is_answered_from_indexes_alone_where_no_statement_scans_a_table(

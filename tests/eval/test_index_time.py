@@ -1,9 +1,12 @@
 import json
 
+import pytest
+
 from palimpsest.eval.studies.index_time import measure_index_time
 from tests.query.titled import TEXTS
 
 
+@pytest.mark.slow
 def test_index_time_reports_what_each_profile_adds_to_embedding_and_stores(tmp_path, monkeypatch):
     monkeypatch.setenv("PALIMPSEST_CACHE", str(tmp_path / "cache"))
     suite = tmp_path / "ports"

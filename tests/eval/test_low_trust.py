@@ -30,6 +30,7 @@ def in_this_process(monkeypatch):
     monkeypatch.setattr(low_trust, "_run_palimpsest", lambda *args: last_json(run(*args, "--json")))
 
 
+@pytest.mark.slow
 def test_updates_by_a_less_trusted_speaker_are_proposed_and_retired_only_without_trust(tmp_path):
     found = low_trust.measure_low_trust(tmp_path, PAIRS)
     assert (found.pairs, found.compared, found.retired, found.proposed) == (2, 2, 0, 2)

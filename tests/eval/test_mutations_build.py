@@ -103,10 +103,8 @@ def test_at_least_ten_faults_are_tried():
 # One of each kind; tests/eval/test_mutations.py and the slow tests have the others.
 DEFAULT = (
     "embed the wrong text",
-    "drop is_latest in the index",
     "ignore scope",
     "cut BM25",
-    "move every citation by a character",
 )
 
 

@@ -8,6 +8,7 @@ OLD = "The deadline of project Heron is 12 March."
 TEXTS = [OLD, "The harbour has two cranes.", "I prefer tea in the morning.", "Ben repaired the red lamp."]
 
 
+@pytest.mark.slow
 def test_a_night_reads_one_file_embeds_its_own_texts_and_changes_its_month_alone(tmp_path):
     night = measure(TEXTS, 4, ["The canteen closes at three.", "Ida sings in a choir."], tmp_path)
     assert (night.turns, night.months, night.sources_read) == (4, 4, 1)

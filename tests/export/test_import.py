@@ -121,6 +121,7 @@ def test_an_export_of_the_import_has_the_same_sources(homes, made, tmp_path):
         assert read_rows(again, name) == read_rows(made / "out", name)
 
 
+@pytest.mark.slow
 def test_a_dry_run_knows_sources_without_files(homes):
     _, other = homes
     ingest_text(other, "One more statement.", user="ann", collection="chats")
@@ -167,6 +168,7 @@ def test_a_delete_of_the_user_leaves_nothing_and_refuses_another_import(made, tm
         import_export(home, made / "out")
 
 
+@pytest.mark.slow
 def test_a_person_of_whom_only_an_operation_is_held_is_exported_and_imported(tmp_path, shared_vectors):
     home = Home(tmp_path / "home", shared_vectors)
     build(home, [write_chats(tmp_path / "corpus")])

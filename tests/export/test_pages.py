@@ -84,6 +84,7 @@ def test_an_edited_turn_is_a_new_version_and_all_others_carry_on(copy, elsewhere
     assert not again.edited and again.unchanged == 5 and make_plan(home, None).nothing_to_do
 
 
+@pytest.mark.slow
 def test_a_page_can_be_edited_again(copy):
     home, _, out = copy
     edit(out, TALK, "I prefer tea", "I prefer cocoa")

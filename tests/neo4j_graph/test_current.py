@@ -76,6 +76,7 @@ def test_a_relationship_that_is_no_longer_stated_is_gone_for_people_and_there_fo
     assert not any(link.kind == "UPDATE" for link in before.renewed().neighbors(*args))
 
 
+@pytest.mark.slow
 def test_what_a_memory_replaced_is_that_of_the_build_that_a_reader_opened(graph: Connection, tmp_path: Path) -> None:
     home, first, second = fresh_home(), make(tmp_path, "000001", edited=(3,)), make(tmp_path, "000002")
     first.load(home, graph)
@@ -131,6 +132,7 @@ def test_no_label_is_one_that_a_shared_database_may_use(graph: Connection, tmp_p
     assert all(label.startswith("Palimpsest") for label in graph.read(labels, home=home)[0]["labels"])
 
 
+@pytest.mark.slow
 def test_what_an_earlier_version_loaded_goes_once_the_home_is_loaded_again(graph: Connection, tmp_path: Path) -> None:
     """Its labels were :Memory, :User and so on; what somebody else keeps under them is left alone."""
     home = fresh_home()

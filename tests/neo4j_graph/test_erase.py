@@ -19,6 +19,7 @@ from tests.neo4j_graph.made import Made, fresh_home, make, memory_id, vectors
 _ID = re.compile(rb"[0-9a-f]{16}")
 
 
+@pytest.mark.slow
 def test_any_number_of_ids_is_found_where_it_is_left_and_not_after_the_build_without_them(
     graph: Connection, tmp_path: Path
 ) -> None:

@@ -69,7 +69,9 @@ def random_cuts(count: int) -> list[tuple[int, str, int]]:
 FEW_CUTS = [(2, "before", 1), (5, "after", 1), (9, "before", 0), (12, "after", 1), (3, "after", 0)]
 
 
-@pytest.mark.parametrize("cuts", [FEW_CUTS, pytest.param(random_cuts(20), marks=pytest.mark.slow)], ids=["few", "many"])
+@pytest.mark.parametrize(
+    "cuts", [pytest.param(c, marks=pytest.mark.slow) for c in (FEW_CUTS, random_cuts(20))], ids=["few", "many"]
+)
 def test_a_load_that_ended_anywhere_is_finished_by_the_next_and_equals_one_that_never_did(
     graph: Connection, pair: tuple[Made, Made], cuts: list[tuple[int, str, int]]
 ) -> None:

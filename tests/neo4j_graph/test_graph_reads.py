@@ -128,6 +128,7 @@ def test_a_reader_goes_on_with_the_graph_of_the_build_that_it_opened(graph: Conn
     assert everything(before.renewed().graph(ANA)) == expected and check_graph(graph, home) == []
 
 
+@pytest.mark.slow
 def test_what_changes_with_every_memory_of_a_node_is_one_write_and_its_relationships_stay(
     graph: Connection, tmp_path: Path
 ) -> None:

@@ -59,6 +59,7 @@ def test_a_build_that_comes_back_is_shown_as_it_was(graph: Connection, tmp_path:
     assert check_graph(graph, home) == []
 
 
+@pytest.mark.slow
 def test_what_no_kept_number_shows_is_swept(graph: Connection, tmp_path: Path) -> None:
     home = fresh_home()
     builds = [make(tmp_path, f"00000{i}", mark=f"mark{i}") for i in (1, 2, 3)]
@@ -110,6 +111,7 @@ def test_the_vector_index_has_one_name_whatever_the_home_and_the_embedder(graph:
     assert found[0]["n"] == 4 and check_graph(graph, home) == []
 
 
+@pytest.mark.slow
 def test_a_home_that_is_measured_has_a_vector_index_of_its_own_that_goes_with_it(
     graph: Connection, tmp_path: Path
 ) -> None:

@@ -115,6 +115,7 @@ def test_a_deleted_user_is_gone_from_the_server_at_once(run: Run, home: Home, gr
     )
 
 
+@pytest.mark.slow
 def test_a_delete_that_was_stopped_before_the_server_is_seen_by_verify_and_finished_by_the_same_delete(
     run: Run, home: Home, graph: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:

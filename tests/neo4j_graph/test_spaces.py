@@ -21,6 +21,7 @@ from tests.neo4j_graph.made import fresh_home
 from tests.small_corpus import write_chats, write_notes
 
 
+@pytest.mark.slow
 def test_each_space_has_an_index_and_both_backends_answer_alike(
     graph: Connection, tmp_path: Path, shared_vectors: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

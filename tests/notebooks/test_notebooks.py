@@ -53,7 +53,9 @@ def test_an_exported_page_shows_every_figure_without_a_script(name, ran):
         assert "text/html" in data or base64.b64encode(still.encode()).decode() in page
 
 
-@pytest.mark.parametrize("name", [pytest.param("3_compare_runs", marks=pytest.mark.slow), "4_read_the_misses"])
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow) for n in ("3_compare_runs", "4_read_the_misses")]
+)
 def test_a_home_without_golden_questions_is_an_error_with_its_fix(name, bare_home):
     done = run_notebook(name, bare_home, {})
     assert "palimpsest gate --init" in str([c.get("outputs") for c in done.cells])

@@ -24,6 +24,8 @@ EDGES = {
     "memory_health": {"published"},
     "neo4j_graph": {"published"},
     "proposals": {"published"},
+    "applied_proposals": {"proposals"},
+    "housekeeping": {"applied_proposals"},
     "suite_metrics": set(),
 }
 GROUPS = {
@@ -33,7 +35,7 @@ GROUPS = {
     "labels": {"offline_labeler"},
     "serving": {"index", "retrieval_report", "published", "memory_health"},
     "graph": {"facts", "nodes", "neo4j_graph"},
-    "consolidation": {"proposals"},
+    "consolidation": {"proposals", "applied_proposals", "housekeeping"},
     "evaluation": {"suite_metrics"},
 }
 

@@ -1,6 +1,7 @@
 """When the night shift runs, and what its asset says."""
 
 import datetime as dt
+import os
 from types import SimpleNamespace
 
 import dagster as dg
@@ -11,6 +12,7 @@ from palimpsest.build.publish import run_without_dagster
 from palimpsest.orchestration.assets.resources import HomeResource
 from palimpsest.store.home import Home
 from palimpsest.store.proposals import read_proposals
+from tests.export.made import with_own_vectors
 from tests.small_corpus import write_notes
 
 NIGHT = dt.datetime(2026, 6, 1, 3, tzinfo=dt.UTC)
@@ -25,15 +27,21 @@ def built(tmp_path, shared_vectors):
     return HomeResource(path=str(home.path), embeddings_path=str(shared_vectors)), corpus
 
 
-def test_the_asset_writes_the_proposals_and_counts_them(built):
-    from palimpsest.orchestration.assets.consolidation import proposals
+def test_the_assets_write_proposals_apply_what_settings_name_and_keep_house(built, tmp_path):
+    from palimpsest.orchestration.assets.consolidation import applied_proposals, housekeeping, proposals
 
     resource, _ = built
+    home = with_own_vectors(resource.home())
+    left = home.log / ".left.tmp"
+    left.write_text("x")
+    os.utime(left, (0, 0))
+    assets, own = [proposals, applied_proposals, housekeeping], HomeResource(path=str(home.path))
     with dg.instance_for_test() as instance:
-        done = dg.materialize([proposals], instance=instance, resources={"home": resource}, selection=[proposals])
-    (event,) = done.asset_materializations_for_node("proposals")
-    found = read_proposals(resource.home().path)
-    assert event.metadata["open"].value == len(found) and event.metadata["contradiction"].value == 1
+        done = dg.materialize(assets, instance=instance, resources={"home": own}, selection=assets)
+    found, applied, kept = (done.asset_materializations_for_node(a.key.to_user_string())[0].metadata for a in assets)
+    assert found["open"].value == len(read_proposals(home.path)) and found["contradiction"].value == 1
+    assert (applied["confirmed"].value, applied["trials"].value) == (0, 0), "no setting names a kind"
+    assert kept["leftovers_removed"].value == 1 and not left.exists()
 
 
 def test_a_night_without_a_rebuild_consolidates_and_one_with_a_rebuild_waits_for_it(built):

@@ -236,6 +236,7 @@ def test_a_build_killed_twice_repeats_only_calls_that_were_not_answered(tmp_path
 
 
 @pytest.mark.lm
+@pytest.mark.slow
 def test_two_processes_with_one_ledger_pay_each_call_once(tmp_path):
     import dspy  # noqa: F401  (its import takes longer than all the calls)
 

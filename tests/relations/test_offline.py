@@ -66,6 +66,7 @@ def test_a_parse_does_not_depend_on_the_rest_of_its_batch():
     assert together == alone[::-1]
 
 
+@pytest.mark.slow
 def test_training_is_deterministic_and_the_key_names_labels_and_code():
     rows = golden_pairs("train")[:60]
     a, b = train_on_pairs(rows).model, train_on_pairs(rows[::-1]).model

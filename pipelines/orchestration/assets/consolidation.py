@@ -33,3 +33,14 @@ def applied_proposals(context: dg.AssetExecutionContext, home: HomeResource) -> 
         context.log.info(done.waiting)
     counts = {"confirmed": len(done.confirmed), "refused": len(done.refused), "trials": done.trials}
     return dg.MaterializeResult(metadata=counts)
+
+
+@dg.asset(group_name="consolidation", kinds={"python"}, owners=OWNERS, deps=[applied_proposals])
+def housekeeping(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
+    """What the policies do not keep is removed: closed logs, orphaned vectors, old runs of Dagster, leftovers."""
+    from palimpsest.build.housekeeping import keep_house
+
+    with home.home().lock(LOCK_WAIT_S):
+        done = keep_house(home.home())
+    context.log.info(", ".join(f"{r.part}: {r.items}" for r in done.removed))
+    return dg.MaterializeResult(metadata={f"{r.part}_removed": r.items for r in done.removed} | done.sizes)

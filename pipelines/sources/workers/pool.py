@@ -11,12 +11,13 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import IO, Any, cast
 
 from palimpsest.core.errors import ComponentFailed, Rejected
@@ -26,6 +27,8 @@ from palimpsest.store.limits import Limits
 from palimpsest.text.dates import DateOrder
 
 _MAX_WORKERS = 2
+_PATIENCE_S = 1.0
+_FEW_SOURCES = 64
 _MAX_PENDING = 16  # sources read ahead of the consumer: bounds the memory of their results
 _ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH")
 
@@ -54,16 +57,14 @@ def read_sources(
     """
     size = workers or min(_MAX_WORKERS, os.cpu_count() or 1)
     all_workers = [_Worker(limits or Limits(), dates, defaults or Scope()) for _ in range(size)]
-    idle: SimpleQueue[_Worker] = SimpleQueue()
-    for worker in reversed(all_workers):
-        idle.put(worker)
+    team = _Team(all_workers)
 
     def read(path: Path, uri: str) -> ReadResult:
-        worker = idle.get()
+        worker = team.take()
         try:
             return worker.read(path, uri)
         finally:
-            idle.put(worker)
+            team.put(worker)
 
     threads = ThreadPoolExecutor(size)
     pending: deque[tuple[str, Future[ReadResult]]] = deque()
@@ -81,6 +82,32 @@ def read_sources(
         threads.shutdown(cancel_futures=True)
         for worker in all_workers:
             worker.end()
+
+
+class _Team:
+    """Workers of which one begins; another joins when a source waits for long or there are many sources.
+
+    A worker takes half a second of processor time to start: for a few short texts one is enough.
+    """
+
+    def __init__(self, workers: Sequence["_Worker"]) -> None:
+        self._idle: SimpleQueue[_Worker] = SimpleQueue()
+        self._spare, self._taken, self._lock = list(workers), 0, threading.Lock()
+
+    def take(self) -> "_Worker":
+        """Returns a worker that reads nothing now; waits for one."""
+        with self._lock:
+            self._taken += 1
+            patience_s = _PATIENCE_S if 1 < self._taken <= _FEW_SOURCES else 0.0
+        with suppress(Empty):
+            return self._idle.get(timeout=patience_s) if patience_s else self._idle.get_nowait()
+        with self._lock:
+            joining = self._spare.pop() if self._spare else None
+        return joining or self._idle.get()
+
+    def put(self, worker: "_Worker") -> None:
+        """Takes a worker back."""
+        self._idle.put(worker)
 
 
 class _Worker:
