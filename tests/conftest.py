@@ -34,6 +34,12 @@ def _group(nodeid: str) -> str:
 
 
 @pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Returns how many processes `-n auto` means: one more than processors, for many tests wait for other processes."""
+    return (os.cpu_count() or 1) + 1
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     """Runs each group in one process. pytest-xdist's own `loadgroup` does not see its marks under pytest 9.2."""
     from xdist.scheduler import LoadScopeScheduling

@@ -26,6 +26,8 @@ from palimpsest.store.proposals import Proposal, read_proposals
 
 MAX_TRIALS = 12
 """Trial builds of one run; what is left is tried by the next run."""
+MIN_CONFIDENCE = 0.8
+"""Of a contradiction: three in five of the less sure ones are none, and only a person can tell."""
 _RECALL = (f"R@{TOP}", "packed_recall")
 _EPSILON = 1e-9
 
@@ -84,6 +86,8 @@ def _due(build: Build, proposals: Iterable[Proposal], now: dt.datetime) -> list[
     def is_due(p: Proposal) -> bool:
         config = settings.get(p.scope[0])
         if config is None or p.state != "open" or needs_person(p) or (p.kind == "connection" and not p.names):
+            return False
+        if p.kind == "contradiction" and p.confidence < MIN_CONFIDENCE:
             return False
         age = now - dt.datetime.fromisoformat(p.created_at)
         return p.kind in config.apply and age >= dt.timedelta(days=config.grace_days)

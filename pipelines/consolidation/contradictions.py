@@ -12,8 +12,8 @@ from palimpsest.core.scopes import ScopeKey
 from palimpsest.query.context.explain import shorten_text
 from palimpsest.store.proposals import FoundBy, Proposal
 
-MAX_BY_MODEL = 20
-"""Contradictions of a scope that only the encoder reads, the surest first: one in four such pairs is none."""
+MAX_BY_MODEL = 40
+"""Contradictions of a scope that only the encoder reads, the surest first: three in five of them are none."""
 _BY_RULE = 0.9
 _MAX_QUOTE = 160
 _WHY: Mapping[str, str] = {

@@ -15,7 +15,7 @@ from palimpsest.relations.candidates.scope_search import quantize
 from palimpsest.relations.classify.encoder.pair_encoder import ENCODER_CLASSES, pair_encoder
 from palimpsest.text.words import content_words, stem_words
 
-MIN_CONFLICT = 0.3
+MIN_CONFLICT = 0.2
 """Probability of `update`, `conditional` and `static` together, from which a pair is proposed."""
 PER_MEMORY = 3
 """The most similar memories that each one is compared with."""
