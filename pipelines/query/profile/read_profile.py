@@ -85,11 +85,12 @@ def _newest(view: ScopeView, allowed: np.ndarray) -> list[str]:
     """Returns the ids of some memories, the last observed first, ties to the lower id."""
     rows = np.flatnonzero(allowed)
     observed = np.nan_to_num(view.priors().observed[rows], nan=-np.inf)
-    return [str(i) for i in view.ids[rows[np.argsort(-observed, kind="stable")]]]
+    newest: list[str] = view.ids[rows[np.argsort(-observed, kind="stable")]].tolist()
+    return newest
 
 
 def _first(ordered: Iterable[str], wanted: Collection[str]) -> list[str]:
-    return [i for i in ordered if i in wanted][:_MAX_READ]
+    return [i for i in ordered if i in wanted][:_MAX_READ] if wanted else []
 
 
 def _speaker_names(newest: Iterable[Memory]) -> list[str]:
