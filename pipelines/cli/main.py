@@ -33,6 +33,7 @@ from palimpsest.cli import (
     query,
     review,
     scopes,
+    serve,
 )
 from palimpsest.core.errors import ArgumentError, PalimpsestError
 from palimpsest.core.extras import missing_extra
@@ -94,6 +95,7 @@ class _Commands(click.Group):
         neo4j.neo4j,
         logs.logs,
         housekeeping.housekeeping,
+        serve.serve,
         doctor.doctor,
         build.dev,
     ],

@@ -8,6 +8,7 @@ _EXTRAS = {
     "lm": ("dspy", "openai"),
     "eval": ("ragas", "langchain_community"),
     "telemetry": ("opentelemetry", "prometheus_client"),
+    "serve": ("fastapi", "jwt", "limits", "mcp", "mcp_types", "starlette", "uvicorn"),
     "notebooks": ("plotly", "jupyterlab", "nbconvert"),
     "build": (
         "ahocorasick_rs",

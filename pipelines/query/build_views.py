@@ -8,6 +8,7 @@ from typing import Unpack
 
 from palimpsest.query.context.history import Version, histories
 from palimpsest.query.graph.fact_table import FactTable
+from palimpsest.query.graph.graph_page import GraphPage, graph_page
 from palimpsest.query.graph.graph_reader import GraphReader
 from palimpsest.query.notes.note import Note
 from palimpsest.query.notes.read_notes import read_notes
@@ -16,9 +17,10 @@ from palimpsest.query.profile.read_profile import read_profile
 from palimpsest.query.profile.standing import StandingAnswer, read_standing
 from palimpsest.query.request.arguments import ScopeArgument, parse_scopes
 from palimpsest.query.request.search_options import SearchOptions
-from palimpsest.query.request.types import Filters, Scope
+from palimpsest.query.request.types import Filters, Memory, Scope
 from palimpsest.query.result import SearchResult
 from palimpsest.query.scope.backend import Backend
+from palimpsest.query.scope.served_graph import ServedGraph
 from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.query.summary.summarize import Summary, summarize_scope, summarize_session
 from palimpsest.store.usage_log import UsageLog
@@ -57,6 +59,48 @@ class BuildViews(ABC):
             PalimpsestError: the build was made before nodes were indexed.
         """
         return GraphReader(self._backend, parse_scopes(scope), self._clock(), include_hidden, include_pii, self._usage)
+
+    def graph_page(
+        self,
+        scope: ScopeArgument,
+        offset: int = 0,
+        limit: int = 1000,
+        include_hidden: bool = False,
+        include_pii: bool = False,
+    ) -> GraphPage:
+        """Returns a page of the whole graph of one scope or several, superseded facts included.
+
+        Args:
+            scope: as in `search`.
+            offset: nodes to skip.
+            limit: nodes of the page, 1 to 5,000.
+            include_hidden: what only memories marked `user_visible: false` state, too.
+            include_pii: the same for memories marked `pii: true`.
+
+        Raises:
+            ArgumentError: an argument is out of range.
+        """
+        filters = Filters(history=True, clock=self._clock(), include_hidden=include_hidden, include_pii=include_pii)
+        graphs = (ServedGraph.of(ServedScope(self._backend, s, filters)) for s in parse_scopes(scope))
+        return graph_page([g for g in graphs if g is not None], offset, limit)
+
+    def memory(
+        self, scope: ScopeArgument, memory_id: str, include_hidden: bool = False, include_pii: bool = False
+    ) -> Memory | None:
+        """Returns a memory of one scope or several, a superseded one too; None where none has it or may show it.
+
+        Args:
+            scope: as in `search`.
+            memory_id: the memory, as a context cites it.
+            include_hidden: one marked `user_visible: false` too.
+            include_pii: one marked `pii: true` too.
+        """
+        filters = Filters(history=True, clock=self._clock(), include_hidden=include_hidden, include_pii=include_pii)
+        for each in parse_scopes(scope):
+            served = ServedScope(self._backend, each, filters)
+            if memory_id in served.passing([memory_id]):
+                return self._backend.memories(each, [memory_id]).get(memory_id)
+        return None
 
     def facts(self, scope: ScopeArgument, include_hidden: bool = False, include_pii: bool = False) -> FactTable:
         """Returns the fact table of one scope or several: `facts()` and `get("ana.works_for")`.

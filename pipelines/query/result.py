@@ -240,6 +240,11 @@ def history_json(versions: Sequence[Version]) -> list[JsonObject]:
     ]
 
 
+def memory_json(memory: Memory) -> JsonObject:
+    """Returns the fields of a memory that do not depend on a search."""
+    return {name: _plain(getattr(memory, name)) for name in _MEMORY_FIELDS if hasattr(memory, name)}
+
+
 def _memory_json(memory: RankedMemory, result: SearchResult) -> JsonObject:
     versions = result.versions.get(memory.memory_id)
     fields = {name: _plain(getattr(memory, name)) for name in _MEMORY_FIELDS}

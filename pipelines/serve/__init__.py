@@ -1,0 +1,1 @@
+"""The query path, the inbox and the graph over HTTP. Whose memories are read follows from a verified token alone."""

@@ -1,0 +1,78 @@
+"""The app: endpoints, errors, limits, and what they share."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+
+from fastapi import FastAPI
+
+from palimpsest.serve.deletions import Deletions
+from palimpsest.serve.guard import AtPath, Envelope, Guard
+from palimpsest.serve.mcp.server import create_mcp
+from palimpsest.serve.open_reader import SharedReader
+from palimpsest.serve.problems import add_handlers
+from palimpsest.serve.routes import graph, memories, search, system
+from palimpsest.serve.settings import ServeSettings
+from palimpsest.serve.state import Service
+from palimpsest.store.home import Home
+
+MCP_PATH = "/mcp"
+_PROBLEMS = {
+    401: "the token is missing or not valid",
+    403: "the token does not allow it",
+    404: "not there, or not the caller's",
+    413: "the request is too large",
+    422: "a parameter cannot be used",
+    429: "too many requests",
+    503: "the memory store cannot answer now",
+}
+
+
+def create_app(home: Home, settings: ServeSettings, backend: str = "duckdb", host: str = "127.0.0.1") -> FastAPI:
+    """Returns the app over a home; the published build is opened by the first request that needs it.
+
+    Args:
+        home: the home.
+        settings: what it allows.
+        backend: duckdb or neo4j.
+        host: the address that it is served at: at the loopback address, MCP refuses requests for other hosts.
+    """
+    reader = SharedReader(home.path, backend, settings.shared)
+    service, guard = Service(home, reader, Deletions(home), settings), Guard(settings)
+    mcp = create_mcp(service, guard)
+    mcp_app = mcp.streamable_http_app(streamable_http_path=MCP_PATH, json_response=True, stateless_http=True, host=host)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        async with mcp.session_manager.run():
+            yield
+        service.deletions.close()
+        reader.close()
+
+    app = FastAPI(
+        title="Palimpsest",
+        version=version("palimpsest-memory"),
+        description="Memories of the caller: whose they are follows from the token.",
+        lifespan=lifespan,
+        docs_url=None,  # its page loads scripts from elsewhere
+        redoc_url=None,
+        responses={status: _problem(text) for status, text in _PROBLEMS.items()},
+    )
+    app.state.service, app.state.guard = service, guard
+    for routes in (search, memories, graph, system):
+        app.include_router(routes.router)
+    add_handlers(app)
+    app.add_middleware(AtPath, path=MCP_PATH, other=mcp_app)
+    app.add_middleware(Envelope, max_body_bytes=settings.max_body_bytes, timeout_s=settings.timeout_s)
+    return app
+
+
+def _problem(description: str) -> dict[str, object]:
+    schema = {
+        "type": "object",
+        "required": ["type", "title", "status", "detail"],
+        "properties": {
+            n: {"type": "integer" if n == "status" else "string"} for n in ("type", "title", "status", "detail")
+        },
+    }
+    return {"description": description, "content": {"application/problem+json": {"schema": schema}}}

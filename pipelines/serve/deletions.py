@@ -1,0 +1,96 @@
+"""Deletes that callers requested: each runs by itself and leaves its proof under the id of the operation."""
+
+import datetime as dt
+import hashlib
+import logging
+import multiprocessing
+import re
+import threading
+import uuid
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+
+from palimpsest.build.delete import DeleteResult, delete
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.files import read_json_object, write_json
+from palimpsest.core.json_types import JsonObject
+from palimpsest.store.home import Home
+
+_LOG = logging.getLogger("palimpsest.serve")
+LOCK_WAIT_S = 600
+"""How long a delete waits for a build to end."""
+_ID = re.compile(r"[0-9a-f]{32}")
+_STOPPED = "the service was stopped before the delete was finished; send it again"
+_FAILED = "the delete was not finished; send it again"
+
+
+class Deletions:
+    """Runs deletes one after the other, and keeps what became of each in `<home>/deletions`."""
+
+    def __init__(self, home: Home):
+        self._home, self._folder = home, home.path / "deletions"
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="delete")
+        self._lock, self._running = threading.Lock(), set[str]()
+
+    def begin(self, user: str, memories: Sequence[str] = ()) -> str:
+        """Begins a delete of memories of a user, of all without any; returns the id of its operation."""
+        operation_id = uuid.uuid4().hex
+        self._write(operation_id, {"state": "received", "user": _hash(user)})
+        with self._lock:
+            self._running.add(operation_id)
+        self._pool.submit(self._run, operation_id, user, tuple(memories))
+        return operation_id
+
+    def status(self, operation_id: str, user: str) -> JsonObject | None:
+        """Returns what became of a delete; None where the user requested none with this id."""
+        if not _ID.fullmatch(operation_id):
+            return None
+        found = read_json_object(self._folder / f"{operation_id}.json", "send the delete again")
+        if found is None or found["user"] != _hash(user):
+            return None
+        if found["state"] == "received":
+            with self._lock:
+                if operation_id not in self._running:
+                    found = {**found, "state": "failed", "reason": _STOPPED}
+        return {"operation_id": operation_id, **{n: v for n, v in found.items() if n != "user"}}
+
+    def close(self) -> None:
+        """Waits for the delete that is running; those that wait are not begun."""
+        self._pool.shutdown(cancel_futures=True)
+
+    def _run(self, operation_id: str, user: str, memories: tuple[str, ...]) -> None:
+        outcome: JsonObject = {"state": "failed", "reason": _FAILED}
+        try:
+            # A process of its own: DuckDB gives the open index to whoever opens that path in this one.
+            with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+                proof = process.submit(_delete, self._home.path, user, memories).result()
+            outcome = {"state": "deleted", "proof": proof}
+        except (PalimpsestError, BrokenProcessPool) as e:  # its text may name files and ids of others
+            _LOG.warning("delete %s: %s", operation_id, e)
+        finally:
+            at = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+            self._write(operation_id, {**outcome, "user": _hash(user), "at": at})
+            with self._lock:
+                self._running.discard(operation_id)
+
+    def _write(self, operation_id: str, fields: JsonObject) -> None:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_json(self._folder / f"{operation_id}.json", fields)
+
+
+def _delete(home: Path, user: str, memories: tuple[str, ...]) -> JsonObject:
+    with Home(home).lock(LOCK_WAIT_S):
+        return _counts(delete(Home(home), user=user, memories=memories))
+
+
+def _counts(done: DeleteResult) -> JsonObject:
+    """Returns the numbers of a proof, without names and ids."""
+    proof = done.fields.get("proof")
+    numbers = {n: v for n, v in proof.items() if isinstance(v, int)} if isinstance(proof, dict) else {}
+    return {"documents": done.documents, "memories": done.memories, "residue": [], **numbers}
+
+
+def _hash(user: str) -> str:
+    return hashlib.sha256(user.encode()).hexdigest()

@@ -1,0 +1,1 @@
+"""The same memories for agents, by the Model Context Protocol."""

@@ -1,0 +1,121 @@
+"""The reader that all requests share: it moves to what is published soon after that changes."""
+
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from palimpsest.query.reader import Reader, open_home
+from palimpsest.query.request.types import Scope
+from palimpsest.serve.identity import Identity
+from palimpsest.store.builds import published
+from palimpsest.store.home import Home
+
+REFRESH_S = 0.5
+"""How long a change may go unnoticed."""
+
+
+@dataclass(frozen=True)
+class CallerView:
+    """What one request reads: the published build, as far as it is the caller's.
+
+    Attributes:
+        reader: of the build.
+        identity: the caller.
+        shared: collections that every caller may read, with the user of their memories without an owner.
+    """
+
+    reader: Reader
+    identity: Identity
+    shared: Mapping[str, str]
+
+    def scopes(self, collection: str | None = None, project: str | None = None) -> list[Scope]:
+        """Returns the scopes that the caller may read, narrowed by what the request names.
+
+        A name that is not the caller's narrows to nothing, as one that does not exist.
+        """
+        return [
+            s
+            for s in self.identity.scopes(self.reader.scopes(), self.shared)
+            if collection in (None, s.collection) and (project is None or s.project_id in ("", project))
+        ]
+
+    def own_scopes(self, collection: str | None = None, project: str | None = None) -> list[Scope]:
+        """Returns the scopes that are the caller's own."""
+        return [s for s in self.scopes(collection, project) if s.user_id == self.identity.user]
+
+
+class SharedReader:
+    """Opens the published build at the first request that needs it, and looks for a change every `REFRESH_S`.
+
+    A delete writes the index of a build again, under its name. DuckDB gives an open file to whoever opens its path, so
+    that the reader before is closed first: requests that come wait for those that are under way.
+    """
+
+    def __init__(self, home: Path, backend: str, shared_collections: frozenset[str] = frozenset()):
+        self._home, self._backend, self._shared_collections = home, backend, shared_collections
+        self._changed, self._views, self._looked_at = threading.Condition(), 0, 0.0
+        self._reader: Reader | None = None
+        self._state = ("", 0, 0)
+        self._shared: Mapping[str, str] = {}
+
+    @contextmanager
+    def view(self, identity: Identity) -> Iterator[CallerView]:
+        """Opens what a caller reads, for as long as the block.
+
+        Yields:
+            What the caller reads.
+
+        Raises:
+            PalimpsestError: nothing is published, or the store cannot be opened.
+        """
+        with self._changed:
+            reader = self._current()
+            self._views += 1
+            found = CallerView(reader, identity, self._shared)
+        try:
+            yield found
+        finally:
+            with self._changed:
+                self._views -= 1
+                self._changed.notify_all()
+
+    def close(self) -> None:
+        """Closes the reader."""
+        with self._changed:
+            if self._reader is not None:
+                self._reader.close()
+                self._reader = None
+
+    def _current(self) -> Reader:
+        while self._reader is not None and time.monotonic() - self._looked_at > REFRESH_S:
+            if (state := self._published_state()) == self._state:
+                self._looked_at = time.monotonic()
+            elif self._views:
+                self._changed.wait()
+            else:
+                self._reader.close()
+                self._reader, self._state = None, state
+        if self._reader is None:
+            self._state = self._published_state()
+            self._reader = open_home(self._home, self._backend)
+            self._shared, self._looked_at = self._find_shared(), time.monotonic()
+        return self._reader
+
+    def _published_state(self) -> tuple[str, int, int]:
+        """Returns what changes with each publication and each delete."""
+        build = published(Home(self._home))
+        if build is None:
+            return "", 0, 0
+        try:
+            index = build.index.stat()
+        except OSError:
+            return build.build_id, 0, 0
+        return build.build_id, index.st_ino, index.st_mtime_ns
+
+    def _find_shared(self) -> Mapping[str, str]:
+        build = published(Home(self._home))
+        names = [n for n in build.collections if n in self._shared_collections] if build else []
+        return {n: build.manifest.default_user(n) for n in names} if build else {}

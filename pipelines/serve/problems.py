@@ -1,0 +1,70 @@
+"""Errors as problem details (RFC 9457): one form for all, and nothing of the inside in it."""
+
+import logging
+from http import HTTPStatus
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from palimpsest.core.errors import ArgumentError, PalimpsestError
+
+MEDIA_TYPE = "application/problem+json"
+_LOG = logging.getLogger("palimpsest.serve")
+_MAX_DETAIL_CHARS = 300
+
+
+class Problem(Exception):
+    """An answer that is an error."""
+
+    def __init__(self, status: int, detail: str, headers: dict[str, str] | None = None):
+        super().__init__(detail)
+        self.status, self.detail, self.headers = status, detail, headers or {}
+
+
+class NotFound(Problem):
+    """The one answer for what is not there and for what is of somebody else."""
+
+    def __init__(self) -> None:
+        super().__init__(404, "there is no such thing, or it is not yours")
+
+
+def problem_response(status: int, detail: str, headers: dict[str, str] | None = None) -> JSONResponse:
+    """Returns an error as problem details."""
+    content = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
+    return JSONResponse(content, status, headers, MEDIA_TYPE)
+
+
+def add_handlers(app: FastAPI) -> None:
+    """Makes every error of an app problem details."""
+
+    @app.exception_handler(Problem)
+    def _problem(_: Request, e: Problem) -> JSONResponse:
+        return problem_response(e.status, e.detail, e.headers)
+
+    @app.exception_handler(ArgumentError)
+    def _argument(_: Request, e: ArgumentError) -> JSONResponse:
+        # Other messages are about what the caller sent; this one would list the collections of the home.
+        problem = "there is no such collection, or name one" if e.argument == "collection" else e.problem
+        return problem_response(422, f"{e.argument}: {problem}"[:_MAX_DETAIL_CHARS])
+
+    @app.exception_handler(PalimpsestError)
+    def _failed(_: Request, e: PalimpsestError) -> JSONResponse:
+        _LOG.warning("%s: %s", type(e).__name__, e)
+        return problem_response(503, "the memory store cannot answer now")
+
+    @app.exception_handler(RequestValidationError)
+    def _invalid(_: Request, e: RequestValidationError) -> JSONResponse:
+        first = e.errors()[0]
+        place = ".".join(str(part) for part in first["loc"] if part not in ("query", "body", "path"))
+        return problem_response(422, f"{place or 'body'}: {first['msg']}"[:_MAX_DETAIL_CHARS])
+
+    @app.exception_handler(HTTPException)
+    def _http(_: Request, e: HTTPException) -> JSONResponse:
+        return problem_response(e.status_code, str(e.detail)[:_MAX_DETAIL_CHARS], dict(e.headers or {}))
+
+    @app.exception_handler(Exception)
+    def _unexpected(_: Request, e: Exception) -> JSONResponse:
+        _LOG.error("unexpected %s", type(e).__name__, exc_info=e)
+        return problem_response(500, "an error of the service; its log has the reason")

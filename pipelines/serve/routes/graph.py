@@ -1,0 +1,155 @@
+"""Endpoints over the caller's graph and profile."""
+
+from collections.abc import Callable
+from typing import Annotated, Literal
+
+from fastapi import Query
+from pydantic import BaseModel, ConfigDict, Field
+
+from palimpsest.core.json_types import JsonObject
+from palimpsest.core.scopes import ScopeKey
+from palimpsest.nodes import node_decisions
+from palimpsest.query.graph.graph_page import MAX_NODES
+from palimpsest.query.request.types import Scope
+from palimpsest.serve.identity import Identity
+from palimpsest.serve.problems import NotFound
+from palimpsest.serve.state import JsonRouter, MayRead, MayWrite, Service, SharedService
+from palimpsest.store.graph_decisions import NodeValues
+from palimpsest.store.home import Home
+
+router = JsonRouter(tags=["graph"])
+Name = Annotated[str, Field(min_length=1, max_length=256)]
+Collection = Annotated[str | None, Query(max_length=256, description="only this collection")]
+Project = Annotated[str | None, Query(max_length=256, description="only this project and the general memory")]
+Offset = Annotated[int, Query(ge=0, le=100_000_000, description="nodes to skip")]
+Limit = Annotated[int, Query(ge=1, le=MAX_NODES, description="nodes of the page")]
+Share = Annotated[float, Field(ge=0, le=1)]
+NodeType = Literal[
+    "person", "organisation", "place", "product", "project", "event", "category", "topic", "concept", "date"
+]
+EdgeType = Literal["subtopic_of", "related_to", "part_of", "depends_on", "precedes"]
+_EMPTY: JsonObject = {"nodes": [], "edges": [], "facts": [], "total": 0, "next_offset": None}
+
+
+class SentNode(BaseModel):
+    """A node to add."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"name": "Heron", "type": "project"}]})
+
+    name: Name
+    collection: Name
+    project: str = Field(default="", max_length=256)
+    type: NodeType | None = None
+    description: str | None = Field(default=None, max_length=2_000)
+    aliases: list[Name] = Field(default=[], max_length=20)
+    importance: Share | None = None
+
+
+class SentEdge(BaseModel):
+    """An edge to add, between two nodes by name or id."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"source": "Heron", "target": "Basin"}]})
+
+    source: Name
+    target: Name
+    collection: Name
+    project: str = Field(default="", max_length=256)
+    type: EdgeType = "related_to"
+    weight: Share = 1.0
+
+
+@router.get("/graph", summary="Show the caller's whole graph, page by page")
+def graph(
+    view: MayRead,
+    collection: Collection = None,
+    project: Project = None,
+    offset: Offset = 0,
+    limit: Limit = 1000,
+) -> JsonObject:
+    """Returns nodes, most important first, with the edges and facts that lead from or to them."""
+    scopes, reader = view.scopes(collection, project), view.reader
+    page = reader.graph_page(scopes, offset, limit).to_json() if scopes else _EMPTY
+    return {**page, "build_id": reader.build_id}
+
+
+@router.get("/api/v1/knowledge/nodes", summary="List or find nodes")
+def nodes(
+    view: MayRead,
+    name: Annotated[str | None, Query(min_length=1, max_length=256, description="a name; without it all")] = None,
+    collection: Collection = None,
+    offset: Offset = 0,
+    limit: Limit = 1000,
+) -> JsonObject:
+    """Returns the nodes with a name, or a page of all nodes."""
+    scopes, reader = view.scopes(collection), view.reader
+    if not scopes:
+        return {"nodes": [], "next_offset": None}
+    if name is not None:
+        return {"nodes": reader.graph(scopes).node(name).to_json()["nodes"], "next_offset": None}
+    page = reader.graph_page(scopes, offset, limit).to_json()
+    return {"nodes": page["nodes"], "next_offset": page["next_offset"]}
+
+
+@router.get("/api/v1/knowledge/edges", summary="List edges")
+def edges(view: MayRead, collection: Collection = None, offset: Offset = 0, limit: Limit = 1000) -> JsonObject:
+    """Returns the edges that lead from or to a page of nodes."""
+    scopes = view.scopes(collection)
+    page = view.reader.graph_page(scopes, offset, limit).to_json() if scopes else _EMPTY
+    return {"edges": page["edges"], "next_offset": page["next_offset"]}
+
+
+@router.get("/api/v1/knowledge/graph", summary="Show what is near a node")
+def near(
+    view: MayRead,
+    name: Annotated[str, Query(min_length=1, max_length=256)],
+    depth: Annotated[int, Query(ge=0, le=4)] = 2,
+    collection: Collection = None,
+) -> JsonObject:
+    """Returns the nodes up to some steps from a node, and the edges and facts between them."""
+    scopes = view.scopes(collection)
+    if not scopes:
+        raise NotFound
+    return view.reader.graph(scopes).neighbors(name, depth).to_json()
+
+
+@router.post("/api/v1/knowledge/nodes", status_code=202, summary="Add a node")
+def add_node(sent: SentNode, identity: MayWrite, service: SharedService) -> JsonObject:
+    """Adds a node to the caller's graph, from the next build on."""
+    values = NodeValues(
+        type=sent.type, description=sent.description, aliases=tuple(sent.aliases), importance=sent.importance
+    )
+    return _decide(service, identity, sent, lambda home, scope: node_decisions.add_node(home, scope, sent.name, values))
+
+
+@router.post("/api/v1/knowledge/edges", status_code=202, summary="Add an edge")
+def add_edge(sent: SentEdge, identity: MayWrite, service: SharedService) -> JsonObject:
+    """Adds an edge between two nodes of the caller's graph, from the next build on."""
+    values = NodeValues(type=sent.type, weight=sent.weight)
+    return _decide(
+        service,
+        identity,
+        sent,
+        lambda home, scope: node_decisions.add_edge(home, scope, sent.source, sent.target, values),
+    )
+
+
+def _decide(
+    service: Service,
+    identity: Identity,
+    sent: SentNode | SentEdge,
+    decide: Callable[[Home, ScopeKey], node_decisions.Decided],
+) -> JsonObject:
+    scope = Scope(sent.collection, identity.user, sent.project)
+    with service.reader.view(identity) as view:
+        if scope not in view.own_scopes():
+            raise NotFound
+    return decide(service.home, (scope.collection, scope.user_id, scope.project_id)).to_json()
+
+
+@router.get("/profile", summary="Show what is known of the caller")
+def profile(view: MayRead, collection: Collection = None, project: Project = None) -> JsonObject:
+    """Returns what lasts and what is recent, each line with the memories that it rests on, read without a search."""
+    mine = view.own_scopes(collection, project)
+    if not mine:
+        return {"user": view.identity.user, "static": [], "dynamic": []}
+    return view.reader.profile(mine).to_json()

@@ -1,0 +1,197 @@
+"""Endpoints that add, show and delete memories, and that show what became of an operation."""
+
+import datetime as dt
+import json
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+from fastapi import Header, Request
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from palimpsest.build.operation_status import operation_status
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.json_types import JsonObject
+from palimpsest.serve.identity import Identity
+from palimpsest.serve.problems import NotFound, Problem
+from palimpsest.serve.state import (
+    JsonRouter,
+    MayDelete,
+    MayDeleteAll,
+    MayRead,
+    MayReadOperations,
+    MayWrite,
+    Service,
+    SharedService,
+)
+from palimpsest.serve.views import check_own, show_history, show_memory
+from palimpsest.sources.inbox import ingest_file, ingest_session
+from palimpsest.sources.inbox.destination import InboxOptions
+
+router = JsonRouter(tags=["memories"])
+Name = Annotated[str, Field(max_length=256)]
+Key = Annotated[str | None, Header(alias="Idempotency-Key", max_length=200, description="a second call writes nothing")]
+_FIELDS = ("collection", "project", "session", "type", "tags", "observed_at")
+
+
+class SentTurn(BaseModel):
+    """One turn of a conversation."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    text: str = Field(max_length=1_000_000)
+    speaker: Name | None = None
+    role: Name | None = None
+    timestamp: dt.datetime | None = None
+
+
+class SentMemory(BaseModel):
+    """What is remembered: a text, or the turns of a conversation. Whose it is follows from the token."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"examples": [{"text": "I moved to Ghent."}, {"turns": [{"text": "Hi", "role": "user"}]}]},
+    )
+
+    text: str | None = Field(default=None, max_length=1_000_000)
+    turns: list[SentTurn] = Field(default=[], max_length=10_000)
+    speaker: Name | None = None
+    collection: Name | None = None
+    project: Name | None = None
+    session: Name | None = None
+    type: Name | None = None
+    tags: list[Name] = Field(default=[], max_length=20)
+    observed_at: dt.datetime | None = None
+
+    @model_validator(mode="after")
+    def _has_one(self) -> "SentMemory":
+        if (self.text is None) == (not self.turns):
+            raise ValueError("give text or turns")
+        return self
+
+
+_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {"schema": SentMemory.model_json_schema(ref_template="#/components/schemas/{model}")},
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["file"],
+                    "properties": {
+                        "file": {"type": "string", "format": "binary"},
+                        **{n: {"type": "string"} for n in _FIELDS if n != "tags"},
+                    },
+                }
+            },
+        },
+    }
+}
+
+
+@router.post("/memory", status_code=202, summary="Remember a text, a conversation or a file", openapi_extra=_BODY)
+async def add(request: Request, identity: MayWrite, service: SharedService, key: Key = None) -> JsonObject:
+    """Receives it; a build makes memories of it. The answer names the operation."""
+    from starlette.concurrency import run_in_threadpool
+
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind == "multipart/form-data":
+        async with request.form(max_files=1, max_fields=20) as form:
+            file = form.get("file")
+            if file is None or isinstance(file, str):
+                raise Problem(422, "file: a form has one file, in the field `file`")
+            sent = _parse({n: v for n, v in form.items() if n in _FIELDS and isinstance(v, str)} | {"text": "file"})
+            return await run_in_threadpool(
+                _receive_file, service, identity, sent, file.filename or "", await file.read(), key
+            )
+    if kind != "application/json":
+        raise Problem(415, "send application/json or multipart/form-data")
+    try:
+        content = json.loads(await request.body())
+    except (ValueError, RecursionError):
+        raise Problem(422, "body: not JSON") from None
+    return await run_in_threadpool(receive, service, identity, _parse(content), key)
+
+
+def _parse(content: object) -> SentMemory:
+    try:
+        return SentMemory.model_validate(content)
+    except ValidationError as e:
+        first = e.errors()[0]
+        place = ".".join(map(str, first["loc"])) or "body"
+        raise Problem(422, f"{place}: {first['msg']}"[:300]) from None
+
+
+def _options(sent: SentMemory, identity: Identity, key: str | None) -> InboxOptions:
+    if sent.project and sent.project not in identity.projects:
+        raise Problem(403, "the token does not name this project")
+    given = {n: getattr(sent, n) for n in _FIELDS}
+    return InboxOptions(**given, user=identity.user, operation_id=key)  # type: ignore[typeddict-item]
+
+
+def receive(service: Service, identity: Identity, sent: SentMemory, key: str | None) -> JsonObject:
+    """Sends a text or a conversation of a caller to the inbox; returns the operation."""
+    turns = sent.turns or [SentTurn(text=sent.text or "", speaker=sent.speaker)]
+    rows = [t.model_dump(mode="json", exclude_none=True) for t in turns]
+    receipt = ingest_session(service.home, rows, **_options(sent, identity, key))
+    return {"operation_id": receipt.operation_id, "state": "received", "collection": receipt.collection}
+
+
+def _receive_file(
+    service: Service, identity: Identity, sent: SentMemory, name: str, data: bytes, key: str | None
+) -> JsonObject:
+    with tempfile.TemporaryDirectory(prefix="palimpsest-upload-") as folder:
+        path = Path(folder, Path(name.replace("\\", "/")).name[-120:] or "upload")
+        try:
+            path.write_bytes(data)
+        except (OSError, ValueError):
+            raise Problem(422, "file: its name cannot be used") from None
+        receipt = ingest_file(service.home, path, **_options(sent, identity, key))
+    return {"operation_id": receipt.operation_id, "state": "received", "collection": receipt.collection}
+
+
+@router.get("/memory/{memory_id}", summary="Show a memory")
+def show(memory_id: Name, view: MayRead) -> JsonObject:
+    """Returns one memory of the caller, a superseded one too."""
+    return show_memory(view, memory_id)
+
+
+@router.get("/memory/{memory_id}/history", summary="Show the versions of a memory's fact")
+def history(memory_id: Name, view: MayRead) -> JsonObject:
+    """Returns all versions of the fact, newest first, each with what replaced it and why."""
+    return show_history(view, memory_id)
+
+
+@router.delete("/memory/{memory_id}", status_code=202, summary="Delete a memory for good")
+def remove(memory_id: Name, view: MayDelete, service: SharedService) -> JsonObject:
+    """Deletes a memory of the caller and all that came from it; the operation has the proof."""
+    check_own(view, memory_id)
+    return {"operation_id": service.deletions.begin(view.identity.user, [memory_id]), "state": "received"}
+
+
+@router.delete("/users/me", status_code=202, summary="Delete everything of the caller for good")
+def remove_all(identity: MayDeleteAll, service: SharedService) -> JsonObject:
+    """Deletes all memories of the caller, in every project; the operation has the proof."""
+    begun = service.deletions.begin(identity.user)
+    return {"operation_id": begun, "state": "received"}
+
+
+@router.get("/operations/{operation_id}", summary="Show what became of an operation")
+def operation(operation_id: Name, identity: MayReadOperations, service: SharedService) -> JsonObject:
+    """Returns the state of what was sent or deleted: received, rejected, built, published, deleted or failed."""
+    return find_operation(service, identity, operation_id)
+
+
+def find_operation(service: Service, identity: Identity, operation_id: str) -> JsonObject:
+    """Returns what became of an operation of a caller.
+
+    Raises:
+        NotFound: the caller has none with this id.
+    """
+    if found := service.deletions.status(operation_id, identity.user):
+        return found
+    try:
+        return operation_status(service.home, operation_id, identity.user).to_json()
+    except PalimpsestError:
+        raise NotFound from None

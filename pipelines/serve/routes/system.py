@@ -1,0 +1,35 @@
+"""Endpoints for those who run the service: is it alive, can it answer, its figures."""
+
+from fastapi.responses import PlainTextResponse
+
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.json_types import JsonObject
+from palimpsest.serve.identity import Identity
+from palimpsest.serve.problems import Problem
+from palimpsest.serve.state import JsonRouter, SharedService
+
+router = JsonRouter(tags=["system"])
+
+
+@router.get("/health", summary="Is the process alive?")
+def health() -> JsonObject:
+    """Returns that it is."""
+    return {"status": "ok"}
+
+
+@router.get("/ready", summary="Can it answer?")
+def ready(service: SharedService) -> JsonObject:
+    """Returns the build that answers."""
+    try:
+        with service.reader.view(Identity("")) as view:
+            return {"status": "ready", "build_id": view.reader.build_id}
+    except PalimpsestError:
+        raise Problem(503, "nothing is published yet, or the store cannot be opened") from None
+
+
+@router.get("/metrics", summary="Figures for Prometheus", response_class=PlainTextResponse)
+def metrics(service: SharedService) -> str:
+    """Returns the home's figures; no names and no texts."""
+    from palimpsest.eval.runs.home_metrics import metrics_text
+
+    return metrics_text(service.home)

@@ -1,0 +1,74 @@
+"""Runs the service with uvicorn."""
+
+import os
+import socket
+
+import uvicorn
+
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.query.open_backend import published_or_fail
+from palimpsest.serve.app import create_app
+from palimpsest.serve.deletions import Deletions
+from palimpsest.serve.mcp.server import create_stdio_mcp
+from palimpsest.serve.open_reader import SharedReader
+from palimpsest.serve.settings import serve_settings
+from palimpsest.serve.state import Service
+from palimpsest.serve.tokens import BadToken, TokenVerifier
+from palimpsest.store.home import Home
+
+TOKEN = "PALIMPSEST_TOKEN"  # noqa: S105 (the name of a variable)
+_BACKLOG = 256
+_MAX_CONNECTIONS = 512
+_CLOSE_S = 10
+
+
+def run_server(home: Home, backend: str, host: str, port: int) -> None:
+    """Serves a home until the process is stopped.
+
+    Raises:
+        PalimpsestError: no key for tokens is set, or nothing is published.
+    """
+    settings = serve_settings()
+    published_or_fail(home.path)
+    app = create_app(home, settings, backend, host)
+    config = uvicorn.Config(
+        app,
+        access_log=False,  # it would have the query strings
+        backlog=_BACKLOG,
+        limit_concurrency=_MAX_CONNECTIONS,
+        timeout_keep_alive=_CLOSE_S,
+        timeout_graceful_shutdown=_CLOSE_S,
+        server_header=False,
+        log_level="warning",
+    )
+    with _listen(host, port) as listening:
+        print(f"serving home {home.path} at http://{host}:{listening.getsockname()[1]}", flush=True)  # noqa: T201
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Returns a socket that listens.
+
+    Raises:
+        PalimpsestError: the address cannot be used.
+    """
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as e:
+        raise PalimpsestError(f"--port {port}: {host}: {e.strerror}; choose another") from None
+
+
+def run_stdio(home: Home, backend: str) -> None:
+    """Speaks MCP over the pipes of this process, for the user of the token in `PALIMPSEST_TOKEN`.
+
+    Raises:
+        PalimpsestError: the token is not valid, no key for tokens is set, or nothing is published.
+    """
+    settings = serve_settings()
+    try:
+        identity = TokenVerifier(settings.tokens).verify(os.environ.get(TOKEN, ""))
+    except BadToken as e:
+        raise PalimpsestError(f"{TOKEN}: {e}; palimpsest serve token makes one") from None
+    published_or_fail(home.path)
+    service = Service(home, SharedReader(home.path, backend, settings.shared), Deletions(home), settings)
+    create_stdio_mcp(service, identity).run("stdio")

@@ -1,0 +1,110 @@
+"""Settings of the service: environment variables, read once when it starts."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from palimpsest.core.environment import whole_number
+from palimpsest.core.errors import PalimpsestError
+
+SECRET, PUBLIC_KEY, JWKS = "PALIMPSEST_JWT_SECRET", "PALIMPSEST_JWT_PUBLIC_KEY", "PALIMPSEST_JWKS_URL"
+MIN_SECRET_BYTES = 32
+_NAME = "palimpsest"
+_KEYS = f"{SECRET}, {PUBLIC_KEY} or {JWKS}"
+
+
+@dataclass(frozen=True)
+class TokenSettings:
+    """How tokens are verified. Exactly one of `secret`, `public_key` and `jwks_url` is set.
+
+    Attributes:
+        issuer: the `iss` that a token must have.
+        audience: the `aud` that a token must name.
+        secret: of HS256.
+        public_key: PEM of RS256.
+        jwks_url: where the keys of RS256 are.
+    """
+
+    issuer: str = _NAME
+    audience: str = _NAME
+    secret: str = ""
+    public_key: str = ""
+    jwks_url: str = ""
+
+    @property
+    def algorithm(self) -> str:
+        """The only algorithm that is accepted: it follows from the kind of key, never from a token."""
+        return "HS256" if self.secret else "RS256"
+
+
+@dataclass(frozen=True)
+class ServeSettings:
+    """What the service allows.
+
+    Attributes:
+        tokens: how tokens are verified.
+        requests_per_minute: of one user.
+        failures_per_minute: requests without a valid token, of one address.
+        max_body_bytes: of a request.
+        timeout_s: of a request.
+        shared: collections whose memories without an owner of their own every caller may read.
+    """
+
+    tokens: TokenSettings
+    requests_per_minute: int = 600
+    failures_per_minute: int = 60
+    max_body_bytes: int = 32 * 2**20
+    timeout_s: int = 30
+    shared: frozenset[str] = frozenset()
+
+
+def serve_settings(environment: Mapping[str, str] = os.environ) -> ServeSettings:
+    """Returns the settings that environment variables give.
+
+    Raises:
+        PalimpsestError: no key is set, several are, or a value cannot be used.
+    """
+    return ServeSettings(
+        token_settings(environment),
+        whole_number("PALIMPSEST_SERVE_RPM", 600, 1, 1_000_000),
+        whole_number("PALIMPSEST_SERVE_FAILURES_RPM", 60, 1, 1_000_000),
+        whole_number("PALIMPSEST_SERVE_MAX_MIB", 32, 1, 4096) * 2**20,
+        whole_number("PALIMPSEST_SERVE_TIMEOUT_S", 30, 1, 3600),
+        frozenset(filter(None, (n.strip() for n in environment.get("PALIMPSEST_SERVE_SHARED", "").split(",")))),
+    )
+
+
+def token_settings(environment: Mapping[str, str] = os.environ) -> TokenSettings:
+    """Returns how tokens are verified.
+
+    Raises:
+        PalimpsestError: no key is set, several are, or one cannot be used.
+    """
+    secret, key_file, jwks_url = (environment.get(n, "").strip() for n in (SECRET, PUBLIC_KEY, JWKS))
+    if sum(map(bool, (secret, key_file, jwks_url))) != 1:
+        given = "none is set" if not (secret or key_file or jwks_url) else "several are set"
+        raise PalimpsestError(f"set one of {_KEYS} to verify tokens; {given}")
+    if secret and len(secret.encode()) < MIN_SECRET_BYTES:
+        raise PalimpsestError(
+            f"{SECRET}: must have {MIN_SECRET_BYTES} bytes or more, such as of `openssl rand -hex 32`"
+        )
+    if jwks_url and not jwks_url.startswith(("https://", "http://127.0.0.1", "http://localhost")):
+        raise PalimpsestError(f"{JWKS}: must begin with https://")
+    return TokenSettings(
+        environment.get("PALIMPSEST_JWT_ISSUER", "").strip() or _NAME,
+        environment.get("PALIMPSEST_JWT_AUDIENCE", "").strip() or _NAME,
+        secret,
+        _read_key(key_file) if key_file else "",
+        jwks_url,
+    )
+
+
+def _read_key(name: str) -> str:
+    try:
+        text = Path(name).read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError) as e:
+        raise PalimpsestError(f"{PUBLIC_KEY}: {name}: {e.strerror if isinstance(e, OSError) else 'not PEM'}") from None
+    if "PUBLIC KEY" not in text:
+        raise PalimpsestError(f"{PUBLIC_KEY}: {name}: no public key in PEM form")
+    return text

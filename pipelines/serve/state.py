@@ -1,0 +1,60 @@
+"""What the endpoints of one app share."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request
+
+from palimpsest.serve.deletions import Deletions
+from palimpsest.serve.guard import caller
+from palimpsest.serve.identity import Identity, Permission
+from palimpsest.serve.open_reader import CallerView, SharedReader
+from palimpsest.serve.settings import ServeSettings
+from palimpsest.store.home import Home
+
+
+@dataclass(frozen=True)
+class Service:
+    """The home, its reader, its deletions and the settings."""
+
+    home: Home
+    reader: SharedReader
+    deletions: Deletions
+    settings: ServeSettings
+
+
+def service_of(request: Request) -> Service:
+    """Returns what the app of a request shares."""
+    found: Service = request.app.state.service
+    return found
+
+
+SharedService = Annotated[Service, Depends(service_of)]
+
+
+def viewer(permission: Permission) -> Callable[..., Iterator[CallerView]]:
+    """Returns a dependency that gives what the caller reads, who must have a permission."""
+
+    def view(
+        identity: Annotated[Identity, Depends(caller(permission))], service: SharedService
+    ) -> Iterator[CallerView]:
+        with service.reader.view(identity) as found:
+            yield found
+
+    return view
+
+
+MayRead = Annotated[CallerView, Depends(viewer("read"))]
+MayWrite = Annotated[Identity, Depends(caller("write"))]
+MayDelete = Annotated[CallerView, Depends(viewer("delete"))]
+MayReadOperations = Annotated[Identity, Depends(caller("read"))]
+MayDeleteAll = Annotated[Identity, Depends(caller("delete"))]
+
+
+class JsonRouter(APIRouter):
+    """Endpoints that return JSON objects as they are: they are made by functions whose form is tested."""
+
+    def add_api_route(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        """Adds an endpoint whose answer is not validated again."""
+        super().add_api_route(path, endpoint, **{**options, "response_model": None})

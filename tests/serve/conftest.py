@@ -1,0 +1,70 @@
+"""A home of two users behind the app, and clients with tokens."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from palimpsest.build.plan import make_plan
+from palimpsest.build.publish import run_without_dagster
+from palimpsest.serve.app import create_app
+from palimpsest.serve.settings import ServeSettings, TokenSettings
+from palimpsest.serve.tokens import make_token
+from palimpsest.store.home import Home
+from tests.export.made import with_own_vectors
+from tests.small_corpus import copy_built, write_chats, write_notes
+
+TOKENS = TokenSettings(secret="k" * 48)
+TURNS = [
+    ("s1", "ann", "Ann", "My bike is red zqann.", "2026-02-01T09:00:00Z"),
+    ("s1", "ann", "Ann", "I work at Basin as a tester.", "2026-02-01T09:01:00Z"),
+    ("s2", "ann", "Ann", "I work at Heron now, no longer at Basin.", "2026-03-02T09:00:00Z"),
+    ("s3", "bob", "Bob", "My bike is blue zqbob.", "2026-02-03T10:00:00Z"),
+]
+
+Clients = Callable[..., TestClient]
+
+
+@pytest.fixture(scope="package")
+def served(tmp_path_factory: pytest.TempPathFactory, shared_vectors: Path) -> Path:
+    """A built home with conversations of ann and bob, and notes that nobody owns."""
+    base = tmp_path_factory.mktemp("served")
+    corpus = write_notes(write_chats(base / "corpus", TURNS), {"hours.md": "The library opens at nine.\n"}, "town")
+    plan = "---\nproject_id: apollo\n---\nThe bike rack of Apollo is zqgreen.\n"
+    write_notes(corpus, {"plan.md": plan}, "plans", user_id="ann")
+    home = Home(base / "home", shared_vectors)
+    run_without_dagster(home, make_plan(home, [corpus]))
+    return base
+
+
+@pytest.fixture
+def home(served: Path, tmp_path: Path, shared_vectors: Path) -> Home:
+    """A copy that a test may change, with vectors of its own."""
+    return with_own_vectors(Home(copy_built(served, tmp_path)[0].path, shared_vectors))
+
+
+def client_of(app: FastAPI, user: str | None, **claims: object) -> TestClient:
+    """Returns a client with a token of a user; without a user it sends none."""
+    client = TestClient(app, raise_server_exceptions=False)
+    if user is not None:
+        client.headers["Authorization"] = f"Bearer {make_token(TOKENS, user, **claims)}"
+    return client
+
+
+@pytest.fixture(scope="package")
+def clients(served: Path) -> Iterator[Clients]:
+    """Makes clients of an app that only reads."""
+    app = create_app(Home(served / "home"), ServeSettings(TOKENS, 100_000, 100_000, shared=frozenset({"town"})))
+    yield lambda user=None, **claims: client_of(app, user, **claims)
+    app.state.service.reader.close()
+
+
+@pytest.fixture
+def writers(home: Home) -> Iterator[Clients]:
+    """Makes clients of an app whose home a test may change."""
+    app = create_app(home, ServeSettings(TOKENS, 100_000, 100_000))
+    yield lambda user=None, **claims: client_of(app, user, **claims)
+    app.state.service.deletions.close()
+    app.state.service.reader.close()

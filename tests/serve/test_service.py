@@ -1,0 +1,114 @@
+"""Limits, headers, errors, readiness, and the graph."""
+
+import os
+import subprocess
+import time
+import urllib.request
+
+import pytest
+
+from palimpsest.serve.app import create_app
+from palimpsest.serve.settings import ServeSettings
+from palimpsest.store.decisions import read_decisions
+from palimpsest.store.home import Home
+from tests.command import CLI, run
+from tests.serve.conftest import TOKENS, client_of
+
+
+def test_every_answer_has_the_headers_and_no_answer_opens_cors(clients):
+    for path in ("/health", "/search?q=bike", "/nowhere", "/memory/x", "/search"):
+        answer = clients("ann").get(path, headers={"Origin": "https://evil.example"})
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+        assert not [name for name in answer.headers if name.startswith("access-control")]
+    assert clients("ann").options("/search").status_code == 405
+
+
+def test_errors_are_problem_details(clients):
+    for path, status in (("/nowhere", 404), ("/search", 422), ("/search?q=bike&k=0", 422), ("/search?q=..", 422)):
+        answer = clients("ann").get(path)
+        assert answer.status_code == status and answer.headers["content-type"] == "application/problem+json"
+        assert set(answer.json()) == {"type", "title", "status", "detail"}
+    assert clients("ann").put("/search").status_code == 405
+
+
+def test_a_user_has_so_many_requests_a_minute_and_others_are_not_slowed(served):
+    app = create_app(Home(served / "home"), ServeSettings(TOKENS, 3, 2))
+    ann, bob, nobody = client_of(app, "ann"), client_of(app, "bob"), client_of(app, None)
+    assert [ann.get("/graph").status_code for _ in range(5)] == [200, 200, 200, 429, 429]
+    assert bob.get("/graph").status_code == 200
+    assert [nobody.get("/graph").status_code for _ in range(4)] == [401, 401, 429, 429]
+    assert ann.get("/graph").headers["Retry-After"] == "60"
+
+
+@pytest.mark.parametrize("is_chunked", [False, True])
+def test_a_request_that_is_too_large_is_refused(served, is_chunked):
+    app = create_app(Home(served / "home"), ServeSettings(TOKENS, max_body_bytes=1000))
+    content = (b"x" * 100 for _ in range(50)) if is_chunked else b"x" * 5000
+    answer = client_of(app, "ann").post("/memory", content=content, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 413 and "1,000 bytes" in answer.json()["detail"]
+
+
+def test_a_request_that_takes_too_long_is_ended(served, monkeypatch):
+    monkeypatch.setattr("palimpsest.serve.routes.search.answer", lambda *_: time.sleep(3))
+    app = create_app(Home(served / "home"), ServeSettings(TOKENS, timeout_s=1))
+    assert client_of(app, "ann").get("/search?q=bike").status_code == 503
+
+
+def test_a_fault_of_the_service_shows_nothing_of_the_inside(served, monkeypatch):
+    def fails(*_: object) -> None:
+        raise RuntimeError("zqinside")
+
+    monkeypatch.setattr("palimpsest.serve.routes.search.answer", fails)
+    app = create_app(Home(served / "home"), ServeSettings(TOKENS))
+    answer = client_of(app, "ann").get("/search?q=bike")
+    assert answer.status_code == 500 and "zqinside" not in answer.text
+
+
+def test_it_is_alive_without_a_build_and_ready_with_one(tmp_path, clients):
+    empty = client_of(create_app(Home(tmp_path / "empty"), ServeSettings(TOKENS)), None)
+    assert empty.get("/health").json() == {"status": "ok"} and empty.get("/ready").status_code == 503
+    assert clients().get("/ready").json()["build_id"] == "000001"
+    assert "palimpsest_build_number 1.0" in clients().get("/metrics").text
+
+
+def test_the_whole_graph_comes_in_pages_that_repeat_nothing(clients):
+    ann = clients("ann")
+    whole = ann.get("/graph?limit=5000").json()
+    pages, offset = [], 0
+    while offset is not None:
+        page = ann.get(f"/graph?limit=2&offset={offset}").json()
+        pages += page["nodes"]
+        offset = page["next_offset"]
+    assert pages == whole["nodes"] and whole["total"] == len(pages) > 2 and whole["edges"]
+    assert {n["name"] for n in whole["nodes"]} >= {"Basin", "Heron"}
+    near = ann.get("/api/v1/knowledge/graph?name=Basin&depth=1").json()
+    assert "Basin" in {n["name"] for n in near["nodes"]}
+    assert ann.get("/api/v1/knowledge/nodes?name=Basin").json()["nodes"][0]["name"] == "Basin"
+
+
+def test_a_node_and_an_edge_are_added_to_the_callers_own_graph(writers, home: Home):
+    ann = writers("ann")
+    node = {"name": "Quern", "type": "place", "collection": "chats"}
+    assert ann.post("/api/v1/knowledge/nodes", json=node).status_code == 202
+    edge = {"source": "Basin", "target": "Heron", "collection": "chats"}
+    assert ann.post("/api/v1/knowledge/edges", json=edge).status_code == 202
+    assert writers("eve").post("/api/v1/knowledge/nodes", json=node).status_code == 404
+    assert [d.scope for d in read_decisions(home.decisions).graph] == [("chats", "ann", "")] * 2
+
+
+def test_the_command_serves_and_makes_tokens(served, tmp_path):
+    refused = run("serve", "--home", served / "home", PALIMPSEST_JWT_SECRET="")
+    assert refused.returncode == 2 and "set one of PALIMPSEST_JWT_SECRET" in refused.stderr
+    environment = os.environ | {"PALIMPSEST_JWT_SECRET": TOKENS.secret}
+    made = run("serve", "token", "--user", "ann", PALIMPSEST_JWT_SECRET=TOKENS.secret).stdout.strip()
+    command = [CLI, "serve", "--home", served / "home", "--port", "0"]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            url = server.stdout.readline().split()[-1]
+            request = urllib.request.Request(f"{url}/search?q=bike", headers={"Authorization": f"Bearer {made}"})
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                assert "zqann" in answer.read().decode()
+        finally:
+            server.terminate()
+            server.wait(20)
