@@ -1,5 +1,6 @@
 """What became of an operation of the inbox, as the builds, the log and the inbox have it: no state is stored."""
 
+import datetime as dt
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Literal
@@ -134,8 +135,13 @@ def _reject(build: Build, collection: str, uri: str) -> str | None:
 
 def _left_out(home: Home, build: Build, collection: str, uri: str) -> str | None:
     """Returns why a source that a build read has no document and no reject; None where no build has read it."""
-    logged = IngestLog(home.log / collection).on_disk()["uri"]
-    if uri not in logged or collection not in build.collections:
+    if collection not in build.collections or not build.manifest.created_at:
+        return None
+    versions = IngestLog(home.log / collection).versions()
+    seen = versions.filter(pl.col("uri") == uri)["seen_at"].min()
+    made = dt.datetime.fromisoformat(build.manifest.created_at)
+    # A build that is running has read it, and the published one was made before.
+    if not isinstance(seen, dt.datetime) or seen.replace(microsecond=0) > made:
         return None
     return "nothing of it may be stored: see users.deny, retention_days and memory: off"
 

@@ -1,5 +1,6 @@
 """The app: endpoints, errors, limits, and what they share."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -7,11 +8,13 @@ from importlib.metadata import version
 from fastapi import FastAPI
 
 from palimpsest.serve.deletions import Deletions
+from palimpsest.serve.events.rooms import Rooms
+from palimpsest.serve.events.watch import Watch
 from palimpsest.serve.guard import AtPath, Envelope, Guard
 from palimpsest.serve.mcp.server import create_mcp
 from palimpsest.serve.open_reader import SharedReader
 from palimpsest.serve.problems import add_handlers
-from palimpsest.serve.routes import graph, memories, search, system
+from palimpsest.serve.routes import events, graph, memories, search, system
 from palimpsest.serve.settings import ServeSettings
 from palimpsest.serve.state import Service
 from palimpsest.store.home import Home
@@ -38,14 +41,16 @@ def create_app(home: Home, settings: ServeSettings, backend: str = "duckdb", hos
         host: the address that it is served at: at the loopback address, MCP refuses requests for other hosts.
     """
     reader = SharedReader(home.path, backend, settings.shared)
-    service, guard = Service(home, reader, Deletions(home), settings), Guard(settings)
+    service, guard = make_service(home, reader, settings), Guard(settings)
     mcp = create_mcp(service, guard)
     mcp_app = mcp.streamable_http_app(streamable_http_path=MCP_PATH, json_response=True, stateless_http=True, host=host)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         async with mcp.session_manager.run():
+            watching = asyncio.create_task(service.watch.run())
             yield
+            watching.cancel()
         service.deletions.close()
         reader.close()
 
@@ -59,12 +64,19 @@ def create_app(home: Home, settings: ServeSettings, backend: str = "duckdb", hos
         responses={status: _problem(text) for status, text in _PROBLEMS.items()},
     )
     app.state.service, app.state.guard = service, guard
-    for routes in (search, memories, graph, system):
+    for routes in (search, memories, graph, events, system):
         app.include_router(routes.router)
     add_handlers(app)
     app.add_middleware(AtPath, path=MCP_PATH, other=mcp_app)
-    app.add_middleware(Envelope, max_body_bytes=settings.max_body_bytes, timeout_s=settings.timeout_s)
+    limits = {"max_body_bytes": settings.max_body_bytes, "timeout_s": settings.timeout_s}
+    app.add_middleware(Envelope, **limits, is_untimed=("/events",))
     return app
+
+
+def make_service(home: Home, reader: SharedReader, settings: ServeSettings) -> Service:
+    """Returns what the endpoints share."""
+    deletions, rooms = Deletions(home), Rooms()
+    return Service(home, reader, deletions, settings, rooms, Watch(home, reader, deletions, rooms))
 
 
 def _problem(description: str) -> dict[str, object]:

@@ -1,5 +1,6 @@
 """Who calls: what a verified token says, and which scopes follow from it."""
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -23,11 +24,13 @@ class Identity:
         user: `sub`: whose memories are read and written.
         projects: names in `projects`: what is read besides the user's general memory.
         permissions: words of `scope`; without that claim only read.
+        expires_at: `exp`, seconds since 1970.
     """
 
     user: str
     projects: frozenset[str] = frozenset()
     permissions: frozenset[str] = frozenset({"read"})
+    expires_at: float = math.inf
 
     def scopes(self, known: Iterable[Scope], shared: Mapping[str, str]) -> list[Scope]:
         """Returns the scopes that the caller may read, among those of a build.
@@ -56,4 +59,6 @@ def identity_of(claims: Mapping[str, object]) -> Identity:
         raise BadClaims("projects")
     if not isinstance(scope, str):
         raise BadClaims("scope")
-    return Identity(user, frozenset(projects), frozenset(scope.split()) & frozenset(PERMISSIONS))
+    exp = claims.get("exp")
+    expires_at = float(exp) if isinstance(exp, int | float) else math.inf
+    return Identity(user, frozenset(projects), frozenset(scope.split()) & frozenset(PERMISSIONS), expires_at)

@@ -91,7 +91,7 @@ class SharedReader:
 
     def _current(self) -> Reader:
         while self._reader is not None and time.monotonic() - self._looked_at > REFRESH_S:
-            if (state := self._published_state()) == self._state:
+            if (state := self.published_state()) == self._state:
                 self._looked_at = time.monotonic()
             elif self._views:
                 self._changed.wait()
@@ -99,12 +99,12 @@ class SharedReader:
                 self._reader.close()
                 self._reader, self._state = None, state
         if self._reader is None:
-            self._state = self._published_state()
+            self._state = self.published_state()
             self._reader = open_home(self._home, self._backend)
             self._shared, self._looked_at = self._find_shared(), time.monotonic()
         return self._reader
 
-    def _published_state(self) -> tuple[str, int, int]:
+    def published_state(self) -> tuple[str, int, int]:
         """Returns what changes with each publication and each delete."""
         build = published(Home(self._home))
         if build is None:

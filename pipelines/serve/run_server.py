@@ -7,12 +7,10 @@ import uvicorn
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.query.open_backend import published_or_fail
-from palimpsest.serve.app import create_app
-from palimpsest.serve.deletions import Deletions
+from palimpsest.serve.app import create_app, make_service
 from palimpsest.serve.mcp.server import create_stdio_mcp
 from palimpsest.serve.open_reader import SharedReader
 from palimpsest.serve.settings import serve_settings
-from palimpsest.serve.state import Service
 from palimpsest.serve.tokens import BadToken, TokenVerifier
 from palimpsest.store.home import Home
 
@@ -70,5 +68,5 @@ def run_stdio(home: Home, backend: str) -> None:
     except BadToken as e:
         raise PalimpsestError(f"{TOKEN}: {e}; palimpsest serve token makes one") from None
     published_or_fail(home.path)
-    service = Service(home, SharedReader(home.path, backend, settings.shared), Deletions(home), settings)
+    service = make_service(home, SharedReader(home.path, backend, settings.shared), settings)
     create_stdio_mcp(service, identity).run("stdio")

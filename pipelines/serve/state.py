@@ -1,12 +1,15 @@
 """What the endpoints of one app share."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
 
+from palimpsest.query.request.types import Scope
 from palimpsest.serve.deletions import Deletions
+from palimpsest.serve.events.rooms import Event, Rooms
+from palimpsest.serve.events.watch import Watch
 from palimpsest.serve.guard import caller
 from palimpsest.serve.identity import Identity, Permission
 from palimpsest.serve.open_reader import CallerView, SharedReader
@@ -16,12 +19,23 @@ from palimpsest.store.home import Home
 
 @dataclass(frozen=True)
 class Service:
-    """The home, its reader, its deletions and the settings."""
+    """The home, its reader, its deletions, who is connected, and the settings."""
 
     home: Home
     reader: SharedReader
     deletions: Deletions
     settings: ServeSettings
+    rooms: Rooms
+    watch: Watch
+
+    def focus(self, view: CallerView, scopes: Sequence[Scope], memory_ids: Sequence[str]) -> None:
+        """Sends the caller's connections the node that a search led to, where anybody is connected."""
+        if not memory_ids or not self.rooms.connections(view.identity.user):
+            return
+        nodes = view.reader.graph(scopes).subgraph(memory_ids).nodes
+        if nodes:
+            best = max(nodes, key=lambda n: (n.importance or 0.0, n.node_id))
+            self.rooms.send(view.identity.user, Event("NODE_FOCUS", {"node_id": best.node_id}))
 
 
 def service_of(request: Request) -> Service:

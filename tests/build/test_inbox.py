@@ -1,6 +1,7 @@
 """From the inbox to memories: pending, built, published or rejected; and gone after a delete, with a proof."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -8,8 +9,9 @@ import pytest
 from palimpsest.build.delete import delete
 from palimpsest.build.dry_run import dry_run
 from palimpsest.build.operation_status import operation_status, record_inbox_failure
-from palimpsest.build.plan import make_plan
+from palimpsest.build.plan import make_plan, stage_context
 from palimpsest.build.publish import run_without_dagster, stage_build
+from palimpsest.build.run_stage import run_stage
 from palimpsest.core.errors import ArgumentError, PalimpsestError
 from palimpsest.query.reader import open_home
 from palimpsest.sources.inbox import ingest_file, ingest_session, ingest_text
@@ -65,6 +67,14 @@ def test_a_text_is_pending_then_published_and_a_further_build_does_nothing(copy)
         answer = reader.search("Where is the spare key?", ("chats", "ann"))
     assert answer.memories[0].text == KEY and status.uri in answer.context
     assert make_plan(home, [corpus]).nothing_to_do
+
+
+def test_what_a_running_build_has_read_is_received_and_not_rejected(copy):
+    home, corpus = copy
+    operation = ingest_text(home, KEY, user="ann").operation_id
+    time.sleep(1.1)  # a build has its time in whole seconds
+    run_stage(stage_context(home, "chats", make_plan(home, [corpus]).collections["chats"]), "documents")
+    assert operation_status(home, operation).state == "received"
 
 
 def test_a_remembered_update_retires_what_it_replaces(copy):

@@ -15,7 +15,7 @@ from palimpsest.query.request.types import Scope
 from palimpsest.serve.identity import Identity, Permission
 from palimpsest.serve.open_reader import CallerView
 from palimpsest.serve.problems import NotFound, Problem
-from palimpsest.serve.routes.memories import SentMemory, find_operation, receive
+from palimpsest.serve.routes.memories import SentMemory, begin_delete, find_operation, receive
 from palimpsest.serve.routes.search import SearchBody, answer
 from palimpsest.serve.state import Service
 from palimpsest.serve.views import check_own, show_history, show_memory
@@ -38,12 +38,12 @@ class Tools:
     ) -> JsonObject:
         """Finds the memories that best answer a question. With history also what was superseded."""
         asked = SearchBody(q=query, k=k, collection=collection, strategy=strategy, history=history)
-        return self._may("read", lambda view: answer(view, asked))
+        return self._may("read", lambda view: answer(self._service, view, asked))
 
     def get_context(self, query: str, budget_tokens: int = 1200, turns: list[str] | None = None) -> str:
         """Returns a cited context for a question, ready to be put before an answer; turns are what was said before."""
         asked = SearchBody(q=query, k=10, budget_tokens=budget_tokens, turns=turns or [], include_pending=True)
-        return str(self._may("read", lambda view: answer(view, asked))["context"])
+        return str(self._may("read", lambda view: answer(self._service, view, asked))["context"])
 
     def get_memory(self, memory_id: str) -> JsonObject:
         """Returns one memory by its id."""
@@ -63,7 +63,7 @@ class Tools:
 
         def begin(view: CallerView) -> JsonObject:
             check_own(view, memory_id)
-            return {"operation_id": self._service.deletions.begin(view.identity.user, [memory_id]), "state": "received"}
+            return begin_delete(self._service, view.identity, [memory_id])
 
         return self._may("delete", begin)
 

@@ -3,6 +3,7 @@
 import datetime as dt
 import json
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -135,6 +136,7 @@ def receive(service: Service, identity: Identity, sent: SentMemory, key: str | N
     turns = sent.turns or [SentTurn(text=sent.text or "", speaker=sent.speaker)]
     rows = [t.model_dump(mode="json", exclude_none=True) for t in turns]
     receipt = ingest_session(service.home, rows, **_options(sent, identity, key))
+    service.watch.follow(identity.user, receipt.operation_id)
     return {"operation_id": receipt.operation_id, "state": "received", "collection": receipt.collection}
 
 
@@ -148,6 +150,7 @@ def _receive_file(
         except (OSError, ValueError):
             raise Problem(422, "file: its name cannot be used") from None
         receipt = ingest_file(service.home, path, **_options(sent, identity, key))
+    service.watch.follow(identity.user, receipt.operation_id)
     return {"operation_id": receipt.operation_id, "state": "received", "collection": receipt.collection}
 
 
@@ -167,13 +170,19 @@ def history(memory_id: Name, view: MayRead) -> JsonObject:
 def remove(memory_id: Name, view: MayDelete, service: SharedService) -> JsonObject:
     """Deletes a memory of the caller and all that came from it; the operation has the proof."""
     check_own(view, memory_id)
-    return {"operation_id": service.deletions.begin(view.identity.user, [memory_id]), "state": "received"}
+    return begin_delete(service, view.identity, [memory_id])
 
 
 @router.delete("/users/me", status_code=202, summary="Delete everything of the caller for good")
 def remove_all(identity: MayDeleteAll, service: SharedService) -> JsonObject:
     """Deletes all memories of the caller, in every project; the operation has the proof."""
-    begun = service.deletions.begin(identity.user)
+    return begin_delete(service, identity, ())
+
+
+def begin_delete(service: Service, identity: Identity, memories: Sequence[str]) -> JsonObject:
+    """Begins a delete of memories of a caller, of all without any; returns the operation."""
+    begun = service.deletions.begin(identity.user, memories)
+    service.watch.follow(identity.user, begun)
     return {"operation_id": begun, "state": "received"}
 
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from palimpsest.core.json_types import JsonObject
 from palimpsest.query.request.strategies import STRATEGIES
 from palimpsest.serve.open_reader import CallerView
-from palimpsest.serve.state import JsonRouter, MayRead
+from palimpsest.serve.state import JsonRouter, MayRead, Service, SharedService
 
 router = JsonRouter(tags=["search"])
 Strategy = Literal["auto", "flat", "hybrid", "words", "hierarchical", "dated", "turns", "statements", "graph"]
@@ -55,30 +55,30 @@ class SearchBody(SearchParameters):
 
 
 @router.get("/search", summary="Search memories")
-def search(parameters: Annotated[SearchParameters, Query()], view: MayRead) -> JsonObject:
+def search(parameters: Annotated[SearchParameters, Query()], view: MayRead, service: SharedService) -> JsonObject:
     """Returns the memories that best answer a question, a cited context, and the context as one message of a chat."""
-    return answer(view, parameters)
+    return answer(service, view, parameters)
 
 
 @router.post("/memories/search", summary="Search memories, by a JSON body")
-def search_by_body(body: SearchBody, view: MayRead) -> JsonObject:
+def search_by_body(body: SearchBody, view: MayRead, service: SharedService) -> JsonObject:
     """Returns what GET /search returns; the body may have the turns before the question."""
-    return answer(view, body)
+    return answer(service, view, body)
 
 
 @router.post("/memories/search/hierarchical", summary="Search by the hierarchy of topics")
-def search_hierarchical(body: SearchBody, view: MayRead) -> JsonObject:
+def search_hierarchical(body: SearchBody, view: MayRead, service: SharedService) -> JsonObject:
     """Returns what GET /search returns with `strategy=hierarchical`."""
-    return answer(view, body.model_copy(update={"strategy": "hierarchical"}))
+    return answer(service, view, body.model_copy(update={"strategy": "hierarchical"}))
 
 
 @router.post("/memories/search/hybrid", summary="Search by vectors and words")
-def search_hybrid(body: SearchBody, view: MayRead) -> JsonObject:
+def search_hybrid(body: SearchBody, view: MayRead, service: SharedService) -> JsonObject:
     """Returns what GET /search returns with `strategy=hybrid`."""
-    return answer(view, body.model_copy(update={"strategy": "hybrid"}))
+    return answer(service, view, body.model_copy(update={"strategy": "hybrid"}))
 
 
-def answer(view: CallerView, asked: SearchParameters) -> JsonObject:
+def answer(service: Service, view: CallerView, asked: SearchParameters) -> JsonObject:
     """Answers a search within the scopes of a caller."""
     scopes = view.scopes(asked.collection, asked.project)
     if not scopes:
@@ -87,6 +87,7 @@ def answer(view: CallerView, asked: SearchParameters) -> JsonObject:
     if isinstance(asked, SearchBody) and not asked.use_graph:
         options["hops"] = 0
     found = view.reader.search(asked.q, scopes, **options)
+    service.focus(view, scopes, [m.memory_id for m in found.memories[:1]])
     message = found.message()
     return {**found.to_json(), "message": {"role": message["role"], "content": message["content"]}}
 

@@ -1,0 +1,1 @@
+"""What callers who stay connected are sent: changes of their graph, what a search found, and their operations."""

@@ -1,0 +1,111 @@
+"""Looks for publications while somebody is connected, and sends each what changed for them."""
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+
+from starlette.concurrency import run_in_threadpool
+
+from palimpsest.build.operation_status import operation_status
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.json_types import JsonObject
+from palimpsest.serve.deletions import Deletions
+from palimpsest.serve.events.graph_changes import GraphState, Hashes, difference, read_graph
+from palimpsest.serve.events.rooms import Connection, Event, Rooms
+from palimpsest.serve.identity import Identity
+from palimpsest.serve.open_reader import REFRESH_S, SharedReader
+from palimpsest.store.home import Home
+
+MAX_FOLLOWED = 1_000
+"""Operations of one user that are followed until they end; of more the oldest are not."""
+_ENDED = ("published", "rejected", "deleted", "failed")
+_LOG = logging.getLogger("palimpsest.serve")
+
+
+@dataclass
+class Watch:
+    """Follows the published build and the operations of those who are connected."""
+
+    home: Home
+    reader: SharedReader
+    deletions: Deletions
+    rooms: Rooms
+    _sent: dict[tuple[str, frozenset[str]], Hashes] = field(default_factory=dict)
+    _operations: dict[str, dict[str, str]] = field(default_factory=dict)
+    _state: tuple[str, int, int] = ("", 0, 0)
+
+    def follow(self, user: str, operation_id: str) -> None:
+        """Follows an operation of a user, from its receipt on."""
+        followed = self._operations.setdefault(user, {})
+        while len(followed) >= MAX_FOLLOWED:
+            followed.pop(next(iter(followed)))
+        followed[operation_id] = "received"
+        self.rooms.send(user, Event("OPERATION", {"operation_id": operation_id, "state": "received"}))
+
+    async def begin(self, connection: Connection) -> None:
+        """Takes what a caller's graph is now as what they have; later only differences are sent."""
+        key = _key(connection.identity)
+        if key not in self._sent:
+            self._sent[key] = (await run_in_threadpool(self._read, connection.identity)).hashes()
+
+    async def run(self) -> None:
+        """Looks again and again, until it is cancelled."""
+        while True:
+            await asyncio.sleep(REFRESH_S)
+            try:
+                await run_in_threadpool(self.look)
+            except Exception as e:  # one failure must not end the events of all
+                _LOG.warning("events: %s", type(e).__name__)
+
+    def look(self) -> None:
+        """Sends what changed since the last look."""
+        connected = self.rooms.users()
+        identities = {_key(c.identity): c.identity for user in connected for c in self.rooms.connections(user)}
+        self._sent = {key: sent for key, sent in self._sent.items() if key in identities}
+        for user in connected:
+            self._look_at_operations(user)
+        if not identities or (state := self.reader.published_state()) == self._state:
+            return
+        for key, identity in identities.items():
+            if key in self._sent:
+                self._send_difference(key, identity)
+        self._state = state
+
+    def _send_difference(self, key: tuple[str, frozenset[str]], identity: Identity) -> None:
+        now = self._read(identity)
+        changed = difference(self._sent[key], now)
+        self._sent[key] = now.hashes()
+        if changed is not None:
+            for connection in self.rooms.connections(identity.user):
+                if connection.identity.projects == identity.projects:
+                    connection.send(Event("GRAPH_UPDATE", changed))
+
+    def _read(self, identity: Identity) -> GraphState:
+        try:
+            with self.reader.view(identity) as view:
+                return read_graph(view)
+        except PalimpsestError:
+            return GraphState()
+
+    def _look_at_operations(self, user: str) -> None:
+        followed = self._operations.get(user, {})
+        for operation_id, before in list(followed.items()):
+            now = self._operation(user, operation_id)
+            state = str(now.get("state"))
+            if state != before:
+                self.rooms.send(user, Event("OPERATION", now))
+                followed[operation_id] = state
+            if state in _ENDED:
+                followed.pop(operation_id, None)
+
+    def _operation(self, user: str, operation_id: str) -> JsonObject:
+        if found := self.deletions.status(operation_id, user):
+            return found
+        try:
+            return operation_status(self.home, operation_id, user).to_json()
+        except PalimpsestError:
+            return {"operation_id": operation_id, "state": "failed"}
+
+
+def _key(identity: Identity) -> tuple[str, frozenset[str]]:
+    return identity.user, identity.projects
