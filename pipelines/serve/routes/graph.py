@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
 
+from palimpsest.core.errors import ArgumentError
 from palimpsest.core.json_types import JsonObject
 from palimpsest.core.scopes import ScopeKey
 from palimpsest.nodes import node_decisions
@@ -85,7 +86,10 @@ def nodes(
     if not scopes:
         return {"nodes": [], "next_offset": None}
     if name is not None:
-        return {"nodes": reader.graph(scopes).node(name).to_json()["nodes"], "next_offset": None}
+        try:
+            return {"nodes": reader.graph(scopes).node(name).to_json()["nodes"], "next_offset": None}
+        except ArgumentError:  # no node has this name
+            return {"nodes": [], "next_offset": None}
     page = reader.graph_page(scopes, offset, limit).to_json()
     return {"nodes": page["nodes"], "next_offset": page["next_offset"]}
 
@@ -109,7 +113,10 @@ def near(
     scopes = view.scopes(collection)
     if not scopes:
         raise NotFound
-    return view.reader.graph(scopes).neighbors(name, depth).to_json()
+    try:
+        return view.reader.graph(scopes).neighbors(name, depth).to_json()
+    except ArgumentError:  # no node has this name
+        raise NotFound from None
 
 
 @router.post("/api/v1/knowledge/nodes", status_code=202, summary="Add a node")

@@ -1,0 +1,90 @@
+"""Ten thousand requests with forged, expired and swapped tokens and with ids of others: nothing leaks."""
+
+import datetime as dt
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import jwt
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from palimpsest.build.plan import make_plan
+from palimpsest.build.publish import run_without_dagster
+from palimpsest.serve.app import create_app
+from palimpsest.serve.settings import ServeSettings
+from palimpsest.serve.tokens import make_token
+from palimpsest.store.builds import published
+from palimpsest.store.home import Home
+from tests.serve.conftest import TOKENS
+from tests.small_corpus import write_chats
+
+pytestmark = pytest.mark.slow
+USERS = [f"user{n:02}" for n in range(20)]
+REQUESTS = 10_000
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory: pytest.TempPathFactory, shared_vectors: Path) -> Iterator[FastAPI]:
+    base = tmp_path_factory.mktemp("forged")
+    turns = [
+        (f"s{user}", user, user, f"My {thing} is zq{user}z.", f"2026-02-0{1 + n}T09:00:00Z")
+        for user in USERS
+        for n, thing in enumerate(("bike", "boat", "house"))
+    ]
+    home = Home(base / "home", shared_vectors)
+    run_without_dagster(home, make_plan(home, [write_chats(base / "corpus", turns)]))
+    app = create_app(home, ServeSettings(TOKENS, 10**6, 10**6))
+    yield app
+    app.state.service.reader.close()
+
+
+def tokens(user: str, other: str, random: Random) -> tuple[str, int]:
+    """Returns a token, and the code that a request with it gets: 200 or 404 where it is valid, else 401."""
+    now = dt.datetime.now(dt.UTC)
+    good = make_token(TOKENS, user)
+    claims = {"sub": user, "iss": "palimpsest", "aud": "palimpsest", "exp": now + dt.timedelta(hours=1)}
+    head, body, signature = good.split(".")
+    swapped = make_token(TOKENS, other).split(".")
+    return random.choice(
+        [
+            *[(good, 200)] * 6,
+            (jwt.encode(claims, "x" * 48, "HS256"), 401),
+            (jwt.encode({**claims, "exp": now - dt.timedelta(hours=1)}, TOKENS.secret, "HS256"), 401),
+            (f"{head}.{swapped[1]}.{signature}", 401),
+            (f"{head}.{body}.{swapped[2]}", 401),
+            (f"{head}.{body}.", 401),
+            ("", 401),
+        ]
+    )
+
+
+def test_no_request_shows_anything_of_another_user(app: FastAPI) -> None:
+    random = Random(1)
+    memories = published(Home(app.state.service.home.path)).tables(["memories"])["memories"]
+    ids = {user: memories.filter(user_id=user)["memory_id"].to_list() for user in USERS}
+    client, counts = TestClient(app, raise_server_exceptions=False), dict.fromkeys((200, 401, 404), 0)
+    for _ in range(REQUESTS):
+        user, other = random.sample(USERS, 2)
+        token, code = tokens(user, other, random)
+        memory = random.choice(ids[random.choice((user, other))])
+        path, is_by_id = random.choice(
+            [
+                (f"/search?q=my+bike&user={other}&user_id={other}", False),
+                (f"/search?q=zq{other}z", False),
+                (f"/graph?user_id={other}&limit=50", False),
+                (f"/profile?user={other}", False),
+                (f"/memory/{memory}", True),
+                (f"/memory/{memory}/history", True),
+                (f"/api/v1/knowledge/nodes?name={other}", False),
+            ]
+        )
+        answer = client.get(path, headers={"Authorization": f"Bearer {token}", "X-User-Id": other})
+        expected = 404 if code == 200 and is_by_id and memory not in ids[user] else code
+        assert answer.status_code == expected, (path, answer.status_code)
+        for name in USERS:
+            assert name == user or f"zq{name}z" not in answer.text, (path, name)
+        assert code == 200 or "zq" not in answer.text
+        counts[expected] += 1
+    assert min(counts.values()) > REQUESTS / 50
