@@ -5,21 +5,23 @@ the collections that changed. Where a measure falls, the group is taken back and
 """
 
 import datetime as dt
-import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from palimpsest.build.plan import Plan, make_plan
+from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import stage_build
+from palimpsest.build.trial_home import trial_home
 from palimpsest.consolidation.consolidate import consolidation_settings, published_build, settled
-from palimpsest.consolidation.decide import SETTING, confirm, needs_person, undo
+from palimpsest.consolidation.decide import SETTING, confirm, needs_person, refuse
 from palimpsest.core.progress import say
 from palimpsest.eval.gate.compare import significance
 from palimpsest.eval.golden.build_tables import JUDGED_TABLES
 from palimpsest.eval.golden.golden_run import STALE, TOP, GoldenRun
 from palimpsest.eval.golden.questions import load_questions
 from palimpsest.eval.runs.judge_build import find_violations, run_collection
+from palimpsest.relations.classify.label_pairs import relation_id
 from palimpsest.store.builds import Build, staged
+from palimpsest.store.decisions import Decisions, read_decisions
 from palimpsest.store.event_log import observed
 from palimpsest.store.home import Home, data_folder
 from palimpsest.store.proposals import Proposal, read_proposals
@@ -54,6 +56,8 @@ class AppliedProposals:
 def apply_proposals(home: Home, now: dt.datetime | None = None, dry_run: bool = False) -> AppliedProposals:
     """Confirms what `consolidation.apply` of each collection names, once it was open for `grace_days`.
 
+    Nothing is decided in the home before a trial of it has ended well.
+
     Args:
         home: the home.
         now: the time; None reads the clock.
@@ -65,14 +69,16 @@ def apply_proposals(home: Home, now: dt.datetime | None = None, dry_run: bool = 
     now = now or dt.datetime.now(dt.UTC)
     with home.lock():
         build = published_build(home)
-        due = _due(build, settled(read_proposals(home.path), build).values(), now)
+        known = settled(read_proposals(home.path), build).values()
+        due = _due(build, known, now, read_decisions(home.decisions))
         if dry_run or not due:
             return AppliedProposals(due)
-        if not make_plan(home, None).nothing_to_do:
+        plan = make_plan(home, None)
+        if not plan.nothing_to_do:
             why = f"sources or decisions changed since build {build.build_id}: run palimpsest build first"
             return AppliedProposals(waiting=f"home {home.path}: {why}")
         with observed(home.path, "apply", build.build_id) as event:
-            trials = _Trials(home, now)
+            trials = _Trials(home, plan.collections.keys(), now)
             for group in _groups(due):
                 trials.apply(group)
             found = trials.found
@@ -80,17 +86,26 @@ def apply_proposals(home: Home, now: dt.datetime | None = None, dry_run: bool = 
     return found
 
 
-def _due(build: Build, proposals: Iterable[Proposal], now: dt.datetime) -> list[Proposal]:
+def _due(build: Build, proposals: Iterable[Proposal], now: dt.datetime, decisions: Decisions) -> list[Proposal]:
+    """Returns the proposals that settings name, are old enough, and are about nothing that a person decided."""
     settings = consolidation_settings(build)
+    pairs = {frozenset((r.newer_id, r.older_id)) for r in decisions.relations}
+    by_person = decisions.undone | decisions.confirmed
+
+    def is_decided(p: Proposal) -> bool:
+        if p.kind == "connection":
+            return tuple(sorted(p.names)) in decisions.apart | decisions.same
+        ids = p.memory_ids[:2]
+        orders = (ids, ids[::-1]) if len(ids) == 2 else ()
+        return frozenset(ids) in pairs or any(relation_id(*order) in by_person for order in orders)
 
     def is_due(p: Proposal) -> bool:
         config = settings.get(p.scope[0])
-        if config is None or p.state != "open" or needs_person(p) or (p.kind == "connection" and not p.names):
+        if config is None or p.state != "open" or p.kind not in config.apply or needs_person(p) or is_decided(p):
             return False
-        if p.kind == "contradiction" and p.confidence < MIN_CONFIDENCE:
+        if (p.kind == "connection" and not p.names) or (p.kind == "contradiction" and p.confidence < MIN_CONFIDENCE):
             return False
-        age = now - dt.datetime.fromisoformat(p.created_at)
-        return p.kind in config.apply and age >= dt.timedelta(days=config.grace_days)
+        return now - dt.datetime.fromisoformat(p.created_at) >= dt.timedelta(days=config.grace_days)
 
     return [p for p in proposals if is_due(p)]
 
@@ -106,59 +121,58 @@ def _groups(due: Iterable[Proposal]) -> list[list[Proposal]]:
 class _Trials:
     """Tries groups of proposals one after the other; each is compared with what was accepted before it."""
 
-    def __init__(self, home: Home, now: dt.datetime):
-        self._home, self._now = home, now
+    def __init__(self, home: Home, collections: Collection[str], now: dt.datetime):
+        self._home, self._collections, self._now = home, collections, now
         self._build = published_build(home)
         self._base: dict[str, GoldenRun | None] = {}
         self.found = AppliedProposals()
 
     def apply(self, group: Sequence[Proposal]) -> None:
         """Confirms a group, or the parts of it that make nothing worse."""
-        collection = group[0].scope[0]
-        if load_questions(data_folder(), collection) is None:
-            self.found.waiting = f"{collection} has no golden questions to try proposals on: palimpsest gate --init"
-            return
-        if self.found.trials >= MAX_TRIALS:
-            self.found.waiting = f"{MAX_TRIALS} trial builds were made; the next run continues"
+        if reason := self._cannot_try(group[0].scope[0]):
+            self.found.waiting = reason
             return
         ids = [p.proposal_id for p in group]
         self.found.trials += 1
-        confirmed, worse = self._try(ids)
+        worse, after = self._try(ids)
         if not worse:
-            self.found.confirmed += confirmed
+            self._base |= after
+            self.found.confirmed += confirm(self._home, ids, by=SETTING)
         elif len(ids) == 1:
-            undo(self._home, ids, self._now.isoformat(timespec="seconds"))
+            refuse(self._home, ids, self._now.isoformat(timespec="seconds"))
             self.found.refused[ids[0]] = worse
         else:
-            undo(self._home, ids)
             half = len(ids) // 2
             self.apply(group[:half])
             self.apply(group[half:])
 
-    def _try(self, ids: Sequence[str]) -> tuple[list[Proposal], str]:
-        """Returns the confirmed proposals, and the first measure that fell; they are still confirmed."""
-        say(f"trial {self.found.trials}: {len(ids)} proposals")
-        confirmed = confirm(self._home, ids, by=SETTING)
-        try:
-            plan = make_plan(self._home, None)
-            after = self._runs_of_trial(plan)
-            worse = "invariants" if after is None else _first_fall(self._before(plan.changed), after)
-        except BaseException:
-            undo(self._home, ids)
-            raise
-        finally:
-            shutil.rmtree(staged(self._home).path, ignore_errors=True)
-        if after and not worse:
-            self._base |= after
-        return confirmed, worse
+    def _cannot_try(self, collection: str) -> str:
+        """Returns why proposals of a collection are not tried now; empty where they are."""
+        if self.found.trials >= MAX_TRIALS:
+            return f"{MAX_TRIALS} trial builds were made; the next run continues"
+        if collection not in self._collections:
+            return f"{collection}: its folder is gone; restore it"
+        if load_questions(data_folder(), collection) is None:
+            return f"{collection} has no golden questions to try proposals on: palimpsest gate --init"
+        base = self._before([collection])[collection]
+        if base is None or base.errors or not base.per_query:
+            return f"{collection}: its golden questions cannot be judged; palimpsest gate says why"
+        return ""
 
-    def _runs_of_trial(self, plan: Plan) -> Runs | None:
-        """Returns the golden runs of the collections that change; None where the build breaks an invariant."""
-        if not plan.changed:
-            return {}
-        stage_build(self._home, plan)
-        build = staged(self._home)
-        return None if find_violations(self._home, build) else _runs(build, plan.changed)
+    def _try(self, ids: Sequence[str]) -> tuple[str, Runs]:
+        """Returns the first measure that a group makes worse, empty where there is none, and the golden runs."""
+        say(f"trial {self.found.trials}: {len(ids)} proposals")
+        with trial_home(self._home) as trial:
+            confirm(trial, ids, by=SETTING)
+            plan = make_plan(trial, None)
+            if not plan.changed:
+                return "", {}
+            stage_build(trial, plan)
+            build = staged(trial)
+            if find_violations(trial, build):
+                return "invariants", {}
+            after = _runs(build, plan.changed)
+        return _first_fall(self._before(plan.changed), after), after
 
     def _before(self, collections: Iterable[str]) -> Runs:
         """Returns the golden runs without the group; those of the published build are made once."""
@@ -179,6 +193,8 @@ def _first_fall(before: Runs, after: Runs) -> str:
         base = before.get(name)
         if run is None or base is None:  # it includes the collection that changed, and is not judged itself
             continue
+        if run.errors or base.per_query.keys() - run.per_query.keys():
+            return f"{name}: golden questions cannot be judged with it"
         for change in significance(base, run, (*_RECALL, STALE)):
             fall = change["change"] if change["measure"] == STALE else -change["change"]
             if fall > _EPSILON:

@@ -67,13 +67,10 @@ def reject(home: Home, ids: Iterable[str]) -> list[Proposal]:
         return _write(home, known, _named(known, ids, ("open",)), "rejected", build, PERSON)
 
 
-def undo(home: Home, ids: Iterable[str], refused_at: str = "") -> list[Proposal]:
+def undo(home: Home, ids: Iterable[str]) -> list[Proposal]:
     """Takes back what was decided of proposals: they are open again, and the next build is as if it never was.
 
-    Args:
-        home: the home.
-        ids: of proposals that were decided.
-        refused_at: when a trial refused them; only a person confirms them from then on.
+    Only a person confirms them from then on.
 
     Raises:
         PalimpsestError: there is no such proposal, or nothing was decided of it.
@@ -85,7 +82,16 @@ def undo(home: Home, ids: Iterable[str], refused_at: str = "") -> list[Proposal]
         for proposal in chosen:
             if proposal.state != "rejected":
                 _take_back(home, proposal)
-        return _write(home, known, [replace(p, refused_at=refused_at) for p in chosen], "open", None, "")
+        now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+        return _write(home, known, [replace(p, refused_at=now) for p in chosen], "open", None, "")
+
+
+def refuse(home: Home, ids: Iterable[str], at: str) -> None:
+    """Records that a trial refused open proposals: only a person confirms them from then on."""
+    with home.lock():
+        known = read_proposals(home.path)
+        chosen = {i: replace(known[i], refused_at=at) for i in ids}
+        write_proposals(home.path, (known | chosen).values())
 
 
 def needs_person(proposal: Proposal) -> bool:
@@ -175,11 +181,12 @@ def _override(proposal: Proposal, newer: _IsNewer) -> RelationOverride | None:
 def _memory_decision(proposal: Proposal, now: str) -> MemoryDecision | None:
     i = proposal.proposal_id
     if proposal.kind == "prune":
-        return MemoryDecision(i, "prune", proposal.drop, at=now)
+        return MemoryDecision(i, "prune", proposal.drop, at=now, scope=proposal.scope)
     if proposal.kind == "confidence":
-        return MemoryDecision(i, "confidence", proposal.memory_ids[0], value=proposal.value, at=now)
+        memory_id = proposal.memory_ids[0]
+        return MemoryDecision(i, "confidence", memory_id, value=proposal.value, at=now, scope=proposal.scope)
     if proposal.kind in ("contradiction", "duplicate") and proposal.drop:
-        return MemoryDecision(i, "retire", proposal.drop, proposal.keep, at=now)
+        return MemoryDecision(i, "retire", proposal.drop, proposal.keep, at=now, scope=proposal.scope)
     return None
 
 

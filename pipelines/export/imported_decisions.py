@@ -1,11 +1,12 @@
 """Decisions of an export, written to the home where they are about what was imported and nothing else."""
 
+import datetime as dt
 from collections.abc import Set
 from dataclasses import replace
 from typing import Any, cast
 
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.core.ids import content_id
+from palimpsest.core.ids import content_id, entity_id
 from palimpsest.core.json_types import JsonObject
 from palimpsest.export import layout
 from palimpsest.export.read_export import ExportFolder
@@ -38,11 +39,16 @@ def decisions_to_import(home: Home, export: ExportFolder, collections: Set[str])
     if not lines or not collections:
         return []
     memories = _imported_memories(home, export, collections)
+    proposals = {(p.proposal_id, i): p for p in proposals_to_import(home, export, collections) for i in p.memory_ids}
     rows: list[JsonObject] = []
     for number, line in enumerate(lines, 1):
         try:
-            row = _row(line, export.user, collections, memories)
-        except (KeyError, ValueError, TypeError, AttributeError):
+            if line["kind"] in MEMORY_KINDS:
+                proposal = proposals.get((str(line["target"]), str(line["memory_id"])))
+                row = _memory_row(line, proposal) if proposal else None
+            else:
+                row = _row(line, export.user, collections, memories)
+        except (KeyError, ValueError, TypeError, AttributeError, OverflowError):
             raise PalimpsestError(
                 f"{layout.DECISIONS}: line {number + 1} is no decision; remove it, or export again"
             ) from None
@@ -58,8 +64,6 @@ def _memories_of(home: Home) -> set[str]:
 def _row(line: dict[str, Any], user: str, collections: Set[str], memories: Set[str]) -> JsonObject | None:
     """Returns the line of the decisions file; None where it is not about what was imported."""
     kind, at = line["kind"], str(line["at"])
-    if kind in MEMORY_KINDS:
-        return _memory_row(line, at, memories)
     if kind in NAME_KINDS:
         collection, owner, project = map(str, line["scope"])
         a, b = map(str, line["names"])
@@ -85,15 +89,24 @@ def _row(line: dict[str, Any], user: str, collections: Set[str], memories: Set[s
     return {"kind": kind, "at": at, "target": target, "newer_id": newer, "older_id": older, "label": line["label"]}
 
 
-def _memory_row(line: dict[str, Any], at: str, memories: Set[str]) -> JsonObject | None:
-    if not {line["memory_id"], line.get("by") or line["memory_id"]} <= memories:
-        return None
+def _memory_row(line: dict[str, Any], proposal: Proposal) -> JsonObject | None:
+    """Returns a decision about a memory, in the scope of the proposal that it confirms or takes back.
+
+    Raises:
+        ValueError: its time has no zone.
+    """
+    at, memory_id = dt.datetime.fromisoformat(str(line["at"])), str(line["memory_id"])
+    if at.tzinfo is None:
+        raise ValueError("at")
+    stamp: JsonObject = {"at": at.isoformat()}
     if line["kind"] != "memory":
-        return {"at": at, **memory_undo_row(MemoryDecision(str(line["target"]), "prune", str(line["memory_id"])))}
+        return stamp | memory_undo_row(MemoryDecision(proposal.proposal_id, "prune", memory_id))
     reader = MemoryDecisionReader()
     reader.read(line)
     (decision,) = reader.applied
-    return {"at": at, **decision.to_row()}
+    if decision.by and decision.by not in proposal.memory_ids:
+        return None
+    return stamp | replace(decision, scope=proposal.scope).to_row()
 
 
 def proposals_to_import(home: Home, export: ExportFolder, collections: Set[str]) -> list[Proposal]:
@@ -109,17 +122,18 @@ def proposals_to_import(home: Home, export: ExportFolder, collections: Set[str])
     """
     if not collections or not export.has(layout.PROPOSALS):
         return []
-    memories = _imported_memories(home, export, collections)
+    memories, names = _imported_memories(home, export, collections), _imported_names(export, collections)
     found: list[Proposal] = []
     for number, line in enumerate(cast(list[dict[str, Any]], export.read(layout.PROPOSALS)), 1):
         try:
             proposal = parse_proposal(line)
-        except (KeyError, ValueError, TypeError, AttributeError):
+        except (KeyError, ValueError, TypeError, AttributeError, OverflowError):
             raise PalimpsestError(
                 f"{layout.PROPOSALS}: line {number + 1} is no proposal; remove it, or export again"
             ) from None
         collection, owner, _ = proposal.scope
-        if collection in collections and owner == export.user and memories.issuperset(proposal.memory_ids):
+        is_theirs = collection in collections and owner == export.user
+        if is_theirs and memories.issuperset(proposal.memory_ids) and names.issuperset(proposal.names):
             is_decided = proposal.state in ("confirmed", "applied")
             found.append(replace(proposal, state="confirmed", decided_build="") if is_decided else proposal)
     return found
@@ -132,3 +146,12 @@ def _imported_memories(home: Home, export: ExportFolder, collections: Set[str]) 
         for name in collections
         for row in cast(list[JsonObject], export.read(layout.table_file(name, "memories")))
     } - _memories_of(home)
+
+
+def _imported_names(export: ExportFolder, collections: Set[str]) -> set[str]:
+    """Returns the ids of the names of the user, made again of what the export says of them."""
+    return {
+        entity_id(name, export.user, str(row["project_id"]), str(row["key"]))
+        for name in collections
+        for row in cast(list[JsonObject], export.read(layout.table_file(name, "surfaces")))
+    }

@@ -237,7 +237,10 @@ class ProgramRunner(Generic[Found]):
             if engine.answer is not None:
                 return None
             raise LmUnavailable(type(e).__name__) from None
-        return self._program.read(item.input_id, answer)
+        try:
+            return self._program.read(item.input_id, answer)
+        except (ValueError, TypeError, LookupError, RecursionError):  # a form that no program expects
+            return None
 
     def _highest_cost(self, item: ProgramInput) -> float:
         characters = len(self._program.instructions) + sum(map(len, item.fields.values()))

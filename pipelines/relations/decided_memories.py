@@ -33,13 +33,20 @@ def retired_by_decision(state: pl.DataFrame, decisions: Decisions | None) -> pl.
 
 def _is_valid(decision: MemoryDecision, rows: dict[str, tuple[tuple[str, ...], bool]]) -> bool:
     dropped, kept = rows.get(decision.memory_id), rows.get(decision.by)
-    return dropped is not None and kept is not None and dropped[0] == kept[0] and kept[1]
+    if dropped is None or kept is None or decision.scope not in (None, dropped[0]):
+        return False
+    return dropped[0] == kept[0] and kept[1]
 
 
 def decided_memories(memories: pl.DataFrame, decisions: Decisions) -> pl.DataFrame:
     """Returns `decided_memories`, by id: from when on a memory is not served, and its confidence, by decision."""
     values: dict[str, dict[str, object]] = {}
+    decided = [d.memory_id for d in decisions.memories]
+    rows_of = memories.filter(pl.col("memory_id").is_in(decided)).select("memory_id", *SCOPE).iter_rows()
+    scopes = {i: tuple(scope) for i, *scope in rows_of}
     for d in decisions.memories:
+        if d.scope not in (None, scopes.get(d.memory_id)):
+            continue  # imported, about a memory of another scope
         if d.action == "prune":
             values.setdefault(d.memory_id, {})["pruned_at"] = dt.datetime.fromisoformat(d.at)
         elif d.action == "confidence":

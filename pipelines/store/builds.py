@@ -15,7 +15,7 @@ from palimpsest.core.sealed_json import read_sealed_json, write_sealed_json
 from palimpsest.store.checksums import MANIFEST, changed_files, file_states, has_hash
 from palimpsest.store.collection_config import CollectionConfig
 from palimpsest.store.decision_lines import count_decisions
-from palimpsest.store.home import Home
+from palimpsest.store.home import TRIAL_FOLDER, Home
 from palimpsest.store.manifest import BuildManifest, StageRecord
 from palimpsest.store.tables import completed, conform, empty
 
@@ -216,6 +216,7 @@ def sweep(home: Home) -> None:
 
     A collection that a delete was rewriting is restored first: neither a delete nor a build can continue from a half.
     """
+    shutil.rmtree(home.path / TRIAL_FOLDER, ignore_errors=True)
     for before in home.builds.glob(f"*/{BEFORE_DELETE}"):
         for folder in before.iterdir():
             _restore(folder, before.parent / folder.name)

@@ -32,7 +32,10 @@ def parse_line(line: str) -> dict[str, Any]:
 
 def decision_lines(path: Path) -> list[str]:
     """Returns the lines of the file, read as far as they can be; none where there is no file."""
-    return path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
+    if not path.exists():
+        return []
+    # Not splitlines: a text may have a line separator of Unicode.
+    return [line for line in path.read_text(encoding="utf-8", errors="replace").split("\n") if line]
 
 
 def count_decisions(path: Path) -> tuple[int, list[int]]:

@@ -15,6 +15,8 @@ from palimpsest.core.sealed_json import read_sealed_json, write_sealed_json
 DEFAULT_HOME = Path("data/home")
 DEFAULT_CORPUS = Path("data/corpora")
 SOURCES_FILE = "home.json"
+TRIAL_FOLDER = ".trial"
+"""In a home, while something is tried: see `build.trial_home`."""
 _FIX = "name the folders of its collections with palimpsest build --corpus DIR, or restore a backup"
 _PACKAGE = Path(__file__).resolve().parents[1]
 _CHECKOUT = _PACKAGE.parent / "data"

@@ -3,6 +3,7 @@
 A proposal names the memories that it rests on and quotes them, so that a delete of one removes it.
 """
 
+import datetime as dt
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -43,7 +44,8 @@ class Proposal:
         decided_build: the build that was published when it was confirmed.
         decided_by: person or setting.
         found_by: rules or lm.
-        refused_at: when a trial of it made retrieval worse; only a person confirms it from then on.
+        refused_at: when a trial of it made retrieval worse, or a person took a decision of it back: only a person
+            confirms it from then on.
     """
 
     kind: Kind
@@ -95,7 +97,7 @@ def read_proposals(home: Path) -> dict[str, Proposal]:
     if not path.exists():
         return {}
     try:
-        found = [parse_proposal(json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
+        found = [parse_proposal(json.loads(line)) for line in path.read_text(encoding="utf-8").split("\n") if line]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise DamagedFile(path, _FIX) from None
     return {p.proposal_id: p for p in found}
@@ -109,6 +111,7 @@ def parse_proposal(row: Mapping[str, Any]) -> Proposal:
     """
     if row["kind"] not in KINDS or row["state"] not in STATES:
         raise ValueError(row["kind"])
+    _check_members(row)
     collection, user_id, project_id = (str(row[c]) for c in SCOPE)
     value = row["value"]
     texts = {n: str(row[n]) for n in ("keep", "drop", "created_at", "decided_at", "decided_build", "decided_by")}
@@ -127,6 +130,26 @@ def parse_proposal(row: Mapping[str, Any]) -> Proposal:
         refused_at=str(row.get("refused_at", "")),
         **texts,
     )
+
+
+def _check_members(row: Mapping[str, Any]) -> None:
+    """Checks what a proposal names: nothing besides its memories is decided about.
+
+    Raises:
+        ValueError: the number of memories or names is not that of its kind, or a value or time is none.
+    """
+    memories, names = [str(i) for i in row["memory_ids"]], list(row["names"])
+    is_pair = row["kind"] in ("contradiction", "duplicate")
+    if not memories or (is_pair and len(memories) != 2) or len(names) not in (0, 2):
+        raise ValueError("memory_ids")
+    if not {row["keep"], row["drop"]} <= {"", *memories}:
+        raise ValueError("keep")
+    if row["value"] is not None and not 0.0 <= float(row["value"]) <= 1.0:
+        raise ValueError("value")
+    for name in ("created_at", "decided_at", "refused_at"):
+        if (at := row.get(name)) and dt.datetime.fromisoformat(at).tzinfo is None:
+            raise ValueError(name)
+    json.dumps(row, ensure_ascii=False).encode()  # half of a surrogate pair is no text
 
 
 def write_proposals(home: Path, proposals: Iterable[Proposal]) -> None:
@@ -151,7 +174,7 @@ def forget_proposals(
     path = proposals_path(home)
     if not path.exists():
         return 0
-    lines = path.read_text(encoding="utf-8").splitlines()
+    lines = [line for line in path.read_text(encoding="utf-8").split("\n") if line]
     gone = set(probes.rows_in(lines))
     if whole_scope:
         wanted = tuple(zip(SCOPE, (collection, user, project), strict=True))

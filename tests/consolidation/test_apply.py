@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,11 +11,13 @@ import pytest
 from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
 from palimpsest.consolidation.consolidate import consolidate
-from palimpsest.consolidation.decide import confirm
-from palimpsest.eval.runs.apply_proposals import apply_proposals
+from palimpsest.consolidation.decide import confirm, undo
+from palimpsest.eval.runs.apply_proposals import _due, apply_proposals
 from palimpsest.store.builds import kept, published
+from palimpsest.store.consolidation_config import ConsolidationConfig
+from palimpsest.store.decisions import Decisions
 from palimpsest.store.home import Home
-from palimpsest.store.proposals import read_proposals
+from palimpsest.store.proposals import Proposal, read_proposals
 from tests.small_corpus import copy_built, write_notes
 
 NOTES = {
@@ -119,3 +122,43 @@ def test_an_interrupted_trial_leaves_nothing_confirmed(home, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         apply_proposals(home, later(4))
     assert set(states(home).values()) == {"open"} and not kept(home)[1:] and make_plan(home, None).nothing_to_do
+
+
+def test_golden_questions_that_cannot_be_judged_confirm_nothing(home, built, tmp_path, monkeypatch):
+    shutil.copytree(built / "data", tmp_path / "data")
+    monkeypatch.setenv("PALIMPSEST_DATA", str(tmp_path / "data"))
+    line = {"id": "q9", "question": "?", "type": "single_fact", "evidence": [{"uri": "a.md", "quote": "not in it"}]}
+    with (tmp_path / "data" / "golden" / "notes.jsonl").open("a") as file:
+        file.write(json.dumps(line) + "\n")
+    run_without_dagster(home, make_plan(home, None))
+    done = apply_proposals(home, later(4))
+    assert not done.confirmed and "cannot be judged" in done.waiting and set(states(home).values()) == {"open"}
+
+
+def test_a_collection_whose_folder_is_gone_has_nothing_confirmed(home, tmp_path):
+    other = write_notes(tmp_path / "other", {"x.md": "The mill turns at night.\n"}, "mill")
+    run_without_dagster(home, make_plan(home, [tmp_path / "corpus", other]))
+    (tmp_path / "corpus" / "notes").rename(tmp_path / "away")
+    done = apply_proposals(home, later(4))
+    assert not done.confirmed and done.waiting and set(states(home).values()) == {"open"}
+
+
+def test_what_a_person_took_back_is_not_confirmed_again(home):
+    first = {p.proposal_id for p in apply_proposals(home, later(4)).confirmed}
+    undo(home, first)
+    run_without_dagster(home, make_plan(home, None))
+    assert apply_proposals(home, later(5)).trials == 0 and "confirmed" not in states(home).values()
+
+
+def test_names_that_a_person_set_apart_stay_apart(home):
+    scope = ("notes", "u0", "")
+    proposal = Proposal("connection", "similar names", scope, ("a" * 16,), "", 0.6, names=("b" * 16, "c" * 16))
+    due = replace(proposal, created_at=later(-9).isoformat())
+    build, settings = published(home), {"consolidation": {"apply": ["connection"]}}
+    config = build.config_of("notes").model_copy(
+        update={"consolidation": ConsolidationConfig(**settings["consolidation"])}
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("palimpsest.store.builds.Build.config_of", lambda *_: config)
+        assert _due(build, [due], later(0), Decisions()) == [due]
+        assert _due(build, [due], later(0), Decisions(apart=frozenset({("b" * 16, "c" * 16)}))) == []

@@ -12,7 +12,7 @@ from palimpsest.store.decisions import read_decisions
 from palimpsest.store.home import Home
 from palimpsest.store.proposals import read_proposals
 from tests.command import run
-from tests.export.made import make_export, read_rows
+from tests.export.made import make_export, read_rows, with_own_vectors
 
 
 @pytest.fixture(scope="module")
@@ -155,3 +155,21 @@ def test_a_decision_about_another_scope_is_left_out(made, tmp_path, shared_vecto
     assert {p.scope[1] for p in read_proposals(home.path).values()} == {"ann"}
     found = read_decisions(home.decisions)
     assert not found.confirmed and not found.same and {d.scope[1] for d in found.graph} == {"ann"}
+
+
+def test_a_decision_of_another_user_is_neither_taken_back_nor_made(made, tmp_path, shared_vectors):
+    out = tmp_path / "out"
+    shutil.copytree(made / "out", out)
+    home = with_own_vectors(Home(shutil.copytree(made / "home", tmp_path / "copied"), shared_vectors))
+    (theirs,) = (p for p in read_proposals(home.path).values() if p.scope[1] == "bob")
+    before = read_decisions(home.decisions).memories
+    mine = next(r["memory_id"] for r in read_rows(out, "decisions.json") if r["kind"] == "memory")
+    undo = {"kind": "memory_undo", "target": theirs.proposal_id, "memory_id": mine, "at": "2026-01-01T00:00:00+00:00"}
+    prune = {**undo, "kind": "memory", "action": "prune", "memory_id": theirs.memory_ids[0]}
+    change(out, "decisions.json", lambda d: d.extend([undo, prune]))
+    change(out, "proposals.json", lambda p: p.append({**p[0], "kind": "prune", "drop": theirs.memory_ids[0]}))
+    with pytest.raises(PalimpsestError, match="is no proposal"):
+        import_export(Home(tmp_path / "fresh", shared_vectors), out)
+    change(out, "proposals.json", lambda p: p.pop())
+    import_export(home, out, rename={"chats": "chats2", "papers": "papers2"})
+    assert read_decisions(home.decisions).memories == before

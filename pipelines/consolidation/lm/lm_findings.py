@@ -84,7 +84,7 @@ def groups_of(pairs: Iterable[tuple[ScopeKey, Pair]]) -> list[Group]:
     groups: list[tuple[ScopeKey, dict[str, Memory]]] = []
     open_group: dict[ScopeKey, dict[str, Memory]] = {}
     for scope, pair in pairs:
-        if any(len(m.text) > MAX_CHARACTERS or contains_instructions(m.text) for m in pair[:2]):
+        if any(len(m.text) > MAX_CHARACTERS or contains_instructions(f"{m.speaker}\n{m.text}") for m in pair[:2]):
             continue  # one text with orders must not keep the model from reading the others
         group = open_group.get(scope)
         both = {m.memory_id: m for m in (pair.first, pair.second)}
@@ -158,4 +158,5 @@ def _labelled(memories: Iterable[Memory]) -> dict[str, Memory]:
 
 def _line(label: str, memory: Memory) -> str:
     date = f"{memory.observed_at:%Y-%m-%d}" if memory.observed_at else "undated"
-    return f"[{label}] {date} {memory.speaker or ''}: {' '.join(memory.text.split())}"
+    speaker = " ".join((memory.speaker or "").split())[:60]  # a name on several lines could look like another memory
+    return f"[{label}] {date} {speaker}: {' '.join(memory.text.split())}"

@@ -2,6 +2,7 @@
 
 import math
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,8 @@ MAX_CONFIDENCE = 0.75
 MAX_FINDINGS = 20
 """Of each kind in one answer; what a model lists beyond is dropped."""
 MAX_CHARACTERS = 400
+_NOT_LATIN = re.compile(r"[^\W\d_\u0000-\u024f]+")
+"""Letters that stemming does not read as words."""
 _MEMORIES = {"connections": "memories", "notes": "premises"}
 _TEXTS = {"connections": "description", "notes": "statement"}
 
@@ -94,14 +97,19 @@ def _statement(
     scope: ScopeKey, memories: Mapping[str, Memory], name: str, part: Mapping[str, object]
 ) -> Proposal | str:
     """Returns a proposal, or why there is none."""
-    text = " ".join(str(part.get(_TEXTS[name]) or "").split())
+    stated = part.get(_TEXTS[name])
+    text = " ".join(stated.split()) if isinstance(stated, str) else ""
     named = _named(memories, part.get(_MEMORIES[name]))
     if not 2 <= len(named) <= 5:
         return "it does not name two to five memories that were read"
     if not re.search(r"\w", text) or len(text) > MAX_CHARACTERS:
         return "its text is empty or too long"
     quoted = "\n".join(f"{m.text}\n{m.speaker or ''}\n{m.context}" for m in named)
-    others = "\n".join(m.text for m in memories.values() if m not in named)
+    others = "\n".join(f"{m.text}\n{m.speaker or ''}" for m in memories.values() if m not in named)
+    if any(unicodedata.category(c).startswith("C") for c in text):
+        return "it has characters that no text has"
+    if not all(run in quoted for run in _NOT_LATIN.findall(text)):
+        return "it uses words of a memory that it does not name"
     if contains_instructions(text):
         return "it gives orders"
     if set(re.findall(r"\d+", text)) - set(re.findall(r"\d+", quoted)):
@@ -121,7 +129,7 @@ def _named(memories: Mapping[str, Memory], labels: object) -> list[Memory]:
 
 def _texts(value: object) -> list[str]:
     parts = value if isinstance(value, Sequence) and not isinstance(value, str) else ()
-    return [text for part in parts if (text := " ".join(str(part).split()))]
+    return [text for part in parts if isinstance(part, str) and (text := " ".join(part.split()))]
 
 
 def _words(text: str) -> set[str]:
