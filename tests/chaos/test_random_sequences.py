@@ -127,8 +127,10 @@ def undo_relation(c: Corpus, text: str, at: int) -> None:
 
 
 def delete_document(c: Corpus, text: str, at: int) -> None:
-    if published(c.home) is not None and len(c.notes) > 1:
-        name = c.random.choice(sorted(c.notes))
+    build = published(c.home)
+    built = set(build.table("notes", "documents")["uri"]) if build is not None else set()
+    if len(c.notes) > 1 and (known := sorted(built & c.notes.keys())):
+        name = c.random.choice(known)
         del c.notes[name]
         c.write()
         c.build()
