@@ -49,7 +49,7 @@ class _Verifier(TokenVerifier):
 
 def create_mcp(service: Service, guard: Guard) -> MCPServer[None]:
     """Returns the server for Streamable HTTP: each request has a token."""
-    # The issuer's address is only told to clients that register themselves, which is off; the guard checks audiences.
+    # The issuer's address is only sent to clients that register themselves, which is off; the guard checks audiences.
     auth = AuthSettings(issuer_url=AnyHttpUrl("http://127.0.0.1"), resource_server_url=None)
     return _server(service, _caller, auth=auth, token_verifier=_Verifier(guard))
 

@@ -37,13 +37,13 @@ class Tools:
         self, query: str, k: int = 5, collection: str | None = None, strategy: Strategy = "auto", history: bool = False
     ) -> JsonObject:
         """Finds the memories that best answer a question. With history also what was superseded."""
-        asked = SearchBody(q=query, k=k, collection=collection, strategy=strategy, history=history)
-        return self._may("read", lambda view: answer(self._service, view, asked))
+        parameters = SearchBody(q=query, k=k, collection=collection, strategy=strategy, history=history)
+        return self._may("read", lambda view: answer(self._service, view, parameters))
 
     def get_context(self, query: str, budget_tokens: int = 1200, turns: list[str] | None = None) -> str:
         """Returns a cited context for a question, ready to be put before an answer; turns are what was said before."""
-        asked = SearchBody(q=query, k=10, budget_tokens=budget_tokens, turns=turns or [], include_pending=True)
-        return str(self._may("read", lambda view: answer(self._service, view, asked))["context"])
+        parameters = SearchBody(q=query, k=10, budget_tokens=budget_tokens, turns=turns or [], include_pending=True)
+        return str(self._may("read", lambda view: answer(self._service, view, parameters))["context"])
 
     def get_memory(self, memory_id: str) -> JsonObject:
         """Returns one memory by its id."""

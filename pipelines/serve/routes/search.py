@@ -78,15 +78,15 @@ def search_hybrid(body: SearchBody, view: MayRead, service: SharedService) -> Js
     return answer(service, view, body.model_copy(update={"strategy": "hybrid"}))
 
 
-def answer(service: Service, view: CallerView, asked: SearchParameters) -> JsonObject:
+def answer(service: Service, view: CallerView, parameters: SearchParameters) -> JsonObject:
     """Answers a search within the scopes of a caller."""
-    scopes = view.scopes(asked.collection, asked.project)
+    scopes = view.scopes(parameters.collection, parameters.project)
     if not scopes:
         return {"build_id": view.reader.build_id, "memories": [], "context": "", "message": None}
-    options = asked.model_dump(exclude={"q", "collection", "project", "use_graph"})
-    if isinstance(asked, SearchBody) and not asked.use_graph:
+    options = parameters.model_dump(exclude={"q", "collection", "project", "use_graph"})
+    if isinstance(parameters, SearchBody) and not parameters.use_graph:
         options["hops"] = 0
-    found = view.reader.search(asked.q, scopes, **options)
+    found = view.reader.search(parameters.q, scopes, **options)
     service.focus(view, scopes, [m.memory_id for m in found.memories[:1]])
     message = found.message()
     return {**found.to_json(), "message": {"role": message["role"], "content": message["content"]}}
