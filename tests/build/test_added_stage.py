@@ -88,7 +88,8 @@ def build(tmp_path: Path, home: Home) -> Callable[[], Build]:
     return lambda: run_without_dagster(home, make_plan(home, [corpus]))
 
 
-@pytest.mark.parametrize("on_delete", ["recompute", pytest.param("remove_rows", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("on_delete", ["recompute", "remove_rows"])
+@pytest.mark.slow
 def test_a_stage_added_in_one_file_is_run_cached_recorded_indexed_and_deleted_from(
     added, build, home, tmp_path, on_delete
 ) -> None:

@@ -134,6 +134,7 @@ def index_rows(b: Build) -> dict[str, list[tuple[object, ...]]]:
         return {n: db.execute(f"SELECT * FROM {n}").fetchall() for n in names}
 
 
+@pytest.mark.slow
 def test_a_text_that_an_edit_left_alone_keeps_its_id_and_the_old_one_is_history(tmp_path, build):
     corpus = write_notes(tmp_path / "corpus", {"a.md": "The gate opens at eight.\n"}, unit="statement")
     _, first = build(corpus)

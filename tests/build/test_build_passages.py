@@ -34,7 +34,8 @@ def strategy_and_scores(build):
     return found.strategy, [(m.memory_id, round(m.score, 6)) for m in found.memories]
 
 
-@pytest.mark.parametrize("profile", ["full", pytest.param("fast", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("profile", ["full", "fast"])
+@pytest.mark.slow
 def test_an_edit_of_a_titled_passage_equals_a_build_from_scratch(tmp_path, profile):
     home = Home(tmp_path / "home")
     first = run(home, corpus(tmp_path, TEXTS, profile=profile))

@@ -13,6 +13,7 @@ def build(home, corpus):
     return run_without_dagster(home, make_plan(home, [corpus])).manifest.changes
 
 
+@pytest.mark.slow
 def test_each_document_is_reported_with_what_became_of_its_memories(tmp_path):
     home, corpus = Home(tmp_path / "home"), tmp_path / "corpus"
     notes = {"edited.md": "Otters swim.\n", "gone.md": "Herons fly.\n", "same.md": "Bats sleep.\n"}

@@ -182,6 +182,7 @@ def test_deleting_a_user_removes_files_and_operations_and_proves_it(copy, is_bui
         ingest_text(home, "Bob is back.", user="bob")
 
 
+@pytest.mark.slow
 def test_deleting_one_turn_of_a_session_keeps_the_rest_in_the_log(copy):
     home, corpus = copy
     turns = [{"speaker": "Ann", "text": "The emerald is under the stairs."}, {"speaker": "Ann", "text": KEY}]

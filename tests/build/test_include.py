@@ -60,6 +60,7 @@ def test_an_included_document_is_not_embedded_again_and_has_its_own_memories(tmp
     assert make_plan(home, [corpus]).nothing_to_do
 
 
+@pytest.mark.slow
 def test_an_edit_changes_both_and_a_delete_one(tmp_path, corpus):
     home = Home(tmp_path / "home")
     add_including(corpus)

@@ -114,6 +114,7 @@ def test_items_of_both_become_memories_once_and_inferences_retire_nothing(made):
 
 
 @pytest.mark.parametrize(("day", "calls"), [("2026-02-04", 1), pytest.param("2026-01-04", 3, marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_one_more_session_costs_itself_and_what_reads_its_note_and_equals_scratch(made, tmp_path, server, day, calls):
     home, corpus = made
     write(corpus, [*TURNS, (*ADDED[:4], f"{day}T09:00:00Z")])

@@ -46,6 +46,7 @@ def test_an_undone_update_comes_back_after_a_rebuild_and_becomes_a_labelled_pair
 
 
 @pytest.mark.lm
+@pytest.mark.slow
 def test_a_build_by_an_lm_is_paid_once_stops_at_its_budget_and_leaves_nothing_after_a_delete(tmp_path):
     home, corpus = tmp_path / "h", write_chats(tmp_path / "c")
     with FakeLMServer({(OLD, NEW): "UPDATE"}) as server:

@@ -98,6 +98,7 @@ def test_a_golden_set_is_measured_on_its_own_collection(made, monkeypatch, tmp_p
         measure(golden, golden, "hybrid", 1200, None)
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_stages_and_their_json(folder):
     done = CliRunner().invoke(suite, [str(folder), "--ablation", "--json"])
     assert done.exit_code == 0, done.output

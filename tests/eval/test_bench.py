@@ -86,11 +86,12 @@ def test_relations_stay_inside_a_user_and_retire_what_they_update():
 @pytest.mark.parametrize(
     ("strategy", "kind", "clients"),
     [
-        pytest.param("hybrid", "turns", 2, marks=pytest.mark.slow),
+        ("hybrid", "turns", 2),
         ("flat", "titled", 8),
-        pytest.param("auto", "pages", 1, marks=pytest.mark.slow),
+        ("auto", "pages", 1),
     ],
 )
+@pytest.mark.slow
 def test_a_bench_reports_the_requested_backends(tmp_path, strategy, kind, clients, monkeypatch):
     monkeypatch.setattr("palimpsest.eval.bench.run_bench.QUERIES", 5)
     load = QueryLoad(strategy, clients, hops=2)

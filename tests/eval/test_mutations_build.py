@@ -100,18 +100,9 @@ def test_at_least_ten_faults_are_tried():
     assert len({m.name for m in MUTATIONS}) == len(MUTATIONS) >= 10
 
 
-# One of each kind; tests/eval/test_mutations.py and the slow tests have the others.
-DEFAULT = (
-    "embed the wrong text",
-    "ignore scope",
-    "cut BM25",
-)
-
-
-@pytest.mark.parametrize(
-    "mutation",
-    [pytest.param(m, marks=() if m.name in DEFAULT else pytest.mark.slow, id=m.name) for m in MUTATIONS],
-)
+# tests/eval/test_mutations.py tries one of each kind by default.
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda m: m.name)
+@pytest.mark.slow
 def test_a_fault_closes_the_gate(diary, mutation, tmp_path, monkeypatch):
     assert_caught(diary, mutation, tmp_path, monkeypatch)
 

@@ -103,6 +103,7 @@ def test_an_original_is_copied_only_where_it_holds_nothing_else(copy, tmp_path):
     assert "changed since" in {r["uri"]: r["reason"] for r in again.left_out}["old.txt"]
 
 
+@pytest.mark.slow
 def test_a_deleted_text_does_not_come_back_with_the_original(copy, tmp_path):
     home, corpus = copy
     home = with_own_vectors(home)

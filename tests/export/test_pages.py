@@ -135,6 +135,7 @@ def test_a_removed_page_retires_its_document_and_no_other_of_the_source(copy):
     assert import_export(home, out).removed == [] and make_plan(home, None).nothing_to_do
 
 
+@pytest.mark.slow
 def test_a_removed_page_is_deleted_for_good_where_the_collection_says_so(copy, tmp_path, shared_vectors):
     home, corpus, out = copy
     home = with_own_vectors(home)

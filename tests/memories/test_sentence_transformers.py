@@ -42,6 +42,7 @@ def test_vectors_are_bit_for_bit_those_of_sentence_transformers(number_format, t
     assert np.array_equal(own.encode(TEXTS), replace(embedder, model=reference).encode(TEXTS))
 
 
+@pytest.mark.slow
 def test_a_folder_of_safetensors_is_loaded_and_a_changed_weight_is_another_space(tmp_path, two_layers):
     folder = tmp_path / "model"
     shutil.copytree(two_layers, folder)

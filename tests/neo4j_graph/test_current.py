@@ -35,7 +35,8 @@ def expected(made: Made) -> tuple[list[str], list[tuple[str, str]]]:
     return sorted(versions.filter("is_latest")["memory_id"].to_list()), sorted(named.rows())
 
 
-@pytest.mark.parametrize("at_once", [pytest.param(20_000, marks=pytest.mark.slow), 7])
+@pytest.mark.parametrize("at_once", [20_000, 7])
+@pytest.mark.slow
 def test_labels_without_numbers_show_the_published_build_after_each_load(
     graph: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
 ) -> None:

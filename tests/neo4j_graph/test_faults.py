@@ -207,6 +207,7 @@ def test_of_two_loads_at_once_one_is_refused_and_nothing_is_mixed(
     assert check_graph(graph, home) == []
 
 
+@pytest.mark.slow
 def test_readers_see_one_whole_build_during_a_full_reload_and_a_difference_load(
     graph: Connection, tmp_path: Path
 ) -> None:

@@ -3,6 +3,7 @@
 import random
 
 import polars as pl
+import pytest
 
 from palimpsest.core.ids import content_id
 from palimpsest.entities.entity_tables import entity_tables
@@ -69,6 +70,7 @@ def derived(sources: dict[str, pl.DataFrame], before: dict[str, pl.DataFrame] | 
     }
 
 
+@pytest.mark.slow
 def test_nodes_of_edited_documents_equal_those_from_scratch():
     seen = set()
     for seed in range(SEQUENCES):

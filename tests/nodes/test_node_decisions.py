@@ -81,6 +81,7 @@ def test_a_deleted_node_is_in_no_later_build(made):
 
 
 @pytest.mark.parametrize("target", [{"user": "ann"}, pytest.param({"collection": "notes"}, marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_the_delete_of_a_scope_removes_what_people_wrote_of_it(made, target):
     home, corpus = made
     graph(home, "node", "add", "Zqlist", "--description", "Zqsecret of the mill.")

@@ -68,6 +68,7 @@ def test_a_table_shows_every_text_in_full_and_escapes_it():
     assert long in repr(shown) and "0.1235" in repr(shown)
 
 
+@pytest.mark.slow
 def test_the_report_of_the_next_build_shows_what_was_handed_on(home, ran):
     ran("5_memory_health")
     from palimpsest.eval.runs.judge_build import judge_build

@@ -15,6 +15,7 @@ from palimpsest.store.home import Home
 
 
 @pytest.mark.lm
+@pytest.mark.slow
 def test_the_notebook_tries_edits_compiles_and_saves_a_program_with_its_score_card(home, ran, tmp_path):
     done = ran("2_tune_relation_labels", SAVE_TO=str(tmp_path))
     (path,) = tmp_path.glob("*.json")

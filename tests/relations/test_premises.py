@@ -163,6 +163,7 @@ def test_only_scopes_where_something_changed_are_searched_again(tmp_path, shared
     assert from_scratch.table("notes", "relations").equals(relations)
 
 
+@pytest.mark.slow
 def test_a_retired_premise_is_reviewed_and_a_deleted_one_leaves_nothing(tmp_path, shared_vectors):
     home, _ = build(tmp_path, shared_vectors, NOTES)
     _, edited = build(

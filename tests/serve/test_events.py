@@ -89,6 +89,7 @@ def test_a_build_sends_each_user_the_difference_of_their_own_graph(app, home: Ho
             assert seen["operation_id"] == "mark" != operation, "bob was sent something of ann"
 
 
+@pytest.mark.slow
 def test_what_is_deleted_is_removed_from_the_graph_of_those_who_are_connected(app):
     with client_of(app, "ann") as client, client.websocket_connect(f"/ws?token={token('ann')}") as ann:
         receive_until(ann, "CONNECTED")

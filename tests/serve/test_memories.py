@@ -96,6 +96,7 @@ def test_a_caller_deletes_themselves_and_nobody_else(writers):
     assert ann.get("/search?q=bike").json()["memories"] == [] and "zqbob" in bob.get("/search?q=bike").text
 
 
+@pytest.mark.slow
 def test_a_delete_that_a_stopped_service_did_not_finish_says_so(writers, home: Home):
     ann = writers("ann")
     begun = ann.delete("/users/me").json()["operation_id"]

@@ -88,6 +88,7 @@ class Environment:
         return json.loads(done.stdout.strip().splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_a_package_adds_a_reader_that_a_build_uses_in_its_workers_and_reads_again_when_its_code_changes(
     tmp_path,
 ) -> None:

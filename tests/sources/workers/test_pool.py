@@ -73,6 +73,7 @@ def test_a_source_that_takes_too_long_is_rejected_and_the_next_is_read(tmp_path)
     assert isinstance(outcomes["fast.txt"], Extraction)
 
 
+@pytest.mark.slow
 def test_a_source_that_needs_too_much_memory_is_rejected_and_the_next_is_read(tmp_path) -> None:
     (tmp_path / "big.csv").write_text("word,word,word,word\n" * 1_000_000)
     (tmp_path / "small.txt").write_text("Words.")
