@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from palimpsest.core.counted import counted
 from palimpsest.eval.gate.baseline import ACCEPT, Baseline
 from palimpsest.eval.gate.build_settings import SettingChange
 from palimpsest.eval.golden.golden_run import GoldenRun
@@ -17,10 +18,10 @@ def questions_gone(run: GoldenRun, baseline: Baseline) -> list[str]:
     reasons = []
     if missing:
         reasons.append(
-            f"{counted(missing, 'question')} of the baseline not in the golden set: {named(missing)}; {_FIX}"
+            f"{counted(len(missing), 'question')} of the baseline not in the golden set: {named(missing)}; {_FIX}"
         )
     if unjudged:
-        lost = f"{counted(unjudged, 'question')} of the baseline without evidence now: {named(unjudged)}"
+        lost = f"{counted(len(unjudged), 'question')} of the baseline without evidence now: {named(unjudged)}"
         reasons.append(f"{lost}; {_FIX}")
     return reasons
 
@@ -53,13 +54,8 @@ def drafts_left(run: GoldenRun) -> list[str]:
     """Returns a warning for the questions that are as `gate --init` wrote them: they ask in the source's own words."""
     if not run.drafts:
         return []
-    left = f"{counted(run.drafts, 'draft')} of `gate --init` not edited: {named(run.drafts)}"
+    left = f"{counted(len(run.drafts), 'draft')} of `gate --init` not edited: {named(run.drafts)}"
     return [f'{left}; write each as a user would ask, then remove "draft"']
-
-
-def counted(items: Sequence[str], noun: str) -> str:
-    """Returns `1 noun` or `2 nouns`."""
-    return f"{len(items)} {noun}{'s' if len(items) != 1 else ''}"
 
 
 def named(ids: Sequence[str]) -> str:

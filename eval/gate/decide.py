@@ -5,9 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from palimpsest.core.counted import counted
 from palimpsest.eval.gate.baseline import ACCEPT, Baseline
 from palimpsest.eval.gate.build_settings import changed_code, changed_settings
-from palimpsest.eval.gate.comparable import counted, differences, drafts_left, questions_gone
+from palimpsest.eval.gate.comparable import differences, drafts_left, questions_gone
 from palimpsest.eval.gate.verdict import GATED, BrokenQuestion, CollectionVerdict, Status
 from palimpsest.eval.gate.violations import Violation
 from palimpsest.eval.golden.abstention import ABSTENTION
@@ -216,7 +217,7 @@ def _compare_precision(
     metrics = {}
     broad = [q for q in shared if q in run.precision]
     if unknown := [q for q in broad if not math.isfinite(baseline.precision.get(q, math.nan))]:
-        questions = f"{counted(unknown, 'question')} with {MIN_BROAD} or more pieces of evidence"
+        questions = f"{counted(len(unknown), 'question')} with {MIN_BROAD} or more pieces of evidence"
         found.reasons.append(f"the baseline has no P@5 of {questions}; {ACCEPT}")
     elif broad:
         before, after = ([side[q] for q in broad] for side in (baseline.precision, run.precision))

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from palimpsest.core.counted import counted
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.eval.gate.baseline import Baseline, accept_baseline, baseline_path, load_baseline
-from palimpsest.eval.gate.comparable import counted, named
+from palimpsest.eval.gate.comparable import named
 from palimpsest.eval.golden.build_tables import JUDGED_TABLES
 from palimpsest.eval.runs.judge_build import build_to_judge, run_collection
 from palimpsest.store.builds import staged
@@ -25,9 +26,8 @@ class AcceptedBaseline:
         """Returns the file, and the questions that are left out from now on."""
         if not self.dropped:
             return f"wrote {self.path}"
-        return (
-            f"wrote {self.path}\n  without {counted(self.dropped, 'question')} of the one before: {named(self.dropped)}"
-        )
+        dropped = f"{counted(len(self.dropped), 'question')} of the one before: {named(self.dropped)}"
+        return f"wrote {self.path}\n  without {dropped}"
 
 
 def accept_home(home: Home, why: str) -> list[AcceptedBaseline]:

@@ -1,7 +1,7 @@
 """Confirms the proposals that settings name, without a person, as far as a trial build answers no worse with them.
 
-A trial confirms a group of proposals, builds the home beside the published build, and searches the golden questions of
-the collections that changed. Where a measure falls, the group is taken back and its halves are tried.
+A trial confirms a group of proposals in a home of its own, builds it, and searches the golden questions of the
+collections that changed. Where no measure falls the group is confirmed in the home, else its halves are tried.
 """
 
 import datetime as dt

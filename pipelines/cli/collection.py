@@ -5,7 +5,8 @@ from typing import Literal
 
 import click
 
-from palimpsest.cli.shared import FOLDER, Output, common, count
+from palimpsest.cli.shared import FOLDER, Output, common
+from palimpsest.core.counted import counted
 from palimpsest.store.home import Home
 
 _UNITS = ["chunk", "turn", "statement"]  # as in collection.yaml, whose module the base install does not have
@@ -26,9 +27,9 @@ def list_(home_path: Path, as_json: bool, backend: str) -> None:
     for info in found:
         counts = info.counts
         out.text(
-            f"{info.name}: {count(counts.get('documents', 0), 'document')}, "
-            f"{count(counts.get('memories', 0), 'memory')}, {count(counts.get('users', 0), 'user')}, "
-            f"{count(info.size_bytes, 'byte')}, since {info.created_at or 'unknown'} "
+            f"{info.name}: {counted(counts.get('documents', 0), 'document')}, "
+            f"{counted(counts.get('memories', 0), 'memory')}, {counted(counts.get('users', 0), 'user')}, "
+            f"{counted(info.size_bytes, 'byte')}, since {info.created_at or 'unknown'} "
             f"- {info.description}"
         )
     out.result({"collections": [info.to_json() for info in found]})
@@ -50,9 +51,9 @@ def info(home_path: Path, as_json: bool, backend: str, name: str, with_sources: 
     out.text(f"created {found.created_at or 'unknown'}, last read {found.updated_at or 'never'}")
     out.text(", ".join(f"{number} {what.replace('_', ' ')}" for what, number in found.counts.items()))
     for media_type, (documents, size) in found.types.items():
-        out.text(f"  {media_type}: {count(documents, 'document')}, {count(size, 'byte')}")
+        out.text(f"  {media_type}: {counted(documents, 'document')}, {counted(size, 'byte')}")
     for month, memories in found.months.items():
-        out.text(f"  {month or 'undated'}: {count(memories, 'memory')}")
+        out.text(f"  {month or 'undated'}: {counted(memories, 'memory')}")
     sources = list_sources(Home(home_path), name) if with_sources else []
     for s in sources:
         known = "size unknown" if s.size_bytes is None else f"{s.size_bytes:,} bytes"

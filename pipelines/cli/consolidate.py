@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from palimpsest.cli.shared import CostParam, Output, common, count
+from palimpsest.cli.shared import CostParam, Output, common
+from palimpsest.core.counted import counted
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.store.home import Home
 
@@ -47,13 +48,13 @@ def consolidate(
     out = Output(as_json)
     if dry_run:
         calls, cost = estimate(Home(home_path), everything=everything, only=collections)
-        out.text(f"{count(calls, 'call')} of a language model, at most {cost:.4f}")
+        out.text(f"{counted(calls, 'call')} of a language model, at most {cost:.4f}")
         out.result({"lm_calls": calls, "cost": cost})
         return
     done = run(Home(home_path), everything=everything, only=collections, max_cost=max_cost)
-    out.text(f"{count(len(done.proposals), 'open proposal')}, {done.new} new, {done.expired} no longer hold")
+    out.text(f"{counted(len(done.proposals), 'open proposal')}, {done.new} new, {done.expired} no longer hold")
     if done.calls:
-        out.text(f"{count(done.calls, 'call')} of a language model, cost {done.cost:.4f}")
+        out.text(f"{counted(done.calls, 'call')} of a language model, cost {done.cost:.4f}")
     show(out, done.proposals, _MAX_SHOWN)
     out.result(
         {
@@ -137,10 +138,9 @@ def apply_(home_path: Path, as_json: bool, backend: str, dry_run: bool) -> None:
     done = apply_proposals(Home(home_path), dry_run=dry_run)
     show(out, done.confirmed, _MAX_SHOWN)
     out.text("\n".join(f"{i}: refused, {why}" for i, why in sorted(done.refused.items())))
-    counted = (
-        f"{len(done.confirmed)} due" if dry_run else f"{len(done.confirmed)} confirmed, {len(done.refused)} refused"
-    )
-    out.text(f"{counted}, {count(done.trials, 'trial build')}")
+    confirmed, refused = len(done.confirmed), len(done.refused)
+    outcome = f"{confirmed} due" if dry_run else f"{confirmed} confirmed, {refused} refused"
+    out.text(f"{outcome}, {counted(done.trials, 'trial build')}")
     out.result(
         {
             "proposals": [p.to_json() for p in done.confirmed],

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import click
 
-from palimpsest.cli.shared import FOLDER, Output, common, count
+from palimpsest.cli.shared import FOLDER, Output, common
+from palimpsest.core.counted import counted
 from palimpsest.store.home import Home
 
 _MAX_SHOWN = 20
@@ -24,9 +25,9 @@ def export(home_path: Path, as_json: bool, backend: str, user: str, out: Path, c
         output.text(f"original left out: {left['uri']} of {left['collection']}: {left['reason']}")
     pages, originals = done.counts["pages"], done.counts["originals"]
     output.text(
-        f"exported {count(done.counts['memories'], 'memory')} of "
-        f"{count(done.counts['documents'], 'document')} to {out}: {count(pages, 'page')}, "
-        f"{count(originals, 'original file')}; it has everything, also what is hidden: keep it private"
+        f"exported {counted(done.counts['memories'], 'memory')} of "
+        f"{counted(done.counts['documents'], 'document')} to {out}: {counted(pages, 'page')}, "
+        f"{counted(originals, 'original file')}; it has everything, also what is hidden: keep it private"
     )
     output.result(done.to_json())
 
@@ -48,12 +49,12 @@ def import_(
         Home(home_path), folder, rename=dict(map(_parse_rename, renames)), allow_removals=allow_removals
     )
     output = Output(as_json)
-    made = f"made {', '.join(done.collections)} of {count(done.documents, 'document')}; " if done.collections else ""
-    more = f", {count(done.decisions, 'decision')}" if done.decisions else ""
-    more += f", {count(done.operations, 'operation')} of the inbox" if done.operations else ""
+    made = f"made {', '.join(done.collections)} of {counted(done.documents, 'document')}; " if done.collections else ""
+    more = f", {counted(done.decisions, 'decision')}" if done.decisions else ""
+    more += f", {counted(done.operations, 'operation')} of the inbox" if done.operations else ""
     left = f", {len(done.problems)} left as they are" if done.problems else ""
     is_new = done.collections or done.edited or done.removed or done.operations
-    edited = f"{count(len(done.edited), 'page')} edited, {len(done.removed)} removed, {done.unchanged} unchanged"
+    edited = f"{counted(len(done.edited), 'page')} edited, {len(done.removed)} removed, {done.unchanged} unchanged"
     output.text(
         f"{made}{edited}{left}{more}" + ("; the next palimpsest build reads them" if is_new else "; nothing to build")
     )

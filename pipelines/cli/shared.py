@@ -6,10 +6,11 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
+from palimpsest.core.times import parse_time
 from palimpsest.store.home import DEFAULT_HOME
 
 FOLDER = click.Path(path_type=Path)
@@ -81,17 +82,9 @@ class TimeParam(click.ParamType):  # type: ignore[type-arg]  # generic in the ty
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dt.datetime:
         """Returns the time; fails where it is none."""
         try:
-            found = dt.datetime.fromisoformat(str(value))
-            return found.replace(tzinfo=dt.UTC) if found.tzinfo is None else found.astimezone(dt.UTC)
+            return cast(dt.datetime, parse_time(value))
         except (ValueError, OverflowError):
             self.fail(f"{value!r} is no time; write one such as 2026-03-01 or 2026-03-01T09:30:00Z", param, ctx)
-
-
-def count(number: int, noun: str) -> str:
-    """Returns `1 memory` or `2 memories`."""
-    if number != 1:
-        noun = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
-    return f"{number:,} {noun}"
 
 
 def _check_home(context: click.Context, parameter: click.Parameter, home: Path) -> Path:

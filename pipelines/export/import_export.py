@@ -10,7 +10,7 @@ from palimpsest.build.delete import delete
 from palimpsest.core.errors import ArgumentError, PalimpsestError
 from palimpsest.core.progress import say
 from palimpsest.export.import_result import ImportResult
-from palimpsest.export.imported_decisions import decisions_to_import, proposals_to_import
+from palimpsest.export.imported_decisions import read_decided
 from palimpsest.export.markdown.read_edits import LoggedDocuments, PageChanges, find_changes, write_changes
 from palimpsest.export.new_collection import NewCollection, document_key, read_collection, write_collection
 from palimpsest.export.read_export import ExportFolder, open_export
@@ -87,8 +87,7 @@ class _Importer:
     def write(self) -> None:
         """Writes what was checked."""
         kept = {c for c, new in self._new.items() if new.config.name == c}
-        decisions = decisions_to_import(self._home, self._export, kept)
-        proposals = {p.proposal_id: p for p in proposals_to_import(self._home, self._export, kept)}
+        decisions, proposals = read_decided(self._home, self._export, kept)
         made = {c: write_collection(self._home, new) for c, new in self._new.items()}
         self._home.remember_sources({self._new[c].config.name: folder for c, folder in made.items()})
         for collection, new in self._new.items():
@@ -101,7 +100,7 @@ class _Importer:
             self._apply(config, logged, changes)
         append_rows(self._home.decisions, decisions)
         if proposals:
-            write_proposals(self._home.path, (proposals | read_proposals(self._home.path)).values())
+            write_proposals(self._home.path, ({**proposals, **read_proposals(self._home.path)}).values())
         self.result.decisions = len(decisions)
         self.result.operations = _copy_inbox(self._home, self._inbox)
 

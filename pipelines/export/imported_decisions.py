@@ -1,7 +1,7 @@
 """Decisions of an export, written to the home where they are about what was imported and nothing else."""
 
 import datetime as dt
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from dataclasses import replace
 from typing import Any, cast
 
@@ -21,8 +21,10 @@ from palimpsest.store.proposals import Proposal, parse_proposal
 _LABELS = ("UPDATE", "EXTEND", "DERIVE", "NONE")
 
 
-def decisions_to_import(home: Home, export: ExportFolder, collections: Set[str]) -> list[JsonObject]:
-    """Returns the decisions about imported collections, as lines of the decisions file.
+def read_decided(
+    home: Home, export: ExportFolder, collections: Set[str]
+) -> tuple[list[JsonObject], Mapping[str, Proposal]]:
+    """Returns the decisions about imported collections, as lines of the decisions file, and the proposals by id.
 
     Ids are the same where the collection kept its name. A decision about a relation must name memories of the export
     that no other scope of the home has; one about names or the graph must be of a scope of the export.
@@ -33,15 +35,15 @@ def decisions_to_import(home: Home, export: ExportFolder, collections: Set[str])
         collections: that were made under the name that they have in the export.
 
     Raises:
-        PalimpsestError: a decision cannot be read.
+        PalimpsestError: a decision or a proposal cannot be read.
     """
-    lines = cast(list[dict[str, Any]], export.read(layout.DECISIONS))
-    if not lines or not collections:
-        return []
+    if not collections:
+        return [], {}
     memories = _imported_memories(home, export, collections)
-    proposals = {(p.proposal_id, i): p for p in proposals_to_import(home, export, collections) for i in p.memory_ids}
+    found = _proposals(export, collections, memories)
+    proposals = {(p.proposal_id, i): p for p in found for i in p.memory_ids}
     rows: list[JsonObject] = []
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(cast(list[dict[str, Any]], export.read(layout.DECISIONS)), 1):
         try:
             if line["kind"] in MEMORY_KINDS:
                 proposal = proposals.get((str(line["target"]), str(line["memory_id"])))
@@ -53,7 +55,7 @@ def decisions_to_import(home: Home, export: ExportFolder, collections: Set[str])
                 f"{layout.DECISIONS}: line {number + 1} is no decision; remove it, or export again"
             ) from None
         rows += [] if row is None else [row]
-    return rows
+    return rows, {p.proposal_id: p for p in found}
 
 
 def _memories_of(home: Home) -> set[str]:
@@ -109,20 +111,15 @@ def _memory_row(line: dict[str, Any], proposal: Proposal) -> JsonObject | None:
     return stamp | replace(decision, scope=proposal.scope).to_row()
 
 
-def proposals_to_import(home: Home, export: ExportFolder, collections: Set[str]) -> list[Proposal]:
+def _proposals(export: ExportFolder, collections: Set[str], memories: Set[str]) -> list[Proposal]:
     """Returns the proposals about imported memories, those that were decided as decided before the next build.
-
-    Args:
-        home: the home.
-        export: the export; one of an earlier version has none.
-        collections: that were made under the name that they have in the export.
 
     Raises:
         PalimpsestError: a proposal cannot be read.
     """
-    if not collections or not export.has(layout.PROPOSALS):
+    if not export.has(layout.PROPOSALS):  # an export of an earlier version
         return []
-    memories, names = _imported_memories(home, export, collections), _imported_names(export, collections)
+    names = _imported_names(export, collections)
     found: list[Proposal] = []
     for number, line in enumerate(cast(list[dict[str, Any]], export.read(layout.PROPOSALS)), 1):
         try:
@@ -133,7 +130,7 @@ def proposals_to_import(home: Home, export: ExportFolder, collections: Set[str])
             ) from None
         collection, owner, _ = proposal.scope
         is_theirs = collection in collections and owner == export.user
-        if is_theirs and memories.issuperset(proposal.memory_ids) and names.issuperset(proposal.names):
+        if is_theirs and memories >= set(proposal.memory_ids) and names >= set(proposal.names):
             is_decided = proposal.state in ("confirmed", "applied")
             found.append(replace(proposal, state="confirmed", decided_build="") if is_decided else proposal)
     return found

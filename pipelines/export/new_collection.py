@@ -14,13 +14,14 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import write_bytes
 from palimpsest.core.ids import content_id
 from palimpsest.core.json_types import JsonObject
+from palimpsest.core.times import parse_time
 from palimpsest.export.layout import settings_file
 from palimpsest.export.read_export import ExportFolder
 from palimpsest.memories.embedders.space import BGE_SMALL, MINILM
 from palimpsest.sources.records.document_row import DocumentRow
 from palimpsest.store.collection_config import CollectionConfig
 from palimpsest.store.home import Home
-from palimpsest.store.ingest_log import IngestLog, parse_time
+from palimpsest.store.ingest_log import IngestLog
 from palimpsest.store.standing_questions import QUESTIONS_FILE, load_standing_questions
 
 _RELATIONS_FILE = "document-relations.jsonl"

@@ -10,12 +10,12 @@ from typing import cast, get_args
 
 from palimpsest.core.errors import ArgumentError, PalimpsestError
 from palimpsest.core.json_types import JsonObject, JsonValue
+from palimpsest.core.times import parse_time
 from palimpsest.export import layout
 from palimpsest.export.export_schema import check_file
 from palimpsest.sources.records.document_row import DocumentRow, document_to_row
 from palimpsest.sources.records.extracted import ExtractedDocument, Kind
 from palimpsest.store.inbox import PREFIX, SIDECAR_SUFFIX, InboxFile, inbox_files, is_inbox_uri, is_of_user
-from palimpsest.store.ingest_log import parse_time
 from palimpsest.store.limits import Limits
 
 MAX_FILE_BYTES = 2**30

@@ -80,7 +80,7 @@ class BuildViews(ABC):
         Raises:
             ArgumentError: an argument is out of range.
         """
-        filters = Filters(history=True, clock=self._clock(), include_hidden=include_hidden, include_pii=include_pii)
+        filters = self._filters(include_hidden, include_pii, history=True)
         graphs = (ServedGraph.of(ServedScope(self._backend, s, filters)) for s in parse_scopes(scope))
         return graph_page([g for g in graphs if g is not None], offset, limit)
 
@@ -95,7 +95,7 @@ class BuildViews(ABC):
             include_hidden: one marked `user_visible: false` too.
             include_pii: one marked `pii: true` too.
         """
-        filters = Filters(history=True, clock=self._clock(), include_hidden=include_hidden, include_pii=include_pii)
+        filters = self._filters(include_hidden, include_pii, history=True)
         for each in parse_scopes(scope):
             served = ServedScope(self._backend, each, filters)
             if memory_id in served.passing([memory_id]):
@@ -114,7 +114,7 @@ class BuildViews(ABC):
             PalimpsestError: the build was made before nodes were indexed.
         """
         scopes = parse_scopes(scope)
-        filters = Filters(history=True, clock=self._clock(), include_hidden=include_hidden, include_pii=include_pii)
+        filters = self._filters(include_hidden, include_pii, history=True)
         options = SearchOptions(include_hidden=include_hidden, include_pii=include_pii, k=_FACT_MEMORIES)
 
         def find_memories(text: str) -> list[str]:
@@ -134,7 +134,7 @@ class BuildViews(ABC):
             PalimpsestError: the build was made before nodes were indexed.
         """
         scopes = parse_scopes(scope)
-        filters = Filters(clock=self._clock(), include_hidden=include_hidden, include_pii=include_pii)
+        filters = self._filters(include_hidden, include_pii)
         return read_profile([ServedScope(self._backend, s, filters) for s in scopes], scopes[0].user_id)
 
     def standing_answers(self, scope: ScopeArgument) -> list[StandingAnswer]:
@@ -171,7 +171,7 @@ class BuildViews(ABC):
         """
         if self._home is None:
             return []
-        filters = Filters(clock=self._clock(), include_hidden=include_hidden, include_pii=include_pii)
+        filters = self._filters(include_hidden, include_pii)
         scopes = [ServedScope(self._backend, s, filters) for s in parse_scopes(scope)]
         return read_notes(self._home / "builds" / self._backend.build_id, scopes, session_id, limit)
 
@@ -190,6 +190,9 @@ class BuildViews(ABC):
             ArgumentError: `sentences` is not 1 to 50.
         """
         return summarize_scope(self._latest(scope), sentences)
+
+    def _filters(self, include_hidden: bool, include_pii: bool, history: bool = False) -> Filters:
+        return Filters(history=history, clock=self._clock(), include_hidden=include_hidden, include_pii=include_pii)
 
     def _latest(self, scope: ScopeArgument) -> list[ServedScope]:
         """Returns scopes behind the default filters: latest memories, none that is hidden or personal."""
@@ -213,5 +216,5 @@ class BuildViews(ABC):
             include_hidden: versions marked `user_visible: false` too.
             include_pii: versions marked `pii: true` too.
         """
-        filters = Filters(clock=self._clock(), include_hidden=include_hidden, include_pii=include_pii)
+        filters = self._filters(include_hidden, include_pii)
         return histories(ServedScope(self._backend, Scope(*scope), filters), [memory_id]).get(memory_id, ())

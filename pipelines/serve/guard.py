@@ -123,7 +123,7 @@ class Envelope:
         try:
             if length.isdigit() and int(length) > self._max:
                 raise Problem(413, f"a request has at most {self._max:,} bytes")
-            timeout_s = None if scope["path"].startswith(self._untimed or ("\0",)) else self._timeout_s
+            timeout_s = None if scope["path"].startswith(self._untimed) else self._timeout_s
             async with asyncio.timeout(timeout_s):
                 await self._app(scope, limited, with_headers)
         except (Problem, TimeoutError) as e:

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,20 +25,24 @@ class CallerView:
         reader: of the build.
         identity: the caller.
         shared: collections that every caller may read, with the user of their memories without an owner.
+        by_user: the scopes of the build by user: a request looks at those of its caller, not at all.
     """
 
     reader: Reader
     identity: Identity
     shared: Mapping[str, str]
+    by_user: Mapping[str, Sequence[Scope]]
 
     def scopes(self, collection: str | None = None, project: str | None = None) -> list[Scope]:
         """Returns the scopes that the caller may read, narrowed by what the request names.
 
         A name that is not the caller's narrows to nothing, as one that does not exist.
         """
+        users = {self.identity.user, *self.shared.values()}
+        known = sorted(s for user in users for s in self.by_user.get(user, ()))
         return [
             s
-            for s in self.identity.scopes(self.reader.scopes(), self.shared)
+            for s in self.identity.scopes(known, self.shared)
             if collection in (None, s.collection) and (project is None or s.project_id in ("", project))
         ]
 
@@ -60,6 +64,7 @@ class SharedReader:
         self._reader: Reader | None = None
         self._state = ("", 0, 0)
         self._shared: Mapping[str, str] = {}
+        self._by_user: Mapping[str, Sequence[Scope]] = {}
 
     @contextmanager
     def view(self, identity: Identity) -> Iterator[CallerView]:
@@ -74,7 +79,7 @@ class SharedReader:
         with self._changed:
             reader = self._current()
             self._views += 1
-            found = CallerView(reader, identity, self._shared)
+            found = CallerView(reader, identity, self._shared, self._by_user)
         try:
             yield found
         finally:
@@ -101,7 +106,8 @@ class SharedReader:
         if self._reader is None:
             self._state = self.published_state()
             self._reader = open_home(self._home, self._backend)
-            self._shared, self._looked_at = self._find_shared(), time.monotonic()
+            self._shared, self._by_user = self._find_shared(), _by_user(self._reader.scopes())
+            self._looked_at = time.monotonic()
         return self._reader
 
     def published_state(self) -> tuple[str, int, int]:
@@ -119,3 +125,10 @@ class SharedReader:
         build = published(Home(self._home))
         names = [n for n in build.collections if n in self._shared_collections] if build else []
         return {n: build.manifest.default_user(n) for n in names} if build else {}
+
+
+def _by_user(scopes: Iterable[Scope]) -> Mapping[str, Sequence[Scope]]:
+    found: dict[str, list[Scope]] = {}
+    for scope in scopes:
+        found.setdefault(scope.user_id, []).append(scope)
+    return found

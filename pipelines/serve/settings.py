@@ -59,19 +59,19 @@ class ServeSettings:
     shared: frozenset[str] = frozenset()
 
 
-def serve_settings(environment: Mapping[str, str] = os.environ) -> ServeSettings:
+def serve_settings() -> ServeSettings:
     """Returns the settings that environment variables give.
 
     Raises:
         PalimpsestError: no key is set, several are, or a value cannot be used.
     """
     return ServeSettings(
-        token_settings(environment),
+        token_settings(),
         whole_number("PALIMPSEST_SERVE_RPM", 600, 1, 1_000_000),
         whole_number("PALIMPSEST_SERVE_FAILURES_RPM", 60, 1, 1_000_000),
         whole_number("PALIMPSEST_SERVE_MAX_MIB", 32, 1, 4096) * 2**20,
         whole_number("PALIMPSEST_SERVE_TIMEOUT_S", 30, 1, 3600),
-        frozenset(filter(None, (n.strip() for n in environment.get("PALIMPSEST_SERVE_SHARED", "").split(",")))),
+        frozenset(filter(None, (n.strip() for n in os.environ.get("PALIMPSEST_SERVE_SHARED", "").split(",")))),
     )
 
 

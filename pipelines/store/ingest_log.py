@@ -238,18 +238,6 @@ def conformed(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
     )
 
 
-def parse_time(value: object) -> dt.datetime | None:
-    """Returns a time in ISO form as a time in UTC; None where there is none.
-
-    Raises:
-        ValueError: it is no time.
-    """
-    if value is None:
-        return None
-    found = dt.datetime.fromisoformat(str(value))
-    return found.replace(tzinfo=dt.UTC) if found.tzinfo is None else found.astimezone(dt.UTC)
-
-
 def text_key(uri: str, content_hash: str, reader_hash: str) -> str:
     """Returns the key of an extraction: other bytes, another name or other readers give another key."""
     return content_id("text", uri, content_hash, reader_hash)

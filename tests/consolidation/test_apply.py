@@ -18,6 +18,7 @@ from palimpsest.store.consolidation_config import ConsolidationConfig
 from palimpsest.store.decisions import Decisions
 from palimpsest.store.home import Home
 from palimpsest.store.proposals import Proposal, read_proposals
+from tests.command import last_json, run
 from tests.small_corpus import copy_built, write_notes
 
 NOTES = {
@@ -162,3 +163,11 @@ def test_names_that_a_person_set_apart_stay_apart(home):
         patch.setattr("palimpsest.store.builds.Build.config_of", lambda *_: config)
         assert _due(build, [due], later(0), Decisions()) == [due]
         assert _due(build, [due], later(0), Decisions(apart=frozenset({("b" * 16, "c" * 16)}))) == []
+
+
+def test_the_command_says_what_is_due_and_what_waits(home, built):
+    environment = {"PALIMPSEST_DATA": str(built / "data")}
+    due = run("consolidate", "apply", "--dry-run", "--home", home.path, "--json", **environment)
+    assert last_json(due)["proposals"] == [] and "0 due, 0 trial builds" in due.stderr, "the grace days are not over"
+    done = run("consolidate", "apply", "--home", home.path, "--json", **environment)
+    assert done.returncode == 0 and last_json(done) == {"proposals": [], "refused": {}, "waiting": "", "trials": 0}

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from palimpsest.core.ids import content_id
 from palimpsest.core.json_types import JsonObject
+from palimpsest.lm.answer_parts import list_schema, object_schema
 
 if TYPE_CHECKING:
     import dspy
@@ -61,18 +62,10 @@ def answer_schema() -> JsonObject:
     number: JsonObject = {"type": "number"}
     texts: JsonObject = {"type": "array", "items": text}
     kind: JsonObject = {"type": "string", "enum": ["dynamic", "static", "conditional"]}
-    return _object(
+    return object_schema(
         {
-            "contradictions": _list({"memories": texts, "kind": kind, "quotes": texts, "confidence": number}),
-            "connections": _list({"memories": texts, "description": text, "confidence": number}),
-            "notes": _list({"statement": text, "premises": texts, "confidence": number}),
+            "contradictions": list_schema({"memories": texts, "kind": kind, "quotes": texts, "confidence": number}),
+            "connections": list_schema({"memories": texts, "description": text, "confidence": number}),
+            "notes": list_schema({"statement": text, "premises": texts, "confidence": number}),
         }
     )
-
-
-def _list(fields: JsonObject) -> JsonObject:
-    return {"type": "array", "items": _object(fields)}
-
-
-def _object(properties: JsonObject) -> JsonObject:
-    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}

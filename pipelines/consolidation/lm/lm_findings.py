@@ -1,11 +1,9 @@
 """Reads memories of a scope together with a language model, each group of similar ones in one call."""
 
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from palimpsest.consolidation.lm.consolidation_program import (
@@ -21,7 +19,7 @@ from palimpsest.core.ids import content_id
 from palimpsest.core.progress import say
 from palimpsest.core.scopes import ScopeKey
 from palimpsest.lm.run_program import LmProgram, ProgramInput, ProgramRunner
-from palimpsest.relations.classify.lm.ledger import Ledger
+from palimpsest.relations.classify.lm.ledger import Ledger, ledger_to_estimate
 from palimpsest.relations.classify.lm.lm_settings import lm_settings
 from palimpsest.relations.classify.lm.read_answer import contains_instructions
 from palimpsest.store.home import Home
@@ -125,11 +123,8 @@ def estimate_groups(home: Home, groups: Sequence[Group]) -> tuple[int, float]:
     Raises:
         PalimpsestError: no model is set.
     """
-    with tempfile.TemporaryDirectory(prefix="palimpsest-dry-run-") as scratch:
-        # A home without a ledger gets none by a dry run.
-        path = home.lm_ledger if home.lm_ledger.exists() else Path(scratch) / "ledger.sqlite"
-        with closing(Ledger(path)) as ledger:
-            return ProgramRunner(_program({}), lm_settings(), ledger).estimate([g.input for g in groups])
+    with ledger_to_estimate(home.lm_ledger) as ledger:
+        return ProgramRunner(_program({}), lm_settings(), ledger).estimate([g.input for g in groups])
 
 
 def _program(groups: Mapping[str, Group]) -> LmProgram[Findings]:

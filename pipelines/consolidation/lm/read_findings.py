@@ -1,6 +1,5 @@
 """From a model's answer to proposals: each names memories that the model read, and states nothing of the others."""
 
-import math
 import re
 import unicodedata
 from collections import Counter
@@ -10,9 +9,9 @@ from dataclasses import dataclass, field
 from palimpsest.consolidation.contradictions import contradiction
 from palimpsest.consolidation.scope_memories import Memory
 from palimpsest.core.scopes import ScopeKey
+from palimpsest.lm.answer_parts import numbers_in, stated_confidence, stemmed_words
 from palimpsest.relations.classify.lm.read_answer import contains_instructions, find_quote
-from palimpsest.store.proposals import Proposal
-from palimpsest.text.words import content_words, stem_words
+from palimpsest.store.proposals import Kind, Proposal
 
 BY_MODEL = "model"
 """Why a connection or a note is proposed, where only a model found it."""
@@ -84,13 +83,15 @@ def _contradiction(scope: ScopeKey, memories: Mapping[str, Memory], part: Mappin
         return "it does not quote both memories"
     if kind not in ("dynamic", "static", "conditional"):
         return "its kind is none"
-    if _words(named[0].text).isdisjoint(_words(named[1].text)):
+    if stemmed_words(named[0].text).isdisjoint(stemmed_words(named[1].text)):
         return "its memories have no word in common"
     first, second = sorted(named, key=lambda m: m.memory_id)
     if first.is_newer_than(second):
         first, second = second, first
     why = "undated" if kind == "dynamic" and not second.is_newer_than(first) else str(kind)
-    return contradiction(scope, first, second, why, _confidence(part.get("confidence")), found_by="lm")
+    return contradiction(
+        scope, first, second, why, stated_confidence(part.get("confidence"), MAX_CONFIDENCE), found_by="lm"
+    )
 
 
 def _statement(
@@ -112,13 +113,15 @@ def _statement(
         return "it uses words of a memory that it does not name"
     if contains_instructions(text):
         return "it gives orders"
-    if set(re.findall(r"\d+", text)) - set(re.findall(r"\d+", quoted)):
+    if numbers_in(text) - numbers_in(quoted):
         return "its numbers are not in the memories that it names"
-    if (_words(text) - _words(quoted)) & _words(others):
+    if (stemmed_words(text) - stemmed_words(quoted)) & stemmed_words(others):
         return "it uses words of a memory that it does not name"
     ids = tuple(sorted(m.memory_id for m in named))
-    kind = "connection" if name == "connections" else "note"
-    return Proposal(kind, BY_MODEL, scope, ids, text, _confidence(part.get("confidence")), found_by="lm")  # type: ignore[arg-type]
+    kind: Kind = "connection" if name == "connections" else "note"
+    return Proposal(
+        kind, BY_MODEL, scope, ids, text, stated_confidence(part.get("confidence"), MAX_CONFIDENCE), found_by="lm"
+    )
 
 
 def _named(memories: Mapping[str, Memory], labels: object) -> list[Memory]:
@@ -130,15 +133,3 @@ def _named(memories: Mapping[str, Memory], labels: object) -> list[Memory]:
 def _texts(value: object) -> list[str]:
     parts = value if isinstance(value, Sequence) and not isinstance(value, str) else ()
     return [text for part in parts if isinstance(part, str) and (text := " ".join(part.split()))]
-
-
-def _words(text: str) -> set[str]:
-    return set(stem_words(content_words(text)))
-
-
-def _confidence(value: object) -> float:
-    try:
-        stated = float(str(value))
-    except ValueError:
-        return MAX_CONFIDENCE
-    return round(min(MAX_CONFIDENCE, max(0.0, stated)), 3) if math.isfinite(stated) else MAX_CONFIDENCE

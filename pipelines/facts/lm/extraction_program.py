@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from palimpsest.core.ids import content_id
 from palimpsest.core.json_types import JsonObject
+from palimpsest.lm.answer_parts import list_schema, object_schema
 
 if TYPE_CHECKING:
     import dspy
@@ -63,11 +64,6 @@ def answer_schema() -> JsonObject:
     }
     relationship: JsonObject = {name: {"type": "string"} for name in ("source", "target", "type", "fact")}
     lists: JsonObject = {
-        name: {"type": "array", "items": _object(fields)}
-        for name, fields in (("entities", entity), ("relationships", relationship))
+        name: list_schema(fields) for name, fields in (("entities", entity), ("relationships", relationship))
     }
-    return _object(lists)
-
-
-def _object(properties: JsonObject) -> JsonObject:
-    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+    return object_schema(lists)

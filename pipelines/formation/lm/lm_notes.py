@@ -1,12 +1,9 @@
 """Notes of a collection by a language model: the table, and what a build may need to pay for it."""
 
-import tempfile
-from pathlib import Path
-
 from palimpsest.core.progress import say
 from palimpsest.formation.lm.lm_items import LmReflection
 from palimpsest.formation.note_table import NoteInputs, Notes, note_table, sessions_of
-from palimpsest.relations.classify.lm.ledger import Ledger
+from palimpsest.relations.classify.lm.ledger import Ledger, ledger_to_estimate
 from palimpsest.relations.classify.lm.lm_settings import lm_settings
 from palimpsest.store.home import Home
 
@@ -50,10 +47,5 @@ def expected_reflection_calls(inputs: NoteInputs, home: Home) -> tuple[int, floa
     Raises:
         PalimpsestError: no model is set.
     """
-    with tempfile.TemporaryDirectory(prefix="palimpsest-dry-run-") as scratch:
-        # A home without a ledger gets none by a dry run.
-        ledger = Ledger(home.lm_ledger if home.lm_ledger.exists() else Path(scratch) / "ledger.sqlite")
-        try:
-            return LmReflection(lm_settings(), ledger).estimate(sessions_of(inputs))
-        finally:
-            ledger.close()
+    with ledger_to_estimate(home.lm_ledger) as ledger:
+        return LmReflection(lm_settings(), ledger).estimate(sessions_of(inputs))

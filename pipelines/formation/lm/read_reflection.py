@@ -1,6 +1,5 @@
 """From a model's answer to items of a note: each must quote a turn of the session, and a person in it."""
 
-import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,8 +8,8 @@ from dataclasses import dataclass, field
 from palimpsest.formation.item import LM, Kind, NoteItem
 from palimpsest.formation.lm.earlier_notes import EarlierNotes
 from palimpsest.formation.session import Session, Turn
+from palimpsest.lm.answer_parts import numbers_in, stated_confidence, stemmed_words
 from palimpsest.relations.classify.lm.read_answer import contains_instructions, find_quote
-from palimpsest.text.words import content_words, stem_words
 
 MAX_ITEMS = 40
 """Of one answer; what a model lists beyond is dropped."""
@@ -87,7 +86,7 @@ def _item(
         kind,
         _statement(kind, text, turn, part),
         spans[0],
-        _confidence(part.get("confidence"), highest),
+        stated_confidence(part.get("confidence"), highest),
         spans,
         alternatives=tuple(_texts(part.get("alternatives"))),
         invalidation_conditions=tuple(_texts(part.get("invalidation_conditions"))),
@@ -123,15 +122,15 @@ def _problem(session: Session, earlier: EarlierNotes, item: NoteItem, count: int
     """Returns why an item does not count, empty where it does."""
     everything = "\n".join((item.statement, *item.alternatives, *item.invalidation_conditions))
     quoted, others = _quoted_texts(session, item)
-    foreign = _words(everything) - _words(quoted)
+    foreign = stemmed_words(everything) - stemmed_words(quoted)
     checks = (
         (count < MAX_ITEMS, "too many"),
         (len(everything) <= 2 * MAX_STATEMENT_CHARACTERS, "it is too long"),
         (len(item.statement) <= MAX_STATEMENT_CHARACTERS, "it is too long"),
         (not contains_instructions(everything), "it gives orders"),
-        (_numbers(everything) <= _numbers(quoted), "its numbers are not in the turns that it quotes"),
-        (not foreign & _words(others), "it uses words of a turn that it does not quote"),
-        (not foreign & _words(earlier.text), "it repeats an earlier note"),
+        (numbers_in(everything) <= numbers_in(quoted), "its numbers are not in the turns that it quotes"),
+        (not foreign & stemmed_words(others), "it uses words of a turn that it does not quote"),
+        (not foreign & stemmed_words(earlier.text), "it repeats an earlier note"),
     )
     return next((reason for is_met, reason in checks if not is_met), "")
 
@@ -157,14 +156,6 @@ def _statement(kind: Kind, text: str, turn: Turn, part: Mapping[str, object]) ->
     return text[0].upper() + text[1:]
 
 
-def _words(text: str) -> set[str]:
-    return set(stem_words(content_words(text)))
-
-
-def _numbers(text: str) -> set[str]:
-    return set(re.findall(r"\d+", text))
-
-
 def _texts(value: object) -> list[str]:
     parts: Iterable[object] = value if isinstance(value, Sequence) and not isinstance(value, str) else ()
     return [text for part in parts if (text := " ".join(str(part).split()))]
@@ -173,11 +164,3 @@ def _texts(value: object) -> list[str]:
 def _turn_number(value: object) -> int:
     found = re.fullmatch(r"\W*(?:turn )?(\d{1,6})\W*", str(value), re.IGNORECASE)
     return int(found[1]) if found else 0
-
-
-def _confidence(value: object, highest: float) -> float:
-    try:
-        stated = float(str(value))
-    except ValueError:
-        return highest
-    return round(min(highest, max(0.0, stated)), 3) if math.isfinite(stated) else highest

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from palimpsest.core.ids import content_id
 from palimpsest.core.json_types import JsonObject
+from palimpsest.lm.answer_parts import list_schema, object_schema
 
 if TYPE_CHECKING:
     import dspy
@@ -71,25 +72,18 @@ def answer_schema() -> JsonObject:
     text: JsonObject = {"type": "string"}
     number: JsonObject = {"type": "number"}
     texts: JsonObject = {"type": "array", "items": text}
-    evidence: JsonObject = {"evidence": _list({"turn": {"type": "integer"}, "quote": text})}
+    evidence: JsonObject = {"evidence": list_schema({"turn": {"type": "integer"}, "quote": text})}
+    related: JsonObject = {"related_note_ids": texts, "relationship_type": text}
     inference = {"alternatives": texts, "invalidation_conditions": texts}
-    return _object(
+    return object_schema(
         {
-            "facts": _list({"statement": text, "source_turn": {"type": "integer"}, "quote": text}),
-            "inferences": _list({"statement": text, "confidence": number, **evidence, **inference}),
-            "preferences": _list({"description": text, "confidence": number, **evidence}),
-            "decisions": _list({"statement": text, **evidence}),
-            "emotional_context": _list({"statement": text, **evidence}),
-            "potential_topics": _list({"topic": text, **evidence}),
-            "connections": _list({"topic": text, "related_note_ids": texts, "relationship_type": text, **evidence}),
-            "knowledge_gaps": _list({"question": text, **evidence}),
+            "facts": list_schema({"statement": text, "source_turn": {"type": "integer"}, "quote": text}),
+            "inferences": list_schema({"statement": text, "confidence": number, **evidence, **inference}),
+            "preferences": list_schema({"description": text, "confidence": number, **evidence}),
+            "decisions": list_schema({"statement": text, **evidence}),
+            "emotional_context": list_schema({"statement": text, **evidence}),
+            "potential_topics": list_schema({"topic": text, **evidence}),
+            "connections": list_schema({"topic": text, **related, **evidence}),
+            "knowledge_gaps": list_schema({"question": text, **evidence}),
         }
     )
-
-
-def _list(fields: JsonObject) -> JsonObject:
-    return {"type": "array", "items": _object(fields)}
-
-
-def _object(properties: JsonObject) -> JsonObject:
-    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}

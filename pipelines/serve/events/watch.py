@@ -14,12 +14,22 @@ from palimpsest.serve.events.graph_changes import GraphState, Hashes, difference
 from palimpsest.serve.events.rooms import Connection, Event, Rooms
 from palimpsest.serve.identity import Identity
 from palimpsest.serve.open_reader import REFRESH_S, SharedReader
+from palimpsest.store.builds import staged
 from palimpsest.store.home import Home
+from palimpsest.store.inbox import read_failures
 
 MAX_FOLLOWED = 1_000
 """Operations of one user that are followed until they end; of more the oldest are not."""
 _ENDED = ("published", "rejected", "deleted", "failed")
 _LOG = logging.getLogger("palimpsest.serve")
+
+
+@dataclass(frozen=True)
+class _Followed:
+    """The last state of an operation, and the builds and failures at which it was looked at."""
+
+    state: str
+    builds: str = ""
 
 
 @dataclass
@@ -31,7 +41,7 @@ class Watch:
     deletions: Deletions
     rooms: Rooms
     _sent: dict[tuple[str, frozenset[str]], Hashes] = field(default_factory=dict)
-    _operations: dict[str, dict[str, str]] = field(default_factory=dict)
+    _operations: dict[str, dict[str, _Followed]] = field(default_factory=dict)
     _state: tuple[str, int, int] = ("", 0, 0)
 
     def follow(self, user: str, operation_id: str) -> None:
@@ -39,7 +49,7 @@ class Watch:
         followed = self._operations.setdefault(user, {})
         while len(followed) >= MAX_FOLLOWED:
             followed.pop(next(iter(followed)))
-        followed[operation_id] = "received"
+        followed[operation_id] = _Followed("received")
         self.rooms.send(user, Event("OPERATION", {"operation_id": operation_id, "state": "received"}))
 
     async def begin(self, connection: Connection) -> None:
@@ -62,9 +72,13 @@ class Watch:
         connected = self.rooms.users()
         identities = {_key(c.identity): c.identity for user in connected for c in self.rooms.connections(user)}
         self._sent = {key: sent for key, sent in self._sent.items() if key in identities}
+        if not connected:
+            return
+        state = self.reader.published_state()
+        builds = str((state, staged(self.home).is_finished, read_failures(self.home.inbox)))
         for user in connected:
-            self._look_at_operations(user)
-        if not identities or (state := self.reader.published_state()) == self._state:
+            self._look_at_operations(user, builds)
+        if state == self._state:
             return
         for key, identity in identities.items():
             if key in self._sent:
@@ -87,20 +101,22 @@ class Watch:
         except PalimpsestError:
             return GraphState()
 
-    def _look_at_operations(self, user: str) -> None:
+    def _look_at_operations(self, user: str, builds: str) -> None:
+        """Sends the operations whose state changed; one that was sent changes its state with a build alone."""
         followed = self._operations.get(user, {})
         for operation_id, before in list(followed.items()):
-            now = self._operation(user, operation_id)
+            now = self.deletions.status(operation_id, user)
+            if now is None and before.builds == builds:
+                continue
+            now = now or self._sent_operation(user, operation_id)
             state = str(now.get("state"))
-            if state != before:
+            if state != before.state:
                 self.rooms.send(user, Event("OPERATION", now))
-                followed[operation_id] = state
+            followed[operation_id] = _Followed(state, builds)
             if state in _ENDED:
                 followed.pop(operation_id, None)
 
-    def _operation(self, user: str, operation_id: str) -> JsonObject:
-        if found := self.deletions.status(operation_id, user):
-            return found
+    def _sent_operation(self, user: str, operation_id: str) -> JsonObject:
         try:
             return operation_status(self.home, operation_id, user).to_json()
         except PalimpsestError:

@@ -6,10 +6,11 @@ may have been paid, are counted.
 
 import os
 import sqlite3
+import tempfile
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -167,3 +168,17 @@ class Ledger:
 
 def _is_alive(pid: int, began: str) -> bool:
     return process_started(pid) == began
+
+
+@contextmanager
+def ledger_to_estimate(path: Path) -> Iterator[Ledger]:
+    """Opens a ledger to count what is not paid yet; where there is none, an empty one that is removed again.
+
+    Yields:
+        The ledger.
+    """
+    with (
+        tempfile.TemporaryDirectory(prefix="palimpsest-dry-run-") as scratch,
+        closing(Ledger(path if path.exists() else Path(scratch) / path.name)) as ledger,
+    ):
+        yield ledger
