@@ -26,6 +26,7 @@ EDGES = {
     "proposals": {"published"},
     "applied_proposals": {"proposals"},
     "housekeeping": {"applied_proposals"},
+    "backup_file": {"housekeeping"},
     "suite_metrics": set(),
 }
 GROUPS = {
@@ -35,7 +36,7 @@ GROUPS = {
     "labels": {"offline_labeler"},
     "serving": {"index", "retrieval_report", "published", "memory_health"},
     "graph": {"facts", "nodes", "neo4j_graph"},
-    "consolidation": {"proposals", "applied_proposals", "housekeeping"},
+    "consolidation": {"proposals", "applied_proposals", "housekeeping", "backup_file"},
     "evaluation": {"suite_metrics"},
 }
 
