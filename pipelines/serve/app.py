@@ -13,10 +13,12 @@ from palimpsest.serve.events.watch import Watch
 from palimpsest.serve.guard import AtPath, Envelope, Guard
 from palimpsest.serve.mcp.server import create_mcp
 from palimpsest.serve.open_reader import SharedReader
+from palimpsest.serve.positions import Positions
 from palimpsest.serve.problems import add_handlers
-from palimpsest.serve.routes import events, graph, memories, search, system
+from palimpsest.serve.routes import account, events, graph, memories, search, system
 from palimpsest.serve.settings import ServeSettings
 from palimpsest.serve.state import Service
+from palimpsest.serve.writing import Writer
 from palimpsest.store.home import Home
 
 MCP_PATH = "/mcp"
@@ -24,6 +26,7 @@ _PROBLEMS = {
     401: "the token is missing or not valid",
     403: "the token does not allow it",
     404: "not there, or not the caller's",
+    409: "what is changed is not as the request says",
     413: "the request is too large",
     422: "a parameter cannot be used",
     429: "too many requests",
@@ -64,7 +67,7 @@ def create_app(home: Home, settings: ServeSettings, backend: str = "duckdb", hos
         responses={status: _problem(text) for status, text in _PROBLEMS.items()},
     )
     app.state.service, app.state.guard = service, guard
-    for routes in (search, memories, graph, events, system):
+    for routes in (search, memories, account, graph, events, system):
         app.include_router(routes.router)
     add_handlers(app)
     app.add_middleware(AtPath, path=MCP_PATH, other=mcp_app)
@@ -76,7 +79,8 @@ def create_app(home: Home, settings: ServeSettings, backend: str = "duckdb", hos
 def make_service(home: Home, reader: SharedReader, settings: ServeSettings) -> Service:
     """Returns what the endpoints share."""
     deletions, rooms = Deletions(home), Rooms()
-    return Service(home, reader, deletions, settings, rooms, Watch(home, reader, deletions, rooms))
+    watch = Watch(home, reader, deletions, rooms)
+    return Service(home, reader, deletions, settings, rooms, watch, Writer(home), Positions(home))
 
 
 def _problem(description: str) -> dict[str, object]:

@@ -18,7 +18,8 @@ EDGES = {
     "versions": {"documents", "memories", "relations"},
     "facts": {"memories", "entities", "versions"},
     "nodes": {"documents", "memories", "entities", "topics", "versions", "facts"},
-    "index": {"nodes"},
+    "layout": {"nodes", "facts"},
+    "index": {"layout"},
     "retrieval_report": {"index"},
     "published": {"retrieval_report"},
     "memory_health": {"published"},
@@ -35,7 +36,7 @@ GROUPS = {
     "relations": {"candidate_pairs", "relations", "versions"},
     "labels": {"offline_labeler"},
     "serving": {"index", "retrieval_report", "published", "memory_health"},
-    "graph": {"facts", "nodes", "neo4j_graph"},
+    "graph": {"facts", "nodes", "layout", "neo4j_graph"},
     "consolidation": {"proposals", "applied_proposals", "housekeeping", "backup_file"},
     "evaluation": {"suite_metrics"},
 }

@@ -1,13 +1,13 @@
 """Endpoints over the caller's graph and profile."""
 
 from collections.abc import Callable
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from palimpsest.core.errors import ArgumentError
-from palimpsest.core.json_types import JsonObject
+from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.core.scopes import ScopeKey
 from palimpsest.nodes import node_decisions
 from palimpsest.query.graph.graph_page import MAX_NODES
@@ -62,15 +62,22 @@ class SentEdge(BaseModel):
 @router.get("/graph", summary="Show the caller's whole graph, page by page")
 def graph(
     view: MayRead,
+    service: SharedService,
     collection: Collection = None,
     project: Project = None,
     offset: Offset = 0,
     limit: Limit = 1000,
 ) -> JsonObject:
-    """Returns nodes, most important first, with the edges and facts that lead from or to them."""
+    """Returns nodes, most important first, with the edges and facts that lead from or to them.
+
+    `x` and `y` of a node say where the build laid it out, each scope around its own origin.
+    """
     scopes, reader = view.scopes(collection, project), view.reader
     page = reader.graph_page(scopes, offset, limit).to_json() if scopes else _EMPTY
-    return {**page, "build_id": reader.build_id}
+    nodes = cast(list[JsonObject], page["nodes"])
+    places = service.positions.of(reader.build_id, (str(n["id"]) for n in nodes))
+    placed: list[JsonValue] = [n | dict(zip("xy", places.get(str(n["id"]), (None, None)), strict=True)) for n in nodes]
+    return {**page, "nodes": placed, "build_id": reader.build_id}
 
 
 @router.get("/api/v1/knowledge/nodes", summary="List or find nodes")
