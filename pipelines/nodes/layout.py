@@ -47,7 +47,7 @@ def node_positions(nodes: pl.DataFrame, edges: pl.DataFrame, facts: pl.DataFrame
         )
         at = lay_out(own.height, ends["i"].to_numpy(), ends["j"].to_numpy())
         found.append(own.with_columns(x=pl.Series(at[:, 0]), y=pl.Series(at[:, 1])))
-    return conform("node_positions", pl.concat(found) if found else nodes.head(0)).sort("node_id")
+    return conform("node_positions", pl.concat(found) if found else nodes.select(*SCOPE, "node_id")).sort("node_id")
 
 
 def lay_out(count: int, sources: np.ndarray, targets: np.ndarray) -> np.ndarray:
