@@ -13,6 +13,8 @@ from palimpsest.serve.events.watch import Watch
 from palimpsest.serve.guard import AtPath, Envelope, Guard
 from palimpsest.serve.mcp.server import create_mcp
 from palimpsest.serve.open_reader import SharedReader
+from palimpsest.serve.page import routes as page
+from palimpsest.serve.page.drawing_library import DrawingLibrary
 from palimpsest.serve.positions import Positions
 from palimpsest.serve.problems import add_handlers
 from palimpsest.serve.routes import account, events, graph, memories, search, system
@@ -69,6 +71,7 @@ def create_app(home: Home, settings: ServeSettings, backend: str = "duckdb", hos
     app.state.service, app.state.guard = service, guard
     for routes in (search, memories, account, graph, events, system):
         app.include_router(routes.router)
+    app.include_router(page.router)
     add_handlers(app)
     app.add_middleware(AtPath, path=MCP_PATH, other=mcp_app)
     limits = {"max_body_bytes": settings.max_body_bytes, "timeout_s": settings.timeout_s}
@@ -79,8 +82,9 @@ def create_app(home: Home, settings: ServeSettings, backend: str = "duckdb", hos
 def make_service(home: Home, reader: SharedReader, settings: ServeSettings) -> Service:
     """Returns what the endpoints share."""
     deletions, rooms = Deletions(home), Rooms()
-    watch = Watch(home, reader, deletions, rooms)
-    return Service(home, reader, deletions, settings, rooms, watch, Writer(home), Positions(home))
+    positions = Positions(home)
+    watch = Watch(home, reader, deletions, rooms, positions)
+    return Service(home, reader, deletions, settings, rooms, watch, Writer(home), positions, DrawingLibrary())
 
 
 def _problem(description: str) -> dict[str, object]:

@@ -13,6 +13,7 @@ from palimpsest.serve.events.watch import Watch
 from palimpsest.serve.guard import caller
 from palimpsest.serve.identity import Identity, Permission
 from palimpsest.serve.open_reader import CallerView, SharedReader
+from palimpsest.serve.page.drawing_library import DrawingLibrary
 from palimpsest.serve.positions import Positions
 from palimpsest.serve.settings import ServeSettings
 from palimpsest.serve.writing import Writer
@@ -31,6 +32,7 @@ class Service:
     watch: Watch
     writer: Writer
     positions: Positions
+    drawing: DrawingLibrary
 
     def focus(self, view: CallerView, scopes: Sequence[Scope], memory_ids: Sequence[str]) -> None:
         """Sends the caller's connections the node that a search led to, where anybody is connected."""

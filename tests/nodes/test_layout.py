@@ -31,7 +31,9 @@ def test_any_graph_has_finite_positions_which_do_not_depend_on_the_order_of_its_
 
 def test_each_scope_is_laid_out_by_itself():
     scope = {"collection": "c", "project_id": ""}
-    nodes = pl.DataFrame([{"node_id": f"{u}{i}", "user_id": u, "type": "person", **scope} for u in "ab" for i in range(5)])
+    nodes = pl.DataFrame(
+        [{"node_id": f"{u}{i}", "user_id": u, "type": "person", **scope} for u in "ab" for i in range(5)]
+    )
     links = [{"source_id": f"{u}0", "target_id": f"{u}{i}"} for u in "ab" for i in range(1, 5)]
     facts = pl.DataFrame(schema={"subject_id": pl.String, "object_id": pl.String})
     both = node_positions(nodes, pl.DataFrame(links), facts)

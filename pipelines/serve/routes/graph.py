@@ -70,13 +70,12 @@ def graph(
 ) -> JsonObject:
     """Returns nodes, most important first, with the edges and facts that lead from or to them.
 
-    `x` and `y` of a node say where the build laid it out, each scope around its own origin.
+    `x` and `y` of a node say where it is drawn, as the build laid it out.
     """
     scopes, reader = view.scopes(collection, project), view.reader
     page = reader.graph_page(scopes, offset, limit).to_json() if scopes else _EMPTY
     nodes = cast(list[JsonObject], page["nodes"])
-    places = service.positions.of(reader.build_id, (str(n["id"]) for n in nodes))
-    placed: list[JsonValue] = [n | dict(zip("xy", places.get(str(n["id"]), (None, None)), strict=True)) for n in nodes]
+    placed: list[JsonValue] = [*service.positions.place(reader.build_id, view.scopes(), nodes)]
     return {**page, "nodes": placed, "build_id": reader.build_id}
 
 
