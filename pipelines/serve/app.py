@@ -25,11 +25,13 @@ from palimpsest.store.home import Home
 
 MCP_PATH = "/mcp"
 _PROBLEMS = {
+    400: "the body cannot be read",
     401: "the token is missing or not valid",
     403: "the token does not allow it",
     404: "not there, or not the caller's",
     409: "what is changed is not as the request says",
     413: "the request is too large",
+    415: "the body has another type",
     422: "a parameter cannot be used",
     429: "too many requests",
     503: "the memory store cannot answer now",

@@ -13,11 +13,11 @@ from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.query.result import memory_json
 from palimpsest.serve.open_reader import CallerView
 from palimpsest.serve.problems import NotFound, Problem
+from palimpsest.serve.routes.field_types import Name
 from palimpsest.serve.state import JsonRouter, MayRead, MayWriteView, SharedService
 from palimpsest.store.proposals import Proposal, read_proposals
 
 router = JsonRouter(tags=["account"])
-Name = Annotated[str, Field(max_length=256)]
 _CONFLICT = "it cannot be decided so: it is not open any more, or it needs the memory that stays"
 
 

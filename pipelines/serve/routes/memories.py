@@ -1,6 +1,5 @@
 """Endpoints that add, show and delete memories, and that show what became of an operation."""
 
-import datetime as dt
 import json
 import tempfile
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ from palimpsest.export.edit_memory import MAX_CHARS, edit_memory
 from palimpsest.relations.relation_review import decide
 from palimpsest.serve.identity import Identity
 from palimpsest.serve.problems import NotFound, Problem
+from palimpsest.serve.routes.field_types import IsoTime, Name
 from palimpsest.serve.state import (
     JsonRouter,
     MayDelete,
@@ -33,7 +33,6 @@ from palimpsest.sources.inbox import ingest_file, ingest_session
 from palimpsest.sources.inbox.destination import InboxOptions
 
 router = JsonRouter(tags=["memories"])
-Name = Annotated[str, Field(max_length=256)]
 Key = Annotated[str | None, Header(alias="Idempotency-Key", max_length=200, description="a second call writes nothing")]
 _FIELDS = ("collection", "project", "session", "type", "tags", "observed_at")
 
@@ -46,7 +45,7 @@ class SentTurn(BaseModel):
     text: str = Field(max_length=1_000_000)
     speaker: Name | None = None
     role: Name | None = None
-    timestamp: dt.datetime | None = None
+    timestamp: IsoTime | None = None
 
 
 class SentMemory(BaseModel):
@@ -65,7 +64,7 @@ class SentMemory(BaseModel):
     session: Name | None = None
     type: Name | None = None
     tags: list[Name] = Field(default=[], max_length=20)
-    observed_at: dt.datetime | None = None
+    observed_at: IsoTime | None = None
 
     @model_validator(mode="after")
     def _has_one(self) -> "SentMemory":
