@@ -24,7 +24,9 @@ _CONFLICT = "it cannot be decided so: it is not open any more, or it needs the m
 class Decision(BaseModel):
     """What is decided of a proposal."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"keep": "cdb6bb060420f927"}]})
+    model_config = ConfigDict(
+        extra="forbid", strict=True, json_schema_extra={"examples": [{"keep": "cdb6bb060420f927"}]}
+    )
 
     keep: str = Field(default="", max_length=64, description="the memory that stays, of a contradiction")
 

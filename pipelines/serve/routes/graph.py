@@ -35,7 +35,9 @@ _EMPTY: JsonObject = {"nodes": [], "edges": [], "facts": [], "total": 0, "next_o
 class SentNode(BaseModel):
     """A node to add."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"name": "Heron", "type": "project"}]})
+    model_config = ConfigDict(
+        extra="forbid", strict=True, json_schema_extra={"examples": [{"name": "Heron", "type": "project"}]}
+    )
 
     name: Name
     collection: Name
@@ -49,7 +51,9 @@ class SentNode(BaseModel):
 class SentEdge(BaseModel):
     """An edge to add, between two nodes by name or id."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"source": "Heron", "target": "Basin"}]})
+    model_config = ConfigDict(
+        extra="forbid", strict=True, json_schema_extra={"examples": [{"source": "Heron", "target": "Basin"}]}
+    )
 
     source: Name
     target: Name

@@ -40,7 +40,7 @@ _FIELDS = ("collection", "project", "session", "type", "tags", "observed_at")
 class SentTurn(BaseModel):
     """One turn of a conversation."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     text: str = Field(max_length=1_000_000)
     speaker: Name | None = None
@@ -53,6 +53,7 @@ class SentMemory(BaseModel):
 
     model_config = ConfigDict(
         extra="forbid",
+        strict=True,
         json_schema_extra={"examples": [{"text": "I moved to Ghent."}, {"turns": [{"text": "Hi", "role": "user"}]}]},
     )
 
@@ -76,7 +77,9 @@ class SentMemory(BaseModel):
 class EditedText(BaseModel):
     """The new words of a memory."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"text": "The key is blue."}]})
+    model_config = ConfigDict(
+        extra="forbid", strict=True, json_schema_extra={"examples": [{"text": "The key is blue."}]}
+    )
 
     text: str = Field(min_length=1, max_length=MAX_CHARS)
 

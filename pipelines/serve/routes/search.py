@@ -47,7 +47,7 @@ class SearchParameters(BaseModel):
 class SearchBody(SearchParameters):
     """A search as a JSON body."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     turns: list[str] = Field(default=[], max_length=20, description="what was written before, oldest first")
     use_graph: bool = Field(default=True, description="follow links between memories; false sets hops to 0")
