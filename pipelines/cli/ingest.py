@@ -1,14 +1,16 @@
 """The commands `palimpsest ingest url|site|sites|text|file|directory` and `palimpsest analyze`."""
 
+import datetime as dt
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
+from zoneinfo import ZoneInfo
 
 import click
 
 from palimpsest.cli.shared import FOLDER, Output, common
-from palimpsest.core.errors import ArgumentError
+from palimpsest.core.errors import ArgumentError, ComponentFailed
 from palimpsest.store.home import Home
 
 if TYPE_CHECKING:
@@ -128,11 +130,11 @@ def sites(
     all_entries: bool,
 ) -> None:
     """Read the sites and pages that sources.yaml beside each collection.yaml names, where they are due."""  # noqa: DOC501 (the docstring is the help text)
-    from palimpsest.core.errors import ComponentFailed
+    from palimpsest.orchestration.schedule import schedule_timezone
     from palimpsest.sources.crawl.scheduled_sites import ingest_due
 
-    out = Output(as_json)
-    done = ingest_due(Home(home_path), list(corpora) or None, list(only), all_entries=all_entries)
+    out, now = Output(as_json), dt.datetime.now(ZoneInfo(schedule_timezone()))
+    done = ingest_due(Home(home_path), list(corpora) or None, list(only), all_entries=all_entries, now=now)
     for crawl in done.crawls:
         out.text(crawl.summary())
     for entry, why in done.skipped:
@@ -159,7 +161,7 @@ def text(
     project: str | None,
     text: str,
 ) -> None:
-    """Send a text to the inbox, or what standard input has where TEXT is `-`."""  # noqa: DOC501 (the docstring is the help text)
+    """Send a text to the inbox, or what standard input has where TEXT is `-`."""
     from palimpsest.sources.inbox import ingest_text
     from palimpsest.sources.inbox.receive import MAX_TEXT_BYTES
 
@@ -206,7 +208,7 @@ def directory(
     project: str | None,
     folder: Path,
 ) -> None:
-    """Send copies of the files of a folder to the inbox, each once; those that cannot be sent are listed."""
+    """Send copies of the files of a folder to the inbox, each once; those that cannot be sent are listed."""  # noqa: DOC501 (the docstring is the help text)
     from palimpsest.sources.inbox.receive_folder import ingest_folder
 
     out = Output(as_json)

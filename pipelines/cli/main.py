@@ -26,6 +26,7 @@ from palimpsest.cli import (
     home,
     housekeeping,
     inbox,
+    ingest,
     labels,
     logs,
     neo4j,
@@ -44,6 +45,7 @@ _OPTION_OF_ARGUMENT = {
     "text": "TEXT",
     "name": "NAME",
     "folder": "DIR",
+    "url": "URL",
 }  # others are named like their argument
 _MAX_ERROR_CHARS = 390
 _OTHER_NAMES = {"collections": "collection"}
@@ -71,6 +73,8 @@ class _Commands(click.Group):
         profile.summarize,
         inbox.remember,
         inbox.operation,
+        ingest.ingest,
+        ingest.analyze,
         scopes.scopes,
         collection.collection,
         evaluate.gate,

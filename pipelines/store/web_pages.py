@@ -1,9 +1,9 @@
-"""The pages that a home read from the web: `<home>/web/<collection>/`, sources that are read beside the collection's own.
+"""The pages that a home read from the web: `<home>/web/<collection>/`, read beside the collection's own sources.
 
 A page has three files, whose names begin with the hash of its uri, which is its URL: a record, written last, which is
-the one point of commit; the bytes that the server sent; and a sidecar with what readers must know. A page of other bytes
-has another file, so that a record always names bytes that are whole. A record without a file says that something of the
-page was deleted: what is kept of it is in the ingest log.
+the one point of commit; the bytes that the server sent; and a sidecar with what readers must know. A page of other
+bytes has another file, so that a record always names bytes that are whole. A record without a file says that something
+of the page was deleted: what is kept of it is in the ingest log.
 """
 
 import os
@@ -106,9 +106,9 @@ def page_id(uri: str) -> str:
     return content_id("page", uri)
 
 
-def site_id(url: str) -> str:
-    """Returns the hash that stands for a site, so that a delete of its pages leaves no name of them."""
-    return content_id("site", url)
+def site_id(url: str, user_id: str, project_id: str | None) -> str:
+    """Returns the hash that stands for a site of a user, so that a delete of its pages leaves no name of them."""
+    return content_id("site", url, user_id, project_id)
 
 
 def web_pages(web: Path, collection: str) -> Iterator[WebPage]:

@@ -128,7 +128,9 @@ def _parse_entry(entry: str) -> AllowedPrivate:
     number = int(port) if port.isascii() and port.isdigit() and int(port) < 65_536 else None
     host = host.strip("[]").lower()
     if (colon and number is None) or not host or not all(c.isalnum() or c in ".-_:" for c in host):
-        raise PalimpsestError(f"{VARIABLE}: {entry[:80]!r} is no host, address or network such as wiki.corp or 10.1.0.0/16")
+        raise PalimpsestError(
+            f"{VARIABLE}: {entry[:80]!r} is no host, address or network such as wiki.corp or 10.1.0.0/16"
+        )
     try:
         return AllowedPrivate(network=ip_network(host), port=number)
     except ValueError:

@@ -19,7 +19,7 @@ OUTCOMES = (
     "failed",
     "not_fetched",
 )
-"""What becomes of a URL. `robots`: robots.txt or the page itself forbids it. `deleted`: it was deleted from the home."""
+"""What becomes of a URL. `robots`: robots.txt or the page itself forbids it; `deleted`: from the home, before."""
 _MAX_SHOWN = 10
 
 

@@ -198,7 +198,7 @@ class Fetcher:
         timeout = {"connect": limits.connect_s, "read": limits.read_s, "write": limits.read_s, "pool": limits.read_s}
         self.requests += 1
         try:
-            with self._pool.stream("GET", url, headers=sent, extensions={"timeout": timeout}) as answer:
+            with self._pool.stream("GET", url, headers=list(sent.items()), extensions={"timeout": timeout}) as answer:
                 found = _headers(answer.headers)
                 response = Response(url, answer.status, found)
                 wait_s = _retry_after_s(found)
@@ -207,8 +207,6 @@ class Fetcher:
                 if not 200 <= answer.status < 300 or (is_wanted is not None and not is_wanted(found)):
                     return response
                 unpacker = Unpacker(found.get("content-encoding", ""), max_bytes)
-                if int(found.get("content-length", "0") or 0) > max_bytes:
-                    raise TooLarge(f"larger than {max_bytes:,} bytes")
                 for part in answer.iter_stream():
                     unpacker.add(part)
                 return Response(url, answer.status, found, unpacker.body())

@@ -96,10 +96,10 @@ def _ingest(home: Home | Path | str, url: str, options: CrawlOptions, owner: Web
     home = home if isinstance(home, Home) else Home(Path(home))
     options.check()
     start, policy = parse_start(url), AddressPolicy.from_environment()
-    destination = resolve_destination(home, InboxOptions(**owner), _OWN)
+    destination = resolve_destination(home, _inbox_options(owner), _OWN)
     home.create()
     if options.mode == "ingest":
-        _check_new(home, destination.config.name, start, is_site)
+        _check_new(home, destination, start, is_site)
     started = time.monotonic()
     result = CrawlResult(destination.config.name, uuid.uuid4().hex[:16], start)
     max_bytes = min(MAX_PAGE_BYTES, destination.config.limits.max_bytes)
@@ -112,7 +112,7 @@ def _ingest(home: Home | Path | str, url: str, options: CrawlOptions, owner: Web
         robots = _check_allowed(servers, scope.start)
         fetcher.delay_s = robots.delay_s(fetcher.delay_s)
         sitemap = _find_sitemap(fetcher, scope, robots) if is_site and options.depth else SitemapPages()
-        site = site_id(start) if is_site else DIRECT
+        site = site_id(start, destination.user_id, destination.project_id) if is_site else DIRECT
         pages = StoredPages(home, destination, site, result.session)
         render = _renderer(fetcher) if options.render else None
         crawl = Crawl(fetcher, pages, scope, options, destination.config.limits, result, render)
@@ -120,6 +120,10 @@ def _ingest(home: Home | Path | str, url: str, options: CrawlOptions, owner: Web
     result.seconds = time.monotonic() - started
     _write_event(home, destination, result)
     return result
+
+
+def _inbox_options(owner: WebOwner) -> InboxOptions:
+    return {"collection": owner.get("collection"), "user": owner.get("user"), "project": owner.get("project")}
 
 
 def parse_start(url: str) -> str:
@@ -174,15 +178,17 @@ def _check_allowed(servers: RobotsOfServers, start: str) -> Robots:
     return robots
 
 
-def _check_new(home: Home, collection: str, start: str, is_site: bool) -> None:
+def _check_new(home: Home, destination: Destination, start: str, is_site: bool) -> None:
     """Checks that a page or a site was not read before.
 
     Raises:
         ArgumentError: it was.
     """
+    collection = destination.config.name
     if find_page(home.web, collection, start) is not None:
         raise ArgumentError("url", EXISTS, start)
-    if is_site and site_id(start) in read_crawls(home.web, collection):
+    site = site_id(start, destination.user_id, destination.project_id)
+    if is_site and site in read_crawls(home.web, collection):
         raise ArgumentError("url", "this site was crawled before; --mode reingest updates its pages", start)
 
 
@@ -228,10 +234,13 @@ def _renderer(fetcher: Fetcher) -> Renderer:
 
 
 def _write_event(home: Home, destination: Destination, result: CrawlResult) -> None:
-    counts = {name: result.counts[name] for name in ("fetched", "unchanged", "gone", "failed")}
-    seconds = round(result.seconds, 3)
     write_event(
-        home.path, "web_crawled", collection=destination.config.name, stored=len(result.stored), seconds=seconds, **counts
+        home.path,
+        "web_crawled",
+        collection=destination.config.name,
+        fetched=result.counts["fetched"],
+        stored=len(result.stored),
+        gone=result.counts["gone"],
+        failed=result.counts["failed"],
+        seconds=round(result.seconds, 3),
     )
-
-

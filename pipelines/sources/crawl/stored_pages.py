@@ -2,7 +2,6 @@
 
 import datetime as dt
 import json
-import os
 from collections.abc import Mapping, Set
 from dataclasses import replace
 from typing import Literal
@@ -189,7 +188,7 @@ class StoredPages:
     def _read_decisions(self) -> Decisions:
         """Returns what was deleted, as the file has it now."""
         try:
-            status = os.stat(self._home.decisions)
+            status = self._home.decisions.stat()
             state = (status.st_mtime_ns, status.st_size)
         except FileNotFoundError:
             return Decisions()

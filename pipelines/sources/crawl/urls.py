@@ -9,9 +9,9 @@ from urllib.parse import SplitResult, urljoin, urlsplit, urlunsplit
 MAX_URL_CHARS = 2_000
 DEFAULT_PORTS = {"http": 80, "https": 443}
 # Parameters that name a visit or a campaign, not a page.
-_VISITS = frozenset(
-    "phpsessid jsessionid aspsessionid sessionid session_id cfid cftoken gclid fbclid msclkid yclid mc_cid mc_eid".split()
-)
+_SESSIONS = ("phpsessid", "jsessionid", "aspsessionid", "sessionid", "session_id", "cfid", "cftoken")
+_CLICKS = ("gclid", "fbclid", "msclkid", "yclid", "mc_cid", "mc_eid")
+_VISITS = frozenset(_SESSIONS + _CLICKS)
 _CAMPAIGN = "utm_"
 _PATH_SESSION = re.compile(r";(?:jsessionid|sessionid|phpsessid)=[^/;?]*", re.IGNORECASE)
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
