@@ -82,13 +82,14 @@ def ingest_site(
 
     Raises:
         ArgumentError: the URL or an option cannot be used, or the site was crawled and the mode is `ingest`.
-        PalimpsestError: robots.txt or the guard of addresses refuses it.
-        ComponentFailed: its first page could not be fetched.
+        PalimpsestError: robots.txt or the guard of addresses refuses it, or none of its pages can be read.
+        ComponentFailed: no page could be fetched; another attempt may succeed.
     """
     result = _ingest(home, url, options or CrawlOptions(), owner, is_site=True)
     if not result.counts["fetched"] and not result.counts["gone"] and result.failures:
         where, why = result.failures[0]
-        raise ComponentFailed(f"{where}: {why}; no page of the site was read")
+        kind = PalimpsestError if result.is_final else ComponentFailed
+        raise kind(f"{where}: {why}; no page of the site was read")
     return result
 
 
@@ -135,7 +136,7 @@ def parse_start(url: str) -> str:
     try:
         return normalize_url(url)
     except UrlRefused as e:
-        raise ArgumentError("url", str(e), url[:100]) from None
+        raise ArgumentError("url", str(e), None if "@" in url else url[:100]) from None
 
 
 def own_delay_s(policy: AddressPolicy, url: str, wanted_s: float | None) -> float:

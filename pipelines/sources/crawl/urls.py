@@ -69,7 +69,7 @@ def normalize_url(text: str, base: str | None = None) -> str:
 def try_normalize(text: str, base: str) -> str | None:
     """Returns the one form of a link of a page; None where it leads to no web page."""
     try:
-        return normalize_url(text, base)
+        return normalize_url(text, base) if text.strip() else None
     except UrlRefused:
         return None
 
