@@ -218,6 +218,6 @@ def _advice(
         advice.append(
             f"Most pages are {large[0].pattern}: --include '{large[0].pattern.replace('{n}', '*')}' takes these alone."
         )
-    if not advice:
+    if not is_timed_out and listed <= grouped and is_whole:
         advice.append(f"palimpsest ingest site {start} --max-pages {max(listed, 1)} reads all of it.")
     return advice

@@ -24,6 +24,7 @@ EXISTS = "the collection has this page; --mode reingest updates it"
 _OTHER_OWNER = "is a page of another user or project of this collection; name another collection"
 _NO_TEXT = "holds no text; where scripts draw it, --render lets a browser draw it"
 _GONE = (404, 410)
+_MORE_VISITS = 100
 
 
 class Crawl:
@@ -53,7 +54,8 @@ class Crawl:
         self._fetcher, self._pages, self._scope, self._options = fetcher, pages, scope, options
         self._limits, self._result, self._render = limits, result, render
         self._frontier = Frontier(scope, result)
-        self._is_cut = False
+        self._is_cut, self._visits = False, 0
+        self._max_visits = _MORE_VISITS + 2 * options.max_pages
 
     def run(self, robots: RobotsOfServers, sitemap: SitemapPages) -> None:
         """Visits every page of the site within the limits, then retires pages that are gone.
@@ -88,8 +90,9 @@ class Crawl:
         """Visits the URLs of the frontier, and those that they lead to, within the limits."""
         frontier, options, counts = self._frontier, self._options, self._result.counts
         with progress("crawl", total, "pages") as advance:
-            while frontier and counts["fetched"] < options.max_pages and self._fetcher.left_s > 0:
+            while frontier and self._may_go_on():
                 visit = frontier.pop()
+                self._visits += 1
                 self._is_cut |= follows and visit.depth == options.depth > 0
                 if not robots.allows(visit.url):
                     counts["robots"] += 1
@@ -98,6 +101,11 @@ class Crawl:
                 links = self._visit(visit, follows and visit.depth < options.depth)
                 frontier.push(Visit(visit.depth + 1, link) for link in links)
                 advance(1)
+
+    def _may_go_on(self) -> bool:
+        """Returns whether a limit is left: of pages, of URLs that may all lead to nothing, and of time."""
+        is_within = self._result.counts["fetched"] < self._options.max_pages and self._visits < self._max_visits
+        return is_within and self._fetcher.left_s > 0
 
     def _visit(self, visit: Visit, follows: bool) -> tuple[str, ...]:
         """Fetches a page, stores it where it is new or changed, and returns the links to follow."""

@@ -116,7 +116,11 @@ def serve(pages: dict[str, Page]) -> Iterator[LocalSite]:
         def log_message(self, *_: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    class Server(ThreadingHTTPServer):
+        def handle_error(self, *_: object) -> None:  # a client that had enough
+            pass
+
+    server = Server(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     site.url = f"http://127.0.0.1:{server.server_port}/"
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
