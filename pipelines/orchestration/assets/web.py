@@ -12,11 +12,7 @@ from palimpsest.sources.crawl.scheduled_sites import ingest_due
 
 @dg.asset(group_name="sources", kinds={"python"}, owners=OWNERS)
 def web_pages(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
-    """Sites of sources.yaml that their schedule says are due: new and changed pages are stored, the next build reads them.
-
-    Raises:
-        dg.Failure: an entry failed; the others were crawled.
-    """
+    """Sites of sources.yaml whose schedule says they are due: new and changed pages are stored for the next build."""  # noqa: DOC501 (the docstring is the description in the UI)
     done = ingest_due(home.home(), scheduled_only=True, now=dt.datetime.now(ZoneInfo(schedule_timezone())))
     for crawl in done.crawls:
         context.log.info(crawl.summary())

@@ -29,8 +29,8 @@ def html(text: str, *links: str, title: str = "", head: str = "") -> Page:
     """Returns a page of HTML with a text and links, as people write them."""
     anchors = "".join(f'<li><a href="{link}">{link}</a></li>' for link in links)
     nav = f"<nav><ul>{anchors}</ul></nav>" if links else ""
-    body = f"<html><head><title>{title or text[:20]}</title>{head}</head><body>{nav}<main><p>{text}</p></main></body></html>"
-    return Page(body.encode())
+    head = f"<head><title>{title or text[:20]}</title>{head}</head>"
+    return Page(f"<html>{head}<body>{nav}<main><p>{text}</p></main></body></html>".encode())
 
 
 def redirect(to: str, status: int = 302) -> Page:
