@@ -110,7 +110,7 @@ def _confirm_published(instance: dg.DagsterInstance, home: Home) -> None:
     job=build_collection,
     minimum_interval_seconds=_POLL_INTERVAL_S,
     default_status=dg.DefaultSensorStatus.RUNNING if SCHEDULE.on else dg.DefaultSensorStatus.STOPPED,
-    description="Rebuilds a collection when a file of its folder or inbox or a page of the web is new, changed or gone.",
+    description="Rebuilds a collection when a file of its folder or inbox or a web page is new, changed or gone.",
 )
 def changed_folders(context: dg.SensorEvaluationContext, home: HomeResource) -> Iterator[dg.RunRequest | dg.SkipReason]:
     """Yields a run for each collection with a changed file, or the reason to skip.

@@ -246,9 +246,17 @@ class Fetcher:
 def _headers(rows: list[tuple[bytes, bytes]]) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, value in rows:
-        key, text = name.decode("latin-1").lower(), value.decode("latin-1").strip()
+        key, text = name.decode("latin-1").lower(), _header_text(value)
         found[key] = f"{found[key]}, {text}" if key in found else text
     return found
+
+
+def _header_text(value: bytes) -> str:
+    """Returns a header as text: many servers send UTF-8 where Latin-1 is meant, in `Location` above all."""
+    try:
+        return value.decode("utf-8").strip()
+    except UnicodeDecodeError:
+        return value.decode("latin-1").strip()
 
 
 def _retry_after_s(headers: Mapping[str, str]) -> float | None:

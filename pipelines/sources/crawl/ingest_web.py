@@ -109,7 +109,7 @@ def _ingest(home: Home | Path | str, url: str, options: CrawlOptions, owner: Web
         fetcher.delay_s = own_delay_s(policy, start, options.delay_s)
         servers = RobotsOfServers(fetcher)
         _check_allowed(servers, start)
-        scope = _find_scope(fetcher, start, options, is_site)
+        scope = _find_scope(fetcher, servers, start, options) if is_site else _OnePage(start)
         robots = _check_allowed(servers, scope.start)
         fetcher.delay_s = robots.delay_s(fetcher.delay_s)
         sitemap = _find_sitemap(fetcher, scope, robots) if is_site and options.depth else SitemapPages()
@@ -193,17 +193,16 @@ def _check_new(home: Home, destination: Destination, start: str, is_site: bool) 
         raise ArgumentError("url", "this site was crawled before; --mode reingest updates its pages", start)
 
 
-def _find_scope(fetcher: Fetcher, start: str, options: CrawlOptions, is_site: bool) -> SiteScope:
+def _find_scope(fetcher: Fetcher, servers: RobotsOfServers, start: str, options: CrawlOptions) -> SiteScope:
     """Returns the scope of a crawl; a site whose start leads elsewhere begins there.
 
     Raises:
-        PalimpsestError: the guard of addresses refuses where it leads.
+        PalimpsestError: the guard of addresses or a robots.txt refuses where it leads.
         ComponentFailed: it cannot be fetched.
     """
-    if not is_site:
-        return _OnePage(start)
     url = start
     for _ in range(MAX_REDIRECTS + 1):
+        _check_allowed(servers, url)
         try:
             response = fetcher.get(url, is_wanted=lambda _: False)
         except FetchFailed as e:

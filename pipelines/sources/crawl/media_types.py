@@ -24,12 +24,14 @@ _SUFFIXES = {
 # Conversations and mails are no pages: they state whose each of their texts is.
 _READABLE = frozenset((*_SUFFIXES.values(), ".htm", ".xhtml", ".markdown", ".rst", ".adoc"))
 _UNKNOWN = ("", "application/octet-stream", "binary/octet-stream", "application/zip")
+_TYPE = re.compile(r"[a-z0-9!#$&^_.+-]{1,60}/[a-z0-9!#$&^_.+-]{1,80}")
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]{1,40})", re.IGNORECASE)
 
 
 def media_type_of(headers: Mapping[str, str]) -> str:
-    """Returns the media type that a response states, in lower case; empty where it states none."""
-    return headers.get("content-type", "").partition(";")[0].strip().lower()
+    """Returns the media type that a response states, in lower case; empty where it states none, else `unreadable`."""
+    stated = headers.get("content-type", "").partition(";")[0].strip().lower()
+    return stated if _TYPE.fullmatch(stated) else "" if not stated else "unreadable"
 
 
 def suffix_of(url: str, headers: Mapping[str, str]) -> str | None:

@@ -5,11 +5,15 @@ import stat
 from pathlib import Path
 
 import pytest
+from protego import Protego
 
 from palimpsest.core.errors import ArgumentError, ComponentFailed, PalimpsestError
 from palimpsest.sources.crawl import CrawlOptions, CrawlResult, ingest_site, ingest_url
+from palimpsest.sources.crawl.address_guard import AddressPolicy
+from palimpsest.sources.crawl.ingest_web import own_delay_s
+from palimpsest.sources.crawl.robots import MAX_DELAY_S, Robots
 from palimpsest.store.home import Home
-from palimpsest.store.web_pages import web_pages
+from palimpsest.store.web_pages import sweep_pages, web_pages
 from tests.sources.crawl.local_site import LocalSite, Page, html, redirect, sitemap, sitemap_index
 
 
@@ -234,6 +238,25 @@ def test_a_busy_server_is_asked_again_and_one_that_stays_busy_fails(home, site):
     site.pages["/"] = html("Start.", "/busy")
     site.answer = lambda path: answers.pop(0) if path == "/busy" and answers else None
     assert crawl(home, site).counts["new"] == 2
+
+
+def test_what_a_killed_crawl_left_is_no_source_and_is_swept(home, site):
+    site.pages |= {"/": html("Start.", "/a"), "/a": html("A.")}
+    crawl(home, site)
+    folder = home.web / "notes"
+    record = next(p for p in folder.glob("*.json") if "/a" in p.read_text())
+    record.unlink()  # the bytes were written, their record was not
+    (folder / ".half.tmp").write_bytes(b"half")
+    assert paths(home, site) == ["/"] and sweep_pages(home.web, "notes") == 3
+    assert crawl(home, site).stored == [site.page("/a")]
+
+
+def test_the_pause_that_a_site_asks_for_is_kept_up_to_a_limit():
+    def robots(delay: str) -> Robots:
+        return Robots(Protego.parse(f"User-agent: palimpsest\nCrawl-delay: {delay}\n"))
+
+    assert [robots(delay).delay_s(0.2) for delay in ("2", "0.1", "9999", "soon")] == [2.0, 0.2, MAX_DELAY_S, 0.2]
+    assert own_delay_s(AddressPolicy(), "https://example.org/", None) == 0.2
 
 
 def test_pages_are_private_files_with_session_url_and_time(home, site):
