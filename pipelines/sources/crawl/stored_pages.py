@@ -13,6 +13,7 @@ from palimpsest.sources.inbox.destination import Destination
 from palimpsest.store.decisions import Decisions, read_decisions
 from palimpsest.store.home import Home
 from palimpsest.store.web_pages import (
+    DIRECT,
     PageRecord,
     WebPage,
     find_page,
@@ -122,7 +123,9 @@ class StoredPages:
             del self._by_text[self._text_key(page.record)]
 
     def unreached(self, reached: Set[str]) -> list[str]:
-        """Returns the pages of this site that are none of those reached, sorted."""
+        """Returns the pages of this site that are none of those reached, sorted; a page alone is no site."""
+        if self._site == DIRECT:
+            return []
         return [
             uri
             for uri, page in sorted(self._by_uri.items())
@@ -143,6 +146,8 @@ class StoredPages:
 
     def finish(self) -> None:
         """Records that the site was crawled."""
+        if self._site == DIRECT:
+            return
         with web_lock(self._home.web):
             record_crawl(self._home.web, self._collection, self._site, _now())
 

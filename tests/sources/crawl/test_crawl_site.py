@@ -284,12 +284,14 @@ def test_mode_ingest_is_an_error_where_the_url_or_the_site_was_read(home, site):
 
 
 def test_a_page_that_was_named_by_itself_is_no_page_of_a_site_that_retires(home, site):
-    site.pages |= {"/": html("Start."), "/alone": html("Alone.")}
-    ingest_url(home, site.page("/alone"))
+    site.pages |= {"/": html("Start."), "/alone": html("Alone."), "/other": html("Other.")}
+    for path in ("/alone", "/other"):
+        ingest_url(home, site.page(path))
+    assert paths(home, site) == ["/alone", "/other"]
     crawl(home, site)
-    assert crawl(home, site).counts["gone"] == 0 and paths(home, site) == ["/", "/alone"]
+    assert crawl(home, site).counts["gone"] == 0 and paths(home, site) == ["/", "/alone", "/other"]
     del site.pages["/alone"]
-    assert ingest_url(home, site.page("/alone")).counts["gone"] == 1 and paths(home, site) == ["/"]
+    assert ingest_url(home, site.page("/alone")).counts["gone"] == 1 and paths(home, site) == ["/", "/other"]
 
 
 def test_a_page_of_another_user_is_not_taken_over(home, site):

@@ -2,12 +2,15 @@
 
 import pytest
 
+from palimpsest.build.backup import backup_home, restore_home
 from palimpsest.build.delete import delete
 from palimpsest.build.dry_run import dry_run
 from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
 from palimpsest.build.repair.repair_home import find_damage, repair_home
 from palimpsest.core.errors import ArgumentError, Rejected
+from palimpsest.export.export_user import export_user
+from palimpsest.export.import_export import import_export
 from palimpsest.query.reader import open_home
 from palimpsest.sources.crawl import ingest_site, ingest_url
 from palimpsest.sources.filters.page_owner import restrict_to_owner
@@ -128,6 +131,27 @@ def test_all_pages_of_a_user_go_with_the_user_built_or_not(home, site):
     assert list(web_pages(home.web, "notes")) == [] and not list((home.web / "notes").glob("*.html"))
     with pytest.raises(ArgumentError, match="was deleted from this home"):
         ingest_url(home, site.page("/a"), user="ines")
+
+
+def test_pages_are_in_exports_and_backups(home, site, tmp_path, shared_vectors):
+    site.pages |= {"/a": html(PUMP), "/b": html("The quay is closed.")}
+    ingest_url(home, site.page("/a"), user="ines")
+    build(home)
+    ingest_url(home, site.page("/b"), user="ines")
+    exported = export_user(home, "ines", tmp_path / "export")
+    reasons = {str(row["uri"]): str(row["reason"]) for row in exported.left_out}
+    assert "not built yet" in reasons[site.page("/b")] and "read from the web" in reasons[site.page("/a")]
+
+    other = Home(tmp_path / "other", shared_vectors)
+    import_export(other, tmp_path / "export")
+    build(other)
+    assert site.page("/a") in ask(other, "emergency pump", "ines") and make_plan(other, None).nothing_to_do
+
+    backup_home(home, tmp_path / "home.backup")
+    restored = Home(tmp_path / "restored", shared_vectors)
+    restore_home(tmp_path / "home.backup", restored)
+    assert {page.record.uri for page in web_pages(restored.web, "notes")} == {site.page("/a"), site.page("/b")}
+    assert ingest_url(restored, site.page("/b"), user="ines").counts["unchanged"] == 1
 
 
 def test_bytes_that_were_damaged_are_found_and_fetched_again(home, site):
