@@ -22,6 +22,8 @@ from palimpsest.store.site_entries import DEFAULT_PAGES
 MAX_SECONDS, MAX_URLS = 50.0, 150
 _REQUEST_S = 15.0
 _MAX_PAGE_BYTES = 5_000_000
+_MAX_SITEMAP_BYTES = 10_000_000
+_FETCH_SHARE = 0.9  # of the time; the rest is for what was fetched last
 _LARGE_GROUP = 0.5
 
 
@@ -102,7 +104,9 @@ def analyze_site(url: str, *, seconds: float = MAX_SECONDS, max_urls: int = MAX_
     limits = FetchLimits(
         _MAX_PAGE_BYTES, request_s=_REQUEST_S, connect_s=5.0, read_s=_REQUEST_S, attempts=2, max_wait_s=5
     )
-    with Fetcher(policy, limits, ends_at=started + seconds, delay_s=own_delay_s(policy, start, None)) as fetcher:
+    with Fetcher(
+        policy, limits, ends_at=started + _FETCH_SHARE * seconds, delay_s=own_delay_s(policy, start, None)
+    ) as fetcher:
         robots, sitemap = _read_lists(fetcher, start)
         scope = SiteScope(start)
         allowed = [page for page in sitemap.urls if robots.allows(page)]
@@ -110,7 +114,7 @@ def analyze_site(url: str, *, seconds: float = MAX_SECONDS, max_urls: int = MAX_
         source, pages, listed = "sitemap", allowed[:max_urls], len(sitemap.urls)
         if not pages:
             found = _follow_links(fetcher, scope, robots, max_urls)
-            if not found.pages and found.problems:
+            if not found.pages and found.problems and fetcher.left_s > 0:
                 raise ComponentFailed(f"{start}: {found.problems[0][1]}")
             source, pages, listed = "links", found.pages, found.listed
             refused, problems = refused + found.refused, problems + found.problems
@@ -144,7 +148,7 @@ def _read_lists(fetcher: Fetcher, start: str) -> tuple[Robots, SitemapPages]:
         robots = load_robots(fetcher, start)
         if robots.problem:
             raise ComponentFailed(f"{start}: {robots.problem}; nothing is read without it, run again later")
-        return robots, find_sitemaps(fetcher, start, robots, SiteScope(start).contains)
+        return robots, find_sitemaps(fetcher, start, robots, SiteScope(start).contains, _MAX_SITEMAP_BYTES)
     except FetchFailed as e:
         raise PalimpsestError(f"{start}: {e}") from None
 

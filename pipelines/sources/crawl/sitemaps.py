@@ -34,7 +34,9 @@ class SitemapPages:
     is_whole: bool = True
 
 
-def find_sitemaps(fetcher: Fetcher, start: str, robots: Robots, contains: Callable[[str], bool]) -> SitemapPages:
+def find_sitemaps(
+    fetcher: Fetcher, start: str, robots: Robots, contains: Callable[[str], bool], max_bytes: int = MAX_BYTES
+) -> SitemapPages:
     """Reads the sitemaps of a site.
 
     Args:
@@ -42,6 +44,7 @@ def find_sitemaps(fetcher: Fetcher, start: str, robots: Robots, contains: Callab
         start: normal URL of the site.
         robots: of its server; its rules hold for sitemaps too.
         contains: whether a URL is of the site; others are left out.
+        max_bytes: of one sitemap, unpacked.
 
     Raises:
         FetchFailed: the guard of addresses refuses the server.
@@ -50,7 +53,7 @@ def find_sitemaps(fetcher: Fetcher, start: str, robots: Robots, contains: Callab
     named = dict.fromkeys(robots.sitemaps)
     if start.endswith((".xml", ".xml.gz")):
         named = {start: None} | named
-    reader = _SitemapReader(fetcher, robots, contains)
+    reader = _SitemapReader(fetcher, robots, contains, max_bytes)
     for url in named:
         reader.read(url, is_guess=False)
     for url in guesses:
@@ -60,8 +63,8 @@ def find_sitemaps(fetcher: Fetcher, start: str, robots: Robots, contains: Callab
 
 
 class _SitemapReader:
-    def __init__(self, fetcher: Fetcher, robots: Robots, contains: Callable[[str], bool]) -> None:
-        self._fetcher, self._robots, self._contains = fetcher, robots, contains
+    def __init__(self, fetcher: Fetcher, robots: Robots, contains: Callable[[str], bool], max_bytes: int) -> None:
+        self._fetcher, self._robots, self._contains, self._max_bytes = fetcher, robots, contains, max_bytes
         self._seen: set[str] = set()
         self.urls: dict[str, None] = {}
         self.read_from: list[str] = []
@@ -113,13 +116,13 @@ class _SitemapReader:
             FetchFailed: it cannot be fetched.
             _NoSitemap: it is none.
         """
-        response = self._fetcher.get_following(url, MAX_BYTES)
+        response = self._fetcher.get_following(url, self._max_bytes)
         if not 200 <= response.status < 300:
             raise FetchFailed(f"{_NO_SITEMAP} {response.status}")
         data = response.body
         if data.startswith(GZIP_MARK):
             try:
-                data = unpack_gzip(data, MAX_BYTES)
+                data = unpack_gzip(data, self._max_bytes)
             except (TooLarge, BadCoding) as e:
                 raise FetchFailed(f"the sitemap is {e}") from None
         return parse_sitemap(data, response.url)

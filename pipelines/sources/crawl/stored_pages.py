@@ -103,7 +103,7 @@ class StoredPages:
         if before is not None:
             record = replace(record, sites=tuple(sorted({*before.record.sites, self._site})))
         with web_lock(self._home.web):
-            if self._is_hidden(uri):  # deleted since the crawl began
+            if self._was_deleted_meanwhile(uri):
                 return "deleted"
             write_page(self._home.web, self._collection, record, body, _sidecar(record))
         self._remember(record)
@@ -176,7 +176,8 @@ class StoredPages:
 
     def _rewrite(self, record: PageRecord) -> None:
         with web_lock(self._home.web):
-            if find_page(self._home.web, self._collection, record.uri) is not None:  # not deleted meanwhile
+            if (page := find_page(self._home.web, self._collection, record.uri)) is not None:  # else deleted meanwhile
+                record = replace(record, erased=page.record.erased)
                 write_record(self._home.web, self._collection, record)
         self._remember(record)
 
@@ -185,6 +186,12 @@ class StoredPages:
         self._by_uri[record.uri] = page
         if record.text_hash:
             self._by_text.setdefault(self._text_key(record), record.uri)
+
+    def _was_deleted_meanwhile(self, uri: str) -> bool:
+        """Returns whether a page, a part of it or its collection was deleted since the crawl began."""
+        page = find_page(self._home.web, self._collection, uri)
+        is_frozen = page is not None and page.record.erased == "memory"
+        return is_frozen or self._is_hidden(uri) or self._collection not in self._home.sources
 
     def _is_hidden(self, uri: str) -> bool:
         decisions, names = self._read_decisions(), (self._destination.user_id, uri, None, self._destination.project_id)

@@ -12,6 +12,7 @@ from palimpsest.sources.crawl import CrawlOptions, CrawlResult, ingest_site, ing
 from palimpsest.sources.crawl.address_guard import AddressPolicy
 from palimpsest.sources.crawl.ingest_web import own_delay_s
 from palimpsest.sources.crawl.robots import MAX_DELAY_S, Robots
+from palimpsest.store.decisions import append_decisions, tombstone
 from palimpsest.store.home import Home
 from palimpsest.store.web_pages import sweep_pages, web_pages
 from tests.sources.crawl.local_site import LocalSite, Page, html, redirect, sitemap, sitemap_index
@@ -231,6 +232,26 @@ def test_what_is_no_document_is_listed_with_its_type(home, site):
     assert paths(home, site) == ["/", "/a.md"] and done.counts["other_types"] == 2 and done.counts["failed"] == 2
     assert any("--render" in why for _, why in done.failures)
     assert done.to_json()["failed"] == 2 and "2 failed" in done.summary() and "2 of other types" in done.summary()
+
+
+def test_an_encoding_that_only_the_response_states_is_read(home, site):
+    site.pages["/"] = Page(
+        "<html><body><p>Caf\u00e9 am Hafen</p></body></html>".encode("latin-1"), "text/html; charset=ISO-8859-1"
+    )
+    crawl(home, site)
+    (page,) = web_pages(home.web, "notes")
+    assert "Caf\u00e9" in page.path.read_bytes().decode("utf-8")
+
+
+def test_a_page_that_is_deleted_during_a_crawl_is_not_stored(home, site):
+    def delete_then_answer(path: str) -> Page | None:
+        if path == "/a":
+            append_decisions(home.decisions, "tombstone", [tombstone("document", "notes", site.page("/a"))])
+            return html("A.")
+        return None
+
+    site.pages["/"], site.answer = html("Start.", "/a"), delete_then_answer
+    assert crawl(home, site).counts["deleted"] == 1 and paths(home, site) == ["/"]
 
 
 def test_a_busy_server_is_asked_again_and_one_that_stays_busy_fails(home, site):
