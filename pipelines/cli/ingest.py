@@ -229,13 +229,16 @@ def directory(
 @click.option(
     "--max-urls", type=click.IntRange(1, 150), default=150, show_default=True, help="Pages that are grouped, at most."
 )
+@click.option("--common-crawl", is_flag=True, help="Ask Common Crawl for pages of a site without sitemaps.")
 @click.argument("url", metavar="URL")
-def analyze(home_path: Path, as_json: bool, backend: str, seconds: float, max_urls: int, url: str) -> None:
+def analyze(
+    home_path: Path, as_json: bool, backend: str, seconds: float, max_urls: int, common_crawl: bool, url: str
+) -> None:
     """List the pages of a site by the pattern of their paths: from its sitemaps, else by its links. Stores nothing."""
     from palimpsest.sources.crawl.analyze_site import analyze_site
 
     out = Output(as_json)
-    found = analyze_site(url, seconds=seconds, max_urls=max_urls)
+    found = analyze_site(url, seconds=seconds, max_urls=max_urls, common_crawl=common_crawl)
     out.text(found.summary())
     out.result(found.to_json())
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from palimpsest.core.errors import ArgumentError, ComponentFailed, PalimpsestError, Rejected
 from palimpsest.core.json_types import JsonObject
 from palimpsest.sources.crawl.address_guard import AddressPolicy
+from palimpsest.sources.crawl.common_crawl import find_in_common_crawl
 from palimpsest.sources.crawl.fetch import MAX_REDIRECTS, Fetcher, FetchFailed, FetchLimits
 from palimpsest.sources.crawl.ingest_web import own_delay_s, parse_start
 from palimpsest.sources.crawl.media_types import HTML, suffix_of
@@ -36,7 +37,7 @@ class SiteAnalysis:
         groups: pages by the pattern of their paths.
         listed: pages that the sitemaps list, or that links were found to, those beyond the limit included.
         grouped: pages in the groups.
-        source: `sitemap` or `links`.
+        source: `sitemap`, `common_crawl` or `links`.
         sitemaps: that were read.
         refused: pages that robots.txt does not allow.
         problems: what could not be read, and why.
@@ -75,7 +76,8 @@ class SiteAnalysis:
 
     def summary(self) -> str:
         """Returns the lines that people read."""
-        head = f"{self.url}: {self.grouped} of {self.listed} pages, by {self.source}, in {self.seconds:.1f} s"
+        source = self.source.replace("_", " ")
+        head = f"{self.url}: {self.grouped} of {self.listed} pages, by {source}, in {self.seconds:.1f} s"
         width = max((len(g.pattern) for g in self.groups), default=0)
         lines = [f"  {g.pattern:<{width}}  {g.count:>4}  {g.examples[0]}" for g in self.groups]
         lines += [f"  {self.refused} pages: robots.txt does not allow them"] if self.refused else []
@@ -83,13 +85,16 @@ class SiteAnalysis:
         return "\n".join([head, *lines, *self.advice])
 
 
-def analyze_site(url: str, *, seconds: float = MAX_SECONDS, max_urls: int = MAX_URLS) -> SiteAnalysis:
+def analyze_site(
+    url: str, *, seconds: float = MAX_SECONDS, max_urls: int = MAX_URLS, common_crawl: bool = False
+) -> SiteAnalysis:
     """Finds the pages of a site from its sitemaps, else by following its links, and groups them; stores nothing.
 
     Args:
         url: where the site begins.
         seconds: of the whole analysis, at most 50.
         max_urls: pages that are grouped, at most 150.
+        common_crawl: ask Common Crawl for pages of a site without sitemaps, before links are followed.
 
     Raises:
         ArgumentError: an argument cannot be used.
@@ -112,6 +117,8 @@ def analyze_site(url: str, *, seconds: float = MAX_SECONDS, max_urls: int = MAX_
         allowed = [page for page in sitemap.urls if robots.allows(page)]
         refused, problems = len(sitemap.urls) - len(allowed), list(sitemap.problems)
         source, pages, listed = "sitemap", allowed[:max_urls], len(sitemap.urls)
+        if not pages and common_crawl:
+            source, (pages, listed) = "common_crawl", _ask_common_crawl(fetcher, scope, robots, max_urls, problems)
         if not pages:
             found = _follow_links(fetcher, scope, robots, max_urls)
             if not found.pages and found.problems and fetcher.left_s > 0:
@@ -151,6 +158,18 @@ def _read_lists(fetcher: Fetcher, start: str) -> tuple[Robots, SitemapPages]:
         return robots, find_sitemaps(fetcher, start, robots, SiteScope(start).contains, _MAX_SITEMAP_BYTES)
     except FetchFailed as e:
         raise PalimpsestError(f"{start}: {e}") from None
+
+
+def _ask_common_crawl(
+    fetcher: Fetcher, scope: SiteScope, robots: Robots, max_urls: int, problems: list[tuple[str, str]]
+) -> tuple[list[str], int]:
+    """Returns pages that Common Crawl has, and how many there are; that it does not answer is added to the problems."""
+    try:
+        found = [url for url in find_in_common_crawl(fetcher, scope, max_urls) if robots.allows(url)]
+    except FetchFailed as e:
+        problems.append((scope.start, f"Common Crawl: {e}"))
+        return [], 0
+    return found[:max_urls], len(found)
 
 
 @dataclass

@@ -7,7 +7,7 @@ import pytest
 from palimpsest.core.errors import ArgumentError, ComponentFailed
 from palimpsest.sources.crawl.analyze_site import analyze_site
 from palimpsest.sources.crawl.path_patterns import group_paths
-from tests.sources.crawl.local_site import Page, html, sitemap
+from tests.sources.crawl.local_site import Page, html, serve, sitemap
 
 
 def test_pages_of_a_sitemap_are_grouped_without_being_fetched(site):
@@ -31,6 +31,21 @@ def test_links_are_followed_where_there_is_no_sitemap_and_robots_rules_hold(site
     assert {(g.pattern, g.count) for g in found.groups} == {("/", 1), ("/a/*", 3)}
     assert f"palimpsest ingest site {site.url} --max-pages 4 reads all of it." in found.advice
     assert "/private/x" not in site.paths
+
+
+def test_common_crawl_is_asked_where_a_person_wants_it_and_no_sitemap_lists_pages(site, monkeypatch):
+    with serve({"/collinfo.json": Page(b'[{"id": "CC-1", "cdx-api": "/CC-1-index"}]', "application/json")}) as archive:
+        lines = [site.page(f"/docs/{n}") for n in range(3)] + ["https://elsewhere.example/x", site.page("/docs/1#a")]
+        rows = "".join(f'{{"url": "{url}"}}\n' for url in lines)
+        archive.answer = lambda path: Page(rows.encode(), "text/plain") if path.startswith("/CC-1-index?url=") else None
+        monkeypatch.setenv("PALIMPSEST_COMMON_CRAWL_URL", archive.url)
+        site.pages["/"] = html("Start.", "/linked")
+        assert analyze_site(site.url).source == "links" and archive.requests == []
+        found = analyze_site(site.url, common_crawl=True)
+        assert (found.source, found.grouped, found.groups[0].pattern) == ("common_crawl", 3, "/docs/*")
+        archive.pages.clear()
+        found = analyze_site(site.url, common_crawl=True)
+        assert found.source == "links" and "Common Crawl" in found.problems[0][1]
 
 
 def test_no_more_than_the_given_number_of_pages_is_grouped(site):
