@@ -119,7 +119,8 @@ class Crawl:
             self._frontier.reached.add(visit.url)
             return ()
         try:
-            headers = self._pages.validators(known)
+            # What scripts draw may change where the page that the server sends does not.
+            headers = {} if self._render else self._pages.validators(known)
             response = self._fetcher.get(visit.url, headers, is_wanted=lambda h: suffix_of(visit.url, h) is not None)
         except FetchFailed as e:
             self._fail(visit, str(e), is_final=e.is_refused)

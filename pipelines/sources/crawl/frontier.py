@@ -2,7 +2,7 @@
 
 import heapq
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from palimpsest.sources.crawl.crawl_result import CrawlResult
 from palimpsest.sources.crawl.fetch import MAX_REDIRECTS
@@ -38,7 +38,9 @@ class Frontier:
         """Makes it; `result` counts what is excluded, and pages that are left to their canonical URL."""
         self._scope, self._result = scope, result
         self._waiting: list[Visit] = []
-        self._canonical_of: dict[str, str] = {}
+        self._waiting_urls: set[str] = set()
+        self._left: dict[str, list[Visit]] = {}
+        self._left_urls: set[str] = set()
         self.seen: set[str] = set()
         self.reached: set[str] = set()
 
@@ -47,7 +49,9 @@ class Frontier:
 
     def pop(self) -> Visit:
         """Returns the next URL to visit."""
-        return heapq.heappop(self._waiting)
+        visit = heapq.heappop(self._waiting)
+        self._waiting_urls.discard(visit.url)
+        return visit
 
     def push(self, visits: Iterable[Visit]) -> None:
         """Adds URLs, each once, where they are of the site."""
@@ -58,6 +62,7 @@ class Frontier:
             self.seen.add(visit.url)
             if visit.url == self._scope.start or self._scope.wants(visit.url):
                 heapq.heappush(self._waiting, visit)
+                self._waiting_urls.add(visit.url)
             else:
                 self._result.counts["excluded"] += int(is_new)
 
@@ -66,23 +71,21 @@ class Frontier:
 
         It is not where that is no page of the site, was visited and is no page, or names this one in its turn.
         """
-        if canonical is None or visit.as_itself or visit.hops >= MAX_REDIRECTS or canonical in self._canonical_of:
+        if canonical is None or visit.as_itself or visit.hops >= MAX_REDIRECTS or canonical in self._left_urls:
             return False
         if not (self._scope.contains(canonical) and self._scope.wants(canonical)):
             return False
-        is_waiting = any(v.url == canonical for v in self._waiting)
-        if canonical in self.seen and canonical not in self.reached and not is_waiting:
+        if canonical in self.seen and canonical not in self.reached and canonical not in self._waiting_urls:
             return False
-        self._canonical_of[visit.url] = canonical
+        self._left.setdefault(canonical, []).append(visit)
+        self._left_urls.add(visit.url)
         self._result.counts["duplicates"] += 1
         self.push([Visit(visit.depth, canonical, visit.hops + 1)])
         return True
 
     def give_back(self, visit: Visit) -> None:
-        """Visits a page again that was left to a canonical URL which turned out to be no page."""
-        for url, canonical in sorted(self._canonical_of.items()):
-            if canonical == visit.url:
-                del self._canonical_of[url]
-                self._result.counts["duplicates"] -= 1
-                self.push([Visit(visit.depth, url, visit.hops, as_itself=True)])
-                return
+        """Visits the pages again that were left to a canonical URL which turned out to be no page."""
+        for left in self._left.pop(visit.url, ()):
+            self._left_urls.discard(left.url)
+            self._result.counts["duplicates"] -= 1
+            self.push([replace(left, as_itself=True)])

@@ -16,7 +16,7 @@ _CAMPAIGN = "utm_"
 _PATH_SESSION = re.compile(r";(?:jsessionid|sessionid|phpsessid)=[^/;?]*", re.IGNORECASE)
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
 _UNRESERVED = re.compile(r"[A-Za-z0-9._~-]")
-_FORBIDDEN = re.compile(r"[\x00-\x20\x7f]")
+_HOST = re.compile(r"[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?|[0-9a-f:.]*:[0-9a-f:.]*")
 
 
 class UrlRefused(ValueError):
@@ -53,8 +53,8 @@ def normalize_url(text: str, base: str | None = None) -> str:
     if parts.username is not None or parts.password is not None:
         raise UrlRefused("names a user or a password; leave them out")
     host = (parts.hostname or "").rstrip(".")
-    if not host or _FORBIDDEN.search(host):
-        raise UrlRefused("has no host; write one such as https://example.org/")
+    if not _HOST.fullmatch(host):
+        raise UrlRefused("has no host that can be one; write one such as https://example.org/")
     scheme = parts.scheme.lower()
     netloc = f"[{host}]" if ":" in host else host
     if port is not None and port != DEFAULT_PORTS[scheme]:

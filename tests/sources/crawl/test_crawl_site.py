@@ -191,7 +191,8 @@ def test_a_page_is_known_by_its_canonical_url_on_its_own_host_alone(home, site):
         return html(text, head=f'<link rel="canonical" href="{canonical}">')
 
     site.pages |= {
-        "/": html("Start.", "/print", "/stolen", "/lost", "/x"),
+        "/": html("Start.", "/print", "/stolen", "/lost", "/lost2", "/x"),
+        "/lost2": page("The second gauge.", "/nowhere"),
         "/print": page("The pump, to print.", "/pump"),
         "/pump": page("The pump.", "/pump"),
         "/stolen": page("The valve.", "https://elsewhere.example/valve"),
@@ -200,7 +201,7 @@ def test_a_page_is_known_by_its_canonical_url_on_its_own_host_alone(home, site):
         "/y": page("Two.", "/x"),
     }
     done = crawl(home, site)
-    assert paths(home, site) == ["/", "/lost", "/pump", "/stolen", "/y"] and done.counts["duplicates"] == 2
+    assert paths(home, site) == ["/", "/lost", "/lost2", "/pump", "/stolen", "/y"] and done.counts["duplicates"] == 2
     assert ("/nowhere", "status 404") in [(url.removeprefix(site.url.rstrip("/")), why) for url, why in done.failures]
     assert crawl(home, site).stored == []
 
@@ -339,7 +340,7 @@ def test_pages_go_to_a_collection_of_their_own_in_a_home_without_one(tmp_path: P
         ("ftp://example.org/", "is no URL of http or https"),
         ("file:///etc/passwd", "is no URL of http or https"),
         ("https://ines:secret@example.org/", "names a user or a password"),
-        ("https://", "has no host"),
+        ("https://", "has no host that can be one"),
         ("https://example.org:99999/", "is no URL"),
         ("not a url", "is no URL of http or https"),
         ("https://example.org/" + "x" * 3000, "is longer than"),

@@ -2,8 +2,11 @@
 
 import gzip
 import zlib
+from urllib.parse import urlsplit
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from palimpsest.sources.crawl import CrawlOptions, ingest_site
 from palimpsest.sources.crawl.address_guard import AddressPolicy
@@ -111,6 +114,45 @@ def test_pages_that_break_parsers_are_read_or_listed(home, site):
 )
 def test_a_page_has_one_url(text, normal):
     assert normalize_url(text) == normal == normalize_url(normal)
+
+
+_PIECES = (
+    *(
+        "http://",
+        "https:",
+        "//",
+        "/",
+        "\\",
+        "@",
+        ":",
+        "80",
+        "[",
+        "::1",
+        "]",
+        "..",
+        ".",
+        "%",
+        "%2",
+        "%2f",
+        "#",
+        "?",
+        "&",
+        "=",
+    ),
+    *(";jsessionid=", "utm_x", "exämple", "a", "\x00", "\n", " ", "\ud800", "\u202e", "xn--", "\u3002", "%00"),
+)
+
+
+@given(st.lists(st.sampled_from(_PIECES), max_size=12).map("".join) | st.text(max_size=40), st.booleans())
+def test_any_text_is_one_normal_url_or_none(text, is_link):
+    base = "https://example.org/a/b?c" if is_link else None
+    try:
+        url = normalize_url(text, base)
+    except UrlRefused:
+        return
+    parts = urlsplit(url)
+    assert parts.scheme in ("http", "https") and parts.hostname and not parts.fragment and "@" not in parts.netloc
+    assert url.isascii() and url.isprintable() and " " not in url and normalize_url(url) == url
 
 
 def test_links_that_are_no_pages_are_none():
