@@ -47,7 +47,7 @@ def _render_option(f: _Command) -> _Command:
     return click.option("--render", is_flag=True, help="Let Chromium draw the pages: scripts write their text.")(f)
 
 
-@ingest.command()
+@ingest.command(short_help="Read one page.")
 @common
 @_owner_options
 @_mode_option
@@ -71,7 +71,7 @@ def url(
     _show(Output(as_json), done)
 
 
-@ingest.command()
+@ingest.command(short_help="Read the pages of a site.")
 @common
 @_owner_options
 @_mode_option
@@ -148,7 +148,7 @@ def sites(
         raise ComponentFailed(f"{len(done.failures)} of {done.number} entries failed; they are listed above")
 
 
-@ingest.command()
+@ingest.command(short_help="Send a text to the inbox.")
 @common
 @_owner_options
 @click.argument("text", metavar="TEXT|-")
@@ -195,7 +195,7 @@ def file(
     out.result(receipt.to_json())
 
 
-@ingest.command()
+@ingest.command(short_help="Send the files of a folder to the inbox.")
 @common
 @_owner_options
 @click.argument("folder", metavar="DIR", type=FOLDER)

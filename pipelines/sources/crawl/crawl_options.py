@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from palimpsest.core.errors import ArgumentError
 from palimpsest.store.site_entries import DEFAULT_DEPTH, DEFAULT_PAGES, MAX_DEPTH, MAX_PAGES, Mode, SiteEntry
 
-MAX_SECONDS = 3_600.0
+MAX_SECONDS, MAX_DELAY_S = 3_600.0, 60.0
 
 
 @dataclass(frozen=True)
@@ -50,5 +50,7 @@ class CrawlOptions:
             raise ArgumentError("depth", f"must be 0 to {MAX_DEPTH}", self.depth)
         if not 1 <= self.max_pages <= MAX_PAGES:
             raise ArgumentError("max_pages", f"must be 1 to {MAX_PAGES:,}", self.max_pages)
-        if self.max_seconds <= 0:
+        if not self.max_seconds > 0:  # nan included
             raise ArgumentError("seconds", "must be more than 0", self.max_seconds)
+        if self.delay_s is not None and not 0 <= self.delay_s <= MAX_DELAY_S:
+            raise ArgumentError("delay", f"must be 0 to {MAX_DELAY_S:.0f} seconds", self.delay_s)

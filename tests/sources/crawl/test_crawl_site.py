@@ -327,6 +327,16 @@ def test_a_page_of_another_user_is_not_taken_over(home, site):
         ingest_site(home, site.url, user="bob")
 
 
+@pytest.mark.parametrize(
+    "options",
+    [{"depth": -1}, {"depth": 51}, {"max_pages": 0}, {"max_seconds": float("nan")}, {"delay_s": float("nan")}],
+)
+def test_an_option_out_of_its_range_is_an_error(home, site, options):
+    with pytest.raises(ArgumentError):
+        crawl(home, site, **options)
+    assert site.requests == []
+
+
 def test_pages_go_to_a_collection_of_their_own_in_a_home_without_one(tmp_path: Path, site):
     site.pages["/"] = html("Start.")
     assert ingest_url(tmp_path / "new", site.url).collection == "web"
