@@ -78,7 +78,9 @@ class StoredPages:
         """Returns the uri of another page of the same user and project with the same text."""
         owner = (self._destination.user_id, self._destination.project_id, text_hash)
         other = self._by_text.get(owner) if text_hash else None
-        return other if other != uri else None
+        if other is None or other == uri or self._by_uri[other].record.text_hash != text_hash:
+            return None
+        return other
 
     def store(self, uri: str, response: Response, body: bytes, suffix: str, text_hash: str) -> Stored:
         """Stores a page where it is new or changed.
@@ -97,7 +99,10 @@ class StoredPages:
         body_hash = file_hash_of(body)
         is_same = before is not None and text_hash == before.record.text_hash
         if before is not None and is_same and (before.path.is_file() or before.record.erased):
-            self._update(before, response)
+            if before.record.body_hash == body_hash:
+                self._update(before, response)
+            else:  # the links around the text may be others: a request with new validators would hide them
+                self.reach(before)
             return "unchanged"
         record = self._record(uri, response, body_hash, f"{page_id(uri)}-{body_hash[:16]}{suffix}", text_hash)
         if before is not None:
@@ -167,7 +172,7 @@ class StoredPages:
         )
 
     def _update(self, page: WebPage, response: Response) -> None:
-        """Keeps the new validators of a page whose text did not change: the next request may be answered in short."""
+        """Keeps the new validators of a page whose bytes did not change: the next request may be answered in short."""
         etag, last_modified = (_validator(response.headers, name) for name in ("etag", "last-modified"))
         sites = tuple(sorted({*page.record.sites, self._site}))
         updated = replace(page.record, etag=etag, last_modified=last_modified, sites=sites)

@@ -147,6 +147,17 @@ def test_text_that_did_not_change_is_no_new_version_whatever_surrounds_it(home, 
     assert counts(crawl(home, site)) == {"fetched": 1, "unchanged": 1}
 
 
+def test_new_links_around_the_same_text_are_followed_in_every_later_crawl(home, site):
+    site.pages |= {"/": html("Start.", "/a"), "/a": html("A."), "/b": html("B.")}
+    site.pages["/"].has_etag = True
+    crawl(home, site)
+    site.pages["/"] = html("Start.", "/a", "/b")
+    site.pages["/"].has_etag = True
+    assert crawl(home, site).stored == [site.page("/b")]
+    for _ in range(2):
+        assert crawl(home, site).counts["gone"] == 0 and paths(home, site) == ["/", "/a", "/b"]
+
+
 def test_pages_that_are_gone_retire_and_failures_keep_what_is_known(home, site):
     site.pages |= {"/": html("Start.", "/a", "/b"), "/a": html("A.", "/c"), "/b": html("B."), "/c": html("C.")}
     crawl(home, site)

@@ -191,6 +191,8 @@ def test_the_commands_say_what_was_done_in_words_and_json(home, site, tmp_path):
     (folder / "empty.txt").write_text("")
     sent = run("ingest", "directory", folder, "--json", *where)
     assert sent.returncode == 2 and last_json(sent)["received"] == 1 and len(last_json(sent)["failures"]) == 1
-    assert last_json(run("ingest", "directory", folder / "in", "--json", *where))["received"] == 1
+    for received, known in ((1, 0), (0, 1)):
+        sent = last_json(run("ingest", "directory", folder / "in", "--json", *where))
+        assert (sent["received"], sent["known"]) == (received, known)
     assert run("ingest", "text", "The key is red.", *where).returncode == 0
     assert run("ingest", "file", folder / "in/plan.md", *where).returncode == 0
