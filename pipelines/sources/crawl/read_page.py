@@ -13,7 +13,7 @@ from palimpsest.sources.readers.web.html_page import parse_html
 from palimpsest.sources.readers.web.markup import add_markup
 from palimpsest.store.limits import Limits
 
-MAX_LINKS = 10_000
+MAX_LINKS, MAX_HTML_BYTES = 10_000, 5_000_000
 _REFRESH = re.compile(r"\s*[\d.]*\s*[;,]?\s*url\s*=\s*[\"']?([^\"'\s]+)", re.IGNORECASE)
 _META_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset", re.IGNORECASE)
 
@@ -45,8 +45,10 @@ def read_page(data: bytes, url: str, robots_tag: str, limits: Limits) -> PageFac
         limits: of the collection.
 
     Raises:
-        Rejected: it is no page that can be read.
+        Rejected: it is no page that can be read, or too large.
     """
+    if len(data) > MAX_HTML_BYTES:
+        raise Rejected(f"larger than {MAX_HTML_BYTES:,} bytes of HTML; it would take minutes to read")
     root, _ = parse_html(data, limits)
     meta = {
         name.strip().lower(): element.get("content") or ""

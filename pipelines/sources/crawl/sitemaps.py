@@ -10,7 +10,7 @@ from palimpsest.sources.crawl.fetch import Fetcher, FetchFailed
 from palimpsest.sources.crawl.robots import Robots
 from palimpsest.sources.crawl.urls import folder_of, origin_of, try_normalize
 
-MAX_BYTES = 50_000_000  # the protocol's own limit
+MAX_BYTES, MAX_PER_FILE = 50_000_000, 50_000  # the protocol's own limits
 MAX_SITEMAPS = 50
 MAX_URLS = 200_000
 _MAX_NESTING = 3
@@ -100,6 +100,8 @@ class _SitemapReader:
                 self._add_problem(url, str(e))
             return
         self.read_from.append(url)
+        if len(pages) + len(indexes) > MAX_PER_FILE:
+            self._add_problem(url, f"lists more than {MAX_PER_FILE:,} URLs; the first of them were read")
         for page in pages:
             if len(self.urls) >= MAX_URLS:
                 self._add_problem(url, f"more than {MAX_URLS:,} pages are listed; analyze and crawl parts of the site")
@@ -140,6 +142,7 @@ def parse_sitemap(data: bytes, url: str) -> tuple[list[str], list[str]]:
     """Returns the pages and the sitemaps that a sitemap lists, as normal URLs in their order.
 
     No entity is expanded, and nothing is fetched that the file names. A text with a URL on each line is a sitemap too.
+    The 50,001st is the last: a file that has it lists more than the protocol allows.
 
     Raises:
         _NoSitemap: it is none, is broken, or has a document type.
@@ -148,7 +151,7 @@ def parse_sitemap(data: bytes, url: str) -> tuple[list[str], list[str]]:
 
     head = data[:2000].lstrip(b"\xef\xbb\xbf \r\n\t")
     if head.startswith((b"http://", b"https://")):
-        lines = data.decode("utf-8", "replace").splitlines()
+        lines = data.decode("utf-8", "replace").splitlines()[: MAX_PER_FILE + 1]
         return [found for line in lines if (found := try_normalize(line, url))], []
     if not head.startswith(b"<") or b"<!DOCTYPE" in head.upper():
         raise _NoSitemap("is no sitemap: neither XML without a document type nor a list of URLs")
@@ -162,6 +165,8 @@ def parse_sitemap(data: bytes, url: str) -> tuple[list[str], list[str]]:
             inside = "" if parent is None else str(parent.tag).rpartition("}")[2]
             if name == "loc" and inside in ("url", "sitemap") and (found := try_normalize(element.text or "", url)):
                 (pages if inside == "url" else indexes).append(found)
+                if len(pages) + len(indexes) > MAX_PER_FILE:
+                    break
             elif name in ("url", "sitemap"):
                 element.clear()
             elif parent is None and name not in ("urlset", "sitemapindex"):

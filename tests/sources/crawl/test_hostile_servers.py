@@ -88,6 +88,7 @@ def test_pages_that_break_parsers_are_read_or_listed(home, site):
         "/deep": b"<div>" * 20_000 + b"down here",
         "/null": b"<p>a\0b \xff\xfe c</p>",
         "/binary": bytes(range(256)) * 40,
+        "/huge": b"<p>" + b"word " * 1_100_000,
         "/unclosed": b"<html><body><p>Open <b>and <a href='/x'>left",
         "/links": b"".join(b'<a href="/n%d">n</a>' % n for n in range(20_000)),
     }
