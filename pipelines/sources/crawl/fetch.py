@@ -19,6 +19,7 @@ ROBOT_NAME = "palimpsest"
 MAX_REDIRECTS = 5
 _REDIRECTS = (301, 302, 303, 307, 308)
 _BUSY = (429, 503)
+_MAX_SKIPPED_BYTES = 65_536
 _ACCEPT = "text/html,application/xhtml+xml,application/pdf;q=0.9,text/*;q=0.8,*/*;q=0.5"
 
 
@@ -204,7 +205,10 @@ class Fetcher:
                 wait_s = _retry_after_s(found)
                 if answer.status in _BUSY and (wait_s is None or wait_s <= limits.max_wait_s):
                     raise _Busy(response, f"status {answer.status}", wait_s)
-                if not 200 <= answer.status < 300 or (is_wanted is not None and not is_wanted(found)):
+                if not 200 <= answer.status < 300:
+                    _skip(answer)
+                    return response
+                if is_wanted is not None and not is_wanted(found):
                     return response
                 unpacker = Unpacker(found.get("content-encoding", ""), max_bytes)
                 for part in answer.iter_stream():
@@ -241,6 +245,15 @@ class Fetcher:
             raise FetchFailed("the time limit of the crawl is over")
         if seconds > 0:
             time.sleep(seconds)
+
+
+def _skip(answer: httpcore2.Response) -> None:
+    """Reads a short body to its end, so that the connection can be used again; a long one closes it."""
+    length = 0
+    for part in answer.iter_stream():
+        length += len(part)
+        if length > _MAX_SKIPPED_BYTES:
+            return
 
 
 def _headers(rows: list[tuple[bytes, bytes]]) -> dict[str, str]:

@@ -59,6 +59,7 @@ class LocalSite:
     Attributes:
         url: its root.
         pages: what it answers.
+        connections: address and port of each client.
         answer: answers paths that `pages` does not have; default: 404.
     """
 
@@ -66,6 +67,7 @@ class LocalSite:
     pages: dict[str, Page]
     answer: Callable[[str], Page | None] = lambda path: None
     requests: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    connections: set[tuple[str, int]] = field(default_factory=set)
 
     @property
     def paths(self) -> list[str]:
@@ -88,6 +90,7 @@ def serve(pages: dict[str, Page]) -> Iterator[LocalSite]:
 
         def do_GET(self) -> None:
             site.requests.append((self.path, dict(self.headers)))
+            site.connections.add(self.client_address)
             page = site.pages.get(self.path) or site.answer(self.path) or Page(b"not here", status=404)
             headers = {"Content-Type": page.content_type, **page.headers}
             tag = f'"{file_hash_of(page.body)}"'

@@ -140,6 +140,18 @@ def test_a_second_crawl_asks_for_what_changed_and_stores_nothing_else(home, site
     assert crawl(home, site).stored == [site.page("/plain")]
 
 
+def test_requests_share_a_connection_whatever_they_are_answered(home, site):
+    site.pages["/"] = html("Start.", "/gone", "/old", *(f"/p{n}" for n in range(8)))
+    site.answer = lambda path: html(f"Page {path}.") if path.startswith("/p") else None
+    site.pages["/old"] = redirect("/p1")
+    crawl(home, site)
+    for page in site.pages.values():
+        page.has_etag = True
+    site.connections.clear()
+    assert crawl(home, site).counts["unchanged"] == 9
+    assert len(site.connections) == 2  # the first look at the start does not read its page
+
+
 def test_text_that_did_not_change_is_no_new_version_whatever_surrounds_it(home, site):
     site.pages["/"] = html("The text.", head="<script>var nonce = 1</script>")
     crawl(home, site)
