@@ -20,7 +20,7 @@ from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 from palimpsest.store.ingest_log import IngestLog
 from palimpsest.store.web_pages import web_pages
-from tests.command import last_json, run
+from tests.command import last_json, process, run
 from tests.small_corpus import write_notes
 from tests.sources.crawl.local_site import Page, html
 
@@ -172,7 +172,7 @@ def test_bytes_that_were_damaged_are_found_and_fetched_again(home, site):
 def test_the_commands_say_what_was_done_in_words_and_json(home, site, tmp_path):
     site.pages |= {"/": html("Start.", "/a", "/gone"), "/a": html("A page.")}
     where = ("--home", home.path)
-    done = run("ingest", "site", site.url, "--json", "--max-pages", 5, *where)
+    done = process("ingest", "site", site.url, "--json", "--max-pages", 5, *where)
     assert done.returncode == 0 and last_json(done)["stored"] == 2 and last_json(done)["failed"] == 1
     assert last_json(done)["failures"] == [{"url": site.page("/gone"), "reason": "status 404"}]
     again = run("ingest", "site", site.url, *where)
@@ -182,7 +182,7 @@ def test_the_commands_say_what_was_done_in_words_and_json(home, site, tmp_path):
     refused = run("ingest", "url", "http://10.0.0.1/", *where)
     assert refused.returncode == 2 and "PALIMPSEST_WEB_ALLOW_PRIVATE" in refused.stderr
     assert run("ingest", "url", site.page("/none"), *where).returncode == 2
-    assert last_json(run("analyze", site.url, "--json", *where))["urls"] == 2
+    assert last_json(process("analyze", site.url, "--json", *where))["urls"] == 2
     (home.sources["notes"] / "sources.yaml").write_text(f"web: [{{url: {site.url}a}}]\n")
     assert last_json(run("ingest", "sites", "--json", *where))["crawls"][0]["unchanged"] == 1
     folder = tmp_path / "folder"
