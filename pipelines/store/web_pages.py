@@ -51,7 +51,7 @@ class PageRecord:
         etag: validator of the server.
         last_modified: validator of the server.
         sites: hashes of the sites whose crawls reach it, and `DIRECT`.
-        erased: `memory` where a part of it was deleted, so that it is not read again; `expired` where a part of it is
+        erased: `memory` where a part of it was deleted, so that it is not stored again; `expired` where a part of it is
             past its retention.
     """
 

@@ -1,7 +1,7 @@
 """What of the pages of the web a delete names, and the removal of their files.
 
 The files of a page go as soon as anything of it is deleted: raw bytes cannot be deleted in part. What is retained of
-it is in the log, and its record says that a part was deleted, so that no crawl fetches it again.
+it is in the log, and its record says that a part was deleted, so that no crawl stores it again.
 """
 
 from collections.abc import Set

@@ -84,7 +84,7 @@ def test_a_page_is_cited_by_its_url_updated_and_deleted_for_good(home, site):
     assert "red" not in ask(home, "What colour is the lighthouse?")
 
 
-def test_a_page_of_which_a_memory_was_deleted_is_not_fetched_again(home, site):
+def test_a_page_of_which_a_memory_was_deleted_is_not_stored_again(home, site):
     site.pages["/"] = html(PUMP)
     ingest_url(home, site.url)
     build(home)
