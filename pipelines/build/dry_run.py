@@ -91,7 +91,8 @@ def _count_collection(home: Home, name: str, folder: Path, current: Build | None
     counts: Counter[str] = Counter()
     cost = 0.0
     with tempfile.TemporaryDirectory(prefix="palimpsest-dry-run-") as scratch_folder:
-        scratch = Home(Path(scratch_folder), embedder=recorded_embedder(home), inbox_path=home.inbox)
+        embedder = recorded_embedder(home)
+        scratch = Home(Path(scratch_folder), embedder=embedder, inbox_path=home.inbox, web_path=home.web)
         scratch.create()
         IngestLog(home.log / name).copy_imported(IngestLog(scratch.log / name))
         context = replace(stage_context(scratch, name, folder), is_dry_run=True)

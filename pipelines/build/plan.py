@@ -11,7 +11,7 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import file_hash
 from palimpsest.core.ids import content_id
 from palimpsest.memories.vector_store import configured_space
-from palimpsest.sources.discovery import scan_sources
+from palimpsest.sources.discovery import page_sources, scan_sources
 from palimpsest.store.builds import published, staged
 from palimpsest.store.collection_config import CollectionConfig, find_collections, load_collection
 from palimpsest.store.decisions import Decisions, read_decisions
@@ -20,6 +20,7 @@ from palimpsest.store.inbox import inbox_files
 from palimpsest.store.ingest_log import IngestLog
 from palimpsest.store.manifest import BuildManifest
 from palimpsest.store.standing_questions import load_standing_questions, standing_questions_key
+from palimpsest.store.web_pages import is_web_uri
 
 _TAIL_MODULES = (
     "palimpsest.index.write_index",
@@ -52,7 +53,7 @@ def make_plan(
         home: the home.
         corpora: folders of collections; None means the folders this home knows, or data/corpora for a new home.
         only: names of the collections to build; None means all of the corpora, and those of the home with something
-            unread in its inbox.
+            unread in its inbox or among its pages of the web.
         again: names of collections that are built although nothing changed.
 
     Raises:
@@ -67,7 +68,7 @@ def make_plan(
             raise PalimpsestError(f"--collection {name}: not in the corpus; it has {', '.join(found)}")
     wanted = {n: f for n, f in found.items() if not only or n in only}
     if not only:
-        wanted = dict(sorted((_with_unread_inbox(home) | wanted).items()))
+        wanted = dict(sorted((_with_unread_inbox(home) | _with_changed_pages(home) | wanted).items()))
     for name, folder in wanted.items():
         if home.path.resolve().is_relative_to(folder.resolve()):
             raise PalimpsestError(f"home {home.path}: lies inside collection {name} ({folder}); choose another --home")
@@ -87,6 +88,18 @@ def _with_unread_inbox(home: Home) -> dict[str, Path]:
     folders = {n: f for n, f in home.sources.items() if f.is_dir() and (home.inbox / n).is_dir()}
     read = {n: set(IngestLog(home.log / n).on_disk()["uri"]) for n in folders}
     return {n: f for n, f in folders.items() if any(file.uri not in read[n] for file in inbox_files(home.inbox, n))}
+
+
+def _with_changed_pages(home: Home) -> dict[str, Path]:
+    """Returns the collections of a home whose pages of the web are not as its log has them."""
+    folders = {n: f for n, f in home.sources.items() if f.is_dir() and (home.web / n).is_dir()}
+    return {n: f for n, f in folders.items() if _has_changed_pages(home, n)}
+
+
+def _has_changed_pages(home: Home, name: str) -> bool:
+    log = IngestLog(home.log / name)
+    logged = {uri: key for uri, key in log.on_disk().iter_rows() if is_web_uri(uri)}
+    return {uri: page.content_hash for uri, page in page_sources(home.web, name, log).items()} != logged
 
 
 def stage_context(
@@ -151,8 +164,9 @@ def _is_built(home: Home, name: str, folder: Path, built: str | None, decisions:
     """Returns whether published build and log have what is on disk: after an edit is undone, the log may be ahead."""
     config = load_collection(folder)
     log = IngestLog(home.log / name)
-    state = scan_sources(folder, config, decisions, home.inbox, log)
-    on_disk = _fingerprint(home, config, folder, decisions, ((uri, digest) for uri, (_, digest) in state.items()))
+    state = scan_sources(folder, config, decisions, home.inbox, log, home.web)
+    sources = ((uri, source.content_hash) for uri, source in state.items())
+    on_disk = _fingerprint(home, config, folder, decisions, sources)
     if built != on_disk:
         return False
     return _fingerprint(home, config, folder, decisions, log.on_disk().iter_rows()) == on_disk

@@ -35,6 +35,6 @@ def trial_home(home: Home) -> Iterator[Home]:
         (folder / home.lm_ledger.name).symlink_to(home.lm_ledger.absolute())
         if build is not None:
             (folder / "builds" / build.build_id).symlink_to(build.path.absolute())
-        yield Home(folder, home.embeddings, home.embedder, home.inbox)
+        yield Home(folder, home.embeddings, home.embedder, home.inbox, home.web)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

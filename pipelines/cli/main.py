@@ -26,6 +26,7 @@ from palimpsest.cli import (
     home,
     housekeeping,
     inbox,
+    ingest,
     labels,
     logs,
     memory,
@@ -45,6 +46,7 @@ _OPTION_OF_ARGUMENT = {
     "text": "TEXT",
     "name": "NAME",
     "folder": "DIR",
+    "url": "URL",
 }  # others are named like their argument
 _MAX_ERROR_CHARS = 390
 _OTHER_NAMES = {"collections": "collection"}
@@ -73,6 +75,8 @@ class _Commands(click.Group):
         inbox.remember,
         inbox.operation,
         memory.memory,
+        ingest.ingest,
+        ingest.analyze,
         scopes.scopes,
         collection.collection,
         evaluate.gate,

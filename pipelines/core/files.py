@@ -68,6 +68,11 @@ def file_hash(path: Path) -> str:
     return h.hexdigest()
 
 
+def file_hash_of(data: bytes) -> str:
+    """Returns what `file_hash` returns of a file with these bytes."""
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
 def link(source: Path, target: Path) -> None:
     """Makes `target` the same file as `source`: a hard link, or a copy where the disk has none."""
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -26,6 +26,7 @@ from palimpsest.store.embedder_setting import DEFAULT_EMBEDDER, embedder_of
 from palimpsest.store.home import Home
 from palimpsest.store.inbox import SIDECAR_SUFFIX, InboxFile, inbox_files, is_of_user
 from palimpsest.store.ingest_log import IngestLog
+from palimpsest.store.web_pages import web_pages
 
 _README = """\
 # All that is stored about {user}
@@ -120,6 +121,7 @@ class _Exporter:
             where = f"collection {only}" if only else f"home {self._home.path}"
             raise ArgumentError("user", f"{where} has nothing of this user; palimpsest scopes lists users", self._user)
         self._copy_inbox(pending)
+        self._left_out += self._unread_pages(only)
         counts = self._write_rest()
         counts |= {"pages": len(self._pages), "originals": len(self._originals), "pending": len(pending)}
         manifest: dict[str, object] = {
@@ -170,6 +172,18 @@ class _Exporter:
         read = {name: set(IngestLog(self._home.log / name).on_disk()["uri"]) for name in self._home.sources}
         files = inbox_files(self._home.inbox, only)
         return [f for f in files if is_of_user(f.uri, self._user) and f.uri not in read.get(f.collection, set())]
+
+    def _unread_pages(self, only: str | None) -> list[JsonObject]:
+        """Returns the pages of the web of the user that no build has read, with the reason why they are left out."""
+        why = "it was fetched from the web and is not built yet; run palimpsest build, then export again"
+        found: list[JsonObject] = []
+        for name in self._home.sources:
+            if only in (None, name):
+                read = set(IngestLog(self._home.log / name).on_disk()["uri"])
+                pages = [page.record for page in web_pages(self._home.web, name)]
+                unread = [r.uri for r in pages if r.user_id == self._user and r.uri not in read]
+                found += [{"collection": name, "uri": uri, "reason": why} for uri in unread]
+        return found
 
     def _copy_inbox(self, files: list[InboxFile]) -> None:
         for file in files:

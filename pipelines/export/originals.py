@@ -17,6 +17,7 @@ from palimpsest.store.collection_config import CollectionConfig
 from palimpsest.store.decisions import Decisions
 from palimpsest.store.inbox import is_inbox_uri
 from palimpsest.store.ingest_log import IngestLog
+from palimpsest.store.web_pages import is_web_uri
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,8 @@ def _why_not(row: Mapping[str, object], texts: pl.DataFrame, file: SourceFile | 
         return "the file has texts of other users too"
     if is_inbox_uri(str(row["uri"])):
         return "it was sent to the inbox; its text is in sources.json"
+    if is_web_uri(str(row["uri"])):
+        return "it was read from the web; its text is in sources.json"
     if row["instead_of"] is not None or file is None or not file.path.is_file():
         return "it was imported, or the file is gone"
     if file.content_hash != row["content_hash"]:

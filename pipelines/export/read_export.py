@@ -17,6 +17,7 @@ from palimpsest.sources.records.document_row import DocumentRow, document_to_row
 from palimpsest.sources.records.extracted import ExtractedDocument, Kind
 from palimpsest.store.inbox import PREFIX, SIDECAR_SUFFIX, InboxFile, inbox_files, is_inbox_uri, is_of_user
 from palimpsest.store.limits import Limits
+from palimpsest.store.web_pages import is_web_uri
 
 MAX_FILE_BYTES = 2**30
 """Of one JSON file of an export."""
@@ -220,7 +221,8 @@ def _problem_of(data: JsonObject, source_uri: str, user: str) -> str:
         return "a document of it is of another user"
     if uri != source_uri and not uri.startswith(f"{source_uri}#"):
         return f"has a document of another source, {uri[:80]!r}"
-    if uri.startswith("/") or {"", ".", ".."} & set(parts) or any(_CONTROL.search(name) for name in names):
+    is_path = is_web_uri(uri) or not (uri.startswith("/") or {"", ".", ".."} & set(parts))
+    if not is_path or any(_CONTROL.search(name) for name in names):
         return "a name of it is no path inside a collection, or has control characters"
     if is_inbox_uri(uri) and (len(parts) > 1 or not is_of_user(uri, user)):
         return "names an operation of the inbox of another user"

@@ -110,7 +110,7 @@ def _confirm_published(instance: dg.DagsterInstance, home: Home) -> None:
     job=build_collection,
     minimum_interval_seconds=_POLL_INTERVAL_S,
     default_status=dg.DefaultSensorStatus.RUNNING if SCHEDULE.on else dg.DefaultSensorStatus.STOPPED,
-    description="Rebuilds a collection when a file of its folder or of its inbox was added, changed or removed.",
+    description="Rebuilds a collection when a file of its folder or inbox or a web page is new, changed or gone.",
 )
 def changed_folders(context: dg.SensorEvaluationContext, home: HomeResource) -> Iterator[dg.RunRequest | dg.SkipReason]:
     """Yields a run for each collection with a changed file, or the reason to skip.
@@ -191,10 +191,11 @@ def _requests_once(
 
 
 def _folder_state(home: Home) -> str:
-    """Returns a hash of the names, sizes and times of all files of the collections' folders and of the inbox."""
+    """Returns a hash of names, sizes and times of all files of the collections' folders, the inbox and web pages."""
     h = hashlib.blake2b(digest_size=8)
     folders = home.sources.values() or [p.parent for p in DEFAULT_CORPUS.glob("*/collection.yaml")]
-    inboxes = [home.inbox / name for name in home.sources]  # and not what is beside them: a lock, what failed
+    # And not what is beside them: a lock, what failed.
+    inboxes = [place / name for name in home.sources for place in (home.inbox, home.web)]
     for folder in sorted(map(Path, [*folders, *inboxes])):
         for path in sorted(folder.rglob("*")):
             stat = path.lstat()

@@ -2,21 +2,27 @@
 
 import dagster as dg
 
-from palimpsest.orchestration import automation, night_shift, watch
-from palimpsest.orchestration.assets import consolidation, evaluation, graph, labels, serving
+from palimpsest.orchestration import automation, crawls, night_shift, watch
+from palimpsest.orchestration.assets import consolidation, evaluation, graph, labels, serving, web
 from palimpsest.orchestration.assets.resources import HomeResource
 from palimpsest.orchestration.assets.stages import stage_assets
 
 defs = dg.Definitions(
-    assets=[*stage_assets, *dg.load_assets_from_modules([labels, serving, graph, consolidation, evaluation])],
+    assets=[*stage_assets, *dg.load_assets_from_modules([labels, serving, graph, consolidation, evaluation, web])],
     jobs=[
         automation.build_collection,
         automation.publish_build,
         automation.serve_graph,
         night_shift.consolidate_home,
+        crawls.crawl_sites,
         automation.evaluate_suite,
     ],
-    schedules=[automation.nightly_rebuild, night_shift.nightly_consolidation, automation.weekly_evaluation],
+    schedules=[
+        automation.nightly_rebuild,
+        night_shift.nightly_consolidation,
+        automation.weekly_evaluation,
+        crawls.due_sites,
+    ],
     sensors=[
         automation.changed_folders,
         automation.new_relation_program,

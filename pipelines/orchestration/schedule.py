@@ -34,7 +34,7 @@ def schedule_from_environment() -> Schedule:
     Raises:
         PalimpsestError: a variable cannot be read; the message names it.
     """
-    return Schedule(_cron(SCHEDULE, _NIGHTLY), _cron(WEEKLY, _WEEKLY), _timezone(), _is_on())
+    return Schedule(_cron(SCHEDULE, _NIGHTLY), _cron(WEEKLY, _WEEKLY), schedule_timezone(), _is_on())
 
 
 def _cron(variable: str, default: str) -> str:
@@ -46,16 +46,21 @@ def _cron(variable: str, default: str) -> str:
     return found
 
 
-def _timezone() -> str:
+def schedule_timezone() -> str:
+    """Returns the zone of all schedules: $PALIMPSEST_TIMEZONE, else the machine's, else UTC.
+
+    Raises:
+        PalimpsestError: the variable names no zone.
+    """
     if found := os.environ.get(TIMEZONE, "").strip():
         if not _is_known(found):
             raise PalimpsestError(f"{TIMEZONE}={found}: no such time zone; write an IANA name, such as Europe/Berlin")
         return found
-    local = local_timezone()
+    local = localschedule_timezone()
     return local if _is_known(local) else "UTC"
 
 
-def local_timezone() -> str:
+def localschedule_timezone() -> str:
     """Returns the machine's time zone: $TZ, else what /etc/localtime links to, else UTC."""
     if found := os.environ.get("TZ", "").lstrip(":").strip():
         return found

@@ -14,21 +14,28 @@ from palimpsest.core.ids import content_id
 from palimpsest.sources.readers.common.clean_text import path_to_uri
 from palimpsest.sources.readers.common.sidecar import SIDECAR_SUFFIX, find_sidecar
 from palimpsest.sources.readers.conversations.slack import find_users_file
+from palimpsest.sources.records.scope import Scope
 from palimpsest.store.collection_config import CollectionConfig, find_collections, load_collection
 from palimpsest.store.decisions import Decisions
 from palimpsest.store.inbox import PREFIX, inbox_files, is_inbox_uri
 from palimpsest.store.ingest_log import IngestLog
+from palimpsest.store.site_entries import SITES_FILE
 from palimpsest.store.standing_questions import QUESTIONS_FILE
+from palimpsest.store.web_pages import web_pages
 
 UNREADABLE = "unreadable"
 """Content hash of a link out of the collection or in a circle, a pipe, or a file without permission."""
 
 
 class SourceFile(NamedTuple):
-    """A source on disk; its content hash covers its sidecar too."""
+    """A source on disk; its content hash covers its sidecar too.
+
+    `owner` is whose a page of the web is, whatever the page states; None for all other sources.
+    """
 
     path: Path
     content_hash: str
+    owner: Scope | None = None
 
 
 def source_files(folder: Path, config: CollectionConfig) -> Iterator[tuple[str, Path]]:
@@ -44,7 +51,7 @@ def source_files(folder: Path, config: CollectionConfig) -> Iterator[tuple[str, 
     def raise_unlisted(error: OSError) -> None:
         raise PalimpsestError(f"{error.filename}: this folder of {config.name} cannot be listed; make it readable")
 
-    settings = {"collection.yaml", QUESTIONS_FILE, config.document_relations}
+    settings = {"collection.yaml", QUESTIONS_FILE, SITES_FILE, config.document_relations}
     found = []
     for root, folders, names in os.walk(folder, onerror=raise_unlisted):
         linked = [f for f in folders if not f.startswith(".") and Path(root, f).is_symlink()]
@@ -110,6 +117,7 @@ def scan_sources(
     decisions: Decisions,
     inbox: Path | None = None,
     log: IngestLog | None = None,
+    web: Path | None = None,
 ) -> dict[str, SourceFile]:
     """Returns every source by uri, without those that were deleted by decision.
 
@@ -120,6 +128,7 @@ def scan_sources(
         inbox: of the home, whose files for the collection are sources too.
         log: of the collection. A source of the inbox that it has needs no file, nor does an imported one: only a
             delete removes them.
+        web: folder of the pages that the home read from the web, which are sources too.
     """
     files = collection_files(folder, config)
     found = {uri: SourceFile(path, hash_source(path, root)) for uri, path, root in files}
@@ -128,9 +137,23 @@ def scan_sources(
         found |= {uri: SourceFile(inbox / config.name / uri.removeprefix(PREFIX), key) for uri, key in logged}
         sent = inbox_files(inbox, config.name)
         found |= {f.uri: SourceFile(f.path, hash_source(f.path, inbox)) for f in sent}
+    if web is not None:
+        found |= page_sources(web, config.name, log)
     if log is not None:
         found |= _imported_sources(folder, log, found)
     return {uri: s for uri, s in found.items() if not decisions.hides_source(config.name, uri, s.content_hash)}
+
+
+def page_sources(web: Path, collection: str, log: IngestLog | None = None) -> dict[str, SourceFile]:
+    """Returns the pages of a collection by uri; one without its file is what the log has of it."""
+    logged = {} if log is None else dict(log.on_disk().iter_rows())
+    found = {}
+    for page in web_pages(web, collection):
+        owner = Scope(page.record.user_id, page.record.project_id)
+        key = hash_source(page.path, web) if page.path.is_file() else logged.get(page.record.uri)
+        if key is not None:
+            found[page.record.uri] = SourceFile(page.path, key, owner)
+    return found
 
 
 def _imported_sources(folder: Path, log: IngestLog, found: Mapping[str, SourceFile]) -> dict[str, SourceFile]:

@@ -12,6 +12,7 @@ from palimpsest.core.ids import content_id
 from palimpsest.core.progress import progress
 from palimpsest.sources.discovery import UNREADABLE, SourceFile
 from palimpsest.sources.filters.deletions import Deletions, apply_removal
+from palimpsest.sources.filters.page_owner import restrict_to_owner
 from palimpsest.sources.filters.retention import expired_spans
 from palimpsest.sources.filters.span_removal import remove_spans
 from palimpsest.sources.filters.storage_policy import apply_storage_policy
@@ -29,6 +30,7 @@ from palimpsest.store.collection_config import CollectionConfig
 from palimpsest.store.decisions import Decisions
 from palimpsest.store.inbox import is_inbox_uri, is_of_user
 from palimpsest.store.ingest_log import IngestLog, text_key
+from palimpsest.store.web_pages import is_web_uri
 
 _LEADS_OUT = "a link that leads out of the collection or to no file; copy the file in"
 _MAX_USER_BYTES = 800  # what a collection.yaml may name: 200 characters
@@ -118,6 +120,8 @@ def ingest(log: IngestLog, sources: Mapping[str, SourceFile], rules: IngestRules
     deletions = Deletions(config.name, decisions)
     with progress("read", len(unread), "sources") as advance:
         for uri, result in _read(unread, sources, config):
+            if (owner := sources[uri].owner) is not None:
+                result = restrict_to_owner(result, owner, Scope(config.user_id, config.project_id))
             good = known.get(uri) if known.get(uri, {}).get("reason") is None else None
             version = _log_source(log, unread[uri], result, good, rules, deletions)
             if version is None:
@@ -151,7 +155,7 @@ def _compare_with_log(
         is_same = row is not None and (row["content_hash"], row["text_key"]) == (source.content_hash, key)
         is_same = is_same and key not in missing
         is_imported = row is not None and row["instead_of"] is not None and row["content_hash"] == source.content_hash
-        is_log_only = is_imported or (is_inbox_uri(uri) and not source.path.exists())
+        is_log_only = is_imported or ((is_inbox_uri(uri) or is_web_uri(uri)) and not source.path.exists())
         if row is not None and (is_log_only or (is_same and row["unread_hash"] is None and not read_all)):
             unchanged[uri] = _Version.of_row(row)
         else:

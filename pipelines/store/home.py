@@ -55,12 +55,14 @@ class Home:
         embeddings_path: lets throw-away homes share one store of vectors.
         embedder: of collections that name none, in this run; the build that it publishes keeps it.
         inbox_path: lets the scratch home of a dry run read the inbox of the home that it is for.
+        web_path: the same for the pages of that home.
     """
 
     path: Path
     embeddings_path: Path | None = None
     embedder: str | None = None
     inbox_path: Path | None = None
+    web_path: Path | None = None
 
     @property
     def builds(self) -> Path:
@@ -81,6 +83,11 @@ class Home:
     def inbox(self) -> Path:
         """Texts and files that were sent to the home, one folder a collection; see `store.inbox`."""
         return self.inbox_path or self.path / "inbox"
+
+    @property
+    def web(self) -> Path:
+        """Pages that were read from the web, one folder a collection; see `store.web_pages`."""
+        return self.web_path or self.path / "web"
 
     @property
     def embedder_file(self) -> Path:

@@ -5,6 +5,7 @@ from palimpsest.build.stages import STAGES
 from palimpsest.neo4j_graph.check_names import CHECKS, WARNINGS
 
 EDGES = {
+    "web_pages": set(),
     "documents": set(),
     "chunks": {"documents"},
     "notes": {"documents", "chunks"},
@@ -31,7 +32,7 @@ EDGES = {
     "suite_metrics": set(),
 }
 GROUPS = {
-    "sources": {"documents", "chunks"},
+    "sources": {"documents", "chunks", "web_pages"},
     "memories": {"memories", "notes", "embeddings", "entities", "topics"},
     "relations": {"candidate_pairs", "relations", "versions"},
     "labels": {"offline_labeler"},

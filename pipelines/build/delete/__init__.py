@@ -23,6 +23,7 @@ from palimpsest.store.builds import kept, staged, sweep
 from palimpsest.store.event_log import observed, run_scope
 from palimpsest.store.home import Home
 from palimpsest.store.ingest_log import IngestLog
+from palimpsest.store.web_pages import sweep_pages
 
 __all__ = ["DeleteResult", "Target", "delete", "delete_target"]
 
@@ -95,6 +96,8 @@ def _delete_target(home: Home, target: Target, dry_run: bool) -> DeleteResult:
         _check_undamaged(home)
     if staged(home).path.is_dir() and not staged(home).is_finished and not dry_run:
         shutil.rmtree(staged(home).path)  # left by a run that was stopped; the next build makes it again
+    for name in home.sources if not dry_run else ():
+        sweep_pages(home.web, name)  # bytes of earlier versions of pages would be found
     builds = kept(home)
     found = collect(home, builds, target)
     check_found(home, target, found, builds)

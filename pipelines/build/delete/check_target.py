@@ -9,6 +9,7 @@ from palimpsest.store.builds import Build, kept
 from palimpsest.store.decisions import read_decisions, tombstone
 from palimpsest.store.home import Home
 from palimpsest.store.ingest_log import IngestLog
+from palimpsest.store.web_pages import find_page
 
 
 def check_found(home: Home, target: Target, found: DeletionSet, builds: list[Build]) -> None:
@@ -58,8 +59,9 @@ def collection_of(home: Home, document: str, collection: str | None) -> str:
     names = [c for c in home.sources if collection in (None, c)]
     target = Target(document=document)
     in_log = {c for c in names if (IngestLog(home.log / c).versions()["uri"] == document).any()}
+    fetched = {c for c in names if find_page(home.web, c, document) is not None}
     in_builds = {c for b in kept(home) for c in b.collections if target.documents(b.table(c, "documents")).height}
-    matching = sorted(in_log | (in_builds & set(names)))
+    matching = sorted(in_log | fetched | (in_builds & set(names)))
     if len(matching) > 1:
         raise PalimpsestError(f"delete: {document} is in {' and '.join(matching)}; add --collection")
     if not matching:

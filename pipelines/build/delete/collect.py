@@ -10,6 +10,7 @@ import polars as pl
 from palimpsest.build.delete.inbox import matched_texts
 from palimpsest.build.delete.probes import Probes, probes_of
 from palimpsest.build.delete.target import MatchedRows, Target, match_rows
+from palimpsest.build.delete.web_pages import matched_page
 from palimpsest.build.stages import tables
 from palimpsest.core.needles import Needles
 from palimpsest.core.scopes import GENERAL
@@ -21,6 +22,7 @@ from palimpsest.store.home import Home
 from palimpsest.store.inbox import inbox_files, is_inbox_uri
 from palimpsest.store.ingest_log import IngestLog
 from palimpsest.store.tables import SCHEMAS
+from palimpsest.store.web_pages import is_web_uri, web_pages
 
 _NAME_COLUMNS = ("uri", "title", "session_id", "user_id", "project_id")
 
@@ -40,6 +42,8 @@ class DeletionSet:
         retained: texts and names of what is retained.
         retained_ids: ids of what is retained.
         inbox: (collection, uri) of inbox sources of which something is deleted.
+        pages: (collection, uri) of pages of the web that are deleted whole.
+        parted_pages: (collection, uri) of those of which a part is deleted.
     """
 
     ids: set[str] = field(default_factory=set)
@@ -52,6 +56,8 @@ class DeletionSet:
     retained: list[str] = field(default_factory=list)
     retained_ids: set[str] = field(default_factory=set)
     inbox: set[tuple[str, str]] = field(default_factory=set)
+    pages: set[tuple[str, str]] = field(default_factory=set)
+    parted_pages: set[tuple[str, str]] = field(default_factory=set)
 
     @property
     def is_empty(self) -> bool:
@@ -83,7 +89,27 @@ def collect(home: Home, builds: Sequence[Build], target: Target) -> DeletionSet:
         _add_log(found, IngestLog(home.log / name), name, target)
     built = {(n, uri) for b in builds for n in b.collections for uri in b.table(n, "documents")["uri"]}
     _add_inbox(found, home, target, built)
+    _add_pages(found, home, target)
     return found
+
+
+def _add_pages(found: DeletionSet, home: Home, target: Target) -> None:
+    """Adds pages of the web, those that no build has read included."""
+    for collection, _, uri, *_ in [key for key in found.documents if is_web_uri(key[2])]:
+        source, _, part = uri.partition("#")
+        (found.parted_pages if part else found.pages).add((collection, source))
+    for folder in sorted(home.web.glob("*")):
+        collection = folder.name
+        for page in web_pages(home.web, collection) if folder.is_dir() else ():
+            key = (collection, page.record.uri)
+            matched = matched_page(collection, page, target)
+            found.documents |= set(matched)
+            if matched or key in found.pages:
+                found.pages.add(key)
+                found.names.add(page.record.uri)
+            elif key not in found.parted_pages:
+                found.retained += [page.record.uri, page.record.user_id, page.record.project_id or ""]
+                found.retained += [page.path.read_bytes().decode("utf-8", "ignore")] if page.path.is_file() else []
 
 
 def _add_inbox(found: DeletionSet, home: Home, target: Target, built: Set[tuple[str, str]]) -> None:
@@ -112,7 +138,9 @@ def _add_matched_rows(found: DeletionSet, build: Build, name: str, matched: Matc
     other_memories = build.table(name, "memories").join(memories, on="memory_id", how="anti")
     found.documents |= set(_document_keys(documents.with_columns(collection=pl.lit(name))))
     changed = build.table(name, "documents").join(memories, on="document_id", how="semi")
-    found.inbox |= {(name, uri.partition("#")[0]) for uri in changed["uri"] if is_inbox_uri(uri)}
+    sources = {(name, uri.partition("#")[0]) for uri in changed["uri"]}
+    found.inbox |= {key for key in sources if is_inbox_uri(key[1])}
+    found.parted_pages |= {key for key in sources if is_web_uri(key[1])}
     found.memories |= set(memories["memory_id"])
     for memory_id, text in memories.head(5).select("memory_id", "text").iter_rows():
         found.first_texts.setdefault(memory_id, text)

@@ -20,7 +20,8 @@ class Erased:
     """What was removed next to tables: vectors, answers of a language model, runs, reads, and writes to Neo4j.
 
     `graph_writes` is None, and `graph_bytes` 0, where the home was never loaded into Neo4j. `reads` is how many
-    memories were removed from the usage log, `operations` how many files were removed from the inbox.
+    memories were removed from the usage log, `operations` how many files were removed from the inbox, `pages` how many
+    from the pages of the web.
     """
 
     vectors: int
@@ -30,6 +31,7 @@ class Erased:
     graph_bytes: int = 0
     reads: int = 0
     operations: int = 0
+    pages: int = 0
 
 
 @dataclass(frozen=True)

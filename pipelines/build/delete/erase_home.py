@@ -14,6 +14,7 @@ from palimpsest.build.delete.probes import Probes
 from palimpsest.build.delete.rewrite_builds import rewrite_build
 from palimpsest.build.delete.run_history import delete_runs
 from palimpsest.build.delete.target import Target
+from palimpsest.build.delete.web_pages import erase_pages
 from palimpsest.build.repair.repair_databases import remove_damaged
 from palimpsest.build.vector_sweep import sweep_vectors
 from palimpsest.neo4j_graph.identity import served_id
@@ -60,6 +61,7 @@ def erase(home: Home, target: Target, found: DeletionSet, probes: Probes) -> Era
     """Removes a target from a home; returns what was removed next to tables."""
     remove_restores(home.path)
     operations = erase_inbox(home, target, found.inbox)
+    pages = erase_pages(home, target, found.pages, found.parted_pages)
     erase_settings(home, target, probes)
     _erase_from_logs(home, target)
     # Before the builds are written again: their nodes apply these decisions.
@@ -82,7 +84,9 @@ def erase(home: Home, target: Target, found: DeletionSet, probes: Probes) -> Era
     runs = delete_runs(home, probes, target.collection if target.whole_collection else None)
     reads = keep_reads(home.path, _memory_ids(home))
     erase_events(home.path, lambda lines: _events_of(lines, target, probes))
-    return Erased(vectors, ledger, runs, *_erase_from_server(home, probes), reads=reads, operations=operations)
+    return Erased(
+        vectors, ledger, runs, *_erase_from_server(home, probes), reads=reads, operations=operations, pages=pages
+    )
 
 
 def _erase_from_server(home: Home, probes: Probes) -> tuple[int | None, int]:

@@ -18,6 +18,7 @@ from palimpsest.store.builds import ONCE, Build, kept, published
 from palimpsest.store.checksums import MANIFEST
 from palimpsest.store.home import Home
 from palimpsest.store.ingest_log import IngestLog
+from palimpsest.store.web_pages import damaged_pages
 
 
 @dataclass
@@ -148,7 +149,7 @@ def _damaged_log(home: Home, name: str, current: Build | None) -> Iterator[Path]
     if any(path.name == "versions.parquet" for path in lists):
         return
     yield from (log.text_path(key) for key in log.damaged_texts())
-    yield from damaged_inbox(home, log, name)
+    yield from (*damaged_inbox(home, log, name), *damaged_pages(home.web, name))
     if current is not None and not log.versions().height and current.table(name, "documents").height:
         yield log.folder / "versions.parquet"
 

@@ -19,6 +19,7 @@ from palimpsest.store.decisions import read_decisions
 from palimpsest.store.home import Home
 from palimpsest.store.inbox import inbox_files, is_inbox_uri
 from palimpsest.store.ingest_log import IngestLog
+from palimpsest.store.web_pages import damaged_pages
 
 _MAX_NAMED = 3
 _HOW = "restore a backup with palimpsest restore, or build without them with --allow-lost"
@@ -50,7 +51,7 @@ def repair_logs(home: Home, names: Collection[str], after_ns: int, allow_lost: b
         log = IngestLog(home.log / name)
         done = _repair_versions(home, log, name, allow_lost)
         texts = _repair_texts(home, log, name, after_ns, allow_lost)
-        lines += done + texts + _repair_inbox(home, log, name, after_ns)
+        lines += done + texts + _repair_inbox(home, log, name, after_ns) + _repair_pages(home, name)
         for path in damaged_marks(log):
             path.unlink()
             lines.append(f"log of {name}: {path.name} was damaged; what it says is found out again")
@@ -112,6 +113,15 @@ def _repair_inbox(home: Home, log: IngestLog, name: str, after_ns: int) -> list[
     return lines
 
 
+def _repair_pages(home: Home, name: str) -> list[str]:
+    lines = []
+    for path in damaged_pages(home.web, name):
+        path.unlink()
+        kept = "the next crawl fetches its page again" if path.suffix == ".json" else "the log has its text"
+        lines.append(f"web pages of {name}: {path.name} was damaged and is removed; {kept}")
+    return lines
+
+
 def _repair_texts(home: Home, log: IngestLog, name: str, after_ns: int, allow_lost: bool) -> list[str]:
     """Removes damaged texts of sources that can be read again, so that the build does; the others are lost.
 
@@ -145,7 +155,7 @@ def _repair_texts(home: Home, log: IngestLog, name: str, after_ns: int, allow_lo
 def _content_hashes(home: Home, log: IngestLog, name: str) -> dict[str, str]:
     if (folder := home.folder_of(name)) is None:
         return {}
-    sources = scan_sources(folder, load_collection(folder), read_decisions(home.decisions), home.inbox, None)
+    sources = scan_sources(folder, load_collection(folder), read_decisions(home.decisions), home.inbox, None, home.web)
     return {uri: source.content_hash for uri, source in sources.items()}
 
 

@@ -25,6 +25,7 @@ from palimpsest.store.builds import published
 from palimpsest.store.decisions import append_decisions, tombstone
 from palimpsest.store.home import Home
 from palimpsest.store.ingest_log import IngestLog
+from palimpsest.store.web_pages import sweep_pages
 
 _MAX_SHOWN = 5
 
@@ -38,17 +39,20 @@ def read_sources(context: StageContext) -> None:
         PalimpsestError: too many sources or memories vanished.
     """
     config, log, decisions = context.config, context.log, context.decisions
-    sources = scan_sources(context.folder, config, decisions, context.home.inbox, log)
+    home = context.home
+    sources = scan_sources(context.folder, config, decisions, home.inbox, log, home.web)
     rules = IngestRules(config, decisions, context.now, _latest_memories_by_source(context), context.allow_removals)
     done = ingest(log, sources, rules)
     if done.deleted:
         stones = (tombstone("source", config.name, *source) for source in done.deleted)
-        append_decisions(context.home.decisions, "tombstone", stones)
+        append_decisions(home.decisions, "tombstone", stones)
     gone = {uri for uri in log.versions()["uri"].unique() if decisions.hides_source(config.name, uri, "")}
     if config.on_removed == "delete":
         gone |= set(log.versions()["uri"]) - set(sources)
     if gone:
         log.forget(gone)
+    if home.web_path is None:  # the pages are this home's own
+        sweep_pages(home.web, config.name)
 
 
 def _latest_memories_by_source(context: StageContext) -> dict[str, int]:

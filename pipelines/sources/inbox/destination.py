@@ -2,7 +2,7 @@
 
 import datetime as dt
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TypedDict
 
@@ -13,7 +13,7 @@ from palimpsest.core.files import write_bytes
 from palimpsest.core.json_types import JsonObject
 from palimpsest.sources.readers.common.scope_fields import parse_scope_name
 from palimpsest.sources.records.stated_fields import TYPES
-from palimpsest.store.collection_config import CollectionConfig, load_collection
+from palimpsest.store.collection_config import CollectionConfig, Unit, load_collection
 from palimpsest.store.decisions import read_decisions
 from palimpsest.store.home import Home
 from palimpsest.store.inbox import OWN_COLLECTION, PREFIX, inbox_lock
@@ -47,6 +47,18 @@ class InboxOptions(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
+class OwnCollection:
+    """The collection that a home makes where it has no other: its name, what it contains and what a memory of it is."""
+
+    name: str
+    description: str
+    unit: Unit
+
+
+INBOX = OwnCollection(OWN_COLLECTION, "What applications sent to this home.", "turn")
+
+
+@dataclass(frozen=True)
 class Destination:
     """A collection with its settings, and the scope and stated fields of what is sent there."""
 
@@ -69,13 +81,18 @@ class Destination:
         return {name: value for name, value in stated.items() if value is not None}
 
 
-def resolve_destination(home: Home, options: InboxOptions) -> Destination:
+def resolve_destination(home: Home, options: InboxOptions, own: OwnCollection = INBOX) -> Destination:
     """Returns where something that is sent to a home belongs.
+
+    Args:
+        home: the home.
+        options: what was given.
+        own: the collection that is made in a home without one, or where it is named.
 
     Raises:
         ArgumentError: the collection, a name or the type cannot be used, or nothing of the user may be stored.
     """
-    config = _find_collection(home, options.get("collection"))
+    config = _find_collection(home, options.get("collection"), own)
     user_id = _parse_name("user", options.get("user")) or config.user_id
     project_id = _parse_name("project", options.get("project")) or config.project_id
     session_id = _parse_name("session", options.get("session"))
@@ -99,10 +116,10 @@ def check_operation_id(operation_id: str) -> str:
     return operation_id
 
 
-def _find_collection(home: Home, name: str | None) -> CollectionConfig:
+def _find_collection(home: Home, name: str | None, own: OwnCollection) -> CollectionConfig:
     folders = home.sources
-    if (name is None and not folders) or (name == OWN_COLLECTION and name not in folders):
-        return _make_own_collection(home)
+    if (name is None and not folders) or (name == own.name and name not in folders):
+        return _make_own_collection(home, own)
     if name is not None and name not in folders:
         raise ArgumentError("collection", f"not in this home; it has: {', '.join(folders)}", name)
     configs = {n: load_collection(f) for n, f in folders.items() if name in (None, n) and f.is_dir()}
@@ -116,17 +133,16 @@ def _find_collection(home: Home, name: str | None) -> CollectionConfig:
     return configs[chosen[0]]
 
 
-def _make_own_collection(home: Home) -> CollectionConfig:
+def _make_own_collection(home: Home, own: OwnCollection) -> CollectionConfig:
     """Makes the collection of a home that has no other: its folder in the home has settings and no sources."""
-    folder: Path = home.path / "collections" / OWN_COLLECTION
-    if home.sources.get(OWN_COLLECTION) == folder and (folder / "collection.yaml").is_file():
+    folder: Path = home.path / "collections" / own.name
+    if home.sources.get(own.name) == folder and (folder / "collection.yaml").is_file():
         return load_collection(folder)
     home.create()
-    settings = {"name": OWN_COLLECTION, "description": "What applications sent to this home.", "unit": "turn"}
     with inbox_lock(home.inbox):  # of several first texts at once each would make it
         if not (folder / "collection.yaml").is_file():
-            write_bytes(folder / "collection.yaml", yaml.safe_dump(settings, sort_keys=False).encode())
-        home.remember_sources({OWN_COLLECTION: folder})
+            write_bytes(folder / "collection.yaml", yaml.safe_dump(asdict(own), sort_keys=False).encode())
+        home.remember_sources({own.name: folder})
     return load_collection(folder)
 
 

@@ -1,0 +1,39 @@
+"""When the entries of `sources.yaml` are crawled: a look every quarter of an hour, and a run where one is due."""
+
+import datetime as dt
+from zoneinfo import ZoneInfo
+
+import dagster as dg
+
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.orchestration.assets.resources import HomeResource
+from palimpsest.orchestration.automation import SCHEDULE
+from palimpsest.orchestration.watch import alert_when_failed
+from palimpsest.sources.crawl.scheduled_sites import list_sites
+
+crawl_sites = dg.define_asset_job(
+    "crawl_sites",
+    dg.AssetSelection.assets("web_pages"),
+    description="Reads what sources.yaml of the collections names from the web; changed pages start a build.",
+    executor_def=dg.in_process_executor,
+    hooks={alert_when_failed},
+)
+
+
+@dg.schedule(
+    cron_schedule="*/15 * * * *",
+    job=crawl_sites,
+    execution_timezone=SCHEDULE.timezone,
+    default_status=dg.DefaultScheduleStatus.RUNNING if SCHEDULE.on else dg.DefaultScheduleStatus.STOPPED,
+    description="Crawls entries of sources.yaml whose own schedule says that they are due.",
+)
+def due_sites(context: dg.ScheduleEvaluationContext, home: HomeResource) -> dg.RunRequest | dg.SkipReason:
+    """Returns a run where an entry is due, else the reason to skip."""
+    now = context.scheduled_execution_time.astimezone(ZoneInfo(SCHEDULE.timezone))
+    try:
+        sites = [site for site in list_sites(home.home(), now=now) if site.entry.schedule is not None]
+    except PalimpsestError as e:
+        return dg.SkipReason(str(e))
+    if any(not site.why_not for site in sites):
+        return dg.RunRequest(run_key=f"crawl-{now.astimezone(dt.UTC):%Y%m%dT%H%M}")
+    return dg.SkipReason(f"none of {len(sites)} entries with a schedule is due")

@@ -1,0 +1,147 @@
+"""Which servers may be asked: public addresses, and private ones that the operator of the home names.
+
+A page, a redirect or a link must not make this machine read what only it can reach. The address of a host is looked up
+once, checked, and connected to as it was checked, so that a name that changes its address gains nothing.
+"""
+
+import os
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+from palimpsest.core.errors import PalimpsestError
+
+VARIABLE = "PALIMPSEST_WEB_ALLOW_PRIVATE"
+_PUBLIC_PORTS = frozenset((80, 443, 8000, 8080, 8443, 8888))
+_TRANSLATED = ip_network("64:ff9b::/96")  # NAT64: the last 32 bits are an IPv4 address
+
+Address = IPv4Address | IPv6Address
+Resolver = Callable[[str, int, float], Sequence[str]]
+"""Returns the addresses of a host and port, within some seconds; raises OSError where there are none."""
+
+
+class AddressRefused(Exception):
+    """A URL leads to an address that may not be asked; the message names the fix."""
+
+
+@dataclass(frozen=True)
+class AllowedPrivate:
+    """One entry of the variable: a host name or a network, on one port or on all."""
+
+    host: str = ""
+    network: IPv4Network | IPv6Network | None = None
+    port: int | None = None
+
+    def covers(self, host: str, port: int, address: Address | None) -> bool:
+        """Returns whether a host is named, or its address is in the network."""
+        if self.port is not None and self.port != port:
+            return False
+        if self.network is None:
+            is_reachable = address is None or not (address.is_link_local or address.is_multicast)
+            return self.host == host and is_reachable
+        return address is not None and address.version == self.network.version and address in self.network
+
+
+@dataclass(frozen=True)
+class AddressPolicy:
+    """Which private hosts and networks are asked besides the public web."""
+
+    allowed: tuple[AllowedPrivate, ...] = ()
+
+    @classmethod
+    def from_environment(cls) -> "AddressPolicy":
+        """Returns what PALIMPSEST_WEB_ALLOW_PRIVATE names: hosts, addresses and networks, separated by commas.
+
+        Raises:
+            PalimpsestError: an entry is none of these.
+        """
+        entries = [e.strip() for e in os.environ.get(VARIABLE, "").split(",")]
+        return cls(tuple(_parse_entry(e) for e in entries if e))
+
+    def check(self, host: str, port: int, addresses: Sequence[str]) -> list[str]:
+        """Returns the addresses of a host, all of which may be asked.
+
+        Raises:
+            AddressRefused: one of them may not.
+        """
+        for text in addresses:
+            address = _unwrapped(ip_address(text.partition("%")[0]))
+            if any(entry.covers(host, port, address) for entry in self.allowed):
+                continue
+            if not address.is_global or address.is_multicast or address.is_reserved:
+                raise AddressRefused(f"{host} has the private address {address}; {VARIABLE}={host} permits it")
+            if port not in _PUBLIC_PORTS:
+                ports = ", ".join(map(str, sorted(_PUBLIC_PORTS)))
+                raise AddressRefused(f"port {port} of {host} is none of {ports}; {VARIABLE}={host}:{port} permits it")
+        return list(addresses)
+
+    def names(self, host: str, port: int) -> bool:
+        """Returns whether the operator named a host, or the network of a host that is an address."""
+        try:
+            address: Address | None = _unwrapped(ip_address(host))
+        except ValueError:
+            address = None
+        return any(entry.covers(host, port, address) for entry in self.allowed)
+
+
+def resolve_host(host: str, port: int, wait_s: float) -> Sequence[str]:
+    """Returns the addresses of a host as the system looks them up.
+
+    Raises:
+        OSError: there are none, or the lookup takes too long.
+    """
+    found: list[str] = []
+    errors: list[OSError] = []
+
+    def look_up() -> None:
+        try:
+            rows = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            found.extend(dict.fromkeys(str(row[4][0]) for row in rows))
+        except (OSError, UnicodeError) as e:
+            errors.append(e if isinstance(e, OSError) else OSError(str(e)))
+
+    thread = threading.Thread(target=look_up, daemon=True)
+    thread.start()
+    thread.join(max(wait_s, 0.01))
+    if thread.is_alive():
+        raise OSError(f"no answer for its name within {wait_s:.0f} s")
+    if errors:
+        raise errors[0]
+    return found
+
+
+def _parse_entry(entry: str) -> AllowedPrivate:
+    """Parses one entry of the variable.
+
+    Raises:
+        PalimpsestError: it is no host, address or network.
+    """
+    try:
+        return AllowedPrivate(network=ip_network(entry, strict=False))
+    except ValueError:
+        pass
+    host, colon, port = entry.rpartition(":")
+    if not colon:
+        host, port = entry, ""
+    number = int(port) if port.isascii() and port.isdigit() and int(port) < 65_536 else None
+    host = host.strip("[]").lower()
+    if (colon and number is None) or not host or not all(c.isalnum() or c in ".-_:" for c in host):
+        raise PalimpsestError(
+            f"{VARIABLE}: {entry[:80]!r} is no host, address or network such as wiki.corp or 10.1.0.0/16"
+        )
+    try:
+        return AllowedPrivate(network=ip_network(host), port=number)
+    except ValueError:
+        return AllowedPrivate(host=host, port=number)
+
+
+def _unwrapped(address: Address) -> Address:
+    """Returns the IPv4 address that an IPv6 address stands for, where it does."""
+    if isinstance(address, IPv6Address):
+        if address in _TRANSLATED:
+            return IPv4Address(int(address) & 0xFFFFFFFF)
+        inner = address.ipv4_mapped or address.sixtofour or (address.teredo[1] if address.teredo else None)
+        return inner or address
+    return address

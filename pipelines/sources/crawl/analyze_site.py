@@ -1,0 +1,246 @@
+"""How a site is structured: its pages by the pattern of their paths, within a fixed time, and what to crawl of it."""
+
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from palimpsest.core.errors import ArgumentError, ComponentFailed, PalimpsestError, Rejected
+from palimpsest.core.json_types import JsonObject
+from palimpsest.sources.crawl.address_guard import AddressPolicy
+from palimpsest.sources.crawl.common_crawl import find_in_common_crawl
+from palimpsest.sources.crawl.fetch import MAX_REDIRECTS, Fetcher, FetchFailed, FetchLimits
+from palimpsest.sources.crawl.ingest_web import own_delay_s, parse_start
+from palimpsest.sources.crawl.media_types import HTML, suffix_of
+from palimpsest.sources.crawl.path_patterns import PathGroup, group_paths
+from palimpsest.sources.crawl.read_page import read_page
+from palimpsest.sources.crawl.robots import Robots, load_robots
+from palimpsest.sources.crawl.sitemaps import SitemapPages, find_sitemaps
+from palimpsest.sources.crawl.urls import SiteScope, folder_of, origin_of
+from palimpsest.store.limits import Limits
+from palimpsest.store.site_entries import DEFAULT_PAGES
+
+MAX_SECONDS, MAX_URLS = 50.0, 150
+_REQUEST_S = 15.0
+_MAX_PAGE_BYTES = 5_000_000
+_MAX_SITEMAP_BYTES = 10_000_000
+_FETCH_SHARE = 0.9  # of the time; the rest is for what was fetched last
+_LARGE_GROUP = 0.5
+
+
+@dataclass(frozen=True)
+class SiteAnalysis:
+    """How a site is structured.
+
+    Attributes:
+        url: where the analysis began.
+        groups: pages by the pattern of their paths.
+        listed: pages that the sitemaps list, or that links were found to, those beyond the limit included.
+        grouped: pages in the groups.
+        source: `sitemap`, `common_crawl` or `links`.
+        sitemaps: that were read.
+        refused: pages that robots.txt does not allow.
+        problems: what could not be read, and why.
+        is_timed_out: whether the time ended first.
+        advice: what to do next, a sentence each.
+        seconds: of the analysis.
+    """
+
+    url: str
+    groups: tuple[PathGroup, ...]
+    listed: int
+    grouped: int
+    source: str
+    sitemaps: tuple[str, ...]
+    refused: int
+    problems: tuple[tuple[str, str], ...]
+    is_timed_out: bool
+    advice: tuple[str, ...]
+    seconds: float
+
+    def to_json(self) -> JsonObject:
+        """Returns the JSON that `palimpsest analyze` prints."""
+        return {
+            "url": self.url,
+            "groups": [{"pattern": g.pattern, "count": g.count, "examples": list(g.examples)} for g in self.groups],
+            "urls": self.grouped,
+            "listed": self.listed,
+            "source": self.source,
+            "sitemaps": list(self.sitemaps),
+            "robots": self.refused,
+            "problems": [{"url": url, "reason": why} for url, why in self.problems],
+            "timed_out": self.is_timed_out,
+            "advice": list(self.advice),
+            "seconds": round(self.seconds, 2),
+        }
+
+    def summary(self) -> str:
+        """Returns the lines that people read."""
+        source = self.source.replace("_", " ")
+        head = f"{self.url}: {self.grouped} of {self.listed} pages, by {source}, in {self.seconds:.1f} s"
+        width = max((len(g.pattern) for g in self.groups), default=0)
+        lines = [f"  {g.pattern:<{width}}  {g.count:>4}  {g.examples[0]}" for g in self.groups]
+        lines += [f"  {self.refused} pages: robots.txt does not allow them"] if self.refused else []
+        lines += [f"  {url}: {why}" for url, why in self.problems[:5]]
+        return "\n".join([head, *lines, *self.advice])
+
+
+def analyze_site(
+    url: str, *, seconds: float = MAX_SECONDS, max_urls: int = MAX_URLS, common_crawl: bool = False
+) -> SiteAnalysis:
+    """Finds the pages of a site from its sitemaps, else by following its links, and groups them; stores nothing.
+
+    Args:
+        url: where the site begins.
+        seconds: of the whole analysis, at most 50.
+        max_urls: pages that are grouped, at most 150.
+        common_crawl: ask Common Crawl for pages of a site without sitemaps, before links are followed.
+
+    Raises:
+        ArgumentError: an argument cannot be used.
+        PalimpsestError: robots.txt or the guard of addresses refuses the site.
+        ComponentFailed: its server does not answer.
+    """
+    if not 0 < seconds <= MAX_SECONDS:
+        raise ArgumentError("seconds", f"must be more than 0, and {MAX_SECONDS:.0f} at most", seconds)
+    if not 0 < max_urls <= MAX_URLS:
+        raise ArgumentError("max_urls", f"must be 1 to {MAX_URLS}", max_urls)
+    started, start, policy = time.monotonic(), parse_start(url), AddressPolicy.from_environment()
+    limits = FetchLimits(
+        _MAX_PAGE_BYTES, request_s=_REQUEST_S, connect_s=5.0, read_s=_REQUEST_S, attempts=2, max_wait_s=5
+    )
+    with Fetcher(
+        policy, limits, ends_at=started + _FETCH_SHARE * seconds, delay_s=own_delay_s(policy, start, None)
+    ) as fetcher:
+        robots, sitemap = _read_lists(fetcher, start)
+        scope = SiteScope(start)
+        allowed = [page for page in sitemap.urls if robots.allows(page)]
+        refused, problems = len(sitemap.urls) - len(allowed), list(sitemap.problems)
+        source, pages, listed = "sitemap", allowed[:max_urls], len(sitemap.urls)
+        if not pages and common_crawl:
+            source, (pages, listed) = "common_crawl", _ask_common_crawl(fetcher, scope, robots, max_urls, problems)
+        if not pages:
+            found = _follow_links(fetcher, scope, robots, max_urls)
+            if not found.pages and found.problems and fetcher.left_s > 0:
+                raise ComponentFailed(f"{start}: {found.problems[0][1]}")
+            source, pages, listed = "links", found.pages, found.listed
+            refused, problems = refused + found.refused, problems + found.problems
+        is_timed_out = fetcher.left_s <= 0 or any("time limit" in why for _, why in problems)
+    groups = tuple(group_paths(pages))
+    advice = _advice(start, groups, len(pages), listed, is_timed_out, sitemap.is_whole)
+    spent = time.monotonic() - started
+    return SiteAnalysis(
+        url=start,
+        groups=groups,
+        listed=listed,
+        grouped=len(pages),
+        source=source,
+        sitemaps=sitemap.sitemaps,
+        refused=refused,
+        problems=tuple(problems),
+        is_timed_out=is_timed_out,
+        advice=tuple(advice),
+        seconds=spent,
+    )
+
+
+def _read_lists(fetcher: Fetcher, start: str) -> tuple[Robots, SitemapPages]:
+    """Reads robots.txt and the sitemaps.
+
+    Raises:
+        PalimpsestError: the guard of addresses refuses the server.
+        ComponentFailed: robots.txt could not be read.
+    """
+    try:
+        robots = load_robots(fetcher, start)
+        if robots.problem:
+            raise ComponentFailed(f"{start}: {robots.problem}; nothing is read without it, run again later")
+        return robots, find_sitemaps(fetcher, start, robots, SiteScope(start).contains, _MAX_SITEMAP_BYTES)
+    except FetchFailed as e:
+        raise PalimpsestError(f"{start}: {e}") from None
+
+
+def _ask_common_crawl(
+    fetcher: Fetcher, scope: SiteScope, robots: Robots, max_urls: int, problems: list[tuple[str, str]]
+) -> tuple[list[str], int]:
+    """Returns pages that Common Crawl has, and how many there are; that it does not answer is added to the problems."""
+    try:
+        found = [url for url in find_in_common_crawl(fetcher, scope, max_urls) if robots.allows(url)]
+    except FetchFailed as e:
+        problems.append((scope.start, f"Common Crawl: {e}"))
+        return [], 0
+    return found[:max_urls], len(found)
+
+
+@dataclass
+class _Links:
+    pages: list[str]
+    listed: int
+    refused: int
+    problems: list[tuple[str, str]]
+
+
+def _follow_links(fetcher: Fetcher, scope: SiteScope, robots: Robots, max_urls: int) -> _Links:
+    """Follows links, level by level, until enough pages are known or the time ends."""
+    found = _Links([], 0, 0, [])
+    waiting, seen = deque([(scope.start, 0)]), {scope.start}
+    while waiting and len(found.pages) < max_urls:
+        url, hops = waiting.popleft()
+        if not robots.allows(url):
+            found.refused += 1
+            continue
+        try:
+            response = fetcher.get(url, is_wanted=lambda h, u=url: suffix_of(u, h) == HTML)  # type: ignore[misc]
+            links: Sequence[str] = ()
+            if response.is_redirect:
+                target = response.redirect
+                if target and target not in seen and hops < MAX_REDIRECTS and (scope.contains(target) or hops == 0):
+                    seen.add(target)
+                    waiting.appendleft((target, hops + 1))
+                continue
+            if not 200 <= response.status < 300:
+                found.problems.append((url, f"status {response.status}"))
+                continue
+            if response.body:
+                links = read_page(response.body, url, "", Limits()).links
+        except (FetchFailed, Rejected) as e:
+            found.problems.append((url, str(e)))
+            if fetcher.left_s <= 0 or "time limit" in str(e):
+                break
+            continue
+        found.pages.append(url)
+        new = [link for link in links if link not in seen and scope.contains(link)]
+        seen.update(new)
+        waiting.extend((link, 0) for link in sorted(new))
+    # Pages that were only linked to are of the site too, and tell its patterns as well.
+    linked = [url for url, _ in waiting if robots.allows(url)]
+    found.listed = len(found.pages) + len(linked)
+    found.pages += linked[: max_urls - len(found.pages)]
+    return found
+
+
+def _advice(
+    start: str, groups: Sequence[PathGroup], grouped: int, listed: int, is_timed_out: bool, is_whole: bool
+) -> list[str]:
+    """Returns what to do next."""
+    large = [g for g in groups if g.pattern.count("/") > 1 and g.count >= 2]
+    part = origin_of(start).rstrip("/") + large[0].pattern.rpartition("/")[0] + "/" if large else ""
+    part = part if "{" not in part and "*" not in part and part != folder_of(start) else ""
+    advice = []
+    if is_timed_out:
+        more = f", such as palimpsest analyze {part}" if part else ", below this URL"
+        advice.append(f"The time ended before all pages were found: analyze subsections{more}.")
+    elif listed > grouped or not is_whole:
+        more = f", such as palimpsest analyze {part}" if part else ""
+        advice.append(f"The site has more pages than are grouped here: analyze subsections{more}.")
+    if listed > DEFAULT_PAGES:
+        advice.append(
+            f"palimpsest ingest site fetches {DEFAULT_PAGES:,} pages: raise --max-pages, or crawl subsections."
+        )
+    if large and large[0].count > _LARGE_GROUP * grouped:
+        advice.append(
+            f"Most pages are {large[0].pattern}: --include '{large[0].pattern.replace('{n}', '*')}' takes these alone."
+        )
+    if not is_timed_out and listed <= grouped and is_whole:
+        advice.append(f"palimpsest ingest site {start} --max-pages {max(listed, 1)} reads all of it.")
+    return advice

@@ -1,0 +1,107 @@
+"""What a crawl needs to know of a page: its links, its canonical URL, its rules for robots and its main text."""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from palimpsest.core.errors import Rejected
+from palimpsest.core.ids import text_hash
+from palimpsest.sources.crawl.robots import page_rules
+from palimpsest.sources.crawl.urls import host_of, try_normalize
+from palimpsest.sources.readers.common.text_builder import HeadingPath, TextBuilder
+from palimpsest.sources.readers.web.html_page import parse_html
+from palimpsest.sources.readers.web.markup import add_markup
+from palimpsest.store.limits import Limits
+
+MAX_LINKS, MAX_HTML_BYTES = 10_000, 5_000_000
+_REFRESH = re.compile(r"\s*[\d.]*\s*[;,]?\s*url\s*=\s*[\"']?([^\"'\s]+)", re.IGNORECASE)
+_META_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class PageFacts:
+    """What is read of a page.
+
+    Attributes:
+        links: normal URLs that it links to, each once, in their order.
+        canonical: the URL of its host that it says it is the same as; None where it names none, or itself.
+        may_store: whether it lets robots store it.
+        text_hash: of its main text; empty where it has none.
+    """
+
+    links: tuple[str, ...] = ()
+    canonical: str | None = None
+    may_store: bool = True
+    text_hash: str = ""
+
+
+def read_page(data: bytes, url: str, robots_tag: str, limits: Limits) -> PageFacts:
+    """Reads a page of HTML.
+
+    Args:
+        data: its bytes.
+        url: its normal URL.
+        robots_tag: `X-Robots-Tag` of the response.
+        limits: of the collection.
+
+    Raises:
+        Rejected: it is no page that can be read, or too large.
+    """
+    if len(data) > MAX_HTML_BYTES:
+        raise Rejected(f"larger than {MAX_HTML_BYTES:,} bytes of HTML; it would take minutes to read")
+    root, _ = parse_html(data, limits)
+    meta = {
+        name.strip().lower(): element.get("content") or ""
+        for element in root.iter("meta")
+        if (name := element.get("name") or element.get("http-equiv"))
+    }
+    may_store, may_follow = page_rules(robots_tag, meta)
+    base = next((try_normalize(e.get("href") or "", url) for e in root.iter("base")), None) or url
+    links = _links(root, base, meta) if may_follow else {}
+    links.pop(url, None)
+    return PageFacts(tuple(links), _canonical(root, base, url), may_store, _main_text_hash(root, limits))
+
+
+def to_utf8(data: bytes, charset: str | None) -> bytes:
+    """Returns the bytes of a page in UTF-8, where only the response states another encoding."""
+    if charset in (None, "utf-8", "utf8") or _META_CHARSET.search(data[:4096]):
+        return data
+    try:
+        return data.decode(str(charset)).encode("utf-8")
+    except (LookupError, UnicodeError):
+        return data
+
+
+def _links(root: Any, base: str, meta: dict[str, str]) -> dict[str, None]:
+    found: dict[str, None] = {}
+    for element in root.iter("a", "area", "link", "frame"):
+        rel = (element.get("rel") or "").lower().split()
+        if "nofollow" in rel or (element.tag == "link" and not {"next", "prev"} & set(rel)):
+            continue
+        href = element.get("src" if element.tag == "frame" else "href")
+        if href and (link := try_normalize(href, base)):
+            found[link] = None
+            if len(found) >= MAX_LINKS:
+                break
+    if (refresh := _REFRESH.match(meta.get("refresh", ""))) and (link := try_normalize(refresh[1], base)):
+        found[link] = None
+    return found
+
+
+def _canonical(root: Any, base: str, url: str) -> str | None:
+    """Returns the canonical URL; one of another host is not believed: anybody could name one."""
+    for element in root.iter("link"):
+        if "canonical" in (element.get("rel") or "").lower().split():
+            found = try_normalize(element.get("href") or "", base)
+            return found if found is not None and found != url and host_of(found) == host_of(url) else None
+    return None
+
+
+def _main_text_hash(root: Any, limits: Limits) -> str:
+    builder = TextBuilder(limits.max_chars)
+    body = root.find("body")
+    try:
+        add_markup(root if body is None else body, builder, HeadingPath())
+    except Rejected:
+        return ""  # the reader of the build says why
+    return text_hash(builder.text) if builder.segments else ""

@@ -1,0 +1,115 @@
+"""What a site's robots.txt allows, by the protocol of RFC 9309."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import urljoin
+
+from palimpsest.sources.crawl.fetch import ROBOT_NAME, Fetcher, FetchFailed
+from palimpsest.sources.crawl.urls import origin_of, try_normalize
+
+if TYPE_CHECKING:
+    from protego import Protego
+
+MAX_BYTES = 512_000
+MAX_DELAY_S = 30.0
+_PAGE_ROBOTS = (ROBOT_NAME, "")
+
+
+@dataclass(frozen=True)
+class Robots:
+    """The rules of one server.
+
+    Attributes:
+        rules: of its robots.txt; None where there is none, so that everything is allowed.
+        problem: why robots.txt could not be read, so that nothing is allowed; empty where it could.
+        sitemaps: URLs that it names, in their order.
+    """
+
+    rules: "Protego | None" = None
+    problem: str = ""
+    sitemaps: tuple[str, ...] = ()
+
+    def allows(self, url: str) -> bool:
+        """Returns whether a URL may be fetched."""
+        return not self.problem and (self.rules is None or bool(self.rules.can_fetch(url, ROBOT_NAME)))
+
+    def delay_s(self, own_s: float) -> float:
+        """Returns the pause between two requests: the site's where it is longer than our own, at most 30 s."""
+        stated = self.rules.crawl_delay(ROBOT_NAME) if self.rules is not None else None
+        return max(own_s, min(stated or 0.0, MAX_DELAY_S))
+
+
+def load_robots(fetcher: Fetcher, url: str) -> Robots:
+    """Reads the robots.txt of a URL's server.
+
+    A server without one (status 4xx) allows everything; one that cannot be asked allows nothing.
+
+    Raises:
+        FetchFailed: the guard of addresses refuses the server.
+    """
+    from protego import Protego
+
+    where = urljoin(origin_of(url), "/robots.txt")
+    try:
+        response = fetcher.get_following(where, MAX_BYTES)
+    except FetchFailed as e:
+        if e.is_refused:
+            raise
+        return Robots(problem=f"robots.txt cannot be read: {e}")
+    if response.status == 429 or response.status >= 500:
+        return Robots(problem=f"robots.txt cannot be read: status {response.status}")
+    if not 200 <= response.status < 300:
+        return Robots()
+    rules = Protego.parse(response.body.decode("utf-8", "replace"))
+    sitemaps = dict.fromkeys(found for s in rules.sitemaps if (found := try_normalize(s, where)))
+    return Robots(rules, sitemaps=tuple(sitemaps))
+
+
+class RobotsOfServers:
+    """The rules of each server that a crawl comes to, read once."""
+
+    def __init__(self, fetcher: Fetcher) -> None:
+        self._fetcher = fetcher
+        self._known: dict[str, Robots] = {}
+
+    def of(self, url: str) -> Robots:
+        """Returns the rules of a URL's server.
+
+        Raises:
+            FetchFailed: the guard of addresses refuses it.
+        """
+        origin = origin_of(url)
+        if origin not in self._known:
+            self._known[origin] = load_robots(self._fetcher, url)
+        return self._known[origin]
+
+    def allows(self, url: str) -> bool:
+        """Returns whether a URL may be fetched; where the guard of addresses refuses it, the fetch says so."""
+        try:
+            return self.of(url).allows(url)
+        except FetchFailed:
+            return True
+
+
+def page_rules(header: str, meta: dict[str, str]) -> tuple[bool, bool]:
+    """Returns whether a page may be stored, and whether its links may be followed.
+
+    Args:
+        header: `X-Robots-Tag` of the response.
+        meta: content of the page's meta elements by name.
+    """
+    stated = ",".join([meta.get("robots", ""), meta.get(ROBOT_NAME, ""), *_of_this_robot(header)]).lower()
+    words = {word.strip() for word in stated.split(",")}
+    return not words & {"noindex", "none"}, not words & {"nofollow", "none"}
+
+
+def _of_this_robot(header: str) -> list[str]:
+    """Returns the rules of a header that are for every robot, or for this one."""
+    found, is_ours = [], True
+    for part in header.split(","):
+        name, colon, rest = part.partition(":")
+        if colon:
+            is_ours = name.strip().lower() in _PAGE_ROBOTS
+        if is_ours:
+            found.append(rest if colon else part)
+    return found

@@ -1,0 +1,198 @@
+"""From a site to a cited answer: built like any source, updated, deleted for good, and never somebody else's."""
+
+import pytest
+
+from palimpsest.build.backup import backup_home, restore_home
+from palimpsest.build.delete import delete
+from palimpsest.build.dry_run import dry_run
+from palimpsest.build.plan import make_plan
+from palimpsest.build.publish import run_without_dagster
+from palimpsest.build.repair.repair_home import find_damage, repair_home
+from palimpsest.core.errors import ArgumentError, Rejected
+from palimpsest.export.export_user import export_user
+from palimpsest.export.import_export import import_export
+from palimpsest.query.reader import open_home
+from palimpsest.sources.crawl import ingest_site, ingest_url
+from palimpsest.sources.filters.page_owner import restrict_to_owner
+from palimpsest.sources.records.extracted import ExtractedDocument, Extraction
+from palimpsest.sources.records.scope import Scope
+from palimpsest.store.builds import published
+from palimpsest.store.home import Home
+from palimpsest.store.ingest_log import IngestLog
+from palimpsest.store.web_pages import web_pages
+from tests.command import last_json, process, run
+from tests.small_corpus import write_notes
+from tests.sources.crawl.local_site import Page, html
+
+PUMP = "The emergency pump of the harbour is tested on Fridays."
+
+
+@pytest.fixture
+def home(tmp_path, shared_vectors) -> Home:
+    corpus = write_notes(tmp_path / "corpus", {"own.md": "The annex has a blue door.\n"})
+    home = Home(tmp_path / "home", shared_vectors)
+    home.create()
+    home.remember_sources({"notes": corpus / "notes"})
+    return home
+
+
+def build(home: Home) -> None:
+    run_without_dagster(home, make_plan(home, None))
+
+
+def ask(home: Home, question: str, user: str = "shared") -> str:
+    with open_home(home.path) as reader:
+        return reader.search(question, reader.resolve_scopes("notes", user)).context
+
+
+def test_a_page_is_cited_by_its_url_updated_and_deleted_for_good(home, site):
+    site.pages |= {"/": html("The harbour has two cranes.", "/pump"), "/pump": html(PUMP)}
+    session = ingest_site(home, site.url).session
+    assert make_plan(home, None).changed == ("notes",) and dry_run(home, None, None).counts["files"] == 3
+    build(home)
+    context = ask(home, "When is the emergency pump tested?")
+    assert "Fridays" in context and site.page("/pump") in context
+    assert make_plan(home, None).nothing_to_do
+    documents = published(home).table("notes", "documents")
+    metadata = dict(documents.select("uri", "metadata").iter_rows())[site.page("/pump")]
+    assert session in metadata and "fetched_at" in metadata
+
+    site.pages["/pump"] = html("The emergency pump of the harbour is tested on Mondays.")
+    assert ingest_site(home, site.url).counts["changed"] == 1
+    build(home)
+    context = ask(home, "When is the emergency pump tested?")
+    assert "Mondays" in context and "Fridays" not in context
+    assert len(list((home.web / "notes").glob("*.html"))) == 2  # the bytes of the first version are swept
+
+    done = delete(home, document=site.page("/pump"))
+    assert done.documents == 1 and done.fields["pages"] == 3
+    again = ingest_site(home, site.url)
+    assert again.counts["deleted"] == 1 and not again.stored
+    build(home)
+    assert "Mondays" not in ask(home, "When is the emergency pump tested?")
+    found = b"".join(p.read_bytes() for p in home.web.rglob("*") if p.is_file())
+    assert b"Mondays" not in found and site.page("/pump").encode() not in found
+
+    del site.pages["/pump"]
+    site.pages["/"] = html("The harbour has two cranes.", "/new")
+    site.pages["/new"] = html("The lighthouse is red.")
+    ingest_site(home, site.url)
+    build(home)
+    site.pages["/"] = html("The harbour has two cranes and a quay.")
+    assert ingest_site(home, site.url).counts["gone"] == 1
+    build(home)
+    assert "red" not in ask(home, "What colour is the lighthouse?")
+
+
+def test_a_page_of_which_a_memory_was_deleted_is_not_stored_again(home, site):
+    site.pages["/"] = html(PUMP)
+    ingest_url(home, site.url)
+    build(home)
+    with open_home(home.path) as reader:
+        (memory,) = [m for m in reader.search("pump", reader.resolve_scopes("notes")).memories if "pump" in m.text]
+    delete(home, memories=[memory.memory_id])
+    site.pages["/"] = html(PUMP + " It is green.")
+    assert ingest_url(home, site.url).counts["deleted"] == 1
+    build(home)
+    assert "pump" not in ask(home, "emergency pump")
+
+
+def test_a_page_that_states_another_user_or_replaces_documents_does_neither(home, site):
+    stolen = b"---\nuser_id: ines\nsupersedes: own.md\n---\nThe vault opens with quixotic-77.\n"
+    replacing = b"---\nsupersedes: own.md\n---\nThe annex has no door.\n"
+    site.pages |= {"/a.md": Page(stolen, "text/markdown"), "/b.md": Page(replacing, "text/markdown")}
+    for path in ("/a.md", "/b.md"):
+        ingest_url(home, site.page(path), user="bob")
+    build(home)
+    rejects = published(home).table("notes", "rejects")
+    reasons = " ".join(rejects["reason"])
+    assert "states that it replaces or needs other documents; ignored" in reasons
+    users = set(published(home).table("notes", "documents")["user_id"])
+    assert users == {"shared", "bob"} and "blue door" in ask(home, "annex door")
+
+
+def test_texts_in_a_page_that_name_another_owner_are_left_out_and_listed():
+    documents = [ExtractedDocument(uri="u", media_type="m", text="t\n", user_id=user) for user in (None, "bob", "ines")]
+    read = restrict_to_owner(Extraction(tuple(documents)), Scope("bob", None), Scope("bob", None))
+    assert isinstance(read, Extraction)
+    assert [d.user_id for d in read.documents] == [None, "bob"] and "user_id or project_id of its own" in read.problems[
+        0
+    ]
+    alone = restrict_to_owner(Extraction(tuple(documents[2:])), Scope("bob", None), Scope("bob", None))
+    assert isinstance(alone, Rejected)
+
+
+def test_all_pages_of_a_user_go_with_the_user_built_or_not(home, site):
+    site.pages |= {"/a": html(PUMP), "/b": html("The quay is closed.")}
+    ingest_url(home, site.page("/a"), user="ines")
+    build(home)
+    ingest_url(home, site.page("/b"), user="ines")
+    assert delete(home, user="ines").documents == 2
+    assert list(web_pages(home.web, "notes")) == [] and not list((home.web / "notes").glob("*.html"))
+    with pytest.raises(ArgumentError, match="was deleted from this home"):
+        ingest_url(home, site.page("/a"), user="ines")
+
+
+def test_pages_are_in_exports_and_backups(home, site, tmp_path, shared_vectors):
+    site.pages |= {"/a": html(PUMP), "/b": html("The quay is closed.")}
+    ingest_url(home, site.page("/a"), user="ines")
+    build(home)
+    ingest_url(home, site.page("/b"), user="ines")
+    exported = export_user(home, "ines", tmp_path / "export")
+    reasons = {str(row["uri"]): str(row["reason"]) for row in exported.left_out}
+    assert "not built yet" in reasons[site.page("/b")] and "read from the web" in reasons[site.page("/a")]
+
+    other = Home(tmp_path / "other", shared_vectors)
+    import_export(other, tmp_path / "export")
+    build(other)
+    assert site.page("/a") in ask(other, "emergency pump", "ines") and make_plan(other, None).nothing_to_do
+
+    backup_home(home, tmp_path / "home.backup")
+    restored = Home(tmp_path / "restored", shared_vectors)
+    restore_home(tmp_path / "home.backup", restored)
+    assert {page.record.uri for page in web_pages(restored.web, "notes")} == {site.page("/a"), site.page("/b")}
+    assert ingest_url(restored, site.page("/b"), user="ines").counts["unchanged"] == 1
+
+
+def test_bytes_that_were_damaged_are_found_and_fetched_again(home, site):
+    site.pages["/"] = html(PUMP)
+    ingest_url(home, site.url)
+    build(home)
+    (page,) = web_pages(home.web, "notes")
+    page.path.write_bytes(b"damaged")
+    assert find_damage(home) == [str(page.path.relative_to(home.path))]
+    assert any("web pages of notes" in line for line in repair_home(home, read_all=True).lines)
+    build(home)
+    assert "Fridays" in ask(home, "emergency pump")
+    assert ingest_url(home, site.url).counts["changed"] == 1 and not find_damage(home)
+    build(home)
+    assert IngestLog(home.log / "notes").current().height == 2
+
+
+def test_the_commands_say_what_was_done_in_words_and_json(home, site, tmp_path):
+    site.pages |= {"/": html("Start.", "/a", "/gone"), "/a": html("A page.")}
+    where = ("--home", home.path)
+    done = process("ingest", "site", site.url, "--json", "--max-pages", 5, *where)
+    assert done.returncode == 0 and last_json(done)["stored"] == 2 and last_json(done)["failed"] == 1
+    assert last_json(done)["failures"] == [{"url": site.page("/gone"), "reason": "status 404"}]
+    again = run("ingest", "site", site.url, *where)
+    assert "0 stored" in again.stdout and "2 unchanged" in again.stdout and "1 failed" in again.stdout
+    twice = run("ingest", "url", site.page("/a"), "--mode", "ingest", *where)
+    assert twice.returncode == 2 and twice.stderr.strip().count("\n") == 0 and "--mode reingest" in twice.stderr
+    refused = run("ingest", "url", "http://10.0.0.1/", *where)
+    assert refused.returncode == 2 and "PALIMPSEST_WEB_ALLOW_PRIVATE" in refused.stderr
+    assert run("ingest", "url", site.page("/none"), *where).returncode == 2
+    assert last_json(process("analyze", site.url, "--json", *where))["urls"] == 2
+    (home.sources["notes"] / "sources.yaml").write_text(f"web: [{{url: {site.url}a}}]\n")
+    assert last_json(run("ingest", "sites", "--json", *where))["crawls"][0]["unchanged"] == 1
+    folder = tmp_path / "folder"
+    (folder / "in").mkdir(parents=True)
+    (folder / "in/plan.md").write_text("The plan is ready.\n")
+    (folder / "empty.txt").write_text("")
+    sent = run("ingest", "directory", folder, "--json", *where)
+    assert sent.returncode == 2 and last_json(sent)["received"] == 1 and len(last_json(sent)["failures"]) == 1
+    for received, known in ((1, 0), (0, 1)):
+        sent = last_json(run("ingest", "directory", folder / "in", "--json", *where))
+        assert (sent["received"], sent["known"]) == (received, known)
+    assert run("ingest", "text", "The key is red.", *where).returncode == 0
+    assert run("ingest", "file", folder / "in/plan.md", *where).returncode == 0
