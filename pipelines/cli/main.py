@@ -15,6 +15,7 @@ from palimpsest.cli import (
     backup,
     build,
     collection,
+    config,
     consolidate,
     delete,
     doctor,
@@ -73,6 +74,7 @@ class _Commands(click.Group):
         inbox.operation,
         scopes.scopes,
         collection.collection,
+        config.config,
         evaluate.gate,
         evaluate.baseline,
         evaluate.compare,
@@ -101,8 +103,19 @@ class _Commands(click.Group):
     ],
 )
 @click.version_option(package_name="palimpsest-memory")
-def cli() -> None:
-    """Builds and evaluates a versioned knowledge graph of memories."""
+@click.pass_context
+def cli(context: click.Context) -> None:
+    """Builds and evaluates a versioned knowledge graph of memories."""  # noqa: DOC501 (the docstring is the help text)
+    from palimpsest.core.configuration.layers import apply_layers
+
+    if context.invoked_subcommand == "config":  # shows which layer sets what, and changes a file that is broken
+        return
+    try:
+        context.obj = apply_layers()
+    except PalimpsestError as e:
+        if context.invoked_subcommand != "doctor":  # reports it with all else that is wrong
+            raise
+        context.obj = e
 
 
 def main() -> None:

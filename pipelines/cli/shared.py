@@ -96,7 +96,11 @@ def _check_home(context: click.Context, parameter: click.Parameter, home: Path) 
 def common(f: _Command) -> _Command:
     """Adds --home, --json and --backend to a command."""
     f = click.option(
-        "--backend", type=click.Choice(["duckdb", "neo4j"]), default="duckdb", help="Where queries are answered."
+        "--backend",
+        type=click.Choice(["duckdb", "neo4j"]),
+        default="duckdb",
+        envvar="PALIMPSEST_BACKEND",
+        help="Where queries are answered.",
     )(f)
     f = click.option("--json", "as_json", is_flag=True, help="Print one JSON object as the last line of stdout.")(f)
     return click.option(
