@@ -35,6 +35,7 @@ from palimpsest.cli import (
     review,
     scopes,
     serve,
+    service,
 )
 from palimpsest.core.errors import ArgumentError, PalimpsestError
 from palimpsest.core.extras import missing_extra
@@ -98,6 +99,7 @@ class _Commands(click.Group):
         logs.logs,
         housekeeping.housekeeping,
         serve.serve,
+        service.service,
         doctor.doctor,
         build.dev,
     ],

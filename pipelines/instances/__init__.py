@@ -1,0 +1,1 @@
+"""Homes with names, and the service of a home as a process in the background."""

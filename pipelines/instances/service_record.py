@@ -1,0 +1,71 @@
+"""Which process serves a home: its id with the time of its start, and where it listens."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from palimpsest.core.errors import DamagedFile
+from palimpsest.core.processes import process_started
+from palimpsest.core.sealed_json import read_sealed_json, write_sealed_json
+from palimpsest.store.service_files import RECORD, service_folder
+
+_FIX = "stop the service by its process id, if it runs, and remove the file"
+
+
+@dataclass(frozen=True)
+class ServiceRecord:
+    """A service as it was started.
+
+    Attributes:
+        pid: its process id.
+        started: when that process began; another process may get its id later.
+        host: where it listens.
+        port: where it listens.
+        backend: duckdb or neo4j.
+    """
+
+    pid: int
+    started: str
+    host: str
+    port: int
+    backend: str
+
+    @property
+    def url(self) -> str:
+        """Where it answers."""
+        return f"http://{self.host}:{self.port}"
+
+    @property
+    def is_running(self) -> bool:
+        """Whether that very process still runs."""
+        return process_started(self.pid) == self.started
+
+
+def write_record(home: Path, record: ServiceRecord) -> None:
+    """Writes the record of a home."""
+    path = service_folder(home) / RECORD
+    write_sealed_json(path, asdict(record))
+    path.chmod(0o600)
+
+
+def read_record(home: Path) -> ServiceRecord | None:
+    """Returns the record of a home; None where its service was stopped, or never started.
+
+    Raises:
+        DamagedFile: the record is damaged, or a link.
+    """
+    path = service_folder(home) / RECORD
+    if path.is_symlink() or path.parent.is_symlink():
+        raise DamagedFile(path, _FIX)
+    if (found := read_sealed_json(path, _FIX)) is None:
+        return None
+    try:
+        return ServiceRecord(
+            int(found["pid"]), str(found["started"]), str(found["host"]), int(found["port"]), str(found["backend"])
+        )
+    except (LookupError, TypeError, ValueError):
+        raise DamagedFile(path, _FIX) from None
+
+
+def remove_record(home: Path) -> None:
+    """Removes the record of a home."""
+    (service_folder(home) / RECORD).unlink(missing_ok=True)
