@@ -4,12 +4,14 @@ import datetime as dt
 import json
 import math
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import click
 
+from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.times import parse_time
 from palimpsest.store.home import DEFAULT_HOME
 
@@ -34,6 +36,20 @@ class Output:
         """Writes the result as the last line of stdout, with --json."""
         if self.as_json:
             click.echo(json.dumps(value, sort_keys=True, default=str))
+
+
+def confirm(question: str, yes: bool) -> None:
+    """Asks before something is removed; `--yes` answers.
+
+    Raises:
+        PalimpsestError: the answer is no, or there is no terminal to ask at.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise PalimpsestError(f"{question} There is no terminal to ask at: add --yes")
+    if not click.confirm(question, err=True):
+        raise PalimpsestError("nothing was deleted")
 
 
 def why_closed(settings_changed: Sequence[str], reasons: Sequence[str]) -> str:

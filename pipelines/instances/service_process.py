@@ -159,7 +159,8 @@ def _check_settings() -> None:
         PalimpsestError: a setting is missing or wrong.
     """
     if not any(os.environ.get(variable, "").strip() for variable in (SECRET, PUBLIC_KEY, JWKS)):
-        raise missing("service.jwt_secret", "service.jwt_public_key", "service.jwks_url")
+        problem: PalimpsestError = missing("service.jwt_secret", "service.jwt_public_key", "service.jwks_url")
+        raise problem
     serve_settings()
 
 

@@ -8,7 +8,7 @@ from palimpsest.store.home import Home, home_option
 
 
 def check_start(home: Home, backend: str) -> None:
-    """Checks the published build of a home by its checksums, and that the store opens and has the schema of this version.
+    """Checks the published build of a home by its checksums, and that the store opens with the schema of this version.
 
     Files of the build are read where their size or time of change differs from the manifest's; the index always is.
 

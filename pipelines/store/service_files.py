@@ -1,4 +1,4 @@
-"""Files of the service that runs for a home: `<home>/.service/`, which no backup takes and every delete looks through."""
+"""Files of the service that runs for a home: `<home>/.service/`; no backup takes them, every delete searches them."""
 
 from collections.abc import Callable, Collection
 from pathlib import Path
