@@ -19,6 +19,7 @@ from palimpsest.cli import (
     consolidate,
     delete,
     doctor,
+    document,
     evaluate,
     export,
     fact,
@@ -47,9 +48,11 @@ _OPTION_OF_ARGUMENT = {
     "text": "TEXT",
     "name": "NAME",
     "folder": "DIR",
+    "uri": "URI",
+    "file": "FILE",
 }  # others are named like their argument
 _MAX_ERROR_CHARS = 390
-_OTHER_NAMES = {"collections": "collection"}
+_OTHER_NAMES = {"collections": "collection", "documents": "document"}
 
 
 class _Commands(click.Group):
@@ -76,6 +79,7 @@ class _Commands(click.Group):
         inbox.operation,
         scopes.scopes,
         collection.collection,
+        document.document,
         config.config,
         evaluate.gate,
         evaluate.baseline,
