@@ -84,7 +84,12 @@ class DocumentText:
 
     def to_json(self) -> JsonObject:
         """Returns the fields as JSON values."""
-        rest = {"text": self.text, "metadata": self.metadata, "version": self.version, "read_at": self.read_at}
+        rest: JsonObject = {
+            "text": self.text,
+            "metadata": self.metadata,
+            "version": self.version,
+            "read_at": self.read_at,
+        }
         return self.info.to_json() | rest
 
 

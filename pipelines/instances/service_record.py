@@ -60,7 +60,11 @@ def read_record(home: Path) -> ServiceRecord | None:
         return None
     try:
         return ServiceRecord(
-            int(found["pid"]), str(found["started"]), str(found["host"]), int(found["port"]), str(found["backend"])
+            int(str(found["pid"])),
+            str(found["started"]),
+            str(found["host"]),
+            int(str(found["port"])),
+            str(found["backend"]),
         )
     except (LookupError, TypeError, ValueError):
         raise DamagedFile(path, _FIX) from None
