@@ -10,6 +10,7 @@ import pytest
 from palimpsest.core.configuration.setting_files import user_file
 from palimpsest.core.configuration.setting_table import BY_VARIABLE
 from tests.command import CLI, last_json, process, run
+from tests.small_corpus import write_notes
 
 
 @pytest.fixture
@@ -49,6 +50,17 @@ def test_what_is_set_is_shown_with_its_layer_and_obeyed(work):
     assert f"home {work / 'kept'}" in run("query", "x", cwd=work).stderr
     other = run("query", "x", cwd=work, PALIMPSEST_HOME=str(work / "other"))
     assert f"home {work / 'other'}" in other.stderr
+
+
+def test_a_build_obeys_a_file_as_it_obeys_the_variable(work, tmp_path):
+    corpus = write_notes(tmp_path / "corpus", {"a.md": "The bridge is 40 metres long.\n"})
+    build = ("build", "--corpus", corpus, "--home", work / "h", "--dry-run")
+    by_variable = run(*build, cwd=work, PALIMPSEST_EMBEDDER="openai:small")
+    (work / "palimpsest.toml").write_text('[embedder]\nname = "openai:small"\n')
+    by_file = run(*build, cwd=work)
+    assert by_variable.returncode == by_file.returncode == 2
+    assert by_variable.stderr == by_file.stderr and "PALIMPSEST_EMBEDDER_URL" in by_file.stderr
+    assert run(*build, cwd=work, PALIMPSEST_EMBEDDER="minilm").returncode == 0
 
 
 def test_a_process_obeys_the_files_too(work):
