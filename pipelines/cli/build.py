@@ -73,7 +73,7 @@ def build(
         raise PalimpsestError(f"{done.rejects} rejects ({listed}): fix those sources or lines, or pass --allow-rejects")
 
 
-@click.command()
+@click.command(short_help="Open the Dagster UI on this home.")
 @common
 @click.option("--port", type=click.IntRange(1, 65535), default=3000, show_default=True)
 @click.option(

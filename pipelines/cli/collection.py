@@ -19,7 +19,7 @@ def collection() -> None:
     """List the collections of a home, show how much is in one, make, change or delete one."""
 
 
-@collection.command("list")
+@collection.command("list", short_help="List the collections of a home, with their size.")
 @common
 def list_(home_path: Path, as_json: bool, backend: str) -> None:
     """List the collections of a home, with the number of their documents and memories."""
@@ -63,7 +63,7 @@ def info(home_path: Path, as_json: bool, backend: str, name: str, with_sources: 
     out.result(found.to_json() | ({"source_list": [s.to_json() for s in sources]} if with_sources else {}))
 
 
-@collection.command()
+@collection.command(short_help="Make a collection: a folder with its collection.yaml.")
 @common
 @click.argument("name")
 @click.option("--description", required=True, help="What it contains, in one sentence.")
@@ -88,7 +88,7 @@ def create(
     out.result({"name": name, "folder": str(folder)})
 
 
-@collection.command()
+@collection.command(short_help="Print the schema of the documents' metadata.")
 @common
 @click.argument("name")
 def schema(home_path: Path, as_json: bool, backend: str, name: str) -> None:

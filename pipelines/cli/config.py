@@ -18,7 +18,7 @@ def config() -> None:
     """Settings: an environment variable wins over palimpsest.toml, and that over the user's own file."""
 
 
-@config.command("show")
+@config.command("show", short_help="Show each setting and the layer that sets it.")
 @_json
 @click.option("--changed", is_flag=True, help="Only what is not a default.")
 def show(as_json: bool, changed: bool) -> None:

@@ -19,7 +19,7 @@ def document() -> None:
     """
 
 
-@document.command("list")
+@document.command("list", short_help="List the documents that exist now.")
 @common
 @click.option("--collection", help="Only of this collection.")
 @click.option("--user", help="Only of this user.")
@@ -41,7 +41,7 @@ def list_(home_path: Path, as_json: bool, backend: str, collection: str | None, 
     out.result({"documents": [d.to_json() for d in found]})
 
 
-@document.command()
+@document.command(short_help="Print the text of a document as the home has it.")
 @common
 @click.argument("uri")
 @_collection

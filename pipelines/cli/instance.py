@@ -103,7 +103,7 @@ def stop(as_json: bool, name: str) -> None:
     out.result({"name": name, "stopped": stopped})
 
 
-@instance.command()
+@instance.command(short_help="Show how the parts of an instance are.")
 @_json
 @_name
 def status(as_json: bool, name: str) -> None:

@@ -55,7 +55,7 @@ def status(home_path: Path, as_json: bool, backend: str) -> None:
         raise ComponentFailed(f"service: {found.state}; palimpsest service start starts it")
 
 
-@service.command()
+@service.command(short_help="Show the last lines that it wrote.")
 @common
 @click.option("-n", "shown", type=click.IntRange(1, 100_000), default=50, show_default=True, help="How many, at most.")
 def logs(home_path: Path, as_json: bool, backend: str, shown: int) -> None:
