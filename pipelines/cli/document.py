@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from palimpsest.cli.shared import FOLDER, Output, common, confirm
+from palimpsest.cli.shared import FOLDER, Output, common, confirm, visible
 from palimpsest.core.counted import counted
 from palimpsest.store.home import Home
 
@@ -35,7 +35,7 @@ def list_(home_path: Path, as_json: bool, backend: str, collection: str | None, 
         rest = ", ".join(
             filter(None, (whose, d.media_type, d.source_time, "" if d.state == "built" else d.state, d.reason))
         )
-        out.text(f"{d.collection}: {d.uri}{session}: {rest}")
+        out.text(visible(f"{d.collection}: {d.uri}{session}: {rest}"))
     if not found:
         out.text("no documents")
     out.result({"documents": [d.to_json() for d in found]})
@@ -54,12 +54,16 @@ def view(home_path: Path, as_json: bool, backend: str, uri: str, collection: str
     for d in found:
         i = d.info
         session = f"#{i.session_id}" if i.session_id else ""
-        out.text(f"== {i.collection}: {i.uri}{session}{f' ({i.title})' if i.title else ''}")
         whose = f"user {i.user_id}{f', project {i.project_id}' if i.project_id else ''}"
         of = f", of {i.source_time}" if i.source_time else ""
-        out.text(f"{whose}, {i.media_type}{of}, version {d.version} read {d.read_at}")
-        out.text(f"{counted(i.memories, 'memory')}, {i.latest:,} latest" if i.state == "built" else i.state)
-        out.text("".join(f"{name}: {value}\n" for name, value in sorted(d.metadata.items())) + f"\n{d.text}")
+        lines = (
+            f"== {i.collection}: {i.uri}{session}{f' ({i.title})' if i.title else ''}",
+            f"{whose}, {i.media_type}{of}, version {d.version} read {d.read_at}",
+            f"{counted(i.memories, 'memory')}, {i.latest:,} latest" if i.state == "built" else i.state,
+            *(f"{name}: {value}" for name, value in sorted(d.metadata.items())),
+            f"\n{d.text}",
+        )
+        out.text(visible("\n".join(lines)))
     out.result({"documents": [d.to_json() for d in found]})
 
 

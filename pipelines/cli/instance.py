@@ -6,7 +6,7 @@ from typing import Literal
 
 import click
 
-from palimpsest.cli.shared import FOLDER, Output, confirm
+from palimpsest.cli.shared import FOLDER, Output, confirm, visible
 from palimpsest.core.errors import ComponentFailed
 
 _json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object as the last line of stdout.")
@@ -130,7 +130,7 @@ def logs(as_json: bool, name: str, shown: int) -> None:
     from palimpsest.store.home import Home
 
     out, lines = Output(as_json), service_log(Home(find_instance(name).home), shown)
-    out.text("\n".join(lines) or "no lines; palimpsest instance start writes them")
+    out.text(visible("\n".join(lines)) or "no lines; palimpsest instance start writes them")
     out.result({"lines": lines})
 
 

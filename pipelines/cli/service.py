@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from palimpsest.cli.serve import PORT_OPTION
-from palimpsest.cli.shared import Output, common
+from palimpsest.cli.shared import Output, common, visible
 from palimpsest.core.errors import ComponentFailed
 from palimpsest.store.home import Home
 
@@ -63,7 +63,7 @@ def logs(home_path: Path, as_json: bool, backend: str, shown: int) -> None:
     from palimpsest.instances.service_process import service_log
 
     out, lines = Output(as_json), service_log(Home(home_path), shown)
-    out.text("\n".join(lines) or "no lines; palimpsest service start writes them")
+    out.text(visible("\n".join(lines)) or "no lines; palimpsest service start writes them")
     out.result({"lines": lines})
 
 

@@ -38,6 +38,13 @@ class Output:
             click.echo(json.dumps(value, sort_keys=True, default=str))
 
 
+def visible(text: str) -> str:
+    """Returns a text of a source for a terminal: lines and tabs stay, every other control character is escaped."""
+    from palimpsest.sources.readers.common.clean_text import escape_invisible
+
+    return "\n".join("\t".join(map(escape_invisible, line.split("\t"))) for line in text.split("\n"))
+
+
 def confirm(question: str, yes: bool) -> None:
     """Asks before something is removed; `--yes` answers.
 

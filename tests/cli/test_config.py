@@ -56,7 +56,7 @@ def test_a_build_obeys_a_file_as_it_obeys_the_variable(work, tmp_path):
     corpus = write_notes(tmp_path / "corpus", {"a.md": "The bridge is 40 metres long.\n"})
     build = ("build", "--corpus", corpus, "--home", work / "h", "--dry-run")
     by_variable = run(*build, cwd=work, PALIMPSEST_EMBEDDER="openai:small")
-    (work / "palimpsest.toml").write_text('[embedder]\nname = "openai:small"\n')
+    assert run("config", "set", "embedder.name", "openai:small", cwd=work).returncode == 0
     by_file = run(*build, cwd=work)
     assert by_variable.returncode == by_file.returncode == 2
     assert by_variable.stderr == by_file.stderr and "PALIMPSEST_EMBEDDER_URL" in by_file.stderr

@@ -94,6 +94,14 @@ def test_an_update_of_a_file_of_the_corpus_says_where_it_is(built):
     assert str(built / "corpus" / "notes" / "a.md") in done.stderr
 
 
+def test_a_text_that_steers_a_terminal_is_shown_and_not_obeyed(home, tmp_path):
+    ingest_text(home, "The bell \x1b]0;mine\x07 rings\tat ten.", collection="chats", user="ann", operation_id="bell")
+    run_without_dagster(home, make_plan(home, None))
+    uri = next(str(d["uri"]) for d in documents("list", "--home", home.path) if str(d["uri"]).startswith(".inbox/"))
+    shown = run("document", "view", uri, "--home", home.path).stdout
+    assert "\x1b" not in shown and "\x07" not in shown and "rings" in shown and "mine" in shown
+
+
 def test_a_delete_proves_that_nothing_is_left(home):
     home = with_own_vectors(home)
     dry = last_json(run("document", "delete", "turns.jsonl#s3", "--dry-run", "--home", home.path, "--json"))

@@ -84,8 +84,8 @@ def check_trusted(files: list[SettingsFile], found: list[Resolved]) -> None:
     for file in files if directing else ():
         if file.layer == "project" and not is_trusted(file.path, file.data):
             raise PalimpsestError(
-                f"{file.path}: sets {directing}, which decides where texts and keys are sent or who is believed; read "
-                "it, then palimpsest config trust"
+                f"{file.path}: sets {directing}, which decides where texts and keys are sent, which model is loaded or "
+                "who is believed; read it, then palimpsest config trust"
             )
 
 

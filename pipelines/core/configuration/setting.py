@@ -31,8 +31,8 @@ class Setting:
         choices: the words of a choice.
         words: what the variable is for true and for false.
         is_secret: it is never shown, and a project file may not have it.
-        directs: it decides where texts or keys are sent, or whose word is taken; from a project file it counts only
-            where the user trusts that file.
+        directs: it decides where texts or keys are sent, which model is loaded (its folder may have code) or whose word
+            is taken; from a project file it counts only where the user trusts that file.
         alternatives: name of a group of which one counts: a layer that sets one hides the others of layers below it.
     """
 

@@ -8,6 +8,7 @@ EMBEDDER = (
         "PALIMPSEST_EMBEDDER",
         "`minilm`",
         "embedder of homes that have none of their own ([embedders](../embedders.md))",
+        directs=True,
     ),
     Setting(
         "embedder.url",
@@ -85,6 +86,7 @@ LM = (
         "none",
         "reads the best 30 candidates of each search: `lm` for the model of `PALIMPSEST_LM`, else the folder or the "
         "name of a cross-encoder",
+        directs=True,
     ),
     Setting(
         "lm.reranker_max_cost",
