@@ -18,8 +18,8 @@ from palimpsest.store.home import Home
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# One Neo4j server; one home, and one kernel after another; one home behind the service.
-_TOGETHER = ("tests/neo4j_graph", "tests/notebooks", "tests/serve")
+# One home; one Neo4j server; one home, and one kernel after another; one home behind the service.
+_TOGETHER = ("tests/instances", "tests/neo4j_graph", "tests/notebooks", "tests/serve")
 _LONGEST = ("tests/neo4j_graph", "tests/orchestration/test_schedule.py", "tests/notebooks", "tests/cli/test_cli.py")
 
 

@@ -5,6 +5,7 @@ It is one JSON file of the user's data folder, replaced whole under a lock and r
 
 import os
 import re
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -127,16 +128,24 @@ def changing_instances() -> Iterator[dict[str, Instance]]:
 
 
 def free_port(known: dict[str, Instance]) -> int:
-    """Returns the first port that no instance has.
+    """Returns the first port that no instance has and nothing listens on now.
 
     Raises:
-        PalimpsestError: there are too many instances.
+        PalimpsestError: there is none.
     """
     taken = {instance.port for instance in known.values()}
     for port in range(FIRST_PORT, FIRST_PORT + MAX_INSTANCES):
-        if port not in taken:
+        if port not in taken and _is_free(port):
             return port
-    raise PalimpsestError(f"there are {len(known):,} instances; delete one, or name --port")
+    raise PalimpsestError(f"no port from {FIRST_PORT} to {FIRST_PORT + MAX_INSTANCES - 1} is free; name --port")
+
+
+def _is_free(port: int) -> bool:
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError:
+        return False
+    return True
 
 
 def _write(known: dict[str, Instance]) -> None:

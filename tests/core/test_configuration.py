@@ -2,6 +2,7 @@
 
 import os
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -249,6 +250,13 @@ def test_a_change_keeps_comments_and_other_settings(folders):
     text = path.read_text()
     assert "# mine" in text and "# local\nconcurrency = 2\nrpm = 5" in text and "usage_days" not in text
     assert values({}) == {"PALIMPSEST_LM_CONCURRENCY": "2", "PALIMPSEST_LM_RPM": "5", "PALIMPSEST_SERVE_PORT": "9000"}
+
+
+def test_of_changes_at_once_none_is_lost(folders):
+    wanted = {"usage_days": 1, "log_days": 2, "run_days": 3, "log_mib": 4}
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda item: write_settings("user", user_file(), {BY_KEY[item[0]]: item[1]}), wanted.items()))
+    assert sorted(values({}).values()) == ["1", "2", "3", "4"]
 
 
 def test_a_file_that_is_written_is_private_even_where_it_was_not(folders):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -31,11 +32,12 @@ def registry() -> Path:
 
 
 def test_an_instance_runs_and_another_one_does_not(home):
-    run("instance", "add", "work", "--home", home.path)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    run("instance", "add", "work", "--home", home.path, "--port", port)
     create_instance("empty")
     started = process("instance", "start", "work", "--json")
     assert started.returncode == 0, started.stderr
-    port = last_json(started)["port"]
     assert last_json(started)["service"]["url"] == f"http://127.0.0.1:{port}"
     listed = last_json(run("instance", "list", "--json"))["instances"]
     assert {i["name"]: (i["state"], i["home_state"]) for i in listed} == {
@@ -66,6 +68,13 @@ def test_each_instance_has_a_port_of_its_own():
     with pytest.raises(ArgumentError, match="that of instance a"):
         create_instance("c", port=first.port)
     assert not (instances_folder() / "c").exists()
+
+
+def test_a_port_on_which_something_listens_is_not_given():
+    port = create_instance("a").port
+    delete_instance("a")
+    with socket.create_server(("127.0.0.1", port)):
+        assert create_instance("b").port != port
 
 
 def test_instances_that_are_made_at_once_are_all_listed_with_ports_of_their_own():

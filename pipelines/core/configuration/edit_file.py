@@ -4,19 +4,22 @@ import os
 import shlex
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import tomlkit
+from filelock import FileLock, Timeout
 from tomlkit.exceptions import TOMLKitError
 
 from palimpsest.core.configuration.setting import Setting
-from palimpsest.core.configuration.setting_files import Layer, check_settings, read_settings_file
+from palimpsest.core.configuration.setting_files import Layer, check_settings, read_settings_file, user_file
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.core.files import write_bytes
 
 Value = str | int | float | bool | list[str]
 _EDITORS = ("nano", "vi")
+_LOCK_WAIT_S = 30.0
 _NEW = "# Settings of Palimpsest: palimpsest config show lists them all. An environment variable wins over this file.\n"
 
 
@@ -31,11 +34,41 @@ def write_settings(layer: Layer, path: Path, values: Mapping[Setting, Value | No
     Raises:
         PalimpsestError: the file cannot be used as it is, or a value may not be in it.
     """
-    before = read_settings_file(layer, path)
+    with _one_at_a_time():
+        before = read_settings_file(layer, path)
+        document = _parsed(path, before.data.decode() if before else _NEW)
+        _apply(document, values)
+        _save(layer, path, tomlkit.dumps(document).encode())
+
+
+@contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    """Keeps a second change out: of two at once one would be lost.
+
+    Raises:
+        ComponentFailed: another command does not end.
+    """
+    folder = user_file().parent
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    lock = FileLock(folder / ".lock", timeout=_LOCK_WAIT_S, mode=0o600)
     try:
-        document = tomlkit.parse(before.data.decode() if before else _NEW)
+        lock.acquire()
+    except Timeout:
+        raise ComponentFailed(f"{folder}: another command is changing settings; run again") from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _parsed(path: Path, text: str) -> tomlkit.TOMLDocument:
+    try:
+        return tomlkit.parse(text)
     except TOMLKitError as e:
         raise PalimpsestError(f"{path}: cannot be changed: {' '.join(str(e).split())[:200]}; edit it by hand") from None
+
+
+def _apply(document: tomlkit.TOMLDocument, values: Mapping[Setting, Value | None]) -> None:
     for setting, value in values.items():
         table = document
         if setting.section:
@@ -46,7 +79,6 @@ def write_settings(layer: Layer, path: Path, values: Mapping[Setting, Value | No
             table.pop(setting.name, None)
         else:
             table[setting.name] = value
-    _save(layer, path, tomlkit.dumps(document).encode())
 
 
 def edit_settings(layer: Layer, path: Path) -> bool:
