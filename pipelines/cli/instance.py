@@ -78,16 +78,19 @@ def add(as_json: bool, port: int | None, backend: _BackendName, name: str, home_
 @instance.command(short_help="Start all parts of an instance.")
 @_json
 @_name
-def start(as_json: bool, name: str) -> None:
+@click.option("--builds", "with_builds", is_flag=True, help="Also run its nightly builds and the Dagster UI.")
+def start(as_json: bool, name: str, with_builds: bool) -> None:
     """Start all parts of an instance, its Neo4j first where it has one, and wait until it can answer.
 
     Exit code 2: a setting is missing or wrong. Exit code 3: a part did not come up.
     """
     from palimpsest.instances.manage import start_instance
 
-    out, found = Output(as_json), start_instance(name)
+    out, found = Output(as_json), start_instance(name, with_builds)
     record = found.service.record if found.service else None
     out.text(f"{name}: {found.state}{f' at {record.url}' if record else ''}")
+    if with_builds and found.builds and found.builds.record:
+        out.text(f"{name}: nightly builds run; the Dagster UI is at {found.builds.record.url}")
     out.result(found.to_json())
 
 
@@ -112,8 +115,9 @@ def status(as_json: bool, name: str) -> None:
 
     out, found = Output(as_json), instance_status(name)
     server = "" if found.neo4j is None else f", neo4j {'running' if found.neo4j else 'stopped'}"
-    build = f", build {found.service.build_id}" if found.service and found.service.build_id else ""
-    out.text(f"{name}: home {found.home}, service {found.state}{build}{server}")
+    build = f", build {found.service.answer}" if found.service and found.service.answer else ""
+    builds = f", nightly builds {found.builds.state if found.builds else 'with a damaged record'}"
+    out.text(f"{name}: home {found.home}, service {found.state}{build}{builds}{server}")
     out.result(found.to_json())
     if found.state != "running":
         raise ComponentFailed(f"instance {name}: service {found.state}; palimpsest instance start {name} starts it")
@@ -123,13 +127,15 @@ def status(as_json: bool, name: str) -> None:
 @_json
 @_name
 @click.option("-n", "shown", type=click.IntRange(1, 100_000), default=50, show_default=True, help="How many, at most.")
-def logs(as_json: bool, name: str, shown: int) -> None:
+@click.option("--builds", "of_builds", is_flag=True, help="Of its nightly builds.")
+def logs(as_json: bool, name: str, shown: int, of_builds: bool) -> None:
     """Show the last lines that the service of an instance wrote."""
+    from palimpsest.instances.background import BUILDS, SERVICE, log_lines
     from palimpsest.instances.registry import find_instance
-    from palimpsest.instances.service_process import service_log
     from palimpsest.store.home import Home
 
-    out, lines = Output(as_json), service_log(Home(find_instance(name).home), shown)
+    home = Home(find_instance(name).home)
+    out, lines = Output(as_json), log_lines(home, BUILDS if of_builds else SERVICE, shown)
     out.text(visible("\n".join(lines)) or "no lines; palimpsest instance start writes them")
     out.result({"lines": lines})
 

@@ -1,1 +1,1 @@
-"""Homes with names, and the service of a home as a process in the background."""
+"""Homes with names, and what runs in the background for a home: its service, its nightly builds."""

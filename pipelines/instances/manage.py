@@ -11,6 +11,7 @@ from pathlib import Path
 from palimpsest.core.errors import ArgumentError, ComponentFailed, DamagedFile, PalimpsestError
 from palimpsest.core.home_format import read_format
 from palimpsest.core.json_types import JsonObject
+from palimpsest.instances.background import BUILDS, SERVICE, Component, ProcessStatus, status, stop
 from palimpsest.instances.registry import (
     Backend,
     Instance,
@@ -21,7 +22,7 @@ from palimpsest.instances.registry import (
     instances_folder,
     read_instances,
 )
-from palimpsest.instances.service_process import ServiceStatus, service_status, start_service, stop_service
+from palimpsest.instances.service_process import start_builds, start_service
 from palimpsest.store.home import Home
 
 
@@ -33,12 +34,14 @@ class InstanceStatus:
         instance: the instance.
         home: `built`, `empty` where nothing was built yet, or `gone`.
         service: of it; None where its record is damaged.
+        builds: its nightly builds; None where their record is damaged.
         neo4j: whether its own Neo4j runs; None where it has none.
     """
 
     instance: Instance
     home: str
-    service: ServiceStatus | None
+    service: ProcessStatus | None
+    builds: ProcessStatus | None
     neo4j: bool | None
 
     @property
@@ -48,9 +51,9 @@ class InstanceStatus:
 
     def to_json(self) -> JsonObject:
         """Returns the fields as JSON values."""
-        service = None if self.service is None else self.service.to_json()
-        parts = {"home_state": self.home, "state": self.state, "service": service, "neo4j": self.neo4j}
-        return self.instance.to_json() | parts
+        service, builds = (None if part is None else part.to_json() for part in (self.service, self.builds))
+        parts: JsonObject = {"home_state": self.home, "state": self.state, "neo4j": self.neo4j}
+        return self.instance.to_json() | parts | {"service": service, "builds": builds}
 
 
 def create_instance(name: str, port: int | None = None, backend: Backend = "duckdb") -> Instance:
@@ -101,10 +104,14 @@ def instance_status(name: str) -> InstanceStatus:
     return _status(find_instance(name))
 
 
-def start_instance(name: str) -> InstanceStatus:
+def start_instance(name: str, with_builds: bool = False) -> InstanceStatus:
     """Starts all parts of an instance: its Neo4j first where it has one, then its service.
 
     With NEO4J_URI the service reads that server, and none is started.
+
+    Args:
+        name: of the instance.
+        with_builds: start its nightly builds too.
 
     Raises:
         ComponentFailed: a part does not come up; the message has the reason.
@@ -118,14 +125,17 @@ def start_instance(name: str) -> InstanceStatus:
         start_server(instance.neo4j_home)
     with instance_environment(instance):
         start_service(Home(instance.home), instance.port, instance.backend)
+        if with_builds:
+            start_builds(Home(instance.home))
     return _status(instance)
 
 
 def stop_instance(name: str) -> list[str]:
     """Stops all parts of an instance; returns the names of those that ran."""
     instance, stopped = find_instance(name), []
-    if stop_service(Home(instance.home)):
-        stopped.append("service")
+    for component in (BUILDS, SERVICE):
+        if stop(Home(instance.home), component):
+            stopped.append(component.name)
     if _has_neo4j(instance):
         from palimpsest.neo4j_graph.server.local_server import stop_server
 
@@ -196,11 +206,15 @@ def _new(
 def _status(instance: Instance) -> InstanceStatus:
     is_built = read_format(instance.home) is not None
     home = "built" if is_built else "empty" if instance.home.is_dir() else "gone"
+    service, builds = (_component_status(instance, component) for component in (SERVICE, BUILDS))
+    return InstanceStatus(instance, home, service, builds, _neo4j_runs(instance))
+
+
+def _component_status(instance: Instance, component: Component) -> ProcessStatus | None:
     try:
-        service = service_status(Home(instance.home))
+        return status(Home(instance.home), component)
     except DamagedFile:
-        service = None
-    return InstanceStatus(instance, home, service, _neo4j_runs(instance))
+        return None
 
 
 def _has_neo4j(instance: Instance) -> bool:

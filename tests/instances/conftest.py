@@ -7,7 +7,7 @@ import pytest
 
 from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
-from palimpsest.instances.service_process import stop_service
+from palimpsest.instances.background import BUILDS, SERVICE, stop
 from palimpsest.store.home import Home
 from tests.small_corpus import copy_built, write_notes
 
@@ -27,4 +27,5 @@ def home(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     copy = copy_built(built, tmp_path)[0]
     yield copy
-    stop_service(copy)
+    for component in (BUILDS, SERVICE):
+        stop(copy, component)
