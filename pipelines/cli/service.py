@@ -36,7 +36,7 @@ def start(home_path: Path, as_json: bool, backend: str, port: int, with_builds: 
     out.result({**found.to_json(), "build_id": found.answer, "home": str(home_path), **extra})
 
 
-@service.command()
+@service.command(short_help="Stop it, and its nightly builds.")
 @common
 def stop(home_path: Path, as_json: bool, backend: str) -> None:
     """Stop the service of a home, and its nightly builds; requests under way are answered first."""
