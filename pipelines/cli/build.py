@@ -80,7 +80,7 @@ def build(
     "--host",
     default="127.0.0.1",
     show_default=True,
-    help="Address to listen on. Whoever reaches it may start builds: nobody logs in.",
+    help="Address to listen on. The UI has no login: whoever reaches it can start builds.",
 )
 def dev(home_path: Path, as_json: bool, backend: str, port: int, host: str) -> None:
     """Open the Dagster UI on this home, on this machine alone unless --host says otherwise."""  # noqa: DOC501 (the docstring is the help text)

@@ -140,7 +140,7 @@ def update(
 @common
 @click.argument("name")
 @click.option("--dry-run", is_flag=True, help="List what would be deleted, and delete nothing.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not prompt for confirmation.")
 def delete(home_path: Path, as_json: bool, backend: str, name: str, dry_run: bool, yes: bool) -> None:
     """Delete a collection from every build and log as `palimpsest delete --collection` does; its source files stay."""
     from palimpsest.build.delete import delete as delete_from

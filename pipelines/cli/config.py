@@ -71,7 +71,7 @@ def edit(as_json: bool, in_project: bool) -> None:
 def set_(as_json: bool, in_project: bool, key: str, value: str | None) -> None:
     """Set KEY, such as lm.server, in the user's file or in the project's.
 
-    A secret is never given as VALUE, where other users and the history of the shell see it: it is asked for, or read
+    A secret is never given as VALUE, where other users and the history of the shell see it: it is prompted for, or read
     from stdin.
     """  # noqa: DOC501 (the docstring is the help text)
     from palimpsest.core.configuration.edit_file import write_settings
@@ -123,19 +123,19 @@ def trust(as_json: bool) -> None:
     out.result({"path": str(file.path), "settings": dict(file.values)})
 
 
-@config.command(short_help="Ask a few questions and write the settings.")
+@config.command(short_help="Prompt for the most important settings and write them.")
 @_json
 @_project
-@click.option("--yes", is_flag=True, help="Ask nothing: take what is set, else the defaults.")
+@click.option("--yes", is_flag=True, help="Do not prompt: take what is set, else the defaults.")
 def init(as_json: bool, in_project: bool, yes: bool) -> None:
-    """Ask for home, backend, language model and port, and write them; without a terminal it asks nothing.
+    """Prompt for home, backend, language model and port, and write them; without a terminal the defaults are taken.
 
     In the user's file it also makes a secret for the tokens of the service, where no key is set.
     """
     from palimpsest.cli.config_wizard import run_wizard
 
     layer, file = _file(in_project)
-    out, written = Output(as_json), run_wizard(layer, file, asks=not yes and sys.stdin.isatty())
+    out, written = Output(as_json), run_wizard(layer, file, interactive=not yes and sys.stdin.isatty())
     out.text(f"{file}: {', '.join(written) if written else 'nothing new'}; palimpsest config show lists all settings")
     out.result({"path": str(file), "keys": written})
 

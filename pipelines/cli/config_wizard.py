@@ -16,15 +16,15 @@ _KEYS = ("service.jwt_secret", "service.jwt_public_key", "service.jwks_url")
 _SECRET_BYTES = 32
 
 
-def run_wizard(layer: Layer, path: Path, asks: bool) -> list[str]:
+def run_wizard(layer: Layer, path: Path, interactive: bool) -> list[str]:
     """Asks for the settings that a first build and service need, writes them, and returns the keys written.
 
-    What is set already is the suggested answer, and stays where nothing is asked.
+    What is set already is the default of the prompt, and stays without one.
 
     Args:
         layer: which file is written.
         path: of it.
-        asks: whether somebody is there to answer.
+        interactive: whether to prompt.
 
     Raises:
         PalimpsestError: the file cannot be used as it is.
@@ -41,7 +41,7 @@ def run_wizard(layer: Layer, path: Path, asks: bool) -> list[str]:
     answers: dict[Setting, Value | None] = {}
     for key, text in texts.items():
         setting, suggested = BY_KEY[key], known.get(key) or defaults[key]
-        answer = _ask(setting, text, suggested) if asks else suggested
+        answer = _ask(setting, text, suggested) if interactive else suggested
         if answer and (answer != known.get(key)):
             answers[setting] = setting.from_text(answer)
     if layer == "user" and not any(key in known for key in _KEYS):

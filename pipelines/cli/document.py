@@ -92,7 +92,7 @@ def update(home_path: Path, as_json: bool, backend: str, uri: str, file: Path, c
 @click.argument("uri")
 @_collection
 @click.option("--dry-run", is_flag=True, help="List what would be deleted, and delete nothing.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not prompt for confirmation.")
 def delete(
     home_path: Path, as_json: bool, backend: str, uri: str, collection: str | None, dry_run: bool, yes: bool
 ) -> None:

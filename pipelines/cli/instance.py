@@ -144,7 +144,7 @@ def logs(as_json: bool, name: str, shown: int, of_builds: bool) -> None:
 @_json
 @_name
 @click.option("--with-home", is_flag=True, help="Also remove a home that was registered, not made here.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not prompt for confirmation.")
 def delete(as_json: bool, name: str, with_home: bool, yes: bool) -> None:
     """Stop an instance, remove it and, where it was made here, its home with all memories in it.
 

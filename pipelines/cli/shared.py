@@ -49,12 +49,12 @@ def confirm(question: str, yes: bool) -> None:
     """Asks before something is removed; `--yes` answers.
 
     Raises:
-        PalimpsestError: the answer is no, or there is no terminal to ask at.
+        PalimpsestError: the answer is no, or there is no terminal.
     """
     if yes:
         return
     if not sys.stdin.isatty():
-        raise PalimpsestError(f"{question} There is no terminal to ask at: add --yes")
+        raise PalimpsestError(f"{question} No terminal to confirm at: add --yes")
     if not click.confirm(question, err=True):
         raise PalimpsestError("nothing was deleted")
 

@@ -26,7 +26,7 @@ def serve_ui(home: Home, port: int, host: str = "127.0.0.1") -> int:
     Args:
         home: the home.
         port: to listen on.
-        host: address to listen on. The UI asks nobody who they are, and can start and delete runs.
+        host: address to listen on. The UI has no login, and can start and delete runs.
 
     Raises:
         PalimpsestError: a variable of the schedule cannot be read.

@@ -72,7 +72,7 @@ def test_a_process_obeys_the_files_too(work):
     assert done.returncode == 2 and "usage_days" in done.stderr and done.stderr.count("\n") == 1
 
 
-def test_a_broken_file_stops_every_command_but_those_that_mend_it(work):
+def test_a_broken_file_stops_every_command_but_config_and_doctor(work):
     (work / "palimpsest.toml").write_text("[lm\n")
     for args in (("query", "x"), ("collection", "list"), ("config", "show")):
         done = run(*args, cwd=work)

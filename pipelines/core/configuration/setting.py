@@ -88,7 +88,7 @@ class Setting:
         return str(folder.absolute() / Path(text).expanduser()) if self.kind == "path" else text
 
     def from_text(self, text: str) -> str | int | float | bool | list[str]:
-        """Returns the value for a file that a text on the command line stands for.
+        """Returns the value for a file that is meant by a text on the command line.
 
         Raises:
             ValueError: the text is no such value; the message says what it must be.
