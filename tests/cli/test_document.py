@@ -13,7 +13,11 @@ from tests.command import last_json, process, run
 from tests.export.made import with_own_vectors
 from tests.small_corpus import copy_built, write_chats, write_notes
 
-NOTES = {"a.md": "---\nproject_id: apollo\ncolour: red\n---\n# Annex\n\nIt opens at nine.\n", "bad.pdf": "no pdf"}
+NOTES = {
+    "a.md": "---\nproject_id: apollo\ncolour: red\n---\n# Annex\n\nIt opens at nine.\n",
+    "bad.pdf": "no pdf",
+    "z.txt": "The bell \x1b]0;mine\x07 rings\tat ten, and once more when the last of us has left the house for good.\n",
+}
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +48,7 @@ def test_each_document_has_its_owner_memories_and_state(built):
         ("chats", "turns.jsonl", "s3", "bob", 2, 2),
         ("notes", "a.md", None, "shared", 1, 1),
         ("notes", "bad.pdf", None, "", 0, 0),
+        ("notes", "z.txt", None, "shared", 1, 1),
     ]
     assert found[4]["state"] == "rejected" and found[4]["reason"] and found[3]["project_id"] == "apollo"
     shown = run("documents", "list", "--home", built / "home").stdout
@@ -51,10 +56,7 @@ def test_each_document_has_its_owner_memories_and_state(built):
 
 
 def test_a_list_is_narrowed_by_collection_and_user(built):
-    assert {d["uri"] for d in documents("list", "--home", built / "home", "--collection", "notes")} == {
-        "a.md",
-        "bad.pdf",
-    }
+    assert {d["uri"] for d in documents("list", "--home", built / "home", "--collection", "notes")} == {*NOTES}
     assert {d["session_id"] for d in documents("list", "--home", built / "home", "--user", "bob")} == {"s3"}
     wrong = run("document", "list", "--home", built / "home", "--collection", "nope")
     assert wrong.returncode == 2 and "it has: chats, notes" in wrong.stderr
@@ -94,12 +96,9 @@ def test_an_update_of_a_file_of_the_corpus_says_where_it_is(built):
     assert str(built / "corpus" / "notes" / "a.md") in done.stderr
 
 
-def test_a_text_that_steers_a_terminal_is_shown_and_not_obeyed(home, tmp_path):
-    ingest_text(home, "The bell \x1b]0;mine\x07 rings\tat ten.", collection="chats", user="ann", operation_id="bell")
-    run_without_dagster(home, make_plan(home, None))
-    uri = next(str(d["uri"]) for d in documents("list", "--home", home.path) if str(d["uri"]).startswith(".inbox/"))
-    shown = run("document", "view", uri, "--home", home.path).stdout
-    assert "\x1b" not in shown and "\x07" not in shown and "rings" in shown and "mine" in shown
+def test_a_text_that_steers_a_terminal_is_shown_and_not_obeyed(built):
+    shown = run("document", "view", "z.txt", "--home", built / "home").stdout
+    assert "\x1b" not in shown and "\x07" not in shown and "rings\tat ten" in shown and "mine" in shown
 
 
 def test_a_delete_proves_that_nothing_is_left(home):

@@ -114,10 +114,6 @@ def test_without_a_key_the_setting_is_named_before_anything_starts(home, monkeyp
         start_service(home, 0, "duckdb")
 
 
-def test_a_neo4j_that_does_not_run_or_has_not_the_home_is_the_reason(home, monkeypatch):
-    assert "never loaded into Neo4j" in fails(home, backend="neo4j")
-
-
 def test_a_record_that_is_damaged_or_a_link_is_named(home, tmp_path):
     make_service_folder(home.path)
     path = record_path(home.path, SERVICE.name)
