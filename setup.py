@@ -27,6 +27,7 @@ setup(
         "palimpsest.neo4j_graph.server": ["jars.lock"],
         "palimpsest.memories.embedders": ["bge.lock"],
         "palimpsest.eval.report": ["templates/*"],
+        "palimpsest.serve.page": ["jars.lock", "static/**/*"],
         **{name: ["**/*"] for name in DATA},
     },
 )

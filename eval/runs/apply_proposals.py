@@ -94,7 +94,7 @@ def _due(build: Build, proposals: Iterable[Proposal], now: dt.datetime, decision
 
     def is_decided(p: Proposal) -> bool:
         if p.kind == "connection":
-            return tuple(sorted(p.names)) in decisions.apart | decisions.same
+            return tuple(sorted(p.names)) in decisions.paired
         ids = p.memory_ids[:2]
         orders = (ids, ids[::-1]) if len(ids) == 2 else ()
         return frozenset(ids) in pairs or any(relation_id(*order) in by_person for order in orders)

@@ -121,11 +121,12 @@ def _check_target(home: Home, file: Path) -> None:
         raise PalimpsestError(f"{file}: a folder; name a file")
     if file.resolve().is_relative_to(home.path.resolve()):
         raise PalimpsestError(f"{file}: inside the home, which may be lost with it; name a file elsewhere")
-    if file.exists() and not _is_backup(file):
+    if file.exists() and not is_backup(file):
         raise PalimpsestError(f"{file}: exists and is no backup; name another file")
 
 
-def _is_backup(file: Path) -> bool:
+def is_backup(file: Path) -> bool:
+    """Returns whether a file begins as backups do, or is empty."""
     if not file.is_file():
         return False
     with file.open("rb") as f:

@@ -6,30 +6,46 @@ import click
 
 from palimpsest.cli.shared import FOLDER, Output, common
 from palimpsest.core.errors import PalimpsestError
-from palimpsest.store.backup.cipher import read_password
+from palimpsest.store.backup.cipher import PASSWORD_VARIABLE, read_password
 from palimpsest.store.home import Home
-
-_PASSWORD = "PALIMPSEST_BACKUP_PASSWORD"  # noqa: S105 (the name of a variable)
 
 
 @click.command(short_help="Write a home into one file, while builds go on.")
 @common
 @click.argument("file", type=FOLDER)
+@click.option(
+    "--keep",
+    type=click.IntRange(1, 10_000),
+    help="FILE is a folder: write a dated backup there and keep the newest N of this home.",
+    metavar="N",
+)
 @click.option("--encrypt", is_flag=True, help="Encrypt it with the password in PALIMPSEST_BACKUP_PASSWORD.")
 @click.option("--password-file", type=FOLDER, help="Encrypt it with the password in this file.")
-def backup(home_path: Path, as_json: bool, backend: str, file: Path, encrypt: bool, password_file: Path | None) -> None:
+def backup(
+    home_path: Path,
+    as_json: bool,
+    backend: str,
+    file: Path,
+    keep: int | None,
+    encrypt: bool,
+    password_file: Path | None,
+) -> None:
     """Write a consistent copy of the home into FILE: the record, the published build and its index."""  # noqa: DOC501 (the docstring is the help text)
     from palimpsest.build.backup import backup_home
+    from palimpsest.build.backup_series import backup_dated
 
-    password = read_password(password_file, _PASSWORD) if encrypt or password_file else None
+    password = read_password(password_file, PASSWORD_VARIABLE) if encrypt or password_file else None
     if encrypt and password is None:
-        raise PalimpsestError(f"--encrypt: no password; set {_PASSWORD}, or name a file with --password-file")
+        raise PalimpsestError(f"--encrypt: no password; set {PASSWORD_VARIABLE}, or name a file with --password-file")
     out = Output(as_json)
-    done = backup_home(Home(home_path), file, password)
+    series = backup_dated(Home(home_path), file, keep, password) if keep else None
+    done = series.backup if series else backup_home(Home(home_path), file, password)
     sealed = "encrypted" if done.encrypted else "not encrypted"
     of = f"build {done.build_id}, digest {done.digest}" if done.build_id else "no build is published"
     out.text(f"{done.file}: {done.files:,} files, {done.bytes >> 20:,} MiB, {sealed}; {of}")
-    out.result(done.to_json())
+    for removed in series.removed if series else ():
+        out.text(f"removed {removed}")
+    out.result((series or done).to_json())
 
 
 @click.command(short_help="Restore a home from a backup.")
@@ -42,7 +58,7 @@ def restore(home_path: Path, as_json: bool, backend: str, file: Path, password_f
     from palimpsest.build.backup import restore_home
 
     out = Output(as_json)
-    done = restore_home(file, Home(home_path), read_password(password_file, _PASSWORD), force)
+    done = restore_home(file, Home(home_path), read_password(password_file, PASSWORD_VARIABLE), force)
     of = f"build {done.build_id}, digest {done.digest}" if done.build_id else "it has no published build"
     out.text(f"home {done.home}: {done.files:,} files restored and checked; {of}")
     if done.moved_aside:

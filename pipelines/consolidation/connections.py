@@ -41,12 +41,12 @@ def shared_names(scope: ScopeMemories) -> Iterator[Proposal]:
         )
 
 
-def similar_names(scope: ScopeMemories, apart: frozenset[tuple[str, str]]) -> Iterator[Proposal]:
+def similar_names(scope: ScopeMemories, decided: frozenset[tuple[str, str]]) -> Iterator[Proposal]:
     """Yields a proposal for two names of a scope that differ in one letter or in signs, and that are two entities.
 
     Args:
         scope: the scope.
-        apart: pairs of ids of names that people set apart.
+        decided: pairs of ids of names and nodes that people decided about, each ascending.
     """
     mentioning = _mentioning(scope)
     plain: dict[str, list[str]] = defaultdict(list)
@@ -60,7 +60,7 @@ def similar_names(scope: ScopeMemories, apart: frozenset[tuple[str, str]]) -> It
     for a, b in sorted(pairs):
         first, second = sorted(entity_id(*scope.scope, entity_key(n)) for n in (a, b))
         premises = (min(mentioning[a]), min(mentioning[b]))
-        if first == second or (first, second) in apart or yielded == PER_SCOPE or not scope.is_looked_at(*premises):
+        if first == second or (first, second) in decided or yielded == PER_SCOPE or not scope.is_looked_at(*premises):
             continue
         yielded += 1
         yield Proposal(

@@ -152,12 +152,12 @@ def _work(
         return memory_vectors(home, wanted, embedded)
 
     last = {i: time for i, (_, time) in reads_of(home.path, set(tables["memories"]["memory_id"])).items()}
-    reads, apart = Reads(last, first_read(home.path)), read_decisions(home.decisions).apart
+    reads, decided = Reads(last, first_read(home.path)), read_decisions(home.decisions).paired
     everything = everything or not last_run(home.path)
     read = (
         partial(read_groups, home, max_cost=max_cost) if any(c.read_by != "rules" for c in settings.values()) else None
     )
-    return Consolidation(tables, settings, vectors, reads, now, everything, apart, read)
+    return Consolidation(tables, settings, vectors, reads, now, everything, decided, read)
 
 
 def _latest(tables: Mapping[str, pl.DataFrame]) -> frozenset[str]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import polars as pl
 
 from palimpsest.consolidation.consolidate import published_build, settled
+from palimpsest.consolidation.similar_topics import merge_decision
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.memories.recency import is_newer, recency_columns
 from palimpsest.relations.classify.label_pairs import relation_id
@@ -14,6 +15,8 @@ from palimpsest.store.builds import Build
 from palimpsest.store.decisions import (
     RelationOverride,
     append_decisions,
+    append_graph_decisions,
+    append_graph_undo,
     append_memory_decisions,
     append_memory_undo,
     append_overrides,
@@ -32,8 +35,8 @@ def confirm(home: Home, ids: Iterable[str], keep: str = "", by: str = PERSON) ->
     """Applies proposals from the next build on; all or none.
 
     A contradiction in order of time becomes an UPDATE, or an EXTEND where both may be right. Otherwise the memory that
-    is not kept is retired by the other one. What is pruned is no longer served. A connection of two names makes them
-    one; other connections and notes are kept as confirmed, and change no build.
+    is not kept is retired by the other one. What is pruned is no longer served. A connection of two names or topics
+    makes them one; other connections and notes are kept as confirmed, and change no build.
 
     Args:
         home: the home.
@@ -161,6 +164,8 @@ def _apply(home: Home, proposal: Proposal, newer: _IsNewer) -> None:
         append_overrides(home.decisions, "confirm", override)
     elif decision := _memory_decision(proposal, now):
         append_memory_decisions(home.decisions, decision)
+    elif merge := merge_decision(proposal):
+        append_graph_decisions(home.decisions, merge)
     elif proposal.names:
         append_decisions(home.decisions, "same", [names_target(*proposal.names)])
 
@@ -197,6 +202,8 @@ def _take_back(home: Home, proposal: Proposal) -> None:
             append_withdrawn(home.decisions, RelationOverride(relation_id(newer, older), newer, older, ""))
     if decision := _memory_decision(proposal, ""):
         append_memory_undo(home.decisions, decision)
+    elif merge := merge_decision(proposal):
+        append_graph_undo(home.decisions, merge)
     elif proposal.names:
         append_decisions(home.decisions, "undecided", [names_target(*proposal.names)])
 

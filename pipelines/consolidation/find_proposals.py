@@ -17,6 +17,7 @@ from palimpsest.consolidation.model_conflicts import Pair, Reading, labelled_pai
 from palimpsest.consolidation.patterns import notes
 from palimpsest.consolidation.pruning import PruneSettings, Pruning, Reads
 from palimpsest.consolidation.scope_memories import ScopeMemories, Window, scopes_of
+from palimpsest.consolidation.similar_topics import similar_topics
 from palimpsest.core.scopes import ScopeKey
 from palimpsest.store.consolidation_config import ConsolidationConfig
 from palimpsest.store.proposals import Proposal
@@ -39,7 +40,7 @@ class Consolidation:
         reads: when memories were results of a search.
         now: the time.
         everything: whether every memory is looked at, and not only what came in and a sample.
-        apart: pairs of ids of names that people set apart.
+        decided: pairs of ids of names and nodes that people decided about, each ascending.
         read_groups: reads groups of memories with a language model; None where no collection lets it.
     """
 
@@ -49,7 +50,7 @@ class Consolidation:
     reads: Reads
     now: dt.datetime
     everything: bool = False
-    apart: frozenset[tuple[str, str]] = frozenset()
+    decided: frozenset[tuple[str, str]] = frozenset()
     read_groups: ReadGroups | None = None
 
     @cached_property
@@ -107,7 +108,8 @@ def _of_scope(work: Consolidation, scope: ScopeMemories, read: Sequence[Reading]
     yield from Pruning(scope, work.reads, PruneSettings(work.now, config.unread_days, config.replaced_days)).proposals()
     yield from confidence_changes(scope, conflicts)
     yield from shared_names(scope)
-    yield from similar_names(scope, work.apart)
+    yield from similar_names(scope, work.decided)
+    yield from similar_topics(scope, work.decided)
     yield from notes(scope)
 
 

@@ -14,7 +14,19 @@ from palimpsest.memories.recency import recency_columns
 from palimpsest.relations.classify.rules.reading import Reading, read_memory
 from palimpsest.store.trust_config import DEFAULT_TRUST
 
-TABLES = ("memories", "versions", "documents", "relations", "facts", "clause_facts", "entities", "mentions", "speakers")
+TABLES = (
+    "memories",
+    "versions",
+    "documents",
+    "relations",
+    "facts",
+    "clause_facts",
+    "entities",
+    "mentions",
+    "speakers",
+    "topics",
+    "topic_memories",
+)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import shutil
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ REBUILD = "remove it and run palimpsest build again"
 def write_bytes(path: Path, data: bytes) -> None:
     """Writes `path` so that a reader or a crash sees the old content or the new, never a part."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    aside = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")  # of two threads each has its own
     with aside.open("wb") as f:
         f.write(data)
         f.flush()

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Unpack
 
 from palimpsest.query.context.history import Version, histories
+from palimpsest.query.context.neighbor_context import neighbor_ids
 from palimpsest.query.graph.fact_table import FactTable
 from palimpsest.query.graph.graph_page import GraphPage, graph_page
 from palimpsest.query.graph.graph_reader import GraphReader
@@ -101,6 +102,26 @@ class BuildViews(ABC):
             if memory_id in served.passing([memory_id]):
                 return self._backend.memories(each, [memory_id]).get(memory_id)
         return None
+
+    def surroundings(self, scope: ScopeArgument, memory_id: str, reach: int = 12) -> list[Memory]:
+        """Returns a memory among those before and after it in its session or document, in their order.
+
+        Superseded ones are among them; hidden and personal ones are not. Empty where no scope may show the memory.
+
+        Args:
+            scope: as in `search`.
+            memory_id: the memory, as a context cites it.
+            reach: how many on each side.
+        """
+        filters = self._filters(include_hidden=False, include_pii=False, history=True)
+        for each in parse_scopes(scope):
+            served = ServedScope(self._backend, each, filters)
+            if memory_id in served.passing([memory_id]):
+                around = neighbor_ids(served, [memory_id], reach).get(memory_id, [])
+                ids = [i for _, i in sorted([*around, (0, memory_id)])]
+                found = self._backend.memories(each, ids)
+                return [found[i] for i in ids if i in found]
+        return []
 
     def facts(self, scope: ScopeArgument, include_hidden: bool = False, include_pii: bool = False) -> FactTable:
         """Returns the fact table of one scope or several: `facts()` and `get("ana.works_for")`.

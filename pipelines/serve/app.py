@@ -13,18 +13,25 @@ from palimpsest.serve.events.watch import Watch
 from palimpsest.serve.guard import AtPath, Envelope, Guard
 from palimpsest.serve.mcp.server import create_mcp
 from palimpsest.serve.open_reader import SharedReader
+from palimpsest.serve.page import routes as page
+from palimpsest.serve.page.drawing_library import DrawingLibrary
+from palimpsest.serve.positions import Positions
 from palimpsest.serve.problems import add_handlers
-from palimpsest.serve.routes import events, graph, memories, search, system
+from palimpsest.serve.routes import account, events, graph, memories, search, system
 from palimpsest.serve.settings import ServeSettings
 from palimpsest.serve.state import Service
+from palimpsest.serve.writing import Writer
 from palimpsest.store.home import Home
 
 MCP_PATH = "/mcp"
 _PROBLEMS = {
+    400: "the body cannot be read",
     401: "the token is missing or not valid",
     403: "the token does not allow it",
     404: "not there, or not the caller's",
+    409: "what is changed is not as the request says",
     413: "the request is too large",
+    415: "the body has another type",
     422: "a parameter cannot be used",
     429: "too many requests",
     503: "the memory store cannot answer now",
@@ -64,8 +71,9 @@ def create_app(home: Home, settings: ServeSettings, backend: str = "duckdb", hos
         responses={status: _problem(text) for status, text in _PROBLEMS.items()},
     )
     app.state.service, app.state.guard = service, guard
-    for routes in (search, memories, graph, events, system):
+    for routes in (search, memories, account, graph, events, system):
         app.include_router(routes.router)
+    app.include_router(page.router)
     add_handlers(app)
     app.add_middleware(AtPath, path=MCP_PATH, other=mcp_app)
     limits = {"max_body_bytes": settings.max_body_bytes, "timeout_s": settings.timeout_s}
@@ -76,7 +84,9 @@ def create_app(home: Home, settings: ServeSettings, backend: str = "duckdb", hos
 def make_service(home: Home, reader: SharedReader, settings: ServeSettings) -> Service:
     """Returns what the endpoints share."""
     deletions, rooms = Deletions(home), Rooms()
-    return Service(home, reader, deletions, settings, rooms, Watch(home, reader, deletions, rooms))
+    positions = Positions(home)
+    watch = Watch(home, reader, deletions, rooms, positions)
+    return Service(home, reader, deletions, settings, rooms, watch, Writer(home), positions, DrawingLibrary())
 
 
 def _problem(description: str) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
+from contextvars import ContextVar
 
 from fastapi import Request
 from limits import RateLimitItemPerMinute
@@ -27,6 +28,10 @@ _POLICY = (
 )
 _CHALLENGE = {"WWW-Authenticate": "Bearer"}
 _RETRY = {"Retry-After": "60"}
+
+
+client_address: ContextVar[str] = ContextVar("client_address", default="")
+"""Of the request that another app answers: failures are counted by address there too, so that none locks out others."""
 
 
 class Guard:
@@ -80,6 +85,8 @@ class AtPath:
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         """Answers one request."""
         is_other = scope["type"] == "http" and scope["path"] == self._path
+        if is_other and scope.get("client"):
+            client_address.set(scope["client"][0])
         await (self._other if is_other else self._app)(scope, receive, send)
 
 

@@ -13,13 +13,16 @@ from palimpsest.serve.events.watch import Watch
 from palimpsest.serve.guard import caller
 from palimpsest.serve.identity import Identity, Permission
 from palimpsest.serve.open_reader import CallerView, SharedReader
+from palimpsest.serve.page.drawing_library import DrawingLibrary
+from palimpsest.serve.positions import Positions
 from palimpsest.serve.settings import ServeSettings
+from palimpsest.serve.writing import Writer
 from palimpsest.store.home import Home
 
 
 @dataclass(frozen=True)
 class Service:
-    """The home, its reader, its deletions, who is connected, and the settings."""
+    """The home, its reader, what changes it, who is connected, and the settings."""
 
     home: Home
     reader: SharedReader
@@ -27,6 +30,9 @@ class Service:
     settings: ServeSettings
     rooms: Rooms
     watch: Watch
+    writer: Writer
+    positions: Positions
+    drawing: DrawingLibrary
 
     def focus(self, view: CallerView, scopes: Sequence[Scope], memory_ids: Sequence[str]) -> None:
         """Sends the caller's connections the node that a search led to, where anybody is connected."""
@@ -61,6 +67,7 @@ def viewer(permission: Permission) -> Callable[..., Iterator[CallerView]]:
 
 MayRead = Annotated[CallerView, Depends(viewer("read"))]
 MayWrite = Annotated[Identity, Depends(caller("write"))]
+MayWriteView = Annotated[CallerView, Depends(viewer("write"))]
 MayDelete = Annotated[CallerView, Depends(viewer("delete"))]
 MayReadOperations = Annotated[Identity, Depends(caller("read"))]
 MayDeleteAll = Annotated[Identity, Depends(caller("delete"))]

@@ -155,6 +155,11 @@ _OWN: dict[str, dict[str, str]] = {
         "node_id": "Node that the memory belongs to.",
         "relevance": "How strongly the memory belongs to it, 0 to 1.",
     },
+    "node_positions": {
+        "node_id": "Node.",
+        "x": "Where it is drawn; a unit is the distance of two nodes that do not overlap.",
+        "y": "The same, upwards.",
+    },
     "merges": {
         "alias": "Name that was merged.",
         "name": "Name that it was merged into.",

@@ -81,6 +81,12 @@ class Decisions:
         return graph_key(self.graph, collection)
 
     @property
+    def paired(self) -> frozenset[tuple[str, str]]:
+        """Pairs of ids that people decided about, ascending: names made one or set apart, nodes that were merged."""
+        merged = ((d.node_id, d.other_id) for d in self.graph if d.action == "merge_nodes")
+        return self.same | self.apart | {(min(pair), max(pair)) for pair in merged}
+
+    @property
     def erased_key(self) -> str:
         """Returns a hash of what was deleted."""
         texts = (f"{e.place} {e.said} {e.needle.length} {e.needle.digest}" for e in sorted(self.erased))

@@ -229,6 +229,7 @@ SCHEMAS: dict[str, Schema] = {
     },
     # Of nodes that are neither entities nor topics.
     "node_memories": {"node_id": _S, "memory_id": _S, **_SCOPE, "relevance": _F},
+    "node_positions": {"node_id": _S, **_SCOPE, "x": _F, "y": _F},
     "versions": {
         "memory_id": _S,
         **_SCOPE,

@@ -29,10 +29,11 @@ def candidate_name_keys(text: str) -> list[list[tuple[int, int]]]:
     may be a name, unless a stop word starts or ends them or they are one short word.
     """
     words = _words(text)
+    plain = [w for w, _ in words]
     uncapitalized = not any(capital and word[0].isalpha() for word, capital in words[1:])
     return [
         [
-            (end, _key(" ".join(w for w, _ in words[start:end])))
+            (end, _key(" ".join(plain[start:end])))
             for end in range(min(len(words), start + _MAX_NAME_WORDS), start, -1)
             if words[start][1] or words[end - 1][1] or (uncapitalized and _may_be_name(words[start:end]))
         ]

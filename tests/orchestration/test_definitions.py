@@ -18,7 +18,8 @@ EDGES = {
     "versions": {"documents", "memories", "relations"},
     "facts": {"memories", "entities", "versions"},
     "nodes": {"documents", "memories", "entities", "topics", "versions", "facts"},
-    "index": {"nodes"},
+    "layout": {"nodes", "facts"},
+    "index": {"layout"},
     "retrieval_report": {"index"},
     "published": {"retrieval_report"},
     "memory_health": {"published"},
@@ -26,6 +27,7 @@ EDGES = {
     "proposals": {"published"},
     "applied_proposals": {"proposals"},
     "housekeeping": {"applied_proposals"},
+    "backup_file": {"housekeeping"},
     "suite_metrics": set(),
 }
 GROUPS = {
@@ -34,8 +36,8 @@ GROUPS = {
     "relations": {"candidate_pairs", "relations", "versions"},
     "labels": {"offline_labeler"},
     "serving": {"index", "retrieval_report", "published", "memory_health"},
-    "graph": {"facts", "nodes", "neo4j_graph"},
-    "consolidation": {"proposals", "applied_proposals", "housekeeping"},
+    "graph": {"facts", "nodes", "layout", "neo4j_graph"},
+    "consolidation": {"proposals", "applied_proposals", "housekeeping", "backup_file"},
     "evaluation": {"suite_metrics"},
 }
 

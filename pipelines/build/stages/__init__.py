@@ -22,6 +22,7 @@ _FILES = (
     "versions",
     "facts",
     "nodes",
+    "layout",
 )
 
 STAGES: dict[str, Stage] = {}

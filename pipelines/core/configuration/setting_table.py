@@ -66,6 +66,23 @@ _GENERAL = (
         is_secret=True,
     ),
     Setting(
+        "backup_folder",
+        "PALIMPSEST_BACKUP_FOLDER",
+        "none",
+        "folder of nightly backups; none are made without it",
+        "path",
+        directs=True,
+    ),
+    Setting(
+        "backups_kept",
+        "PALIMPSEST_BACKUPS_KEPT",
+        "7",
+        "nightly backups of a home that stay",
+        "whole",
+        1,
+        10_000,
+    ),
+    Setting(
         "log_days",
         "PALIMPSEST_LOG_DAYS",
         "30",

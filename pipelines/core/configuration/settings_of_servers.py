@@ -72,6 +72,13 @@ SERVICE = (
     ),
     Setting("service.max_mib", "PALIMPSEST_SERVE_MAX_MIB", "32", "MiB of one request", "whole", 1, 4096),
     Setting("service.timeout_s", "PALIMPSEST_SERVE_TIMEOUT_S", "30", "seconds of one request", "whole", 1, 3600),
+    Setting(
+        "service.page_jars",
+        "PALIMPSEST_PAGE_JARS",
+        "the user's cache folder",
+        "folder of the jar with the library that draws the page's graph",
+        "path",
+    ),
 )
 
 SCHEDULE = (

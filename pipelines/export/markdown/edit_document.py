@@ -36,7 +36,7 @@ def edit_document(document: ExtractedDocument, page: Page, dates: DateOrder | No
     changed = _with_turns(edited, page.turns) if page.turns is not None else _with_body(edited, page.body)
     if changed is None or changed is document:
         return changed
-    return replace(changed, redactions=_relocated(document.redactions, changed.text))
+    return replace(changed, redactions=relocated_redactions(document.redactions, changed.text))
 
 
 def _with_fields(
@@ -135,7 +135,7 @@ def _covering(
     yield from sorted([*segments, *added], key=lambda s: s.char_start)
 
 
-def _relocated(redactions: str | None, text: str) -> str | None:
+def relocated_redactions(redactions: str | None, text: str) -> str | None:
     """Returns the redactions whose marker the text still has, at its place now."""
     if redactions is None:
         return None

@@ -141,7 +141,7 @@ def _compare(
         if edited is document:
             changes.unchanged += 1
             return
-        row = None if edited is None else _storable(document_to_row(edited, "", None), config, decisions)
+        row = None if edited is None else storable_row(document_to_row(edited, "", None), config, decisions)
     except PalimpsestError as e:
         changes.problems.append((file, str(e).removeprefix(f"{file}: ")))
         return
@@ -159,7 +159,7 @@ def _compare(
         (changes.removed if row is None else changes.edited).append(file)
 
 
-def _storable(row: DocumentRow, config: CollectionConfig, decisions: Decisions) -> DocumentRow:
+def storable_row(row: DocumentRow, config: CollectionConfig, decisions: Decisions) -> DocumentRow:
     """Returns what of an edited document may be stored.
 
     Raises:

@@ -44,3 +44,18 @@ def housekeeping(context: dg.AssetExecutionContext, home: HomeResource) -> dg.Ma
         done = keep_house(home.home())
     context.log.info(", ".join(f"{r.part}: {r.items}" for r in done.removed))
     return dg.MaterializeResult(metadata={f"{r.part}_removed": r.items for r in done.removed} | done.sizes)
+
+
+@dg.asset(group_name="consolidation", kinds={"python"}, owners=OWNERS, deps=[housekeeping])
+def backup_file(context: dg.AssetExecutionContext, home: HomeResource) -> dg.MaterializeResult:
+    """A dated backup of the home in the folder that a variable names, and no more of them than policy; none without."""
+    from palimpsest.build.backup_series import FOLDER_VARIABLE, backup_dated, series_from_environment
+    from palimpsest.store.backup.cipher import PASSWORD_VARIABLE, read_password
+
+    if (series := series_from_environment()) is None:
+        context.log.info(f"{FOLDER_VARIABLE} is not set: no backup")
+        return dg.MaterializeResult(metadata={"files": 0})
+    done = backup_dated(home.home(), *series, read_password(None, PASSWORD_VARIABLE))
+    context.log.info(f"{done.backup.file}: {done.backup.files} files; {len(done.removed)} older ones removed")
+    size = {"bytes": done.backup.bytes, "files": done.backup.files, "removed": len(done.removed)}
+    return dg.MaterializeResult(metadata={"file": done.backup.file, **size})

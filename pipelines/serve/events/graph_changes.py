@@ -9,10 +9,11 @@ from palimpsest.core.ids import content_id
 from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.query.graph.graph_page import MAX_NODES
 from palimpsest.serve.open_reader import CallerView
+from palimpsest.serve.positions import Positions
 
 MAX_PAGES = 4
 """Of `MAX_NODES` nodes, the most important first: of a larger graph the rest is not followed."""
-_UNSTABLE = ("updated_at", "access_count")
+_UNSTABLE = ("updated_at", "access_count", "x", "y")  # a new node moves others: that alone is no change
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class GraphState:
 Hashes = tuple[Mapping[str, str], Mapping[str, str]]
 
 
-def read_graph(view: CallerView) -> GraphState:
+def read_graph(view: CallerView, positions: Positions) -> GraphState:
     """Returns the graph of a caller's own scopes."""
     nodes: dict[str, JsonObject] = {}
     edges: dict[str, JsonObject] = {}
@@ -39,7 +40,8 @@ def read_graph(view: CallerView) -> GraphState:
     for page in range(MAX_PAGES if scopes else 0):
         found = view.reader.graph_page(scopes, page * MAX_NODES, MAX_NODES)
         fields = found.to_json()
-        nodes |= {str(n["id"]): n for n in cast(list[JsonObject], fields["nodes"])}
+        placed = positions.place(view.reader.build_id, view.scopes(), cast(list[JsonObject], fields["nodes"]))
+        nodes |= {str(n["id"]): n for n in placed}
         edges |= {_edge_id(e): e for e in cast(list[JsonObject], fields["edges"])}
         if found.next_offset is None:
             break

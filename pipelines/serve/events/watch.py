@@ -14,6 +14,7 @@ from palimpsest.serve.events.graph_changes import GraphState, Hashes, difference
 from palimpsest.serve.events.rooms import Connection, Event, Rooms
 from palimpsest.serve.identity import Identity
 from palimpsest.serve.open_reader import REFRESH_S, SharedReader
+from palimpsest.serve.positions import Positions
 from palimpsest.store.builds import staged
 from palimpsest.store.home import Home
 from palimpsest.store.inbox import read_failures
@@ -40,6 +41,7 @@ class Watch:
     reader: SharedReader
     deletions: Deletions
     rooms: Rooms
+    positions: Positions
     _sent: dict[tuple[str, frozenset[str]], Hashes] = field(default_factory=dict)
     _operations: dict[str, dict[str, _Followed]] = field(default_factory=dict)
     _state: tuple[str, int, int] = ("", 0, 0)
@@ -97,7 +99,7 @@ class Watch:
     def _read(self, identity: Identity) -> GraphState:
         try:
             with self.reader.view(identity) as view:
-                return read_graph(view)
+                return read_graph(view, self.positions)
         except PalimpsestError:
             return GraphState()
 

@@ -9,7 +9,7 @@ from mcp.server.auth.provider import AccessToken, TokenVerifier
 from mcp.server.auth.settings import AuthSettings
 from pydantic import AnyHttpUrl
 
-from palimpsest.serve.guard import Guard
+from palimpsest.serve.guard import Guard, client_address
 from palimpsest.serve.identity import Identity, identity_of
 from palimpsest.serve.mcp.tools import add_prompt, add_resource, add_tools
 from palimpsest.serve.problems import Problem
@@ -30,7 +30,7 @@ class _Verifier(TokenVerifier):
     async def verify_token(self, token: str) -> AccessToken | None:
         """Returns what a token says; None where it is not valid or its user has no requests left."""
         try:
-            caller = self._guard.identify(token, "mcp")
+            caller = self._guard.identify(token, client_address.get())
         except Problem:
             return None
         claims = {

@@ -1,13 +1,13 @@
 """Endpoints over the caller's graph and profile."""
 
 from collections.abc import Callable
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from palimpsest.core.errors import ArgumentError
-from palimpsest.core.json_types import JsonObject
+from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.core.scopes import ScopeKey
 from palimpsest.nodes import node_decisions
 from palimpsest.query.graph.graph_page import MAX_NODES
@@ -35,7 +35,9 @@ _EMPTY: JsonObject = {"nodes": [], "edges": [], "facts": [], "total": 0, "next_o
 class SentNode(BaseModel):
     """A node to add."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"name": "Heron", "type": "project"}]})
+    model_config = ConfigDict(
+        extra="forbid", strict=True, json_schema_extra={"examples": [{"name": "Heron", "type": "project"}]}
+    )
 
     name: Name
     collection: Name
@@ -49,7 +51,9 @@ class SentNode(BaseModel):
 class SentEdge(BaseModel):
     """An edge to add, between two nodes by name or id."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"source": "Heron", "target": "Basin"}]})
+    model_config = ConfigDict(
+        extra="forbid", strict=True, json_schema_extra={"examples": [{"source": "Heron", "target": "Basin"}]}
+    )
 
     source: Name
     target: Name
@@ -62,15 +66,21 @@ class SentEdge(BaseModel):
 @router.get("/graph", summary="Show the caller's whole graph, page by page")
 def graph(
     view: MayRead,
+    service: SharedService,
     collection: Collection = None,
     project: Project = None,
     offset: Offset = 0,
     limit: Limit = 1000,
 ) -> JsonObject:
-    """Returns nodes, most important first, with the edges and facts that lead from or to them."""
+    """Returns nodes, most important first, with the edges and facts that lead from or to them.
+
+    `x` and `y` of a node say where it is drawn, as the build laid it out.
+    """
     scopes, reader = view.scopes(collection, project), view.reader
     page = reader.graph_page(scopes, offset, limit).to_json() if scopes else _EMPTY
-    return {**page, "build_id": reader.build_id}
+    nodes = cast(list[JsonObject], page["nodes"])
+    placed: list[JsonValue] = [*service.positions.place(reader.build_id, view.scopes(), nodes)]
+    return {**page, "nodes": placed, "build_id": reader.build_id}
 
 
 @router.get("/api/v1/knowledge/nodes", summary="List or find nodes")

@@ -1,20 +1,22 @@
 """Endpoints that add, show and delete memories, and that show what became of an operation."""
 
-import datetime as dt
 import json
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from fastapi import Header, Request
+from fastapi import Header, Query, Request
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from palimpsest.build.operation_status import operation_status
-from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.errors import ArgumentError, PalimpsestError
 from palimpsest.core.json_types import JsonObject
+from palimpsest.export.edit_memory import MAX_CHARS, edit_memory
+from palimpsest.relations.relation_review import decide
 from palimpsest.serve.identity import Identity
 from palimpsest.serve.problems import NotFound, Problem
+from palimpsest.serve.routes.field_types import IsoTime, Name
 from palimpsest.serve.state import (
     JsonRouter,
     MayDelete,
@@ -22,15 +24,15 @@ from palimpsest.serve.state import (
     MayRead,
     MayReadOperations,
     MayWrite,
+    MayWriteView,
     Service,
     SharedService,
 )
-from palimpsest.serve.views import check_own, show_history, show_memory
+from palimpsest.serve.views import check_own, own_scope, retiring_relation, show_history, show_memory, show_source
 from palimpsest.sources.inbox import ingest_file, ingest_session
 from palimpsest.sources.inbox.destination import InboxOptions
 
 router = JsonRouter(tags=["memories"])
-Name = Annotated[str, Field(max_length=256)]
 Key = Annotated[str | None, Header(alias="Idempotency-Key", max_length=200, description="a second call writes nothing")]
 _FIELDS = ("collection", "project", "session", "type", "tags", "observed_at")
 
@@ -38,12 +40,12 @@ _FIELDS = ("collection", "project", "session", "type", "tags", "observed_at")
 class SentTurn(BaseModel):
     """One turn of a conversation."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     text: str = Field(max_length=1_000_000)
     speaker: Name | None = None
     role: Name | None = None
-    timestamp: dt.datetime | None = None
+    timestamp: IsoTime | None = None
 
 
 class SentMemory(BaseModel):
@@ -51,6 +53,7 @@ class SentMemory(BaseModel):
 
     model_config = ConfigDict(
         extra="forbid",
+        strict=True,
         json_schema_extra={"examples": [{"text": "I moved to Ghent."}, {"turns": [{"text": "Hi", "role": "user"}]}]},
     )
 
@@ -62,13 +65,23 @@ class SentMemory(BaseModel):
     session: Name | None = None
     type: Name | None = None
     tags: list[Name] = Field(default=[], max_length=20)
-    observed_at: dt.datetime | None = None
+    observed_at: IsoTime | None = None
 
     @model_validator(mode="after")
     def _has_one(self) -> "SentMemory":
         if (self.text is None) == (not self.turns):
             raise ValueError("give text or turns")
         return self
+
+
+class EditedText(BaseModel):
+    """The new words of a memory."""
+
+    model_config = ConfigDict(
+        extra="forbid", strict=True, json_schema_extra={"examples": [{"text": "The key is blue."}]}
+    )
+
+    text: str = Field(min_length=1, max_length=MAX_CHARS)
 
 
 _BODY = {
@@ -164,6 +177,40 @@ def show(memory_id: Name, view: MayRead) -> JsonObject:
 def history(memory_id: Name, view: MayRead) -> JsonObject:
     """Returns all versions of the fact, newest first, each with what replaced it and why."""
     return show_history(view, memory_id)
+
+
+@router.get("/memory/{memory_id}/source", summary="Show a memory in its source")
+def source(memory_id: Name, view: MayRead, reach: Annotated[int, Query(ge=0, le=50)] = 12) -> JsonObject:
+    """Returns the memory among those before and after it in its session or document, in their order."""
+    return show_source(view, memory_id, reach)
+
+
+@router.put("/memory/{memory_id}", summary="Edit the words of a memory")
+def edit(memory_id: Name, sent: EditedText, view: MayWriteView, service: SharedService) -> JsonObject:
+    """Replaces its words in its source; the next build forms it anew and keeps what it was as history."""
+    scope = own_scope(view, memory_id)
+    with service.writer.change() as home:
+        try:
+            return edit_memory(
+                home, (scope.collection, scope.user_id, scope.project_id), memory_id, sent.text
+            ).to_json()
+        except ArgumentError:
+            raise
+        except PalimpsestError:
+            raise Problem(409, "it was formed from others, or its source changed since the last build") from None
+
+
+@router.post("/memory/{memory_id}/undo", summary="Take back the update that retired a memory")
+def undo(memory_id: Name, view: MayWriteView, service: SharedService) -> JsonObject:
+    """Takes the update back: the next build serves the memory as latest again, unless something else retires it."""
+    own_scope(view, memory_id)
+    relation_id = retiring_relation(view, memory_id)
+    with service.writer.change() as home:
+        try:
+            (done,) = decide(home, "undo", [(relation_id,)], None)
+        except PalimpsestError:
+            raise Problem(409, "it is decided already, or a newer build has changed it") from None
+    return {"relation_id": done.relation_id, "label": done.label, "stays_retired": done.stays_retired}
 
 
 @router.delete("/memory/{memory_id}", status_code=202, summary="Delete a memory for good")

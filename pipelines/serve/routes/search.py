@@ -1,6 +1,5 @@
 """Endpoints that search the caller's memories."""
 
-import datetime as dt
 from typing import Annotated, Literal
 
 from fastapi import Query
@@ -9,11 +8,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from palimpsest.core.json_types import JsonObject
 from palimpsest.query.request.strategies import STRATEGIES
 from palimpsest.serve.open_reader import CallerView
+from palimpsest.serve.routes.field_types import IsoTime, Name
 from palimpsest.serve.state import JsonRouter, MayRead, Service, SharedService
 
 router = JsonRouter(tags=["search"])
 Strategy = Literal["auto", "flat", "hybrid", "words", "hierarchical", "dated", "turns", "statements", "graph"]
-Name = Annotated[str, Field(max_length=256)]
 
 
 class SearchParameters(BaseModel):
@@ -28,9 +27,9 @@ class SearchParameters(BaseModel):
     strategy: Strategy = Field(default="auto", description="how they are ranked")
     hops: int = Field(default=1, ge=0, le=2, description="links to follow")
     history: bool = Field(default=False, description="superseded versions too")
-    as_of: dt.datetime | None = Field(default=None, description="what was latest at this time")
-    since: dt.datetime | None = Field(default=None, description="earliest time of a memory")
-    until: dt.datetime | None = Field(default=None, description="latest time of a memory")
+    as_of: IsoTime | None = Field(default=None, description="what was latest at this time")
+    since: IsoTime | None = Field(default=None, description="earliest time of a memory")
+    until: IsoTime | None = Field(default=None, description="latest time of a memory")
     session: Name | None = Field(default=None, description="session to stay in")
     types: list[Name] = Field(default=[], max_length=20, description="memory types, any of them")
     tags: list[Name] = Field(default=[], max_length=20, description="tags, any of them")
@@ -48,7 +47,7 @@ class SearchParameters(BaseModel):
 class SearchBody(SearchParameters):
     """A search as a JSON body."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     turns: list[str] = Field(default=[], max_length=20, description="what was written before, oldest first")
     use_graph: bool = Field(default=True, description="follow links between memories; false sets hops to 0")

@@ -16,7 +16,7 @@ from palimpsest.sources.records.stated_fields import TYPES
 from palimpsest.store.collection_config import CollectionConfig, load_collection
 from palimpsest.store.decisions import read_decisions
 from palimpsest.store.home import Home
-from palimpsest.store.inbox import OWN_COLLECTION, PREFIX
+from palimpsest.store.inbox import OWN_COLLECTION, PREFIX, inbox_lock
 
 _MAX_USER_BYTES = 800
 _MAX_OPERATION_CHARS = 200
@@ -119,14 +119,14 @@ def _find_collection(home: Home, name: str | None) -> CollectionConfig:
 def _make_own_collection(home: Home) -> CollectionConfig:
     """Makes the collection of a home that has no other: its folder in the home has settings and no sources."""
     folder: Path = home.path / "collections" / OWN_COLLECTION
-    if not (folder / "collection.yaml").is_file():
-        home.create()
-        text = yaml.safe_dump(
-            {"name": OWN_COLLECTION, "description": "What applications sent to this home.", "unit": "turn"},
-            sort_keys=False,
-        )
-        write_bytes(folder / "collection.yaml", text.encode())
-    home.remember_sources({OWN_COLLECTION: folder})
+    if home.sources.get(OWN_COLLECTION) == folder and (folder / "collection.yaml").is_file():
+        return load_collection(folder)
+    home.create()
+    settings = {"name": OWN_COLLECTION, "description": "What applications sent to this home.", "unit": "turn"}
+    with inbox_lock(home.inbox):  # of several first texts at once each would make it
+        if not (folder / "collection.yaml").is_file():
+            write_bytes(folder / "collection.yaml", yaml.safe_dump(settings, sort_keys=False).encode())
+        home.remember_sources({OWN_COLLECTION: folder})
     return load_collection(folder)
 
 

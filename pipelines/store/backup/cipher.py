@@ -16,6 +16,7 @@ from palimpsest.core.errors import PalimpsestError
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+PASSWORD_VARIABLE = "PALIMPSEST_BACKUP_PASSWORD"  # noqa: S105 (the name of a variable)
 MAGIC = b"palimpsest encrypted backup 1\n"
 _BLOCK = 1 << 20
 _TAG = 16
@@ -82,9 +83,7 @@ class DecryptingReader:
         if len(rest) != _SALT + _CHECK or parameters != _PARAMETERS:
             raise PalimpsestError(f"{name}: damaged or cut off at its start; use another copy of the backup")
         if password is None:
-            raise PalimpsestError(
-                f"{name}: encrypted; give its password by PALIMPSEST_BACKUP_PASSWORD or --password-file"
-            )
+            raise PalimpsestError(f"{name}: encrypted; give its password by {PASSWORD_VARIABLE} or --password-file")
         self._sealer, check = _derive(password, rest[:_SALT])
         if not hmac.compare_digest(check, rest[_SALT:]):
             raise PalimpsestError(f"{name}: wrong password (or the first bytes of the file are damaged)")

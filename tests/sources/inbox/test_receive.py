@@ -4,6 +4,7 @@ import datetime as dt
 import json
 import stat
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -154,3 +155,14 @@ def test_a_home_without_collections_makes_its_own_and_several_must_be_named(tmp_
     home.remember_sources({"chats": write_chats(tmp_path / "corpus") / "chats"})
     with pytest.raises(ArgumentError, match="collection: name one of: chats, inbox"):
         ingest_text(home, "The key is red.")
+
+
+def test_first_texts_that_come_at_once_make_one_collection_and_none_is_lost(tmp_path):
+    home = Home(tmp_path / "home")
+    with ThreadPoolExecutor(8) as pool:
+        sent = list(
+            pool.map(lambda i: ingest_text(home, f"The bell has {i} cracks.", operation_id=f"op-{i}"), range(24))
+        )
+    assert {r.collection for r in sent} == {"inbox"} and len({r.uri for r in sent}) == 24
+    assert len([p for p in (home.inbox / "inbox").iterdir() if not p.name.startswith(".")]) == 24
+    assert not list(home.path.rglob("*.tmp"))

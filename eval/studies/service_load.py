@@ -1,0 +1,209 @@
+"""What the service adds to a query, and how it answers many clients at once.
+
+    python -m palimpsest.eval.studies.service_load [--memories 100000] [--clients 50] [--seconds 60] [--pause 1]
+
+Serves a synthetic home, as `palimpsest bench` makes it, in a process of its own. First one client searches each
+question twice, over HTTP and in this process by turns. Then each of the clients, a user's each, sends requests for so
+many seconds, with a pause between them (exponential, 0 for none): of 100 requests 70 are searches, 15 show a memory
+that a search found, 5 its history, 5 a page of the graph, 5 send a text.
+"""
+
+import argparse
+import asyncio
+import datetime as dt
+import json
+import os
+import random
+import secrets
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import httpx
+import jwt
+import numpy as np
+
+from palimpsest.eval.bench.measure_queries import QUESTIONS_FILE
+from palimpsest.eval.bench.run_bench import write_synthetic_home
+from palimpsest.eval.bench.synthetic import synthetic_build
+from palimpsest.query.reader import open_home
+from palimpsest.query.request.types import Scope
+
+SEED = 20_261_126
+_ADDED_QUERIES = 200
+_WARM_UP = 20
+_MIX = {"search": 70, "memory": 15, "history": 5, "graph": 5, "add": 5}
+_RUN_CLI = "import sys; from palimpsest.cli.main import main; sys.argv[0] = 'palimpsest'; main()"
+_START_S = 60
+
+
+@dataclass(frozen=True)
+class LoadFigures:
+    """Figures of a load.
+
+    Attributes:
+        requests: answered, by kind.
+        errors: answers that are no success, by status.
+        requests_per_s: of all clients.
+        p50_ms, p95_ms: by kind of request.
+    """
+
+    requests: dict[str, int]
+    errors: dict[str, int]
+    requests_per_s: float
+    p50_ms: dict[str, float]
+    p95_ms: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Added:
+    """Milliseconds of one search, medians and 95th percentiles: over HTTP, in one process, and their difference."""
+
+    http_p50_ms: float
+    http_p95_ms: float
+    direct_p50_ms: float
+    direct_p95_ms: float
+    added_p50_ms: float
+
+
+@dataclass(frozen=True)
+class Service:
+    """A running service: its address, its secret, its home."""
+
+    address: str
+    secret: str
+    home: Path
+
+    def headers(self, user: str) -> dict[str, str]:
+        """Returns the headers of a user's requests."""
+        now = dt.datetime.now(dt.UTC)
+        claims = {"sub": user, "iss": "palimpsest", "aud": "palimpsest", "exp": now + dt.timedelta(hours=1)}
+        token = jwt.encode({**claims, "scope": "read write"}, self.secret, algorithm="HS256")
+        return {"Authorization": f"Bearer {token}"}
+
+
+@contextmanager
+def serve(home: Path) -> Iterator[Service]:
+    """Serves a home in a process of its own.
+
+    Yields:
+        The running service.
+
+    Raises:
+        SystemExit: it does not start.
+    """
+    secret = secrets.token_hex(32)
+    variables = {"PALIMPSEST_JWT_SECRET": secret, "PALIMPSEST_SERVE_RPM": "1000000"}
+    command = [sys.executable, "-c", _RUN_CLI, "serve", "--home", str(home), "--port", "0"]
+    with subprocess.Popen(command, env={**os.environ, **variables}, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603
+        try:
+            assert process.stdout
+            line = process.stdout.readline()
+            if " at " not in line:
+                raise SystemExit("the service does not start")
+            yield Service(line.split(" at ")[1].strip(), secret, home)
+        finally:
+            process.terminate()
+
+
+def added_ms(service: Service, user: str, questions: Sequence[str]) -> Added:
+    """Searches each question over HTTP and in this process, by turns."""
+    over_http, direct = [], []
+    with open_home(service.home) as reader, httpx.Client(base_url=service.address) as client:
+        scope = next(s for s in reader.scopes() if s.user_id == user)
+        headers = service.headers(user)
+        for i, question in enumerate(questions):
+            started = time.perf_counter()
+            reader.search(question, scope)
+            middle = time.perf_counter()
+            client.get("/search", params={"q": question}, headers=headers).raise_for_status()
+            if i >= _WARM_UP:
+                direct.append(1000 * (middle - started))
+                over_http.append(1000 * (time.perf_counter() - middle))
+    difference = np.median(np.array(over_http) - np.array(direct))
+    return Added(*(_round(np.percentile(v, p)) for v in (over_http, direct) for p in (50, 95)), _round(difference))
+
+
+async def load(
+    service: Service, users: Sequence[Scope], questions: Sequence[str], seconds: float, pause_s: float
+) -> LoadFigures:
+    """Sends the mixed requests of as many clients as there are users."""
+    took: dict[str, list[float]] = defaultdict(list)
+    errors: Counter[str] = Counter()
+    end = time.perf_counter() + seconds
+    limits = httpx.Limits(max_connections=None)
+    async with httpx.AsyncClient(base_url=service.address, limits=limits, timeout=30) as http:
+
+        async def client(number: int, user: str) -> None:
+            draw, headers, known = random.Random(SEED + number), service.headers(user), ""  # noqa: S311 (a seeded draw)
+            await asyncio.sleep(draw.uniform(0, min(pause_s, 1.0)))
+            while time.perf_counter() < end:
+                (kind,) = draw.choices([*_MIX], [*_MIX.values()])
+                kind = kind if known or kind not in ("memory", "history") else "search"
+                started = time.perf_counter()
+                answer = await http.request(**_request(kind, draw.choice(questions), known), headers=headers)
+                took[kind].append(1000 * (time.perf_counter() - started))
+                if not answer.is_success:
+                    errors[str(answer.status_code)] += 1
+                elif kind == "search" and (memories := answer.json()["memories"]):
+                    known = str(memories[0]["memory_id"])
+                if pause_s:
+                    await asyncio.sleep(draw.expovariate(1 / pause_s))
+
+        started = time.perf_counter()
+        await asyncio.gather(*(client(i, scope.user_id) for i, scope in enumerate(users)))
+        elapsed = time.perf_counter() - started
+    numbers = {kind: len(ms) for kind, ms in sorted(took.items())}
+    p50, p95 = ({k: _round(np.percentile(ms, p)) for k, ms in sorted(took.items())} for p in (50, 95))
+    return LoadFigures(numbers, dict(errors), round(sum(numbers.values()) / elapsed, 1), p50, p95)
+
+
+def _request(kind: str, question: str, known: str) -> dict[str, object]:
+    if kind == "add":
+        return {"method": "POST", "url": "/memory", "json": {"text": question, "collection": "inbox"}}
+    if kind == "search":
+        return {"method": "GET", "url": "/search", "params": {"q": question}}
+    if kind == "graph":
+        return {"method": "GET", "url": "/graph", "params": {"limit": 100}}
+    return {"method": "GET", "url": f"/memory/{known}" + ("/history" if kind == "history" else "")}
+
+
+def _round(value: float) -> float:
+    return round(float(value), 1)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Prints the figures as JSON."""
+    parser = argparse.ArgumentParser(prog="palimpsest.eval.studies.service_load", description=__doc__)
+    parser.add_argument("--memories", type=int, default=100_000)
+    parser.add_argument("--clients", type=int, default=50)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument(
+        "--pause", type=float, nargs="+", default=[1.0, 0.0], help="seconds between requests of a client"
+    )
+    args = parser.parse_args(argv)
+    with tempfile.TemporaryDirectory(prefix="palimpsest-load-") as folder:
+        home = Path(folder) / "home"
+        build = synthetic_build(args.memories, args.clients, "turns", 1000)
+        write_synthetic_home(home, build, "turns")
+        largest, questions = json.loads((home / QUESTIONS_FILE).read_text(encoding="utf-8"))
+        with open_home(home) as reader:
+            users = reader.scopes()
+        with serve(home) as service:
+            added = added_ms(service, largest, questions[: _ADDED_QUERIES + _WARM_UP])
+            sys.stdout.write(json.dumps({"largest_user": build.sizes[largest], "added": asdict(added)}) + "\n")
+            for pause_s in args.pause:
+                found = asyncio.run(load(service, users, questions, args.seconds, pause_s))
+                sys.stdout.write(json.dumps({"clients": len(users), "pause_s": pause_s, **asdict(found)}) + "\n")
+                sys.stdout.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

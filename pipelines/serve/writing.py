@@ -1,0 +1,45 @@
+"""One change of the home at a time: what requests decide or edit waits for a build for a moment, then says so."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from palimpsest.core.errors import PalimpsestError
+from palimpsest.serve.problems import Problem
+from palimpsest.store.home import Home
+
+WAIT_S = 5
+_BUSY = "a build is running; send it again when it is done"
+_RETRY = {"Retry-After": "15"}
+
+
+class Writer:
+    """Lets one request after the other change a home."""
+
+    def __init__(self, home: Home):
+        self._home, self._lock = home, threading.Lock()  # the home's lock excludes other processes, not threads
+
+    @contextmanager
+    def change(self) -> Iterator[Home]:
+        """Gives the home to one request.
+
+        Yields:
+            The home.
+
+        Raises:
+            Problem: 503 where a build has the home, 409 where what is changed is not as the request says.
+        """
+        if not self._lock.acquire(timeout=WAIT_S):
+            raise Problem(503, _BUSY, _RETRY)
+        try:
+            lock = self._home.lock(WAIT_S)
+            try:
+                lock.__enter__()
+            except PalimpsestError:
+                raise Problem(503, _BUSY, _RETRY) from None
+            try:
+                yield self._home
+            finally:
+                lock.__exit__()
+        finally:
+            self._lock.release()
