@@ -127,7 +127,8 @@ def added_ms(service: Service, user: str, questions: Sequence[str]) -> Added:
                 direct.append(1000 * (middle - started))
                 over_http.append(1000 * (time.perf_counter() - middle))
     difference = np.median(np.array(over_http) - np.array(direct))
-    return Added(*(_round(np.percentile(v, p)) for v in (over_http, direct) for p in (50, 95)), _round(difference))
+    http_ms, direct_ms = ([_round(np.percentile(values, p)) for p in (50, 95)] for values in (over_http, direct))
+    return Added(http_ms[0], http_ms[1], direct_ms[0], direct_ms[1], _round(difference))
 
 
 async def load(
@@ -147,7 +148,9 @@ async def load(
                 (kind,) = draw.choices([*_MIX], [*_MIX.values()])
                 kind = kind if known or kind not in ("memory", "history") else "search"
                 started = time.perf_counter()
-                answer = await http.request(**_request(kind, draw.choice(questions), known), headers=headers)
+                request = _request(http, kind, draw.choice(questions), known)
+                request.headers.update(headers)
+                answer = await http.send(request)
                 took[kind].append(1000 * (time.perf_counter() - started))
                 if not answer.is_success:
                     errors[str(answer.status_code)] += 1
@@ -164,14 +167,14 @@ async def load(
     return LoadFigures(numbers, dict(errors), round(sum(numbers.values()) / elapsed, 1), p50, p95)
 
 
-def _request(kind: str, question: str, known: str) -> dict[str, object]:
+def _request(http: httpx.AsyncClient, kind: str, question: str, known: str) -> httpx.Request:
     if kind == "add":
-        return {"method": "POST", "url": "/memory", "json": {"text": question, "collection": "inbox"}}
+        return http.build_request("POST", "/memory", json={"text": question, "collection": "inbox"})
     if kind == "search":
-        return {"method": "GET", "url": "/search", "params": {"q": question}}
+        return http.build_request("GET", "/search", params={"q": question})
     if kind == "graph":
-        return {"method": "GET", "url": "/graph", "params": {"limit": 100}}
-    return {"method": "GET", "url": f"/memory/{known}" + ("/history" if kind == "history" else "")}
+        return http.build_request("GET", "/graph", params={"limit": 100})
+    return http.build_request("GET", f"/memory/{known}" + ("/history" if kind == "history" else ""))
 
 
 def _round(value: float) -> float:

@@ -9,6 +9,7 @@ from typing import Unpack
 from palimpsest.query.context.history import Version, histories
 from palimpsest.query.context.neighbor_context import neighbor_ids
 from palimpsest.query.graph.fact_table import FactTable
+from palimpsest.query.graph.graph_outline import GraphOutline, graph_outline
 from palimpsest.query.graph.graph_page import GraphPage, graph_page
 from palimpsest.query.graph.graph_reader import GraphReader
 from palimpsest.query.notes.note import Note
@@ -81,9 +82,34 @@ class BuildViews(ABC):
         Raises:
             ArgumentError: an argument is out of range.
         """
+        return graph_page(self._graphs(scope, include_hidden, include_pii), offset, limit)
+
+    def graph_outline(
+        self,
+        scope: ScopeArgument,
+        nodes: int = 10_000,
+        links: int = 15_000,
+        include_hidden: bool = False,
+        include_pii: bool = False,
+    ) -> GraphOutline:
+        """Returns the shape of the whole graph of one scope or several, for a picture of it.
+
+        Args:
+            scope: as in `search`.
+            nodes: how many at most, the most important ones.
+            links: how many at most; see `graph_outline`.
+            include_hidden: what only memories marked `user_visible: false` state, too.
+            include_pii: the same for memories marked `pii: true`.
+
+        Raises:
+            ArgumentError: an argument is out of range.
+        """
+        return graph_outline(self._graphs(scope, include_hidden, include_pii), nodes, links)
+
+    def _graphs(self, scope: ScopeArgument, include_hidden: bool, include_pii: bool) -> list[ServedGraph]:
         filters = self._filters(include_hidden, include_pii, history=True)
         graphs = (ServedGraph.of(ServedScope(self._backend, s, filters)) for s in parse_scopes(scope))
-        return graph_page([g for g in graphs if g is not None], offset, limit)
+        return [g for g in graphs if g is not None]
 
     def memory(
         self, scope: ScopeArgument, memory_id: str, include_hidden: bool = False, include_pii: bool = False

@@ -114,3 +114,17 @@ def test_nodes_of_the_graph_have_the_positions_of_the_build(clients):
     nodes = clients("ann").get("/graph").json()["nodes"]
     assert nodes and all(isinstance(n["x"], float) and isinstance(n["y"], float) for n in nodes)
     assert len({(n["x"], n["y"]) for n in nodes}) > 1
+
+
+def test_the_outline_has_the_nodes_of_the_graph_and_each_link_of_its_edges_and_facts_once(clients):
+    client = clients("ann", projects=["apollo"])
+    graph, outline = client.get("/graph").json(), client.get("/graph/outline").json()
+    assert [(n["id"], n["x"]) for n in outline["nodes"]] == [(n["id"], n["x"]) for n in graph["nodes"]]
+    ids = [n["id"] for n in outline["nodes"]]
+    links = {frozenset((ids[a], ids[b])) for a, b in outline["links"]}
+    edges = {frozenset((e["source"], e["target"])) for e in graph["edges"]}
+    assert links == edges and len(outline["links"]) == outline["total_links"] == len(links) > 0
+    part = client.get("/graph/outline", params={"nodes": 2, "links": 0}).json()
+    assert len(part["nodes"]) == 2 and part["links"] == [] and part["total_nodes"] == len(ids)
+    others = clients("bob").get("/graph/outline").json()["nodes"]
+    assert not {n["id"] for n in others if n["name"] == "Ann"} and "zqann" not in str(others)

@@ -10,6 +10,8 @@ from palimpsest.core.errors import ArgumentError
 from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.core.scopes import ScopeKey
 from palimpsest.nodes import node_decisions
+from palimpsest.query.graph.graph_outline import MAX_LINKS
+from palimpsest.query.graph.graph_outline import MAX_NODES as MAX_OUTLINE_NODES
 from palimpsest.query.graph.graph_page import MAX_NODES
 from palimpsest.query.request.types import Scope
 from palimpsest.serve.identity import Identity
@@ -29,6 +31,7 @@ NodeType = Literal[
     "person", "organisation", "place", "product", "project", "event", "category", "topic", "concept", "date"
 ]
 EdgeType = Literal["subtopic_of", "related_to", "part_of", "depends_on", "precedes"]
+_NO_OUTLINE: JsonObject = {"nodes": [], "links": [], "total_nodes": 0, "total_links": 0}
 _EMPTY: JsonObject = {"nodes": [], "edges": [], "facts": [], "total": 0, "next_offset": None}
 
 
@@ -81,6 +84,20 @@ def graph(
     nodes = cast(list[JsonObject], page["nodes"])
     placed: list[JsonValue] = [*service.positions.place(reader.build_id, view.scopes(), nodes)]
     return {**page, "nodes": placed, "build_id": reader.build_id}
+
+
+@router.get("/graph/outline", summary="Show the shape of the caller's whole graph")
+def outline(
+    view: MayRead,
+    service: SharedService,
+    nodes: Annotated[int, Query(ge=1, le=MAX_OUTLINE_NODES, description="the most important ones")] = 10_000,
+    links: Annotated[int, Query(ge=0, le=MAX_LINKS, description="between the most important nodes")] = 15_000,
+) -> JsonObject:
+    """Returns nodes with their places, and links as pairs of numbers of nodes: what a picture needs."""
+    scopes, reader = view.scopes(), view.reader
+    found = reader.graph_outline(scopes, nodes, links).to_json() if scopes else _NO_OUTLINE
+    placed = service.positions.place(reader.build_id, scopes, cast(list[JsonObject], found["nodes"]))
+    return {**found, "nodes": [*placed], "build_id": reader.build_id}
 
 
 @router.get("/api/v1/knowledge/nodes", summary="List or find nodes")
@@ -160,7 +177,8 @@ def _decide(
     with service.reader.view(identity) as view:
         if scope not in view.own_scopes():
             raise NotFound
-    return decide(service.home, (scope.collection, scope.user_id, scope.project_id)).to_json()
+    with service.writer.change() as home:
+        return decide(home, (scope.collection, scope.user_id, scope.project_id)).to_json()
 
 
 @router.get("/profile", summary="Show what is known of the caller")

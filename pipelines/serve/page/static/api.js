@@ -59,9 +59,9 @@ export const api = {
   removeAll: () => send("DELETE", "/users/me"),
   add: (body, key) => send("POST", "/memory", { body, headers: { "Idempotency-Key": key } }),
   operation: (id) => send("GET", `/operations/${part(id)}`),
-  graph: (offset) => send("GET", "/graph", { query: { offset, limit: 5000 } }),
+  outline: () => send("GET", "/graph/outline"),
   nodes: (name) => send("GET", "/api/v1/knowledge/nodes", { query: { name } }),
-  around: (name) => send("GET", "/api/v1/knowledge/graph", { query: { name } }),
+  around: (name) => send("GET", "/api/v1/knowledge/graph", { query: { name, depth: 1 } }),
   proposals: (state, offset) => send("GET", "/proposals", { query: { state, offset } }),
   decide: (id, verb, body) => send("POST", `/proposals/${part(id)}/${verb}`, { body }),
 };

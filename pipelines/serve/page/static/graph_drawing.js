@@ -14,11 +14,11 @@ export async function draw(canvas, state, choose) {
   const started = performance.now();
   const cy = cytoscape({
     container: canvas,
-    elements: [...state.nodes.values()].map(nodeElement).concat(edgeElements(state.edges.values(), state.nodes)),
+    elements: [...state.nodes.values()].map(nodeElement).concat(linkElements(state.links.values())),
     style: style(),
     layout: { name: "preset" },
     textureOnViewport: true,
-    hideEdgesOnViewport: state.edges.size > 2_000,
+    hideEdgesOnViewport: state.links.size > 2_000,
     pixelRatio: 1,
     minZoom: 0.01,
     maxZoom: 5,
@@ -51,14 +51,8 @@ function nodeElement(node) {
   };
 }
 
-function edgeElements(edges, nodes) {
-  const found = [];
-  for (const edge of edges) {
-    if (nodes.has(edge.source) && nodes.has(edge.target)) {
-      found.push({ group: "edges", data: { source: edge.source, target: edge.target, weight: edge.weight ?? 0.5 } });
-    }
-  }
-  return found;
+function linkElements(links) {
+  return [...links].map(({ source, target }) => ({ group: "edges", data: { id: `${source} ${target}`, source, target } }));
 }
 
 function style() {
@@ -103,7 +97,6 @@ function update(cy, { nodes, edges, removed }, state) {
       }
       cy.add(element);
     }
-    const linked = new Set(cy.edges().map((e) => `${e.data("source")} ${e.data("target")}`));
-    cy.add(edgeElements(edges, state.nodes).filter((e) => !linked.has(`${e.data.source} ${e.data.target}`)));
+    cy.add(linkElements(state.links.values()).filter((e) => cy.getElementById(e.data.id).empty()));
   });
 }

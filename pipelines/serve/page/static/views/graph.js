@@ -3,12 +3,11 @@ import { announce, day, el, field, fill, put } from "../dom.js";
 import { events } from "../events.js";
 import { COLORS, draw } from "../graph_drawing.js";
 
-const MAX_NODES = 20_000;
 const LISTED = 200;
 
 /** The caller's graph: drawn, and as a list for those who do not see it. Follows what changes. */
 export async function graph(main) {
-  const canvas = el("div", { id: "graph", role: "img", "aria-label": "Picture of the graph; the list below has the same nodes" });
+  const canvas = el("div", { id: "graph", role: "img", "aria-label": "Picture of the graph; the list has the same nodes" });
   const panel = el("section", { class: "card", "aria-live": "polite", "aria-label": "Node" },
     el("p", { text: "Choose a node in the picture or in the list." }));
   const find = el("input", { type: "search", maxlength: 256 });
@@ -16,33 +15,26 @@ export async function graph(main) {
   const total = el("p", { class: "meta", text: "Reading the graph ..." });
   put(main, el("h2", { text: "Graph" }), total, legend(), el("div", { class: "split" }, canvas,
     el("div", {}, panel, field("Find a node", find), list)));
-  const state = { nodes: new Map(), edges: new Map() };
-  const stop = { requested: false };
-  for (let offset = 0; offset !== null && state.nodes.size < MAX_NODES && !stop.requested;) {
-    const page = await api.graph(offset);
-    for (const node of page.nodes) state.nodes.set(node.id, node);
-    for (const edge of page.edges) state.edges.set(edgeId(edge), edge);
-    total.textContent = `${page.total.toLocaleString()} nodes`;
-    offset = page.next_offset;
-  }
-  total.textContent = `${state.nodes.size.toLocaleString()} nodes, ${state.edges.size.toLocaleString()} edges`;
-  const picture = await drawn(canvas, state, (id) => choose(id));
+  const state = read(await api.outline());
   const choose = async (id, { move = true } = {}) => {
     const node = state.nodes.get(id);
     if (!node) return;
     if (move) picture?.focus(id);
-    await describe(panel, node, state, choose);
+    await describe(panel, node, choose).catch((error) => announce(error.message, true));
   };
-  const listNodes = () => fill(list, matching(state, find.value).map((n) =>
-    el("li", {}, el("button", { type: "button", class: "plain", onclick: () => choose(n.id), text: n.name }),
-      el("span", { class: "meta", text: ` ${n.type}, ${n.memory_count} memories` }))));
-  find.addEventListener("input", listNodes);
-  listNodes();
+  const picture = await drawn(canvas, state, choose);
+  const show = () => {
+    total.textContent = counted(state);
+    fill(list, matching(state, find.value).map((n) =>
+      el("li", {}, el("button", { type: "button", class: "plain", onclick: () => choose(n.id), text: n.name }),
+        el("span", { class: "meta", text: ` ${n.type}, ${n.memory_count} memories` }))));
+  };
+  find.addEventListener("input", show);
+  show();
   const update = ({ detail }) => {
     apply(state, detail);
     picture?.update(detail, state);
-    total.textContent = `${state.nodes.size.toLocaleString()} nodes, ${state.edges.size.toLocaleString()} edges`;
-    listNodes();
+    show();
     announce(`The graph changed: ${detail.nodes.length} nodes, ${detail.removed.nodes.length} removed`);
     canvas.dataset.updates = String(Number(canvas.dataset.updates ?? 0) + 1);
   };
@@ -50,7 +42,6 @@ export async function graph(main) {
   events.addEventListener("GRAPH_UPDATE", update);
   events.addEventListener("NODE_FOCUS", focus);
   return () => {
-    stop.requested = true;
     events.removeEventListener("GRAPH_UPDATE", update);
     events.removeEventListener("NODE_FOCUS", focus);
     picture?.close();
@@ -66,47 +57,68 @@ async function drawn(canvas, state, choose) {
   }
 }
 
+function read(outline) {
+  const nodes = new Map(outline.nodes.map((n) => [n.id, n]));
+  const links = new Map();
+  for (const [a, b] of outline.links) addLink(links, outline.nodes[a].id, outline.nodes[b].id);
+  return { nodes, links, hiddenNodes: outline.total_nodes - outline.nodes.length,
+    hiddenLinks: outline.total_links - outline.links.length };
+}
+
+/** Keeps a link of two nodes once, whichever end comes first. */
+function addLink(links, a, b) {
+  const [source, target] = a < b ? [a, b] : [b, a];
+  if (source !== target) links.set(`${source} ${target}`, { source, target });
+}
+
+function counted({ nodes, links, hiddenNodes, hiddenLinks }) {
+  const left = hiddenNodes || hiddenLinks
+    ? `; less important ones left out: ${hiddenNodes.toLocaleString()} nodes, ${hiddenLinks.toLocaleString()} links` : "";
+  return `${nodes.size.toLocaleString()} nodes, ${links.size.toLocaleString()} links${left}`;
+}
+
 function legend() {
   return el("ul", { class: "legend", "aria-label": "Colors of the types" }, Object.keys(COLORS).map((type) =>
     el("li", {}, el("span", { class: `dot ${type}`, "aria-hidden": "true" }), type)));
 }
 
-function edgeId(edge) {
-  return edge.id ?? [edge.source, edge.target, edge.type, edge.fact_id ?? ""].join(" ");
-}
-
 function apply(state, { nodes, edges, removed }) {
   for (const id of removed.nodes) state.nodes.delete(id);
-  for (const node of nodes) state.nodes.set(node.id, { ...state.nodes.get(node.id), ...node });
-  for (const [key, edge] of state.edges) {
-    if (!state.nodes.has(edge.source) || !state.nodes.has(edge.target)) state.edges.delete(key);
+  for (const node of nodes) state.nodes.set(node.id, node);
+  for (const [key, link] of state.links) {
+    if (!state.nodes.has(link.source) || !state.nodes.has(link.target)) state.links.delete(key);
   }
-  for (const edge of edges) state.edges.set([edge.source, edge.target, edge.type, edge.fact_id ?? ""].join(" "), edge);
+  for (const edge of edges) {
+    if (state.nodes.has(edge.source) && state.nodes.has(edge.target)) addLink(state.links, edge.source, edge.target);
+  }
 }
 
 function matching(state, text) {
   const wanted = text.trim().toLowerCase();
   const found = [];
   for (const node of state.nodes.values()) {
-    const names = [node.name, ...(node.aliases ?? [])];
-    if (!wanted || names.some((n) => n.toLowerCase().includes(wanted))) found.push(node);
+    if (!wanted || node.name.toLowerCase().includes(wanted)) found.push(node);
     if (found.length === LISTED) break;
   }
   return found;
 }
 
-async function describe(panel, node, state, choose) {
-  const links = [...state.edges.values()].filter((e) => e.source === node.id || e.target === node.id).slice(0, 100);
-  const memories = [...new Set(links.flatMap((e) => e.memory_ids ?? []))].slice(0, 20);
+async function describe(panel, node, choose) {
+  const near = await api.around(node.name);
+  const nodes = new Map(near.nodes.map((n) => [n.id, n]));
+  const whole = nodes.get(node.id) ?? node;
+  const edges = near.edges.filter((e) => e.source === node.id || e.target === node.id).slice(0, 100);
+  const memories = [...new Set(edges.flatMap((e) => e.memory_ids ?? []))].slice(0, 20);
   fill(panel,
     el("h3", { text: node.name }),
-    el("p", { class: "meta" }, el("span", { class: `dot ${node.type}`, "aria-hidden": "true" }), ` ${node.type}, ${node.memory_count} memories, since ${day(node.created_at)}`),
-    node.description ? el("p", { text: node.description }) : null,
-    (node.aliases ?? []).length ? el("p", { class: "meta", text: `also ${node.aliases.join(", ")}` }) : null,
-    links.length ? el("h4", { text: "Edges" }) : null,
-    el("ul", {}, links.map((edge) => {
+    el("p", { class: "meta" }, el("span", { class: `dot ${node.type}`, "aria-hidden": "true" }),
+      ` ${node.type}, ${node.memory_count} memories, since ${day(whole.created_at)}`),
+    whole.description ? el("p", { text: whole.description }) : null,
+    whole.aliases?.length ? el("p", { class: "meta", text: `also ${whole.aliases.join(", ")}` }) : null,
+    edges.length ? el("h4", { text: "Edges" }) : null,
+    el("ul", {}, edges.map((edge) => {
       const isSource = edge.source === node.id;
-      const other = state.nodes.get(isSource ? edge.target : edge.source);
+      const other = nodes.get(isSource ? edge.target : edge.source);
       return other ? el("li", {}, isSource ? `${words(edge.type)} ` : "",
         el("button", { type: "button", class: "plain", onclick: () => choose(other.id), text: other.name }),
         isSource ? "" : ` ${words(edge.type)} it`) : null;
