@@ -14,7 +14,7 @@ PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 POLARS_MAX_THREADS=1 \
 FAULTS := tests/chaos tests/build/test_damaged_files.py tests/build/test_repair.py tests/build/test_upgrade.py tests/build/test_backup.py tests/relations/test_lm.py \
   tests/neo4j_graph/test_faults.py tests/neo4j_graph/test_survival.py
 
-.PHONY: build test chaos slow browser dev lint docs labeler suites clean
+.PHONY: build test chaos slow browser dev lint docs labeler suites image clean
 
 build: .venv/.installed        ## install, build the demo corpus, pass the gate, publish, show one answer
 	$(BIN)/palimpsest build --home $(HOME_DIR)
@@ -53,6 +53,11 @@ labeler: .venv/.installed      ## train the offline labeler that is shipped, abo
 
 suites: .venv/.installed       ## measure on ../shared/suites (or PALIMPSEST_SUITES)
 	$(BIN)/python -m pytest -m suite
+
+image:                         ## build the image of the Dockerfile and look into it; needs Docker
+	docker build --tag palimpsest --build-arg PIP_EXTRA_INDEX_URL --build-arg PIP_FIND_LINKS= .
+	docker run --rm palimpsest doctor
+	docker compose config --quiet
 
 .venv/.installed: pyproject.toml setup.py constraints.txt
 	$(PYTHON) -m venv .venv

@@ -18,8 +18,8 @@ from palimpsest.store.home import Home
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# One Neo4j server; one home, and one kernel after another; one home behind the service.
-_TOGETHER = ("tests/neo4j_graph", "tests/notebooks", "tests/serve")
+# One home; one Neo4j server; one home, and one kernel after another; one home behind the service.
+_TOGETHER = ("tests/instances", "tests/neo4j_graph", "tests/notebooks", "tests/serve")
 _LONGEST = ("tests/neo4j_graph", "tests/orchestration/test_schedule.py", "tests/notebooks", "tests/cli/test_cli.py")
 
 
@@ -61,8 +61,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def _own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test reads or writes the home, cache or Dagster instance of whoever runs it."""
+    """No test reads or writes the home, cache, settings or Dagster instance of whoever runs it."""
     base = tmp_path_factory.mktemp("own", numbered=True)
+    monkeypatch.setenv("PALIMPSEST_CONFIG", "off")
     monkeypatch.setenv("PALIMPSEST_HOME", str(base / "home"))
     monkeypatch.setenv("PALIMPSEST_CACHE", str(base / "cache"))
     monkeypatch.setenv("PALIMPSEST_NEO4J_HOME", str(base / "neo4j"))

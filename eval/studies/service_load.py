@@ -9,7 +9,6 @@ that a search found, 5 its history, 5 a page of the graph, 5 send a text.
 """
 
 import argparse
-import asyncio
 import datetime as dt
 import json
 import os
@@ -19,13 +18,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
+from http.client import HTTPConnection
+from itertools import chain
 from pathlib import Path
+from urllib.parse import urlencode
 
-import httpx
 import jwt
 import numpy as np
 
@@ -73,6 +76,15 @@ class Added:
 
 
 @dataclass(frozen=True)
+class Answer:
+    """An answer of the service, and the milliseconds until all of it was read."""
+
+    status: int
+    took_ms: float
+    content: bytes
+
+
+@dataclass(frozen=True)
 class Service:
     """A running service: its address, its secret, its home."""
 
@@ -112,69 +124,96 @@ def serve(home: Path) -> Iterator[Service]:
             process.terminate()
 
 
+@dataclass
+class Client:
+    """A client of the service: one connection, which stays open, and the token of one user."""
+
+    service: Service
+    user: str
+
+    def __post_init__(self) -> None:
+        """Makes the connection; it is opened by the first request."""
+        self._headers = self.service.headers(self.user)
+        self._connection = HTTPConnection(self.service.address.removeprefix("http://"), timeout=30)
+
+    def send(self, method: str, path: str, query: Mapping[str, str] | None = None, body: object = None) -> Answer:
+        """Sends a request and reads the answer."""
+        headers = self._headers | ({"Content-Type": "application/json"} if body is not None else {})
+        started = time.perf_counter()
+        self._connection.request(
+            method,
+            f"{path}?{urlencode(query)}" if query else path,
+            json.dumps(body) if body is not None else None,
+            headers,
+        )
+        answer = self._connection.getresponse()
+        content = answer.read()
+        return Answer(answer.status, 1000 * (time.perf_counter() - started), content)
+
+
 def added_ms(service: Service, user: str, questions: Sequence[str]) -> Added:
     """Searches each question over HTTP and in this process, by turns."""
     over_http, direct = [], []
-    with open_home(service.home) as reader, httpx.Client(base_url=service.address) as client:
+    with open_home(service.home) as reader:
         scope = next(s for s in reader.scopes() if s.user_id == user)
-        headers = service.headers(user)
+        client = Client(service, user)
         for i, question in enumerate(questions):
             started = time.perf_counter()
             reader.search(question, scope)
-            middle = time.perf_counter()
-            client.get("/search", params={"q": question}, headers=headers).raise_for_status()
+            took = 1000 * (time.perf_counter() - started)
+            answer = client.send("GET", "/search", {"q": question})
+            if answer.status != 200:
+                raise SystemExit(f"/search answers {answer.status}")
             if i >= _WARM_UP:
-                direct.append(1000 * (middle - started))
-                over_http.append(1000 * (time.perf_counter() - middle))
+                direct.append(took)
+                over_http.append(answer.took_ms)
     difference = np.median(np.array(over_http) - np.array(direct))
     http_ms, direct_ms = ([_round(np.percentile(values, p)) for p in (50, 95)] for values in (over_http, direct))
     return Added(http_ms[0], http_ms[1], direct_ms[0], direct_ms[1], _round(difference))
 
 
-async def load(
+def load(
     service: Service, users: Sequence[Scope], questions: Sequence[str], seconds: float, pause_s: float
 ) -> LoadFigures:
-    """Sends the mixed requests of as many clients as there are users."""
-    took: dict[str, list[float]] = defaultdict(list)
-    errors: Counter[str] = Counter()
-    end = time.perf_counter() + seconds
-    limits = httpx.Limits(max_connections=None)
-    async with httpx.AsyncClient(base_url=service.address, limits=limits, timeout=30) as http:
-
-        async def client(number: int, user: str) -> None:
-            draw, headers, known = random.Random(SEED + number), service.headers(user), ""  # noqa: S311 (a seeded draw)
-            await asyncio.sleep(draw.uniform(0, min(pause_s, 1.0)))
-            while time.perf_counter() < end:
-                (kind,) = draw.choices([*_MIX], [*_MIX.values()])
-                kind = kind if known or kind not in ("memory", "history") else "search"
-                started = time.perf_counter()
-                request = _request(http, kind, draw.choice(questions), known)
-                request.headers.update(headers)
-                answer = await http.send(request)
-                took[kind].append(1000 * (time.perf_counter() - started))
-                if not answer.is_success:
-                    errors[str(answer.status_code)] += 1
-                elif kind == "search" and (memories := answer.json()["memories"]):
-                    known = str(memories[0]["memory_id"])
-                if pause_s:
-                    await asyncio.sleep(draw.expovariate(1 / pause_s))
-
-        started = time.perf_counter()
-        await asyncio.gather(*(client(i, scope.user_id) for i, scope in enumerate(users)))
-        elapsed = time.perf_counter() - started
-    numbers = {kind: len(ms) for kind, ms in sorted(took.items())}
-    p50, p95 = ({k: _round(np.percentile(ms, p)) for k, ms in sorted(took.items())} for p in (50, 95))
+    """Sends the mixed requests of as many clients as there are users, each in a thread."""
+    started = time.perf_counter()
+    with ThreadPoolExecutor(len(users)) as pool:
+        run = partial(_run_client, service, questions, started + seconds, pause_s)
+        parts = list(pool.map(run, range(len(users)), (scope.user_id for scope in users)))
+    elapsed = time.perf_counter() - started
+    took: dict[str, list[float]] = {kind: [ms for of_kind, _, ms in chain(*parts) if of_kind == kind] for kind in _MIX}
+    errors = Counter(str(status) for _, status, _ in chain(*parts) if not 200 <= status < 300)
+    numbers = {kind: len(ms) for kind, ms in took.items()}
+    p50, p95 = ({k: _round(np.percentile(ms, p)) for k, ms in took.items() if ms} for p in (50, 95))
     return LoadFigures(numbers, dict(errors), round(sum(numbers.values()) / elapsed, 1), p50, p95)
 
 
-def _request(http: httpx.AsyncClient, kind: str, question: str, known: str) -> httpx.Request:
+def _run_client(
+    service: Service, questions: Sequence[str], end: float, pause_s: float, number: int, user: str
+) -> list[tuple[str, int, float]]:
+    """Returns (kind, status, milliseconds) of each request of a client."""
+    client, draw, known, done = Client(service, user), random.Random(SEED + number), "", []  # noqa: S311 (a seeded draw)
+    time.sleep(draw.uniform(0, min(pause_s, 1.0)))
+    while time.perf_counter() < end:
+        (kind,) = draw.choices([*_MIX], [*_MIX.values()])
+        kind = kind if known or kind not in ("memory", "history") else "search"
+        answer = _send(client, kind, draw.choice(questions), known)
+        done.append((kind, answer.status, answer.took_ms))
+        if kind == "search" and answer.status == 200 and (memories := json.loads(answer.content)["memories"]):
+            known = str(memories[0]["memory_id"])
+        if pause_s:
+            time.sleep(draw.expovariate(1 / pause_s))
+    return done
+
+
+def _send(client: Client, kind: str, question: str, known: str) -> Answer:
     if kind == "add":
-        return http.build_request("POST", "/memory", json={"text": question, "collection": "inbox"})
+        return client.send("POST", "/memory", body={"text": question, "collection": "inbox"})
     if kind == "search":
-        return http.build_request("GET", "/search", params={"q": question})
+        return client.send("GET", "/search", {"q": question})
     if kind == "graph":
-        return http.build_request("GET", "/graph", params={"limit": 100})
-    return http.build_request("GET", f"/memory/{known}" + ("/history" if kind == "history" else ""))
+        return client.send("GET", "/graph", {"limit": "100"})
+    return client.send("GET", f"/memory/{known}" + ("/history" if kind == "history" else ""))
 
 
 def _round(value: float) -> float:
@@ -202,7 +241,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             added = added_ms(service, largest, questions[: _ADDED_QUERIES + _WARM_UP])
             sys.stdout.write(json.dumps({"largest_user": build.sizes[largest], "added": asdict(added)}) + "\n")
             for pause_s in args.pause:
-                found = asyncio.run(load(service, users, questions, args.seconds, pause_s))
+                found = load(service, users, questions, args.seconds, pause_s)
                 sys.stdout.write(json.dumps({"clients": len(users), "pause_s": pause_s, **asdict(found)}) + "\n")
                 sys.stdout.flush()
     return 0

@@ -68,11 +68,30 @@ def collection_info(home: Home, name: str) -> CollectionInfo:
     Raises:
         ArgumentError: the home has no such collection.
     """
+    return _info(home, _build_of(home, name), name)
+
+
+def collection_schema(home: Home, name: str) -> JsonObject | None:
+    """Returns the metadata_schema of a collection, as its settings state it; None where it has none.
+
+    Raises:
+        ArgumentError: the home has no such collection.
+    """
+    config = _config(home, _build_of(home, name), name)
+    return None if config is None or config.metadata_schema is None else dict(config.metadata_schema)
+
+
+def _build_of(home: Home, name: str) -> Build | None:
+    """Returns the published build of a home that has a collection, built or not.
+
+    Raises:
+        ArgumentError: the home has no such collection.
+    """
     build = published(home)
     names = sorted({*home.sources, *(build.collections if build else ())})
     if name not in names:
         raise ArgumentError("name", f"not in this home; it has: {', '.join(names) or 'none'}", name)
-    return _info(home, build, name)
+    return build
 
 
 def _info(home: Home, build: Build | None, name: str) -> CollectionInfo:

@@ -73,11 +73,17 @@ def build(
         raise PalimpsestError(f"{done.rejects} rejects ({listed}): fix those sources or lines, or pass --allow-rejects")
 
 
-@click.command()
+@click.command(short_help="Open the Dagster UI on this home.")
 @common
 @click.option("--port", type=click.IntRange(1, 65535), default=3000, show_default=True)
-def dev(home_path: Path, as_json: bool, backend: str, port: int) -> None:
-    """Open the Dagster UI on this home, on 127.0.0.1."""  # noqa: DOC501 (the docstring is the help text)
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to listen on. The UI has no login: whoever reaches it can start builds.",
+)
+def dev(home_path: Path, as_json: bool, backend: str, port: int, host: str) -> None:
+    """Open the Dagster UI on this home, on this machine alone unless --host says otherwise."""  # noqa: DOC501 (the docstring is the help text)
     from palimpsest.orchestration.dev_server import serve_ui
 
-    raise SystemExit(serve_ui(Home(home_path), port))
+    raise SystemExit(serve_ui(Home(home_path), port, host))

@@ -1,23 +1,25 @@
-"""The commands `palimpsest collection list|info|create`; `collections` is another name of the group."""
+"""The commands `palimpsest collection ...`; `collections` is another name of the group."""
 
+import json
 from pathlib import Path
 from typing import Literal
 
 import click
 
-from palimpsest.cli.shared import FOLDER, Output, common
+from palimpsest.cli.shared import FOLDER, Output, common, confirm
 from palimpsest.core.counted import counted
+from palimpsest.core.errors import PalimpsestError
 from palimpsest.store.home import Home
 
 _UNITS = ["chunk", "turn", "statement"]  # as in collection.yaml, whose module the base install does not have
 
 
-@click.group(short_help="List collections, show one, make one.")
+@click.group(short_help="List, show, make, change and delete collections.")
 def collection() -> None:
-    """List the collections of a home, show how much is in one, or make a new one."""
+    """List the collections of a home, show how much is in one, make, change or delete one."""
 
 
-@collection.command("list")
+@collection.command("list", short_help="List the collections of a home, with their size.")
 @common
 def list_(home_path: Path, as_json: bool, backend: str) -> None:
     """List the collections of a home, with the number of their documents and memories."""
@@ -61,7 +63,7 @@ def info(home_path: Path, as_json: bool, backend: str, name: str, with_sources: 
     out.result(found.to_json() | ({"source_list": [s.to_json() for s in sources]} if with_sources else {}))
 
 
-@collection.command()
+@collection.command(short_help="Make a collection: a folder with its collection.yaml.")
 @common
 @click.argument("name")
 @click.option("--description", required=True, help="What it contains, in one sentence.")
@@ -84,3 +86,100 @@ def create(
     folder, out = create_collection(Home(home_path), name, description, unit, user_id, corpus), Output(as_json)
     out.text(f"made {folder}: put sources there, or palimpsest remember --collection {name}; then palimpsest build")
     out.result({"name": name, "folder": str(folder)})
+
+
+@collection.command(short_help="Print the schema of the documents' metadata.")
+@common
+@click.argument("name")
+def schema(home_path: Path, as_json: bool, backend: str, name: str) -> None:
+    """Print the JSON Schema that the metadata of a collection's documents must satisfy."""
+    from palimpsest.build.collection_info import collection_schema
+
+    found, out = collection_schema(Home(home_path), name), Output(as_json)
+    none = f"{name} has no metadata_schema: any metadata is stored; collection update {name} --schema FILE sets one"
+    out.text(none if found is None else json.dumps(found, indent=2, ensure_ascii=False, sort_keys=True))
+    out.result({"name": name, "metadata_schema": found})
+
+
+@collection.command(short_help="Change settings of a collection.")
+@common
+@click.argument("name")
+@click.option("--description", help="What it contains, in one sentence.")
+@click.option("--schema", "schema_file", type=FOLDER, metavar="FILE", help="JSON Schema of its documents' metadata.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="FIELD=VALUE", help="A field of collection.yaml. [repeatable]"
+)
+@click.option("--unset", multiple=True, metavar="FIELD", help="Remove a field: its default counts again. [repeatable]")
+def update(
+    home_path: Path,
+    as_json: bool,
+    backend: str,
+    name: str,
+    description: str | None,
+    schema_file: Path | None,
+    settings: tuple[str, ...],
+    unset: tuple[str, ...],
+) -> None:
+    """Change the collection.yaml of a collection; comments stay, and the next build applies it.
+
+    VALUE is YAML: 30, true, [turn, reflection].
+    """
+    from palimpsest.store.update_collection import update_collection
+
+    changes: dict[str, object] = {**_fields(settings), **dict.fromkeys(unset)}
+    if description is not None:
+        changes["description"] = description
+    if schema_file is not None:
+        changes["metadata_schema"] = _read_yaml(schema_file)
+    after, out = update_collection(Home(home_path), name, changes), Output(as_json)
+    out.text(f"changed {', '.join(sorted(changes))} of {name}; palimpsest build applies it")
+    out.result({"name": name, "changed": sorted(changes), "settings": after.model_dump(mode="json")})
+
+
+@collection.command(short_help="Delete a collection with all of its memories, and prove it.")
+@common
+@click.argument("name")
+@click.option("--dry-run", is_flag=True, help="List what would be deleted, and delete nothing.")
+@click.option("--yes", is_flag=True, help="Do not prompt for confirmation.")
+def delete(home_path: Path, as_json: bool, backend: str, name: str, dry_run: bool, yes: bool) -> None:
+    """Delete a collection from every build and log as `palimpsest delete --collection` does; its source files stay."""
+    from palimpsest.build.delete import delete as delete_from
+
+    if not dry_run:
+        confirm(f"Delete collection {name} with all of its memories from home {home_path}?", yes)
+    out, done = Output(as_json), delete_from(Home(home_path), collection=name, dry_run=dry_run)
+    out.text(done.text)
+    out.result(done.to_json())
+
+
+def _fields(settings: tuple[str, ...]) -> dict[str, object]:
+    """Returns the fields of `--set`.
+
+    Raises:
+        UsageError: one has no value, or is no YAML.
+    """
+    import yaml
+
+    found = {}
+    for text in settings:
+        field, equals, value = text.partition("=")
+        if not equals or not field.strip():
+            raise click.UsageError(f"--set {text[:80]!r}: write FIELD=VALUE")
+        try:
+            found[field.strip()] = yaml.safe_load(value)
+        except (yaml.YAMLError, RecursionError):
+            raise click.UsageError(f"--set {text[:80]!r}: the value is no YAML") from None
+        if found[field.strip()] is None:
+            raise click.UsageError(f"--set {text[:80]!r}: has no value; --unset {field.strip()} removes it")
+    return found
+
+
+def _read_yaml(path: Path) -> object:
+    import yaml
+
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as e:
+        raise PalimpsestError(f"{path}: cannot be read: {e.strerror}; name a file with a JSON Schema") from None
+    except (yaml.YAMLError, ValueError, RecursionError):
+        raise PalimpsestError(f"{path}: is no JSON or YAML; name a file with a JSON Schema") from None

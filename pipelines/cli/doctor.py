@@ -14,10 +14,10 @@ from palimpsest.store.home import Home
 @common
 def doctor(home_path: Path, as_json: bool, backend: str) -> None:
     """Check versions, model, threads, disk and home; each failure names its fix."""  # noqa: DOC501 (the docstring is the help text)
-    from palimpsest.cli.doctor_checks import run_checks
+    from palimpsest.cli.doctor_checks import run_checks, settings_finding
 
     out = Output(as_json)
-    findings = run_checks(Home(home_path))
+    findings = [settings_finding(click.get_current_context().obj), *run_checks(Home(home_path))]
     out.text("\n".join(finding.text() for finding in findings))
     failures = [f for f in findings if not f.ok]
     out.result({"ok": not failures, "findings": [asdict(f) for f in findings]})

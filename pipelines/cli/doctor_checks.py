@@ -3,10 +3,13 @@
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
+from palimpsest.core.configuration.layers import Resolved
+from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.extras import DISTRIBUTION, extra_of
 from palimpsest.store.home import Home
 
@@ -69,6 +72,16 @@ def run_checks(home: Home) -> list[Finding]:
                 continue
             findings.append(Finding(name, False, f"{type(e).__name__}: {e}", _REINSTALL))
     return findings
+
+
+def settings_finding(read: Sequence[Resolved] | PalimpsestError) -> Finding:
+    """Returns how many settings each layer sets, or what is wrong with a file of settings."""
+    if isinstance(read, PalimpsestError):
+        return Finding("settings", False, str(read), "palimpsest config edit, with --project for the project file")
+    number = Counter(resolved.source for resolved in read)
+    files = {resolved.source: f" ({resolved.path})" for resolved in read if resolved.path is not None}
+    layers = (f"{number[s]} from the {s}{files.get(s, '')}" for s in ("environment", "project", "user") if number[s])
+    return Finding("settings", True, ", ".join((*layers, f"{number['default']} defaults")))
 
 
 def _python(_: Home) -> Finding:

@@ -15,9 +15,11 @@ from palimpsest.cli import (
     backup,
     build,
     collection,
+    config,
     consolidate,
     delete,
     doctor,
+    document,
     evaluate,
     export,
     fact,
@@ -27,6 +29,7 @@ from palimpsest.cli import (
     housekeeping,
     inbox,
     ingest,
+    instance,
     labels,
     logs,
     memory,
@@ -36,6 +39,7 @@ from palimpsest.cli import (
     review,
     scopes,
     serve,
+    service,
 )
 from palimpsest.core.errors import ArgumentError, PalimpsestError
 from palimpsest.core.extras import missing_extra
@@ -47,9 +51,11 @@ _OPTION_OF_ARGUMENT = {
     "name": "NAME",
     "folder": "DIR",
     "url": "URL",
+    "uri": "URI",
+    "file": "FILE",
 }  # others are named like their argument
 _MAX_ERROR_CHARS = 390
-_OTHER_NAMES = {"collections": "collection"}
+_OTHER_NAMES = {"collections": "collection", "documents": "document"}
 
 
 class _Commands(click.Group):
@@ -79,6 +85,8 @@ class _Commands(click.Group):
         ingest.analyze,
         scopes.scopes,
         collection.collection,
+        document.document,
+        config.config,
         evaluate.gate,
         evaluate.baseline,
         evaluate.compare,
@@ -102,13 +110,26 @@ class _Commands(click.Group):
         logs.logs,
         housekeeping.housekeeping,
         serve.serve,
+        service.service,
+        instance.instance,
         doctor.doctor,
         build.dev,
     ],
 )
 @click.version_option(package_name="palimpsest-memory")
-def cli() -> None:
-    """Builds and evaluates a versioned knowledge graph of memories."""
+@click.pass_context
+def cli(context: click.Context) -> None:
+    """Builds and evaluates a versioned knowledge graph of memories."""  # noqa: DOC501 (the docstring is the help text)
+    from palimpsest.core.configuration.layers import apply_layers
+
+    if context.invoked_subcommand == "config":  # shows which layer sets what, and changes a file that is broken
+        return
+    try:
+        context.obj = apply_layers()
+    except PalimpsestError as e:
+        if context.invoked_subcommand != "doctor":  # reports it with all else that is wrong
+            raise
+        context.obj = e
 
 
 def main() -> None:

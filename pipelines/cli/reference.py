@@ -31,7 +31,8 @@ def _help_texts(root: click.Group) -> Iterator[tuple[str, str]]:
         if path != "palimpsest":
             yield path, command.get_help(context).rstrip()
         if isinstance(command, click.Group):
-            children = [(f"{path} {name}", child, context) for name, child in command.commands.items()]
+            shown = {name: child for name, child in command.commands.items() if not child.hidden}
+            children = [(f"{path} {name}", child, context) for name, child in shown.items()]
             pending = children + pending
 
 

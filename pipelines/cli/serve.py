@@ -8,13 +8,20 @@ import click
 from palimpsest.cli.shared import Output, common
 from palimpsest.store.home import Home
 
-_PORT = 8765
+PORT_OPTION = click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=8765,
+    envvar="PALIMPSEST_SERVE_PORT",
+    show_default=True,
+    help="0 means any free port.",
+)
 
 
 @click.group(invoke_without_command=True, short_help="Serve memories to applications over HTTP.")
 @common
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", type=click.IntRange(0, 65_535), default=_PORT, show_default=True, help="0 means any free port.")
+@PORT_OPTION
 @click.pass_context
 def serve(context: click.Context, home_path: Path, as_json: bool, backend: str, host: str, port: int) -> None:
     """Serve the published build, the inbox and deletes over HTTP, until it is stopped.

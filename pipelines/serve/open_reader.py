@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from palimpsest.query.open_backend import open_backend
 from palimpsest.query.reader import Reader, open_home
 from palimpsest.query.request.types import Scope
 from palimpsest.serve.identity import Identity
@@ -86,6 +87,19 @@ class SharedReader:
             with self._changed:
                 self._views -= 1
                 self._changed.notify_all()
+
+    def answering_build(self) -> str:
+        """Returns the build that answers, after the store has answered.
+
+        Raises:
+            PalimpsestError: nothing is published, or the store cannot be opened.
+            ComponentFailed: the server of the store does not answer.
+        """
+        with self._changed:
+            build_id = self._current().build_id
+        if self._backend == "neo4j":  # of an open file nothing can be lost; of a server everything
+            open_backend(self._home, self._backend).close()
+        return build_id
 
     def close(self) -> None:
         """Closes the reader."""

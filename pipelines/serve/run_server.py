@@ -2,6 +2,7 @@
 
 import os
 import socket
+from collections.abc import Callable
 
 import uvicorn
 
@@ -11,6 +12,7 @@ from palimpsest.serve.app import create_app, make_service
 from palimpsest.serve.mcp.server import create_stdio_mcp
 from palimpsest.serve.open_reader import SharedReader
 from palimpsest.serve.settings import serve_settings
+from palimpsest.serve.start_checks import check_start
 from palimpsest.serve.tokens import BadToken, TokenVerifier
 from palimpsest.store.home import Home
 
@@ -20,14 +22,24 @@ _MAX_CONNECTIONS = 512
 _CLOSE_S = 10
 
 
-def run_server(home: Home, backend: str, host: str, port: int) -> None:
-    """Serves a home until the process is stopped.
+def run_server(
+    home: Home, backend: str, host: str, port: int, on_listening: Callable[[int], None] | None = None
+) -> None:
+    """Serves a home until the process is stopped; one that could not answer is not served at all.
+
+    Args:
+        home: the home.
+        backend: duckdb or neo4j.
+        host: address to listen on.
+        port: 0 means any free port.
+        on_listening: gets the port as soon as it listens.
 
     Raises:
         PalimpsestError: no key for tokens is set, or nothing is published.
+        ComponentFailed: the published build is damaged, or Neo4j does not answer.
     """
     settings = serve_settings()
-    published_or_fail(home.path)
+    check_start(home, backend)
     app = create_app(home, settings, backend, host)
     config = uvicorn.Config(
         app,
@@ -40,7 +52,10 @@ def run_server(home: Home, backend: str, host: str, port: int) -> None:
         log_level="warning",
     )
     with _listen(host, port) as listening:
-        print(f"serving home {home.path} at http://{host}:{listening.getsockname()[1]}", flush=True)  # noqa: T201
+        actual_port = listening.getsockname()[1]
+        print(f"serving home {home.path} at http://{host}:{actual_port}", flush=True)  # noqa: T201
+        if on_listening is not None:
+            on_listening(actual_port)
         uvicorn.Server(config).run(sockets=[listening])
 
 

@@ -88,6 +88,77 @@ def test_mistakes_are_one_line(made, args, message):
     assert not list((made / "home" / "collections").glob("*"))
 
 
+@pytest.fixture
+def talks(tmp_path) -> Home:
+    home = Home(tmp_path / "home")
+    run("collection", "create", "talks", "--description", "Our talks.", "--home", home.path)
+    path = home.path / "collections" / "talks" / "collection.yaml"
+    path.write_text("# Ours.\nname: talks\ndescription: Our talks. # short\nunit: turn\ndates: day_first\n")
+    return home
+
+
+def settings_of(home: Home) -> Path:
+    return home.path / "collections" / "talks" / "collection.yaml"
+
+
+def test_an_update_changes_fields_and_keeps_comments(talks, tmp_path):
+    (tmp_path / "schema.json").write_text('{"type": "object", "properties": {"colour": {"type": "string"}}}')
+    fields = ("--set", "retention_days=30", "--set", "form=[turn, reflection]", "--unset", "dates")
+    named = ("--description", "no", "--schema", tmp_path / "schema.json", *fields)
+    done = run("collection", "update", "talks", *named, "--home", talks.path, "--json")
+    assert done.returncode == 0, done.stderr
+    after = last_json(done)["settings"]
+    assert (after["description"], after["retention_days"], after["dates"]) == ("no", 30, None)
+    assert after["form"] == ["turn", "reflection"]
+    assert settings_of(talks).read_text().startswith("# Ours.\nname: talks\n")
+    shown = run("collection", "schema", "talks", "--home", talks.path)
+    assert '"colour"' in shown.stdout
+    assert last_json(run("collection", "info", "talks", "--home", talks.path, "--json"))["description"] == "no"
+    run("collection", "update", "talks", "--unset", "metadata_schema", "--home", talks.path)
+    assert "has no metadata_schema" in run("collection", "schema", "talks", "--home", talks.path).stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ((), "nothing to change"),
+        (("--set", "name=other"), "cannot be changed"),
+        (("--set", "retention=3"), "retention_days"),
+        (("--set", "retention_days=soon"), "retention_days"),
+        (("--set", "unit=[turn"), "is no YAML"),
+        (("--set", "unit"), "FIELD=VALUE"),
+        (("--set", "unit="), "--unset unit"),
+        (("--unset", "description"), "description is required"),
+        (("--description", ""), "description"),
+        (("--set", "metadata_schema={type: 3}"), "is no JSON Schema"),
+        (("--schema", "gone.json"), "cannot be read"),
+    ],
+)
+def test_an_update_that_cannot_be_used_changes_nothing(talks, args, message):
+    before = settings_of(talks).read_bytes()
+    done = run("collection", "update", "talks", *args, "--home", talks.path)
+    assert done.returncode == 2 and message in done.stderr and done.stderr.count("\n") == 1
+    assert settings_of(talks).read_bytes() == before
+
+
+def test_an_unknown_collection_cannot_be_changed_or_deleted(talks):
+    for args in (("update", "nope", "--description", "x"), ("delete", "nope", "--yes"), ("schema", "nope")):
+        done = run("collection", *args, "--home", talks.path)
+        assert done.returncode == 2 and "nope" in done.stderr and done.stderr.count("\n") == 1
+    refused = run("collection", "delete", "talks", "--home", talks.path)
+    assert refused.returncode == 2 and "add --yes" in refused.stderr
+
+
+def test_a_deleted_collection_is_proved_gone(talks, shared_vectors):
+    home = Home(talks.path, shared_vectors)
+    ingest_text(home, "The lamp is green.", user="ann", collection="talks")
+    run_without_dagster(home, make_plan(home, None))
+    dry = last_json(run("collection", "delete", "talks", "--dry-run", "--home", talks.path, "--json"))
+    assert dry["memories"] == 1 and home.sources
+    done = last_json(run("collection", "delete", "talks", "--yes", "--home", talks.path, "--json"))
+    assert (done["memories"], done["residue"]) == (1, []) and not home.sources
+
+
 @pytest.mark.slow
 def test_created_at_outlives_a_delete_of_another_collection(tmp_path):
     from palimpsest.build.delete import delete

@@ -116,6 +116,16 @@ def test_a_query_is_answered_by_the_base_alone_as_by_all_of_it(home):
     assert done.stdout == subprocess.run(whole, capture_output=True, text=True, timeout=120, check=True).stdout
 
 
+def test_the_base_shows_and_changes_settings(home, tmp_path, monkeypatch):
+    monkeypatch.delenv("PALIMPSEST_CONFIG")
+    monkeypatch.delenv("PALIMPSEST_HOME")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    done = run("config", "set", "home", home)
+    assert done.returncode == 0, done.stderr
+    assert f"home = {home} (user)" in run("config", "show", "--changed").stdout
+    assert run("query", "Heron", "--collection", "notes", "--user", "ana").returncode == 0
+
+
 def test_doctor_finds_nothing_wrong_with_a_base_install(home):
     done = run("doctor", "--home", home)
     assert done.returncode == 0, done.stdout + done.stderr

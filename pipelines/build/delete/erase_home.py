@@ -28,6 +28,7 @@ from palimpsest.store.graph_decisions import forget_graph_decisions
 from palimpsest.store.home import Home
 from palimpsest.store.ingest_log import IngestLog
 from palimpsest.store.proposals import forget_proposals
+from palimpsest.store.service_files import erase_service_logs
 from palimpsest.store.usage_log import keep_reads
 
 # They quote texts and questions, or name users; the next build writes its own.
@@ -84,6 +85,7 @@ def erase(home: Home, target: Target, found: DeletionSet, probes: Probes) -> Era
     runs = delete_runs(home, probes, target.collection if target.whole_collection else None)
     reads = keep_reads(home.path, _memory_ids(home))
     erase_events(home.path, lambda lines: _events_of(lines, target, probes))
+    erase_service_logs(home.path, probes.rows_in)
     return Erased(
         vectors, ledger, runs, *_erase_from_server(home, probes), reads=reads, operations=operations, pages=pages
     )

@@ -4,7 +4,6 @@ from fastapi.responses import PlainTextResponse
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.json_types import JsonObject
-from palimpsest.serve.identity import Identity
 from palimpsest.serve.problems import Problem
 from palimpsest.serve.state import JsonRouter, SharedService
 
@@ -21,8 +20,7 @@ def health() -> JsonObject:
 def ready(service: SharedService) -> JsonObject:
     """Returns the build that answers."""
     try:
-        with service.reader.view(Identity("")) as view:
-            return {"status": "ready", "build_id": view.reader.build_id}
+        return {"status": "ready", "build_id": service.reader.answering_build()}
     except PalimpsestError:
         raise Problem(503, "nothing is published yet, or the store cannot be opened") from None
 

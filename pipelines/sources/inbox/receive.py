@@ -91,7 +91,7 @@ def ingest_session(
     destination = resolve_destination(home, options)
     if not 0 < len(turns) <= MAX_TURNS:
         raise ArgumentError("turns", f"must be 1 to {MAX_TURNS:,}", len(turns))
-    rows = [destination.fields() | _turn(turn, destination.config) for turn in turns]
+    rows = [destination.fields() | check_turn(turn, destination.config) for turn in turns]
     stated = options.get("observed_at")
     stamp = _iso(stated or dt.datetime.now(dt.UTC))
     stamped = [{"timestamp": stamp, **row} for row in rows]
@@ -116,9 +116,9 @@ def ingest_file(home: Home | Path | str, path: Path | str, **options: Unpack[Inb
     """
     home, path = home if isinstance(home, Home) else Home(Path(home)), Path(path)
     destination = resolve_destination(home, options)
-    data = _read_file(path, destination.config.limits.max_bytes)
+    data = read_file(path, destination.config.limits.max_bytes)
     if path.suffix.lower() in TEXT_SUFFIXES:
-        data = _without_secrets(data.decode("utf-8", "surrogateescape"), destination.config, str(path)).encode(
+        data = without_secrets(data.decode("utf-8", "surrogateescape"), destination.config, str(path)).encode(
             "utf-8", "surrogateescape"
         )
     fields = destination.fields()
@@ -129,7 +129,7 @@ def ingest_file(home: Home | Path | str, path: Path | str, **options: Unpack[Inb
     return _receive(home, destination, operation_id, name, data, sidecar=json.dumps(fields, ensure_ascii=False))
 
 
-def _turn(turn: Mapping[str, str], config: CollectionConfig) -> JsonObject:
+def check_turn(turn: Mapping[str, str], config: CollectionConfig) -> JsonObject:
     """Returns the fields of a turn as a source states them.
 
     Raises:
@@ -138,7 +138,7 @@ def _turn(turn: Mapping[str, str], config: CollectionConfig) -> JsonObject:
     text = turn.get("text", turn.get("content"))
     if not isinstance(text, str) or not any(c.isalnum() for c in text):
         raise ArgumentError("text", "has no words; write a sentence, or name a file")
-    row: JsonObject = {"text": _without_secrets(clean_text(text).strip(), config, "text")}
+    row: JsonObject = {"text": without_secrets(clean_text(text).strip(), config, "text")}
     row |= {name: value for name in ("speaker", "role") if (value := turn.get(name))}
     if stamp := turn.get("timestamp"):
         try:
@@ -148,7 +148,7 @@ def _turn(turn: Mapping[str, str], config: CollectionConfig) -> JsonObject:
     return row
 
 
-def _without_secrets(text: str, config: CollectionConfig, what: str) -> str:
+def without_secrets(text: str, config: CollectionConfig, what: str) -> str:
     """Returns the text as the collection's `secrets` lets it be stored.
 
     Raises:
@@ -162,7 +162,7 @@ def _without_secrets(text: str, config: CollectionConfig, what: str) -> str:
     return text
 
 
-def _read_file(path: Path, max_bytes: int) -> bytes:
+def read_file(path: Path, max_bytes: int) -> bytes:
     """Returns the bytes of a file.
 
     Raises:
@@ -222,15 +222,16 @@ def _receive(
                 raise ArgumentError("operation_id", "was used for another text; take a new one", operation_id)
         elif not logged:
             if sidecar is not None:
-                _write_private(folder / (name + SIDECAR_SUFFIX), sidecar.encode())
-            _write_private(folder / name, data)
+                write_private(folder / (name + SIDECAR_SUFFIX), sidecar.encode())
+            write_private(folder / name, data)
     kind, is_new = "text" if sidecar is None else "file", not (earlier or logged)
     write_event(home.path, "inbox_received", kind=kind, collection=collection, bytes=len(data), new=int(is_new))
     uri = PREFIX + (earlier[0].name if earlier else name)
     return Receipt(operation_id, collection, destination.user_id, uri, is_new)
 
 
-def _write_private(path: Path, data: bytes) -> None:
+def write_private(path: Path, data: bytes) -> None:
+    """Writes a file whole, for its owner alone."""
     write_bytes(path, data)
     path.chmod(0o600)
 

@@ -1,6 +1,6 @@
 """How fast the page draws and pans a graph of 10,000 nodes, in Debian's Chromium, and how soon it sees a new build.
 
-    python -m palimpsest.eval.studies.page_figures [--memories 100000] [--changes 5]
+    python -m tests.serve.page_figures [--memories 100000] [--changes 5]
 
 Needs Debian's packages chromium and chromium-driver, and selenium. The graph is a synthetic one, with the topics,
 entities and edges of one user's memories, laid out as a build does. Printed as JSON: seconds to read all pages of the
@@ -135,7 +135,7 @@ def update_figures(browser: "WebDriver", folder: Path, changes: int) -> dict[str
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Prints the figures as JSON."""
-    parser = argparse.ArgumentParser(prog="palimpsest.eval.studies.page_figures", description=__doc__)
+    parser = argparse.ArgumentParser(prog="tests.serve.page_figures", description=__doc__)
     parser.add_argument("--memories", type=int, default=100_000)
     parser.add_argument("--changes", type=int, default=5)
     args = parser.parse_args(argv)

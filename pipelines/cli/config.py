@@ -1,0 +1,154 @@
+"""The commands `palimpsest config ...`: what the settings are, from where, and how they are changed."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from palimpsest.cli.shared import Output
+from palimpsest.core.configuration.setting_files import Layer
+from palimpsest.core.errors import PalimpsestError
+
+_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object as the last line of stdout.")
+_project = click.option("--project", "in_project", is_flag=True, help="In palimpsest.toml of this folder or project.")
+
+
+@click.group(short_help="Show and change settings, and where they come from.")
+def config() -> None:
+    """Settings: an environment variable wins over palimpsest.toml, and that over the user's own file."""
+
+
+@config.command("show", short_help="Show each setting and the layer that sets it.")
+@_json
+@click.option("--changed", is_flag=True, help="Only what is not a default.")
+def show(as_json: bool, changed: bool) -> None:
+    """Show each setting, its value and the layer that sets it; secrets are not shown."""
+    from palimpsest.core.configuration.layers import check_trusted, read_layers, resolve
+    from palimpsest.core.configuration.show_settings import setting_json, setting_line
+
+    files = read_layers()
+    found = resolve(files)
+    out = Output(as_json)
+    for file in files:
+        out.text(f"{file.layer} file {file.path}")
+    out.text("\n".join(setting_line(r) for r in found if not changed or r.source != "default"))
+    out.result({"settings": [setting_json(r) for r in found], "files": {f.layer: str(f.path) for f in files}})
+    check_trusted(files, found)
+
+
+@config.command()
+@_json
+def path(as_json: bool) -> None:
+    """Print where the two files of settings are, or would be."""
+    from palimpsest.core.configuration.setting_files import project_file, user_file
+
+    out, project, user = Output(as_json), project_file(), user_file()
+    for layer, file in (("project", project), ("user", user)):
+        out.text(f"{layer}: {file}{'' if file.exists() else ' (not there)'}")
+    out.result(
+        {"project": str(project), "user": str(user), "exists": {"project": project.exists(), "user": user.exists()}}
+    )
+
+
+@config.command(short_help="Open the user's file, or the project's, in an editor.")
+@_json
+@_project
+def edit(as_json: bool, in_project: bool) -> None:
+    """Open the user's file, or the project's, in $VISUAL or $EDITOR; what is broken is not saved."""
+    from palimpsest.core.configuration.edit_file import edit_settings
+
+    layer, file = _file(in_project)
+    out, is_changed = Output(as_json), edit_settings(layer, file)
+    out.text(f"{file}: {'saved' if is_changed else 'nothing changed'}")
+    out.result({"path": str(file), "changed": is_changed})
+
+
+@config.command("set", short_help="Set one setting in the user's file, or the project's.")
+@_json
+@_project
+@click.argument("key")
+@click.argument("value", required=False)
+def set_(as_json: bool, in_project: bool, key: str, value: str | None) -> None:
+    """Set KEY, such as lm.server, in the user's file or in the project's.
+
+    A secret is never given as VALUE, where other users and the history of the shell see it: it is prompted for, or read
+    from stdin.
+    """  # noqa: DOC501 (the docstring is the help text)
+    from palimpsest.core.configuration.edit_file import write_settings
+    from palimpsest.core.configuration.setting_files import setting_of
+
+    setting, (layer, file) = setting_of(key), _file(in_project)
+    if setting.is_secret and value is not None:
+        raise click.UsageError(f"{setting.key} is a secret: leave VALUE out and type it, or write it to stdin")
+    if value is None:
+        value = _read_value(setting.key, setting.is_secret)
+    try:
+        write_settings(layer, file, {setting: setting.from_text(value)})
+    except ValueError as e:
+        raise click.UsageError(f"{setting.key}: {e}") from None
+    out = Output(as_json)
+    out.text(f"{file}: {setting.key} is set")
+    out.result({"path": str(file), "key": setting.key})
+
+
+@config.command()
+@_json
+@_project
+@click.argument("key")
+def unset(as_json: bool, in_project: bool, key: str) -> None:
+    """Remove KEY from the user's file, or from the project's."""
+    from palimpsest.core.configuration.edit_file import write_settings
+    from palimpsest.core.configuration.setting_files import setting_of
+
+    setting, (layer, file) = setting_of(key), _file(in_project)
+    write_settings(layer, file, {setting: None})
+    out = Output(as_json)
+    out.text(f"{file}: {setting.key} is not set")
+    out.result({"path": str(file), "key": setting.key})
+
+
+@config.command(short_help="Trust the project file as it is now.")
+@_json
+def trust(as_json: bool) -> None:
+    """Show what the project file sets, and trust it as it is now: it may decide where texts and keys are sent."""  # noqa: DOC501 (the docstring is the help text)
+    from palimpsest.core.configuration.setting_files import project_file, read_settings_file
+    from palimpsest.core.configuration.trusted_files import trust as trust_file
+
+    out, file = Output(as_json), read_settings_file("project", project_file())
+    if file is None:
+        raise PalimpsestError(f"{project_file()}: is not there; palimpsest config init --project makes it")
+    out.text("\n".join(f"{key} = {value}" for key, value in sorted(file.values.items())))
+    trust_file(file.path, file.data)
+    out.text(f"{file.path} is trusted until it changes")
+    out.result({"path": str(file.path), "settings": dict(file.values)})
+
+
+@config.command(short_help="Prompt for the most important settings and write them.")
+@_json
+@_project
+@click.option("--yes", is_flag=True, help="Do not prompt: take what is set, else the defaults.")
+def init(as_json: bool, in_project: bool, yes: bool) -> None:
+    """Prompt for home, backend, language model and port, and write them; without a terminal the defaults are taken.
+
+    In the user's file it also makes a secret for the tokens of the service, where no key is set.
+    """
+    from palimpsest.cli.config_wizard import run_wizard
+
+    layer, file = _file(in_project)
+    out, written = Output(as_json), run_wizard(layer, file, interactive=not yes and sys.stdin.isatty())
+    out.text(f"{file}: {', '.join(written) if written else 'nothing new'}; palimpsest config show lists all settings")
+    out.result({"path": str(file), "keys": written})
+
+
+def _file(in_project: bool) -> tuple[Layer, Path]:
+    from palimpsest.core.configuration.setting_files import project_file, user_file
+
+    return ("project", project_file()) if in_project else ("user", user_file())
+
+
+def _read_value(key: str, is_secret: bool) -> str:
+    if sys.stdin.isatty():
+        return str(click.prompt(key, hide_input=is_secret, confirmation_prompt=is_secret))
+    if not (value := sys.stdin.readline().rstrip("\r\n")):
+        raise click.UsageError(f"{key}: no value; give VALUE, or write it to stdin")
+    return value

@@ -1,0 +1,199 @@
+"""The two files of settings: where they are, and how one is read although it may be anybody's.
+
+A project file is found in the working folder or, inside a git repository, in a folder above it up to the root of the
+repository. A file that another user owns or may write is refused, not skipped: what it was to set would silently be
+something else.
+"""
+
+import difflib
+import os
+import stat
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from palimpsest.core.configuration.setting import Setting
+from palimpsest.core.configuration.setting_table import BY_KEY, BY_VARIABLE, SECTIONS
+from palimpsest.core.errors import PalimpsestError
+
+PROJECT_FILE = "palimpsest.toml"
+Layer = Literal["project", "user"]
+_MAX_BYTES = 256 * 1024
+_ROOT_USER = 0
+
+
+@dataclass(frozen=True)
+class SettingsFile:
+    """A file that was read and checked against the table of settings.
+
+    Attributes:
+        layer: which of the two it is.
+        path: of it.
+        data: its bytes.
+        values: what each setting's variable would be, by key.
+    """
+
+    layer: Layer
+    path: Path
+    data: bytes
+    values: Mapping[str, str]
+
+
+def user_file() -> Path:
+    """Returns where the user's file is, which need not exist."""
+    import platformdirs
+
+    return platformdirs.user_config_path("palimpsest") / "config.toml"
+
+
+def project_file(folder: Path | None = None) -> Path:
+    """Returns where the project file is: the nearest one, else where one would be made.
+
+    Args:
+        folder: the working folder; None means that of the process.
+
+    Raises:
+        PalimpsestError: the working folder of the process is gone.
+    """
+    try:
+        folder = (folder or Path.cwd()).absolute()
+    except FileNotFoundError:
+        raise PalimpsestError("the working folder is gone; change to another one") from None
+    searched = list(_folders_of_repository(folder))
+    return next((f / PROJECT_FILE for f in searched if os.path.lexists(f / PROJECT_FILE)), folder / PROJECT_FILE)
+
+
+def _folders_of_repository(folder: Path) -> Iterator[Path]:
+    """Yields the folder and those above it up to the root of its git repository; alone the folder outside of one."""
+    above = [folder, *folder.parents]
+    root = next((i for i, f in enumerate(above) if (f / ".git").exists()), 0)
+    yield from above[: root + 1]
+
+
+def read_settings_file(layer: Layer, path: Path) -> SettingsFile | None:
+    """Returns what a file sets, or None where there is none.
+
+    Raises:
+        PalimpsestError: it cannot be read, is not safe to read, is no TOML, or sets what it may not.
+    """
+    data = _read(layer, path)
+    if data is None:
+        return None
+    found = check_settings(layer, path, data)
+    _check_private(path, found.values)
+    return found
+
+
+def check_settings(layer: Layer, path: Path, data: bytes) -> SettingsFile:
+    """Returns what the bytes of a file set.
+
+    Raises:
+        PalimpsestError: they are no TOML, or set what they may not; the message names the line or the key.
+    """
+    try:
+        table = tomllib.loads(data.decode("utf-8"))
+    except UnicodeDecodeError as e:
+        line = data[: e.start].count(b"\n") + 1
+        raise PalimpsestError(f"{path}: line {line}: is no UTF-8; write it again") from None
+    except (tomllib.TOMLDecodeError, RecursionError) as e:
+        raise PalimpsestError(f"{path}: is no TOML: {str(e)[:200]}; palimpsest config edit opens it") from None
+    found = {}
+    for key, value in _flat(path, table):
+        setting = _known(path, key)
+        if setting.is_secret and layer == "project":
+            raise PalimpsestError(
+                f"{path}: {setting.key}: a project file is shared, and may have no secret; remove it, then palimpsest "
+                f"config set {setting.key}, or set {setting.variable}"
+            )
+        try:
+            found[setting.key] = setting.to_variable(value, path.parent)
+        except ValueError as e:
+            shown = "" if setting.is_secret else f" {str(value)[:40]!r}"
+            raise PalimpsestError(f"{path}: {setting.key}{shown}: {e}") from None
+    return SettingsFile(layer, path, data, found)
+
+
+def setting_of(name: str) -> Setting:
+    """Returns the setting of a key or of a variable.
+
+    Raises:
+        PalimpsestError: there is none; the message names the closest.
+    """
+    if (found := BY_KEY.get(name) or BY_VARIABLE.get(name)) is None:
+        raise PalimpsestError(f"no setting {name[:80]!r}; {_closest(name)}")
+    return found
+
+
+def _known(path: Path, key: str) -> Setting:
+    if (setting := BY_KEY.get(key)) is not None:
+        return setting
+    if (setting := BY_VARIABLE.get(key)) is not None:
+        raise PalimpsestError(f"{path}: no setting {key!r}; in a file it is {setting.key}")
+    raise PalimpsestError(f"{path}: no setting {key[:80]!r}; {_closest(key)}")
+
+
+def _closest(name: str) -> str:
+    by_name = [key for key in BY_KEY if key.rpartition(".")[2] == name.rpartition(".")[2]]
+    close = difflib.get_close_matches(name, [*BY_KEY, *BY_VARIABLE], n=1, cutoff=0.7) or by_name[:1]
+    return f"use {close[0]}" if close else "palimpsest config show lists them"
+
+
+def _flat(path: Path, table: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from ((f"{name}.{inner}", v) for inner, v in value.items())
+        elif name in SECTIONS:
+            raise PalimpsestError(f"{path}: {name} is a section; write [{name}], and a setting of it below")
+        else:
+            yield name, value
+
+
+def _read(layer: Layer, path: Path) -> bytes | None:
+    try:
+        # Without waiting: a named pipe would never answer.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        if path.is_symlink():
+            raise PalimpsestError(f"{path}: is a link that leads nowhere; remove it") from None
+        return None
+    except OSError as e:
+        raise PalimpsestError(f"{path}: cannot be read: {e.strerror}; correct its mode, or remove it") from None
+    try:
+        _check_safe(path, os.fstat(descriptor))
+        data = os.read(descriptor, _MAX_BYTES + 1)
+    finally:
+        os.close(descriptor)
+    if len(data) > _MAX_BYTES:
+        raise PalimpsestError(f"{path}: has more than {_MAX_BYTES // 1024} KiB; it is no file of settings")
+    return data
+
+
+def _check_safe(path: Path, state: os.stat_result) -> None:
+    """Checks that a file is a regular one that no other user owns or may write.
+
+    Raises:
+        PalimpsestError: it is not.
+    """
+    if not stat.S_ISREG(state.st_mode):
+        raise PalimpsestError(f"{path}: is no regular file; remove it")
+    owners = {state.st_uid, path.lstat().st_uid}
+    if not owners <= {os.geteuid(), _ROOT_USER}:
+        raise PalimpsestError(
+            f"{path}: belongs to another user, who could decide where your memories are sent; change its owner, or "
+            "work in another folder"
+        )
+    if state.st_mode & stat.S_IWOTH:
+        raise PalimpsestError(f"{path}: every user may write it; chmod o-w {path}")
+
+
+def _check_private(path: Path, values: Mapping[str, str]) -> None:
+    """Checks that nobody else reads a file with secrets.
+
+    Raises:
+        PalimpsestError: its mode lets others read it.
+    """
+    secret = next((key for key in values if BY_KEY[key].is_secret), None)
+    if secret is not None and path.stat().st_mode & 0o077:
+        raise PalimpsestError(f"{path}: {secret} is a secret, and others may read the file; chmod 600 {path}")

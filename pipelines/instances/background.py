@@ -1,0 +1,247 @@
+"""Processes in the background for a home: started and waited for, looked at, stopped."""
+
+import http.client
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import psutil
+from filelock import FileLock, Timeout
+
+from palimpsest.core.configuration.layers import FILES_VARIABLE
+from palimpsest.core.errors import ComponentFailed
+from palimpsest.core.json_types import JsonObject
+from palimpsest.core.processes import process_started
+from palimpsest.instances.bounded_log import open_log
+from palimpsest.instances.process_record import ProcessRecord, read_record, remove_record
+from palimpsest.store.home import Home, home_option
+from palimpsest.store.service_files import OLDER, make_service_folder, service_folder
+
+HOST = "127.0.0.1"
+"""The only address: others are reached through a reverse proxy, or by `palimpsest serve --host` in a container."""
+State = Literal["running", "not ready", "ended", "stopped"]
+START_S = 180.0
+_STOP_S = 30.0
+_POLL_S = 0.1
+_PROBE_S = 5.0
+_MAX_TAIL_BYTES = 256 * 1024
+
+
+@dataclass(frozen=True)
+class Component:
+    """A kind of process that runs for a home.
+
+    Attributes:
+        name: of it, and of its record and log.
+        ready_path: what answers with status 200 where it can do its work.
+        answer_key: of the answer that says what answers.
+    """
+
+    name: str
+    ready_path: str
+    answer_key: str
+
+
+SERVICE = Component("service", "/ready", "build_id")
+BUILDS = Component("builds", "/server_info", "dagster_version")
+
+
+@dataclass(frozen=True)
+class ProcessStatus:
+    """How a component of a home is.
+
+    Attributes:
+        state: `running` and it answers; `not ready`: it runs and does not; `ended`: it was started and not stopped, and
+            does not run any more; `stopped`.
+        record: of the process that was started last and not stopped.
+        answer: what answers: of the service the build.
+    """
+
+    state: State
+    record: ProcessRecord | None = None
+    answer: str | None = None
+
+    def to_json(self) -> JsonObject:
+        """Returns the fields as JSON values."""
+        r = self.record
+        found: JsonObject = {"state": self.state}
+        names = ("pid", "url", "port", "backend")
+        return found | {name: None if r is None else getattr(r, name) for name in names}
+
+
+def start(home: Home, component: Component, port: int, backend: str, wait_s: float = START_S) -> ProcessStatus:
+    """Starts a component of a home unless it runs, waits until it is ready, and returns where it answers.
+
+    Raises:
+        ComponentFailed: it did not come up. The message has the reason, and nothing is left running.
+    """
+    with _start_lock(home, component, wait_s):
+        before = status(home, component)
+        if before.state == "running":
+            return before
+        if before.state == "not ready" and before.record:
+            raise ComponentFailed(
+                f"{component.name}: process {before.record.pid} runs and is not ready; look at its log "
+                f"({log_path(home, component)}), or palimpsest service stop{home_option(home)}"
+            )
+        remove_record(home.path, component.name)
+        log = log_path(home, component)
+        begin = log.stat().st_size if log.exists() else 0
+        process = _launch(home, component, port, backend)
+        try:
+            return _wait_until_ready(home, component, process, wait_s)
+        except BaseException as e:
+            _end(process.pid, process_started(process.pid), _STOP_S)
+            remove_record(home.path, component.name)
+            if isinstance(e, ComponentFailed):
+                raise ComponentFailed(f"{component.name}: {e}: {_reason(log, begin)}") from None
+            raise
+
+
+def stop(home: Home, component: Component, wait_s: float = _STOP_S) -> bool:
+    """Stops a component of a home, what it is doing first, and returns whether it ran."""
+    if not service_folder(home.path).is_dir():
+        return False
+    with _start_lock(home, component, wait_s):
+        record = read_record(home.path, component.name)
+        ran = record is not None and record.is_running
+        if record is not None and ran:
+            _end(record.pid, record.started, wait_s)
+        remove_record(home.path, component.name)
+    return ran
+
+
+def status(home: Home, component: Component) -> ProcessStatus:
+    """Returns how a component of a home is, by asking it.
+
+    Raises:
+        DamagedFile: its record is damaged.
+    """
+    record = read_record(home.path, component.name)
+    if record is None:
+        return ProcessStatus("stopped")
+    if not record.is_running:
+        return ProcessStatus("ended", record)
+    answer = _answer(record, component)
+    return ProcessStatus("not ready" if answer is None else "running", record, answer)
+
+
+def log_lines(home: Home, component: Component, lines: int) -> list[str]:
+    """Returns the last lines of a component's log."""
+    log = log_path(home, component)
+    found: list[str] = []
+    for path in (log.with_name(f"{log.name}{OLDER}"), log):
+        if path.is_file() and not path.is_symlink():
+            found += _tail(path, 0).splitlines()
+    return found[-lines:]
+
+
+def log_path(home: Home, component: Component) -> Path:
+    """Returns the log of a component of a home."""
+    return service_folder(home.path) / f"{component.name}.log"
+
+
+@contextmanager
+def _start_lock(home: Home, component: Component, wait_s: float) -> Iterator[None]:
+    """Keeps a second start or stop out.
+
+    Raises:
+        ComponentFailed: another one takes longer than `wait_s`.
+    """
+    folder = make_service_folder(home.path)
+    lock = FileLock(folder / f".{component.name}.lock", timeout=wait_s + _STOP_S, mode=0o600)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise ComponentFailed(f"{component.name} of {home.path}: another command is starting or stopping it") from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _launch(home: Home, component: Component, port: int, backend: str) -> subprocess.Popen[bytes]:
+    path = str(home.path.resolve())
+    options = ["--home", path, "--port", str(port), "--backend", backend, "--component", component.name]
+    # What is written before the process has opened its log: an error of the interpreter, or of an import.
+    log = open_log(log_path(home, component))
+    try:
+        return subprocess.Popen(  # noqa: S603
+            [sys.executable, "-m", "palimpsest.cli.main", "service", "run", *options],
+            # The settings of this command, from whichever layer; not those of the folder that the process runs in.
+            env=os.environ | {FILES_VARIABLE: "off"},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    finally:
+        os.close(log)
+
+
+def _wait_until_ready(
+    home: Home, component: Component, process: subprocess.Popen[bytes], wait_s: float
+) -> ProcessStatus:
+    """Returns once the component of a process is ready.
+
+    Raises:
+        ComponentFailed: the process ended, or is not ready in time.
+    """
+    until = time.monotonic() + wait_s
+    while time.monotonic() < until:
+        if process.poll() is not None:
+            raise ComponentFailed("did not start")
+        record = read_record(home.path, component.name)
+        if record is not None and record.pid == process.pid and (answer := _answer(record, component)) is not None:
+            return ProcessStatus("running", record, answer)
+        time.sleep(_POLL_S)
+    raise ComponentFailed(f"was not ready in {wait_s:.0f} s")
+
+
+def _answer(record: ProcessRecord, component: Component) -> str | None:
+    """Returns what answers; None where nothing does, or it cannot do its work."""
+    connection = http.client.HTTPConnection(record.host, record.port, timeout=_PROBE_S)
+    try:
+        connection.request("GET", component.ready_path)
+        response = connection.getresponse()
+        found = json.loads(response.read(64 * 1024))
+        return str(found[component.answer_key]) if response.status == http.HTTPStatus.OK else None
+    except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError):
+        return None
+    finally:
+        connection.close()
+
+
+def _end(pid: int, started: str | None, wait_s: float) -> None:
+    """Ends a process: it may finish its requests, and is killed after `wait_s`; never another one with its id."""
+    with suppress(psutil.NoSuchProcess, psutil.TimeoutExpired):
+        process = psutil.Process(pid)
+        if started is None or process_started(pid) != started:
+            return
+        process.terminate()
+        try:
+            process.wait(wait_s)
+        except psutil.TimeoutExpired:
+            if process_started(pid) == started:
+                process.kill()
+                process.wait(_STOP_S)
+
+
+def _reason(log: Path, begin: int) -> str:
+    """Returns why a process ended: the last line that it wrote."""
+    lines = [line for line in _tail(log, begin).splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith("palimpsest: ")] or lines
+    return errors[-1].removeprefix("palimpsest: ").strip() if errors else f"see {log}"
+
+
+def _tail(path: Path, begin: int) -> str:
+    with path.open("rb") as f:
+        f.seek(max(begin, path.stat().st_size - _MAX_TAIL_BYTES))
+        return f.read(_MAX_TAIL_BYTES).decode("utf-8", "replace")
