@@ -139,20 +139,21 @@ class Client:
     def send(self, method: str, path: str, query: Mapping[str, str] | None = None, body: object = None) -> Answer:
         """Sends a request and reads the answer."""
         headers = self._headers | ({"Content-Type": "application/json"} if body is not None else {})
+        target = f"{path}?{urlencode(query)}" if query else path
+        content = json.dumps(body) if body is not None else None
         started = time.perf_counter()
-        self._connection.request(
-            method,
-            f"{path}?{urlencode(query)}" if query else path,
-            json.dumps(body) if body is not None else None,
-            headers,
-        )
+        self._connection.request(method, target, content, headers)
         answer = self._connection.getresponse()
-        content = answer.read()
-        return Answer(answer.status, 1000 * (time.perf_counter() - started), content)
+        read = answer.read()
+        return Answer(answer.status, 1000 * (time.perf_counter() - started), read)
 
 
 def added_ms(service: Service, user: str, questions: Sequence[str]) -> Added:
-    """Searches each question over HTTP and in this process, by turns."""
+    """Searches each question over HTTP and in this process, by turns.
+
+    Raises:
+        SystemExit: a search is not answered.
+    """
     over_http, direct = [], []
     with open_home(service.home) as reader:
         scope = next(s for s in reader.scopes() if s.user_id == user)
