@@ -9,6 +9,7 @@ from palimpsest.core.environment import whole_number
 from palimpsest.core.errors import PalimpsestError
 
 SECRET, PUBLIC_KEY, JWKS = "PALIMPSEST_JWT_SECRET", "PALIMPSEST_JWT_PUBLIC_KEY", "PALIMPSEST_JWKS_URL"
+TOOLS = "PALIMPSEST_MCP_TOOLS"
 MIN_SECRET_BYTES = 32
 _NAME = "palimpsest"
 _KEYS = f"{SECRET}, {PUBLIC_KEY} or {JWKS}"
@@ -49,6 +50,7 @@ class ServeSettings:
         max_body_bytes: of a request.
         timeout_s: of a request.
         shared: collections whose memories without an owner of their own every caller may read.
+        all_tools: whether agents have the tools that few need, too.
     """
 
     tokens: TokenSettings
@@ -57,6 +59,7 @@ class ServeSettings:
     max_body_bytes: int = 32 * 2**20
     timeout_s: int = 30
     shared: frozenset[str] = frozenset()
+    all_tools: bool = False
 
 
 def serve_settings() -> ServeSettings:
@@ -72,7 +75,14 @@ def serve_settings() -> ServeSettings:
         whole_number("PALIMPSEST_SERVE_MAX_MIB", 32, 1, 4096) * 2**20,
         whole_number("PALIMPSEST_SERVE_TIMEOUT_S", 30, 1, 3600),
         frozenset(filter(None, (n.strip() for n in os.environ.get("PALIMPSEST_SERVE_SHARED", "").split(",")))),
+        _all_tools(os.environ.get(TOOLS, "").strip()),
     )
+
+
+def _all_tools(value: str) -> bool:
+    if value not in ("", "common", "all"):
+        raise PalimpsestError(f"{TOOLS}: {value[:40]!r} must be common or all")
+    return value == "all"
 
 
 def token_settings(environment: Mapping[str, str] = os.environ) -> TokenSettings:

@@ -73,6 +73,14 @@ SERVICE = (
     Setting("service.max_mib", "PALIMPSEST_SERVE_MAX_MIB", "32", "MiB of one request", "whole", 1, 4096),
     Setting("service.timeout_s", "PALIMPSEST_SERVE_TIMEOUT_S", "30", "seconds of one request", "whole", 1, 3600),
     Setting(
+        "service.mcp_tools",
+        "PALIMPSEST_MCP_TOOLS",
+        "`common`",
+        "tools of agents: `common`, or `all` with those for files, pages, documents and collections",
+        "choice",
+        choices=("common", "all"),
+    ),
+    Setting(
         "service.page_jars",
         "PALIMPSEST_PAGE_JARS",
         "the user's cache folder",

@@ -11,6 +11,7 @@ from pydantic import AnyHttpUrl
 
 from palimpsest.serve.guard import Guard, client_address
 from palimpsest.serve.identity import Identity, identity_of
+from palimpsest.serve.mcp.rare_tools import add_rare_tools
 from palimpsest.serve.mcp.tools import add_prompt, add_resource, add_tools
 from palimpsest.serve.problems import Problem
 from palimpsest.serve.state import Service
@@ -69,6 +70,8 @@ def _server(service: Service, caller: Callable[[], Identity], **options: object)
         **options,  # type: ignore[arg-type]
     )
     add_tools(server, service, caller)
+    if service.settings.all_tools:
+        add_rare_tools(server, service, caller)
     add_resource(server, service, caller)
     add_prompt(server, service, caller)
     return server

@@ -21,9 +21,9 @@ from palimpsest.serve.state import Service
 from palimpsest.serve.views import check_own, show_history, show_memory
 
 Caller = Callable[[], Identity]
-_READ = ToolAnnotations(read_only_hint=True, open_world_hint=False)
-_WRITE = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False)
-_DELETE = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
+READ = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+WRITE = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False)
+DELETE = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
 Strategy = Literal["auto", "hybrid", "words", "hierarchical", "graph"]
 
 
@@ -31,41 +31,41 @@ class Tools:
     """What the tools do for a caller."""
 
     def __init__(self, service: Service, caller: Caller):
-        self._service, self._caller = service, caller
+        self.service, self._caller = service, caller
 
     def search_memory(
         self, query: str, k: int = 5, collection: str | None = None, strategy: Strategy = "auto", history: bool = False
     ) -> JsonObject:
         """Finds the memories that best answer a question. With history also what was superseded."""
         parameters = SearchBody(q=query, k=k, collection=collection, strategy=strategy, history=history)
-        return self._may("read", lambda view: answer(self._service, view, parameters))
+        return self.may("read", lambda view: answer(self.service, view, parameters))
 
     def get_context(self, query: str, budget_tokens: int = 1200, turns: list[str] | None = None) -> str:
         """Returns a cited context for a question, ready to be put before an answer; turns are what was said before."""
         parameters = SearchBody(q=query, k=10, budget_tokens=budget_tokens, turns=turns or [], include_pending=True)
-        return str(self._may("read", lambda view: answer(self._service, view, parameters))["context"])
+        return str(self.may("read", lambda view: answer(self.service, view, parameters))["context"])
 
     def get_memory(self, memory_id: str) -> JsonObject:
         """Returns one memory by its id."""
-        return self._may("read", lambda view: show_memory(view, memory_id))
+        return self.may("read", lambda view: show_memory(view, memory_id))
 
     def memory_history(self, memory_id: str) -> JsonObject:
         """Returns all versions of a memory's fact, newest first, with what replaced each and why."""
-        return self._may("read", lambda view: show_history(view, memory_id))
+        return self.may("read", lambda view: show_history(view, memory_id))
 
     def add_memory(self, text: str, collection: str | None = None, session: str | None = None) -> JsonObject:
         """Remembers a text for the user. It can be searched once it is built; get_operation says when."""
         sent = SentMemory(text=text, collection=collection, session=session)
-        return self._may("write", lambda view: receive(self._service, view.identity, sent, None))
+        return self.may("write", lambda view: receive(self.service, view.identity, sent, None))
 
     def delete_memory(self, memory_id: str) -> JsonObject:
         """Deletes a memory for good, with all that came from it. get_operation has the proof."""
 
         def begin(view: CallerView) -> JsonObject:
             check_own(view, memory_id)
-            return begin_delete(self._service, view.identity, [memory_id])
+            return begin_delete(self.service, view.identity, [memory_id])
 
-        return self._may("delete", begin)
+        return self.may("delete", begin)
 
     def search_nodes(self, name: str, collection: str | None = None) -> JsonObject:
         """Finds the people, places, projects and topics with a name, with their facts and edges."""
@@ -84,14 +84,14 @@ class Tools:
 
         def listed(view: CallerView) -> JsonObject:
             mine = {s.collection for s in view.scopes()}
-            found = [c for c in list_collections(self._service.home) if c.name in mine]
+            found = [c for c in list_collections(self.service.home) if c.name in mine]
             return {"collections": [{"name": c.name, "description": c.description, "unit": c.unit} for c in found]}
 
-        return self._may("read", listed)
+        return self.may("read", listed)
 
     def get_operation(self, operation_id: str) -> JsonObject:
         """Says what became of something that was added or deleted."""
-        return self._may("read", lambda view: find_operation(self._service, view.identity, operation_id))
+        return self.may("read", lambda view: find_operation(self.service, view.identity, operation_id))
 
     def whoami(self) -> JsonObject:
         """Says whose memories these are, and what the token allows."""
@@ -104,9 +104,9 @@ class Tools:
                 raise NotFound
             return ask(view.reader, scopes)
 
-        return self._may("read", read)
+        return self.may("read", read)
 
-    def _may(self, permission: Permission, work: Callable[[CallerView], JsonObject]) -> JsonObject:
+    def may(self, permission: Permission, work: Callable[[CallerView], JsonObject]) -> JsonObject:
         """Does something for the caller, who must have a permission.
 
         Raises:
@@ -116,7 +116,7 @@ class Tools:
         if permission not in me.permissions:
             raise ToolError(f"the token does not allow to {permission}")
         try:
-            with self._service.reader.view(me) as view:
+            with self.service.reader.view(me) as view:
                 return work(view)
         except Problem as e:
             raise ToolError(e.detail) from None
@@ -132,18 +132,18 @@ def add_tools(server: MCPServer[None], service: Service, caller: Caller) -> None
     """Adds the tools to a server."""
     tools = Tools(service, caller)
     for tool, annotations in (
-        (tools.search_memory, _READ),
-        (tools.get_context, _READ),
-        (tools.get_memory, _READ),
-        (tools.memory_history, _READ),
-        (tools.add_memory, _WRITE),
-        (tools.delete_memory, _DELETE),
-        (tools.search_nodes, _READ),
-        (tools.get_relations, _READ),
-        (tools.timeline, _READ),
-        (tools.list_collections, _READ),
-        (tools.get_operation, _READ),
-        (tools.whoami, _READ),
+        (tools.search_memory, READ),
+        (tools.get_context, READ),
+        (tools.get_memory, READ),
+        (tools.memory_history, READ),
+        (tools.add_memory, WRITE),
+        (tools.delete_memory, DELETE),
+        (tools.search_nodes, READ),
+        (tools.get_relations, READ),
+        (tools.timeline, READ),
+        (tools.list_collections, READ),
+        (tools.get_operation, READ),
+        (tools.whoami, READ),
     ):
         server.add_tool(tool, annotations=annotations, structured_output=False)
 

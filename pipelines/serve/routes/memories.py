@@ -117,7 +117,7 @@ async def add(request: Request, identity: MayWrite, service: SharedService, key:
                 raise Problem(422, "file: a form has one file, in the field `file`")
             sent = _parse({n: v for n, v in form.items() if n in _FIELDS and isinstance(v, str)} | {"text": "file"})
             return await run_in_threadpool(
-                _receive_file, service, identity, sent, file.filename or "", await file.read(), key
+                receive_file, service, identity, sent, file.filename or "", await file.read(), key
             )
     if kind != "application/json":
         raise Problem(415, "send application/json or multipart/form-data")
@@ -153,9 +153,14 @@ def receive(service: Service, identity: Identity, sent: SentMemory, key: str | N
     return {"operation_id": receipt.operation_id, "state": "received", "collection": receipt.collection}
 
 
-def _receive_file(
+def receive_file(
     service: Service, identity: Identity, sent: SentMemory, name: str, data: bytes, key: str | None
 ) -> JsonObject:
+    """Sends a file of a caller to the inbox; returns the operation.
+
+    Raises:
+        Problem: its name cannot be used.
+    """
     with tempfile.TemporaryDirectory(prefix="palimpsest-upload-") as folder:
         path = Path(folder, Path(name.replace("\\", "/")).name[-120:] or "upload")
         try:

@@ -1,0 +1,141 @@
+"""Tools that few agents need, behind a setting: files, pages of the web, documents and collections."""
+
+import base64
+import binascii
+from collections import Counter
+from collections.abc import Callable
+
+import polars as pl
+from mcp.server import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp_types import ToolAnnotations
+
+from palimpsest.core.errors import ArgumentError, PalimpsestError
+from palimpsest.core.json_types import JsonObject, JsonValue
+from palimpsest.core.scopes import SCOPE
+from palimpsest.serve.mcp.tools import DELETE, READ, WRITE, Caller, Tools
+from palimpsest.serve.open_reader import CallerView
+from palimpsest.serve.problems import NotFound, Problem
+from palimpsest.serve.routes.memories import SentMemory, begin_delete, receive_file
+from palimpsest.serve.state import Service
+from palimpsest.sources.crawl.analyze_site import analyze_site
+from palimpsest.sources.crawl.ingest_web import ingest_url
+from palimpsest.store.builds import published
+
+_MAX_LISTED = 500
+_READ_WEB = ToolAnnotations(read_only_hint=True, open_world_hint=True)
+_WRITE_WEB = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=True)
+_ANALYSIS_S = 25.0
+"""Of a site: below the time that a request may take."""
+
+
+class RareTools(Tools):
+    """What these tools do for a caller."""
+
+    def ingest_file(
+        self, name: str, content_base64: str, collection: str | None = None, project: str | None = None
+    ) -> JsonObject:
+        """Sends a file (PDF, Word, Markdown, mail, ...) by name and content. get_operation says when it is built."""  # noqa: DOC501 (the docstring is for agents)
+        try:
+            data = base64.b64decode(content_base64, validate=True)
+        except (ValueError, binascii.Error):
+            raise ToolError("content_base64: not base64") from None
+        sent = SentMemory(text=name, collection=collection, project=project)
+        return self.may("write", lambda view: receive_file(self.service, view.identity, sent, name, data, None))
+
+    def ingest_url(self, url: str, collection: str | None = None, project: str | None = None) -> JsonObject:
+        """Reads one page of the web; robots.txt is honored. The next build forms its memories."""
+
+        def read(view: CallerView) -> JsonObject:
+            if project and project not in view.identity.projects:
+                raise Problem(403, "the token does not name this project")
+            user = view.identity.user
+            return self._of_web(
+                lambda: ingest_url(self.service.home, url, collection=collection, user=user, project=project).to_json()
+            )
+
+        return self.may("write", read)
+
+    def list_documents(self, collection: str | None = None) -> JsonObject:
+        """Lists the documents of the user's memories, with how many memories each has."""
+        return self.may("read", lambda view: {"documents": self._documents(view, collection)})
+
+    def delete_document(self, uri: str, collection: str) -> JsonObject:
+        """Deletes the user's memories of one document for good. get_operation has the proof."""
+
+        def begin(view: CallerView) -> JsonObject:
+            ids = self._memories(view, collection).filter(pl.col("uri") == uri)["memory_id"].to_list()
+            if not ids:
+                raise NotFound
+            return begin_delete(self.service, view.identity, sorted(ids))
+
+        return self.may("delete", begin)
+
+    def collection_info(self, collection: str) -> JsonObject:
+        """Says how many memories the user has in a collection, by type, and of how many documents."""
+
+        def counted(view: CallerView) -> JsonObject:
+            if not view.own_scopes(collection):
+                raise NotFound
+            found = self._memories(view, collection)
+            types: dict[str, JsonValue] = dict(sorted(Counter(found["type"].to_list()).items()))
+            documents = found["uri"].n_unique()
+            return {"collection": collection, "memories": found.height, "documents": documents, "types": types}
+
+        return self.may("read", counted)
+
+    def analyze_website(self, url: str, max_urls: int = 150) -> JsonObject:
+        """Says how a site is structured: its pages grouped by path, and what to read. Stores nothing."""
+        return self.may(
+            "read",
+            lambda _: self._of_web(lambda: analyze_site(url, seconds=_ANALYSIS_S, max_urls=max_urls).to_json()),
+        )
+
+    def _documents(self, view: CallerView, collection: str | None) -> list[JsonValue]:
+        found: list[JsonValue] = []
+        for name in sorted({s.collection for s in view.own_scopes(collection)}):
+            rows = self._memories(view, name).group_by("uri").agg(pl.col("title").first(), pl.len().alias("memories"))
+            found += [{"collection": name, **row} for row in rows.sort("uri").to_dicts()]
+        return found[:_MAX_LISTED]
+
+    def _memories(self, view: CallerView, collection: str) -> pl.DataFrame:
+        """Returns (memory_id, type, uri, title) of the caller's own memories that may be shown."""
+        build = published(self.service.home)
+        own = [(s.collection, s.user_id, s.project_id) for s in view.own_scopes(collection)]
+        scopes = pl.DataFrame(own, schema=dict.fromkeys(SCOPE, pl.String), orient="row")
+        if build is None or scopes.is_empty() or collection not in build.collections:
+            return pl.DataFrame(schema=dict.fromkeys(("memory_id", "type", "uri", "title"), pl.String))
+        is_shown = pl.col("user_visible").fill_null(True) & ~pl.col("pii").fill_null(False)
+        documents = build.table(collection, "documents").select("document_id", "uri", document_title="title")
+        memories = build.table(collection, "memories").filter(is_shown).join(scopes, on=SCOPE, how="semi")
+        found = memories.join(documents, on="document_id")
+        return found.select("memory_id", "type", "uri", title="document_title")
+
+    @staticmethod
+    def _of_web(read: Callable[[], JsonObject]) -> JsonObject:
+        """Reads something of the web.
+
+        Raises:
+            ArgumentError: an argument cannot be used.
+            Problem: it cannot be read.
+        """
+        try:
+            return read()
+        except ArgumentError:
+            raise
+        except PalimpsestError as e:  # about the page or the site, which the caller named
+            raise Problem(422, str(e)[:300]) from None
+
+
+def add_rare_tools(server: MCPServer[None], service: Service, caller: Caller) -> None:
+    """Adds the tools to a server, after the others."""
+    tools = RareTools(service, caller)
+    for tool, annotations in (
+        (tools.ingest_file, WRITE),
+        (tools.ingest_url, _WRITE_WEB),
+        (tools.list_documents, READ),
+        (tools.delete_document, DELETE),
+        (tools.collection_info, READ),
+        (tools.analyze_website, _READ_WEB),
+    ):
+        server.add_tool(tool, annotations=annotations, structured_output=False)
