@@ -95,7 +95,7 @@ WEB = (
         "PALIMPSEST_WEB_ALLOW_PRIVATE",
         "none",
         "hosts, addresses and networks of an intranet that crawls may read, separated by commas "
-        "([the web](../web.md#what-is-not-asked))",
+        "([the web](../web.md#what-is-not-requested))",
         "names",
         directs=True,
     ),
@@ -103,7 +103,7 @@ WEB = (
         "web.common_crawl_url",
         "PALIMPSEST_COMMON_CRAWL_URL",
         "`https://index.commoncrawl.org/`",
-        "index that `analyze --common-crawl` asks",
+        "index that `analyze --common-crawl` queries",
         directs=True,
     ),
     Setting(

@@ -1,4 +1,4 @@
-"""Which servers may be asked: public addresses, and private ones that the operator of the home names.
+"""Which servers may be contacted: public addresses, and private ones that the operator of the home names.
 
 A page, a redirect or a link must not make this machine read what only it can reach. The address of a host is looked up
 once, checked, and connected to as it was checked, so that a name that changes its address gains nothing.
@@ -23,7 +23,7 @@ Resolver = Callable[[str, int, float], Sequence[str]]
 
 
 class AddressRefused(Exception):
-    """A URL leads to an address that may not be asked; the message names the fix."""
+    """A URL leads to an address that may not be contacted; the message names the fix."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class AllowedPrivate:
 
 @dataclass(frozen=True)
 class AddressPolicy:
-    """Which private hosts and networks are asked besides the public web."""
+    """Which private hosts and networks are contacted besides the public web."""
 
     allowed: tuple[AllowedPrivate, ...] = ()
 
@@ -61,7 +61,7 @@ class AddressPolicy:
         return cls(tuple(_parse_entry(e) for e in entries if e))
 
     def check(self, host: str, port: int, addresses: Sequence[str]) -> list[str]:
-        """Returns the addresses of a host, all of which may be asked.
+        """Returns the addresses of a host, all of which may be contacted.
 
         Raises:
             AddressRefused: one of them may not.

@@ -1,6 +1,6 @@
 """The pages of a site that Common Crawl has seen, for an analysis of a site without sitemaps.
 
-Its index is asked for URLs alone; no page is read from it. It learns which site is analyzed: it is asked where a person
+Only URLs are read from its index, no page. It learns which site is analyzed: it is queried where a person
 wants it.
 """
 

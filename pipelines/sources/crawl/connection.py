@@ -30,7 +30,7 @@ class GuardedBackend(httpcore2.NetworkBackend):
         """Returns a connection to a host.
 
         Raises:
-            AddressRefused: one of the host's addresses may not be asked.
+            AddressRefused: one of the host's addresses may not be contacted.
             httpcore2.ConnectError: the host has no address, or none answers.
         """
         wait_s = self.left_s(timeout)

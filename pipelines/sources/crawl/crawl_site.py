@@ -73,7 +73,7 @@ class Crawl:
             result.fail(url, why)
         self._drain(robots, follows, min(options.max_pages, len(sitemap.urls) or options.max_pages))
         if self._is_cut and result.is_complete and not frontier:
-            # Pages that are deeper than links were followed are asked for: they stay while the server has them.
+            # Pages that are deeper than links were followed are requested: they stay while the server has them.
             left = self._pages.unreached(frontier.reached | frontier.seen)
             frontier.push(Visit(options.depth, uri) for uri in left)
             self._drain(robots, False, len(frontier))

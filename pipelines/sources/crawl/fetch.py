@@ -232,8 +232,8 @@ class Fetcher:
     def _wait_s(self, state: RetryCallState) -> float:
         """Returns how long to wait for the next attempt: what the server asks for, else twice as long each time."""
         error = state.outcome.exception() if state.outcome else None
-        asked = error.wait_s if isinstance(error, _Busy) else None
-        return min(2.0 ** (state.attempt_number - 1) if asked is None else asked, self._limits.max_wait_s)
+        wanted = error.wait_s if isinstance(error, _Busy) else None
+        return min(2.0 ** (state.attempt_number - 1) if wanted is None else wanted, self._limits.max_wait_s)
 
     def _sleep(self, seconds: float) -> None:
         """Waits.

@@ -91,7 +91,7 @@ class Browser:
         """Returns the address of a URL's host.
 
         Raises:
-            FetchFailed: it has none, or one that may not be asked.
+            FetchFailed: it has none, or one that may not be contacted.
         """
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port or DEFAULT_PORTS[parts.scheme]

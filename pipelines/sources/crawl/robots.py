@@ -42,7 +42,7 @@ class Robots:
 def load_robots(fetcher: Fetcher, url: str) -> Robots:
     """Reads the robots.txt of a URL's server.
 
-    A server without one (status 4xx) allows everything; one that cannot be asked allows nothing.
+    A server without one (status 4xx) allows everything; one that does not answer allows nothing.
 
     Raises:
         FetchFailed: the guard of addresses refuses the server.
