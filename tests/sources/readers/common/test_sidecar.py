@@ -68,7 +68,7 @@ def test_a_sidecar_is_no_source_its_change_is_one_of_its_source_and_one_alone_is
     config = load_collection(folder)
 
     def state() -> dict[str, str]:
-        return {uri: key for uri, (_, key) in scan_sources(folder, config, Decisions()).items()}
+        return {uri: s.content_hash for uri, s in scan_sources(folder, config, Decisions()).items()}
 
     before = state()
     (folder / "a.txt.meta.yaml").write_text("date: 2026-03-02")
