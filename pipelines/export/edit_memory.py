@@ -10,10 +10,13 @@ from palimpsest.core.memory_units import REFLECTION
 from palimpsest.core.scopes import SCOPE, ScopeKey
 from palimpsest.export.markdown.edit_document import relocated_redactions
 from palimpsest.export.markdown.read_edits import LoggedDocuments, storable_row, write_changes
+from palimpsest.sources.filters.erased_texts import TurnIndex, place_key
 from palimpsest.sources.filters.text_edits import Edit, apply_edits
+from palimpsest.sources.readers.common.clean_text import clean_text
 from palimpsest.sources.records.document_row import document_to_row, row_to_document
 from palimpsest.store.builds import Build, published
-from palimpsest.store.decisions import read_decisions
+from palimpsest.store.decisions import append_edited, read_decisions
+from palimpsest.store.erased_text import ErasedText
 from palimpsest.store.home import Home
 from palimpsest.store.ingest_log import IngestLog
 
@@ -50,7 +53,7 @@ def edit_memory(home: Home, scope: ScopeKey, memory_id: str, text: str) -> Edite
         ArgumentError: the text cannot be used.
         PalimpsestError: the scope has no such memory, it was formed from others, or its document changed since.
     """
-    text = text.strip()
+    text = clean_text(text).strip()
     if not any(c.isalnum() for c in text) or len(text) > MAX_CHARS:
         raise ArgumentError("text", f"write 1 to {MAX_CHARS:,} characters; palimpsest delete --memory removes one")
     with home.lock():
@@ -77,7 +80,14 @@ def edit_memory(home: Home, scope: ScopeKey, memory_id: str, text: str) -> Edite
             try:
                 stored = storable_row(document_to_row(changed, "", None), config, read_decisions(home.decisions))
             except ValueError as e:
-                raise PalimpsestError(f"{memory_id}: its document {e}; nothing is changed") from None
+                raise ArgumentError("text", f"the document {e}; nothing is changed") from None
+            if len(edited.text) > config.limits.max_chars:
+                raise ArgumentError("text", f"makes the document longer than {config.limits.max_chars:,} characters")
+            place = place_key(scope[0], scope[1], base.row["uri"], base.row["session_id"])
+            said = TurnIndex(base.row["segments"]).utterance_key_at(start)
+            append_edited(
+                home.decisions, memory_id, ErasedText.of(place, said, stored["text"][start : start + len(text)])
+            )
             write_changes(log, logged, {base.key: stored}, dt.datetime.now(dt.UTC))
     return EditedMemory(memory_id, scope[0], base.row["uri"], before)
 

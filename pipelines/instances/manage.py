@@ -130,6 +130,18 @@ def start_instance(name: str, with_builds: bool = False) -> InstanceStatus:
     return _status(instance)
 
 
+def _stop_all(name: str) -> None:
+    """Stops each part of an instance, also where the record of another part is damaged."""
+    instance = find_instance(name)
+    for component in (BUILDS, SERVICE):
+        with suppress(DamagedFile):  # a process that nobody can name is not stopped
+            stop(Home(instance.home), component)
+    if _has_neo4j(instance):
+        from palimpsest.neo4j_graph.server.local_server import stop_server
+
+        stop_server(instance.neo4j_home)
+
+
 def stop_instance(name: str) -> list[str]:
     """Stops all parts of an instance; returns the names of those that ran."""
     instance, stopped = find_instance(name), []
@@ -156,8 +168,7 @@ def delete_instance(name: str, with_home: bool = False) -> Path | None:
     folder = instances_folder() / name
     if instance.is_own or with_home:
         _check_removable(instance, folder)
-    with suppress(DamagedFile):  # of a record: a process that nobody can name is not stopped
-        stop_instance(name)
+    _stop_all(name)
     if (instance.is_own or with_home) and instance.home.is_dir():
         with Home(instance.home).lock():  # not below a build that is running
             shutil.rmtree(instance.home)

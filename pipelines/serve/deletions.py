@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
+from typing import NamedTuple
 
 from palimpsest.build.delete import DeleteResult, delete
 from palimpsest.core.errors import PalimpsestError
@@ -26,6 +27,13 @@ _STOPPED = "the service was stopped before the delete was finished; send it agai
 _FAILED = "the delete was not finished; send it again"
 
 
+class DocumentName(NamedTuple):
+    """A document: its collection and uri."""
+
+    collection: str
+    uri: str
+
+
 class Deletions:
     """Runs deletes one after the other, and keeps what became of each in `<home>/deletions`."""
 
@@ -34,13 +42,13 @@ class Deletions:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="delete")
         self._lock, self._running = threading.Lock(), set[str]()
 
-    def begin(self, user: str, memories: Sequence[str] = ()) -> str:
-        """Begins a delete of memories of a user, of all without any; returns the id of its operation."""
+    def begin(self, user: str, memories: Sequence[str] = (), document: DocumentName | None = None) -> str:
+        """Begins a delete of memories or a document of a user, of all without either; returns the operation's id."""
         operation_id = uuid.uuid4().hex
         self._write(operation_id, {"state": "received", "user": _hash(user)})
         with self._lock:
             self._running.add(operation_id)
-        self._pool.submit(self._run, operation_id, user, tuple(memories))
+        self._pool.submit(self._run, operation_id, user, tuple(memories), document)
         return operation_id
 
     def status(self, operation_id: str, user: str) -> JsonObject | None:
@@ -60,12 +68,12 @@ class Deletions:
         """Waits for the delete that is running; those that wait are not begun."""
         self._pool.shutdown(cancel_futures=True)
 
-    def _run(self, operation_id: str, user: str, memories: tuple[str, ...]) -> None:
+    def _run(self, operation_id: str, user: str, memories: tuple[str, ...], document: DocumentName | None) -> None:
         outcome: JsonObject = {"state": "failed", "reason": _FAILED}
         try:
             # A process of its own: DuckDB gives the open index to whoever opens that path in this one.
             with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-                proof = process.submit(_delete, self._home.path, user, memories).result()
+                proof = process.submit(_delete, self._home.path, user, memories, document).result()
             outcome = {"state": "deleted", "proof": proof}
         except (PalimpsestError, BrokenProcessPool) as e:  # its text may name files and ids of others
             _LOG.warning("delete %s: %s", operation_id, e)
@@ -80,9 +88,10 @@ class Deletions:
         write_json(self._folder / f"{operation_id}.json", fields)
 
 
-def _delete(home: Path, user: str, memories: tuple[str, ...]) -> JsonObject:
+def _delete(home: Path, user: str, memories: tuple[str, ...], document: DocumentName | None) -> JsonObject:
+    collection, uri = document or (None, None)
     with Home(home).lock(LOCK_WAIT_S):
-        return _counts(delete(Home(home), user=user, memories=memories))
+        return _counts(delete(Home(home), user=user, memories=memories, collection=collection, document=uri))
 
 
 def _counts(done: DeleteResult) -> JsonObject:

@@ -49,12 +49,12 @@ class Guard:
         Raises:
             Problem: 401 where the token is not valid, 429 where there were too many requests.
         """
-        if not self._limiter.test(self._failures, "failure", address):
-            raise Problem(429, "too many requests without a valid token", _RETRY)
         try:
             identity = self._verifier.verify(token)
         except BadToken as e:
-            self._limiter.hit(self._failures, "failure", address)
+            # Of several users behind one address, only those without a valid token are limited.
+            if not self._limiter.hit(self._failures, "failure", address):
+                raise Problem(429, "too many requests without a valid token", _RETRY) from None
             raise Problem(401, str(e), _CHALLENGE) from None
         if not self._limiter.hit(self._per_user, "user", identity.user):
             raise Problem(429, f"more than {self.settings.requests_per_minute} requests a minute", _RETRY)

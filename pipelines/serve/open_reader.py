@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from palimpsest.core.errors import ComponentFailed
 from palimpsest.query.open_backend import open_backend
 from palimpsest.query.reader import Reader, open_home
 from palimpsest.query.request.types import Scope
@@ -14,6 +15,8 @@ from palimpsest.serve.identity import Identity
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
 
+WAIT_S = 20.0
+"""How long a request waits for those that read the build before."""
 REFRESH_S = 0.5
 """How long a change may go unnoticed."""
 
@@ -113,7 +116,8 @@ class SharedReader:
             if (state := self.published_state()) == self._state:
                 self._looked_at = time.monotonic()
             elif self._views:
-                self._changed.wait()
+                if not self._changed.wait(WAIT_S):
+                    raise ComponentFailed("requests that read the build before do not end")
             else:
                 self._reader.close()
                 self._reader, self._state = None, state

@@ -8,7 +8,7 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.serve.problems import Problem
 from palimpsest.store.home import Home
 
-WAIT_S = 5
+WAIT_S = 0.5
 _BUSY = "a build is running; send it again when it is done"
 _RETRY = {"Retry-After": "15"}
 

@@ -7,7 +7,6 @@ with text.
 """
 
 import datetime as dt
-import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -15,9 +14,8 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from palimpsest.core.errors import DamagedFile, PalimpsestError
-from palimpsest.core.files import write_bytes
 from palimpsest.core.ids import content_id, entity_id
-from palimpsest.core.needles import Needle, RowSearch
+from palimpsest.core.needles import Needle
 from palimpsest.core.scopes import ScopeKey
 from palimpsest.store.decision_lines import decision_lines, parse_line, sealed_line
 from palimpsest.store.erased_text import ErasedText
@@ -40,7 +38,8 @@ Verdict = Literal["same", "apart", "undecided"]
 NAME_KINDS = get_args(Verdict)
 _FIX = "restore a backup, or go on without it with palimpsest build --allow-lost"
 RELATION_KINDS = ("undo", "confirm", "withdraw")
-_ABOUT_MEMORIES = (*RELATION_KINDS, *MEMORY_KINDS)
+EDITED = "edited"
+ABOUT_MEMORIES = (*RELATION_KINDS, *MEMORY_KINDS, EDITED)
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ class Decisions:
 
     `same` and `apart` are pairs of ids, as `core.ids.entity_id` gives them to a name in a scope.
     `relations` has the last override of each pair of memories, sorted by relation id. `graph` has what was decided of
-    nodes and edges, in order; `memories` what was decided of single memories.
+    nodes and edges, in order; `memories` what was decided of single memories, `edited` what they were edited to.
     """
 
     undone: frozenset[str] = frozenset()
@@ -75,6 +74,7 @@ class Decisions:
     erased: frozenset[ErasedText] = frozenset()
     graph: tuple[GraphDecision, ...] = ()
     memories: tuple[MemoryDecision, ...] = ()
+    edited: Mapping[str, frozenset[ErasedText]] = field(default_factory=dict)
 
     def graph_key(self, collection: str) -> str:
         """Returns a hash of the decisions about nodes and edges of a collection: stage `nodes` alone applies them."""
@@ -163,6 +163,7 @@ def read_decisions(path: Path) -> Decisions:
     overrides: dict[str, RelationOverride] = {}
     tombstones: set[str] = set()
     erased: set[ErasedText] = set()
+    edited: dict[str, set[ErasedText]] = {}
     graph, memories = GraphDecisionReader(), MemoryDecisionReader()
     for number, line in enumerate(decision_lines(path), 1):
         try:
@@ -171,6 +172,8 @@ def read_decisions(path: Path) -> Decisions:
             pair = _parse_pair(target) if kind in NAME_KINDS else ("", "")
             if kind == "erased":
                 erased.add(_parse_erased(row))
+            if kind == EDITED:
+                edited.setdefault(str(target), set()).add(_parse_erased({**row, "target": row["place"]}))
             if kind in GRAPH_KINDS:
                 graph.read(row)
             if kind in MEMORY_KINDS:
@@ -178,7 +181,7 @@ def read_decisions(path: Path) -> Decisions:
             override = {k: str(row[k]) for k in ("newer_id", "older_id", "label")} if row.get("newer_id") else {}
         except (ValueError, KeyError, TypeError, AttributeError):
             raise DamagedFile(path, f"line {number} is not a decision; {_FIX}") from None
-        if kind == "erased" or kind in GRAPH_KINDS + MEMORY_KINDS:
+        if kind in ("erased", EDITED) or kind in GRAPH_KINDS + MEMORY_KINDS:
             continue
         if kind == "tombstone":
             tombstones.add(target)
@@ -204,6 +207,7 @@ def read_decisions(path: Path) -> Decisions:
         erased=frozenset(erased),
         graph=graph.applied,
         memories=memories.applied,
+        edited={memory_id: frozenset(texts) for memory_id, texts in edited.items()},
     )
 
 
@@ -264,23 +268,17 @@ def append_erased(path: Path, texts: Iterable[ErasedText]) -> None:
     _append(path, [{"kind": "erased", "target": t.place, "said": t.said, **asdict(t.needle)} for t in sorted(texts)])
 
 
+def append_edited(path: Path, memory_id: str, text: ErasedText) -> None:
+    """Appends hashes of the words that a memory was edited to: a delete of it removes them too, built or not."""
+    _append(
+        path, [{"kind": EDITED, "target": memory_id, "place": text.place, "said": text.said, **asdict(text.needle)}]
+    )
+
+
 def append_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Appends decisions as lines of another home, each with the time at which it was made there."""
     if rows := list(rows):
         _append(path, rows)
-
-
-def forget_overrides(path: Path, probes: RowSearch) -> int:
-    """Removes the overrides of relations of deleted memories, and decisions about them; returns how many lines."""
-    if not path.exists():
-        return 0
-    lines = path.read_text(encoding="utf-8").splitlines()
-    gone = {i for i in probes.rows_in(lines) if json.loads(lines[i])["kind"] in _ABOUT_MEMORIES}
-    if gone:
-        kept = [line for i, line in enumerate(lines) if i not in gone]
-        write_bytes(path, "".join(line + "\n" for line in kept).encode())
-        path.chmod(0o600)
-    return len(gone)
 
 
 def _append(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:

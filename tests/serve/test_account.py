@@ -6,6 +6,7 @@ from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
 from palimpsest.consolidation.consolidate import consolidate
 from palimpsest.store.proposals import read_proposals
+from tests.serve.test_memories import wait_for
 from tests.small_corpus import write_chats, write_notes
 
 TURNS = [
@@ -46,7 +47,7 @@ def test_an_edit_changes_the_memory_with_the_next_build_and_keeps_what_it_was(wr
     client = writers("ann")
     memory = found(client, "red bike")[0]["memory_id"]
     edited = client.put(f"/memory/{memory}", json={"text": "My bike is green zqann."})
-    assert edited.status_code == 200 and edited.json()["before"] == "My bike is red zqann."
+    assert edited.status_code == 200 and edited.json()["memory_id"] == memory and "zqann" not in edited.text
     assert found(client, "colour of my bike")[0]["text"] == "My bike is red zqann."
     rebuild(home)
     now = found(writers("ann"), "colour of my bike")
@@ -128,3 +129,20 @@ def test_the_outline_has_the_nodes_of_the_graph_and_each_link_of_its_edges_and_f
     assert len(part["nodes"]) == 2 and part["links"] == [] and part["total_nodes"] == len(ids)
     others = clients("bob").get("/graph/outline").json()["nodes"]
     assert not {n["id"] for n in others if n["name"] == "Ann"} and "zqann" not in str(others)
+
+
+@pytest.mark.parametrize("text", ["My bike is red, zqann!", "My bike is red zqann. It has a zqbell.", "A boat zqboat."])
+@pytest.mark.parametrize("is_built", [False, True])
+def test_a_delete_of_an_edited_memory_removes_what_it_was_edited_to(writers, home, text, is_built):
+    client = writers("ann")
+    memory = found(client, "red bike")[0]["memory_id"]
+    assert client.put(f"/memory/{memory}", json={"text": text}).status_code == 200
+    if is_built:
+        rebuild(home)
+    begun = client.delete(f"/memory/{memory}").json()["operation_id"]
+    done = wait_for(client, begun, "deleted", "failed")
+    assert done["state"] == "deleted" and done["proof"]["residue"] == []
+    rebuild(home)
+    texts = str(found(writers("ann"), "bike boat bell", history="true", k=20))
+    assert not [word for word in ("zqann", "zqbell", "zqboat") if word in texts]
+    assert b"zqbell" not in b"".join(p.read_bytes() for p in home.log.rglob("*") if p.is_file())

@@ -16,6 +16,7 @@ from palimpsest.build.publish import run_without_dagster
 from palimpsest.serve.app import MCP_PATH, create_app
 from palimpsest.serve.settings import ServeSettings, serve_settings
 from palimpsest.serve.tokens import make_token
+from palimpsest.sources.crawl.address_guard import AddressPolicy
 from tests.serve.conftest import TOKENS, client_of
 from tests.serve.test_mcp import TOOLS
 
@@ -44,7 +45,7 @@ def call(home, user, name, arguments=None, all_tools=True):
 
 @pytest.fixture
 def site(monkeypatch):
-    """A site of one page on this machine, which the guard lets pass."""
+    """A site of one page on this machine, which the guard lets pass in the test alone."""
 
     class Site(BaseHTTPRequestHandler):
         def do_GET(self):
@@ -61,6 +62,7 @@ def site(monkeypatch):
     server = ThreadingHTTPServer(("127.0.0.1", 0), Site)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     monkeypatch.setenv("PALIMPSEST_WEB_ALLOW_PRIVATE", "127.0.0.1")
+    monkeypatch.setattr("palimpsest.serve.mcp.rare_tools._PUBLIC", AddressPolicy.from_environment())
     yield f"http://127.0.0.1:{server.server_port}/"
     server.shutdown()
     server.server_close()
@@ -103,9 +105,14 @@ def test_a_file_and_a_page_become_memories_of_the_caller(home, site):
     app.state.service.reader.close()
 
 
-def test_a_site_is_analyzed_and_private_addresses_are_refused(home, site, monkeypatch):
+def test_a_site_is_analyzed(home, site):
     assert call(home, "ann", "analyze_website", {"url": site})["urls"] == 1
-    monkeypatch.setenv("PALIMPSEST_WEB_ALLOW_PRIVATE", "")
-    for name in ("analyze_website", "ingest_url"):
-        assert "zqlight" not in str(call(home, "ann", name, {"url": site}))
-        assert isinstance(call(home, "ann", name, {"url": site}), str)
+
+
+@pytest.mark.parametrize("name", ["analyze_website", "ingest_url"])
+def test_callers_read_the_public_web_alone_and_learn_nothing_of_the_inside(home, site, name, monkeypatch):
+    monkeypatch.setattr("palimpsest.serve.mcp.rare_tools._PUBLIC", AddressPolicy())
+    for url in (site, site.replace("127.0.0.1", "localhost")):
+        answer = call(home, "ann", name, {"url": url})
+        assert answer.startswith("Error") or "the page cannot be read" in answer
+        assert "zqlight" not in answer and "127.0.0.1" not in answer

@@ -17,6 +17,7 @@ from palimpsest.core.scopes import GENERAL
 from palimpsest.sources.filters.erased_texts import ErasedTexts
 from palimpsest.sources.records.document_row import TextRow
 from palimpsest.store.builds import Build
+from palimpsest.store.decisions import read_decisions
 from palimpsest.store.erased_text import ErasedText
 from palimpsest.store.home import Home
 from palimpsest.store.inbox import inbox_files, is_inbox_uri
@@ -71,7 +72,7 @@ class DeletionSet:
 
 def collect(home: Home, builds: Sequence[Build], target: Target) -> DeletionSet:
     """Returns what a target names in the builds and the log of a home."""
-    found = DeletionSet()
+    found, edited = DeletionSet(), read_decisions(home.decisions).edited
     if target.user is not None and not target.by_memory:
         found.names.add(target.user)
     if target.denied:
@@ -82,7 +83,7 @@ def collect(home: Home, builds: Sequence[Build], target: Target) -> DeletionSet:
             if not (target.whole_collection and target.covers(name)):
                 # What collection.yaml names is a setting and is retained: the default user, for one.
                 found.retained.append(json.dumps(settings.get(name, {}), ensure_ascii=False))
-            matched = match_rows(build, name, target)
+            matched = match_rows(build, name, target, edited)
             found.erased |= matched.erased
             _add_matched_rows(found, build, name, matched)
     for name in home.sources:

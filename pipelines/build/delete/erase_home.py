@@ -22,8 +22,9 @@ from palimpsest.relations.classify.lm.ledger import Ledger
 from palimpsest.sources.log_maintenance import apply_deletions, update_stored_documents
 from palimpsest.store.builds import count_decisions_again, kept
 from palimpsest.store.collection_config import load_collection
-from palimpsest.store.decisions import append_decisions, append_erased, forget_overrides, read_decisions, tombstone
+from palimpsest.store.decisions import append_decisions, append_erased, read_decisions, tombstone
 from palimpsest.store.event_log import erase_events
+from palimpsest.store.forget_decisions import forget_overrides
 from palimpsest.store.graph_decisions import forget_graph_decisions
 from palimpsest.store.home import Home
 from palimpsest.store.ingest_log import IngestLog

@@ -32,11 +32,11 @@ _REWRITTEN = "rewritten by delete"
 
 def rewrite_build(home: Home, build: Build, target: Target, probes: Probes) -> None:
     """Rewrites one kept build; a build that has none of it keeps its tables."""
-    manifest = build.manifest
+    manifest, edited = build.manifest, read_decisions(home.decisions).edited
     for name in build.collections:
         if target.whole_collection and target.covers(name):
             shutil.rmtree(build.path / name)
-        elif (matched := match_rows(build, name, target)).documents.height or matched.memories.height:
+        elif (matched := match_rows(build, name, target, edited)).documents.height or matched.memories.height:
             _rewrite_collection(home, build, name, matched, manifest)
     for stage in once_stages():
         if stage.on_delete != "keep" and build.record(ONCE, stage.name) is not None:

@@ -1,6 +1,7 @@
 """What a delete names, and the rows of a build that this is."""
 
 import datetime as dt
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -130,6 +131,9 @@ def unfinished_deletes(home: Home) -> list[str]:
     return sorted(path.name for path in home.path.glob("pending-delete-*.json"))
 
 
+Edited = Mapping[str, frozenset[ErasedText]]
+
+
 @dataclass(frozen=True)
 class MatchedRows:
     """The rows of one collection of one build that a target matches.
@@ -145,8 +149,15 @@ class MatchedRows:
     erased: frozenset[ErasedText] = frozenset()
 
 
-def match_rows(build: Build, name: str, target: Target) -> MatchedRows:
-    """Returns what a target names in a collection of a build."""
+def match_rows(build: Build, name: str, target: Target, edited: Edited) -> MatchedRows:
+    """Returns what a target names in a collection of a build.
+
+    Args:
+        build: the build.
+        name: of the collection.
+        target: what is deleted.
+        edited: what memories were edited to, by their ids: that is deleted with them.
+    """
     documents, memories = build.table(name, "documents"), build.table(name, "memories")
     if not target.covers(name):
         return MatchedRows(documents.clear(), memories.clear())
@@ -168,9 +179,13 @@ def match_rows(build: Build, name: str, target: Target) -> MatchedRows:
     evidence = pl.col("chunk_ids").list.set_intersection(pl.lit(rested, dtype=pl.List(pl.String))).list.len() > 0
     found = pl.concat([stated_memories(found), stated_memories(memories).filter(evidence)]).unique("memory_id")
     # Only documents that lose a memory are read; an equal text at the same place is deleted too.
-    hashed = _hash_memories(build, name, stated_memories(memories), set(found["document_id"]))
     wanted = set(found["memory_id"])
-    erased = frozenset(e for memory_id, e in hashed if memory_id in wanted)
+    later = frozenset(text for memory_id in wanted for text in edited.get(memory_id, ()))
+    places = documents.join(found, on="document_id", how="semi") if later else documents.clear()
+    versions = documents.join(places, on=["uri", "session_id", "user_id"], how="semi", nulls_equal=True)
+    read = set(found["document_id"]) | set(versions["document_id"])
+    hashed = _hash_memories(build, name, stated_memories(memories), read)
+    erased = later | {e for memory_id, e in hashed if memory_id in wanted}
     equal = [memory_id for memory_id, e in hashed if e in erased]
     removed = memories.filter(pl.col("memory_id").is_in(equal))
     return MatchedRows(documents.clear(), with_formed(removed, memories), erased)

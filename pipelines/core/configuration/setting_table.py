@@ -24,6 +24,7 @@ _GENERAL = (
         "folder of golden questions, baselines and relation programs; set it for a service that starts in another "
         "folder",
         "path",
+        directs=True,
     ),
     Setting("cache", "PALIMPSEST_CACHE", "the user's cache folder", "folder of the cache of suites", "path"),
     Setting(

@@ -48,6 +48,7 @@ LM = (
         "labeler of relations: `offline`, `dspy` or `cascade`",
         "choice",
         choices=("offline", "dspy", "cascade"),
+        directs=True,
     ),
     Setting(
         "lm.server",

@@ -7,7 +7,7 @@ from palimpsest.core.configuration.layers import Resolved
 from palimpsest.core.configuration.setting_table import SECTIONS, SETTINGS
 from palimpsest.core.json_types import JsonObject
 
-_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+(?=@)")
+_CREDENTIALS = re.compile(r"(?<=://)\S+(?=@)")
 _HIDDEN = "(set, not shown)"
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from palimpsest.core.ids import content_id
 from palimpsest.core.json_types import JsonObject
 from palimpsest.lm.answer_parts import list_schema, object_schema
+from palimpsest.relations.classify.lm.relation_program import load_saved_state
 
 if TYPE_CHECKING:
     import dspy
@@ -46,7 +47,7 @@ def load_extraction(state: JsonObject | None = None, instructions: str = INSTRUC
 
     program = dspy.Predict(extraction_signature(instructions))
     if state is not None:
-        program.load_state(state)
+        load_saved_state(program, state)
     return program
 
 

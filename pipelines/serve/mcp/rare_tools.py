@@ -2,8 +2,10 @@
 
 import base64
 import binascii
+import logging
 from collections import Counter
 from collections.abc import Callable
+from threading import BoundedSemaphore
 
 import polars as pl
 from mcp.server import MCPServer
@@ -13,20 +15,31 @@ from mcp_types import ToolAnnotations
 from palimpsest.core.errors import ArgumentError, PalimpsestError
 from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.core.scopes import SCOPE
+from palimpsest.serve.deletions import DocumentName
+from palimpsest.serve.identity import Identity
 from palimpsest.serve.mcp.tools import DELETE, READ, WRITE, Caller, Tools
 from palimpsest.serve.open_reader import CallerView
 from palimpsest.serve.problems import NotFound, Problem
 from palimpsest.serve.routes.memories import SentMemory, begin_delete, receive_file
 from palimpsest.serve.state import Service
+from palimpsest.sources.crawl.address_guard import AddressPolicy
 from palimpsest.sources.crawl.analyze_site import analyze_site
-from palimpsest.sources.crawl.ingest_web import ingest_url
+from palimpsest.sources.crawl.ingest_web import WebOwner, ingest_url
 from palimpsest.store.builds import published
 
 _MAX_LISTED = 500
 _READ_WEB = ToolAnnotations(read_only_hint=True, open_world_hint=True)
 _WRITE_WEB = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=True)
-_ANALYSIS_S = 25.0
-"""Of a site: below the time that a request may take."""
+_WEB_S = 20.0
+"""Of a page or a site: below the time that a request may take."""
+_PUBLIC = AddressPolicy()
+"""Callers read the public web alone: the private hosts that the operator names are for the operator's crawls."""
+_MAX_WEB_CALLS = 4
+_REFUSED = "the page cannot be read: it is not there, is no page, or robots.txt or the address is against it"
+
+
+_WEB_CALLS = BoundedSemaphore(_MAX_WEB_CALLS)
+_LOG = logging.getLogger("palimpsest.serve")
 
 
 class RareTools(Tools):
@@ -46,28 +59,27 @@ class RareTools(Tools):
     def ingest_url(self, url: str, collection: str | None = None, project: str | None = None) -> JsonObject:
         """Reads one page of the web; robots.txt is honored. The next build forms its memories."""
 
-        def read(view: CallerView) -> JsonObject:
-            if project and project not in view.identity.projects:
+        def read(me: Identity) -> JsonObject:
+            if project and project not in me.projects:
                 raise Problem(403, "the token does not name this project")
-            user = view.identity.user
+            own = WebOwner(collection=collection, user=me.user, project=project)
             return self._of_web(
-                lambda: ingest_url(self.service.home, url, collection=collection, user=user, project=project).to_json()
+                lambda: ingest_url(self.service.home, url, policy=_PUBLIC, max_seconds=_WEB_S, **own).to_json()
             )
 
-        return self.may("write", read)
+        return self.may_without_view("write", read)
 
     def list_documents(self, collection: str | None = None) -> JsonObject:
         """Lists the documents of the user's memories, with how many memories each has."""
         return self.may("read", lambda view: {"documents": self._documents(view, collection)})
 
     def delete_document(self, uri: str, collection: str) -> JsonObject:
-        """Deletes the user's memories of one document for good. get_operation has the proof."""
+        """Deletes one document of the user for good, with all memories of it. get_operation has the proof."""
 
         def begin(view: CallerView) -> JsonObject:
-            ids = self._memories(view, collection).filter(pl.col("uri") == uri)["memory_id"].to_list()
-            if not ids:
+            if self._memories(view, collection).filter(pl.col("uri") == uri).is_empty():
                 raise NotFound
-            return begin_delete(self.service, view.identity, sorted(ids))
+            return begin_delete(self.service, view.identity, (), DocumentName(collection, uri))
 
         return self.may("delete", begin)
 
@@ -86,9 +98,11 @@ class RareTools(Tools):
 
     def analyze_website(self, url: str, max_urls: int = 150) -> JsonObject:
         """Says how a site is structured: its pages grouped by path, and what to read. Stores nothing."""
-        return self.may(
+        return self.may_without_view(
             "read",
-            lambda _: self._of_web(lambda: analyze_site(url, seconds=_ANALYSIS_S, max_urls=max_urls).to_json()),
+            lambda _: self._of_web(
+                lambda: analyze_site(url, seconds=_WEB_S, max_urls=max_urls, policy=_PUBLIC).to_json()
+            ),
         )
 
     def _documents(self, view: CallerView, collection: str | None) -> list[JsonValue]:
@@ -119,12 +133,17 @@ class RareTools(Tools):
             ArgumentError: an argument cannot be used.
             Problem: it cannot be read.
         """
+        if not _WEB_CALLS.acquire(blocking=False):
+            raise Problem(503, "too many pages are being read; try again")
         try:
             return read()
         except ArgumentError:
             raise
-        except PalimpsestError as e:  # about the page or the site, which the caller named
-            raise Problem(422, str(e)[:300]) from None
+        except PalimpsestError as e:
+            _LOG.info("%s", e)  # its text may say what others have, and which addresses private names have
+            raise Problem(422, _REFUSED) from None
+        finally:
+            _WEB_CALLS.release()
 
 
 def add_rare_tools(server: MCPServer[None], service: Service, caller: Caller) -> None:

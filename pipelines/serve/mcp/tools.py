@@ -112,12 +112,24 @@ class Tools:
         Raises:
             ToolError: it cannot be done; the message is safe to show to the caller.
         """
+
+        def with_view(me: Identity) -> JsonObject:
+            with self.service.reader.view(me) as view:
+                return work(view)
+
+        return self.may_without_view(permission, with_view)
+
+    def may_without_view(self, permission: Permission, work: Callable[[Identity], JsonObject]) -> JsonObject:
+        """Does something that reads no memory: a publication does not wait for it, as it does for a view.
+
+        Raises:
+            ToolError: it cannot be done; the message is safe to show to the caller.
+        """
         me = self._caller()
         if permission not in me.permissions:
             raise ToolError(f"the token does not allow to {permission}")
         try:
-            with self.service.reader.view(me) as view:
-                return work(view)
+            return work(me)
         except Problem as e:
             raise ToolError(e.detail) from None
         except ArgumentError as e:

@@ -97,7 +97,9 @@ def _decide(view: CallerView, service: SharedService, proposal_id: str, what: st
                 (done,) = (decide.reject if what == "reject" else decide.undo)(home, [proposal_id])
         except PalimpsestError:
             raise Problem(409, _CONFLICT) from None
-    return next(_shown(view, [done]), {"proposal_id": proposal_id, "state": done.state})
+    if "read" not in view.identity.permissions:
+        return {"proposal_id": proposal_id, "state": done.state}
+    return next(_shown(view, [done]))
 
 
 def _is_own(view: CallerView, proposal: Proposal) -> bool:

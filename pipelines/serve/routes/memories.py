@@ -14,6 +14,7 @@ from palimpsest.core.errors import ArgumentError, PalimpsestError
 from palimpsest.core.json_types import JsonObject
 from palimpsest.export.edit_memory import MAX_CHARS, edit_memory
 from palimpsest.relations.relation_review import decide
+from palimpsest.serve.deletions import DocumentName
 from palimpsest.serve.identity import Identity
 from palimpsest.serve.problems import NotFound, Problem
 from palimpsest.serve.routes.field_types import IsoTime, Name
@@ -196,13 +197,13 @@ def edit(memory_id: Name, sent: EditedText, view: MayWriteView, service: SharedS
     scope = own_scope(view, memory_id)
     with service.writer.change() as home:
         try:
-            return edit_memory(
-                home, (scope.collection, scope.user_id, scope.project_id), memory_id, sent.text
-            ).to_json()
+            done = edit_memory(home, (scope.collection, scope.user_id, scope.project_id), memory_id, sent.text)
         except ArgumentError:
             raise
         except PalimpsestError:
-            raise Problem(409, "it was formed from others, or its source changed since the last build") from None
+            detail = "it was formed from others, or its source was edited or changed since the last build: build first"
+            raise Problem(409, detail) from None
+    return {"memory_id": memory_id, "collection": done.collection, "uri": done.uri}
 
 
 @router.post("/memory/{memory_id}/undo", summary="Take back the update that retired a memory")
@@ -231,9 +232,11 @@ def remove_all(identity: MayDeleteAll, service: SharedService) -> JsonObject:
     return begin_delete(service, identity, ())
 
 
-def begin_delete(service: Service, identity: Identity, memories: Sequence[str]) -> JsonObject:
-    """Begins a delete of memories of a caller, of all without any; returns the operation."""
-    begun = service.deletions.begin(identity.user, memories)
+def begin_delete(
+    service: Service, identity: Identity, memories: Sequence[str], document: DocumentName | None = None
+) -> JsonObject:
+    """Begins a delete of memories or a document of a caller, of all without either; returns the operation."""
+    begun = service.deletions.begin(identity.user, memories, document)
     service.watch.follow(identity.user, begun)
     return {"operation_id": begun, "state": "received"}
 

@@ -22,6 +22,11 @@ Resolver = Callable[[str, int, float], Sequence[str]]
 """Returns the addresses of a host and port, within some seconds; raises OSError where there are none."""
 
 
+# Global by some versions of Python, and yet of a machine's own network: for special purposes (RFC 3879, RFC 6890,
+# RFC 7526), and where clouds serve the metadata of their machines.
+_SPECIAL = tuple(map(ip_network, ("192.0.0.0/24", "192.88.99.0/24", "168.63.129.16/32", "fec0::/10")))
+
+
 class AddressRefused(Exception):
     """A URL leads to an address that may not be contacted; the message names the fix."""
 
@@ -70,7 +75,8 @@ class AddressPolicy:
             address = _unwrapped(ip_address(text.partition("%")[0]))
             if any(entry.covers(host, port, address) for entry in self.allowed):
                 continue
-            if not address.is_global or address.is_multicast or address.is_reserved:
+            is_special = any(address in network for network in _SPECIAL if network.version == address.version)
+            if is_special or not address.is_global or address.is_multicast or address.is_reserved:
                 raise AddressRefused(f"{host} has the private address {address}; {VARIABLE}={host} permits it")
             if port not in _PUBLIC_PORTS:
                 ports = ", ".join(map(str, sorted(_PUBLIC_PORTS)))

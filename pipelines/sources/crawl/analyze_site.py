@@ -86,7 +86,12 @@ class SiteAnalysis:
 
 
 def analyze_site(
-    url: str, *, seconds: float = MAX_SECONDS, max_urls: int = MAX_URLS, common_crawl: bool = False
+    url: str,
+    *,
+    seconds: float = MAX_SECONDS,
+    max_urls: int = MAX_URLS,
+    common_crawl: bool = False,
+    policy: AddressPolicy | None = None,
 ) -> SiteAnalysis:
     """Finds the pages of a site from its sitemaps, else by following its links, and groups them; stores nothing.
 
@@ -95,6 +100,7 @@ def analyze_site(
         seconds: of the whole analysis, at most 50.
         max_urls: pages that are grouped, at most 150.
         common_crawl: ask Common Crawl for pages of a site without sitemaps, before links are followed.
+        policy: which private hosts may be contacted; None means those that the environment names.
 
     Raises:
         ArgumentError: an argument cannot be used.
@@ -105,7 +111,8 @@ def analyze_site(
         raise ArgumentError("seconds", f"must be more than 0, and {MAX_SECONDS:.0f} at most", seconds)
     if not 0 < max_urls <= MAX_URLS:
         raise ArgumentError("max_urls", f"must be 1 to {MAX_URLS}", max_urls)
-    started, start, policy = time.monotonic(), parse_start(url), AddressPolicy.from_environment()
+    started, start = time.monotonic(), parse_start(url)
+    policy = policy or AddressPolicy.from_environment()
     limits = FetchLimits(
         _MAX_PAGE_BYTES, request_s=_REQUEST_S, connect_s=5.0, read_s=_REQUEST_S, attempts=2, max_wait_s=5
     )

@@ -8,6 +8,9 @@ from palimpsest.sources.crawl.crawl_result import CrawlResult
 from palimpsest.sources.crawl.fetch import MAX_REDIRECTS
 from palimpsest.sources.crawl.urls import SiteScope
 
+MAX_SEEN = 200_000
+"""URLs of a crawl that are remembered; of a site that names more, the rest is counted as not fetched."""
+
 
 @dataclass(frozen=True, order=True)
 class Visit:
@@ -58,6 +61,10 @@ class Frontier:
         for visit in visits:
             is_new = visit.url not in self.seen
             if not (is_new or visit.as_itself) or not self._scope.contains(visit.url):
+                continue
+            if is_new and len(self.seen) >= MAX_SEEN:
+                self._result.counts["not_fetched"] += 1
+                self._result.is_complete = False
                 continue
             self.seen.add(visit.url)
             if visit.url == self._scope.start or self._scope.wants(visit.url):

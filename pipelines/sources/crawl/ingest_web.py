@@ -8,7 +8,7 @@ from typing import TypedDict, Unpack
 
 from palimpsest.core.errors import ArgumentError, ComponentFailed, PalimpsestError
 from palimpsest.sources.crawl.address_guard import AddressPolicy
-from palimpsest.sources.crawl.crawl_options import CrawlOptions
+from palimpsest.sources.crawl.crawl_options import MAX_SECONDS, CrawlOptions
 from palimpsest.sources.crawl.crawl_result import CrawlResult
 from palimpsest.sources.crawl.crawl_site import EXISTS, Crawl, Renderer
 from palimpsest.sources.crawl.fetch import MAX_REDIRECTS, Fetcher, FetchFailed, FetchLimits
@@ -43,7 +43,14 @@ class WebOwner(TypedDict, total=False):
 
 
 def ingest_url(
-    home: Home | Path | str, url: str, *, mode: Mode = "reingest", render: bool = False, **owner: Unpack[WebOwner]
+    home: Home | Path | str,
+    url: str,
+    *,
+    mode: Mode = "reingest",
+    render: bool = False,
+    policy: AddressPolicy | None = None,
+    max_seconds: float = MAX_SECONDS,
+    **owner: Unpack[WebOwner],
 ) -> CrawlResult:
     """Reads one page into a home.
 
@@ -52,6 +59,8 @@ def ingest_url(
         url: of the page; redirects are followed.
         mode: `ingest` is an error where the home has the page; `reingest` updates it.
         render: let a browser draw it.
+        policy: which private hosts may be contacted; None means those that the environment names.
+        max_seconds: of the whole.
         **owner: see `WebOwner`.
 
     Raises:
@@ -59,8 +68,8 @@ def ingest_url(
         PalimpsestError: robots.txt or the guard of addresses refuses it, or it is no page that can be read.
         ComponentFailed: it could not be fetched; another attempt may succeed.
     """
-    options = CrawlOptions(depth=0, max_pages=MAX_REDIRECTS + 1, mode=mode, render=render)
-    result = _ingest(home, url, options, owner, is_site=False)
+    options = CrawlOptions(depth=0, max_pages=MAX_REDIRECTS + 1, mode=mode, render=render, max_seconds=max_seconds)
+    result = _ingest(home, url, options, owner, policy, is_site=False)
     if not result.stored and not any(result.counts[name] for name in ("unchanged", "duplicates", "deleted", "gone")):
         where, why = result.failures[-1] if result.failures else (url, "the page forbids robots to store it")
         if why == EXISTS:
@@ -85,7 +94,7 @@ def ingest_site(
         PalimpsestError: robots.txt or the guard of addresses refuses it, or none of its pages can be read.
         ComponentFailed: no page could be fetched; another attempt may succeed.
     """
-    result = _ingest(home, url, options or CrawlOptions(), owner, is_site=True)
+    result = _ingest(home, url, options or CrawlOptions(), owner, None, is_site=True)
     if not result.counts["fetched"] and not result.counts["gone"] and result.failures:
         where, why = result.failures[0]
         kind = PalimpsestError if result.is_final else ComponentFailed
@@ -93,10 +102,18 @@ def ingest_site(
     return result
 
 
-def _ingest(home: Home | Path | str, url: str, options: CrawlOptions, owner: WebOwner, is_site: bool) -> CrawlResult:
+def _ingest(
+    home: Home | Path | str,
+    url: str,
+    options: CrawlOptions,
+    owner: WebOwner,
+    policy: AddressPolicy | None,
+    *,
+    is_site: bool,
+) -> CrawlResult:
     home = home if isinstance(home, Home) else Home(Path(home))
     options.check()
-    start, policy = parse_start(url), AddressPolicy.from_environment()
+    start, policy = parse_start(url), policy or AddressPolicy.from_environment()
     destination = resolve_destination(home, _inbox_options(owner), _OWN)
     home.create()
     if options.mode == "ingest":

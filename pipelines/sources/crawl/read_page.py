@@ -14,7 +14,7 @@ from palimpsest.sources.readers.web.markup import add_markup
 from palimpsest.store.limits import Limits
 
 MAX_LINKS, MAX_HTML_BYTES = 10_000, 5_000_000
-_REFRESH = re.compile(r"\s*[\d.]*\s*[;,]?\s*url\s*=\s*[\"']?([^\"'\s]+)", re.IGNORECASE)
+_REFRESH = re.compile(r"\s*+[\d.]*+\s*+[;,]?\s*+url\s*+=\s*+[\"']?([^\"'\s]+)", re.IGNORECASE)
 _META_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset", re.IGNORECASE)
 
 

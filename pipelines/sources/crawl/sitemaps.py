@@ -134,6 +134,10 @@ class _SitemapReader:
         self.problems.append((url, why))
 
 
+_MAX_ELEMENTS = 20 * MAX_PER_FILE
+"""Of a sitemap: one with the most pages, images and translations of each included."""
+
+
 class _NoSitemap(Exception):
     """What was fetched is no sitemap."""
 
@@ -157,6 +161,7 @@ def parse_sitemap(data: bytes, url: str) -> tuple[list[str], list[str]]:
         raise _NoSitemap("is no sitemap: neither XML without a document type nor a list of URLs")
     pages: list[str] = []
     indexes: list[str] = []
+    read = 0
     options = {"resolve_entities": False, "no_network": True, "load_dtd": False, "huge_tree": False}
     try:
         for _, element in etree.iterparse(BytesIO(data), events=("end",), **options):
@@ -167,10 +172,15 @@ def parse_sitemap(data: bytes, url: str) -> tuple[list[str], list[str]]:
                 (pages if inside == "url" else indexes).append(found)
                 if len(pages) + len(indexes) > MAX_PER_FILE:
                     break
-            elif name in ("url", "sitemap"):
-                element.clear()
             elif parent is None and name not in ("urlset", "sitemapindex"):
                 raise _NoSitemap(f"is no sitemap: its root is {name[:40]}")
+            read += 1
+            if read > _MAX_ELEMENTS:
+                raise _NoSitemap("is no sitemap: it has too many elements")
+            if inside not in ("url", "sitemap"):  # what a page is listed with is freed with it
+                element.clear()
+                while parent is not None and element.getprevious() is not None:
+                    del parent[0]
     except (etree.XMLSyntaxError, ValueError):
         raise _NoSitemap("is no sitemap: its XML is broken") from None
     return pages, indexes

@@ -76,13 +76,22 @@ def signature(instructions: str = INSTRUCTIONS) -> "type[dspy.Signature]":
     return instructed
 
 
+def load_saved_state(program: "dspy.Predict", state: JsonObject) -> None:
+    """Gives a program its compiled instructions and demonstrations, and nothing else that a saved state has.
+
+    A state can name a model, and where its requests go: those follow from the settings of this user alone.
+    """
+    program.load_state({**state, "lm": None})
+    program.lm, program.config = None, {}
+
+
 def load_program(state: JsonObject | None = None, instructions: str = INSTRUCTIONS) -> "dspy.Predict":
     """Returns the program: one call, with compiled instructions and demonstrations where `state` has them."""
     import dspy
 
     program = dspy.Predict(signature(instructions))
     if state is not None:
-        program.load_state(state)
+        load_saved_state(program, state)
     return program
 
 

@@ -72,7 +72,7 @@ function showSignIn() {
 }
 
 function signOut() {
-  session.token = "";
+  sessionStorage.clear();
   show();
 }
 
@@ -88,7 +88,7 @@ window.addEventListener("hashchange", () => {
 });
 window.addEventListener("signed-out", () => {
   if (!session.token) return;
-  session.token = "";
+  sessionStorage.clear();
   show();
   announce("The token is not valid, or it has expired.", true);
 });
