@@ -27,6 +27,7 @@ SIDECAR_SUFFIX = ".meta.yaml"
 TEXT_SUFFIXES = (".md", ".txt")
 """Files that are searched by words before they are built."""
 _TURNS_SUFFIX = ".turns.jsonl"
+_REPLACED = ".replaced.json"
 _NAME = re.compile(r"(?P<operation>[0-9a-f]{16})-(?P<user>[0-9a-f]{16})(?P<rest>[-.].*)")
 _UNSAFE = re.compile(r"[^\w.-]+")
 _MAX_NAME_CHARS = 60
@@ -207,3 +208,19 @@ def _to_text(text: str, fields: JsonObject) -> InboxText:
 
 def _word(fields: JsonObject, name: str) -> str | None:
     return str(fields[name]) if fields.get(name) else None
+
+
+def replaced_key(collection: str, uri: str) -> str:
+    """Returns the hash by which a replaced source is listed: a delete finds no name in the list."""
+    return content_id("replaced", collection, uri)
+
+
+def replaced_sources(inbox: Path) -> dict[str, str]:
+    """Returns the content hashes of sources that were replaced on purpose, by `replaced_key`: these are no damage."""
+    found = read_json_object(inbox / _REPLACED, "remove it") or {}
+    return {key: str(value) for key, value in found.items()}
+
+
+def record_replaced(inbox: Path, collection: str, uri: str, content_hash: str) -> None:
+    """Records that a source was replaced, by the lock of the inbox."""
+    write_json(inbox / _REPLACED, replaced_sources(inbox) | {replaced_key(collection, uri): content_hash})

@@ -7,6 +7,7 @@ import pytest
 
 from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
+from palimpsest.query.reader import open_home
 from palimpsest.sources.inbox import ingest_file, ingest_session, ingest_text
 from palimpsest.store.home import Home
 from tests.command import last_json, process, run
@@ -174,3 +175,33 @@ def test_a_name_that_leads_out_of_the_inbox_is_no_document(home, tmp_path):
     for uri in (".inbox/../../format.json", ".inbox/../chats", "../x", "/etc/passwd"):
         done = run("document", "update", uri, tmp_path / "new.txt", "--home", home.path)
         assert done.returncode == 2 and "no source" in done.stderr
+
+
+def test_a_replaced_source_of_the_inbox_is_a_new_version_and_no_damage(home, tmp_path):
+    home = with_own_vectors(home)
+    sent = ingest_file(home, write(tmp_path / "lamp.txt", "The lamp of the pier is zqred."), collection="chats")
+    run_without_dagster(home, make_plan(home, None))
+    new = write(tmp_path / "new.txt", "The lamp of the pier is zqgreen.")
+    assert run("document", "update", sent.uri, new, "--collection", "chats", "--home", home.path).returncode == 0
+    built = run("build", "--home", home.path)
+    assert built.returncode in (0, 2) and "damaged" not in built.stderr + built.stdout
+    with open_home(home.path) as reader:
+        found = reader.search("lamp of the pier", reader.resolve_scopes("chats", sent.user_id))
+    assert "zqgreen" in found.context and "zqred" not in found.context
+
+
+def test_a_rejected_source_of_the_inbox_is_deleted_with_a_proof(home, tmp_path):
+    home = with_own_vectors(home)
+    sent = ingest_file(home, write(tmp_path / "zqpic.png", "no picture"), collection="chats")
+    run_without_dagster(home, make_plan(home, None))
+    done = process("document", "delete", sent.uri, "--collection", "chats", "--yes", "--home", home.path)
+    assert done.returncode == 0, done.stderr
+    assert (
+        not list(home.path.glob("pending-delete-*"))
+        and "zqpic" not in run("document", "list", "--home", home.path).stdout
+    )
+
+
+def write(path, text):
+    path.write_text(text)
+    return path

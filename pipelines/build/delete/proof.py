@@ -57,17 +57,20 @@ def search_home(home: Home, probes: Probes, skip: set[Path]) -> Proof:
     skipped = {*(home.path / name for name in _SKIPPED_FILES), *skip}
     paths = sorted(p for p in home.path.rglob("*") if p.is_file() and p not in skipped)
     for path in paths:
-        if not path.exists():  # SQLite removes the files beside a database when that is closed
-            continue
         name = str(path.relative_to(home.path))
-        size += path.stat().st_size
-        if path.suffix in _COMPRESSED:
-            unsearched.append(f"{name}: compressed")
         try:
-            if contains_probe(path, probes):
-                found.append(name)
+            length = path.stat().st_size
+            has_probe = contains_probe(path, probes)
+        except FileNotFoundError:
+            if not path.exists():  # SQLite and other processes remove files of theirs meanwhile
+                continue
+            length, has_probe = path.stat().st_size, contains_probe(path, probes)  # it was replaced
         except (OSError, pl.exceptions.PolarsError, sqlite3.Error) as e:
             unsearched.append(f"{name}: {str(e).splitlines()[0] if str(e) else type(e).__name__}")
+            continue
+        size += length
+        unsearched += [f"{name}: compressed"] if path.suffix in _COMPRESSED else []
+        found += [name] if has_probe else []
     return Proof(tuple(found), len(paths), size, tuple(unsearched))
 
 

@@ -36,7 +36,7 @@ def rewrite_build(home: Home, build: Build, target: Target, probes: Probes) -> N
     for name in build.collections:
         if target.whole_collection and target.covers(name):
             shutil.rmtree(build.path / name)
-        elif (matched := match_rows(build, name, target, edited)).documents.height or matched.memories.height:
+        elif not (matched := match_rows(build, name, target, edited)).is_empty:
             _rewrite_collection(home, build, name, matched, manifest)
     for stage in once_stages():
         if stage.on_delete != "keep" and build.record(ONCE, stage.name) is not None:
@@ -96,7 +96,7 @@ def _remove_matched(build: Build, name: str, stages: list[Stage], matched: Match
     if matched.erased:
         frames, partial = cut_texts(name, frames, tables, ErasedTexts(matched.erased))
         memories = with_formed(pl.concat([memories, partial]).unique("memory_id"), build.table(name, "memories"))
-    removed = _removed_ids(matched.documents, memories, frames["documents"])
+    removed = _removed_ids(matched, memories, frames["documents"])
     for table in tables:
         frame = frames[table.name]
         rows = [_is_retained(frame, column, removed[what]) for column, what in table.removed_by.items()]
@@ -113,8 +113,9 @@ def _is_retained(frame: pl.DataFrame, column: str, ids: Collection[str]) -> pl.E
 
 
 def _removed_ids(
-    documents: pl.DataFrame, memories: pl.DataFrame, all_documents: pl.DataFrame
+    matched: MatchedRows, memories: pl.DataFrame, all_documents: pl.DataFrame
 ) -> dict[Removed, Collection[str]]:
+    documents = matched.documents
     ids = set(documents["document_id"])
     left = set(all_documents.filter(~pl.col("document_id").is_in(list(ids)))["uri"])
     uris = set(documents["uri"]) - left
@@ -124,5 +125,5 @@ def _removed_ids(
         "chunk": set(stated_memories(memories)["chunk_ids"].explode(empty_as_null=True).drop_nulls()),
         "memory": set(memories["memory_id"]),
         "uri": uris,
-        "source": sources - {uri.partition("#")[0] for uri in left},
+        "source": (sources - {uri.partition("#")[0] for uri in left}) | matched.rejected,
     }

@@ -142,11 +142,18 @@ class MatchedRows:
         documents: rows of documents that are deleted whole.
         memories: rows of memories that are deleted.
         erased: hashes of memories that are deleted from documents that are retained.
+        rejected: uris of sources that were rejected and are deleted: they have no documents.
     """
 
     documents: pl.DataFrame
     memories: pl.DataFrame
     erased: frozenset[ErasedText] = frozenset()
+    rejected: frozenset[str] = frozenset()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the build has nothing of the target."""
+        return not (self.documents.height or self.memories.height or self.rejected)
 
 
 def match_rows(build: Build, name: str, target: Target, edited: Edited) -> MatchedRows:
@@ -164,7 +171,9 @@ def match_rows(build: Build, name: str, target: Target, edited: Edited) -> Match
     named = target.documents(documents)
     if not target.by_memory:
         found = memories.join(named, on="document_id", how="semi")
-        return MatchedRows(named, with_formed(found, memories))
+        rejects = build.table(name, "rejects").filter(pl.col("uri") == target.document) if target.document else None
+        rejected = frozenset() if rejects is None else frozenset(rejects["uri"]) - set(documents["uri"])
+        return MatchedRows(named, with_formed(found, memories), rejected=rejected)
     found = memories.join(named, on="document_id", how="semi")
     if target.memories:
         found = found.filter(pl.col("memory_id").is_in(list(target.memories)))

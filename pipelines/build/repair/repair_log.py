@@ -17,7 +17,7 @@ from palimpsest.store.builds import published
 from palimpsest.store.collection_config import load_collection
 from palimpsest.store.decisions import read_decisions
 from palimpsest.store.home import Home
-from palimpsest.store.inbox import inbox_files, is_inbox_uri
+from palimpsest.store.inbox import InboxFile, inbox_files, is_inbox_uri, replaced_key, replaced_sources
 from palimpsest.store.ingest_log import IngestLog
 from palimpsest.store.web_pages import damaged_pages
 
@@ -89,9 +89,15 @@ def _had_sources(home: Home, name: str) -> bool:
 def damaged_inbox(home: Home, log: IngestLog, name: str, after_ns: int = 0) -> list[Path]:
     """Returns the files of the inbox that are not as the log read them, of those changed after `after_ns`."""
     read = log.current().filter(pl.col("text_key").is_not_null(), pl.col("unread_hash").is_null())
-    wanted = {uri: blake2b for uri, blake2b in read.select("uri", "content_hash").iter_rows() if is_inbox_uri(uri)}
+    of_file = pl.coalesce("instead_of", "content_hash")  # an edited version is not what its file has
+    wanted = {uri: blake2b for uri, blake2b in read.select("uri", of_file).iter_rows() if is_inbox_uri(uri)}
     files = [f for f in inbox_files(home.inbox, name) if f.uri in wanted and f.path.stat().st_mtime_ns > after_ns]
-    return [f.path for f in files if hash_source(f.path, home.inbox) != wanted[f.uri]]
+    replaced = replaced_sources(home.inbox)
+
+    def is_known(file: InboxFile) -> bool:
+        return hash_source(file.path, home.inbox) in (wanted[file.uri], replaced.get(replaced_key(name, file.uri)))
+
+    return [f.path for f in files if not is_known(f)]
 
 
 def damaged_marks(log: IngestLog) -> list[Path]:

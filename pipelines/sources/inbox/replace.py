@@ -6,11 +6,12 @@ from pathlib import Path
 
 from palimpsest.core.errors import ArgumentError
 from palimpsest.core.json_types import JsonObject
+from palimpsest.sources.discovery import hash_source
 from palimpsest.sources.inbox.receive import check_turn, read_file, without_secrets, write_private
 from palimpsest.store.collection_config import CollectionConfig, load_collection
 from palimpsest.store.event_log import write_event
 from palimpsest.store.home import Home
-from palimpsest.store.inbox import TEXT_SUFFIXES, InboxFile, inbox_lock, is_inbox_uri
+from palimpsest.store.inbox import TEXT_SUFFIXES, InboxFile, inbox_lock, is_inbox_uri, record_replaced
 
 _CONTENT = ("text", "speaker", "role", "timestamp")
 
@@ -54,6 +55,7 @@ def replace_source(home: Home, collection: str, uri: str, file: Path) -> Path:
             text = without_secrets(data.decode("utf-8", "surrogateescape"), config, str(file))
             data = text.encode("utf-8", "surrogateescape")
         write_private(source.path, data)
+        record_replaced(home.inbox, collection, uri, hash_source(source.path, home.inbox))
     write_event(home.path, "inbox_received", kind="file", collection=collection, bytes=len(data), new=0)
     return source.path
 
