@@ -4,17 +4,21 @@ import datetime as dt
 import hashlib
 import os
 import re
+import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
 from palimpsest.build.backup import BackupResult, backup_home, is_backup
 from palimpsest.core.environment import whole_number
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.files import read_json_object, write_json
+from palimpsest.core.home_format import read_format
 from palimpsest.core.json_types import JsonObject
 from palimpsest.store.home import Home
 
 FOLDER_VARIABLE, KEPT_VARIABLE = "PALIMPSEST_BACKUP_FOLDER", "PALIMPSEST_BACKUPS_KEPT"
 DEFAULT_KEPT, MAX_KEPT = 7, 10_000
+_ID_FILE = "backup-series.json"
 _STAMP = "%Y%m%dT%H%M%S%fZ"
 
 
@@ -60,6 +64,8 @@ def backup_dated(
     """
     if folder.exists() and not folder.is_dir():
         raise PalimpsestError(f"{folder}: not a folder; with --keep name the folder of the backups")
+    if read_format(home.path) is None:
+        raise PalimpsestError(f"home {home.path}: there is none; name one that palimpsest build made with --home")
     stamp = (now or dt.datetime.now(dt.UTC)).strftime(_STAMP)
     name = _series_name(home)
     done = backup_home(home, folder / f"{name}-{stamp}.backup", password)
@@ -71,9 +77,16 @@ def backup_dated(
 
 
 def _series_name(home: Home) -> str:
-    """Returns the beginning of the names: two homes of one name in different folders have series of their own."""
-    path = home.path.resolve()
-    digest = hashlib.blake2b(os.fsencode(path), digest_size=4).hexdigest()
+    """Returns the beginning of the names: two homes of one name, or at one path of two machines, have series each.
+
+    A home has an id from its first dated backup on; a copy of it elsewhere has another path.
+    """
+    path, file = home.path.resolve(), home.path / _ID_FILE
+    if not file.is_file() and path.is_dir():
+        write_json(file, {"series": secrets.token_hex(8)})
+    stored = read_json_object(file, "remove it") or {}
+    name = os.fsencode(path) + str(stored.get("series", "")).encode()
+    digest = hashlib.blake2b(name, digest_size=4).hexdigest()
     return f"{re.sub(r'[^A-Za-z0-9]+', '-', path.name).strip('-') or 'home'}-{digest}"
 
 

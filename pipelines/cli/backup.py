@@ -54,10 +54,15 @@ def backup(
 @click.option("--password-file", type=FOLDER, help="File with the password. [default: $PALIMPSEST_BACKUP_PASSWORD]")
 @click.option("--force", is_flag=True, help="Move a home that is there aside; it stays as HOME.before-restore-N.")
 def restore(home_path: Path, as_json: bool, backend: str, file: Path, password_file: Path | None, force: bool) -> None:
-    """Restore the home that FILE is a backup of, and check every file and the digest of its build."""
+    """Restore the home that FILE is a backup of, and check every file and the digest of its build."""  # noqa: DOC501 (the docstring is the help text)
     from palimpsest.build.backup import restore_home
+    from palimpsest.instances.background import BUILDS, SERVICE
+    from palimpsest.instances.process_record import read_record
 
     out = Output(as_json)
+    records = {c.name: read_record(home_path, c.name) for c in (SERVICE, BUILDS)}
+    if running := [name for name, record in records.items() if record and record.is_running]:
+        raise PalimpsestError(f"home {home_path}: its {running[0]} runs; stop it with palimpsest service stop first")
     done = restore_home(file, Home(home_path), read_password(password_file, PASSWORD_VARIABLE), force)
     of = f"build {done.build_id}, digest {done.digest}" if done.build_id else "it has no published build"
     out.text(f"home {done.home}: {done.files:,} files restored and checked; {of}")

@@ -1,5 +1,6 @@
 """The commands `palimpsest config ...`: what the settings are, from where, and how they are changed."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -83,11 +84,17 @@ def set_(as_json: bool, in_project: bool, key: str, value: str | None) -> None:
     if value is None:
         value = _read_value(setting.key, setting.is_secret)
     try:
-        write_settings(layer, file, {setting: setting.from_text(value)})
+        if setting.kind == "path":  # as typed here, not relative to the file
+            path = Path(value).expanduser().absolute()
+            value = os.path.relpath(path, file.parent.absolute()) if layer == "project" else str(path)
+        stored = setting.from_text(value)
+        write_settings(layer, file, {setting: stored})
     except ValueError as e:
         raise click.UsageError(f"{setting.key}: {e}") from None
     out = Output(as_json)
-    out.text(f"{file}: {setting.key} is set")
+    out.text(f"{file}: {setting.key} is set" + ("" if setting.is_secret else f" to {value}"))
+    if os.environ.get(setting.variable):
+        out.text(f"{setting.variable} is set in the environment and counts before it")
     out.result({"path": str(file), "key": setting.key})
 
 

@@ -30,7 +30,8 @@ def run_wizard(layer: Layer, path: Path, interactive: bool) -> list[str]:
         PalimpsestError: the file cannot be used as it is.
     """
     known = {r.setting.key: r.value for r in resolve(read_layers()) if r.value}
-    home = Path(DEFAULT_HOME) if layer == "project" else _data_folder() / "home"
+    built = Path(DEFAULT_HOME).absolute()  # what a build in this folder made, such as that of the demo
+    home = Path(DEFAULT_HOME) if layer == "project" else built if built.is_dir() else _data_folder() / "home"
     defaults = {"home": str(home), "backend": "duckdb", "service.port": "8765", "lm.server": ""}
     texts = {
         "home": "Folder for everything that a build writes",

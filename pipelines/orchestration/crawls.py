@@ -30,10 +30,14 @@ crawl_sites = dg.define_asset_job(
 def due_sites(context: dg.ScheduleEvaluationContext, home: HomeResource) -> dg.RunRequest | dg.SkipReason:
     """Returns a run where an entry is due, else the reason to skip."""
     now = context.scheduled_execution_time.astimezone(ZoneInfo(SCHEDULE.timezone))
+    problems: list[tuple[str, str]] = []
     try:
-        sites = [site for site in list_sites(home.home(), now=now) if site.entry.schedule is not None]
+        found = list_sites(home.home(), now=now, problems=problems)
+        sites = [site for site in found if site.entry.schedule is not None]
     except PalimpsestError as e:
         return dg.SkipReason(str(e))
+    for name, why in problems:
+        context.log.warning(f"sites of {name}: {why}")
     if any(not site.why_not for site in sites):
         return dg.RunRequest(run_key=f"crawl-{now.astimezone(dt.UTC):%Y%m%dT%H%M}")
     return dg.SkipReason(f"none of {len(sites)} entries with a schedule is due")

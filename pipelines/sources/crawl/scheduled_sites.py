@@ -76,7 +76,7 @@ def ingest_due(
         PalimpsestError: a sources.yaml or an option cannot be used.
     """
     done = DueCrawls()
-    for site in list(list_sites(home, corpora, only, now=now)):
+    for site in list(list_sites(home, corpora, only, now=now, problems=done.failures)):
         if scheduled_only and site.entry.schedule is None:
             continue
         if site.why_not and not (all_entries and site.entry.mode == "reingest"):
@@ -92,7 +92,11 @@ def ingest_due(
 
 
 def list_sites(
-    home: Home, corpora: list[Path] | None = None, only: Sequence[str] = (), now: dt.datetime | None = None
+    home: Home,
+    corpora: list[Path] | None = None,
+    only: Sequence[str] = (),
+    now: dt.datetime | None = None,
+    problems: list[tuple[str, str]] | None = None,
 ) -> Iterator[DueSite]:
     """Yields the entries of the collections of a home, by collection and in the order of their files.
 
@@ -101,6 +105,7 @@ def list_sites(
         corpora: folders of collections; None means those that the home knows.
         only: names of collections; none means all.
         now: the time at which they are due.
+        problems: gets the collections whose entries cannot be used, and why; those of others are yielded all the same.
 
     Raises:
         PalimpsestError: a sources.yaml cannot be used, or a collection is not there.
@@ -115,13 +120,22 @@ def list_sites(
     for name, folder in folders.items():
         if only and name not in only:
             continue
-        entries = load_site_entries(folder)
-        config = load_collection(folder)
-        crawls = read_crawls(home.web, name) if entries else {}
-        for entry in entries:
-            owner = (entry.user or config.user_id, entry.project or config.project_id)
-            last = crawls.get(site_id(parse_start(entry.url), *owner))
-            yield DueSite(name, entry, _why_not_due(entry, last, moment))
+        try:
+            yield from [*_sites_of(home, name, folder, moment)]
+        except PalimpsestError as e:
+            if problems is None:
+                raise
+            problems.append((name, str(e)))
+
+
+def _sites_of(home: Home, name: str, folder: Path, moment: dt.datetime) -> Iterator[DueSite]:
+    entries = load_site_entries(folder)
+    config = load_collection(folder)
+    crawls = read_crawls(home.web, name) if entries else {}
+    for entry in entries:
+        owner = (entry.user or config.user_id, entry.project or config.project_id)
+        last = crawls.get(site_id(parse_start(entry.url), *owner))
+        yield DueSite(name, entry, _why_not_due(entry, last, moment))
 
 
 def _why_not_due(entry: SiteEntry, last: str | None, now: dt.datetime) -> str:
