@@ -98,9 +98,8 @@ def check_settings(layer: Layer, path: Path, data: bytes) -> SettingsFile:
         line = data[: e.start].count(b"\n") + 1
         raise PalimpsestError(f"{path}: line {line}: is no UTF-8; write it again") from None
     except (tomllib.TOMLDecodeError, RecursionError) as e:
-        raise PalimpsestError(
-            f"{path}: is no TOML: {str(e)[:200]}; palimpsest config edit{' --project' if layer == 'project' else ''} opens it"
-        ) from None
+        editing = "config edit --project" if layer == "project" else "config edit"
+        raise PalimpsestError(f"{path}: is no TOML: {str(e)[:200]}; palimpsest {editing} opens it") from None
     found = {}
     for key, value in _flat(path, table):
         setting = _known(path, key)
