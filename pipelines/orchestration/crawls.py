@@ -40,4 +40,5 @@ def due_sites(context: dg.ScheduleEvaluationContext, home: HomeResource) -> dg.R
         context.log.warning(f"sites of {name}: {why}")
     if any(not site.why_not for site in sites):
         return dg.RunRequest(run_key=f"crawl-{now.astimezone(dt.UTC):%Y%m%dT%H%M}")
-    return dg.SkipReason(f"none of {len(sites)} entries with a schedule is due")
+    failed = "".join(f"; {name}: {why}" for name, why in problems)
+    return dg.SkipReason(f"none of {len(sites)} entries with a schedule is due{failed}")

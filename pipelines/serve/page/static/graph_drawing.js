@@ -63,7 +63,7 @@ function style() {
       width: "data(size)", height: "data(size)", "background-color": "data(color)", label: "data(name)", color: color("--text"),
       "font-size": "data(font)", "min-zoomed-font-size": LABELS_FROM, "text-outline-width": 2, "text-outline-color": color("--page") } },
     { selector: "edge", style: {
-      width: 1.5, "line-color": color("--soft"), opacity: 0.35, "curve-style": "haystack" } },
+      width: 1, "line-color": color("--line"), "curve-style": "haystack", events: "no" } },
     { selector: "node:selected", style: { "border-width": 4, "border-color": color("--accent"), "z-index": 10 } },
   ];
 }
