@@ -1,7 +1,9 @@
 """What the endpoints of one app share."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from threading import BoundedSemaphore
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
@@ -33,6 +35,8 @@ class Service:
     writer: Writer
     positions: Positions
     drawing: DrawingLibrary
+    # Searches at once: more would only take the interpreter from one another, and each would take longer.
+    searching: BoundedSemaphore = field(default_factory=lambda: BoundedSemaphore(os.cpu_count() or 2))
 
     def focus(self, view: CallerView, scopes: Sequence[Scope], memory_ids: Sequence[str]) -> None:
         """Sends the caller's connections the node that a search led to, where anybody is connected."""

@@ -85,7 +85,8 @@ def memory_message(
     if not context:
         return {"role": role, "content": f"{HEADER}\n{NOTHING}"}
     scopes = {operation_hash(p["uri"]): p for p in pending}
-    lines = [_cited_line(line, cited, scopes, count) for line in context.splitlines()]
+    # Without budgets no line is counted: that would take longer than all else here.
+    lines = [_cited_line(line, cited, scopes, count if budgets else None) for line in context.splitlines()]
     kept, left_out = _within_budgets(lines, budgets or {})
     note = [f"({left_out} lines left out: budgets by type)"] if left_out else []
     return {"role": role, "content": "\n".join([HEADER, GUARD, _OPEN, *kept, *note, _CLOSE])}
@@ -111,7 +112,7 @@ def harmless(line: str) -> str:
 
 
 def _cited_line(
-    line: str, cited: Mapping[str, Memory], pending: Mapping[str, Pending], count: Callable[[str], int]
+    line: str, cited: Mapping[str, Memory], pending: Mapping[str, Pending], count: Callable[[str], int] | None
 ) -> CitedLine:
     """Returns a line of a context with its scope and date after its mark; headings and sources as they are."""
     mark, kind = _MARK.match(line), ""
@@ -127,7 +128,7 @@ def _cited_line(
             kind = pending[found]["type"]
             line = _with_scope(line, mark[0], pending[found]["scope"], "pending")
     text = harmless(line)
-    return CitedLine(text, kind, count(text) if kind else 0)
+    return CitedLine(text, kind, count(text) if kind and count else 0)
 
 
 def _with_scope(line: str, mark: str, scope: str, first: str) -> str:

@@ -85,7 +85,8 @@ def answer(service: Service, view: CallerView, parameters: SearchParameters) -> 
     options = parameters.model_dump(exclude={"q", "collection", "project", "use_graph"})
     if isinstance(parameters, SearchBody) and not parameters.use_graph:
         options["hops"] = 0
-    found = view.reader.search(parameters.q, scopes, **options)
+    with service.searching:
+        found = view.reader.search(parameters.q, scopes, **options)
     service.focus(view, scopes, [m.memory_id for m in found.memories[:1]])
     message = found.message()
     return {**found.to_json(), "message": {"role": message["role"], "content": message["content"]}}
