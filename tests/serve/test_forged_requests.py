@@ -77,6 +77,10 @@ def test_no_request_shows_anything_of_another_user(app: FastAPI) -> None:
                 (f"/profile?user={other}", False),
                 (f"/memory/{memory}", True),
                 (f"/memory/{memory}/history", True),
+                (f"/memory/{memory}/source?user={other}", True),
+                (f"/graph/outline?user_id={other}", False),
+                (f"/users/me?user={other}", False),
+                (f"/proposals?user={other}", False),
                 (f"/api/v1/knowledge/nodes?name={other}", False),
             ]
         )
