@@ -130,24 +130,21 @@ def start_instance(name: str, with_builds: bool = False) -> InstanceStatus:
     return _status(instance)
 
 
-def _stop_all(name: str) -> None:
-    """Stops each part of an instance, also where the record of another part is damaged."""
-    instance = find_instance(name)
-    for component in (BUILDS, SERVICE):
-        with suppress(DamagedFile):  # a process that nobody can name is not stopped
-            stop(Home(instance.home), component)
-    if _has_neo4j(instance):
-        from palimpsest.neo4j_graph.server.local_server import stop_server
+def stop_instance(name: str, *, even_damaged: bool = False) -> list[str]:
+    """Stops all parts of an instance; returns the names of those that ran.
 
-        stop_server(instance.neo4j_home)
+    Args:
+        name: of the instance.
+        even_damaged: stop the other parts where the record of one is damaged: a process that nobody can name goes on.
 
-
-def stop_instance(name: str) -> list[str]:
-    """Stops all parts of an instance; returns the names of those that ran."""
+    Raises:
+        DamagedFile: a record is damaged.
+    """
     instance, stopped = find_instance(name), []
     for component in (BUILDS, SERVICE):
-        if stop(Home(instance.home), component):
-            stopped.append(component.name)
+        with suppress(*([DamagedFile] if even_damaged else [])):
+            if stop(Home(instance.home), component):
+                stopped.append(component.name)
     if _has_neo4j(instance):
         from palimpsest.neo4j_graph.server.local_server import stop_server
 
@@ -168,7 +165,7 @@ def delete_instance(name: str, with_home: bool = False) -> Path | None:
     folder = instances_folder() / name
     if instance.is_own or with_home:
         _check_removable(instance, folder)
-    _stop_all(name)
+    stop_instance(name, even_damaged=True)
     if (instance.is_own or with_home) and instance.home.is_dir():
         with Home(instance.home).lock():  # not below a build that is running
             shutil.rmtree(instance.home)

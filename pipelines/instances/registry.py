@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Literal, cast
 
 import platformdirs
-from filelock import FileLock, Timeout
 
-from palimpsest.core.errors import ArgumentError, ComponentFailed, DamagedFile, PalimpsestError
+from palimpsest.core.errors import ArgumentError, DamagedFile, PalimpsestError
+from palimpsest.core.folder_lock import folder_lock
 from palimpsest.core.json_types import JsonObject
 from palimpsest.core.sealed_json import read_sealed_json, write_sealed_json
 
@@ -110,21 +110,12 @@ def changing_instances() -> Iterator[dict[str, Instance]]:
     """
     folder = instances_folder()
     _checked_path()
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    folder.chmod(0o700)
-    lock = FileLock(folder / ".lock", timeout=_LOCK_WAIT_S, mode=0o600)
-    try:
-        lock.acquire()
-    except Timeout:
-        raise ComponentFailed(f"{folder}: another command is changing the list of instances; run again") from None
-    try:
+    with folder_lock(folder, _LOCK_WAIT_S, f"{folder}: another command is changing the list of instances; run again"):
         known = read_instances()
         before = dict(known)
         yield known
         if known != before:
             _write(known)
-    finally:
-        lock.release()
 
 
 def free_port(known: dict[str, Instance]) -> int:

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.serve.problems import Problem
@@ -27,19 +27,14 @@ class Writer:
             The home.
 
         Raises:
-            Problem: 503 where a build has the home, 409 where what is changed is not as the request says.
+            Problem: 503, where a build or another request has the home.
         """
-        if not self._lock.acquire(timeout=WAIT_S):
-            raise Problem(503, _BUSY, _RETRY)
-        try:
-            lock = self._home.lock(WAIT_S)
+        with ExitStack() as locks:
+            if not self._lock.acquire(timeout=WAIT_S):
+                raise Problem(503, _BUSY, _RETRY)
+            locks.callback(self._lock.release)
             try:
-                lock.__enter__()
+                locks.enter_context(self._home.lock(WAIT_S))
             except PalimpsestError:
                 raise Problem(503, _BUSY, _RETRY) from None
-            try:
-                yield self._home
-            finally:
-                lock.__exit__()
-        finally:
-            self._lock.release()
+            yield self._home

@@ -13,10 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
-from palimpsest.core.errors import ComponentFailed, DamagedFile
+from palimpsest.core.errors import DamagedFile
 from palimpsest.core.files import read_json_object, write_json
+from palimpsest.core.folder_lock import folder_lock
 from palimpsest.core.ids import content_id
 from palimpsest.core.json_types import JsonObject
 
@@ -159,17 +158,8 @@ def inbox_lock(inbox: Path) -> Iterator[None]:
     Raises:
         ComponentFailed: another process does not let go of it.
     """
-    inbox.mkdir(parents=True, exist_ok=True)
-    inbox.chmod(0o700)
-    lock = FileLock(inbox / ".lock", timeout=_LOCK_WAIT_S)
-    try:
-        lock.acquire()
-    except Timeout:
-        raise ComponentFailed(f"inbox {inbox}: another process is writing it; run again") from None
-    try:
+    with folder_lock(inbox, _LOCK_WAIT_S, f"inbox {inbox}: another process is writing it; run again"):
         yield
-    finally:
-        lock.release()
 
 
 def record_failure(inbox: Path, uris: Mapping[str, str]) -> None:

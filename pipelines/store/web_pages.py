@@ -14,10 +14,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from filelock import FileLock, Timeout
-
-from palimpsest.core.errors import ComponentFailed, DamagedFile
+from palimpsest.core.errors import DamagedFile
 from palimpsest.core.files import file_hash
+from palimpsest.core.folder_lock import folder_lock
 from palimpsest.core.ids import content_id
 from palimpsest.core.sealed_json import read_sealed_json, write_sealed_json
 
@@ -244,17 +243,8 @@ def web_lock(web: Path) -> Iterator[None]:
     Raises:
         ComponentFailed: another process does not let go of it.
     """
-    web.mkdir(parents=True, exist_ok=True)
-    web.chmod(0o700)
-    lock = FileLock(web / ".lock", timeout=_LOCK_WAIT_S)
-    try:
-        lock.acquire()
-    except Timeout:
-        raise ComponentFailed(f"{web}: another process is writing it; run again") from None
-    try:
+    with folder_lock(web, _LOCK_WAIT_S, f"{web}: another process is writing it; run again"):
         yield
-    finally:
-        lock.release()
 
 
 def _read_record(path: Path) -> PageRecord:

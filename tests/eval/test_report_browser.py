@@ -1,13 +1,12 @@
 """The report in Debian's Chromium: as it loads, in light and dark, on a desk and on a phone."""
 
-import shutil
-
 import pytest
 
 from palimpsest.eval.report.render import MAX_BYTES
 from palimpsest.eval.runs.judge_build import judge_build, write_report
 from palimpsest.eval.runs.report_health import health_of, write_health
 from palimpsest.store.builds import published
+from tests.browser import chromium
 
 pytestmark = pytest.mark.browser
 PHONE, DESK = 390, 1200
@@ -15,18 +14,7 @@ PHONE, DESK = 390, 1200
 
 @pytest.fixture(scope="module")
 def browser():
-    from selenium import webdriver
-    from selenium.webdriver.chrome.options import Options
-    from selenium.webdriver.chrome.service import Service
-
-    binary, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    assert binary and driver, "needs Debian's packages chromium and chromium-driver"
-    options = Options()
-    options.binary_location = binary
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    with webdriver.Chrome(options=options, service=Service(driver)) as chrome:
+    with chromium("--disable-gpu", "--hide-scrollbars", logs=("browser", "performance")) as chrome:
         yield chrome
 
 

@@ -10,7 +10,6 @@ small real home, seconds from the end of each of several builds until the pictur
 
 import argparse
 import json
-import shutil
 import statistics
 import sys
 import tempfile
@@ -28,6 +27,7 @@ from palimpsest.eval.studies.service_load import Service, serve
 from palimpsest.nodes.layout import node_positions
 from palimpsest.sources.inbox import ingest_text
 from palimpsest.store.home import Home
+from tests.browser import chromium
 
 if TYPE_CHECKING:
     from selenium.webdriver.remote.webdriver import WebDriver
@@ -139,16 +139,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--memories", type=int, default=100_000)
     parser.add_argument("--changes", type=int, default=5)
     args = parser.parse_args(argv)
-    from selenium import webdriver
-    from selenium.webdriver.chrome.service import Service as Driver
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium") or "chromium"
-    for argument in ("--headless=new", "--no-sandbox", "--window-size=1280,900"):
-        options.add_argument(argument)
     with (
         tempfile.TemporaryDirectory(prefix="palimpsest-page-") as folder,
-        webdriver.Chrome(options, Driver(shutil.which("chromedriver"))) as browser,
+        chromium("--window-size=1280,900") as browser,
     ):
         sys.stdout.write(json.dumps(draw_figures(browser, Path(folder), args.memories)) + "\n")
         sys.stdout.write(json.dumps(update_figures(browser, Path(folder), args.changes)) + "\n")

@@ -1,7 +1,6 @@
 """The page in Debian's Chromium, against a real server over a home that a test builds again."""
 
 import os
-import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -12,6 +11,7 @@ from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
 from palimpsest.serve.tokens import make_token
 from palimpsest.sources.inbox import ingest_text
+from tests.browser import chromium
 from tests.command import CLI
 from tests.serve.conftest import TOKENS
 
@@ -22,18 +22,7 @@ WAIT_S = 20
 
 @pytest.fixture(scope="module")
 def browser():
-    from selenium import webdriver
-    from selenium.webdriver.chrome.options import Options
-    from selenium.webdriver.chrome.service import Service
-
-    binary, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    assert binary and driver, "needs Debian's packages chromium and chromium-driver"
-    options = Options()
-    options.binary_location = binary
-    for argument in ("--headless=new", "--no-sandbox", "--window-size=1200,900"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    with webdriver.Chrome(options=options, service=Service(driver)) as chrome:
+    with chromium("--window-size=1200,900", logs=("browser",)) as chrome:
         yield chrome
 
 

@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import tomlkit
-from filelock import FileLock, Timeout
 from tomlkit.exceptions import TOMLKitError
 
 from palimpsest.core.configuration.setting import Setting
 from palimpsest.core.configuration.setting_files import Layer, check_settings, read_settings_file, user_file
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.core.files import write_bytes
+from palimpsest.core.folder_lock import folder_lock
 
 Value = str | int | float | bool | list[str]
 _EDITORS = ("nano", "vi")
@@ -49,16 +49,8 @@ def _one_at_a_time() -> Iterator[None]:
         ComponentFailed: another command does not end.
     """
     folder = user_file().parent
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    lock = FileLock(folder / ".lock", timeout=_LOCK_WAIT_S, mode=0o600)
-    try:
-        lock.acquire()
-    except Timeout:
-        raise ComponentFailed(f"{folder}: another command is changing settings; run again") from None
-    try:
+    with folder_lock(folder, _LOCK_WAIT_S, f"{folder}: another command is changing settings; run again", tighten=False):
         yield
-    finally:
-        lock.release()
 
 
 def _parsed(path: Path, text: str) -> tomlkit.TOMLDocument:

@@ -13,8 +13,6 @@ _FOLDER = "META-INF/resources/webjars/cytoscape/3.33.1/"
 _MEMBERS = {"cytoscape.js": "dist/cytoscape.esm.min.mjs", "cytoscape.license.txt": "LICENSE"}
 NAMES = frozenset(_MEMBERS)
 """The files that `DrawingLibrary.read` gives."""
-
-
 RETRY_S = 120.0
 """From a failure to the next attempt."""
 

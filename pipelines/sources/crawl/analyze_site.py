@@ -107,10 +107,7 @@ def analyze_site(
         PalimpsestError: robots.txt or the guard of addresses refuses the site.
         ComponentFailed: its server does not answer.
     """
-    if not 0 < seconds <= MAX_SECONDS:
-        raise ArgumentError("seconds", f"must be more than 0, and {MAX_SECONDS:.0f} at most", seconds)
-    if not 0 < max_urls <= MAX_URLS:
-        raise ArgumentError("max_urls", f"must be 1 to {MAX_URLS}", max_urls)
+    _check_limits(seconds, max_urls)
     started, start = time.monotonic(), parse_start(url)
     policy = policy or AddressPolicy.from_environment()
     limits = FetchLimits(
@@ -149,6 +146,13 @@ def analyze_site(
         advice=tuple(advice),
         seconds=spent,
     )
+
+
+def _check_limits(seconds: float, max_urls: int) -> None:
+    if not 0 < seconds <= MAX_SECONDS:
+        raise ArgumentError("seconds", f"must be more than 0, and {MAX_SECONDS:.0f} at most", seconds)
+    if not 0 < max_urls <= MAX_URLS:
+        raise ArgumentError("max_urls", f"must be 1 to {MAX_URLS}", max_urls)
 
 
 def _read_lists(fetcher: Fetcher, start: str) -> tuple[Robots, SitemapPages]:

@@ -82,7 +82,7 @@ def load_saved_state(program: "dspy.Predict", state: JsonObject) -> None:
     A state can name a model, and where its requests go: those follow from the settings of this user alone.
     """
     program.load_state({**state, "lm": None})
-    program.lm, program.config = None, {}
+    program.config = {}
 
 
 def load_program(state: JsonObject | None = None, instructions: str = INSTRUCTIONS) -> "dspy.Predict":
