@@ -264,3 +264,13 @@ def test_a_call_that_got_no_answer_may_be_made_by_the_next(tmp_path):
     assert ledger.claim("k", "n", "o") is None
     ledger.put("k", "n", "o", "p", "m", LmAnswer("told", 1, 1, 0.0))
     assert ledger.claim("k", "n", "o") == LmAnswer("told", 1, 1, 0.0) and ledger.totals().unanswered == 0
+
+
+def test_a_saved_program_says_neither_which_model_answers_nor_where():
+    from palimpsest.relations.classify.lm.relation_program import load_program
+
+    state = load_program().dump_state()
+    evil = {"api_base": "http://127.0.0.1:1/v1"}
+    program = load_program({**state, "lm": {"model": "openai/x", **evil}, "config": evil})
+    assert program.lm is None and program.config == {}
+    assert program.signature.instructions == load_program().signature.instructions
