@@ -11,10 +11,15 @@ _MAX_NAMED = 20
 
 
 def questions_gone(run: GoldenRun, baseline: Baseline) -> list[str]:
-    """Returns a reason for the questions of the baseline that are not judged any more: their loss cannot be seen."""
-    known = {*run.questions, *run.per_query, *run.unanswerable}
+    """Returns a reason for the questions of the baseline that are not judged any more: their loss cannot be seen.
+
+    What people deleted or edited is no reason: see `retracted_evidence`.
+    """
+    known = {*run.questions, *run.per_query, *run.unanswerable, *run.retracted}
     missing = sorted(baseline.question_ids - known)
-    unjudged = sorted((baseline.per_query.keys() & known) - run.per_query.keys()) if run.per_query else []
+    unjudged = (
+        sorted((baseline.per_query.keys() & known) - run.per_query.keys() - {*run.retracted}) if run.per_query else []
+    )
     reasons = []
     if missing:
         reasons.append(
@@ -32,7 +37,7 @@ _FIX = f"restore them, or {ACCEPT}"
 def differences(run: GoldenRun, baseline: Baseline, settings: Sequence[SettingChange]) -> list[str]:
     """Returns a warning for each thing that makes the run hard to compare with the baseline, settings first."""
     shared = run.per_query.keys() & baseline.per_query.keys()
-    added, removed = len(run.per_query) - len(shared), len(baseline.per_query) - len(shared)
+    added, removed = len(run.per_query) - len(shared), len(baseline.per_query.keys() - run.retracted) - len(shared)
     found = []
     if settings:
         found.append(f"settings changed: {'; '.join(c.text(run.collection) for c in settings)}")
@@ -56,6 +61,15 @@ def drafts_left(run: GoldenRun) -> list[str]:
         return []
     left = f"{counted(len(run.drafts), 'draft')} of `gate --init` not edited: {named(run.drafts)}"
     return [f'{left}; write each as a user would ask, then remove "draft"']
+
+
+def questions_retracted(run: GoldenRun) -> list[str]:
+    """Returns a warning for the questions whose evidence was deleted or edited: they are not judged."""
+    if not run.retracted:
+        return []
+    unjudged = f"{counted(len(run.retracted), 'question')} not judged, people deleted or edited what they need"
+    fix = f"correct them in data/golden/{run.collection}.jsonl, then {ACCEPT}"
+    return [f"{unjudged}: {named(run.retracted)}; remove or {fix}"]
 
 
 def named(ids: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ from functools import partial
 from palimpsest.core.counted import counted
 from palimpsest.eval.gate.baseline import ACCEPT, Baseline
 from palimpsest.eval.gate.build_settings import changed_code, changed_settings
-from palimpsest.eval.gate.comparable import differences, drafts_left, questions_gone
+from palimpsest.eval.gate.comparable import differences, drafts_left, questions_gone, questions_retracted
 from palimpsest.eval.gate.verdict import GATED, BrokenQuestion, CollectionVerdict, Status
 from palimpsest.eval.gate.violations import Violation
 from palimpsest.eval.golden.abstention import ABSTENTION
@@ -90,7 +90,7 @@ def decide(
     else:
         types = by_type(run.per_query, run.types, [m for m in _SHOWN if m in means])
         verdict = replace(verdict, means=means, types=types)
-        found.warnings += drafts_left(run)
+        found.warnings += drafts_left(run) + questions_retracted(run)
         found.reasons += _unusable(run)
         if baseline is None:
             found.reasons.append(

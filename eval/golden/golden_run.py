@@ -91,6 +91,7 @@ class GoldenRun:
         build_settings: what the build was made with, as `build_settings` gives it.
         drafts: ids of the questions that are still drafts of `gate --init`.
         follow_ups: ids of the questions that have turns before them.
+        retracted: ids of the questions that are not judged since people deleted or edited what they need.
         misses: where the things that were missed got lost, the worst question first; None where nobody looked.
         answer_probability: of each question, that its results hold an answer; empty in runs of earlier versions.
     """
@@ -119,6 +120,7 @@ class GoldenRun:
     build_settings: Mapping[str, JsonValue] = field(default_factory=dict)
     drafts: Sequence[str] = ()
     follow_ups: Sequence[str] = ()
+    retracted: Sequence[str] = ()
     misses: Sequence[Miss] | None = None
     answer_probability: Mapping[str, float] = field(default_factory=dict)
 
@@ -173,7 +175,8 @@ class GoldenRun:
         """Returns the run that `to_json` gave; what an older version did not save has its default."""
         values = {f.name: raw[f.name] for f in fields(GoldenRun) if f.name in raw}
         lists = {
-            name: tuple(raw.get(name, ())) for name in ("leaks", "errors", "bad_citations", "drafts", "follow_ups")
+            name: tuple(raw.get(name, ()))
+            for name in ("leaks", "errors", "bad_citations", "drafts", "follow_ups", "retracted")
         }
         results = {q: tuple(Hit(**h) for h in hits) for q, hits in raw.get("results", {}).items()}
         misses = None if raw.get("misses") is None else tuple(Miss(**m) for m in raw["misses"])

@@ -26,6 +26,7 @@ from palimpsest.query.reader import open_index
 from palimpsest.query.request.types import Scope
 from palimpsest.query.result import SearchResult
 from palimpsest.store.builds import Build, kept, published
+from palimpsest.store.decisions import read_decisions
 from palimpsest.store.home import Home, data_folder
 
 _SHOWN = 50
@@ -74,7 +75,8 @@ class BuildView:
         """Returns why the questions that miss most do, the first `shown` of them."""
         run = self.run(collection)
         if run.misses is None:  # judged by a version that did not save them
-            run = run_collection(self.build, collection, self.tables, diagnose=True) or run
+            decisions = read_decisions(self.home.decisions)
+            run = run_collection(self.build, collection, self.tables, decisions, diagnose=True) or run
         misses = run.misses or ()
         first = list(dict.fromkeys(miss.question_id for miss in misses))[:shown]
         return [miss for miss in misses if miss.question_id in first]

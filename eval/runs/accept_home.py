@@ -11,6 +11,7 @@ from palimpsest.eval.gate.comparable import named
 from palimpsest.eval.golden.build_tables import JUDGED_TABLES
 from palimpsest.eval.runs.judge_build import build_to_judge, run_collection
 from palimpsest.store.builds import staged
+from palimpsest.store.decisions import read_decisions
 from palimpsest.store.home import Home, data_folder, home_option
 
 
@@ -40,7 +41,7 @@ def accept_home(home: Home, why: str) -> list[AcceptedBaseline]:
     tables = build.tables(JUDGED_TABLES)
     written = []
     for name in build.collections:
-        if (run := run_collection(build, name, tables)) is not None:
+        if (run := run_collection(build, name, tables, read_decisions(home.decisions))) is not None:
             path = baseline_path(data_folder(), name)
             before = _earlier_baseline(path)
             accepted = accept_baseline(run, path, why)

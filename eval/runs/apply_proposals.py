@@ -171,20 +171,20 @@ class _Trials:
             build = staged(trial)
             if find_violations(trial, build):
                 return "invariants", {}
-            after = _runs(build, plan.changed)
+            after = _runs(trial, build, plan.changed)
         return _first_fall(self._before(plan.changed), after), after
 
     def _before(self, collections: Iterable[str]) -> Runs:
         """Returns the golden runs without the group; those of the published build are made once."""
         missing = [c for c in collections if c not in self._base]
         if missing:
-            self._base |= _runs(self._build, missing)
+            self._base |= _runs(self._home, self._build, missing)
         return self._base
 
 
-def _runs(build: Build, collections: Collection[str]) -> dict[str, GoldenRun | None]:
-    tables = build.tables(JUDGED_TABLES)
-    return {c: run_collection(build, c, tables) for c in collections if c in build.collections}
+def _runs(home: Home, build: Build, collections: Collection[str]) -> dict[str, GoldenRun | None]:
+    tables, decisions = build.tables(JUDGED_TABLES), read_decisions(home.decisions)
+    return {c: run_collection(build, c, tables, decisions) for c in collections if c in build.collections}
 
 
 def _first_fall(before: Runs, after: Runs) -> str:

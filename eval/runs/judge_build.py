@@ -24,13 +24,14 @@ from palimpsest.eval.gate.violations import Violation, report
 from palimpsest.eval.golden.build_tables import JUDGED_TABLES, Tables, collection_tables
 from palimpsest.eval.golden.golden_run import GoldenRun
 from palimpsest.eval.golden.questions import GoldenSet, load_questions
+from palimpsest.eval.golden.retracted_evidence import retracted_questions
 from palimpsest.eval.golden.score_golden import run_golden
 from palimpsest.eval.report.notes import health_limits
 from palimpsest.memories.vector_store import collection_spaces, known_texts
 from palimpsest.query.context.explain import shorten_text
 from palimpsest.query.reader import open_index
 from palimpsest.store.builds import Build, published, staged
-from palimpsest.store.decisions import read_decisions
+from palimpsest.store.decisions import Decisions, read_decisions
 from palimpsest.store.event_log import observed
 from palimpsest.store.home import Home, data_folder
 from palimpsest.store.memory_decisions import MemoryDecision
@@ -70,13 +71,18 @@ def find_violations(home: Home, build: Build) -> list[Violation]:
     return found
 
 
-def run_collection(build: Build, collection: str, tables: Tables, diagnose: bool = False) -> GoldenRun | None:
+def run_collection(
+    build: Build, collection: str, tables: Tables, decisions: Decisions, diagnose: bool = False
+) -> GoldenRun | None:
     """Searches one collection's golden questions in a build; None where it has none.
+
+    Questions about what people deleted or edited are left out, and named in the run.
 
     Args:
         build: the build.
         collection: name of the collection.
         tables: `JUDGED_TABLES` of the build, over all collections.
+        decisions: of the home.
         diagnose: whether to find out where what was missed got lost.
     """
     questions = load_questions(data_folder(), collection)
@@ -84,10 +90,15 @@ def run_collection(build: Build, collection: str, tables: Tables, diagnose: bool
         return None
     settings = build.manifest.settings
     golden = GoldenSet(collection, tuple(questions), settings["collections"][collection]["user_id"])
+    own_tables = collection_tables(tables, collection)
+    retracted = retracted_questions(golden, own_tables, decisions)
+    judged = replace(golden, questions=tuple(q for q in questions if q.id not in retracted))
     with open_index(build.index) as reader:
-        run = run_golden(reader, golden, collection_tables(tables, collection), diagnose=diagnose)
+        run = run_golden(reader, judged, own_tables, diagnose=diagnose)
     return replace(
         run,
+        golden_hash=golden.hash,
+        retracted=retracted,
         build_id=build.build_id,
         model=settings["model_id"],
         commit=current_commit(),
@@ -111,10 +122,10 @@ def judge_build(
     """
     named = _named_baseline(baseline_file, build)
     broken = find_violations(home, build) if violations is None else violations
-    tables = build.tables(JUDGED_TABLES)
+    tables, decisions = build.tables(JUDGED_TABLES), read_decisions(home.decisions)
     verdicts = []
     for name in build.collections:
-        run = run_collection(build, name, tables, diagnose=True)
+        run = run_collection(build, name, tables, decisions, diagnose=True)
         committed = baseline_path(data_folder(), name)
         baseline = None if run is None else named.get(name) or load_baseline(committed)
         verdict = decide(run or GoldenRun(name, build_id=build.build_id), baseline, run is not None, broken)
@@ -132,7 +143,8 @@ def _with_embedder_change(home: Home, build: Build, verdict: CollectionVerdict) 
     if old == new:
         return verdict
     is_judged = verdict.run is not None and base.index.is_file()
-    run = run_collection(base, name, base.tables(JUDGED_TABLES)) if is_judged else None
+    decisions = read_decisions(home.decisions)
+    run = run_collection(base, name, base.tables(JUDGED_TABLES), decisions) if is_judged else None
     return judge_embedder_change(verdict, old, new, run)
 
 

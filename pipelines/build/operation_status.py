@@ -1,8 +1,8 @@
 """What became of an operation of the inbox, as the builds, the log and the inbox have it: no state is stored."""
 
 import datetime as dt
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
 import polars as pl
@@ -17,6 +17,10 @@ from palimpsest.store.ingest_log import IngestLog
 
 State = Literal["received", "rejected", "built", "published", "failed"]
 _MAX_REASON_CHARS = 300
+_OF_THE_BUILD: Mapping[State, str] = {
+    "built": "the gate closed: the build is not published; whoever runs the builds sees why with palimpsest gate",
+    "failed": "the last build failed, the next tries again; whoever runs the builds sees why with palimpsest logs",
+}
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,10 @@ class OperationStatus:
     chunks: int | None = None
     entities: int | None = None
     facts: int | None = None
+
+    def for_sender(self) -> "OperationStatus":
+        """Returns the status as its sender may see it: why a build stopped may quote what belongs to other users."""
+        return replace(self, reason=_OF_THE_BUILD.get(self.state, self.reason))
 
     def to_json(self) -> JsonObject:
         """Returns the fields as a JSON object; what is formed of it only where it is built."""
@@ -100,7 +108,7 @@ def _status(home: Home, operation_id: str, collection: str, uri: str) -> Operati
         if build is not None and (formed := _formed(build, collection, uri)):
             reason = _reject(build, collection, uri)
             if state == "built":
-                reason = "; ".join(map(str, build.manifest.gate.get("reasons", []))) or "the build is not published"
+                reason = _why_not_published(build)
             return OperationStatus(operation_id, state, reason, collection, uri, **formed)  # type: ignore[arg-type]
     for build in (current, made if made.is_finished else None):
         if build is not None and (reason := _reject(build, collection, uri) or _left_out(home, build, collection, uri)):
@@ -108,6 +116,13 @@ def _status(home: Home, operation_id: str, collection: str, uri: str) -> Operati
     if why := read_failures(home.inbox).get(uri):
         return OperationStatus(operation_id, "failed", str(why), collection, uri)
     return OperationStatus(operation_id, "received", None, collection, uri)
+
+
+def _why_not_published(build: Build) -> str:
+    """Returns the first reason of the gate, how many more there are, and the command that shows them."""
+    first, *more = [*map(str, build.manifest.gate.get("reasons", []))] or ["the build is not published"]
+    line = first if len(first) <= _MAX_REASON_CHARS else f"{first[:_MAX_REASON_CHARS]}…"
+    return line + (f"; and {len(more)} more" if more else "") + "; palimpsest gate shows all"
 
 
 def _formed(build: Build, collection: str, uri: str) -> dict[str, str | int] | None:

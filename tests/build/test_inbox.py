@@ -10,12 +10,12 @@ from palimpsest.build.delete import delete
 from palimpsest.build.dry_run import dry_run
 from palimpsest.build.operation_status import operation_status, record_inbox_failure
 from palimpsest.build.plan import make_plan, stage_context
-from palimpsest.build.publish import run_without_dagster, stage_build
+from palimpsest.build.publish import record_tail, run_without_dagster, stage_build
 from palimpsest.build.run_stage import run_stage
 from palimpsest.core.errors import ArgumentError, PalimpsestError
 from palimpsest.query.reader import open_home
 from palimpsest.sources.inbox import ingest_file, ingest_session, ingest_text
-from palimpsest.store.builds import published
+from palimpsest.store.builds import published, staged
 from palimpsest.store.home import Home
 from palimpsest.store.inbox import inbox_files
 from palimpsest.store.ingest_log import IngestLog
@@ -57,8 +57,8 @@ def test_a_text_is_pending_then_published_and_a_further_build_does_nothing(copy)
     plan = make_plan(home, [corpus])
     assert plan.changed == ("chats",) and dry_run(home, [corpus], None).counts["memories"] == 1
     stage_build(home, plan)
-    staged = operation_status(home, operation)
-    assert (staged.state, staged.chunks) == ("built", 1) and staged.reason
+    waiting = operation_status(home, operation)
+    assert (waiting.state, waiting.chunks) == ("built", 1) and "palimpsest gate shows all" in waiting.reason
     build(home, corpus)
     status = operation_status(home, operation)
     assert (status.state, status.chunks, status.reason) == ("published", 1, None) and status.document_id
@@ -75,6 +75,22 @@ def test_what_a_running_build_has_read_is_received_and_not_rejected(copy):
     time.sleep(1.1)  # a build has its time in whole seconds
     run_stage(stage_context(home, "chats", make_plan(home, [corpus]).collections["chats"]), "documents")
     assert operation_status(home, operation).state == "received"
+
+
+def test_a_sender_reads_nothing_that_the_gate_or_a_failure_quotes_of_others(copy):
+    home, corpus = copy
+    operation = ingest_text(home, KEY, user="ann").operation_id
+    secret = "question 'q': turns.jsonl does not have 'My locker code is quixotic-77.'; " + "x" * 900
+    record_inbox_failure(home, secret)
+    failed = operation_status(home, operation)
+    assert "quixotic" in failed.reason and "quixotic" not in failed.for_sender().reason
+    stage_build(home, make_plan(home, [corpus]))
+    record_tail(staged(home), "retrieval_report", 0.1, gate={"status": "failed", "reasons": [secret, "R@5 fell"]})
+    built = operation_status(home, operation)
+    assert built.reason.startswith("question 'q'") and len(built.reason) < 400
+    assert built.reason.endswith("; and 1 more; palimpsest gate shows all")
+    assert built.for_sender().to_json() | {"reason": built.reason} == built.to_json()
+    assert "quixotic" not in built.for_sender().reason and "palimpsest gate" in built.for_sender().reason
 
 
 def test_a_remembered_update_retires_what_it_replaces(copy):

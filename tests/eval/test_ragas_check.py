@@ -10,6 +10,7 @@ from palimpsest.eval.ragas.samples import golden_samples
 from palimpsest.eval.runs.judge_build import run_collection
 from palimpsest.query.reader import open_index
 from palimpsest.store.builds import published
+from palimpsest.store.decisions import Decisions
 
 
 def test_sets_agree_and_an_empty_retrieval_counts_as_nothing_found():
@@ -36,7 +37,7 @@ def test_recall_on_a_golden_set_equals_the_gates(judged_home):
     with open_index(build.index) as reader:
         search = search_golden(reader, GoldenSet("chats", tuple(questions), "ann"), tables)
     got = crosscheck_samples(golden_samples(search))
-    run = run_collection(build, "chats", tables)
+    run = run_collection(build, "chats", tables, Decisions())
     assert got.largest_difference < 1e-9
     assert got.ragas["recall"] == pytest.approx(run.scores.mean["R@10"], abs=1e-9)
     assert "4 queries, 0 without a result: precision" in got.text()

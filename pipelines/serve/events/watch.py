@@ -120,7 +120,7 @@ class Watch:
 
     def _sent_operation(self, user: str, operation_id: str) -> JsonObject:
         try:
-            return operation_status(self.home, operation_id, user).to_json()
+            return operation_status(self.home, operation_id, user).for_sender().to_json()
         except PalimpsestError:
             return {"operation_id": operation_id, "state": "failed"}
 

@@ -256,6 +256,6 @@ def find_operation(service: Service, identity: Identity, operation_id: str) -> J
     if found := service.deletions.status(operation_id, identity.user):
         return found
     try:
-        return operation_status(service.home, operation_id, identity.user).to_json()
+        return operation_status(service.home, operation_id, identity.user).for_sender().to_json()
     except PalimpsestError:
         raise NotFound from None
