@@ -229,6 +229,10 @@ class Reader(BuildViews):
         uris = task_uris(self._home / "builds" / self.build_id, brief) if self._home else [brief.memories[0].uri or ""]
         return summarize_sources(self._latest(scope), uris, sentences)
 
+    def warm(self, scope: Scope) -> None:
+        """Reads what searches of a scope need into memory, as far as it fits there: a first search takes longer."""
+        self._search_uncounted(SearchRequest.create("warm", scope))
+
     def _search_uncounted(self, request: SearchRequest) -> SearchResult:
         """Answers a request without counting reads: the caller has not requested these memories."""
         return run_search(request, self._backend, self._clock())

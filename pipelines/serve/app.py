@@ -1,11 +1,14 @@
 """The app: endpoints, errors, limits, and what they share."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
+from threading import BoundedSemaphore
 
 from fastapi import FastAPI
+from starlette.concurrency import run_in_threadpool
 
 from palimpsest.serve.deletions import Deletions
 from palimpsest.serve.events.rooms import Rooms
@@ -20,6 +23,7 @@ from palimpsest.serve.problems import add_handlers
 from palimpsest.serve.routes import account, events, graph, memories, search, system
 from palimpsest.serve.settings import ServeSettings
 from palimpsest.serve.state import Service
+from palimpsest.serve.warming import Warming
 from palimpsest.serve.writing import Writer
 from palimpsest.store.home import Home
 
@@ -55,11 +59,12 @@ def create_app(home: Home, settings: ServeSettings, backend: str = "duckdb", hos
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         async with mcp.session_manager.run():
-            watching = asyncio.create_task(service.watch.run())
+            background = [asyncio.create_task(part.run()) for part in (service.watch, service.warming)]
             yield
-            watching.cancel()
+            for task in background:
+                task.cancel()
         service.deletions.close()
-        reader.close()
+        await run_in_threadpool(reader.close)
 
     app = FastAPI(
         title="Palimpsest",
@@ -86,7 +91,11 @@ def make_service(home: Home, reader: SharedReader, settings: ServeSettings) -> S
     deletions, rooms = Deletions(home), Rooms()
     positions = Positions(home)
     watch = Watch(home, reader, deletions, rooms, positions)
-    return Service(home, reader, deletions, settings, rooms, watch, Writer(home), positions, DrawingLibrary())
+    # Searches at once: more would only take the interpreter from one another, and each would take longer.
+    searching = BoundedSemaphore(os.cpu_count() or 2)
+    warming = Warming(reader, searching)
+    parts = (Writer(home), positions, DrawingLibrary(), searching, warming)
+    return Service(home, reader, deletions, settings, rooms, watch, *parts)
 
 
 def _problem(description: str) -> dict[str, object]:

@@ -80,12 +80,24 @@ class SharedReader:
         Raises:
             PalimpsestError: nothing is published, or the store cannot be opened.
         """
+        with self.borrowed() as reader:
+            yield CallerView(reader, identity, self._shared, self._by_user)
+
+    @contextmanager
+    def borrowed(self) -> Iterator[Reader]:
+        """Opens the published build for as long as the block.
+
+        Yields:
+            The reader that all share.
+
+        Raises:
+            PalimpsestError: nothing is published, or the store cannot be opened.
+        """
         with self._changed:
             reader = self._current()
             self._views += 1
-            found = CallerView(reader, identity, self._shared, self._by_user)
         try:
-            yield found
+            yield reader
         finally:
             with self._changed:
                 self._views -= 1
@@ -105,8 +117,9 @@ class SharedReader:
         return build_id
 
     def close(self) -> None:
-        """Closes the reader."""
+        """Closes the reader once nobody reads, or after `WAIT_S`."""
         with self._changed:
+            self._changed.wait_for(lambda: not self._views, WAIT_S)
             if self._reader is not None:
                 self._reader.close()
                 self._reader = None

@@ -1,8 +1,7 @@
 """What the endpoints of one app share."""
 
-import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from threading import BoundedSemaphore
 from typing import Annotated, Any
 
@@ -18,6 +17,7 @@ from palimpsest.serve.open_reader import CallerView, SharedReader
 from palimpsest.serve.page.drawing_library import DrawingLibrary
 from palimpsest.serve.positions import Positions
 from palimpsest.serve.settings import ServeSettings
+from palimpsest.serve.warming import Warming
 from palimpsest.serve.writing import Writer
 from palimpsest.store.home import Home
 
@@ -35,8 +35,8 @@ class Service:
     writer: Writer
     positions: Positions
     drawing: DrawingLibrary
-    # Searches at once: more would only take the interpreter from one another, and each would take longer.
-    searching: BoundedSemaphore = field(default_factory=lambda: BoundedSemaphore(os.cpu_count() or 2))
+    searching: BoundedSemaphore
+    warming: Warming
 
     def focus(self, view: CallerView, scopes: Sequence[Scope], memory_ids: Sequence[str]) -> None:
         """Sends the caller's connections the node that a search led to, where anybody is connected."""

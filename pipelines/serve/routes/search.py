@@ -85,6 +85,7 @@ def answer(service: Service, view: CallerView, parameters: SearchParameters) -> 
     options = parameters.model_dump(exclude={"q", "collection", "project", "use_graph"})
     if isinstance(parameters, SearchBody) and not parameters.use_graph:
         options["hops"] = 0
+    service.warming.searched(view.identity.user)
     with service.searching:
         found = view.reader.search(parameters.q, scopes, **options)
     service.focus(view, scopes, [m.memory_id for m in found.memories[:1]])
