@@ -13,7 +13,9 @@ import click
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.times import parse_time
-from palimpsest.store.home import DEFAULT_HOME
+from palimpsest.store.home import DEFAULT_HOME, send_unwritten
+from palimpsest.store.remote.remote_home import local_home
+from palimpsest.store.remote.table_store import is_remote
 
 FOLDER = click.Path(path_type=Path)
 STRATEGY = click.Choice(["auto", "flat", "hybrid", "words", "hierarchical", "dated", "turns", "statements", "graph"])
@@ -110,7 +112,10 @@ class TimeParam(click.ParamType):  # type: ignore[type-arg]  # generic in the ty
             self.fail(f"{value!r} is no time; write one such as 2026-03-01 or 2026-03-01T09:30:00Z", param, ctx)
 
 
-def _check_home(context: click.Context, parameter: click.Parameter, home: Path) -> Path:
+def _check_home(context: click.Context, parameter: click.Parameter, named: str | Path) -> Path:
+    home = local_home(named)
+    if is_remote(str(named)):
+        context.call_on_close(lambda: send_unwritten(home))
     if home.exists() and not home.is_dir():
         raise click.BadParameter(f"{home}: not a folder; name another", context, parameter)
     return home
@@ -129,8 +134,9 @@ def common(f: _Command) -> _Command:
     return click.option(
         "--home",
         "home_path",
-        type=FOLDER,
+        type=str,
         callback=_check_home,
         default=lambda: os.environ.get("PALIMPSEST_HOME") or DEFAULT_HOME,
-        help="Folder with everything that a build writes. [default: $PALIMPSEST_HOME, else data/home]",
+        help="Folder with everything that a build writes, or s3://BUCKET/PREFIX, gs://.., az://... "
+        "[default: $PALIMPSEST_HOME, else data/home]",
     )(f)

@@ -9,6 +9,7 @@ _EXTRAS = {
     "eval": ("ragas", "langchain_community"),
     "telemetry": ("opentelemetry", "prometheus_client"),
     "serve": ("fastapi", "jwt", "limits", "mcp", "mcp_types", "starlette", "uvicorn"),
+    "remote": ("boto3", "obstore"),
     "notebooks": ("plotly", "jupyterlab", "nbconvert"),
     "build": (
         "ahocorasick_rs",

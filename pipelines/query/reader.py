@@ -26,6 +26,7 @@ from palimpsest.query.search import run_search
 from palimpsest.query.summary.summarize import Summary, summarize_sources
 from palimpsest.query.task.task_brief import answer_for_task, find_task, task_uris
 from palimpsest.query.task.working_set import WorkingSet, read_working_set
+from palimpsest.store.remote.remote_home import local_home
 from palimpsest.store.usage_log import UsageLog, usage_days
 from palimpsest.text.tokenizer import register_tokenizer_home
 
@@ -256,7 +257,7 @@ def open_home(
     """Opens the published build of a home.
 
     Args:
-        path: the home.
+        path: the home: a folder, or `s3://bucket/prefix`, whose copy on this machine is brought up to date first.
         backend: duckdb or neo4j.
         reranker: reads the best 30 candidates of each search: `lm` for the model of PALIMPSEST_LM, else the folder or
             the name of a cross-encoder; empty for none; None for what PALIMPSEST_RERANKER names. It is loaded at the
@@ -269,7 +270,7 @@ def open_home(
     Raises:
         PalimpsestError: nothing is published there, there is no such backend, or a setting is wrong.
     """
-    home = Path(path)
+    home = local_home(path)
     register_tokenizer_home(home)
     opened, picks = open_reranker(reranker, home), open_compressor(compressor, home)
     days = usage_days() if count_reads else 0

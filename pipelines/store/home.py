@@ -11,12 +11,16 @@ from filelock import FileLock, Timeout
 from palimpsest.core.errors import DamagedFile, PalimpsestError
 from palimpsest.core.home_format import FORMAT_FILE
 from palimpsest.core.sealed_json import read_sealed_json, write_sealed_json
+from palimpsest.store.remote.remote_home import LOCK, begin_writing, end_writing, local_home
+from palimpsest.store.remote.working_copy import working_copy
 
 DEFAULT_HOME = Path("data/home")
 DEFAULT_CORPUS = Path("data/corpora")
 SOURCES_FILE = "home.json"
 TRIAL_FOLDER = ".trial"
 """In a home, while something is tried: see `build.trial_home`."""
+SEND_WAIT_S = 600.0
+"""How long a text that was sent to the inbox of a home on object storage waits for a builder."""
 _FIX = "name the folders of its collections with palimpsest build --corpus DIR, or restore a backup"
 _PACKAGE = Path(__file__).resolve().parents[1]
 _CHECKOUT = _PACKAGE.parent / "data"
@@ -194,12 +198,16 @@ class Home:
 
 
 class HomeLock:
-    """Context manager; raises PalimpsestError while another process has the lock."""
+    """Context manager; raises PalimpsestError while another process has the lock.
+
+    Of a home on object storage it takes the lease as well, and writes what is new there at its end, after an error
+    too: whatever a run leaves, the next goes on from.
+    """
 
     def __init__(self, path: Path, wait_s: float):
         path.mkdir(parents=True, exist_ok=True)
         self._path = path
-        self._lock = FileLock(path / ".lock", thread_local=False, is_singleton=True)
+        self._lock = FileLock(path / LOCK, thread_local=False, is_singleton=True)
         self._wait_s = wait_s
 
     def __enter__(self) -> None:
@@ -209,14 +217,36 @@ class HomeLock:
             raise PalimpsestError(
                 f"home {self._path}: another build is writing it; wait for it or choose another --home"
             ) from None
+        if self._lock.lock_counter == 1:
+            try:
+                begin_writing(self._path, self._wait_s)
+            except BaseException:
+                self._lock.release()
+                raise
 
     def __exit__(self, *exc: object) -> None:
-        self._lock.release()
+        try:
+            if self._lock.lock_counter == 1:
+                end_writing(self._path)
+        finally:
+            self._lock.release()
+
+
+def send_unwritten(path: Path, wait_s: float = SEND_WAIT_S) -> None:
+    """Writes to object storage what was written in the copy of a home without its lock: texts sent to its inbox.
+
+    Raises:
+        PalimpsestError: another builder has the lease for longer than `wait_s`; the next command tries again.
+    """
+    copy = working_copy(path)
+    if copy is not None and copy.is_dirty():
+        with HomeLock(path, wait_s):
+            pass  # its end writes
 
 
 def home_from_environment() -> Home:
     """Returns the home named by PALIMPSEST_HOME, else data/home."""
-    return Home(Path(os.environ.get("PALIMPSEST_HOME") or DEFAULT_HOME))
+    return Home(local_home(os.environ.get("PALIMPSEST_HOME") or DEFAULT_HOME))
 
 
 def home_option(home: Home) -> str:

@@ -23,6 +23,7 @@ from palimpsest.store.builds import kept, staged, sweep
 from palimpsest.store.event_log import observed, run_scope
 from palimpsest.store.home import Home
 from palimpsest.store.ingest_log import IngestLog
+from palimpsest.store.remote.erasure import StoreProof, erase_from_store
 from palimpsest.store.web_pages import sweep_pages
 
 __all__ = ["DeleteResult", "Target", "delete", "delete_target"]
@@ -119,8 +120,23 @@ def _delete_target(home: Home, target: Target, dry_run: bool) -> DeleteResult:
     if proof.residue:
         shown = ", ".join(proof.residue[:MAX_SHOWN])
         raise Refused(f"delete: still found in {shown}; run the same delete again")
+    _erase_from_store(home)
     pending_path(home, target).unlink(missing_ok=True)
-    return proved_result(counts, erased, probes, proof)
+    stored = _erase_from_store(home)  # once more: the store had the pending file
+    return proved_result(counts, erased, probes, proof, stored)
+
+
+def _erase_from_store(home: Home) -> StoreProof | None:
+    """Removes what was deleted from the store of a home on object storage.
+
+    Raises:
+        Refused: the store still has some of it.
+    """
+    stored = erase_from_store(home.path)
+    if stored is not None and stored.residue:
+        shown = ", ".join(stored.residue[:MAX_SHOWN])
+        raise Refused(f"delete: the store of the home still has {shown}; run the same delete again")
+    return stored
 
 
 def _check_undamaged(home: Home) -> None:

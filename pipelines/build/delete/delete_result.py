@@ -7,6 +7,7 @@ from palimpsest.build.delete.collect import DeletionSet
 from palimpsest.build.delete.probes import Probes
 from palimpsest.build.delete.proof import Proof
 from palimpsest.core.json_types import JsonObject
+from palimpsest.store.remote.erasure import StoreProof
 
 MAX_SHOWN = 5
 _LIMITS = (
@@ -56,8 +57,10 @@ class DeleteResult:
         return {**counts, **self.fields, "text": self.text}
 
 
-def proved_result(counts: Mapping[str, int], erased: Erased, probes: Probes, proof: Proof) -> DeleteResult:
-    """Returns the result of a delete after which nothing was found."""
+def proved_result(
+    counts: Mapping[str, int], erased: Erased, probes: Probes, proof: Proof, stored: StoreProof | None
+) -> DeleteResult:
+    """Returns the result of a delete after which nothing was found; `stored` is of a home on object storage."""
     fields = asdict(erased)
     graph_bytes = fields.pop("graph_bytes")
     fields["proof"] = {
@@ -67,10 +70,17 @@ def proved_result(counts: Mapping[str, int], erased: Erased, probes: Probes, pro
         "graph_bytes": graph_bytes,
         "too_short": probes.too_short,
         "elsewhere": probes.elsewhere,
-        "unsearched": list(proof.unsearched),
+        "unsearched": [*proof.unsearched, *([stored.unsearched] if stored and stored.unsearched else [])],
         "cannot": _LIMITS,
     }
-    return DeleteResult(counts["documents"], counts["memories"], fields, _format_proof(counts, erased, probes, proof))
+    lines = [_format_proof(counts, erased, probes, proof)]
+    if stored is not None:
+        fields["store"] = {"objects": stored.objects, "versions": stored.versions}
+        lines.append(
+            f"object storage: {stored.objects} objects, none of before; {stored.versions} versions, delete markers and "
+            "unfinished uploads removed, none left" + (f"\nnot searched: {stored.unsearched}" * bool(stored.unsearched))
+        )
+    return DeleteResult(counts["documents"], counts["memories"], fields, "\n".join(lines))
 
 
 def dry_run_result(found: DeletionSet) -> DeleteResult:

@@ -1,0 +1,174 @@
+"""Who may write a home on object storage: a lease with a fence, and the pointer that only its holder moves.
+
+A lease that is not renewed for `LEASE_S` may be taken by another builder, whose fence is one higher. It rewrites the
+pointer with its own fence before it reads anything: from then on a conditional write of the builder before fails,
+however long that one was paused. So clocks that differ cost time, never data.
+"""
+
+import json
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from palimpsest.core.errors import ComponentFailed, PalimpsestError
+from palimpsest.store.remote.table_store import Stored, TableStore, Version
+
+LEASE, HEAD = "lease.json", "published.json"
+LEASE_S = 60.0
+LEASE_VARIABLE = "PALIMPSEST_LEASE_S"
+_POLL_S = 0.2
+
+
+@dataclass(frozen=True)
+class Head:
+    """The pointer: the key of the tree that readers see, the fence of its writer, and the version of the object."""
+
+    tree: str | None
+    fence: int
+    version: Version = field(default_factory=dict, compare=False)
+
+    def to_bytes(self) -> bytes:
+        """Returns the content of its object."""
+        return json.dumps({"tree": self.tree, "fence": self.fence}).encode()
+
+
+def read_head(store: TableStore) -> Head | None:
+    """Returns the pointer; None where nothing was written yet.
+
+    Raises:
+        ComponentFailed: it is damaged.
+    """
+    if (found := store.read(HEAD)) is None:
+        return None
+    raw = _fields(store, HEAD, found)
+    tree = raw.get("tree")
+    return Head(None if tree is None else str(tree), _fence(store, HEAD, raw), found.version)
+
+
+class Lease:
+    """The right to write a home, renewed in the background until it is released."""
+
+    def __init__(self, store: TableStore, owner: str, fence: int, version: Version, lease_s: float):
+        self._store, self._owner, self.fence, self._lease_s = store, owner, fence, lease_s
+        self._version: Version | None = version
+        self._ended, self._lock = threading.Event(), threading.Lock()
+        self.head = self._fence_head()
+        self._renewing = threading.Thread(target=self._renew, name="palimpsest-lease", daemon=True)
+        self._renewing.start()
+
+    def move_head(self, tree: str) -> None:
+        """Makes readers see another tree.
+
+        Raises:
+            ComponentFailed: another builder took the lease meanwhile; nothing changed.
+        """
+        moved = replace(self.head, tree=tree)
+        version = self._store.replace(HEAD, moved.to_bytes(), self.head.version)
+        if version is None:
+            now = read_head(self._store)
+            if now != moved:  # equal where the answer to a write that took effect was lost
+                raise self._lost()
+            version = now.version
+        self.head = replace(moved, version=version)
+
+    def release(self) -> None:
+        """Gives the lease back; one that another builder took is left alone."""
+        self._ended.set()
+        self._renewing.join()
+        with self._lock:
+            if self._version is not None:
+                self._store.replace(LEASE, _lease_bytes(self._owner, self.fence, 0), self._version)
+                self._version = None
+
+    def _fence_head(self) -> Head:
+        while True:
+            head = read_head(self._store)
+            if head is not None and head.fence > self.fence:
+                raise self._lost()
+            fenced = Head(head.tree if head else None, self.fence)
+            if head is None:
+                version = self._store.create(HEAD, fenced.to_bytes())
+            else:
+                version = self._store.replace(HEAD, fenced.to_bytes(), head.version)
+            if version is not None:
+                return replace(fenced, version=version)
+
+    def _renew(self) -> None:
+        while not self._ended.wait(self._lease_s / 3):
+            with self._lock:
+                if self._version is None:
+                    return
+                try:
+                    body = _lease_bytes(self._owner, self.fence, time.time() + self._lease_s)
+                    self._version = self._store.replace(LEASE, body, self._version)
+                except ComponentFailed:
+                    continue  # the next try may reach the store; if none does, the lease runs out
+
+    def _lost(self) -> ComponentFailed:
+        return ComponentFailed(f"home {self._store.url}: another builder took its lease meanwhile; run again")
+
+
+def take_lease(store: TableStore, wait_s: float = 0) -> Lease:
+    """Takes the lease of a home.
+
+    Args:
+        store: of the home.
+        wait_s: how long to wait for another builder.
+
+    Raises:
+        PalimpsestError: another builder has it.
+        ComponentFailed: the store does not answer.
+    """
+    lease_s = _lease_seconds()
+    owner = f"{socket.gethostname()} {os.getpid()} {secrets.token_hex(4)}"
+    deadline = time.monotonic() + wait_s
+    while True:
+        found = store.read(LEASE)
+        raw = {} if found is None else _fields(store, LEASE, found)
+        head = read_head(store)
+        fence = 1 + max(_fence(store, LEASE, raw) if found else 0, head.fence if head else 0)
+        if not found or raw.get("owner") == owner or float(raw.get("expires") or 0) <= time.time():
+            body = _lease_bytes(owner, fence, time.time() + lease_s)
+            version = store.replace(LEASE, body, found.version) if found else store.create(LEASE, body)
+            if version is not None:
+                return Lease(store, owner, fence, version, lease_s)
+        elif time.monotonic() >= deadline:
+            builder = str(raw.get("owner"))[:80]
+            raise PalimpsestError(f"home {store.url}: another build is writing it ({builder}); wait for it")
+        time.sleep(_POLL_S)
+
+
+def _lease_seconds() -> float:
+    try:
+        seconds = float(os.environ.get(LEASE_VARIABLE) or LEASE_S)
+    except ValueError:
+        seconds = 0
+    if not 1 <= seconds <= 3600:
+        raise PalimpsestError(f"{LEASE_VARIABLE}: write seconds from 1 to 3600")
+    return seconds
+
+
+def _lease_bytes(owner: str, fence: int, expires: float) -> bytes:
+    return json.dumps({"owner": owner, "fence": fence, "expires": expires}).encode()
+
+
+def _fields(store: TableStore, key: str, found: Stored) -> Mapping[str, Any]:
+    try:
+        raw = json.loads(found.data)
+    except ValueError:
+        raw = None
+    if not isinstance(raw, dict):
+        raise ComponentFailed(f"{store.url}/{key}: not what Palimpsest wrote; restore that object")
+    return raw
+
+
+def _fence(store: TableStore, key: str, raw: Mapping[str, Any]) -> int:
+    fence = raw.get("fence")
+    if not isinstance(fence, int) or fence < 0:
+        raise ComponentFailed(f"{store.url}/{key}: not what Palimpsest wrote; restore that object")
+    return fence

@@ -1,0 +1,164 @@
+"""What a home on object storage needs of a store, and the stores that obstore reaches: S3, Google Cloud, Azure.
+
+Nothing relies on rename, hard links or locks of the store: objects are written once, and one pointer is moved by a
+conditional write.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, Protocol
+
+from palimpsest.core.errors import ComponentFailed, PalimpsestError
+
+SCHEMES = ("s3", "gs", "az")
+_CHUNK_BYTES = 8 * 2**20
+_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+Version = Mapping[str, str]
+"""What a conditional write compares: the ETag of an object, and its version where the store has one."""
+
+
+class Stored(NamedTuple):
+    """The content of an object, and its version."""
+
+    data: bytes
+    version: Version
+
+
+class TableStore(Protocol):
+    """Objects under one prefix. Every method raises ComponentFailed where the store does not answer or refuses."""
+
+    url: str
+
+    def read(self, key: str) -> Stored | None:
+        """Returns an object; None where there is none."""
+
+    def download(self, key: str, path: Path) -> bool:
+        """Writes an object to a file; returns False where there is none."""
+
+    def create(self, key: str, data: bytes) -> Version | None:
+        """Writes an object where there is none of this name; returns its version, or None where there is one."""
+
+    def replace(self, key: str, data: bytes, version: Version) -> Version | None:
+        """Replaces an object that still has this version; returns its new version, or None where it has another."""
+
+    def upload(self, key: str, file: BinaryIO) -> None:
+        """Writes what is left of an open file as an object."""
+
+    def list(self, prefix: str = "") -> Iterator[str]:
+        """Lists the objects below a prefix.
+
+        Yields:
+            Their keys, in no particular order.
+        """
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Removes objects; one that is not there is no error."""
+
+
+def is_remote(home: str) -> bool:
+    """Returns whether a home is named by the URL of a bucket."""
+    return home.partition("://")[0] in SCHEMES and "://" in home
+
+
+def open_store(url: str) -> TableStore:
+    """Opens the store of a URL: `s3://bucket/prefix`, `gs://bucket/prefix` or `az://account/container/prefix`.
+
+    Credentials, region and endpoint are read from the environment, as the tools of each store do.
+
+    Raises:
+        PalimpsestError: the URL names no bucket and prefix.
+    """
+    scheme, _, rest = url.partition("://")
+    if scheme not in SCHEMES or not all(rest.strip("/").split("/")) or "/" not in rest.strip("/"):
+        raise PalimpsestError(f"--home {url}: name a bucket and a prefix, such as s3://bucket/prefix")
+    return _Obstore(url.rstrip("/"))
+
+
+class _Obstore:
+    """Implements TableStore by obstore."""
+
+    def __init__(self, url: str):
+        import obstore
+        from obstore.store import from_url
+
+        self.url, self._obstore = url, obstore
+        # Plain HTTP only to an endpoint that the environment names with it: a store on this machine.
+        is_plain = any(os.environ.get(name, "").startswith("http://") for name in _ENDPOINTS)
+        self._store = from_url(url, client_options={"allow_http": is_plain})
+
+    def read(self, key: str) -> Stored | None:
+        """See TableStore."""
+        try:
+            found = self._obstore.get(self._store, key)
+            return Stored(bytes(found.bytes()), _version(found.meta))
+        except (FileNotFoundError, self._obstore.exceptions.NotFoundError):
+            return None
+        except Exception as e:
+            raise self._failed(e) from None
+
+    def download(self, key: str, path: Path) -> bool:
+        """See TableStore."""
+        try:
+            found = self._obstore.get(self._store, key)
+            with path.open("wb") as f:
+                for part in found.stream(min_chunk_size=_CHUNK_BYTES):
+                    f.write(part)
+            return True
+        except (FileNotFoundError, self._obstore.exceptions.NotFoundError):
+            return False
+        except Exception as e:
+            raise self._failed(e) from None
+
+    def create(self, key: str, data: bytes) -> Version | None:
+        """See TableStore."""
+        return self._put(key, data, "create")
+
+    def replace(self, key: str, data: bytes, version: Version) -> Version | None:
+        """See TableStore."""
+        return self._put(key, data, dict(version))
+
+    def _put(self, key: str, data: bytes, mode: Any) -> Version | None:
+        refusals = self._obstore.exceptions
+        try:
+            return _version(self._obstore.put(self._store, key, data, mode=mode))
+        except (refusals.AlreadyExistsError, refusals.PreconditionError, refusals.NotFoundError, FileNotFoundError):
+            return None
+        except Exception as e:
+            raise self._failed(e) from None
+
+    def upload(self, key: str, file: BinaryIO) -> None:
+        """See TableStore."""
+        try:
+            self._obstore.put(self._store, key, file)
+        except Exception as e:
+            raise self._failed(e) from None
+
+    def list(self, prefix: str = "") -> Iterator[str]:
+        """See TableStore."""  # noqa: DOC402 (the protocol says what it yields)
+        try:
+            for part in self._obstore.list(self._store, prefix or None):
+                yield from (str(found["path"]) for found in part)
+        except Exception as e:
+            raise self._failed(e) from None
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """See TableStore."""
+        try:
+            if keys := list(keys):
+                self._obstore.delete(self._store, keys)
+        except FileNotFoundError:
+            return
+        except Exception as e:
+            raise self._failed(e) from None
+
+    def _failed(self, error: Exception) -> ComponentFailed:
+        """Returns an error with the first line alone: what follows may quote headers of the request."""
+        if isinstance(error, ComponentFailed):
+            return error
+        first = next(iter(str(error).splitlines()), type(error).__name__)[:200]
+        return ComponentFailed(f"{self.url}: {first}; check the credentials and the endpoint, and run again")
+
+
+def _version(found: Mapping[str, Any]) -> Version:
+    return {name: str(found[name]) for name in ("e_tag", "version") if found.get(name) is not None}

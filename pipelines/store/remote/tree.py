@@ -1,0 +1,80 @@
+"""The files of a home at one moment: for each path the object with its content. A tree is an object itself."""
+
+import json
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+from palimpsest.core.errors import ComponentFailed
+
+FORMAT = 1
+_LOCAL = ("dagster",)
+"""Folders of a home that stay on the machine that wrote them: Dagster's run history."""
+_BEFORE_DELETE = ".before-delete"
+"""The only hidden folder of a home that a later run needs: see `store.builds`."""
+
+
+class Entry(NamedTuple):
+    """A file: the key of its object, the `file_hash` of its content, bytes, time of change and permissions."""
+
+    key: str
+    blake2b: str
+    size: int
+    mtime_ns: int
+    mode: int
+
+    def has_stat(self, found: os.stat_result) -> bool:
+        """Returns whether a file that has this size and time of change need not be read again."""
+        return (self.size, self.mtime_ns) == (found.st_size, found.st_mtime_ns)
+
+
+Tree = Mapping[str, Entry]
+"""Entries by path, relative to the home, with slashes."""
+
+
+def tree_bytes(tree: Tree) -> bytes:
+    """Returns a tree as the JSON of its object."""
+    files = {path: list(tree[path]) for path in sorted(tree)}
+    return json.dumps({"format": FORMAT, "files": files}, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def parse_tree(data: bytes, where: str) -> Tree:
+    """Parses the JSON of a tree; `where` names it in errors.
+
+    Raises:
+        ComponentFailed: it is none, or a path leads out of the home.
+    """
+    try:
+        raw = json.loads(data)
+        if raw["format"] != FORMAT:
+            raise ComponentFailed(f"{where}: format {str(raw['format'])[:20]}; a newer version wrote it, update")
+        tree = {str(path): Entry(str(e[0]), str(e[1]), *map(int, e[2:])) for path, e in raw["files"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise ComponentFailed(f"{where}: not what Palimpsest wrote; restore that object") from None
+    for path in tree:
+        parts = PurePosixPath(path)
+        if parts.is_absolute() or ".." in parts.parts or "\\" in path or not is_shared(parts):
+            raise ComponentFailed(f"{where}: {path[:80]!r} is no path of a home; restore that object")
+    return tree
+
+
+def is_shared(path: PurePosixPath) -> bool:
+    """Returns whether a path of a home belongs into its tree: locks, what is being written and local folders do not."""
+    hidden = (part for part in path.parts if part.startswith(".") and part != _BEFORE_DELETE)
+    return path.parts[0] not in _LOCAL and not any(hidden) and not path.name.endswith("-shm")
+
+
+def shared_files(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
+    """Yields the path and the stat of each file of a home that belongs into its tree, sorted; links are none."""
+    for path in sorted(folder.rglob("*")):
+        name = PurePosixPath(path.relative_to(folder).as_posix())
+        if not is_shared(name):
+            continue
+        try:
+            found = path.lstat()
+        except FileNotFoundError:  # replaced or removed meanwhile
+            continue
+        if stat.S_ISREG(found.st_mode):
+            yield str(name), found

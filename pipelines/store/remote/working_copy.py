@@ -1,0 +1,251 @@
+"""The folder on this machine that a home on object storage is read and written in.
+
+Builds, deletes and decisions work in it as in any home. A writer takes the lease, brings the copy up to what the bucket
+has, works, writes what is new as objects and moves the pointer: `store.home.HomeLock` does both ends. A copy that was
+stopped in between goes on where it was, unless another machine has written the home since: then the bucket wins, and
+only what was sent to the inbox here and not written yet stays.
+"""
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from palimpsest.core.errors import ComponentFailed, PalimpsestError
+from palimpsest.core.files import file_hash, link, read_json_object, write_json
+from palimpsest.core.published import POINTER
+from palimpsest.store.remote.lease import HEAD, Lease, read_head
+from palimpsest.store.remote.table_store import TableStore, open_store
+from palimpsest.store.remote.tree import Entry, Tree, parse_tree, shared_files, tree_bytes
+
+STATE = ".remote.json"
+_ASIDE = ".remote"
+_OBJECTS, _TREES = "objects", "trees"
+_BUILDS = "builds"
+_APART = ("inbox",)
+"""Folders whose files have names of their own, so that those of several machines go together."""
+_OWN = ("logs", "usage")
+"""Folders that a search writes: alone they are no reason to write the home."""
+_BLOCK_BYTES, _TRIES = 1 << 20, 5
+
+
+@dataclass(frozen=True)
+class _State:
+    """What the copy was at its last meeting with the bucket.
+
+    Attributes:
+        url: of the home.
+        tree: key of the tree that it was equal to; None before the first.
+        files: entries of that tree.
+        pulled: None, or while a tree is being read the paths that are not of the bucket.
+    """
+
+    url: str
+    tree: str | None = None
+    files: Tree = field(default_factory=dict)
+    pulled: tuple[str, ...] | None = None
+
+
+class WorkingCopy:
+    """The copy in a folder, and the store of its home. Callers have the lock of the folder."""
+
+    def __init__(self, folder: Path, store: TableStore):
+        self.folder, self.store = folder, store
+
+    def pull(self) -> bool:
+        """Brings the copy up to the tree that readers see; returns whether that was another one.
+
+        Raises:
+            PalimpsestError: the home is gone from its store.
+            ComponentFailed: the store does not answer, or has not what Palimpsest wrote.
+        """
+        for _ in range(_TRIES):  # what a tree names may be removed while it is read: then there is a newer tree
+            head, state = read_head(self.store), self._state()
+            if head is None or head.tree is None:
+                if state.tree is not None:
+                    raise PalimpsestError(
+                        f"home {self.store.url}: it is gone from its store; restore it, or remove {self.folder}"
+                    )
+                return False
+            if head.tree == state.tree and state.pulled is None:
+                return False
+            tree = self._read_tree(head.tree)
+            if tree is not None and self._take(head.tree, tree, state):
+                return True
+        raise ComponentFailed(f"{self.store.url}: objects that {HEAD} needs are missing; restore them")
+
+    def push(self, lease: Lease) -> bool:
+        """Writes what is new here and makes it what readers see; returns whether anything was.
+
+        Raises:
+            ComponentFailed: the store does not answer, or another builder took the lease; readers see what they saw.
+        """
+        state = self._state()
+        if state.tree == lease.head.tree and not self.is_dirty():
+            return False
+        known = {entry.blake2b: entry.key for entry in state.files.values()}
+        tree: dict[str, Entry] = {}
+        for path, found in shared_files(self.folder):
+            before = state.files.get(path)
+            if before is not None and before.has_stat(found):
+                tree[path] = before
+            elif (entry := self._upload(path, lease.fence, known)) is not None:
+                tree[path] = entry
+        data = tree_bytes(tree)
+        key = f"{_TREES}/{lease.fence:08d}/{hashlib.blake2b(data, digest_size=16).hexdigest()}"
+        self.store.create(key, data)
+        lease.move_head(key)
+        self._write_state(_State(state.url, key, tree))
+        self.store.delete(self.garbage(lease.fence))
+        return True
+
+    def garbage(self, fence: int) -> list[str]:
+        """Returns the keys of objects that the last tree does not need, of builders up to a fence.
+
+        What a later builder wrote is not touched: its tree may not be there yet.
+        """
+        state = self._state()
+        needed = {state.tree, *(entry.key for entry in state.files.values())}
+        keys = (key for folder in (_OBJECTS, _TREES) for key in self.store.list(folder))
+        return sorted(key for key in keys if key not in needed and _fence_of(key) <= fence)
+
+    def is_dirty(self) -> bool:
+        """Returns whether something was written here that the bucket does not have, apart from logs and reads."""
+        files, seen = self._state().files, set[str]()
+        for path, found in shared_files(self.folder):
+            seen.add(path)
+            if not (path in files and files[path].has_stat(found)) and _top(path) not in _OWN:
+                return True
+        return any(path not in seen for path in files if _top(path) not in _OWN)
+
+    def _state(self) -> _State:
+        raw: Mapping[str, Any] = read_json_object(self.folder / STATE) or {}
+        files = {path: Entry(*entry) for path, entry in raw.get("files", {}).items()}
+        pulled = raw.get("pulled")
+        return _State(self.store.url, raw.get("tree"), files, None if pulled is None else tuple(pulled))
+
+    def _write_state(self, state: _State) -> None:
+        write_json(self.folder / STATE, {**state.__dict__, "files": {p: list(e) for p, e in state.files.items()}})
+
+    def _read_tree(self, key: str) -> Tree | None:
+        found = self.store.read(key)
+        return None if found is None else parse_tree(found.data, f"{self.store.url}/{key}")
+
+    def _take(self, key: str, tree: Tree, state: _State) -> bool:
+        """Makes the files those of a tree, the pointer of readers last; returns False where an object is gone."""
+        own = state.pulled if state.pulled is not None else tuple(self._unwritten(state))
+        aside = self.folder / _ASIDE
+        aside.mkdir(exist_ok=True, mode=0o700)
+        wanted = {path: entry for path, entry in tree.items() if not self._has(path, entry)}
+        for entry in wanted.values():
+            if not self._download(entry, aside / entry.blake2b):
+                return False
+        self._write_state(_State(state.url, state.tree, state.files, own))
+        for path in sorted(wanted, key=lambda p: (p == POINTER, p)):
+            self._place(aside / tree[path].blake2b, path, tree[path])
+        self._remove_others({*tree, *own})
+        self._write_state(_State(state.url, key, tree))
+        for file in aside.iterdir():
+            file.unlink()
+        return True
+
+    def _remove_others(self, paths: set[str]) -> None:
+        """Removes every other file, and the folders of builds that are gone: a folder there is a build."""
+        for path, _ in list(shared_files(self.folder)):
+            if path not in paths:
+                (self.folder / path).unlink(missing_ok=True)
+        builds = {"/".join(path.split("/")[:2]) for path in paths if _top(path) == _BUILDS}
+        for folder in (self.folder / _BUILDS).glob("*"):
+            if f"{_BUILDS}/{folder.name}" not in builds:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _unwritten(self, state: _State) -> Iterator[str]:
+        for path, _ in shared_files(self.folder):
+            if _top(path) in _APART and path not in state.files:
+                yield path
+
+    def _has(self, path: str, entry: Entry) -> bool:
+        target = self.folder / path
+        try:
+            found = target.lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return entry.has_stat(found) or (found.st_size == entry.size and file_hash(target) == entry.blake2b)
+
+    def _download(self, entry: Entry, to: Path) -> bool:
+        if to.exists() and file_hash(to) == entry.blake2b:
+            return True
+        if not self.store.download(entry.key, to):
+            return False
+        if file_hash(to) != entry.blake2b:
+            to.unlink()
+            raise ComponentFailed(f"{self.store.url}/{entry.key}: not what Palimpsest wrote; restore that object")
+        return True
+
+    def _place(self, source: Path, path: str, entry: Entry) -> None:
+        """Puts a file in its place in one rename; builds share their tables, which nobody changes in place."""
+        target = self.folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        aside = target.with_name(f".{target.name}.tmp")
+        if _top(path) == _BUILDS:
+            link(source, aside)
+        else:
+            shutil.copyfile(source, aside)
+        aside.chmod(entry.mode)
+        os.utime(aside, ns=(entry.mtime_ns, entry.mtime_ns))
+        aside.replace(target)
+
+    def _upload(self, path: str, fence: int, known: dict[str, str]) -> Entry | None:
+        """Writes a file as an object where no object has its content; returns None where the file is gone."""
+        try:
+            file = (self.folder / path).open("rb")
+        except FileNotFoundError:
+            return None
+        with file:
+            found = os.fstat(file.fileno())
+            content = file.read() if found.st_size <= _BLOCK_BYTES else None  # small files may grow meanwhile
+            blake2b = _hash(file) if content is None else hashlib.blake2b(content, digest_size=16).hexdigest()
+            size = found.st_size if content is None else len(content)
+            key = known.get(blake2b, f"{_OBJECTS}/{fence:08d}/{blake2b}")
+            if blake2b not in known:
+                if content is None:
+                    file.seek(0)
+                    self.store.upload(key, file)
+                else:
+                    self.store.create(key, content)
+                known[blake2b] = key
+            return Entry(key, blake2b, size, found.st_mtime_ns, found.st_mode & 0o777)
+
+
+def working_copy(folder: Path) -> WorkingCopy | None:
+    """Returns the copy in a folder; None where the folder is a home of its own."""
+    raw = read_json_object(folder / STATE)
+    return None if raw is None else WorkingCopy(folder, open_store(str(raw["url"])))
+
+
+def begin_copy(folder: Path, url: str) -> None:
+    """Makes the folder of a copy, private to its owner."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    folder.chmod(0o700)
+    if not (folder / STATE).exists():
+        write_json(folder / STATE, {"url": url})
+
+
+def _top(path: str) -> str:
+    return path.partition("/")[0]
+
+
+def _fence_of(key: str) -> int:
+    """Returns the fence in a key; 0 where Palimpsest did not write it: nothing else belongs there."""
+    fence = key.split("/")[1] if key.count("/") == 2 else ""
+    return int(fence) if fence.isdigit() else 0
+
+
+def _hash(file: BinaryIO) -> str:
+    h = hashlib.blake2b(digest_size=16)
+    while block := file.read(_BLOCK_BYTES):
+        h.update(block)
+    return h.hexdigest()
