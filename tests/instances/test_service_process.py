@@ -30,7 +30,16 @@ def test_a_service_is_started_looked_at_and_stopped_by_commands(home):
     assert started.returncode == 0, started.stderr
     said = last_json(started)
     assert said["state"] == "running" and said["build_id"] == "000001" and said["url"].startswith("http://127.0.0.1:")
-    assert last_json(run("service", "start", "--port", "0", *at))["pid"] == said["pid"]
+    for port in (0, said["port"]):
+        assert last_json(run("service", "start", "--port", port, *at))["pid"] == said["pid"]
+    assert last_json(run("service", "start", *at))["pid"] == said["pid"]
+    for option, value, named in (("--port", 9, "port"), ("--backend", "neo4j", "backend")):
+        other = run("service", "start", option, value, *at)
+        assert other.returncode == 2 and f"service: runs with {named}" in other.stderr and other.stderr.count("\n") == 1
+        assert f"palimpsest service stop --home {home.path}" in other.stderr
+    run("instance", "add", "work", "--home", home.path, "--port", 8)
+    assert f"work: running, port {said['port']}, duckdb" in run("instance", "list").stdout
+    assert last_json(run("instance", "list", "--json"))["instances"][0]["port"] == said["port"]
     assert last_json(run("service", "status", *at))["state"] == "running"
     assert any("serving home" in line for line in last_json(run("service", "logs", *at))["lines"])
     for path in (service_folder(home.path), *service_folder(home.path).iterdir()):
