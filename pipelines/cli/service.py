@@ -24,7 +24,8 @@ def service() -> None:
 def start(context: click.Context, home_path: Path, as_json: bool, backend: str, port: int, with_builds: bool) -> None:
     """Start the service of a home unless it runs, and wait until it can answer.
 
-    Exit code 2: a setting is missing or wrong, or it runs with another port or backend than the named one. Exit code 3: it did not come up, and nothing is left running.
+    Exit code 2: a setting is missing or wrong, or it runs with another port or backend than the named one. Exit code 3:
+    it did not come up, and nothing is left running.
     """
     from palimpsest.instances.service_process import start_builds, start_service
 

@@ -1,6 +1,5 @@
 """`palimpsest config`: what is shown, changed and refused, and that every other command obeys the files."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +8,7 @@ import pytest
 
 from palimpsest.core.configuration.setting_files import user_file
 from palimpsest.core.configuration.setting_table import BY_VARIABLE
-from tests.command import CLI, last_json, process, run
+from tests.command import CLI, last_json, process, run, terminal
 from tests.small_corpus import write_notes
 
 
@@ -224,25 +223,3 @@ def test_a_project_wizard_writes_no_secret_and_what_it_names_has_to_be_trusted(w
     assert refused.returncode == 2 and "palimpsest config trust" in refused.stderr
     assert "lm.server = small@" in run("config", "trust", cwd=work).stdout
     assert "config trust" not in run("query", "x", cwd=work).stderr
-
-
-def terminal(args: list[str], answers: str, cwd: Path) -> str:
-    """Runs a command at a terminal of its own, and returns what it shows."""
-    import pty
-
-    pid, master = pty.fork()
-    if pid == 0:
-        os.chdir(cwd)
-        os.execv(CLI, [str(CLI), *args])
-    os.write(master, answers.encode())
-    shown = b""
-    while True:
-        try:
-            part = os.read(master, 4096)
-        except OSError:  # Linux: the other end is closed
-            break
-        if not part:
-            break
-        shown += part
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0, shown
-    return shown.decode()
