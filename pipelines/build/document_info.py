@@ -201,8 +201,14 @@ def _built(build: Build | None, name: str) -> Iterator[DocumentInfo]:
     for part in (counts, chunks):
         documents = documents.join(part, on="document_id", how="left")
     for row in documents.select(*_COUNTED, "document_id", *_COUNTS).iter_rows(named=True):
-        found = {count: row[count] or 0 for count in _COUNTS}
-        yield replace(_info_of(name, row, "built"), document_id=row["document_id"], **found)
+        chunk_count, memory_count, latest_count = (row[count] or 0 for count in _COUNTS)
+        yield replace(
+            _info_of(name, row, "built"),
+            document_id=row["document_id"],
+            chunks=chunk_count,
+            memories=memory_count,
+            latest=latest_count,
+        )
 
 
 def _unbuilt(home: Home, build: Build | None, name: str) -> Iterator[DocumentInfo]:

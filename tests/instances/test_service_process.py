@@ -14,7 +14,7 @@ import pytest
 
 from palimpsest.build.delete import delete
 from palimpsest.core.errors import ComponentFailed, DamagedFile, PalimpsestError
-from palimpsest.instances.background import SERVICE, log_lines, log_path, status, stop
+from palimpsest.instances.background import BUILDS, SERVICE, log_lines, log_path, status, stop
 from palimpsest.instances.bounded_log import BoundedLog
 from palimpsest.instances.process_record import ProcessRecord, read_record, record_path, write_record
 from palimpsest.instances.service_process import start_service
@@ -136,6 +136,14 @@ def test_a_record_that_is_damaged_or_a_link_is_named(home, tmp_path):
     with pytest.raises(DamagedFile):
         read_record(home.path, SERVICE.name)
     path.unlink()
+
+
+def test_lines_of_a_log_are_shown_without_colours_and_other_codes_are_escaped(home):
+    make_service_folder(home.path)
+    log_path(home, BUILDS).write_text("\x1b[32m2026-11-26\x1b[0m - \x1b[1;34mINFO\x1b[0m ready\x1b]0;mine\x07\n")
+    lines = last_json(run("service", "logs", "--builds", "--home", home.path, "--json"))["lines"]
+    assert lines == ["2026-11-26 - INFO ready\x1b]0;mine\x07"]
+    assert "\x1b" not in run("service", "logs", "--builds", "--home", home.path).stdout
 
 
 def test_a_log_that_is_a_link_is_not_written_through(home, tmp_path):
