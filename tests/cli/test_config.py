@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,19 @@ def test_doctor_names_the_layers(work):
     (work / "palimpsest.toml").write_text("usage_days = 1\nlog_days = 1\n")
     found = run("doctor", "--home", work / "h", cwd=work, PALIMPSEST_RUN_DAYS="3").stdout
     assert f"ok   settings: 1 from the environment, 2 from the project ({work / 'palimpsest.toml'}), " in found
+
+
+def test_doctor_names_each_extra_and_how_a_missing_one_is_installed(work, monkeypatch):
+    def found(name: str) -> str:
+        if name == "uvicorn":
+            raise PackageNotFoundError(name)
+        return "1"
+
+    monkeypatch.setattr("palimpsest.cli.doctor_checks.version", found)
+    extras = next(
+        line for line in run("doctor", "--home", work / "h", cwd=work).stdout.splitlines() if "extras" in line
+    )
+    assert "serve: not installed, pip install 'palimpsest-memory[serve]'" in extras and "telemetry: open" in extras
 
 
 def test_path_names_both_files(work):

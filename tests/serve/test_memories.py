@@ -78,6 +78,9 @@ def test_a_conversation_and_a_file_are_received(writers, home: Home):
         ({"content": b"[" * 100_000, "headers": {"Content-Type": "application/json"}}, 422),
         ({"content": b"x", "headers": {"Content-Type": "text/plain"}}, 415),
         ({"files": {"other": ("a.txt", b"x")}}, 422),
+        ({"files": {"file": ("a.exe", b"x")}}, 415),
+        ({"files": {"file": ("a.md", b"\x89PNG\r\n")}}, 415),
+        ({"files": {"file": ("a.pdf", b"no pdf")}}, 415),
     ],
 )
 def test_what_cannot_be_received_is_a_problem_and_writes_nothing(writers, home: Home, request_, status):

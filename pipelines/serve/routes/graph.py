@@ -39,7 +39,7 @@ class SentNode(BaseModel):
     """A node to add."""
 
     model_config = ConfigDict(
-        extra="forbid", strict=True, json_schema_extra={"examples": [{"name": "Heron", "type": "project"}]}
+        extra="forbid", strict=True, json_schema_extra={"examples": [{"name": "Rowan", "collection": "chats"}]}
     )
 
     name: Name
@@ -55,7 +55,9 @@ class SentEdge(BaseModel):
     """An edge to add, between two nodes by name or id."""
 
     model_config = ConfigDict(
-        extra="forbid", strict=True, json_schema_extra={"examples": [{"source": "Heron", "target": "Basin"}]}
+        extra="forbid",
+        strict=True,
+        json_schema_extra={"examples": [{"source": "Heron", "target": "Basin", "collection": "chats"}]},
     )
 
     source: Name
