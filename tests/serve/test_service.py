@@ -103,6 +103,7 @@ def test_a_node_and_an_edge_are_added_to_the_callers_own_graph(writers, home: Ho
     assert ann.post("/api/v1/knowledge/nodes", json=node).status_code == 202
     edge = {"source": "Basin", "target": "Heron", "collection": "chats"}
     assert ann.post("/api/v1/knowledge/edges", json=edge).status_code == 202
+    assert ann.post("/api/v1/knowledge/nodes", json=node).status_code == 409
     assert writers("eve").post("/api/v1/knowledge/nodes", json=node).status_code == 404
     assert [d.scope for d in read_decisions(home.decisions).graph] == [("chats", "ann", "")] * 2
 
