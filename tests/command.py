@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import pty
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -98,3 +99,23 @@ def _in_folder(folder: Path | None) -> Iterator[None]:
         yield
     finally:
         os.chdir(before)
+
+
+def terminal(args: list[str], answers: str, cwd: Path, code: int = 0) -> str:
+    """Runs a command at a terminal of its own, which ends with a code, and returns what it shows."""
+    pid, master = pty.fork()
+    if pid == 0:
+        os.chdir(cwd)
+        os.execv(CLI, [str(CLI), *args])
+    os.write(master, answers.encode())
+    shown = b""
+    while True:
+        try:
+            part = os.read(master, 4096)
+        except OSError:  # Linux: the other end is closed
+            break
+        if not part:
+            break
+        shown += part
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == code, shown
+    return shown.decode()

@@ -118,7 +118,7 @@ def backup_home(home: Home, file: Path, password: str | None = None) -> BackupRe
 
 def _check_target(home: Home, file: Path) -> None:
     if file.is_dir():
-        raise PalimpsestError(f"{file}: a folder; name a file")
+        raise PalimpsestError(f"{file}: is a folder; name a file in it, or add --keep N for dated backups there")
     if file.resolve().is_relative_to(home.path.resolve()):
         raise PalimpsestError(f"{file}: inside the home, which may be lost with it; name a file elsewhere")
     if file.exists() and not is_backup(file):

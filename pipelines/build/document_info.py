@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import polars as pl
 
@@ -12,6 +12,7 @@ from palimpsest.store.builds import Build, published
 from palimpsest.store.home import Home
 from palimpsest.store.inbox import inbox_files
 from palimpsest.store.ingest_log import IngestLog
+from palimpsest.store.web_pages import web_pages
 
 _COUNTED = (
     "collection",
@@ -22,8 +23,8 @@ _COUNTED = (
     "title",
     "media_type",
     "source_time",
-    "document_id",
 )
+_COUNTS = ("chunks", "memories", "latest")
 
 
 @dataclass(frozen=True)
@@ -39,9 +40,11 @@ class DocumentInfo:
         title: of it.
         media_type: of it.
         source_time: when it is from, ISO 8601 in UTC; None where nothing states it.
+        document_id: of its current version in the published build.
+        chunks: of it in the published build.
         memories: of it in the published build.
         latest: those of them that are not retired.
-        state: `built`; `not built` where the published build does not have it; `rejected`; `gone` where its source
+        state: `built`; `pending` where the published build does not have it; `rejected`; `gone` where its source
             is not there any more.
         reason: why it was rejected.
     """
@@ -54,10 +57,12 @@ class DocumentInfo:
     title: str | None
     media_type: str | None
     source_time: str | None
-    memories: int
-    latest: int
     state: str
     reason: str | None = None
+    document_id: str | None = None
+    chunks: int = 0
+    memories: int = 0
+    latest: int = 0
 
     def to_json(self) -> JsonObject:
         """Returns the fields as JSON values."""
@@ -99,7 +104,7 @@ def list_documents(home: Home, collection: str | None = None, user: str | None =
     Args:
         home: the home.
         collection: only of this one.
-        user: only of this one; of sources that are not built those of the inbox alone have a user.
+        user: only of this one; of sources that are pending those of the inbox and of the web alone have a user.
 
     Raises:
         ArgumentError: the home has no such collection.
@@ -131,7 +136,7 @@ def view_document(home: Home, uri: str, collection: str | None = None, user: str
     log = IngestLog(home.log / name)
     versions = log.versions().filter(pl.col("uri") == source)
     if versions.is_empty():
-        raise ArgumentError("uri", "is in the inbox, and no build has read it yet; run palimpsest build", uri)
+        raise ArgumentError("uri", "no build has read it yet; run palimpsest build", uri)
     version = versions.row(-1, named=True)
     known = {(d.uri, d.session_id, d.user_id, d.project_id): d for d in _built(build, name)}
     found = []
@@ -141,7 +146,7 @@ def view_document(home: Home, uri: str, collection: str | None = None, user: str
         if uri not in (source, row["uri"], session) and not row["uri"].startswith(f"{uri}#"):
             continue
         key = (row["uri"], row["session_id"], row["user_id"], row["project_id"] or "")
-        info = known.get(key) or _info_of(name, row, "gone" if version["gone_at"] else "not built")
+        info = known.get(key) or _info_of(name, row, "gone" if version["gone_at"] else "pending")
         if user in (None, info.user_id):
             metadata = json.loads(row["metadata"]) if row["metadata"] else {}
             found.append(DocumentText(info, row["text"], metadata, version["ordinal"], version["seen_at"].isoformat()))
@@ -167,7 +172,7 @@ def find_source(home: Home, uri: str, collection: str | None = None) -> tuple[st
     names = _collections(home, published(home), collection)
     found = []
     for name in names:
-        uris = set(IngestLog(home.log / name).versions()["uri"]) | {f.uri for f in inbox_files(home.inbox, name)}
+        uris = set(IngestLog(home.log / name).versions()["uri"]) | {p.uri for p in _pending(home, name)}
         if source := next((c for c in candidates if c in uris), None):
             found.append((name, source))
     if len(found) > 1:
@@ -190,10 +195,20 @@ def _built(build: Build | None, name: str) -> Iterator[DocumentInfo]:
         return
     latest = build.table(name, "versions").filter("is_latest").select("memory_id", is_latest=pl.lit(True))
     memories = build.table(name, "memories").select("memory_id", "document_id").join(latest, on="memory_id", how="left")
-    counts = memories.group_by("document_id").agg(pl.len(), latest=pl.col("is_latest").sum())
-    documents = build.table(name, "documents").filter("is_current").join(counts, on="document_id", how="left")
-    for row in documents.select(*_COUNTED, "len", "latest").iter_rows(named=True):
-        yield _info_of(name, row, "built", row["len"] or 0, row["latest"] or 0)
+    counts = memories.group_by("document_id").agg(memories=pl.len(), latest=pl.col("is_latest").sum())
+    chunks = build.table(name, "chunks").group_by("document_id").agg(chunks=pl.len())
+    documents = build.table(name, "documents").filter("is_current")
+    for part in (counts, chunks):
+        documents = documents.join(part, on="document_id", how="left")
+    for row in documents.select(*_COUNTED, "document_id", *_COUNTS).iter_rows(named=True):
+        chunk_count, memory_count, latest_count = (row[count] or 0 for count in _COUNTS)
+        yield replace(
+            _info_of(name, row, "built"),
+            document_id=row["document_id"],
+            chunks=chunk_count,
+            memories=memory_count,
+            latest=latest_count,
+        )
 
 
 def _unbuilt(home: Home, build: Build | None, name: str) -> Iterator[DocumentInfo]:
@@ -205,16 +220,24 @@ def _unbuilt(home: Home, build: Build | None, name: str) -> Iterator[DocumentInf
     for row in IngestLog(home.log / name).current().iter_rows(named=True):
         if row["uri"] not in known:
             known.add(row["uri"])
-            state = "rejected" if row["reason"] else "not built"
-            yield DocumentInfo(name, row["uri"], None, "", "", None, None, None, 0, 0, state, row["reason"])
+            state = "rejected" if row["reason"] else "pending"
+            yield DocumentInfo(name, row["uri"], None, "", "", None, None, None, state, row["reason"])
+    yield from (p for p in _pending(home, name) if p.uri not in known)
+
+
+def _pending(home: Home, name: str) -> Iterator[DocumentInfo]:
+    """Yields the texts and files of the inbox and the pages of the web, which the published build may have or not."""
     for file in inbox_files(home.inbox, name):
-        if file.uri not in known:
-            sent = file.described()
-            scope = (sent.session_id, sent.user_id, sent.project_id)
-            yield DocumentInfo(name, file.uri, *scope, None, None, None, 0, 0, "not built")
+        sent = file.described()
+        scope = (sent.session_id, sent.user_id, sent.project_id)
+        yield DocumentInfo(name, file.uri, *scope, None, None, None, "pending")
+    for page in web_pages(home.web, name):
+        if not page.record.erased:
+            of = (page.record.user_id, page.record.project_id or "")
+            yield DocumentInfo(name, page.record.uri, None, *of, None, None, None, "pending")
 
 
-def _info_of(name: str, row: dict[str, object], state: str, memories: int = 0, latest: int = 0) -> DocumentInfo:
+def _info_of(name: str, row: dict[str, object], state: str) -> DocumentInfo:
     time = row["source_time"]
     return DocumentInfo(
         name,
@@ -225,7 +248,5 @@ def _info_of(name: str, row: dict[str, object], state: str, memories: int = 0, l
         None if row["title"] is None else str(row["title"]),
         None if row["media_type"] is None else str(row["media_type"]),
         time.isoformat() if hasattr(time, "isoformat") else None,
-        memories,
-        latest,
         state,
     )

@@ -30,7 +30,10 @@ def backup(
     encrypt: bool,
     password_file: Path | None,
 ) -> None:
-    """Write a consistent copy of the home into FILE: the record, the published build and its index."""  # noqa: DOC501 (the docstring is the help text)
+    """Write a consistent copy of the home into FILE: the record, the published build and its index.
+
+    With --keep N, FILE is a folder of dated backups, of which the newest N of this home stay.
+    """  # noqa: DOC501 (the docstring is the help text)
     from palimpsest.build.backup import backup_home
     from palimpsest.build.backup_series import backup_dated
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from palimpsest.cli.shared import Output
+from palimpsest.cli.shared import Output, columns
 from palimpsest.core.configuration.setting_files import Layer
 from palimpsest.core.errors import PalimpsestError
 
@@ -22,19 +22,38 @@ def config() -> None:
 @config.command("show", short_help="Show each setting and the layer that sets it.")
 @_json
 @click.option("--changed", is_flag=True, help="Only what is not a default.")
-def show(as_json: bool, changed: bool) -> None:
+@click.option("--explain", is_flag=True, help="Also what each setting means.")
+def show(as_json: bool, changed: bool, explain: bool) -> None:
     """Show each setting, its value and the layer that sets it; secrets are not shown."""
     from palimpsest.core.configuration.layers import check_trusted, read_layers, resolve
-    from palimpsest.core.configuration.show_settings import setting_json, setting_line
+    from palimpsest.core.configuration.show_settings import meaning, setting_json, setting_row
 
     files = read_layers()
     found = resolve(files)
     out = Output(as_json)
     for file in files:
         out.text(f"{file.layer} file {file.path}")
-    out.text("\n".join(setting_line(r) for r in found if not changed or r.source != "default"))
+    listed = [r for r in found if not changed or r.source != "default"]
+    for resolved, line in zip(listed, columns([setting_row(r) for r in listed]), strict=True):
+        out.text(f"{line}\n    {meaning(resolved.setting)}" if explain else line)
     out.result({"settings": [setting_json(r) for r in found], "files": {f.layer: str(f.path) for f in files}})
     check_trusted(files, found)
+
+
+@config.command(short_help="Print the value of one setting.")
+@_json
+@click.argument("key")
+def get(as_json: bool, key: str) -> None:
+    """Print the value of KEY that counts, such as lm.server; a secret is not shown."""
+    from palimpsest.core.configuration.layers import check_trusted, read_layers, resolve
+    from palimpsest.core.configuration.setting_files import setting_of
+    from palimpsest.core.configuration.show_settings import setting_json, shown_value
+
+    setting, files, out = setting_of(key), read_layers(), Output(as_json)
+    found = next(r for r in resolve(files) if r.setting is setting)
+    check_trusted(files, [found])
+    out.text(shown_value(found))
+    out.result(setting_json(found))
 
 
 @config.command()
@@ -77,6 +96,7 @@ def set_(as_json: bool, in_project: bool, key: str, value: str | None) -> None:
     """  # noqa: DOC501 (the docstring is the help text)
     from palimpsest.core.configuration.edit_file import write_settings
     from palimpsest.core.configuration.setting_files import setting_of
+    from palimpsest.core.configuration.show_settings import without_credentials
 
     setting, (layer, file) = setting_of(key), _file(in_project)
     if setting.is_secret and value is not None:
@@ -92,7 +112,7 @@ def set_(as_json: bool, in_project: bool, key: str, value: str | None) -> None:
     except ValueError as e:
         raise click.UsageError(f"{setting.key}: {e}") from None
     out = Output(as_json)
-    out.text(f"{file}: {setting.key} is set" + ("" if setting.is_secret else f" to {value}"))
+    out.text(f"{file}: {setting.key} is set" + ("" if setting.is_secret else f" to {without_credentials(value)}"))
     if os.environ.get(setting.variable):
         out.text(f"{setting.variable} is set in the environment and counts before it")
     out.result({"path": str(file), "key": setting.key})
@@ -105,12 +125,18 @@ def set_(as_json: bool, in_project: bool, key: str, value: str | None) -> None:
 def unset(as_json: bool, in_project: bool, key: str) -> None:
     """Remove KEY from the user's file, or from the project's."""
     from palimpsest.core.configuration.edit_file import write_settings
-    from palimpsest.core.configuration.setting_files import setting_of
+    from palimpsest.core.configuration.layers import read_layers, resolve
+    from palimpsest.core.configuration.setting_files import read_settings_file, setting_of
+    from palimpsest.core.configuration.show_settings import setting_row
 
-    setting, (layer, file) = setting_of(key), _file(in_project)
-    write_settings(layer, file, {setting: None})
-    out = Output(as_json)
-    out.text(f"{file}: {setting.key} is not set")
+    setting, (layer, file), out = setting_of(key), _file(in_project), Output(as_json)
+    before = read_settings_file(layer, file)
+    if before is None or setting.key not in before.values:
+        out.text(f"{file}: does not set {setting.key}; nothing changed")
+    else:
+        write_settings(layer, file, {setting: None})
+        _, value, source = next(setting_row(r) for r in resolve(read_layers()) if r.setting is setting)
+        out.text(f"{file}: {setting.key} is removed; it is now {value} ({source})")
     out.result({"path": str(file), "key": setting.key})
 
 
@@ -119,15 +145,17 @@ def unset(as_json: bool, in_project: bool, key: str) -> None:
 def trust(as_json: bool) -> None:
     """Show what the project file sets, and trust it as it is now: it may decide where texts and keys are sent."""  # noqa: DOC501 (the docstring is the help text)
     from palimpsest.core.configuration.setting_files import project_file, read_settings_file
+    from palimpsest.core.configuration.show_settings import without_credentials
     from palimpsest.core.configuration.trusted_files import trust as trust_file
 
     out, file = Output(as_json), read_settings_file("project", project_file())
     if file is None:
         raise PalimpsestError(f"{project_file()}: is not there; palimpsest config init --project makes it")
-    out.text("\n".join(f"{key} = {value}" for key, value in sorted(file.values.items())))
+    settings = {key: without_credentials(value) for key, value in sorted(file.values.items())}
+    out.text("\n".join(f"{key} = {value}" for key, value in settings.items()))
     trust_file(file.path, file.data)
     out.text(f"{file.path} is trusted until it changes")
-    out.result({"path": str(file.path), "settings": dict(file.values)})
+    out.result({"path": str(file.path), "settings": settings})
 
 
 @config.command(short_help="Prompt for the most important settings and write them.")

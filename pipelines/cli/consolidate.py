@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from palimpsest.cli.shared import CostParam, Output, common
+from palimpsest.cli.shared import CostParam, Output, common, visible
 from palimpsest.core.counted import counted
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.store.home import Home
@@ -15,7 +15,9 @@ from palimpsest.store.home import Home
 if TYPE_CHECKING:
     from palimpsest.store.proposals import Proposal
 
-_MAX_SHOWN = 20
+_MAX_SHOWN, _MAX_TEXTS, _TEXT_CHARS = 20, 3, 120
+_QUOTING = ("contradiction", "duplicate")
+"""Kinds whose description has the texts."""
 
 
 @click.group(invoke_without_command=True, short_help="Look over what came in, and propose changes.")
@@ -55,7 +57,7 @@ def consolidate(
     out.text(f"{counted(len(done.proposals), 'open proposal')}, {done.new} new, {done.expired} no longer hold")
     if done.calls:
         out.text(f"{counted(done.calls, 'call')} of a language model, cost {done.cost:.4f}")
-    show(out, done.proposals, _MAX_SHOWN)
+    show(out, Home(home_path), done.proposals, _MAX_SHOWN)
     out.result(
         {
             "build_id": done.build_id,
@@ -69,16 +71,30 @@ def consolidate(
     )
 
 
-def show(out: Output, proposals: Sequence["Proposal"], limit: int) -> None:
-    """Writes proposals as lines for people, the surest of each kind first."""
-    order = sorted(proposals, key=lambda p: (p.kind, -p.confidence, p.proposal_id))
-    for p in order[:limit]:
-        state = "" if p.state == "open" else f", {p.state}"
-        out.text(f"{p.proposal_id}  {p.kind}, {p.why}, {p.confidence:.2f}{state}")
-        out.text(f"    {p.description}")
-        out.text("    " + " ".join(f"[memory:{i}]" for i in p.memory_ids))
-    if len(order) > limit:
-        out.text(f"… and {len(order) - limit} more; palimpsest consolidate review --limit {len(order)} shows them")
+def show(out: Output, home: Home, proposals: Sequence["Proposal"], limit: int) -> None:
+    """Writes proposals as lines for people, those that are worth most first."""
+    from palimpsest.consolidation.list_proposals import by_worth, kinds_text, proposal_texts
+    from palimpsest.query.context.explain import shorten_text
+
+    shown = by_worth(proposals)[:limit]
+    texts = proposal_texts(home, shown)
+    if len(proposals) > 1:
+        out.text(kinds_text(proposals))
+    for p in shown:
+        sure = "" if p.kind == "confidence" else f", score {p.confidence:.2f}"
+        out.text(f"{p.proposal_id}  {p.kind}, {p.why}{sure}{'' if p.state == 'open' else f', {p.state}'}")
+        out.text(visible(f"    {p.description}"))
+        if p.kind in _QUOTING:
+            out.text("    " + " ".join(f"[memory:{i}]" for i in p.memory_ids))
+            continue
+        for i in p.memory_ids[:_MAX_TEXTS]:
+            out.text(visible(f"    [memory:{i}] {shorten_text(texts.get(i, ''), _TEXT_CHARS)}"))
+        if (more := len(p.memory_ids) - _MAX_TEXTS) > 0:
+            out.text(f"    and {counted(more, 'memory')} more")
+    if len(proposals) > limit:
+        out.text(
+            f"… and {len(proposals) - limit} more; palimpsest consolidate review --limit {len(proposals)} shows them"
+        )
 
 
 @consolidate.command(short_help="List proposals.")
@@ -100,7 +116,7 @@ def review(home_path: Path, as_json: bool, backend: str, state: str, kind: str |
     if ids:
         out.text("\n".join(p.proposal_id for p in found))
     else:
-        show(out, found, limit)
+        show(out, home, found, limit)
         if not found:
             out.text("nothing to review")
     out.result({"proposals": [p.to_json() for p in found]})
@@ -136,7 +152,7 @@ def apply_(home_path: Path, as_json: bool, backend: str, dry_run: bool) -> None:
 
     out = Output(as_json)
     done = apply_proposals(Home(home_path), dry_run=dry_run)
-    show(out, done.confirmed, _MAX_SHOWN)
+    show(out, Home(home_path), done.confirmed, _MAX_SHOWN)
     out.text("\n".join(f"{i}: refused, {why}" for i, why in sorted(done.refused.items())))
     confirmed, refused = len(done.confirmed), len(done.refused)
     outcome = f"{confirmed} due" if dry_run else f"{confirmed} confirmed, {refused} refused"

@@ -1,11 +1,13 @@
 """The command `palimpsest delete`: its options, and the call of `build/delete`, which does the work."""
 
 import datetime as dt
+import sys
+from functools import partial
 from pathlib import Path
 
 import click
 
-from palimpsest.cli.shared import Output, common
+from palimpsest.cli.shared import Output, common, confirm
 from palimpsest.store.home import Home
 
 
@@ -25,6 +27,7 @@ from palimpsest.store.home import Home
 )
 @click.option("--collection", help="Only in this collection. Alone: the whole collection.")
 @click.option("--dry-run", is_flag=True, help="List what would be deleted, and delete nothing.")
+@click.option("--yes", is_flag=True, help="At a terminal: do not list and prompt first.")
 def delete(
     home_path: Path,
     as_json: bool,
@@ -38,12 +41,17 @@ def delete(
     before: dt.datetime | None,
     collection: str | None,
     dry_run: bool,
+    yes: bool,
 ) -> None:
-    """Delete what matches all options given, from every build and log, and prove that nothing of it is left."""
+    """Delete what matches all options given, from every build and log, and prove that nothing of it is left.
+
+    At a terminal it lists what would be deleted and prompts for confirmation first; in a script it does not.
+    """
     from palimpsest.build.delete import delete as delete_from
 
     out = Output(as_json)
-    done = delete_from(
+    run = partial(
+        delete_from,
         Home(home_path),
         memories=memories,
         document=document,
@@ -53,7 +61,10 @@ def delete(
         tag=tag,
         before=before.replace(tzinfo=dt.UTC) if before else None,
         collection=collection,
-        dry_run=dry_run,
     )
+    if not (dry_run or yes) and sys.stdin.isatty():
+        out.text(run(dry_run=True).text)
+        confirm("Delete this for good?", yes=False)
+    done = run(dry_run=dry_run)
     out.text(done.text)
     out.result(done.to_json())

@@ -20,6 +20,8 @@ _EXTRAS = {
     "lm": ("dspy", "openai"),
     "eval": ("ragas",),
     "notebooks": ("plotly", "jupyterlab"),
+    "telemetry": ("opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http", "prometheus-client"),
+    "serve": ("fastapi", "uvicorn", "pyjwt", "python-multipart", "limits", "mcp"),
 }
 _MIN_FREE_GIB = 2.0
 _REINSTALL = f"pip install --force-reinstall '{DISTRIBUTION}', with your extras; in a checkout: make clean build"
@@ -110,12 +112,16 @@ def _extras(_: Home) -> Finding:
     lines, broken = [], []
     for extra, names in _EXTRAS.items():
         found, missing = _installed(names)
-        lines.append(f"{extra}: {', '.join(found) if not missing else 'not installed'}")
+        lines.append(f"{extra}: {', '.join(found) if not missing else f'not installed, {_install(extra)}'}")
         # The driver of neo4j comes with the extra build too, and openai with ragas.
         if missing and found and extra == "build":
             broken += missing
-    fix = f"install {', '.join(broken)}: pip install '{DISTRIBUTION}[build]'"
+    fix = f"install {', '.join(broken)}: {_install('build')}"
     return Finding("extras", not broken, "; ".join(lines), fix)
+
+
+def _install(extra: str) -> str:
+    return f"pip install '{DISTRIBUTION}[{extra}]'"
 
 
 def _embedding_model(_: Home) -> Finding:

@@ -1,13 +1,18 @@
 """The commands `palimpsest document ...`; `documents` is another name of the group."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from palimpsest.cli.shared import FOLDER, Output, common, confirm, visible
+from palimpsest.cli.shared import FOLDER, Output, columns, common, confirm, visible
 from palimpsest.core.counted import counted
 from palimpsest.store.home import Home
 
+if TYPE_CHECKING:
+    from palimpsest.build.document_info import DocumentInfo
+
+_TITLE_CHARS = 32
 _collection = click.option("--collection", help="Where it is. [default: the only one that has it]")
 
 
@@ -24,21 +29,31 @@ def document() -> None:
 @click.option("--collection", help="Only of this collection.")
 @click.option("--user", help="Only of this user.")
 def list_(home_path: Path, as_json: bool, backend: str, collection: str | None, user: str | None) -> None:
-    """List the documents that exist now, with whose they are and how many memories they have."""
+    """List the documents that exist now as a table; --json has all that is known of each.
+
+    A document is pending until a build has read it.
+    """
     from palimpsest.build.document_info import list_documents
 
     found, out = list_documents(Home(home_path), collection, user), Output(as_json)
-    for d in found:
-        session = f"#{d.session_id}" if d.session_id else ""
-        project = f" project {d.project_id}" if d.project_id else ""
-        whose = f"user {d.user_id}{project}, {counted(d.memories, 'memory')}, {d.latest:,} latest" if d.user_id else ""
-        rest = ", ".join(
-            filter(None, (whose, d.media_type, d.source_time, "" if d.state == "built" else d.state, d.reason))
-        )
-        out.text(visible(f"{d.collection}: {d.uri}{session}: {rest}"))
+    if found:
+        rows = [("ID", "TITLE", "SOURCE", "USER", "CHUNKS", "STATE"), *map(_row, found)]
+        out.text(visible("\n".join(columns(rows))))
     if not found:
         out.text("no documents")
     out.result({"documents": [d.to_json() for d in found]})
+
+
+def _row(document: "DocumentInfo") -> tuple[str, ...]:
+    d, title = document, " ".join((document.title or "").split())
+    return (
+        d.document_id or "-",
+        (f"{title[: _TITLE_CHARS - 1]}…" if len(title) > _TITLE_CHARS else title) or "-",
+        f"{d.collection}: {d.uri}{f'#{d.session_id}' if d.session_id else ''}",
+        f"{d.user_id}{f'/{d.project_id}' if d.project_id else ''}" or "-",
+        str(d.chunks),
+        f"{d.state}{f': {d.reason}' if d.reason else ''}",
+    )
 
 
 @document.command(short_help="Print the text of a document as the home has it.")
@@ -75,7 +90,8 @@ def view(home_path: Path, as_json: bool, backend: str, uri: str, collection: str
 def update(home_path: Path, as_json: bool, backend: str, uri: str, file: Path, collection: str | None) -> None:
     """Replace what a document of the inbox says by FILE; the next build makes a new version of it.
 
-    A document of a collection's folder is a file of yours: the command says where, edit it there.
+    A document of a collection's folder is a file of yours: the command says where, edit it there. A page of the web is
+    read again by palimpsest ingest url.
     """
     from palimpsest.build.document_info import find_source
     from palimpsest.sources.inbox.replace import replace_source

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from palimpsest.cli.shared import Output, TimeParam, common
+from palimpsest.cli.shared import Output, TimeParam, collection_option, common
 from palimpsest.core.memory_types import MEMORY_TYPES
 from palimpsest.store.home import Home
 
@@ -14,7 +14,7 @@ from palimpsest.store.home import Home
 @click.command(short_help="Send a text or a file to the inbox; the next build forms it.")
 @common
 @click.argument("text", metavar="TEXT|FILE")
-@click.option("--collection", help="Where it belongs. [default: the only one, or the one marked default]")
+@collection_option
 @click.option("--user", help="Whose it is; may be new. [default: the collection's user_id]")
 @click.option("--project", help="Project that it belongs to. [default: the general memory]")
 @click.option("--session", help="Conversation that it is of.")

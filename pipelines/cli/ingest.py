@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from palimpsest.cli.shared import FOLDER, Output, common
+from palimpsest.cli.shared import FOLDER, Output, collection_option, common
 from palimpsest.core.errors import ArgumentError, ComponentFailed
 from palimpsest.store.home import Home
 
@@ -30,7 +30,7 @@ def _owner_options(f: _Command) -> _Command:
     """Adds --collection, --user and --project to a command that stores something."""
     f = click.option("--project", help="Project that it belongs to. [default: the general memory]")(f)
     f = click.option("--user", help="Whose it is; may be new. [default: the collection's user_id]")(f)
-    return click.option("--collection", help="Where it belongs. [default: the only one, or the one marked default]")(f)
+    return collection_option(f)
 
 
 def _mode_option(f: _Command) -> _Command:
@@ -208,12 +208,18 @@ def directory(
     project: str | None,
     folder: Path,
 ) -> None:
-    """Send copies of the files of a folder to the inbox, each once; those that cannot be sent are listed."""  # noqa: DOC501 (the docstring is the help text)
+    """Send copies of the files of a folder to the inbox, each once; those that cannot be sent are listed.
+
+    An empty file is left out with a warning.
+    """  # noqa: DOC501 (the docstring is the help text)
     from palimpsest.sources.inbox.receive_folder import ingest_folder
 
     out = Output(as_json)
     done = ingest_folder(home_path, folder, collection=collection, user=user, project=project)
-    out.text(f"received {done.received} new files, {done.known} as before; {_READ_BY_BUILD}")
+    where = f" in collection {', '.join(done.collections)}" if done.collections else ""
+    out.text(f"received {done.received} new files, {done.known} as before{where}; {_READ_BY_BUILD}")
+    for name in done.empty:
+        out.text(f"  warning: {name}: is empty, left out")
     for name, why in done.failures:
         out.text(f"  {name}: {why}")
     out.result(done.to_json())

@@ -39,7 +39,7 @@ def list_(as_json: bool) -> None:
     out, found = Output(as_json), list_instances()
     for s in found:
         i = s.instance
-        out.text(f"{i.name}: {s.state}, port {i.port}, {i.backend}, home {i.home} ({s.home})")
+        out.text(f"{i.name}: {s.state}, port {s.port}, {i.backend}, home {i.home} ({s.home})")
     if not found:
         out.text("no instances; palimpsest instance create NAME makes one")
     out.result({"instances": [s.to_json() for s in found]})

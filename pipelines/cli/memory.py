@@ -1,13 +1,12 @@
 """The commands `palimpsest memory show|source|edit`: one memory, by the id that a context cites."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import click
 
 from palimpsest.cli.scope_options import ScopeOptions, scope_options
-from palimpsest.cli.shared import Output, common
+from palimpsest.cli.shared import Output, common, visible
 from palimpsest.core.errors import PalimpsestError
 
 
@@ -22,6 +21,7 @@ def memory() -> None:
 @scope_options
 def show(memory_id: str, **options: Any) -> None:
     """Show the memory with ID, superseded or not, and the versions of its fact."""  # noqa: DOC501 (the docstring is the help text)
+    from palimpsest.query.present import memory_text
     from palimpsest.query.result import history_json, memory_json
 
     given = ScopeOptions(**options)
@@ -31,7 +31,7 @@ def show(memory_id: str, **options: Any) -> None:
             raise PalimpsestError(_unknown(memory_id))
         versions = next(filter(None, (reader.history_of(s, memory_id) for s in scopes)), ())
         fields = {**memory_json(found), "history": list(history_json(versions))}
-    given.output.text(f"{found.text}\n" + json.dumps({**fields, "text": None}, indent=2, sort_keys=True, default=str))
+    given.output.text(visible(memory_text(found, versions)))
     given.output.result(fields)
 
 

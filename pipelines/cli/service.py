@@ -3,11 +3,12 @@
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from palimpsest.cli.serve import PORT_OPTION
 from palimpsest.cli.shared import Output, common, visible
-from palimpsest.core.errors import ComponentFailed
-from palimpsest.store.home import Home
+from palimpsest.core.errors import ComponentFailed, PalimpsestError
+from palimpsest.store.home import Home, home_option
 
 
 @click.group(short_help="Run the service of a home in the background.")
@@ -19,21 +20,40 @@ def service() -> None:
 @common
 @PORT_OPTION
 @click.option("--builds", "with_builds", is_flag=True, help="Also run the nightly builds and the Dagster UI.")
-def start(home_path: Path, as_json: bool, backend: str, port: int, with_builds: bool) -> None:
+@click.pass_context
+def start(context: click.Context, home_path: Path, as_json: bool, backend: str, port: int, with_builds: bool) -> None:
     """Start the service of a home unless it runs, and wait until it can answer.
 
-    Exit code 2: a setting is missing or wrong. Exit code 3: it did not come up, and nothing is left running.
+    Exit code 2: a setting is missing or wrong, or it runs with another port or backend than the named one. Exit code 3:
+    it did not come up, and nothing is left running.
     """
     from palimpsest.instances.service_process import start_builds, start_service
 
     home, out = Home(home_path), Output(as_json)
     found = start_service(home, port, backend)
+    if found.record is not None:
+        _check_same(context, home, port=found.record.port, backend=found.record.backend)
     out.text(f"serving build {found.answer} at {found.record.url if found.record else ''}")
     builds = start_builds(home) if with_builds else None
     if builds is not None and builds.record is not None:
         out.text(f"nightly builds run; the Dagster UI is at {builds.record.url}")
     extra = {} if builds is None else {"builds": builds.to_json()}
     out.result({**found.to_json(), "build_id": found.answer, "home": str(home_path), **extra})
+
+
+def _check_same(context: click.Context, home: Home, **running: object) -> None:
+    """Checks that a service runs with the options that were named, by the command, a variable or a file.
+
+    Raises:
+        PalimpsestError: it does not.
+    """
+    for name, value in running.items():
+        wanted, source = context.params[name], context.get_parameter_source(name)
+        if source is not ParameterSource.DEFAULT and wanted not in (0, value):  # port 0: any
+            raise PalimpsestError(
+                f"service: runs with {name} {value}, not {wanted}; palimpsest service stop{home_option(home)}, then "
+                "start it again"
+            )
 
 
 @service.command(short_help="Stop it, and its nightly builds.")

@@ -40,6 +40,12 @@ class Output:
             click.echo(json.dumps(value, sort_keys=True, default=str))
 
 
+def columns(rows: Sequence[Sequence[str]], widest: int = 44) -> list[str]:
+    """Returns rows as lines with aligned columns; a cell longer than `widest` moves only those after it."""
+    widths = [min(max(map(len, column)), widest) for column in zip(*rows, strict=True)]
+    return ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
 def visible(text: str) -> str:
     """Returns a text of a source for a terminal: lines and tabs stay, every other control character is escaped."""
     from palimpsest.sources.readers.common.clean_text import escape_invisible
@@ -65,6 +71,15 @@ def why_closed(settings_changed: Sequence[str], reasons: Sequence[str]) -> str:
     """Returns one line of why the gate closed: the settings that changed since the baseline, then the first reasons."""
     shown = ", ".join(settings_changed[:_MAX_REASONS]) + (" and more" if len(settings_changed) > _MAX_REASONS else "")
     return "; ".join([*([f"settings changed: {shown}"] if shown else []), *reasons[:_MAX_REASONS]])
+
+
+def collection_option(f: _Command) -> _Command:
+    """Adds --collection to a command that stores something."""
+    return click.option(
+        "--collection",
+        help="Where it belongs. [default: the one that has all memories of --user; else the only one, or the one "
+        "marked default]",
+    )(f)
 
 
 def embedder_option(f: _Command) -> _Command:

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 from palimpsest.consolidation.scope_memories import Memory, ScopeMemories
+from palimpsest.core.counted import counted
 from palimpsest.store.proposals import Proposal
 
 SUPPORT, MAX_SUPPORT = 1.5, 3
@@ -54,13 +55,14 @@ def confidence_changes(scope: ScopeMemories, conflicts: Iterable[Proposal]) -> I
         after = revised_confidence(memory.confidence, len(by), len(against))
         if abs(after - memory.confidence) < MIN_CHANGE or not scope.is_looked_at(i):
             continue
-        counted = [f"{len(ids)} {what}" for ids, what in ((by, "support it"), (against, "contradict it")) if ids]
+        counts = ((len(by), "support"), (len(against), "contradict"))
+        reasons = [f"{counted(n, 'memory')} {what}{'s' if n == 1 else ''} it" for n, what in counts if n]
         yield Proposal(
             "confidence",
             "contradicted" if against else "supported",
             scope.scope,
             (i, *by, *against),
-            f"from {memory.confidence:.2f} to {after:.2f}: {', '.join(counted)}",
+            f"its confidence from {memory.confidence:.2f} to {after:.2f}: {', '.join(reasons)}",
             0.8,
             value=after,
         )

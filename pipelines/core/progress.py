@@ -24,19 +24,33 @@ def progress(what: str, total: int, unit: str) -> Iterator[Callable[[int], None]
         yield _lines(what, total, unit)
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        ProgressColumn,
+        Task,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+    from rich.text import Text
+
+    class Rate(ProgressColumn):
+        """Units a second; 0 until there are two times to compare."""
+
+        def render(self, task: Task) -> Text:
+            return Text(f"{task.speed or 0:.0f}/s")
 
     columns = (
         TextColumn(what),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn(unit),
-        TextColumn("{task.speed:.0f}/s", justify="right"),
+        Rate(),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=total)
-        bar.tasks[0].fields["speed"] = 0
         yield lambda n: bar.update(task, advance=n)
 
 

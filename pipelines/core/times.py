@@ -1,6 +1,7 @@
-"""Times as texts."""
+"""Times as texts, and names of time zones."""
 
 import datetime as dt
+from zoneinfo import ZoneInfo
 
 
 def parse_time(value: object) -> dt.datetime | None:
@@ -13,3 +14,12 @@ def parse_time(value: object) -> dt.datetime | None:
         return None
     found = dt.datetime.fromisoformat(str(value))
     return found.replace(tzinfo=dt.UTC) if found.tzinfo is None else found.astimezone(dt.UTC)
+
+
+def is_time_zone(name: str) -> bool:
+    """Returns whether a text is the IANA name of a time zone."""
+    try:
+        ZoneInfo(name)
+    except (OSError, ValueError, KeyError):  # ZoneInfoNotFoundError is a KeyError on some systems
+        return False
+    return True

@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -31,6 +32,7 @@ START_S = 180.0
 _STOP_S = 30.0
 _POLL_S = 0.1
 _PROBE_S = 5.0
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _MAX_TAIL_BYTES = 256 * 1024
 
 
@@ -134,13 +136,13 @@ def status(home: Home, component: Component) -> ProcessStatus:
 
 
 def log_lines(home: Home, component: Component, lines: int) -> list[str]:
-    """Returns the last lines of a component's log."""
+    """Returns the last lines of a component's log, without the codes that colour them at a terminal."""
     log = log_path(home, component)
     found: list[str] = []
     for path in (log.with_name(f"{log.name}{OLDER}"), log):
         if path.is_file() and not path.is_symlink():
             found += _tail(path, 0).splitlines()
-    return found[-lines:]
+    return [_COLOUR.sub("", line) for line in found[-lines:]]
 
 
 def log_path(home: Home, component: Component) -> Path:

@@ -49,10 +49,16 @@ class InstanceStatus:
         """The state of the service in one word or two."""
         return "damaged record" if self.service is None else self.service.state
 
+    @property
+    def port(self) -> int:
+        """Where its service listens, which another command may have started; else where it will."""
+        running = self.service is not None and self.service.state in ("running", "not ready")
+        return self.service.record.port if running and self.service and self.service.record else self.instance.port
+
     def to_json(self) -> JsonObject:
         """Returns the fields as JSON values."""
         service, builds = (None if part is None else part.to_json() for part in (self.service, self.builds))
-        parts: JsonObject = {"home_state": self.home, "state": self.state, "neo4j": self.neo4j}
+        parts: JsonObject = {"home_state": self.home, "state": self.state, "port": self.port, "neo4j": self.neo4j}
         return self.instance.to_json() | parts | {"service": service, "builds": builds}
 
 

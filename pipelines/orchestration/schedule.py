@@ -3,9 +3,9 @@
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.times import is_time_zone
 
 SCHEDULE, WEEKLY, TIMEZONE, AUTOMATION = (
     "PALIMPSEST_SCHEDULE",
@@ -53,11 +53,11 @@ def schedule_timezone() -> str:
         PalimpsestError: the variable names no zone.
     """
     if found := os.environ.get(TIMEZONE, "").strip():
-        if not _is_known(found):
+        if not is_time_zone(found):
             raise PalimpsestError(f"{TIMEZONE}={found}: no such time zone; write an IANA name, such as Europe/Berlin")
         return found
     local = localschedule_timezone()
-    return local if _is_known(local) else "UTC"
+    return local if is_time_zone(local) else "UTC"
 
 
 def localschedule_timezone() -> str:
@@ -66,16 +66,6 @@ def localschedule_timezone() -> str:
         return found
     parts = _LOCALTIME.resolve().parts
     return "/".join(parts[parts.index("zoneinfo") + 1 :]) if "zoneinfo" in parts else "UTC"
-
-
-def _is_known(name: str) -> bool:
-    try:
-        ZoneInfo(name)
-    except (OSError, ValueError):  # ZoneInfoNotFoundError is a KeyError on some systems
-        return False
-    except KeyError:
-        return False
-    return True
 
 
 def _is_on() -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from palimpsest.query.context.explain import shorten_text
 from palimpsest.query.context.history import Version, describe_reason
 from palimpsest.query.graph.subgraph import Subgraph
-from palimpsest.query.request.types import PremiseText, RankedMemory, Scope
+from palimpsest.query.request.types import Memory, PremiseText, RankedMemory, Scope
 from palimpsest.query.result import SearchResult
 from palimpsest.query.scope.interpret_time import TemporalInterpretation
 
@@ -76,6 +76,23 @@ def time_lines(temporal: TemporalInterpretation) -> list[str]:
         given = options.get(temporal.reference_is, "the newest memory; --now sets another day")
         lines.append(f"{temporal.phrase!r} is {means}, counted from {temporal.reference.isoformat()}, {given}")
     return lines
+
+
+def memory_text(memory: Memory, versions: Sequence[Version]) -> str:
+    """Returns one memory whole, where it is from and what is known of it, and the versions of its fact."""
+    fields = {
+        "id": memory.memory_id,
+        "state": "latest" if memory.is_latest else f"superseded by {memory.superseded_by}",
+        "source": f"{memory.collection}: {memory.uri}{f', page {memory.page}' if memory.page else ''}",
+        "title": memory.document_title,
+        "speaker": memory.speaker,
+        "session": memory.session_id,
+        "user": f"{memory.user_id}{f', project {memory.project_id}' if memory.project_id else ''}",
+        "type": memory.type,
+        "observed": _day(memory.observed_at) or "undated",
+    }
+    lines = [memory.text, *(f"  {name + ':':<9} {value}" for name, value in fields.items() if value)]
+    return "\n".join([*lines, *_history(versions, None)])
 
 
 def history_text(versions: Sequence[Version]) -> str:

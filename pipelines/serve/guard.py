@@ -26,6 +26,7 @@ _POLICY = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     b"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+_TOKENLESS = "the request has no token; send the header Authorization: Bearer TOKEN"
 _CHALLENGE = {"WWW-Authenticate": "Bearer"}
 _RETRY = {"Retry-After": "60"}
 
@@ -55,7 +56,7 @@ class Guard:
             # Of several users behind one address, only those without a valid token are limited.
             if not self._limiter.hit(self._failures, "failure", address):
                 raise Problem(429, "too many requests without a valid token", _RETRY) from None
-            raise Problem(401, str(e), _CHALLENGE) from None
+            raise Problem(401, str(e) if token else _TOKENLESS, _CHALLENGE) from None
         if not self._limiter.hit(self._per_user, "user", identity.user):
             raise Problem(429, f"more than {self.settings.requests_per_minute} requests a minute", _RETRY)
         return identity
@@ -71,9 +72,25 @@ def caller(permission: Permission) -> Callable[[Request], Identity]:
         identity = guard.identify(token.strip() if scheme.lower() == "bearer" else "", address)
         if permission not in identity.permissions:
             raise Problem(403, f"the token does not allow to {permission}")
+        _check_query(request)
         return identity
 
     return identify
+
+
+def _check_query(request: Request) -> None:
+    """Checks that a request has no query parameter that the description of its endpoint does not name.
+
+    Raises:
+        Problem: it has one, which would change nothing although the caller expects it to.
+    """
+    if not request.query_params:
+        return
+    described = request.app.openapi()["paths"][request.scope["route"].path][request.method.lower()]
+    known = {p["name"] for p in described.get("parameters", ()) if p["in"] == "query"}
+    if unknown := sorted(set(request.query_params) - known):
+        there_are = f"it takes {', '.join(sorted(known))}" if known else "it takes none"
+        raise Problem(422, f"{unknown[0][:40]}: no such query parameter; {there_are}"[:300])
 
 
 class AtPath:

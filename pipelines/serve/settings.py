@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from palimpsest.core.configuration.settings_of_servers import MIN_SECRET_BYTES
 from palimpsest.core.environment import whole_number
 from palimpsest.core.errors import PalimpsestError
 
 SECRET, PUBLIC_KEY, JWKS = "PALIMPSEST_JWT_SECRET", "PALIMPSEST_JWT_PUBLIC_KEY", "PALIMPSEST_JWKS_URL"
 TOOLS = "PALIMPSEST_MCP_TOOLS"
-MIN_SECRET_BYTES = 32
 _NAME = "palimpsest"
 _KEYS = f"{SECRET}, {PUBLIC_KEY} or {JWKS}"
 

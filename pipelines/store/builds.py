@@ -142,6 +142,18 @@ class Build:
         except pl.exceptions.PolarsError:
             raise DamagedFile(path, _REPAIR) from None
 
+    def has_memories_of(self, collection: str, user_id: str) -> bool:
+        """Returns whether a collection has memories of a user.
+
+        Raises:
+            DamagedFile: the table of its memories is no Parquet file.
+        """
+        path = self.table_path(collection, "memories")
+        try:
+            return path.exists() and user_id in pl.read_parquet(path, columns=["user_id"])["user_id"]
+        except pl.exceptions.PolarsError:
+            raise DamagedFile(path, _REPAIR) from None
+
     def tables(self, names: Iterable[str]) -> dict[str, pl.DataFrame]:
         """Returns the named tables over all collections, in the order of collections."""
         folders = [*self.collections, ONCE]

@@ -231,7 +231,7 @@ def test_a_home_that_is_there_is_kept_aside_or_refused(home, tmp_path) -> None:
     "line",
     [
         "{home}/copy: inside the home",
-        "{tmp}: a folder; name a file",
+        "{tmp}: is a folder; name a file in it, or add --keep N",
         "{tmp}/corpus/notes/a.md: exists and is no backup",
     ],
 )

@@ -3,6 +3,7 @@
 Each command runs as a real process once at least (`process`); what else is asked of it runs here (`run`).
 """
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from palimpsest.build.stages import STAGES
 from palimpsest.neo4j_graph.identity import home_id
 from palimpsest.store.home import Home
-from tests.command import last_json, process, run
+from tests.command import last_json, process, run, terminal
 from tests.small_corpus import write_chats, write_notes
 
 
@@ -186,8 +187,6 @@ def test_undoing_a_relation_breaks_no_invariant_of_the_build_before_the_next_one
 
 
 def test_deleting_a_user_leaves_none_of_their_words_in_any_file(built, tmp_path):
-    import shutil
-
     home = tmp_path / "home"
     shutil.copytree(built[0], home)
     done = process("delete", "--user", "bob", "--home", home, "--json")
@@ -215,6 +214,16 @@ def test_deleting_the_updating_document_makes_the_older_fact_latest_again(tmp_pa
     rebuilt = last_json(run("build", "--home", home, "--corpus", corpus, "--json"))
     assert rebuilt["retired"] == 0 and rebuilt["memories"] == 1
     assert rebuilt["skipped"] == ["notes/b.md"]
+
+
+def test_delete_at_a_terminal_lists_and_prompts_unless_yes_is_given(built, tmp_path):
+    home = shutil.copytree(built[0], tmp_path / "home")
+    command = ["delete", "--user", "bob", "--home", str(home)]
+    shown = terminal(command, "n\n", tmp_path, code=2)
+    assert "would" in shown and "Delete this for good?" in shown and "nothing was deleted" in shown
+    assert "quixotic" in run("query", "locker code", "--home", home, "--collection", "chats", "--user", "bob").stdout
+    assert "Delete this" not in terminal([*command, "--yes"], "", tmp_path)
+    assert "would delete 0 documents" in run("delete", "--user", "bob", "--home", home, "--dry-run").stdout
 
 
 def test_delete_without_a_target_or_with_a_wrong_one_is_refused(built):

@@ -1,15 +1,15 @@
 """`palimpsest config`: what is shown, changed and refused, and that every other command obeys the files."""
 
-import os
 import subprocess
 import sys
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
 
 from palimpsest.core.configuration.setting_files import user_file
 from palimpsest.core.configuration.setting_table import BY_VARIABLE
-from tests.command import CLI, last_json, process, run
+from tests.command import CLI, last_json, process, run, terminal
 from tests.small_corpus import write_notes
 
 
@@ -87,6 +87,19 @@ def test_doctor_names_the_layers(work):
     assert f"ok   settings: 1 from the environment, 2 from the project ({work / 'palimpsest.toml'}), " in found
 
 
+def test_doctor_names_each_extra_and_how_a_missing_one_is_installed(work, monkeypatch):
+    def found(name: str) -> str:
+        if name == "uvicorn":
+            raise PackageNotFoundError(name)
+        return "1"
+
+    monkeypatch.setattr("palimpsest.cli.doctor_checks.version", found)
+    extras = next(
+        line for line in run("doctor", "--home", work / "h", cwd=work).stdout.splitlines() if "extras" in line
+    )
+    assert "serve: not installed, pip install 'palimpsest-memory[serve]'" in extras and "telemetry: open" in extras
+
+
 def test_path_names_both_files(work):
     done = run("config", "path", "--json", cwd=work)
     assert last_json(done)["project"] == str(work / "palimpsest.toml")
@@ -101,7 +114,8 @@ def test_a_secret_is_read_from_stdin_and_never_shown(work):
     assert "hunter2" not in done.stdout + done.stderr
     assert user_file().stat().st_mode & 0o777 == 0o600 and "hunter2" in user_file().read_text()
     shown = run("config", "show", cwd=work).stdout + run("config", "show", "--json", cwd=work).stdout
-    assert "hunter2" not in shown and "lm.key = (set, not shown) (user)" in shown
+    line = next(line for line in shown.splitlines() if line.startswith("lm.key "))
+    assert "hunter2" not in shown and line.split() == ["lm.key", "(set,", "not", "shown)", "user"]
     project = subprocess.run([*command, "--project"], input="x\n", capture_output=True, text=True, cwd=work, timeout=60)
     assert project.returncode == 2 and not (work / "palimpsest.toml").exists()
 
@@ -113,6 +127,9 @@ def test_a_secret_is_read_from_stdin_and_never_shown(work):
         (("set", "usage_days", "many"), "must be a whole number"),
         (("set", "backend", "sqlite"), "must be one of"),
         (("unset", "nope"), "no setting 'nope'"),
+        (("get", "nope"), "no setting 'nope'"),
+        (("set", "schedule.nightly", "0 3 * *"), "schedule.nightly: must be a cron expression of five fields"),
+        (("set", "schedule.timezone", "Mars/Olympus"), "schedule.timezone: must be the IANA name of a time zone"),
         (("trust",), "is not there"),
     ],
 )
@@ -134,7 +151,7 @@ def test_an_editor_changes_the_file_and_a_broken_text_is_kept_beside_it(work, tm
     good = run("config", "edit", cwd=work, EDITOR=editor(tmp_path, "text += 'usage_days = 4\\n'"), VISUAL="")
     assert good.returncode == 0 and "usage_days = 4" in user_file().read_text()
     broken = run("config", "edit", cwd=work, EDITOR=editor(tmp_path, "text += '[lm\\n'"), VISUAL="")
-    draft = user_file().with_name(".config.toml.draft.toml")
+    (draft,) = user_file().parent.glob(".config.toml.*.draft.toml")
     assert broken.returncode == 2 and "nothing was saved" in broken.stderr and str(draft) in broken.stderr
     assert "[lm" not in user_file().read_text() and "[lm" in draft.read_text()
     assert draft.stat().st_mode & 0o777 == 0o600
@@ -144,6 +161,36 @@ def test_an_editor_changes_the_file_and_a_broken_text_is_kept_beside_it(work, tm
         "config", "edit", "--project", cwd=work, EDITOR=editor(tmp_path, "text += 'log_days = 4\\n'"), VISUAL=""
     )
     assert project.returncode == 0 and "log_days = 4" in (work / "palimpsest.toml").read_text()
+
+
+def test_a_value_that_another_command_sets_during_an_edit_is_kept(work, tmp_path):
+    code = f"import subprocess; subprocess.run([{str(CLI)!r}, 'config', 'set', 'log_days', '4'], check=True)"
+    done = run("config", "edit", cwd=work, EDITOR=editor(tmp_path, f"{code}; text += 'usage_days = 5\\n'"), VISUAL="")
+    (draft,) = user_file().parent.glob(".config.toml.*.draft.toml")
+    assert done.returncode == 2 and "changed by another command" in done.stderr and str(draft) in done.stderr
+    assert done.stderr.count("\n") == 1 and "usage_days = 5" in draft.read_text()
+    assert "log_days = 4" in user_file().read_text() and "usage_days" not in user_file().read_text()
+
+
+def test_one_value_is_printed_and_all_are_shown_in_columns_with_their_meanings(work):
+    assert run("config", "get", "usage_days", cwd=work, PALIMPSEST_USAGE_DAYS="7").stdout == "7\n"
+    assert run("config", "get", "PALIMPSEST_LM", cwd=work).stdout == "not set\n"
+    shown = run("config", "show", cwd=work).stdout.splitlines()
+    assert len({line.rindex("default") for line in shown if line.startswith(("home", "log_days", "service.rpm"))}) == 1
+    assert "    days for which files of the event log are kept\n" in run("config", "show", "--explain", cwd=work).stdout
+
+
+def test_a_removed_setting_names_what_counts_then(work):
+    run("config", "set", "log_days", "4", cwd=work)
+    assert "log_days is removed; it is now 30 (default)" in run("config", "unset", "log_days", cwd=work).stdout
+    assert "does not set log_days; nothing changed" in run("config", "unset", "log_days", cwd=work).stdout
+
+
+def test_passwords_in_addresses_are_not_printed(work):
+    address = "small@http://me:hunter2@127.0.0.1:9/v1"
+    shown = run("config", "set", "lm.server", address, "--project", cwd=work).stdout
+    shown += run("config", "trust", cwd=work).stdout + run("config", "trust", "--json", cwd=work).stdout
+    assert "hunter2" not in shown and "http://***@127.0.0.1:9/v1" in shown
 
 
 @pytest.mark.parametrize(
@@ -190,25 +237,3 @@ def test_a_project_wizard_writes_no_secret_and_what_it_names_has_to_be_trusted(w
     assert refused.returncode == 2 and "palimpsest config trust" in refused.stderr
     assert "lm.server = small@" in run("config", "trust", cwd=work).stdout
     assert "config trust" not in run("query", "x", cwd=work).stderr
-
-
-def terminal(args: list[str], answers: str, cwd: Path) -> str:
-    """Runs a command at a terminal of its own, and returns what it shows."""
-    import pty
-
-    pid, master = pty.fork()
-    if pid == 0:
-        os.chdir(cwd)
-        os.execv(CLI, [str(CLI), *args])
-    os.write(master, answers.encode())
-    shown = b""
-    while True:
-        try:
-            part = os.read(master, 4096)
-        except OSError:  # Linux: the other end is closed
-            break
-        if not part:
-            break
-        shown += part
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0, shown
-    return shown.decode()

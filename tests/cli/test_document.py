@@ -53,7 +53,18 @@ def test_each_document_has_its_owner_memories_and_state(built):
     ]
     assert found[4]["state"] == "rejected" and found[4]["reason"] and found[3]["project_id"] == "apollo"
     shown = run("documents", "list", "--home", built / "home").stdout
-    assert "chats: turns.jsonl#s3: user bob, 2 memories, 2 latest" in shown and "rejected" in shown
+    assert shown.splitlines()[0].split() == ["ID", "TITLE", "SOURCE", "USER", "CHUNKS", "STATE"]
+    line = next(line for line in shown.splitlines() if "turns.jsonl#s3" in line)
+    assert line.split() == [
+        found[2]["document_id"],
+        "-",
+        "chats:",
+        "turns.jsonl#s3",
+        "bob",
+        str(found[2]["chunks"]),
+        "built",
+    ]
+    assert "rejected: " in shown and found[2]["chunks"]
 
 
 def test_a_list_is_narrowed_by_collection_and_user(built):
@@ -114,7 +125,7 @@ def test_a_delete_proves_that_nothing_is_left(home):
 
 def test_what_was_remembered_is_replaced_and_its_old_memory_retired(home, tmp_path):
     uri = ingest_text(home, "The lamp is green.", user="ann", collection="chats", speaker="Ann").uri
-    assert next(d for d in documents("list", "--home", home.path) if d["uri"] == uri)["state"] == "not built"
+    assert next(d for d in documents("list", "--home", home.path) if d["uri"] == uri)["state"] == "pending"
     assert "no build has read it yet" in run("document", "view", uri, "--home", home.path).stderr
     run_without_dagster(home, make_plan(home, None))
     (tmp_path / "new.txt").write_text("The lamp is violet.")

@@ -24,6 +24,9 @@ def test_a_memory_is_shown_in_its_source_and_its_words_are_edited(home):
     who = ("--user", "ann", "--home", home)
     memory = last_json(run("query", "red bike", *who, "--json"))["memories"][0]["memory_id"]
     assert last_json(run("memory", "show", memory, *who, "--json"))["text"] == "My bike is red."
+    shown = run("memory", "show", memory, *who).stdout
+    assert shown.startswith("My bike is red.\n") and "{" not in shown and f"  id:       {memory}\n" in shown
+    assert "  source:   chats: turns.jsonl\n" in shown and "  state:    latest\n" in shown
     source = run("memory", "source", memory, *who)
     assert [line[0] for line in source.stdout.splitlines()] == [">", " "] and "rack" in source.stdout
     edited = run("memory", "edit", memory, "My bike is green.", *who, "--json")
@@ -32,6 +35,8 @@ def test_a_memory_is_shown_in_its_source_and_its_words_are_edited(home):
     assert last_json(run("query", "bike", *who, "--json"))["memories"][0]["text"] == "My bike is green."
     history = last_json(run("memory", "show", memory, *who, "--json"))
     assert not history["is_latest"] and history["text"] == "My bike is red."
+    shown = run("memory", "show", memory, *who).stdout
+    assert f"superseded by {history['superseded_by']}" in shown and "history, newest first:" in shown
 
 
 def test_a_memory_of_another_scope_is_not_there(home):

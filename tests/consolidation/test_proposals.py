@@ -11,7 +11,7 @@ from palimpsest.consolidation.confidence import revised_confidence
 from palimpsest.consolidation.consolidate import consolidate
 from palimpsest.store.builds import published
 from palimpsest.store.home import Home
-from palimpsest.store.proposals import proposals_path, read_proposals
+from palimpsest.store.proposals import Proposal, proposals_path, read_proposals, write_proposals
 from tests.command import last_json, run
 from tests.small_corpus import copy_built, write_chats, write_notes
 
@@ -136,3 +136,20 @@ def test_a_delete_of_a_user_removes_all_their_proposals(made):
 def test_a_home_without_a_build_says_so_in_one_line(tmp_path):
     done = run("consolidate", "--home", tmp_path / "h")
     assert done.returncode == 2 and "nothing is published" in done.stderr
+
+
+def test_the_list_begins_with_contradictions_and_ends_with_confidence_and_has_texts(made):
+    consolidate(made, everything=True)
+    known = list(read_proposals(made.path).values())
+    first = known[0]
+    memory = next(m for m in first.memory_ids)
+    other = Proposal(
+        "confidence", "supported", first.scope, (memory,), "its confidence from 0.50 to 0.60", 1.0, value=0.6
+    )
+    write_proposals(made.path, [*known, other])
+    shown = run("consolidate", "review", "--limit", 100, "--home", made.path).stdout.splitlines()
+    heads = [line.split()[1].rstrip(",") for line in shown if line[:16].isalnum() and "  " in line[:19]]
+    order = ["contradiction", "duplicate", "connection", "note", "prune", "confidence"]
+    assert heads == sorted(heads, key=order.index) and heads[0] == "contradiction" and heads[-1] == "confidence"
+    assert shown[0].startswith(f"{heads.count('contradiction')} contradiction, ") and "score" not in shown[-3]
+    assert shown[-1] == f"    [memory:{memory}] {texts_of(made, [memory])[0]}"

@@ -12,7 +12,7 @@ from palimpsest.core.configuration.layers import apply_layers, missing, read_lay
 from palimpsest.core.configuration.setting import Setting
 from palimpsest.core.configuration.setting_files import project_file, user_file
 from palimpsest.core.configuration.setting_table import BY_KEY, BY_VARIABLE, SECTIONS, SETTINGS
-from palimpsest.core.configuration.show_settings import setting_json, setting_line
+from palimpsest.core.configuration.show_settings import setting_json, setting_row
 from palimpsest.core.configuration.trusted_files import trust
 from palimpsest.core.errors import PalimpsestError
 
@@ -133,7 +133,9 @@ def test_a_relative_path_is_relative_to_its_file(folders):
         ("zzz = 1\n", "palimpsest config show lists them"),
         ("lm = 1\n", "lm is a section"),
         ("[lm.server]\nx = 1\n", "lm.server"),
-        ('usage_days = "1"\n', "usage_days '1': must be a whole number, 0 to 3,650"),
+        ('usage_days = "1"\n', "usage_days: must be a whole number from 0 to 3,650; remove the quotes, or correct it"),
+        ('[schedule]\nnightly = "at night"\n', "schedule.nightly: must be a cron expression of five fields"),
+        ('[schedule]\ntimezone = "Berlin"\n', "schedule.timezone: must be the IANA name"),
         ("usage_days = true\n", "must be a whole number"),
         ("usage_days = 4000\n", "must be a whole number"),
         ('backend = "sqlite"\n', "must be one of 'duckdb', 'neo4j'"),
@@ -192,9 +194,27 @@ def test_the_link_of_another_user_to_a_file_of_mine_is_refused(folders, tmp_path
     assert "belongs to another user" in refusal()
 
 
-def test_what_every_user_may_write_is_refused(folders):
-    write_project(folders, "usage_days = 1\n").chmod(0o666)
-    assert "every user may write it" in refusal()
+@pytest.mark.parametrize(("mode", "who"), [(0o666, "every user"), (0o664, "its group")])
+def test_what_others_may_write_is_refused(folders, mode, who):
+    path = write_project(folders, 'home = "elsewhere"\n')
+    path.chmod(mode)
+    assert f"{path}: {who} may write it" in refusal() and f"chmod go-w {path}" in refusal()
+
+
+def test_a_project_file_that_is_written_under_a_wide_umask_can_be_read(folders):
+    before = os.umask(0o002)
+    try:
+        write_settings("project", project_file(), {BY_KEY["usage_days"]: 3})
+    finally:
+        os.umask(before)
+    assert values({}) == {"PALIMPSEST_USAGE_DAYS": "3"}
+
+
+def test_no_value_is_in_an_error_of_a_file(folders):
+    write_user('[service]\njwt_secret = "hunter2"\n')
+    assert "service.jwt_secret: must be a text of 32 bytes or more" in refusal() and "hunter2" not in refusal()
+    write_user('[lm]\nserver = ["m@http://me:hunter2@127.0.0.1/v1"]\n')
+    assert "lm.server: must be a text" in refusal() and "hunter2" not in refusal()
 
 
 def test_a_pipe_a_folder_and_a_broken_link_are_refused_without_waiting(folders):
@@ -240,7 +260,7 @@ def test_a_required_setting_that_no_layer_gives_names_key_and_variable(folders):
 
 def test_secrets_and_passwords_in_addresses_are_not_shown(folders):
     write_user('[lm]\nkey = "hunter2"\n[embedder]\nurl = "http://me:hunter2@127.0.0.1/v1"\n')
-    shown = [setting_line(r) + str(setting_json(r)) for r in resolve(read_layers(), {"NEO4J_PASSWORD": "hunter2"})]
+    shown = [str((setting_row(r), setting_json(r))) for r in resolve(read_layers(), {"NEO4J_PASSWORD": "hunter2"})]
     assert "hunter2" not in "\n".join(shown) and "http://***@127.0.0.1/v1" in "\n".join(shown)
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from palimpsest.build.delete import delete
 from palimpsest.core.errors import ComponentFailed, DamagedFile, PalimpsestError
-from palimpsest.instances.background import SERVICE, log_lines, log_path, status, stop
+from palimpsest.instances.background import BUILDS, SERVICE, log_lines, log_path, status, stop
 from palimpsest.instances.bounded_log import BoundedLog
 from palimpsest.instances.process_record import ProcessRecord, read_record, record_path, write_record
 from palimpsest.instances.service_process import start_service
@@ -30,7 +30,16 @@ def test_a_service_is_started_looked_at_and_stopped_by_commands(home):
     assert started.returncode == 0, started.stderr
     said = last_json(started)
     assert said["state"] == "running" and said["build_id"] == "000001" and said["url"].startswith("http://127.0.0.1:")
-    assert last_json(run("service", "start", "--port", "0", *at))["pid"] == said["pid"]
+    for port in (0, said["port"]):
+        assert last_json(run("service", "start", "--port", port, *at))["pid"] == said["pid"]
+    assert last_json(run("service", "start", *at))["pid"] == said["pid"]
+    for option, value, named in (("--port", 9, "port"), ("--backend", "neo4j", "backend")):
+        other = run("service", "start", option, value, *at)
+        assert other.returncode == 2 and f"service: runs with {named}" in other.stderr and other.stderr.count("\n") == 1
+        assert f"palimpsest service stop --home {home.path}" in other.stderr
+    run("instance", "add", "work", "--home", home.path, "--port", 8)
+    assert f"work: running, port {said['port']}, duckdb" in run("instance", "list").stdout
+    assert last_json(run("instance", "list", "--json"))["instances"][0]["port"] == said["port"]
     assert last_json(run("service", "status", *at))["state"] == "running"
     assert any("serving home" in line for line in last_json(run("service", "logs", *at))["lines"])
     for path in (service_folder(home.path), *service_folder(home.path).iterdir()):
@@ -127,6 +136,14 @@ def test_a_record_that_is_damaged_or_a_link_is_named(home, tmp_path):
     with pytest.raises(DamagedFile):
         read_record(home.path, SERVICE.name)
     path.unlink()
+
+
+def test_lines_of_a_log_are_shown_without_colours_and_other_codes_are_escaped(home):
+    make_service_folder(home.path)
+    log_path(home, BUILDS).write_text("\x1b[32m2026-11-26\x1b[0m - \x1b[1;34mINFO\x1b[0m ready\x1b]0;mine\x07\n")
+    lines = last_json(run("service", "logs", "--builds", "--home", home.path, "--json"))["lines"]
+    assert lines == ["2026-11-26 - INFO ready\x1b]0;mine\x07"]
+    assert "\x1b" not in run("service", "logs", "--builds", "--home", home.path).stdout
 
 
 def test_a_log_that_is_a_link_is_not_written_through(home, tmp_path):

@@ -33,6 +33,14 @@ def test_a_text_is_pending_then_published_and_only_its_caller_sees_it(writers, h
     assert "zqdock" not in bob.get("/search?q=Where+is+the+boat").text
 
 
+def test_without_a_collection_a_text_goes_to_the_one_with_all_memories_of_the_caller(writers):
+    bob, ann, eve = writers("bob"), writers("ann"), writers("eve")
+    sent = bob.post("/memory", json={"text": "My boat is blue."}, headers={"Idempotency-Key": "k"})
+    assert sent.status_code == 202 and sent.json()["collection"] == "chats"
+    for other in (ann, eve):  # ann has memories in two collections, eve has none, and no collection is the default
+        assert other.post("/memory", json={"text": "My boat is green."}).status_code == 422
+
+
 def test_a_key_makes_a_second_call_write_nothing(writers, home: Home):
     ann = writers("ann")
     key = {"Idempotency-Key": "k-1"}
@@ -70,6 +78,9 @@ def test_a_conversation_and_a_file_are_received(writers, home: Home):
         ({"content": b"[" * 100_000, "headers": {"Content-Type": "application/json"}}, 422),
         ({"content": b"x", "headers": {"Content-Type": "text/plain"}}, 415),
         ({"files": {"other": ("a.txt", b"x")}}, 422),
+        ({"files": {"file": ("a.exe", b"x")}}, 415),
+        ({"files": {"file": ("a.md", b"\x89PNG\r\n")}}, 415),
+        ({"files": {"file": ("a.pdf", b"no pdf")}}, 415),
     ],
 )
 def test_what_cannot_be_received_is_a_problem_and_writes_nothing(writers, home: Home, request_, status):

@@ -32,6 +32,16 @@ def test_errors_are_problem_details(clients):
     assert clients("ann").put("/search").status_code == 405
 
 
+@pytest.mark.parametrize(
+    "path", ["/search?q=bike&limit=3", "/users/me?x=1", "/memory/abc?deep=1", "/graph?colection=a"]
+)
+def test_a_query_parameter_that_an_endpoint_does_not_have_is_named(clients, path):
+    answer, name = clients("ann").get(path), path.rpartition("?")[2].split("&")[-1].partition("=")[0]
+    assert answer.status_code == 422 and answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["detail"].startswith(f"{name}: no such query parameter; it takes ")
+    assert clients().get(path).status_code == 401
+
+
 def test_a_user_has_so_many_requests_a_minute_and_others_are_not_slowed(served):
     app = create_app(Home(served / "home"), ServeSettings(TOKENS, 3, 2))
     ann, bob, nobody = client_of(app, "ann"), client_of(app, "bob"), client_of(app, None)
@@ -93,6 +103,7 @@ def test_a_node_and_an_edge_are_added_to_the_callers_own_graph(writers, home: Ho
     assert ann.post("/api/v1/knowledge/nodes", json=node).status_code == 202
     edge = {"source": "Basin", "target": "Heron", "collection": "chats"}
     assert ann.post("/api/v1/knowledge/edges", json=edge).status_code == 202
+    assert ann.post("/api/v1/knowledge/nodes", json=node).status_code == 409
     assert writers("eve").post("/api/v1/knowledge/nodes", json=node).status_code == 404
     assert [d.scope for d in read_decisions(home.decisions).graph] == [("chats", "ann", "")] * 2
 

@@ -77,12 +77,13 @@ def edit_settings(layer: Layer, path: Path) -> bool:
     """Opens a file in the user's editor and saves what was written, unless it is broken; returns whether it changed.
 
     Raises:
-        PalimpsestError: there is no editor, or what was written cannot be used: it is kept in a file beside.
+        PalimpsestError: there is no editor; or what was written cannot be used, or the file was changed meanwhile: what
+            was written is kept in a file beside.
         ComponentFailed: the editor failed.
     """
     command = _editor()
-    before = path.read_bytes() if path.exists() else _NEW.encode()
-    draft = path.with_name(f".{path.name}.draft.toml")
+    before = _bytes(path)
+    draft = path.with_name(f".{path.name}.{os.getpid()}.draft.toml")
     write_private(draft, before)
     try:
         done = subprocess.run([*command, str(draft)], check=False)  # noqa: S603 (the user's own editor, without a shell)
@@ -97,11 +98,18 @@ def edit_settings(layer: Layer, path: Path) -> bool:
         draft.unlink(missing_ok=True)
         return False
     try:
-        _save(layer, path, after)
+        with _one_at_a_time():
+            if _bytes(path) != before:
+                raise PalimpsestError(f"{path}: was changed by another command while it was edited; edit it again")
+            _save(layer, path, after)
     except PalimpsestError as e:
         raise PalimpsestError(f"nothing was saved: {e}; your text is in {draft}") from None
     draft.unlink(missing_ok=True)
     return True
+
+
+def _bytes(path: Path) -> bytes:
+    return path.read_bytes() if path.exists() else _NEW.encode()
 
 
 def write_private(path: Path, data: bytes) -> None:
@@ -116,6 +124,7 @@ def _save(layer: Layer, path: Path, data: bytes) -> None:
     check_settings(layer, path, data)
     if layer == "project":
         write_bytes(path, data)
+        path.chmod(path.stat().st_mode & ~0o022)  # whatever the umask: a file that others may write is refused
         return
     aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     write_private(aside, data)

@@ -5,7 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-Kind = Literal["text", "path", "whole", "amount", "switch", "names", "choice"]
+from palimpsest.core.cron import is_cron
+from palimpsest.core.times import is_time_zone
+
+Kind = Literal["text", "path", "whole", "amount", "switch", "names", "choice", "cron", "zone"]
 _MAX_CHARS = 4096
 _EXAMPLES = {
     "text": "a text in quotes",
@@ -13,6 +16,8 @@ _EXAMPLES = {
     "amount": "a number of 0 or more",
     "switch": "true or false",
     "names": 'a list such as ["a", "b"]',
+    "cron": "a cron expression of five fields, such as '0 3 * * *'",
+    "zone": "the IANA name of a time zone, such as 'Europe/Berlin'",
 }
 
 
@@ -26,7 +31,7 @@ class Setting:
         default: what counts where no layer sets it, as the table shows it.
         description: what it is, in Markdown; links are relative to docs/reference.
         kind: the type of its value.
-        lowest: of a whole number.
+        lowest: of a whole number; of a text its bytes.
         highest: of a whole number.
         choices: the words of a choice.
         words: what the variable is for true and for false.
@@ -63,7 +68,9 @@ class Setting:
     def wanted(self) -> str:
         """What a value in a file must be."""
         if self.kind == "whole":
-            return f"a whole number, {self.lowest:,} to {self.highest:,}"
+            return f"a whole number from {self.lowest:,} to {self.highest:,}"
+        if self.kind == "text" and self.lowest:
+            return f"a text of {self.lowest} bytes or more, such as of `openssl rand -hex {self.lowest}`"
         if self.kind == "choice":
             return f"one of {', '.join(map(repr, self.choices))}"
         return _EXAMPLES[self.kind]
@@ -121,4 +128,8 @@ class Setting:
             return isinstance(value, list) and all(isinstance(n, str) and n.strip() and "," not in n for n in value)
         if self.kind == "choice":
             return isinstance(value, str) and value in self.choices
-        return isinstance(value, str) and bool(value.strip())
+        if not isinstance(value, str) or not value.strip():
+            return False
+        if self.kind == "cron":
+            return is_cron(value)
+        return is_time_zone(value) if self.kind == "zone" else len(value.encode()) >= self.lowest

@@ -1,8 +1,8 @@
 """The two files of settings: where they are, and how one is read although it may be anybody's.
 
 A project file is found in the working folder or, inside a git repository, in a folder above it up to the root of the
-repository. A file that another user owns or may write is refused, not skipped: what it was to set would silently be
-something else.
+repository. A file that another user owns, or that its group or others may write, is refused, not skipped: what it was
+to set would silently be something else.
 """
 
 import difflib
@@ -110,9 +110,10 @@ def check_settings(layer: Layer, path: Path, data: bytes) -> SettingsFile:
             )
         try:
             found[setting.key] = setting.to_variable(value, path.parent)
-        except ValueError as e:
-            shown = "" if setting.is_secret else f" {str(value)[:40]!r}"
-            raise PalimpsestError(f"{path}: {setting.key}{shown}: {e}") from None
+        except ValueError as e:  # without the value: a password may be in an address, or in the wrong line
+            quoted = isinstance(value, str) and setting.kind in ("whole", "amount", "switch")
+            unquote = "; remove the quotes, or correct it" if quoted else ""
+            raise PalimpsestError(f"{path}: {setting.key}: {e}{unquote}") from None
     return SettingsFile(layer, path, data, found)
 
 
@@ -185,8 +186,11 @@ def _check_safe(path: Path, state: os.stat_result) -> None:
             f"{path}: belongs to another user, who could decide where your memories are sent; change its owner, or "
             "work in another folder"
         )
-    if state.st_mode & stat.S_IWOTH:
-        raise PalimpsestError(f"{path}: every user may write it; chmod o-w {path}")
+    if state.st_mode & (stat.S_IWOTH | stat.S_IWGRP):
+        who = "every user" if state.st_mode & stat.S_IWOTH else "its group"
+        raise PalimpsestError(
+            f"{path}: {who} may write it, and could decide where your memories are stored and sent; chmod go-w {path}"
+        )
 
 
 def _check_private(path: Path, values: Mapping[str, str]) -> None:

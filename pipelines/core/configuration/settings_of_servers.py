@@ -2,6 +2,8 @@
 
 from palimpsest.core.configuration.setting import Setting
 
+MIN_SECRET_BYTES = 32
+"""Of the secret of HS256: a shorter one could be guessed from a token."""
 _JWT, _BOLT = "key of the service", "password of Neo4j"
 
 SERVICE = (
@@ -18,7 +20,9 @@ SERVICE = (
         "service.jwt_secret",
         "PALIMPSEST_JWT_SECRET",
         "none",
-        "secret of HS256 by which `palimpsest serve` verifies tokens, 32 bytes or more ([service](../service.md))",
+        f"secret of HS256 by which `palimpsest serve` verifies tokens, {MIN_SECRET_BYTES} bytes or more "
+        "([service](../service.md))",
+        lowest=MIN_SECRET_BYTES,
         is_secret=True,
         alternatives=_JWT,
     ),
@@ -124,14 +128,15 @@ SCHEDULE = (
         "`off`: the schedules and the folder sensor start stopped",
         "switch",
     ),
-    Setting("schedule.nightly", "PALIMPSEST_SCHEDULE", "`0 3 * * *`", "cron expression of the nightly build"),
+    Setting("schedule.nightly", "PALIMPSEST_SCHEDULE", "`0 3 * * *`", "cron expression of the nightly build", "cron"),
     Setting(
         "schedule.weekly",
         "PALIMPSEST_WEEKLY_SCHEDULE",
         "`0 4 * * 0`",
         "cron expression of the weekly evaluation, which is off until it is started",
+        "cron",
     ),
-    Setting("schedule.timezone", "PALIMPSEST_TIMEZONE", "the machine's", "IANA name, such as `Europe/Berlin`"),
+    Setting("schedule.timezone", "PALIMPSEST_TIMEZONE", "the machine's", "IANA name, such as `Europe/Berlin`", "zone"),
     Setting(
         "schedule.alert_url",
         "PALIMPSEST_ALERT_URL",

@@ -4,17 +4,24 @@ import re
 from collections.abc import Iterator
 
 from palimpsest.core.configuration.layers import Resolved
+from palimpsest.core.configuration.setting import Setting
 from palimpsest.core.configuration.setting_table import SECTIONS, SETTINGS
 from palimpsest.core.json_types import JsonObject
 
 _CREDENTIALS = re.compile(r"(?<=://)\S+(?=@)")
+_LINK = re.compile(r" ?\(\[[^]]*\]\([^)]*\)\)")
 _HIDDEN = "(set, not shown)"
 
 
-def setting_line(resolved: Resolved) -> str:
-    """Returns one line: key, value, layer."""
+def setting_row(resolved: Resolved) -> tuple[str, str, str]:
+    """Returns key, value and layer for people."""
     source = f"{resolved.source} {resolved.setting.variable}" if resolved.source == "environment" else resolved.source
-    return f"{resolved.setting.key} = {_shown(resolved)} ({source})"
+    return resolved.setting.key, shown_value(resolved), source
+
+
+def meaning(setting: Setting) -> str:
+    """Returns what a setting is, as plain text."""
+    return _LINK.sub("", setting.description).replace("`", "")
 
 
 def setting_json(resolved: Resolved) -> JsonObject:
@@ -22,9 +29,11 @@ def setting_json(resolved: Resolved) -> JsonObject:
     return {
         "key": resolved.setting.key,
         "variable": resolved.setting.variable,
-        "value": None if resolved.value is None or resolved.setting.is_secret else _shown(resolved),
+        "value": None if resolved.value is None or resolved.setting.is_secret else shown_value(resolved),
         "is_set": resolved.value is not None,
         "is_secret": resolved.setting.is_secret,
+        "default": _default(resolved.setting),
+        "meaning": meaning(resolved.setting),
         "source": resolved.source,
         "path": None if resolved.path is None else str(resolved.path),
     }
@@ -35,12 +44,22 @@ def settings_table() -> str:
     return "\n".join(_rows()) + "\n"
 
 
-def _shown(resolved: Resolved) -> str:
+def shown_value(resolved: Resolved) -> str:
+    """Returns the value that counts, without what is secret in it."""
     if resolved.value is None:
-        return resolved.setting.default.replace("`", "")
+        return _default(resolved.setting) or "not set"
     if resolved.setting.is_secret:
         return _HIDDEN if resolved.value else "(empty)"
-    return _CREDENTIALS.sub("***", resolved.value)
+    return without_credentials(resolved.value)
+
+
+def without_credentials(text: str) -> str:
+    """Returns a text with `***` in place of the user and password of an address."""
+    return _CREDENTIALS.sub("***", text)
+
+
+def _default(setting: Setting) -> str | None:
+    return None if setting.default == "none" else setting.default.replace("`", "")
 
 
 def _rows() -> Iterator[str]:

@@ -8,6 +8,7 @@ from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from palimpsest.consolidation import decide
+from palimpsest.consolidation.list_proposals import by_worth
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.query.result import memory_json
@@ -57,9 +58,9 @@ def proposals(
     offset: Annotated[int, Query(ge=0, le=1_000_000)] = 0,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
 ) -> JsonObject:
-    """Returns proposals with the memories that they rest on, the surest first."""
-    own = [p for p in read_proposals(service.home.path).values() if p.state == state and _is_own(view, p)]
-    own.sort(key=lambda p: (-p.confidence, p.proposal_id))
+    """Returns proposals with the memories that they rest on: contradictions first, corrections of confidence last."""
+    known = by_worth(read_proposals(service.home.path).values())
+    own = [p for p in known if p.state == state and _is_own(view, p)]
     shown: list[JsonValue] = list(_shown(view, own[offset : offset + limit]))
     more = offset + limit if offset + limit < len(own) else None
     return {"proposals": shown, "total": len(own), "next_offset": more}

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, cast
 from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
 
-from palimpsest.core.errors import ArgumentError
+from palimpsest.core.errors import ArgumentError, ComponentFailed, DamagedFile, PalimpsestError
 from palimpsest.core.json_types import JsonObject, JsonValue
 from palimpsest.core.scopes import ScopeKey
 from palimpsest.nodes import node_decisions
@@ -15,7 +15,7 @@ from palimpsest.query.graph.graph_outline import MAX_NODES as MAX_OUTLINE_NODES
 from palimpsest.query.graph.graph_page import MAX_NODES
 from palimpsest.query.request.types import Scope
 from palimpsest.serve.identity import Identity
-from palimpsest.serve.problems import NotFound
+from palimpsest.serve.problems import NotFound, Problem
 from palimpsest.serve.state import JsonRouter, MayRead, MayWrite, Service, SharedService
 from palimpsest.store.graph_decisions import NodeValues
 from palimpsest.store.home import Home
@@ -31,6 +31,7 @@ NodeType = Literal[
     "person", "organisation", "place", "product", "project", "event", "category", "topic", "concept", "date"
 ]
 EdgeType = Literal["subtopic_of", "related_to", "part_of", "depends_on", "precedes"]
+_REFUSED = "the graph has it already, or a name is of no node, of several, or cannot be used"
 _NO_OUTLINE: JsonObject = {"nodes": [], "links": [], "total_nodes": 0, "total_links": 0}
 _EMPTY: JsonObject = {"nodes": [], "edges": [], "facts": [], "total": 0, "next_offset": None}
 
@@ -39,7 +40,7 @@ class SentNode(BaseModel):
     """A node to add."""
 
     model_config = ConfigDict(
-        extra="forbid", strict=True, json_schema_extra={"examples": [{"name": "Heron", "type": "project"}]}
+        extra="forbid", strict=True, json_schema_extra={"examples": [{"name": "Rowan", "collection": "chats"}]}
     )
 
     name: Name
@@ -55,7 +56,9 @@ class SentEdge(BaseModel):
     """An edge to add, between two nodes by name or id."""
 
     model_config = ConfigDict(
-        extra="forbid", strict=True, json_schema_extra={"examples": [{"source": "Heron", "target": "Basin"}]}
+        extra="forbid",
+        strict=True,
+        json_schema_extra={"examples": [{"source": "Heron", "target": "Basin", "collection": "chats"}]},
     )
 
     source: Name
@@ -178,7 +181,12 @@ def _decide(
         if scope not in view.own_scopes():
             raise NotFound
     with service.writer.change() as home:
-        return decide(home, (scope.collection, scope.user_id, scope.project_id)).to_json()
+        try:
+            return decide(home, (scope.collection, scope.user_id, scope.project_id)).to_json()
+        except (DamagedFile, ComponentFailed):
+            raise
+        except PalimpsestError:
+            raise Problem(409, _REFUSED) from None
 
 
 @router.get("/profile", summary="Show what is known of the caller")

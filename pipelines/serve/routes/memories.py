@@ -10,7 +10,7 @@ from fastapi import Header, Query, Request
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from palimpsest.build.operation_status import operation_status
-from palimpsest.core.errors import ArgumentError, PalimpsestError
+from palimpsest.core.errors import ArgumentError, PalimpsestError, Rejected
 from palimpsest.core.json_types import JsonObject
 from palimpsest.export.edit_memory import MAX_CHARS, edit_memory
 from palimpsest.relations.relation_review import decide
@@ -32,6 +32,7 @@ from palimpsest.serve.state import (
 from palimpsest.serve.views import check_own, own_scope, retiring_relation, show_history, show_memory, show_source
 from palimpsest.sources.inbox import ingest_file, ingest_session
 from palimpsest.sources.inbox.destination import InboxOptions
+from palimpsest.sources.records.source import Source
 
 router = JsonRouter(tags=["memories"])
 Key = Annotated[str | None, Header(alias="Idempotency-Key", max_length=200, description="a second call writes nothing")]
@@ -160,8 +161,9 @@ def receive_file(
     """Sends a file of a caller to the inbox; returns the operation.
 
     Raises:
-        Problem: its name cannot be used.
+        Problem: its name cannot be used, or its type is none that is read.
     """
+    _check_type(name, data)
     with tempfile.TemporaryDirectory(prefix="palimpsest-upload-") as folder:
         path = Path(folder, Path(name.replace("\\", "/")).name[-120:] or "upload")
         try:
@@ -171,6 +173,15 @@ def receive_file(
         receipt = ingest_file(service.home, path, **_options(sent, identity, key))
     service.watch.follow(identity.user, receipt.operation_id)
     return {"operation_id": receipt.operation_id, "state": "received", "collection": receipt.collection}
+
+
+def _check_type(name: str, data: bytes) -> None:
+    from palimpsest.sources.readers.detect_format import check_type
+
+    try:
+        check_type(Source(name, Path(name).suffix.lower(), data))
+    except Rejected as e:
+        raise Problem(415, f"file: {e}") from None
 
 
 @router.get("/memory/{memory_id}", summary="Show a memory")

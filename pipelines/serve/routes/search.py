@@ -18,8 +18,6 @@ Strategy = Literal["auto", "flat", "hybrid", "words", "hierarchical", "dated", "
 class SearchParameters(BaseModel):
     """A search. Whose memories are searched follows from the token; names only narrow them."""
 
-    model_config = ConfigDict(extra="ignore")
-
     q: str = Field(min_length=1, max_length=10_000, description="the question", examples=["Where do I work now?"])
     collection: Name | None = Field(default=None, description="only this collection")
     project: Name | None = Field(default=None, description="only this project and the general memory")

@@ -131,7 +131,7 @@ def analyze_site(
             refused, problems = refused + found.refused, problems + found.problems
         is_timed_out = fetcher.left_s <= 0 or any("time limit" in why for _, why in problems)
     groups = tuple(group_paths(pages))
-    advice = _advice(start, groups, len(pages), listed, is_timed_out, sitemap.is_whole)
+    advice = _advice(start, groups, pages, listed, is_timed_out, sitemap.is_whole)
     spent = time.monotonic() - started
     return SiteAnalysis(
         url=start,
@@ -231,9 +231,10 @@ def _follow_links(fetcher: Fetcher, scope: SiteScope, robots: Robots, max_urls: 
 
 
 def _advice(
-    start: str, groups: Sequence[PathGroup], grouped: int, listed: int, is_timed_out: bool, is_whole: bool
+    start: str, groups: Sequence[PathGroup], pages: Sequence[str], listed: int, is_timed_out: bool, is_whole: bool
 ) -> list[str]:
     """Returns what to do next."""
+    grouped = len(pages)
     large = [g for g in groups if g.pattern.count("/") > 1 and g.count >= 2]
     part = origin_of(start).rstrip("/") + large[0].pattern.rpartition("/")[0] + "/" if large else ""
     part = part if "{" not in part and "*" not in part and part != folder_of(start) else ""
@@ -253,5 +254,6 @@ def _advice(
             f"Most pages are {large[0].pattern}: --include '{large[0].pattern.replace('{n}', '*')}' takes these alone."
         )
     if not is_timed_out and listed <= grouped and is_whole:
-        advice.append(f"palimpsest ingest site {start} --max-pages {max(listed, 1)} reads all of it.")
+        fetched = listed + (start not in pages)  # a crawl begins there, also where no sitemap lists it
+        advice.append(f"palimpsest ingest site {start} --max-pages {fetched} reads all of it.")
     return advice

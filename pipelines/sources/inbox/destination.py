@@ -13,10 +13,11 @@ from palimpsest.core.files import write_bytes
 from palimpsest.core.json_types import JsonObject
 from palimpsest.sources.readers.common.scope_fields import parse_scope_name
 from palimpsest.sources.records.stated_fields import TYPES
+from palimpsest.store.builds import published
 from palimpsest.store.collection_config import CollectionConfig, Unit, load_collection
 from palimpsest.store.decisions import read_decisions
 from palimpsest.store.home import Home
-from palimpsest.store.inbox import OWN_COLLECTION, PREFIX, inbox_lock
+from palimpsest.store.inbox import OWN_COLLECTION, PREFIX, inbox_lock, inbox_name
 
 _MAX_USER_BYTES = 800
 _MAX_OPERATION_CHARS = 200
@@ -26,7 +27,8 @@ class InboxOptions(TypedDict, total=False):
     """The keyword arguments of everything that is sent to the inbox.
 
     Keys:
-        collection: default: the home's only one, or the one marked default; `inbox` in a home without collections.
+        collection: default: the one that has all memories of `user` in the published build; else the home's only one,
+            or the one marked default; `inbox` in a home without collections.
         user: default: the collection's user_id. It may be one without memories.
         project: default: the collection's project_id, else the user's general memory.
         session: the conversation that the text is of.
@@ -92,8 +94,12 @@ def resolve_destination(home: Home, options: InboxOptions, own: OwnCollection = 
     Raises:
         ArgumentError: the collection, a name or the type cannot be used, or nothing of the user may be stored.
     """
-    config = _find_collection(home, options.get("collection"), own)
-    user_id = _parse_name("user", options.get("user")) or config.user_id
+    user = _parse_name("user", options.get("user"))
+    name = options.get("collection")
+    if name is None and user is not None:
+        name = _usual_collection(home, user, options.get("operation_id"))
+    config = _find_collection(home, name, own)
+    user_id = user or config.user_id
     project_id = _parse_name("project", options.get("project")) or config.project_id
     session_id = _parse_name("session", options.get("session"))
     _check_user(home, config, user_id)
@@ -114,6 +120,16 @@ def check_operation_id(operation_id: str) -> str:
         problem = f"must be 1 to {_MAX_OPERATION_CHARS} printable characters"
         raise ArgumentError("operation_id", problem, operation_id[:40])
     return operation_id
+
+
+def _usual_collection(home: Home, user: str, operation_id: str | None) -> str | None:
+    """Returns the collection that an operation was received in before, else the one with all memories of a user."""
+    start = inbox_name(operation_id or "", user).partition(".")[0]
+    if earlier := sorted(home.inbox.glob(f"*/{start}*")) if operation_id else []:
+        return earlier[0].parent.name
+    build = published(home)
+    found = [name for name in build.collections if build.has_memories_of(name, user)] if build else []
+    return found[0] if len(found) == 1 and home.folder_of(found[0]) else None
 
 
 def _find_collection(home: Home, name: str | None, own: OwnCollection) -> CollectionConfig:

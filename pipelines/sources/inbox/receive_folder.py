@@ -11,7 +11,7 @@ from palimpsest.core.files import file_hash
 from palimpsest.core.ids import content_id
 from palimpsest.core.json_types import JsonObject
 from palimpsest.sources.inbox.destination import InboxOptions
-from palimpsest.sources.inbox.receive import ingest_file
+from palimpsest.sources.inbox.receive import Receipt, ingest_file
 from palimpsest.store.home import Home
 
 
@@ -22,17 +22,27 @@ class FolderReceipt:
     Attributes:
         received: number of files that are new.
         known: number of files that had been received before.
+        collections: where the memories will be; several where a file had been received before in another one.
+        empty: paths of files without content, which are left out.
         failures: path and reason of each file that cannot be sent.
     """
 
     received: int
     known: int
+    collections: tuple[str, ...]
+    empty: tuple[str, ...]
     failures: tuple[tuple[str, str], ...]
 
     def to_json(self) -> JsonObject:
         """Returns the JSON that `palimpsest ingest directory` prints."""
         failures = [{"path": path, "reason": why} for path, why in self.failures]
-        return {"received": self.received, "known": self.known, "failures": failures}
+        return {
+            "received": self.received,
+            "known": self.known,
+            "collections": list(self.collections),
+            "empty": list(self.empty),
+            "failures": failures,
+        }
 
 
 def ingest_folder(home: Home | Path | str, folder: Path, **options: Unpack[InboxOptions]) -> FolderReceipt:
@@ -48,27 +58,29 @@ def ingest_folder(home: Home | Path | str, folder: Path, **options: Unpack[Inbox
     """
     if not folder.is_dir():
         raise ArgumentError("folder", "no such folder; name one with files", str(folder))
-    received = known = 0
+    receipts: list[Receipt] = []
+    empty: list[str] = []
     failures: list[tuple[str, str]] = []
     for path in _files(folder):
         name = path.relative_to(folder).as_posix()
         try:
             if path.is_symlink():
                 raise ArgumentError("file", "a link; copy the file in", name)
+            if not path.stat().st_size:
+                empty.append(name)
+                continue
             options["operation_id"] = content_id("folder", name, file_hash(path))
-            receipt = ingest_file(home, path, **options)
+            receipts.append(ingest_file(home, path, **options))
         except OSError as e:
             failures.append((name, f"cannot be read: {e.strerror}"))
-            continue
         except ArgumentError as e:
             if e.argument not in ("file", "text", "operation_id"):
                 raise
             failures.append((name, e.problem))
-            continue
-        received, known = received + receipt.is_new, known + (not receipt.is_new)
-    if not (received or known or failures):
+    if not (receipts or empty or failures):
         raise ArgumentError("folder", "has no files", str(folder))
-    return FolderReceipt(received, known, tuple(failures))
+    received, collections = sum(r.is_new for r in receipts), sorted({r.collection for r in receipts})
+    return FolderReceipt(received, len(receipts) - received, tuple(collections), tuple(empty), tuple(failures))
 
 
 def _files(folder: Path) -> Iterator[Path]:

@@ -12,6 +12,7 @@ from palimpsest.store.collection_config import CollectionConfig, load_collection
 from palimpsest.store.event_log import write_event
 from palimpsest.store.home import Home
 from palimpsest.store.inbox import TEXT_SUFFIXES, InboxFile, inbox_lock, is_inbox_uri, record_replaced
+from palimpsest.store.web_pages import is_web_uri
 
 _CONTENT = ("text", "speaker", "role", "timestamp")
 
@@ -35,6 +36,8 @@ def replace_source(home: Home, collection: str, uri: str, file: Path) -> Path:
         ArgumentError: the source is not of the inbox or has no file there any more, or the file cannot be used.
     """
     folder = home.sources.get(collection)
+    if is_web_uri(uri):
+        raise ArgumentError("uri", "is a page of the web; palimpsest ingest url reads it again", uri)
     if not is_inbox_uri(uri):
         where = "its folder is not known" if folder is None else f"it is {folder / uri.partition('#')[0]}"
         raise ArgumentError("uri", f"is no source of the inbox: edit the file ({where}), then palimpsest build", uri)

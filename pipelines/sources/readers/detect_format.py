@@ -67,6 +67,16 @@ def detect_format(source: Source, limits: Limits) -> Format:
     return named
 
 
+def check_type(source: Source) -> None:
+    """Checks by first bytes and suffix that a source may be of a format that can be read; no archive is opened.
+
+    Raises:
+        Rejected: it is of no such format.
+    """
+    if not source.data.startswith((*_ZIPS, _OLE)):
+        detect_format(source, Limits())
+
+
 def _detect_archive(source: Source, named: Format | None, limits: Limits) -> Format:
     names = check_archive(source.data, limits)
     if found := next((f for part, f in _ARCHIVE_PARTS if part in names), None):

@@ -19,6 +19,12 @@ def test_pages_of_a_sitemap_are_grouped_without_being_fetched(site):
     assert any("analyze subsections" in line and site.page("/docs/") in line for line in found.advice)
 
 
+@pytest.mark.parametrize(("urls", "pages"), [(("/", "/a", "/b"), 3), (("/a", "/b"), 3)])
+def test_the_advised_number_of_pages_reads_all_of_a_site(site, urls, pages):
+    site.pages |= {"/sitemap.xml": sitemap(*map(site.page, urls))}
+    assert f"--max-pages {pages} reads all of it." in analyze_site(site.url).advice[-1]
+
+
 def test_links_are_followed_where_there_is_no_sitemap_and_robots_rules_hold(site):
     site.pages |= {
         "/robots.txt": Page(b"User-agent: *\nDisallow: /private\n", "text/plain"),

@@ -14,6 +14,7 @@ from palimpsest.sources.inbox import ingest_file, ingest_session, ingest_text
 from palimpsest.store.decisions import append_decisions, tombstone
 from palimpsest.store.home import Home
 from palimpsest.store.inbox import inbox_files, is_of_user
+from tests.command import run
 from tests.small_corpus import write_chats, write_notes
 
 NOON = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)
@@ -166,3 +167,21 @@ def test_first_texts_that_come_at_once_make_one_collection_and_none_is_lost(tmp_
     assert {r.collection for r in sent} == {"inbox"} and len({r.uri for r in sent}) == 24
     assert len([p for p in (home.inbox / "inbox").iterdir() if not p.name.startswith(".")]) == 24
     assert not list(home.path.rglob("*.tmp"))
+
+
+def test_an_operation_that_is_sent_again_stays_in_its_collection(home, tmp_path):
+    home.remember_sources({"notes": write_notes(tmp_path / "n", {"a.md": "A."}, default="true") / "notes"})
+    ingest_text(home, "The key is red.", user="bob", operation_id="k", collection="chats")
+    again = ingest_text(home, "The key is red.", user="bob", operation_id="k")
+    assert again.collection == "chats" and not again.is_new
+    assert ingest_text(home, "The key is red.", user="bob", operation_id="l").collection == "notes"
+
+
+def test_an_empty_file_of_a_folder_is_left_out_and_the_rest_is_received(home, tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "empty.md").touch()
+    (folder / "key.md").write_text("The key is red.")
+    done = run("ingest", "directory", folder, "--home", home.path)
+    assert done.returncode == 0 and "received 1 new files, 0 as before in collection chats" in done.stdout
+    assert "warning: empty.md: is empty, left out" in done.stdout and len(files_of(home)) == 1

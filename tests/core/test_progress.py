@@ -1,0 +1,26 @@
+"""What is shown while something takes long."""
+
+import os
+import pty
+import sys
+
+
+def test_a_bar_is_drawn_at_a_terminal_before_there_is_a_rate():
+    code = """
+import time
+from palimpsest.core.progress import progress
+with progress("embedding", 3, "texts") as advance:
+    time.sleep(0.3)
+    advance(1)
+"""
+    pid, master = pty.fork()
+    if pid == 0:
+        os.execv(sys.executable, [sys.executable, "-c", code])
+    shown = b""
+    try:
+        while part := os.read(master, 4096):
+            shown += part
+    except OSError:  # Linux: the other end is closed
+        pass
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0, shown.decode()
+    assert b"embedding" in shown and b"0/s" in shown
