@@ -101,3 +101,22 @@ def test_a_refresh_of_any_length_is_read_in_linear_time():
     with Worker(10) as worker:
         assert float("inf") not in worker.seconds(found, "match", texts, 20_000)
     assert pattern.match(" 5 ; url = '/next'")[1] == "/next"
+
+
+def test_a_page_that_takes_too_long_or_too_much_memory_is_a_failure_and_the_crawl_goes_on(home, site, monkeypatch):
+    monkeypatch.setattr("palimpsest.sources.crawl.page_reader.MAX_SECONDS", 0.5)
+    tables = b"<table><tr><td>" * 80 + b"<p>x</p>" * 120_000  # each table looks through all that is below it
+    memory = "limits: {max_memory_bytes: 700000000}\n"
+    settings = home.sources["notes"] / "collection.yaml"
+    settings.write_text(settings.read_text() + memory)
+    site.pages |= {
+        "/": html("Start.", "/a-slow", "/b-large", "/c"),
+        "/a-slow": Page(tables),
+        "/b-large": Page(b"<b>" * 1_600_000),
+        "/c": html("The crane is green."),
+    }
+    done = ingest_site(home, site.url)
+    assert sorted(done.stored) == [site.url, site.page("/c")] and done.counts["failed"] == 2
+    why = dict(done.failures)
+    assert "took longer than 0.5 seconds" in why[site.page("/a-slow")], why
+    assert done.is_final
