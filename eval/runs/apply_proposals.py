@@ -53,7 +53,9 @@ class AppliedProposals:
     trials: int = 0
 
 
-def apply_proposals(home: Home, now: dt.datetime | None = None, dry_run: bool = False) -> AppliedProposals:
+def apply_proposals(
+    home: Home, now: dt.datetime | None = None, dry_run: bool = False, max_cost: float | None = None
+) -> AppliedProposals:
     """Confirms what `consolidation.apply` of each collection names, once it was open for `grace_days`.
 
     Nothing is decided in the home before a trial of it has ended well.
@@ -62,6 +64,7 @@ def apply_proposals(home: Home, now: dt.datetime | None = None, dry_run: bool = 
         home: the home.
         now: the time; None reads the clock.
         dry_run: only find what is due: nothing is tried, `confirmed` are the proposals that would be.
+        max_cost: money that a language model may cost in each trial build; None means no limit.
 
     Raises:
         PalimpsestError: nothing is published, or the trial build cannot be made.
@@ -78,7 +81,7 @@ def apply_proposals(home: Home, now: dt.datetime | None = None, dry_run: bool = 
             why = f"sources or decisions changed since build {build.build_id}: run palimpsest build first"
             return AppliedProposals(waiting=f"home {home.path}: {why}")
         with observed(home.path, "apply", build.build_id) as event:
-            trials = _Trials(home, plan.collections.keys(), now)
+            trials = _Trials(home, plan.collections.keys(), now, max_cost)
             for group in _groups(due):
                 trials.apply(group)
             found = trials.found
@@ -121,8 +124,8 @@ def _groups(due: Iterable[Proposal]) -> list[list[Proposal]]:
 class _Trials:
     """Tries groups of proposals one after the other; each is compared with what was accepted before it."""
 
-    def __init__(self, home: Home, collections: Collection[str], now: dt.datetime):
-        self._home, self._collections, self._now = home, collections, now
+    def __init__(self, home: Home, collections: Collection[str], now: dt.datetime, max_cost: float | None):
+        self._home, self._collections, self._now, self._max_cost = home, collections, now, max_cost
         self._build = published_build(home)
         self._base: dict[str, GoldenRun | None] = {}
         self.found = AppliedProposals()
@@ -167,7 +170,7 @@ class _Trials:
             plan = make_plan(trial, None)
             if not plan.changed:
                 return "", {}
-            stage_build(trial, plan)
+            stage_build(trial, plan, self._max_cost)
             build = staged(trial)
             if find_violations(trial, build):
                 return "invariants", {}

@@ -1,6 +1,7 @@
 """The figures of a home in Prometheus' text format: printed, or a file for node_exporter's textfile collector."""
 
 import datetime as dt
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,8 +19,13 @@ _LATENCIES = {"p50_ms": "0.5", "p95_ms": "0.95", "p99_ms": "0.99"}
 _OWN = {"latest", "retired", "documents", "rejects", "memories", "seconds"}
 
 
-def metrics_text(home: Home, now: dt.datetime | None = None) -> str:
+def metrics_text(home: Home, now: dt.datetime | None = None, *, with_names: bool = True) -> str:
     """Returns the metrics of a home; they come from records of its builds, so that a minute's interval costs little.
+
+    Args:
+        home: the home.
+        now: the time from which ages are counted; None means now.
+        with_names: latencies by collection; else those of the slowest one, without its name.
 
     Raises:
         PalimpsestError: the home has no published build.
@@ -27,7 +33,7 @@ def metrics_text(home: Home, now: dt.datetime | None = None) -> str:
     from prometheus_client import CollectorRegistry, generate_latest
 
     registry = CollectorRegistry()
-    _add(_Gauges(registry), home, now or dt.datetime.now(dt.UTC))
+    _add(_Gauges(registry), home, now or dt.datetime.now(dt.UTC), with_names)
     return generate_latest(registry).decode()
 
 
@@ -62,7 +68,7 @@ class _Gauges:
         (gauge.labels(**labels) if labels else gauge).set(value)
 
 
-def _add(gauges: "_Gauges", home: Home, now: dt.datetime) -> None:
+def _add(gauges: "_Gauges", home: Home, now: dt.datetime, with_names: bool) -> None:
     build, fresh = published(home), freshness(home, now)
     if build is None or fresh is None:
         raise PalimpsestError(f"home {home.path}: it has no published build; run palimpsest build --home {home.path}")
@@ -80,12 +86,21 @@ def _add(gauges: "_Gauges", home: Home, now: dt.datetime) -> None:
         gauges.set("memories", "Memories of the published build.", row.numbers.get(state, 0.0), state=state)
     gauges.set("documents", "Documents of the published build.", row.numbers.get("documents", 0.0))
     gauges.set("rejects", "Sources or lines that could not be read.", row.numbers.get("rejects", 0.0))
-    for name, value in sorted(manifest.gate.get("metrics", {}).items()):
-        collection, _, metric = name.rpartition("/")
-        if metric in _LATENCIES:
-            labels = {"collection": collection, "quantile": _LATENCIES[metric]}
-            gauges.set("query_seconds", "Searches of the gate's questions.", value / 1000, **labels)
+    _add_latencies(gauges, manifest.gate.get("metrics", {}), with_names)
     for stage, seconds in sorted(row.seconds.items()):
         gauges.set("stage_seconds", "Wall time in the published build.", seconds, stage=stage)
     for name in sorted(set(row.numbers) - _OWN):
         gauges.set("health", "Numbers of palimpsest health.", row.numbers[name], number=name)
+
+
+def _add_latencies(gauges: "_Gauges", metrics: Mapping[str, float], with_names: bool) -> None:
+    slowest: dict[str, float] = {}
+    for name, value in sorted(metrics.items()):
+        collection, _, metric = name.rpartition("/")
+        if metric in _LATENCIES:
+            seconds, labels = value / 1000, {"quantile": _LATENCIES[metric]}
+            if with_names:
+                labels["collection"] = collection
+            else:
+                seconds = slowest[metric] = max(seconds, slowest.get(metric, 0.0))
+            gauges.set("query_seconds", "Searches of the gate's questions.", seconds, **labels)

@@ -59,14 +59,17 @@ def drop_unplanned(home: Home, plan: Plan) -> None:
             shutil.rmtree(staged(home).path / name)
 
 
-def stage_build(home: Home, plan: Plan) -> None:
-    """Runs every stage of a plan in plain calls and finishes the build; nothing is judged or published."""
+def stage_build(home: Home, plan: Plan, max_cost: float | None = None) -> None:
+    """Runs every stage of a plan in plain calls and finishes the build; nothing is judged or published.
+
+    `max_cost` is the money that a language model may cost; None means no limit.
+    """
     home.create()
     home.remember_sources(plan.collections)
     drop_unplanned(home, plan)
     for name in plan.changed:
         for stage in collection_stages():
-            run_stage(stage_context(home, name, plan.collections[name]), stage.name)
+            run_stage(stage_context(home, name, plan.collections[name], max_cost), stage.name)
     finish_staged(home)
 
 

@@ -142,7 +142,8 @@ def confirm(home_path: Path, as_json: bool, backend: str, proposal: tuple[str, .
 @consolidate.command(name="apply", short_help="Confirm the proposals that settings name.")
 @common
 @click.option("--dry-run", is_flag=True, help="List what is due; build and confirm nothing.")
-def apply_(home_path: Path, as_json: bool, backend: str, dry_run: bool) -> None:
+@click.option("--max-cost", type=CostParam(), help="The most that a language model may cost in each trial build.")
+def apply_(home_path: Path, as_json: bool, backend: str, dry_run: bool, max_cost: float | None) -> None:
     """Confirm the kinds of proposals that `consolidation.apply` of a collection names, once `grace_days` are over.
 
     A trial build is made for each kind. Where recall of the golden questions falls, or more stale results are among
@@ -151,7 +152,7 @@ def apply_(home_path: Path, as_json: bool, backend: str, dry_run: bool) -> None:
     from palimpsest.eval.runs.apply_proposals import apply_proposals
 
     out = Output(as_json)
-    done = apply_proposals(Home(home_path), dry_run=dry_run)
+    done = apply_proposals(Home(home_path), dry_run=dry_run, max_cost=max_cost)
     show(out, Home(home_path), done.confirmed, _MAX_SHOWN)
     out.text("\n".join(f"{i}: refused, {why}" for i, why in sorted(done.refused.items())))
     confirmed, refused = len(done.confirmed), len(done.refused)

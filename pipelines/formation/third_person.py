@@ -29,7 +29,7 @@ def third_person(text: str, parse: Parse, name: str) -> str:
         new = _pronoun(word, parse.deps[i], name, is_plural)
         is_plural |= word == _PLURAL
         if new is None and i > 0 and parse.words[i - 1] in (_SINGULAR, _PLURAL):
-            new = _contraction(word, parse.tags[i], parse.words[i - 1])
+            new = _contraction(parse, i)
         if new is None and i in verbs:
             new = _verb(word, parse.tags[i], parse.lemmas[i])
         if new is None:
@@ -74,11 +74,26 @@ def _pronoun(word: str, dep: str, name: str, is_plural: bool) -> str | None:
     return None
 
 
-def _contraction(word: str, tag: str, subject: str) -> str | None:
+def _contraction(parse: Parse, place: int) -> str | None:
     """Returns a contracted auxiliary in full, which a name cannot have; None for any other word."""
+    word, subject = parse.words[place], parse.words[place - 1]
     if word == "'d":
-        return "would" if tag == "MD" else "had"
+        return "had" if _is_had(parse, place) else "would"
     return _AFTER_WE.get(word) if subject == _PLURAL else None
+
+
+def _is_had(parse: Parse, place: int) -> bool:
+    """Returns whether `'d` is `had`: before `better`, and where the next verb of its group is no infinitive.
+
+    The tag of `'d` alone does not say: a parser calls it a modal before most adverbs and irregular participles.
+    """
+    head = parse.heads[place]
+    later = range(place + 1, len(parse.words))
+    if parse.words[place + 1 : place + 2] == ("better",):
+        return True
+    group = (i for i in later if i == head or (parse.heads[i] == head and parse.deps[i] in ("aux", "auxpass")))
+    verb = next(group, None)
+    return parse.tags[place] != "MD" if verb is None else parse.tags[verb] in ("VBN", "VBD")
 
 
 def _verb(word: str, tag: str, lemma: str) -> str | None:

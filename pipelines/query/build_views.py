@@ -129,6 +129,12 @@ class BuildViews(ABC):
                 return self._backend.memories(each, [memory_id]).get(memory_id)
         return None
 
+    def memory_count(self, scope: ScopeArgument) -> int:
+        """Returns how many memories of one scope or several may be shown, superseded ones included."""
+        filters = self._filters(False, False, history=True)
+        views = (self._backend.view(s) for s in parse_scopes(scope))
+        return sum(int(view.allowed(filters).sum()) for view in views if view is not None)
+
     def surroundings(self, scope: ScopeArgument, memory_id: str, reach: int = 12) -> list[Memory]:
         """Returns a memory among those before and after it in its session or document, in their order.
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.memory_units import FormedKind
 from palimpsest.store.consolidation_config import ConsolidationConfig
-from palimpsest.store.json_schema import check_schema, schema_parts
+from palimpsest.store.json_schema import MetadataSchema
 from palimpsest.store.limits import Limits
 from palimpsest.store.trust_config import TrustConfig
 from palimpsest.store.users_config import UsersConfig
@@ -52,7 +52,7 @@ class CollectionConfig(BaseModel):
         default="shared", pattern=r"^\S[^\r\n]{0,199}$", description="owner of memories whose source names no user"
     )
     project_id: str | None = Field(default=None, description="project of memories whose source names none")
-    metadata_schema: dict[str, Any] | None = Field(
+    metadata_schema: MetadataSchema | None = Field(
         default=None,
         description="JSON Schema of the documents' metadata, or `{custom: ..., system: ...}`; a document that violates "
         "it is rejected, and its last valid version is kept",
@@ -170,16 +170,6 @@ class CollectionConfig(BaseModel):
         if isinstance(self.store_tool_outputs, bool):
             return self.store_tool_outputs
         return (name or "").strip().casefold() in {tool.casefold() for tool in self.store_tool_outputs}
-
-    @field_validator("metadata_schema")
-    @classmethod
-    def _check_metadata_schema(cls, schema: dict[str, Any] | None) -> dict[str, Any] | None:
-        """Refuses what is no JSON Schema, and references to the network and to other files."""
-        if schema is None:
-            return None
-        for part in schema_parts(schema).values():
-            check_schema(part)
-        return schema
 
     @field_validator("include")
     @classmethod

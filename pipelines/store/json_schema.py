@@ -1,6 +1,11 @@
 """The JSON Schema of a collection's metadata: its parts, and whether it can be used."""
 
+import json
 from collections.abc import Iterator, Mapping
+from typing import Annotated
+
+import pydantic
+from pydantic import AfterValidator, BeforeValidator
 
 from palimpsest.core.json_types import JsonObject, JsonValue
 
@@ -43,3 +48,21 @@ def _references(schema: object) -> Iterator[str]:
         yield from (r for v in schema.values() for r in _references(v))
     elif isinstance(schema, list):
         yield from (r for v in schema for r in _references(v))
+
+
+def _check_json(value: object) -> object:
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError):
+        raise ValueError("has a value that JSON does not have, such as a date; write it in quotes") from None
+    return value
+
+
+def _check_parts(schema: dict[str, pydantic.JsonValue]) -> dict[str, pydantic.JsonValue]:
+    for part in schema_parts(schema).values():
+        check_schema(part)
+    return schema
+
+
+MetadataSchema = Annotated[dict[str, pydantic.JsonValue], BeforeValidator(_check_json), AfterValidator(_check_parts)]
+"""A metadata_schema as `collection.yaml` states it: JSON, valid, and without references to anything outside itself."""

@@ -42,6 +42,20 @@ def test_the_newest_backups_of_a_home_stay_and_other_files_are_not_touched(homes
     assert restored.digest == published(first).manifest.digest
 
 
+def test_homes_at_one_path_of_two_machines_remove_no_backups_of_each_other(homes, tmp_path):
+    home, _ = homes
+    here = backup_dated(home, tmp_path, 1, now=NIGHT).backup.file
+    series = home.path / "backup-series.json"
+    stored = series.read_bytes()
+    series.unlink()  # another machine has another home at this path
+    there = backup_dated(home, tmp_path, 1, now=NIGHT + dt.timedelta(days=1))
+    assert there.removed == () and here != there.backup.file
+    series.write_bytes(stored)
+    again = backup_dated(home, tmp_path, 1, now=NIGHT + dt.timedelta(days=2))
+    assert again.removed == (here,)
+    assert {str(p) for p in tmp_path.iterdir()} == {there.backup.file, again.backup.file}
+
+
 def test_nothing_is_removed_when_the_new_backup_cannot_be_made(homes, tmp_path):
     first, _ = homes
     kept = backup_dated(first, tmp_path / "backups", 1, now=NIGHT).backup.file

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from palimpsest.build.plan import make_plan
+from palimpsest.build.plan import make_plan, stage_context
 from palimpsest.build.publish import run_without_dagster
 from palimpsest.consolidation.consolidate import consolidate
 from palimpsest.consolidation.decide import confirm, undo
@@ -82,6 +82,17 @@ def states(home: Home) -> dict[str, str]:
 def test_nothing_is_applied_before_its_grace_days_are_over(home):
     assert apply_proposals(home, later(2)).confirmed == [] and set(states(home).values()) == {"open"}
     assert len(apply_proposals(home, later(4), dry_run=True).confirmed) == 3 and set(states(home).values()) == {"open"}
+
+
+def test_a_language_model_has_the_budget_of_a_build_in_each_trial(home, monkeypatch):
+    budgets = []
+
+    def make_context(*args):
+        budgets.append(args[3])
+        return stage_context(*args)
+
+    monkeypatch.setattr("palimpsest.build.publish.stage_context", make_context)
+    assert apply_proposals(home, later(4), max_cost=0.5).trials > 0 and set(budgets) == {0.5}
 
 
 def test_what_loses_a_golden_answer_is_refused_and_the_others_are_confirmed(home):

@@ -3,12 +3,15 @@
 import json
 import os
 import socket
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from palimpsest.core.errors import ArgumentError, DamagedFile, PalimpsestError
+from palimpsest.core.processes import process_started
+from palimpsest.instances.background import BUILDS, SERVICE
 from palimpsest.instances.manage import (
     add_instance,
     create_instance,
@@ -17,8 +20,10 @@ from palimpsest.instances.manage import (
     list_instances,
     stop_instance,
 )
+from palimpsest.instances.process_record import ProcessRecord, record_path, write_record
 from palimpsest.instances.registry import instances_folder, read_instances
 from palimpsest.store.home import Home
+from palimpsest.store.service_files import make_service_folder
 from tests.command import last_json, process, run
 
 
@@ -142,6 +147,25 @@ def test_what_was_made_here_goes_with_its_home_and_what_was_registered_stays(hom
     assert last_json(done)["home_removed"] and not (instances_folder() / "a").exists() and not read_instances()
     add_instance("b", home.path)
     assert delete_instance("b", with_home=True) == home.path.resolve() and not home.path.exists()
+
+
+def test_an_instance_whose_record_is_damaged_is_deleted_and_its_other_parts_are_stopped(home):
+    add_instance("a", home.path)
+    service = subprocess.Popen(["sleep", "60"])
+    try:
+        make_service_folder(home.path)
+        started = process_started(service.pid) or ""
+        write_record(home.path, SERVICE.name, ProcessRecord(service.pid, started, "127.0.0.1", 9, "duckdb"))
+        record_path(home.path, BUILDS.name).write_text("{")
+        assert instance_status("a").builds is None
+        with pytest.raises(DamagedFile):
+            stop_instance("a")
+        assert service.poll() is None
+        assert delete_instance("a", with_home=True) == home.path.resolve()
+        assert service.wait(20) is not None and not home.path.exists() and not read_instances()
+    finally:
+        service.kill()
+        service.wait()
 
 
 def test_a_home_that_is_a_link_is_not_followed(home):

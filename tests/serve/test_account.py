@@ -1,10 +1,12 @@
 """What a caller learns of itself, edits, takes back and decides: never anything of somebody else."""
 
 import pytest
+from filelock import FileLock
 
 from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
 from palimpsest.consolidation.consolidate import consolidate
+from palimpsest.serve.writing import WAIT_S
 from palimpsest.store.proposals import read_proposals
 from tests.serve.test_memories import wait_for
 from tests.small_corpus import write_chats, write_notes
@@ -54,6 +56,20 @@ def test_an_edit_changes_the_memory_with_the_next_build_and_keeps_what_it_was(wr
     assert now[0]["text"] == "My bike is green zqann." and all("red" not in m["text"] for m in now)
     old = found(writers("ann"), "red bike", history="true")
     assert any(m["text"] == "My bike is red zqann." and not m["is_latest"] for m in old)
+
+
+def test_an_edit_during_a_build_is_refused_at_once_and_possible_afterwards(writers, home):
+    client = writers("ann")
+    memory, text = found(client, "red bike")[0]["memory_id"], {"text": "My bike is green zqann."}
+    before = {path: path.read_bytes() for path in home.log.rglob("*") if path.is_file()}
+    with FileLock(home.path / ".lock", is_singleton=False):  # as another process has it
+        refused = client.put(f"/memory/{memory}", json=text)
+    assert refused.status_code == 503 and refused.headers["retry-after"] and "a build is running" in refused.text
+    with client.app.state.service.writer.change():  # as another request has it
+        assert client.put(f"/memory/{memory}", json=text).status_code == 503
+    assert {path: path.read_bytes() for path in home.log.rglob("*") if path.is_file()} == before
+    assert client.put(f"/memory/{memory}", json=text).status_code == 200
+    assert WAIT_S <= 1, "a request that waits has a thread, of which all requests have some forty"
 
 
 @pytest.mark.parametrize("text", ["", "   ", "?!", "x" * 20_001])

@@ -182,3 +182,18 @@ def test_a_slow_client_loses_its_connection_and_a_user_has_so_many():
             stack.enter_context(rooms.join(Identity("bob")))
 
     asyncio.run(main())
+
+
+def test_operations_of_users_who_never_connect_are_followed_for_so_many_users(app, monkeypatch):
+    monkeypatch.setattr("palimpsest.serve.events.watch.MAX_USERS", 3)
+    service = app.state.service
+
+    async def main() -> None:
+        with service.rooms.join(Identity("ann")):
+            for user in ("ann", "u1", "u2", "u1", "u3", "u4"):
+                service.watch.follow(user, f"operation of {user}")
+            assert list(service.watch._operations) == ["ann", "u3", "u4"], "of users who are away the oldest go"
+            service.watch.look()
+            assert list(service.watch._operations) == ["u3", "u4"], "what has ended is not followed"
+
+    asyncio.run(main())

@@ -1,11 +1,17 @@
 """The page's files: only those, with a policy that lets nothing else run, and nothing that makes markup of texts."""
 
 import re
+import socket
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 import palimpsest.serve.page.routes as page
+from palimpsest.serve.app import create_app
+from palimpsest.serve.settings import ServeSettings
+from palimpsest.store.home import Home
+from tests.serve.conftest import TOKENS, client_of
 
 STATIC = Path(page.__file__).with_name("static")
 SCRIPTS = sorted(STATIC.rglob("*.js"))
@@ -38,6 +44,29 @@ def test_every_file_that_the_page_names_is_sent_with_its_type(clients):
 def test_a_file_that_a_browser_has_is_not_sent_again(clients):
     tag = clients().get("/page/page.js").headers["etag"]
     assert clients().get("/page/page.js", headers={"If-None-Match": tag}).status_code == 304
+
+
+def test_a_repository_that_never_answers_delays_one_request_and_no_other(served, tmp_path, monkeypatch):
+    monkeypatch.setattr("palimpsest.core.maven.RETRIES", 0)
+    monkeypatch.setattr("palimpsest.core.maven._TIMEOUT_S", 5)  # so that the test ends where requests do wait
+    for name, value in {"PALIMPSEST_PAGE_JARS": "jars", "M2_REPO": "m2"}.items():
+        monkeypatch.setenv(name, str(tmp_path / value))
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    client = client_of(create_app(Home(served / "home"), ServeSettings(TOKENS)), None)
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as pool:
+        monkeypatch.setenv("PALIMPSEST_MAVEN", f"http://127.0.0.1:{server.getsockname()[1]}")
+        first = pool.submit(client.get, "/page/cytoscape.js")
+        connection, _ = server.accept()
+        with connection:
+            second = client.get("/page/cytoscape.js")
+            assert second.status_code == 503 and second.headers["content-type"] == "application/problem+json"
+            assert [client.get(path).status_code for path in ("/page/", "/page/page.js", "/health")] == [200] * 3
+            assert not first.done()
+        assert first.result(30).status_code == 503
+        server.setblocking(False)
+        assert client.get("/page/cytoscape.license.txt").status_code == 503
+        with pytest.raises(BlockingIOError):  # the next attempt is made later
+            server.accept()
 
 
 @pytest.mark.parametrize(

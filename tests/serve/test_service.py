@@ -1,14 +1,18 @@
 """Limits, headers, errors, readiness, and the graph."""
 
 import os
+import re
 import subprocess
 import time
 import urllib.request
+from dataclasses import replace
 
 import pytest
 
+from palimpsest.eval.runs.report_health import record_health
 from palimpsest.serve.app import create_app
 from palimpsest.serve.settings import ServeSettings
+from palimpsest.store.builds import published
 from palimpsest.store.decisions import read_decisions
 from palimpsest.store.home import Home
 from tests.command import CLI, run
@@ -80,6 +84,24 @@ def test_it_is_alive_without_a_build_and_ready_with_one(tmp_path, clients):
     assert empty.get("/health").json() == {"status": "ok"} and empty.get("/ready").status_code == 503
     assert clients().get("/ready").json()["build_id"] == "000001"
     assert "palimpsest_build_number 1.0" in clients().get("/metrics").text
+
+
+def test_figures_that_need_no_token_have_no_name_no_id_and_no_text(writers, home: Home):
+    build = published(home)
+    latencies = {"chats/p95_ms": 25.0, "town/p95_ms": 40.0}
+    build.write_manifest(replace(build.manifest, gate={"status": "passed", "metrics": latencies}))
+    record_health(home)
+    text = writers().get("/metrics").text
+    (latency,) = [line for line in text.splitlines() if line.startswith("palimpsest_query_seconds")]
+    assert latency == 'palimpsest_query_seconds{quantile="0.95"} 0.04'
+    tables = [build.table(c, name) for c in build.collections for name in ("memories", "documents")]
+    columns = ("memory_id", "document_id", "user_id", "session_id", "project_id", "text", "uri", "title", "speaker")
+    names = {str(v) for t in tables for c in columns if c in t.columns for v in t[c].drop_nulls().unique()}
+    words = set(re.findall(r"[^\W_]{3,}", " ".join(names | set(build.collections))))
+    assert {"ann", "bob", "apollo", "chats", "zqann"} <= words
+    samples = [line for line in text.splitlines() if line and not line.startswith("#")]
+    found = {part for line in samples for label in re.findall(r'"([^"]*)"', line) for part in re.split(r"\W|_", label)}
+    assert "memories" in found and not found & words, found & words
 
 
 def test_the_whole_graph_comes_in_pages_that_repeat_nothing(clients):

@@ -22,6 +22,14 @@ def load(folder: Path, text: str):
     [
         ("name: a\nname: b\ndescription: x\n", "name is given twice"),
         (GOOD + "metadata_schema: {type: 3}\n", "metadata_schema is no JSON Schema (draft 2020-12): type: 3"),
+        (
+            GOOD + "metadata_schema: {properties: {a: {default: 2020-01-01}}}\n",
+            "metadata_schema has a value that JSON does",
+        ),
+        (
+            GOOD + "metadata_schema: {properties: {a: {default: .nan}}}\n",
+            "metadata_schema has a value that JSON does not",
+        ),
         (GOOD + 'metadata_schema: {$ref: "http://example.org/s.json"}\n', "metadata_schema refers to 'http://"),
         (GOOD + 'metadata_schema: {properties: {a: {$ref: "#/$defs/b"}}}\n', "'#/$defs/b', which is not in it"),
         (GOOD + "document_relations: ../relations.jsonl\n", "document_relations must be a file inside the collection"),

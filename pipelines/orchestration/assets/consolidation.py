@@ -26,7 +26,7 @@ def applied_proposals(context: dg.AssetExecutionContext, home: HomeResource) -> 
     from palimpsest.eval.runs.apply_proposals import apply_proposals
 
     with home.home().lock(LOCK_WAIT_S):
-        done = apply_proposals(home.home())
+        done = apply_proposals(home.home(), max_cost=home.money)
     for proposal_id, why in sorted(done.refused.items()):
         context.log.warning(f"proposal {proposal_id} is refused: {why}")
     if done.waiting:

@@ -22,7 +22,7 @@ class GraphOutline:
     Attributes:
         nodes: most important first in each scope.
         links: places of both ends among the nodes, ascending; an edge and a fact between two nodes are one link.
-        total_nodes: nodes of the whole graph.
+        total_nodes: visible nodes of the whole graph.
         total_links: links between the nodes of the outline.
     """
 
@@ -63,14 +63,13 @@ def graph_outline(graphs: Sequence[ServedGraph], nodes: int, links: int) -> Grap
     pairs: set[tuple[int, int]] = set()
     total = 0
     for graph in graphs:
-        ids = graph.graph.nodes_of_type((), 2**31 - 1)
+        ids = graph.visible_ids()
         total += len(ids)
         chosen = ids[: nodes - len(shown)]
         found = graph.nodes(chosen) if chosen else {}
-        visible = [i for i in chosen if i in found]
-        places = {node_id: len(shown) + n for n, node_id in enumerate(visible)}
-        shown += [found[i] for i in visible]
-        for source, target in (pair for part in graph.links_of(visible) for pair in part) if visible else ():
+        places = {node_id: len(shown) + n for n, node_id in enumerate(chosen)}
+        shown += [found[i] for i in chosen]
+        for source, target in (pair for part in graph.links_of(chosen) for pair in part) if chosen else ():
             if source != target and source in places and target in places:
                 pairs.add((min(places[source], places[target]), max(places[source], places[target])))
     importance = np.array([n.importance or 0.0 for n in shown])

@@ -11,7 +11,6 @@ from palimpsest.query.scope.served_graph import ServedGraph
 
 MAX_NODES = 5_000
 """Of a page."""
-_ALL = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -20,7 +19,7 @@ class GraphPage:
 
     Attributes:
         graph: nodes, edges and facts.
-        total: nodes of the whole graph.
+        total: visible nodes of the whole graph.
         next_offset: of the next page; None after the last.
     """
 
@@ -55,12 +54,12 @@ def graph_page(graphs: Sequence[ServedGraph], offset: int, limit: int) -> GraphP
     facts: list[Fact] = []
     total = 0
     for graph in graphs:
-        ids = graph.graph.nodes_of_type((), _ALL)
+        ids = graph.visible_ids()
         chosen = ids[max(0, offset - total) : max(0, offset + limit - total)]
         total += len(ids)
         if chosen:
             shown = graph.nodes(chosen)
-            nodes += [shown[i] for i in chosen if i in shown]
+            nodes += [shown[i] for i in chosen]
             edges += [e for e in graph.edges_of(chosen) if {e.source_id, e.target_id} & shown.keys()]
             facts += [f for f in graph.facts_of(chosen) if set(f.ends) & shown.keys()]
     answer = GraphAnswer(tuple(nodes), tuple(edges), tuple(facts))

@@ -11,6 +11,8 @@ from palimpsest.query.scope.graph_scope import Ends, GraphScope, NamedTogether
 from palimpsest.query.scope.served_scope import ServedScope
 from palimpsest.text.name_keys import name_words
 
+_ALL = 2**31 - 1
+
 
 @dataclass(frozen=True)
 class ServedGraph:
@@ -49,6 +51,17 @@ class ServedGraph:
             elif visible := self._without_concealed(node, sorted(mine & passing)):
                 shown[node_id] = visible
         return shown
+
+    def visible_ids(self) -> list[str]:
+        """Returns the ids of all visible nodes, most important first, ties to the lower id."""
+        ids = self.graph.nodes_of_type((), _ALL)
+        if not self._may_conceal or not ids:
+            return ids
+        members = self.graph.members_of(ids)
+        passing = self._passing(members.values())
+        in_part = [i for i in ids if not passing.issuperset(members.get(i, ()))]
+        left_out = set(in_part) - self.nodes(in_part).keys()
+        return [i for i in ids if i not in left_out]
 
     def named(self, names: Sequence[str], *, by_word: bool = False) -> dict[str, list[str]]:
         """Returns the ids of visible nodes by the `name_words` of a name, or by one word of it."""

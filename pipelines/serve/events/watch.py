@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import threading
 from dataclasses import dataclass, field
 
 from starlette.concurrency import run_in_threadpool
@@ -21,6 +22,8 @@ from palimpsest.store.inbox import read_failures
 
 MAX_FOLLOWED = 1_000
 """Operations of one user that are followed until they end; of more the oldest are not."""
+MAX_USERS = 1_000
+"""Whose operations are followed; of more, those of users who are not connected go first, longest without one first."""
 _ENDED = ("published", "rejected", "deleted", "failed")
 _LOG = logging.getLogger("palimpsest.serve")
 
@@ -44,14 +47,21 @@ class Watch:
     positions: Positions
     _sent: dict[tuple[str, frozenset[str]], Hashes] = field(default_factory=dict)
     _operations: dict[str, dict[str, _Followed]] = field(default_factory=dict)
+    _operations_lock: threading.Lock = field(default_factory=threading.Lock)
     _state: tuple[str, int, int] = ("", 0, 0)
 
     def follow(self, user: str, operation_id: str) -> None:
         """Follows an operation of a user, from its receipt on."""
-        followed = self._operations.setdefault(user, {})
-        while len(followed) >= MAX_FOLLOWED:
-            followed.pop(next(iter(followed)))
-        followed[operation_id] = _Followed("received")
+        with self._operations_lock:
+            followed = self._operations.pop(user, {})
+            while len(followed) >= MAX_FOLLOWED:
+                followed.pop(next(iter(followed)))
+            followed[operation_id] = _Followed("received")
+            if len(self._operations) >= MAX_USERS:
+                connected = set(self.rooms.users())
+                away = (known for known in self._operations if known not in connected)
+                del self._operations[next(away, next(iter(self._operations)))]
+            self._operations[user] = followed
         self.rooms.send(user, Event("OPERATION", {"operation_id": operation_id, "state": "received"}))
 
     async def begin(self, connection: Connection) -> None:
@@ -105,8 +115,10 @@ class Watch:
 
     def _look_at_operations(self, user: str, builds: str) -> None:
         """Sends the operations whose state changed; one that was sent changes its state with a build alone."""
-        followed = self._operations.get(user, {})
-        for operation_id, before in list(followed.items()):
+        with self._operations_lock:
+            followed = self._operations.get(user, {})
+            waiting = list(followed.items())
+        for operation_id, before in waiting:
             now = self.deletions.status(operation_id, user)
             if now is None and before.builds == builds:
                 continue
@@ -114,9 +126,11 @@ class Watch:
             state = str(now.get("state"))
             if state != before.state:
                 self.rooms.send(user, Event("OPERATION", now))
-            followed[operation_id] = _Followed(state, builds)
-            if state in _ENDED:
-                followed.pop(operation_id, None)
+            with self._operations_lock:
+                if state not in _ENDED:
+                    followed[operation_id] = _Followed(state, builds)
+                elif followed.pop(operation_id, None) and not followed and self._operations.get(user) is followed:
+                    del self._operations[user]
 
     def _sent_operation(self, user: str, operation_id: str) -> JsonObject:
         try:

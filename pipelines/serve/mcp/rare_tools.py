@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import datetime as dt
 import logging
 from collections import Counter
 from collections.abc import Callable
@@ -119,7 +120,8 @@ class RareTools(Tools):
         scopes = pl.DataFrame(own, schema=dict.fromkeys(SCOPE, pl.String), orient="row")
         if build is None or scopes.is_empty() or collection not in build.collections:
             return pl.DataFrame(schema=dict.fromkeys(("memory_id", "type", "uri", "title"), pl.String))
-        is_shown = pl.col("user_visible").fill_null(True) & ~pl.col("pii").fill_null(False)
+        is_kept = (pl.col("retention_until") > _now()).fill_null(True)
+        is_shown = pl.col("user_visible").fill_null(True) & ~pl.col("pii").fill_null(False) & is_kept
         documents = build.table(collection, "documents").select("document_id", "uri", document_title="title")
         memories = build.table(collection, "memories").filter(is_shown).join(scopes, on=SCOPE, how="semi")
         found = memories.join(documents, on="document_id")
@@ -158,3 +160,7 @@ def add_rare_tools(server: MCPServer[None], service: Service, caller: Caller) ->
         (tools.analyze_website, _READ_WEB),
     ):
         server.add_tool(tool, annotations=annotations, structured_output=False)
+
+
+def _now() -> dt.datetime:
+    return dt.datetime.now(dt.UTC)

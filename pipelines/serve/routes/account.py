@@ -36,7 +36,6 @@ class Decision(BaseModel):
 def me(view: MayRead) -> JsonObject:
     """Returns the user of the token, what it allows, its projects and collections, and how many memories there are."""
     identity, scopes = view.identity, view.own_scopes()
-    sizes = view.reader.scope_sizes() if scopes else {}
     expires = dt.datetime.fromtimestamp(identity.expires_at, dt.UTC) if identity.expires_at < 2**40 else None
     return {
         "user": identity.user,
@@ -44,7 +43,7 @@ def me(view: MayRead) -> JsonObject:
         "projects": sorted(identity.projects),
         "collections": sorted({s.collection for s in view.scopes()}),
         "own_collections": sorted({s.collection for s in scopes}),
-        "memories": sum(sizes.get(s) or 0 for s in scopes),
+        "memories": view.reader.memory_count(scopes) if scopes else 0,
         "expires_at": expires.isoformat() if expires else None,
         "build_id": view.reader.build_id,
     }

@@ -27,7 +27,7 @@ def ready(service: SharedService) -> JsonObject:
 
 @router.get("/metrics", summary="Figures for Prometheus", response_class=PlainTextResponse)
 def metrics(service: SharedService) -> str:
-    """Returns the home's figures; no names and no texts."""
+    """Returns figures of the home as a whole: no name of a user, a collection or a source, no id and no text."""
     from palimpsest.eval.runs.home_metrics import metrics_text
 
-    return metrics_text(service.home)
+    return metrics_text(service.home, with_names=False)

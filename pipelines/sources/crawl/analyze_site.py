@@ -12,8 +12,8 @@ from palimpsest.sources.crawl.common_crawl import find_in_common_crawl
 from palimpsest.sources.crawl.fetch import MAX_REDIRECTS, Fetcher, FetchFailed, FetchLimits
 from palimpsest.sources.crawl.ingest_web import own_delay_s, parse_start
 from palimpsest.sources.crawl.media_types import HTML, suffix_of
+from palimpsest.sources.crawl.page_reader import PageReader
 from palimpsest.sources.crawl.path_patterns import PathGroup, group_paths
-from palimpsest.sources.crawl.read_page import read_page
 from palimpsest.sources.crawl.robots import Robots, load_robots
 from palimpsest.sources.crawl.sitemaps import SitemapPages, find_sitemaps
 from palimpsest.sources.crawl.urls import SiteScope, folder_of, origin_of
@@ -22,6 +22,7 @@ from palimpsest.store.site_entries import DEFAULT_PAGES
 
 MAX_SECONDS, MAX_URLS = 50.0, 150
 _REQUEST_S = 15.0
+_READ_S = 2.0  # of processor time for one page
 _MAX_PAGE_BYTES = 5_000_000
 _MAX_SITEMAP_BYTES = 10_000_000
 _FETCH_SHARE = 0.9  # of the time; the rest is for what was fetched last
@@ -124,7 +125,8 @@ def analyze_site(
         if not pages and common_crawl:
             source, (pages, listed) = "common_crawl", _ask_common_crawl(fetcher, scope, robots, max_urls, problems)
         if not pages:
-            found = _follow_links(fetcher, scope, robots, max_urls)
+            with PageReader(Limits(max_seconds=_READ_S)) as reader:
+                found = _follow_links(fetcher, scope, robots, max_urls, reader)
             if not found.pages and found.problems and fetcher.left_s > 0:
                 raise ComponentFailed(f"{start}: {found.problems[0][1]}")
             source, pages, listed = "links", found.pages, found.listed
@@ -191,7 +193,7 @@ class _Links:
     problems: list[tuple[str, str]]
 
 
-def _follow_links(fetcher: Fetcher, scope: SiteScope, robots: Robots, max_urls: int) -> _Links:
+def _follow_links(fetcher: Fetcher, scope: SiteScope, robots: Robots, max_urls: int, reader: PageReader) -> _Links:
     """Follows links, level by level, until enough pages are known or the time ends."""
     found = _Links([], 0, 0, [])
     waiting, seen = deque([(scope.start, 0)]), {scope.start}
@@ -213,7 +215,7 @@ def _follow_links(fetcher: Fetcher, scope: SiteScope, robots: Robots, max_urls: 
                 found.problems.append((url, f"status {response.status}"))
                 continue
             if response.body:
-                links = read_page(response.body, url, "", Limits()).links
+                links = reader.read(response.body, url, "").links
         except (FetchFailed, Rejected) as e:
             found.problems.append((url, str(e)))
             if fetcher.left_s <= 0 or "time limit" in str(e):

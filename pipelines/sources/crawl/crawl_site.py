@@ -10,12 +10,12 @@ from palimpsest.sources.crawl.crawl_result import CrawlResult
 from palimpsest.sources.crawl.fetch import MAX_REDIRECTS, Fetcher, FetchFailed, Response
 from palimpsest.sources.crawl.frontier import Frontier, Visit
 from palimpsest.sources.crawl.media_types import HTML, charset_of, media_type_of, suffix_of
-from palimpsest.sources.crawl.read_page import PageFacts, read_page, to_utf8
+from palimpsest.sources.crawl.page_reader import PageReader
+from palimpsest.sources.crawl.read_page import PageFacts, to_utf8
 from palimpsest.sources.crawl.robots import RobotsOfServers, page_rules
 from palimpsest.sources.crawl.sitemaps import SitemapPages
 from palimpsest.sources.crawl.stored_pages import StoredPages
 from palimpsest.sources.crawl.urls import SiteScope
-from palimpsest.store.limits import Limits
 from palimpsest.store.web_pages import WebPage
 
 Renderer = Callable[[str], bytes]
@@ -36,7 +36,7 @@ class Crawl:
         pages: StoredPages,
         scope: SiteScope,
         options: CrawlOptions,
-        limits: Limits,
+        reader: PageReader,
         result: CrawlResult,
         render: Renderer | None = None,
     ) -> None:
@@ -47,12 +47,12 @@ class Crawl:
             pages: what is known and where it is stored.
             scope: which URLs belong to the site.
             options: depth, limits and mode.
-            limits: of a source of the collection.
+            reader: reads pages of HTML.
             result: counts what is done.
             render: draws pages that scripts write.
         """
         self._fetcher, self._pages, self._scope, self._options = fetcher, pages, scope, options
-        self._limits, self._result, self._render = limits, result, render
+        self._reader, self._result, self._render = reader, result, render
         self._frontier = Frontier(scope, result)
         self._is_cut, self._visits = False, 0
         self._max_visits = _MORE_VISITS + 2 * options.max_pages
@@ -180,7 +180,7 @@ class Crawl:
             raise Rejected("empty: the server sent no bytes")
         if suffix != HTML:
             return PageFacts(may_store=page_rules(tag, {})[0], text_hash=file_hash_of(body))
-        return read_page(body, url, tag, self._limits)
+        return self._reader.read(body, url, tag)
 
     def _store(self, visit: Visit, response: Response, body: bytes, suffix: str, text_hash: str) -> None:
         """Stores a page, unless it was deleted, has no text, or another page has the same text."""
@@ -210,7 +210,7 @@ class Crawl:
         if not follows or known.path.suffix != HTML:
             return ()
         try:
-            return read_page(known.path.read_bytes(), known.record.uri, "", self._limits).links
+            return self._reader.read(known.path.read_bytes(), known.record.uri, "").links
         except (OSError, Rejected):  # a part of it is past its retention: where it leads is not known
             self._result.is_complete = False
             return ()

@@ -12,6 +12,7 @@ from palimpsest.sources.crawl.crawl_options import MAX_SECONDS, CrawlOptions
 from palimpsest.sources.crawl.crawl_result import CrawlResult
 from palimpsest.sources.crawl.crawl_site import EXISTS, Crawl, Renderer
 from palimpsest.sources.crawl.fetch import MAX_REDIRECTS, Fetcher, FetchFailed, FetchLimits
+from palimpsest.sources.crawl.page_reader import PageReader
 from palimpsest.sources.crawl.robots import Robots, RobotsOfServers
 from palimpsest.sources.crawl.sitemaps import SitemapPages, find_sitemaps
 from palimpsest.sources.crawl.stored_pages import StoredPages
@@ -133,8 +134,8 @@ def _ingest(
         site = site_id(start, destination.user_id, destination.project_id) if is_site else DIRECT
         pages = StoredPages(home, destination, site, result.session)
         render = _renderer(fetcher) if options.render else None
-        crawl = Crawl(fetcher, pages, scope, options, destination.config.limits, result, render)
-        crawl.run(servers, sitemap)
+        with PageReader(destination.config.limits) as reader:
+            Crawl(fetcher, pages, scope, options, reader, result, render).run(servers, sitemap)
     result.seconds = time.monotonic() - started
     _write_event(home, destination, result)
     return result

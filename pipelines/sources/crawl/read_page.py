@@ -36,7 +36,7 @@ class PageFacts:
 
 
 def read_page(data: bytes, url: str, robots_tag: str, limits: Limits) -> PageFacts:
-    """Reads a page of HTML.
+    """Reads a page of HTML; `PageReader` does it within limits of size, time and memory.
 
     Args:
         data: its bytes.
@@ -45,10 +45,8 @@ def read_page(data: bytes, url: str, robots_tag: str, limits: Limits) -> PageFac
         limits: of the collection.
 
     Raises:
-        Rejected: it is no page that can be read, or too large.
+        Rejected: it is no page that can be read.
     """
-    if len(data) > MAX_HTML_BYTES:
-        raise Rejected(f"larger than {MAX_HTML_BYTES:,} bytes of HTML; it would take minutes to read")
     root, _ = parse_html(data, limits)
     meta = {
         name.strip().lower(): element.get("content") or ""

@@ -5,14 +5,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from palimpsest.core.errors import PalimpsestError
+from palimpsest.core.errors import ArgumentError, PalimpsestError
 from palimpsest.core.json_types import JsonObject
 from palimpsest.sources.crawl.crawl_options import CrawlOptions
 from palimpsest.sources.crawl.crawl_result import CrawlResult
 from palimpsest.sources.crawl.ingest_web import ingest_site, parse_start
 from palimpsest.store.collection_config import find_collections, load_collection
 from palimpsest.store.home import Home
-from palimpsest.store.site_entries import SiteEntry, load_site_entries
+from palimpsest.store.site_entries import SITES_FILE, SiteEntry, load_site_entries
 from palimpsest.store.web_pages import read_crawls, site_id
 
 
@@ -105,7 +105,7 @@ def list_sites(
         corpora: folders of collections; None means those that the home knows.
         only: names of collections; none means all.
         now: the time at which they are due.
-        problems: gets the collections whose entries cannot be used, and why; those of others are yielded all the same.
+        problems: gets a collection and the reason for each entry or file that cannot be used; the others are yielded.
 
     Raises:
         PalimpsestError: a sources.yaml cannot be used, or a collection is not there.
@@ -121,21 +121,38 @@ def list_sites(
         if only and name not in only:
             continue
         try:
-            yield from [*_sites_of(home, name, folder, moment)]
+            found = _sites_of(home, name, folder, moment)
         except PalimpsestError as e:
-            if problems is None:
-                raise
-            problems.append((name, str(e)))
+            found = [e]
+        for site in found:
+            if isinstance(site, DueSite):
+                yield site
+            elif problems is None:
+                raise site
+            else:
+                problems.append((name, str(site)))
 
 
-def _sites_of(home: Home, name: str, folder: Path, moment: dt.datetime) -> Iterator[DueSite]:
+def _sites_of(home: Home, name: str, folder: Path, moment: dt.datetime) -> list[DueSite | PalimpsestError]:
+    """Returns each entry of a collection, or the error that says why it cannot be used.
+
+    Raises:
+        PalimpsestError: none of them can be used.
+    """
     entries = load_site_entries(folder)
     config = load_collection(folder)
     crawls = read_crawls(home.web, name) if entries else {}
-    for entry in entries:
+    found: list[DueSite | PalimpsestError] = []
+    for number, entry in enumerate(entries):
         owner = (entry.user or config.user_id, entry.project or config.project_id)
-        last = crawls.get(site_id(parse_start(entry.url), *owner))
-        yield DueSite(name, entry, _why_not_due(entry, last, moment))
+        try:
+            last = crawls.get(site_id(parse_start(entry.url), *owner))
+        except ArgumentError as e:
+            place = f"web.{number}.url: {e.problem}"
+            found.append(PalimpsestError(f"{SITES_FILE}: {place} ({folder / SITES_FILE})"))
+        else:
+            found.append(DueSite(name, entry, _why_not_due(entry, last, moment)))
+    return found
 
 
 def _why_not_due(entry: SiteEntry, last: str | None, now: dt.datetime) -> str:

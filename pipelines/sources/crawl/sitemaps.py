@@ -70,6 +70,7 @@ class _SitemapReader:
         self.read_from: list[str] = []
         self.problems: list[tuple[str, str]] = []
         self.is_whole = True
+        self._is_full = False
 
     def read(self, url: str, is_guess: bool, nesting: int = 0) -> None:
         """Reads a sitemap and those that it names; one that is only guessed need not be there.
@@ -77,12 +78,15 @@ class _SitemapReader:
         Raises:
             FetchFailed: the guard of addresses refuses the server.
         """
-        if url in self._seen:
+        if url in self._seen or self._is_full:
+            return
+        if nesting > _MAX_NESTING:
+            self._add_problem(url, f"more than {_MAX_NESTING} levels of sitemaps")
+            return
+        if len(self._seen) >= MAX_SITEMAPS:
+            self._stop(url, f"more than {MAX_SITEMAPS} sitemaps")
             return
         self._seen.add(url)
-        if len(self._seen) > MAX_SITEMAPS or nesting > _MAX_NESTING:
-            self._add_problem(url, f"more than {MAX_SITEMAPS} sitemaps, or more than {_MAX_NESTING} levels of them")
-            return
         if not self._robots.allows(url):
             if not is_guess:
                 self._add_problem(url, "robots.txt does not allow it")
@@ -104,8 +108,8 @@ class _SitemapReader:
             self._add_problem(url, f"lists more than {MAX_PER_FILE:,} URLs; the first of them were read")
         for page in pages:
             if len(self.urls) >= MAX_URLS:
-                self._add_problem(url, f"more than {MAX_URLS:,} pages are listed; analyze and crawl parts of the site")
-                break
+                self._stop(url, f"more than {MAX_URLS:,} pages are listed; analyze and crawl parts of the site")
+                return
             if self._contains(page):
                 self.urls[page] = None
         for index in indexes:
@@ -128,6 +132,11 @@ class _SitemapReader:
             except (TooLarge, BadCoding) as e:
                 raise FetchFailed(f"the sitemap is {e}") from None
         return parse_sitemap(data, response.url)
+
+    def _stop(self, url: str, why: str) -> None:
+        """Notes the limit that was reached; no more sitemaps are read."""
+        self._add_problem(url, why)
+        self._is_full = True
 
     def _add_problem(self, url: str, why: str) -> None:
         self.is_whole = False

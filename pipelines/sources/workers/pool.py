@@ -1,16 +1,10 @@
 """Reads sources in worker processes, so that no file can hang, end or fill the build that reads it.
 
-A thread for each worker sends it a path and waits for a line of JSON; the worker limits its own time and memory.
-Process pools (multiprocessing, Pebble 5.2) were tried and not used: their workers inherit the environment, so that
-`/proc/self/environ` shows a build's secrets to whatever the file makes a parser open; they import the caller's main
-module; a daemon cannot have them; and they unpickle here what comes from a process that parsed a hostile file.
+A thread for each worker sends it a path and waits for its response; the worker limits its own time and memory.
 """
 
 import json
 import os
-import signal
-import subprocess
-import sys
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,11 +12,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import IO, Any, cast
 
-from palimpsest.core.errors import ComponentFailed, Rejected
+from palimpsest.core.errors import Rejected
 from palimpsest.sources.records.extracted import ExtractedDocument, Extraction, ReadResult
 from palimpsest.sources.records.scope import Scope
+from palimpsest.sources.workers.worker_process import WorkerProcess
 from palimpsest.store.limits import Limits
 from palimpsest.text.dates import DateOrder
 
@@ -30,7 +24,6 @@ _MAX_WORKERS = 2
 _PATIENCE_S = 1.0
 _FEW_SOURCES = 64
 _MAX_PENDING = 16  # sources read ahead of the consumer: bounds the memory of their results
-_ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH")
 
 
 def read_sources(
@@ -111,67 +104,16 @@ class _Team:
 
 
 class _Worker:
-    """One worker process: started when it is needed, and again after each end."""
+    """Reads sources in one worker process."""
 
     def __init__(self, limits: Limits, dates: DateOrder | None, defaults: Scope) -> None:
-        self._limits, self._dates, self._defaults, self._is_stopped = limits, dates, defaults, False
-        self._process: subprocess.Popen[str] | None = None
+        arguments = (dates or "", json.dumps(defaults))
+        self._process = WorkerProcess("palimpsest.sources.workers.process", limits, arguments)
+        self.stop, self.end = self._process.stop, self._process.end
 
     def read(self, path: Path, uri: str) -> ReadResult:
-        response = self._request(path, uri)
-        if response.get("again") and not self._is_stopped:
-            self.end()
-            response = self._request(path, uri)
+        response = self._process.request([str(path), uri])
         if "reason" in response:
             return Rejected(response["reason"])
         documents = tuple(ExtractedDocument.from_json(d) for d in response["documents"])
         return Extraction(documents, tuple(response["problems"]), response["left_out"])
-
-    def _request(self, path: Path, uri: str) -> dict[str, Any]:
-        """Returns the worker's response, see `process`, or one that says why there is none."""
-        process = self._process or self._start()
-        requests, responses = cast(IO[str], process.stdin), cast(IO[str], process.stdout)
-        with suppress(BrokenPipeError):  # it ended between two sources: there is no response
-            requests.write(json.dumps([str(path), uri]) + "\n")
-            requests.flush()
-        if (line := responses.readline()).endswith("\n"):
-            response: dict[str, Any] = json.loads(line)
-            return response
-        self.end()
-        code = process.returncode
-        if code in (-signal.SIGPROF, -signal.SIGALRM):
-            spent = f"took longer than {self._limits.max_seconds:g} seconds"
-            return {"reason": f"timed out: reading {spent}; split or simplify it, or raise limits.max_seconds"}
-        name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-        reason = f"it ended the reader process ({name}): damaged, hostile or too large; export it again or split it"
-        return {"reason": reason, "again": True}
-
-    def _start(self) -> subprocess.Popen[str]:
-        environment = {k: v for k in _ENVIRONMENT if (v := os.environ.get(k)) is not None}
-        environment |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-        # -P: a docx.py in the folder where the build was started is not the library.
-        command = [sys.executable, "-P", "-m", "palimpsest.sources.workers.process"]
-        command += [self._limits.model_dump_json(), self._dates or "", json.dumps(self._defaults)]
-        with suppress(OSError):
-            self._process = subprocess.Popen(  # noqa: S603
-                command,
-                env=environment,
-                encoding="ascii",
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-            )
-            if cast(IO[str], self._process.stdout).readline():
-                return self._process
-        raise ComponentFailed("a reader process does not start; free memory or processes, or run palimpsest doctor")
-
-    def stop(self) -> None:
-        self._is_stopped = True
-        if process := self._process:
-            process.kill()
-
-    def end(self) -> None:
-        process, self._process = self._process, None
-        if process:
-            process.kill()
-            process.communicate()

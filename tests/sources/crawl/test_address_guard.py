@@ -3,6 +3,7 @@
 import socket
 import threading
 from collections.abc import Iterator
+from ipaddress import IPv4Address
 
 import pytest
 
@@ -12,6 +13,15 @@ from palimpsest.sources.crawl.address_guard import VARIABLE, AddressPolicy, Addr
 from palimpsest.sources.crawl.analyze_site import analyze_site
 from palimpsest.sources.crawl.fetch import Fetcher, FetchFailed, FetchLimits
 from tests.sources.crawl.local_site import LocalSite, html, redirect, serve, sitemap_index
+
+
+def embedded(address: str) -> tuple[str, ...]:
+    """Returns the IPv6 addresses that stand for an IPv4 address: mapped, by NAT64, by 6to4 and by Teredo."""
+    number = int(IPv4Address(address))
+    high, low, inverted = number >> 16, number & 0xFFFF, number ^ 0xFFFFFFFF
+    teredo = f"2001:0:4136:e378:8000:63bf:{inverted >> 16:x}:{inverted & 0xFFFF:x}"
+    return f"::ffff:{address}", f"64:ff9b::{high:x}:{low:x}", f"2002:{high:x}:{low:x}::1", teredo
+
 
 PRIVATE = [
     "127.0.0.1",
@@ -31,6 +41,14 @@ PRIVATE = [
     "::ffff:127.0.0.1",
     "64:ff9b::7f00:1",
     "2002:7f00:1::",
+    "192.0.0.8",
+    "192.88.99.1",
+    "168.63.129.16",
+    "fec0::1",
+    "feff::1",
+    "::7f00:1",
+    "64:ff9b:1::7f00:1",
+    *(form for inner in ("10.1.2.3", "169.254.169.254", "168.63.129.16", "192.0.0.8") for form in embedded(inner)),
 ]
 
 
@@ -44,6 +62,11 @@ def test_public_addresses_are_asked_on_ports_of_the_web_alone():
     assert AddressPolicy().check("example.org", 443, ["93.184.216.34", "2606:2800:220:1::1"])
     with pytest.raises(AddressRefused, match="port 22"):
         AddressPolicy().check("example.org", 22, ["93.184.216.34"])
+
+
+def test_public_addresses_are_permitted_in_all_their_forms():
+    for address in embedded("93.184.216.34")[:3]:
+        assert AddressPolicy().check("example.org", 443, [address]) == [address]
 
 
 def test_the_operator_permits_hosts_ports_and_networks(monkeypatch):

@@ -1,5 +1,7 @@
 """From a site to a cited answer: built like any source, updated, deleted for good, and never somebody else's."""
 
+import re
+
 import pytest
 
 from palimpsest.build.backup import backup_home, restore_home
@@ -9,7 +11,7 @@ from palimpsest.build.dry_run import dry_run
 from palimpsest.build.plan import make_plan
 from palimpsest.build.publish import run_without_dagster
 from palimpsest.build.repair.repair_home import find_damage, repair_home
-from palimpsest.core.errors import ArgumentError, Rejected
+from palimpsest.core.errors import ArgumentError, PalimpsestError, Rejected
 from palimpsest.export.export_user import export_user
 from palimpsest.export.import_export import import_export
 from palimpsest.query.reader import open_home
@@ -121,6 +123,27 @@ def test_texts_in_a_page_that_name_another_owner_are_left_out_and_listed():
     ]
     alone = restrict_to_owner(Extraction(tuple(documents[2:])), Scope("bob", None), Scope("bob", None))
     assert isinstance(alone, Rejected)
+
+
+def test_stored_bytes_have_a_secret_that_no_memory_has_and_a_delete_removes_and_searches_them(home, site, monkeypatch):
+    secret = b"zqTide-4471-kelp"
+    site.pages["/wifi"] = html(f"The harbour is open. The wifi password: {secret.decode()}")
+    ingest_url(home, site.page("/wifi"), user="ines")
+    build(home)
+
+    def files_with_secret() -> list[str]:
+        found = (p for p in home.path.rglob("*") if p.is_file() and secret in p.read_bytes())
+        return [str(p.relative_to(home.path)) for p in found]
+
+    (stored,) = files_with_secret()
+    assert stored.startswith("web/notes/") and (home.path / stored).stat().st_mode & 0o077 == 0
+    assert "[redacted: password]" in ask(home, "wifi password", "ines")
+    with monkeypatch.context() as patch:
+        patch.setattr("palimpsest.build.delete.erase_home.erase_pages", lambda *_: 0)
+        with pytest.raises(PalimpsestError, match=re.escape(stored)):  # the proof searches the bytes of pages
+            delete(home, user="ines")
+    assert delete(home, user="ines").to_json()["residue"] == [] and files_with_secret() == []
+    assert list(home.web.rglob("*.html")) == []
 
 
 def test_all_pages_of_a_user_go_with_the_user_built_or_not(home, site):

@@ -1,6 +1,7 @@
 """Entries of sources.yaml are crawled when they are due, each by itself."""
 
 import datetime as dt
+import re
 
 import pytest
 
@@ -9,6 +10,8 @@ from palimpsest.sources.crawl.scheduled_sites import ingest_due, list_sites
 from palimpsest.sources.discovery import source_files
 from palimpsest.store.collection_config import load_collection
 from palimpsest.store.site_entries import load_site_entries
+from tests.command import last_json, run
+from tests.small_corpus import write_notes
 from tests.sources.crawl.local_site import html
 
 
@@ -43,6 +46,42 @@ def test_an_entry_that_fails_does_not_stop_the_others(home, site):
     done = ingest_due(home)
     assert len(done.crawls) == 1 and len(done.failures) == 2 and done.number == 3
     assert done.to_json()["stored"] == 1
+
+
+@pytest.mark.parametrize(
+    ("broken", "problem"),
+    [
+        ("web: [{url: 'https://[bad/'}]", r"web\.0\.url: is no URL; write one such as"),
+        ("web: [{url: 'ftp://files.example/'}]", r"web\.0\.url: is no URL of http or https"),
+        ("web: [{url: 'https://ines:zqkey@docs.example/'}]", r"web\.0\.url: names a user or a password"),
+        ("web: [{url: 'https://a.example/', depth: -1}]", r"web\.0\.depth: .*greater than or equal to 0"),
+        ("web: [", "not valid YAML"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_one_line_and_those_of_other_collections_go_on(home, site, broken, problem):
+    site.pages["/"] = html("Ok.")
+    other = write_notes(home.path.parent / "more", {}, "articles") / "articles"
+    home.remember_sources({"articles": other})
+    write(home, f"web: [{{url: {site.url}}}]\n")
+    path = other / "sources.yaml"
+    path.write_text(broken)
+    done = run("ingest", "sites", "--home", home.path, "--json")
+    assert done.returncode == 3 and done.stderr.count("articles: ") == 1
+    result = last_json(done)
+    assert result["stored"] == 1 and len(result["failures"]) == 1
+    (failure,) = result["failures"]
+    line = f"{failure['entry']}: {failure['reason']}"
+    assert re.match(rf"articles: sources\.yaml: {problem}.* \({re.escape(str(path))}\)$", line), line
+    assert "\n" not in line and "zqkey" not in line
+    with pytest.raises(PalimpsestError, match=problem):
+        list(list_sites(home))
+
+
+def test_an_entry_with_a_bad_url_does_not_stop_the_others_of_its_file(home, site):
+    site.pages["/"] = html("Ok.")
+    write(home, f"web:\n- url: {site.url}\n- url: example.org/docs\n- url: {site.url}b/\n")
+    done = ingest_due(home)
+    assert len(done.crawls) == 1 and "web.1.url: is no URL of http or https" in done.failures[0][1] and done.number == 3
 
 
 def test_entries_without_a_schedule_wait_for_a_person(home, site):
