@@ -214,7 +214,8 @@ HUB_BAD = [{"conversation_id": "7", "chat": [[{"role": "user", "content": "x"}]]
         ("LongMemEval", LONGMEMEVAL_BAD, "item 1: haystack_session_ids has 1 entries"),
         ("BEAM", HUB_BAD, r"item 1: chat\[0\]\[0\].id is required"),
         ("BEAM", [{**HUB_BAD[0], "chat": [], "probing_questions": "{"}], "item 1: probing_questions is a text that"),
-        ("MemConflict", [{"ID": "p", "Full_Session_Chain": [{"Session_ID": 0}]}], "Session_Dialogue is required"),
+        ("MemConflict", [{"ID": "p", "Full_Session_Chain": [{"Session_ID": 0}]}], "no session with a Session_Dialogue"),
+        ("MemConflict", [{"ID": "p", "Full_Session_Chain": [session(0, "May", "Hi.")]}], r"\[0\].Date must be a day"),
         (
             "MemConflict",
             [{"ID": "p", "Full_Session_Chain": [{**CHAIN[0], "Session_Questions": [question(1, "odd")]}]}],
@@ -244,6 +245,13 @@ def test_a_malformed_task_of_lmeb_names_file_and_field(lmeb, tmp_path, name, tex
     (lmeb / name).write_text(text)
     with pytest.raises(PalimpsestError, match=message):
         as_suite(lmeb, tmp_path / "cache", "LMEB")
+
+
+def test_a_chat_that_is_nested_deeply_is_refused_however_deep(beam, tmp_path):
+    for depth in (*range(700, 1000, 3), 10_000):  # some are read as JSON and are too deep for what follows
+        (beam / "7/chat.json").write_text("[" * depth + "]" * depth)
+        with pytest.raises(PalimpsestError, match=r"not JSON|has 0 texts"):
+            as_suite(beam, tmp_path / "cache")
 
 
 def test_a_missing_part_is_named(beam, lmeb, tmp_path):

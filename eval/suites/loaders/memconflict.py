@@ -1,5 +1,6 @@
 """MemConflict: chats with a person whose facts change, are contradicted, or hold under conditions."""
 
+import datetime as dt
 from collections.abc import Sequence
 
 from palimpsest.eval.suites.loaders.record import Record, records
@@ -27,6 +28,8 @@ def load_memconflict(items: list[Item], draft: SuiteDraft) -> None:
     for person in records(items, str(draft.source)):
         scope, sessions = person.text("ID"), person.children("Full_Session_Chain")
         rows = [_add_dialogue(draft, scope, session) for session in sessions]
+        if not any(rows):
+            person.fail("Full_Session_Chain", "has no session with a Session_Dialogue; give Data/Step4_4.jsonl")
         for n, session in enumerate(sessions):
             asked = session.children("Session_Questions", required=False)
             kinds = [question.text("conflict_type") for question in asked]
@@ -40,26 +43,34 @@ def load_memconflict(items: list[Item], draft: SuiteDraft) -> None:
                     kind,
                     scope,
                     [row for s in sorted(superseded - current) for row in rows[s]],
-                    as_of=session.text("Date"),
+                    as_of=_day(session),
                 )
 
 
 def _add_dialogue(draft: SuiteDraft, scope: str, session: Record) -> list[str]:
-    """Adds the messages of a session and returns their row ids."""
-    name, dialogue = session.text("Session_ID"), session.child("Session_Dialogue")
+    """Adds the messages of a session and returns their row ids; empty ones are left out."""
+    if session.get("Session_Dialogue") is None:
+        return []
+    name, day, dialogue = session.text("Session_ID"), _day(session), session.child("Session_Dialogue")
     turns = sorted(dialogue.values, key=lambda key: (len(key), key))  # Turn_2 before Turn_10
-    messages = [message for turn in turns for message in dialogue.children(turn)]
-    return [
-        draft.add_row(
-            f"{scope}:{name}:{i}",
-            message.text("content"),
-            scope=scope,
-            role=message.text("role"),
-            session=name,
-            date_time=session.text("Date"),
-        )
-        for i, message in enumerate(messages)
+    said = [
+        (str(message.get("content") or ""), message.text("role"))
+        for turn in turns
+        for message in dialogue.children(turn)
     ]
+    return [
+        draft.add_row(f"{scope}:{name}:{i}", text, scope=scope, role=role, session=name, date_time=day)
+        for i, (text, role) in enumerate(said)
+        if text.strip()
+    ]
+
+
+def _day(session: Record) -> str:
+    """Returns the date of a session, such as 2022-01-03; some readers of the data set also expect 2022/01/03."""
+    try:
+        return dt.date.fromisoformat(session.text("Date").replace("/", "-")).isoformat()
+    except ValueError:
+        session.fail("Date", "must be a day such as 2022-01-03")
 
 
 def _evidence(
