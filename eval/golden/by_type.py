@@ -55,8 +55,9 @@ def time_kind(question: str) -> str:
 def types_text(means: Mapping[str, Mapping[str, float]], measures: Collection[str], heading: str = "type") -> list[str]:
     """Returns a line for each type, for people, under a line that names the measures; `heading` names the types."""
     width = max([len(kind) for kind in means] + [len(heading)]) + 2
-    lines = ["".join([f"{heading:{width}}{'queries':>9}", *(f"{m:>15}" for m in measures)])]
+    wide = {m: max(len(m) + 2, 15) for m in measures}
+    lines = ["".join([f"{heading:{width}}{'queries':>9}", *(f"{m:>{wide[m]}}" for m in measures)])]
     return lines + [
-        "".join([f"{kind:{width}}{values['queries']:>9.0f}", *(f"{values[m]:15.4f}" for m in measures)])
+        "".join([f"{kind:{width}}{values['queries']:>9.0f}", *(f"{values[m]:{wide[m]}.4f}" for m in measures)])
         for kind, values in means.items()
     ]

@@ -2,18 +2,21 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Literal
 
 from palimpsest.core.errors import PalimpsestError
 
 _HEADER = ["query-id", "corpus-id", "score"]
 
 
-def qrels_rows(path: Path, header: bool = True) -> Iterator[tuple[str, str, str, int]]:
+def qrels_rows(
+    path: Path, header: Literal["checked", "skipped", "none"] = "checked"
+) -> Iterator[tuple[str, str, str, int]]:
     """Yields ("file line n", query id, corpus id, score) of each line under the header.
 
     Args:
         path: the file.
-        header: whether the first line must have the usual names; where not, it is skipped unread.
+        header: whether the first line must have the usual names, is skipped unread, or is a judgement like the others.
 
     Raises:
         PalimpsestError: the file is missing or not UTF-8, has no header, or a line has not three columns or no
@@ -26,11 +29,12 @@ def qrels_rows(path: Path, header: bool = True) -> Iterator[tuple[str, str, str,
         raise PalimpsestError(f"suite {path}: {e.strerror or e}; a suite needs {path.name}") from None
     except UnicodeDecodeError:
         raise PalimpsestError(f"{path.name}: not UTF-8; save it as UTF-8 ({path})") from None
-    if header and lines[0].split("\t") != _HEADER:
+    if header == "checked" and lines[0].split("\t") != _HEADER:
         raise PalimpsestError(
             f"{path.name} line 1: the header must be query-id, corpus-id, score, tab-separated ({path})"
         )
-    for number, line in enumerate(lines[1:], 2):
+    first = 1 if header == "none" else 2
+    for number, line in enumerate(lines[first - 1 :], first):
         if not line.strip():
             continue
         where, cells = f"{path.name} line {number}", line.split("\t")

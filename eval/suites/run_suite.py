@@ -50,7 +50,10 @@ def suite_queries(suite: Suite) -> list[RetrievalQuery]:
     if not suite.judged:
         raise MetricError(f"suite {suite.name}: no judged query; qrels.tsv has no relevant row")
     name = collection_name(suite)
-    return [RetrievalQuery(q.query_id, q.text, Scope(name, q.scope or SHARED_USER)) for q in suite.judged]
+    return [
+        RetrievalQuery(q.query_id, q.text, Scope(name, q.scope or SHARED_USER), {"as_of": q.as_of} if q.as_of else {})
+        for q in suite.judged
+    ]
 
 
 def score_suite(suite: Suite, run: RetrievalRun) -> SuiteResult:

@@ -1,5 +1,6 @@
 """Suites: corpus, queries and judgements in the BEIR layout, read strictly."""
 
+import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,6 +10,7 @@ from palimpsest.core.json_types import JsonValue
 from palimpsest.eval.metrics.rows import json_rows, row_text
 from palimpsest.eval.suites.evidence import EVIDENCE_FILE, Evidence, read_evidence
 from palimpsest.eval.suites.qrels import read_qrels
+from palimpsest.eval.suites.stale import STALE_FILE, read_stale
 from palimpsest.text.chat_roles import chat_role
 
 CORPUS_FILE = "corpus.jsonl"
@@ -16,12 +18,13 @@ CORPUS_FILE = "corpus.jsonl"
 
 @dataclass(frozen=True)
 class SuiteQuery:
-    """One query; it is searched inside its own scope only."""
+    """One query; it is searched inside its own scope only, as of a day where it names one."""
 
     query_id: str
     text: str
     scope: str | None = None
     type: str | None = None
+    as_of: dt.date | None = None
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,8 @@ class Suite:
         qrels: graded judgements by query id and corpus id; 0 is not relevant.
         evidence: which words of relevant rows answer a query, by query id, where the suite states them.
         ordered_turns: whether most rows have a speaker, or a role of a chat.
+        stale: superseded or contradicted rows by query id, where the suite states them.
+        sessions: the session of each corpus id whose row names one.
     """
 
     name: str
@@ -47,6 +52,8 @@ class Suite:
     qrels: Mapping[str, Mapping[str, int]]
     ordered_turns: bool = False
     evidence: Evidence = field(default_factory=dict)
+    stale: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    sessions: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def judged(self) -> tuple[SuiteQuery, ...]:
@@ -71,7 +78,8 @@ def corpus_files(folder: Path, extra: Path | None) -> tuple[Path, ...]:
 def load_suite(folder: Path, extra: Path | None = None) -> Suite:
     """Reads and checks `corpus.jsonl`, `queries.jsonl`, `qrels.tsv` and, after the corpus, the rows of `extra`.
 
-    `evidence.tsv` may state which words of the relevant rows answer: see `read_evidence`.
+    `evidence.tsv` may state which words of the relevant rows answer: see `read_evidence`; `stale.tsv`, which rows state
+    what is no longer true: see `read_stale`.
 
     Raises:
         PalimpsestError: a file is missing, empty or not in the layout; an id is used twice; a judgement names an
@@ -82,6 +90,7 @@ def load_suite(folder: Path, extra: Path | None = None) -> Suite:
             f"suite {folder}: no such folder; name one with {CORPUS_FILE}, queries.jsonl and qrels.tsv"
         )
     scopes: dict[str, str | None] = {}
+    sessions: dict[str, str] = {}
     speakers = 0
     for path in corpus_files(folder, extra):
         for where, row in json_rows(path):
@@ -89,7 +98,10 @@ def load_suite(folder: Path, extra: Path | None = None) -> Suite:
             if corpus_id in scopes:
                 raise PalimpsestError(f"{where}: _id {corpus_id!r} is used twice; rename one")
             scopes[corpus_id] = _scope(row, where)
-            speakers += _has_speaker(row, where)
+            meta = _checked_meta(row, where)
+            speakers += bool(meta.get("speaker") or chat_role(meta.get("role")))
+            if (session := meta.get("session")) not in (None, ""):
+                sessions[corpus_id] = str(session)
     queries: dict[str, SuiteQuery] = {}
     for where, row in json_rows(folder / "queries.jsonl"):
         query_id = row_text(row, "_id", where)
@@ -97,16 +109,23 @@ def load_suite(folder: Path, extra: Path | None = None) -> Suite:
             raise PalimpsestError(f"{where}: _id {query_id!r} is used twice; rename one")
         kind = row.get("type")
         queries[query_id] = SuiteQuery(
-            query_id, row_text(row, "text", where), _scope(row, where), None if kind is None else str(kind)
+            query_id,
+            row_text(row, "text", where),
+            _scope(row, where),
+            None if kind is None else str(kind),
+            _day(row, where),
         )
-    qrels = read_qrels(folder / "qrels.tsv", scopes, {q: query.scope for q, query in queries.items()})
+    query_scopes = {q: query.scope for q, query in queries.items()}
+    qrels = read_qrels(folder / "qrels.tsv", scopes, query_scopes)
     most_speak = 2 * speakers > len(scopes)
     evidence = read_evidence(folder / EVIDENCE_FILE, corpus_files(folder, extra), qrels)
-    return Suite(folder.resolve().name, folder, extra, scopes, tuple(queries.values()), qrels, most_speak, evidence)
+    stale = read_stale(folder / STALE_FILE, scopes, query_scopes)
+    name, asked = folder.resolve().name, tuple(queries.values())
+    return Suite(name, folder, extra, scopes, asked, qrels, most_speak, evidence, stale, sessions)
 
 
-def _has_speaker(row: Mapping[str, JsonValue], where: str) -> bool:
-    """Checks text, title and meta of a row of the corpus; returns whether it has a speaker or a chat's role.
+def _checked_meta(row: Mapping[str, JsonValue], where: str) -> Mapping[str, JsonValue]:
+    """Checks text, title and meta of a row of the corpus; returns the meta.
 
     Raises:
         PalimpsestError: one of them has the wrong type; the message starts with `where`.
@@ -117,7 +136,16 @@ def _has_speaker(row: Mapping[str, JsonValue], where: str) -> bool:
     meta = row.get("meta") or {}
     if not isinstance(meta, dict):
         raise PalimpsestError(f"{where}: meta must be an object")
-    return bool(meta.get("speaker") or chat_role(meta.get("role")))
+    return meta
+
+
+def _day(row: Mapping[str, JsonValue], where: str) -> dt.date | None:
+    if (value := row.get("as_of")) is None:
+        return None
+    try:
+        return dt.date.fromisoformat(str(value))
+    except ValueError:
+        raise PalimpsestError(f"{where}: as_of must be a day such as 2024-03-15, not {value!r}") from None
 
 
 def _scope(row: Mapping[str, JsonValue], where: str) -> str | None:

@@ -169,8 +169,8 @@ def suite(
 ) -> None:
     """Build a suite in a throw-away home, cached by content and code, and measure retrieval on it.
 
-    FOLDER is a suite, a BEIR folder, a file of LoCoMo, LongMemEval, HotpotQA, 2WikiMultihopQA or MuSiQue, or a golden
-    set, data/golden/NAME.jsonl.
+    FOLDER is a suite, a folder of BEIR, BEAM or LMEB, a file of LoCoMo, LongMemEval, BEAM, MemConflict, HotpotQA,
+    2WikiMultihopQA or MuSiQue, or a golden set, data/golden/NAME.jsonl.
     """  # noqa: DOC501 (the docstring is the help text)
     from palimpsest.eval.runs import suite_runs
 

@@ -13,6 +13,7 @@ import click
 
 from palimpsest.cli import (
     backup,
+    benchmark,
     build,
     collection,
     config,
@@ -94,6 +95,7 @@ class _Commands(click.Group):
         health.health,
         health.metrics,
         evaluate.suite,
+        benchmark.benchmark,
         evaluate.bench,
         labels.label,
         delete.delete,

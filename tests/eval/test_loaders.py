@@ -129,7 +129,8 @@ def test_locomo_is_a_scope_a_conversation_and_a_row_a_turn(tmp_path):
     assert rows[0] == {"_id": "conv-1:D1:1", "title": "", "text": "I got a dog.", "scope": "conv-1", "meta": about}
     assert rows[1]["meta"]["image_caption"] == "a photo of a dog"
     assert suite.name == "locomo10" and suite.ordered_turns
-    (query,) = suite.queries
+    (query,) = suite.judged
+    assert len(suite.queries) == 2, "a question without evidence is counted and not judged"
     assert (query.query_id, query.type, query.scope) == ("conv-1:q0", "single-hop", "conv-1")
     assert suite.qrels["conv-1:q0"] == {"conv-1:D1:1": 1, "conv-1:D1:2": 1}
 
@@ -196,7 +197,10 @@ def test_a_suite_in_our_layout_is_used_as_it_is_and_a_conversion_is_made_once(be
         ("[]", "must be a list of JSON objects"),
         ("[1]", "must be a list of JSON objects"),
         ('[{"a": 1}]', "not a known data set"),
-        ('[{"sample_id": 1, "conversation": {"session_1": [{}]}, "qa": []}]', "looks like LoCoMo.*dia_id"),
+        (
+            '[{"sample_id": 1, "conversation": {"session_1": [{}]}, "qa": []}]',
+            r"item 1: conversation.session_1\[0\].dia_id is required",
+        ),
         ('[{"sample_id": 1, "conversation": {}, "qa": []}]', "no judged question"),
         ('[{"id": "m", "paragraphs": [{}], "question": "q"}]', "looks like MuSiQue"),
     ],

@@ -33,7 +33,7 @@ def load_beir(folder: Path, draft: SuiteDraft) -> None:
             f"suite {folder}: qrels/ contains none of {', '.join(f'{s}.tsv' for s in SPLITS)}; add one"
         )
     grades: dict[str, dict[str, int]] = {}
-    for where, query_id, corpus_id, score in qrels_rows(path, header=False):
+    for where, query_id, corpus_id, score in qrels_rows(path, header="skipped"):
         if query_id not in queries:
             raise PalimpsestError(f"{where}: query {query_id!r} is not in queries.jsonl")
         grades.setdefault(query_id, {})[corpus_id] = max(score, 0)

@@ -10,6 +10,7 @@ from typing import Any
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.files import write_bytes
 from palimpsest.core.json_types import JsonObject, JsonValue
+from palimpsest.eval.suites.stale import STALE_FILE, STALE_HEADER
 
 Item = dict[str, Any]
 """One object of a data set; a loader that meets another shape than expected raises KeyError, TypeError or the like."""
@@ -23,6 +24,7 @@ class SuiteDraft:
     rows: dict[str, JsonObject] = field(default_factory=dict)
     queries: dict[str, JsonObject] = field(default_factory=dict)
     qrels: dict[str, dict[str, int]] = field(default_factory=dict)
+    stale: dict[str, list[str]] = field(default_factory=dict)
 
     def add_row(self, row_id: str, text: str, title: str = "", scope: str | None = None, **meta: JsonValue) -> str:
         """Adds a row of the corpus and returns its id; empty values of `meta` are left out."""
@@ -39,8 +41,19 @@ class SuiteDraft:
         relevant: Iterable[str] | Mapping[str, int],
         kind: str = "",
         scope: str | None = None,
+        stale: Iterable[str] = (),
+        as_of: str | None = None,
     ) -> None:
         """Adds a query with its relevant rows: ids, or grades by id. Ids of no row are ignored.
+
+        Args:
+            query_id: its id.
+            text: the question.
+            relevant: the rows that answer it.
+            kind: its type.
+            scope: the scope that is searched.
+            stale: the rows that state what is no longer true, or never was.
+            as_of: the day that it is asked on.
 
         Raises:
             PalimpsestError: the id was used before.
@@ -48,12 +61,16 @@ class SuiteDraft:
         if query_id in self.queries:
             raise PalimpsestError(f"{self.source}: question id {query_id!r} is used twice; rename one")
         query: JsonObject = {"_id": query_id, "text": text}
-        self.queries[query_id] = query | ({"scope": scope} if scope else {}) | ({"type": kind} if kind else {})
+        self.queries[query_id] = query | {
+            name: value for name, value in (("scope", scope), ("type", kind), ("as_of", as_of)) if value
+        }
         grades = dict(relevant) if isinstance(relevant, Mapping) else dict.fromkeys(relevant, 1)
         self.qrels[query_id] = {row_id: grade for row_id, grade in grades.items() if row_id in self.rows}
+        if known := [row_id for row_id in stale if row_id in self.rows]:
+            self.stale[query_id] = known
 
     def write(self, folder: Path) -> Path:
-        """Writes corpus.jsonl, queries.jsonl and qrels.tsv; returns the folder.
+        """Writes corpus.jsonl, queries.jsonl, qrels.tsv and, where rows are stale, stale.tsv; returns the folder.
 
         Raises:
             PalimpsestError: there is no row, or no query is judged.
@@ -67,6 +84,9 @@ class SuiteDraft:
         write_bytes(folder / "corpus.jsonl", _jsonl(self.rows.values()))
         write_bytes(folder / "queries.jsonl", _jsonl(self.queries.values()))
         write_bytes(folder / "qrels.tsv", (header + "".join(lines)).encode())
+        if self.stale:
+            stale = [f"{q}\t{row_id}\n" for q, row_ids in self.stale.items() for row_id in row_ids]
+            write_bytes(folder / STALE_FILE, "".join([f"{STALE_HEADER}\n", *stale]).encode())
         return folder
 
 
