@@ -1,0 +1,89 @@
+"""Two builders of one home on object storage, one of them killed: one at a time wins, and nothing is lost."""
+
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from palimpsest.core.errors import ComponentFailed
+from palimpsest.eval.runs.judge_build import find_violations
+from palimpsest.store.builds import published
+from palimpsest.store.home import Home
+from palimpsest.store.remote.lease import HEAD, LEASE, LEASE_VARIABLE, read_head, take_lease
+from palimpsest.store.remote.remote_home import local_home
+from palimpsest.store.remote.table_store import open_store
+from tests.small_corpus import write_chats
+
+_LEASE_S = 1.0
+_MAX_S = 90
+
+
+def start(url: str, vectors: Path, corpus: Path, cache: Path, text: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "tests.store.remote.builder", url, str(vectors), str(corpus), text]
+    environment = {**os.environ, "XDG_CACHE_HOME": str(cache)}
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("rounds", [2, pytest.param(50, marks=pytest.mark.slow)])
+def test_of_two_builders_one_wins_and_what_was_sent_is_built_once(
+    rounds, bucket, tmp_path, shared_vectors, monkeypatch
+):
+    monkeypatch.setenv(LEASE_VARIABLE, str(_LEASE_S))
+    url, corpus, draw, sent = f"s3://{bucket}/home", write_chats(tmp_path / "corpus"), random.Random(7), []
+    caches, fences = (tmp_path / "a", tmp_path / "b"), []
+    start(url, shared_vectors, corpus, caches[0], "").communicate(timeout=_MAX_S)
+    for number in range(rounds):
+        texts = [f"Note {number} of builder {name} is about heron-{number}{name}." for name in "ab"]
+        builders = [start(url, shared_vectors, corpus, *pair) for pair in zip(caches, texts, strict=True)]
+        killed = draw.randrange(2)
+        time.sleep(draw.uniform(0.5, 4.0))
+        builders[killed].kill()
+        for i, builder in enumerate(builders):
+            out, err = builder.communicate(timeout=_MAX_S)
+            assert i == killed or out.endswith("built\n"), err
+            sent += [texts[i]] if "sent" in out else []
+        fences.append(read_head(open_store(url)).fence)
+    for cache in caches:
+        out, err = start(url, shared_vectors, corpus, cache, "").communicate(timeout=_MAX_S)
+        assert out.endswith("built\n"), err
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "reader"))
+    home = Home(local_home(url), shared_vectors)
+    memories = published(home).table("chats", "memories")["text"].to_list()
+    assert len(sent) >= rounds and all(memories.count(text) == 1 for text in sent)
+    assert find_violations(home, published(home)) == []
+    assert fences == sorted(set(fences)), "each writer has a higher fence than the one before"
+
+
+def test_a_builder_that_was_paused_cannot_move_the_pointer_of_its_successor(bucket, monkeypatch):
+    monkeypatch.setenv(LEASE_VARIABLE, "1")
+    store = open_store(f"s3://{bucket}/home")
+    paused = take_lease(store)
+    paused._ended.set()  # it renews nothing, as a stopped process
+    paused._renewing.join()
+    paused.move_head("trees/00000001/first")
+    successor = take_lease(store, wait_s=10)
+    assert (successor.fence, read_head(store).tree) == (2, "trees/00000001/first")
+    with pytest.raises(ComponentFailed, match="another builder took its lease"):
+        paused.move_head("trees/00000001/second")
+    paused.release()
+    successor.move_head("trees/00000002/third")
+    assert (read_head(store).tree, read_head(store).fence) == ("trees/00000002/third", 2)
+    successor.release()
+
+
+def test_a_lost_lease_object_does_not_lower_the_fence_and_damage_is_named(bucket):
+    store = open_store(f"s3://{bucket}/home")
+    for _ in range(3):
+        take_lease(store).release()
+    store.delete([LEASE])
+    lease = take_lease(store)
+    assert lease.fence == 4
+    lease.release()
+    version = store.read(HEAD).version
+    store.replace(HEAD, b"[]", version)
+    with pytest.raises(ComponentFailed, match="published.json: not what Palimpsest wrote"):
+        take_lease(store)
