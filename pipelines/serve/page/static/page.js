@@ -43,7 +43,6 @@ async function show() {
     fill(main, el("p", { class: "error", text: error.message }));
     return;
   }
-  connect();
   const { name, id, query } = place();
   nav.hidden = who.hidden = false;
   who.textContent = caller.user;
@@ -53,10 +52,11 @@ async function show() {
   document.title = `${VIEWS[name].title} - Palimpsest`;
   fill(main);
   try {
-    leave = (await VIEWS[name].show(main, { caller, id, query, signOut, reload })) ?? (() => {});
+    leave = (await VIEWS[name].show(main, { caller, id, query, signOut, reload, reopen: show })) ?? (() => {});
   } catch (error) {
     fill(main, el("p", { class: "error", text: error.message }));
   }
+  connect(); // after the view: the service reads the whole graph for it
 }
 
 function showSignIn() {
