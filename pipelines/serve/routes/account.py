@@ -59,7 +59,7 @@ def proposals(
 ) -> JsonObject:
     """Returns proposals with the memories that they rest on, the surest first."""
     own = [p for p in read_proposals(service.home.path).values() if p.state == state and _is_own(view, p)]
-    own.sort(key=lambda p: (-p.confidence, p.proposal_id))
+    own.sort(key=lambda p: (-p.confidence, sorted(p.memory_ids), p.proposal_id))  # a pair from each side: adjacent
     shown: list[JsonValue] = list(_shown(view, own[offset : offset + limit]))
     more = offset + limit if offset + limit < len(own) else None
     return {"proposals": shown, "total": len(own), "next_offset": more}

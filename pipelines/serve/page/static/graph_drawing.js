@@ -49,7 +49,7 @@ export function draw(box, state) {
 const OPTIONS = {
   style: [{ selector: "node", style: {
     width: "data(size)", height: "data(size)", "background-color": "data(color)", events: "no" } }],
-  layout: { name: "null" }, // the elements have their positions; any other layout measures all of them
+  layout: { name: "preset", fit: false }, // to fit, it would measure all elements
   textureOnViewport: true,
   minZoom: 0.01,
   maxZoom: 5,

@@ -1,7 +1,8 @@
 import { api } from "../api.js";
-import { announce, day, el, field, fill, put } from "../dom.js";
+import { announce, el, field, fill, put } from "../dom.js";
 import { events } from "../events.js";
 import { COLORS, draw } from "../graph_drawing.js";
+import { describe } from "./node.js";
 
 const LISTED = 200;
 
@@ -93,7 +94,7 @@ function addLink(links, a, b) {
   if (source !== target) links.set(`${source} ${target}`, { source, target });
 }
 
-function counted({ nodes, links, build: outline.build_id, hiddenNodes, hiddenLinks }) {
+function counted({ nodes, links, hiddenNodes, hiddenLinks }) {
   const left = hiddenNodes || hiddenLinks
     ? `; less important ones left out: ${hiddenNodes.toLocaleString()} nodes, ${hiddenLinks.toLocaleString()} links` : "";
   return `${nodes.size.toLocaleString()} nodes, ${links.size.toLocaleString()} links${left}`;
@@ -123,32 +124,4 @@ function matching(state, text) {
     if (found.length === LISTED) break;
   }
   return found;
-}
-
-async function describe(panel, node, choose) {
-  const near = await api.around(node.name);
-  const nodes = new Map(near.nodes.map((n) => [n.id, n]));
-  const whole = nodes.get(node.id) ?? node;
-  const edges = near.edges.filter((e) => e.source === node.id || e.target === node.id).slice(0, 100);
-  const memories = [...new Set(edges.flatMap((e) => e.memory_ids ?? []))].slice(0, 20);
-  fill(panel,
-    el("h3", { text: node.name }),
-    el("p", { class: "meta" }, el("span", { class: `dot ${node.type}`, "aria-hidden": "true" }),
-      ` ${node.type}, ${node.memory_count} memories, since ${day(whole.created_at)}`),
-    whole.description ? el("p", { text: whole.description }) : null,
-    whole.aliases?.length ? el("p", { class: "meta", text: `also ${whole.aliases.join(", ")}` }) : null,
-    edges.length ? el("h4", { text: "Edges" }) : null,
-    el("ul", {}, edges.map((edge) => {
-      const isSource = edge.source === node.id;
-      const other = nodes.get(isSource ? edge.target : edge.source);
-      return other ? el("li", {}, isSource ? `${words(edge.type)} ` : "",
-        el("button", { type: "button", class: "plain", onclick: () => choose(other.id), text: other.name }),
-        isSource ? "" : ` ${words(edge.type)} it`) : null;
-    })),
-    memories.length ? el("h4", { text: "Memories of these edges" }) : null,
-    el("ul", {}, memories.map((id) => el("li", {}, el("a", { href: `#/memory/${id}`, text: id })))));
-}
-
-function words(type) {
-  return type.replaceAll("_", " ");
 }
