@@ -15,9 +15,9 @@ _WORTH: tuple[Kind, ...] = ("contradiction", "duplicate", "connection", "note", 
 def by_worth(proposals: Iterable[Proposal]) -> list[Proposal]:
     """Returns proposals by what a decision is worth: wrong answers before repetitions, small corrections last.
 
-    The surest of each kind comes first.
+    The surest of each kind comes first; those about the same memories are adjacent.
     """
-    return sorted(proposals, key=lambda p: (_WORTH.index(p.kind), -p.confidence, p.proposal_id))
+    return sorted(proposals, key=lambda p: (_WORTH.index(p.kind), -p.confidence, sorted(p.memory_ids), p.proposal_id))
 
 
 def kinds_text(proposals: Iterable[Proposal]) -> str:

@@ -2,7 +2,7 @@
 
 Distances in the graph to a few pivots give coordinates (Brandes and Pich, 2006: PivotMDS); then nodes that are linked
 draw together and those that overlap push apart, as in force-directed drawing. Parts that nothing links are laid beside
-one another, the largest in the middle.
+one another, the largest in the middle; nodes without any link are a grid below them.
 """
 
 from collections.abc import Sequence
@@ -22,6 +22,7 @@ _NEIGHBORS = 9
 _SPACING = 1.0
 """Of two nodes that do not overlap; all distances are in this unit."""
 _PULL, _PUSH = 0.12, 0.5
+_GRID_GAP = 4.0
 _GOLDEN_ANGLE = np.pi * (3 - np.sqrt(5))
 
 
@@ -62,11 +63,13 @@ def lay_out(count: int, sources: np.ndarray, targets: np.ndarray) -> np.ndarray:
     graph = coo_matrix((ones, (sources, targets)), (count, count))
     graph = csr_matrix(graph + graph.T)
     graph.data[:] = 1.0
-    parts = _parts(graph)
+    parts = [p for p in _parts(graph) if len(p) > 1]
     shapes = [_lay_out_part(graph[part][:, part]) for part in parts]
     at = np.zeros((count, 2))
     for part, shape, center in zip(parts, shapes, _centers([_radius(s) for s in shapes]), strict=True):
         at[part] = shape + center
+    single = np.flatnonzero(graph.getnnz(axis=1) == 0)
+    at[single] = _grid(len(single), float(np.delete(at[:, 1], single).min(initial=0.0)) - _GRID_GAP * bool(parts))
     return np.round(at, 2) + 0.0
 
 
@@ -81,8 +84,8 @@ def _parts(graph: csr_matrix) -> list[np.ndarray]:
 def _lay_out_part(graph: csr_matrix) -> np.ndarray:
     """Returns positions of one connected part around the origin."""
     count = graph.shape[0]
-    if count <= 2:
-        return np.array([[0.0, 0.0], [_SPACING, 0.0]])[:count]
+    if count == 2:
+        return np.array([[0.0, 0.0], [_SPACING, 0.0]])
     at = _pivot_coordinates(graph)
     # What has the same distances would lie on one point: a spiral around it is the same in every run.
     at = at * np.sqrt(count) * _SPACING / max(float(np.abs(at).max()), 1e-9) + 0.2 * _spiral(count) / np.sqrt(count)
@@ -123,6 +126,13 @@ def _forces(at: np.ndarray, rows: np.ndarray, columns: np.ndarray, degree: np.nd
     move = _PULL * pull + _PUSH * push / _NEIGHBORS * 2
     length = np.linalg.norm(move, axis=1, keepdims=True)
     return np.asarray(move / np.maximum(length, 1e-9) * np.minimum(length, 2 * _SPACING))
+
+
+def _grid(count: int, top: float) -> np.ndarray:
+    """Returns positions in rows of a grid, twice as wide as high, below `top` and in the middle; shape (count, 2)."""
+    columns = max(1, int(np.ceil(np.sqrt(2 * count))))
+    number = np.arange(count)
+    return np.stack([number % columns - (min(columns, count) - 1) / 2, top - number // columns], axis=1) * _SPACING
 
 
 def _radius(shape: np.ndarray) -> float:

@@ -29,6 +29,15 @@ def test_any_graph_has_finite_positions_which_do_not_depend_on_the_order_of_its_
     assert len(np.unique(at, axis=0)) == count
 
 
+def test_nodes_without_links_are_a_compact_grid_below_all_others():
+    at = lay_out(30, *np.array([(0, 1), (1, 2), (2, 0), (3, 4)]).T)
+    linked, single = at[:5], at[5:]
+    assert single[:, 1].max() < linked[:, 1].min() - 1
+    width, height = np.ptp(single, axis=0)
+    assert (width, height) == (7, 3) and len(np.unique(single, axis=0)) == 25
+    assert lay_out(1, *np.empty((2, 0), np.int64)).tolist() == [[0, 0]]
+
+
 def test_each_scope_is_laid_out_by_itself():
     scope = {"collection": "c", "project_id": ""}
     nodes = pl.DataFrame(

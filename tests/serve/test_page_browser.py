@@ -101,7 +101,12 @@ def test_a_wrong_token_is_refused_and_a_right_one_opens_the_page(browser, site):
     page.open()
     page.until(lambda: page.all("input[type=password]"))[0].send_keys("no.such.token")
     page.press("Sign in")
-    page.shows("The token is not valid")
+    error = page.until(lambda: page.all(".field #token-error"))[0]
+    assert "The token is not valid" in error.text and not page.all("#status")[0].text
+    field = browser.switch_to.active_element
+    assert (
+        "token-error" in field.get_attribute("aria-describedby").split() and field.get_attribute("type") == "password"
+    )
     page.sign_in()
     page.press("Account")
     page.shows("delete, read, write")
@@ -168,6 +173,28 @@ def test_what_is_added_is_followed_until_it_is_published_and_the_graph_changes_b
     run_without_dagster(home, make_plan(home, None))
     ann.until(lambda: ann.browser.execute_script("return document.getElementById('graph').dataset.updates"))
     assert [b for b in ann.all(".nodes button") if "Olmo" in b.text]
+
+
+SEEN = """
+const graph = document.getElementById('graph'), canvas = graph.querySelector('canvas.links');
+return graph.cy.nodes().map(n => [...canvas.getContext('2d').getImageData(
+  Math.round(n.renderedPosition('x')), Math.round(n.renderedPosition('y')), 1, 1).data])
+  .filter(p => p[3] === 255).length === graph.cy.nodes().length"""
+
+
+def test_a_chosen_node_shows_its_links_and_memories_in_words_and_the_rest_is_dimmed(ann):
+    ann.open("#/graph")
+    ann.until(lambda: ann.browser.execute_script("return document.getElementById('graph').cy != null"))
+    ann.until(lambda: ann.browser.execute_script(SEEN))
+    assert int(ann.browser.execute_script("return document.getElementById('graph').dataset.names")) > 0
+    next(b for b in ann.all(".nodes button") if "Basin" in b.text).click()
+    panel = ann.until(lambda: ann.all("section[aria-label=Node] h3"))[0].find_element("xpath", "..")
+    ann.until(lambda: "I work at Basin as a tester." in panel.text)
+    assert "superseded, from turns.jsonl" in panel.text and "related to Basin" in panel.text
+    assert {b.text for b in panel.find_elements("css selector", "li button")} >= {"Ann", "Heron"}
+    assert "chosen" in ann.browser.execute_script("return document.getElementById('graph').className")
+    shown = panel.find_element("css selector", "details")
+    assert shown.get_attribute("open") is None
 
 
 def test_a_memory_is_deleted_only_after_it_was_confirmed(ann):

@@ -60,7 +60,7 @@ def graph_outline(graphs: Sequence[ServedGraph], nodes: int, links: int) -> Grap
     if not 0 <= links <= MAX_LINKS:
         raise ArgumentError("links", f"must be 0 to {MAX_LINKS:,}", links)
     shown: list[Node] = []
-    pairs: set[tuple[int, int]] = set()
+    ends: list[tuple[int, int]] = []
     total = 0
     for graph in graphs:
         ids = graph.visible_ids()
@@ -69,23 +69,30 @@ def graph_outline(graphs: Sequence[ServedGraph], nodes: int, links: int) -> Grap
         found = graph.nodes(chosen) if chosen else {}
         places = {node_id: len(shown) + n for n, node_id in enumerate(chosen)}
         shown += [found[i] for i in chosen]
-        for source, target in (pair for part in graph.links_of(chosen) for pair in part) if chosen else ():
-            if source != target and source in places and target in places:
-                pairs.add((min(places[source], places[target]), max(places[source], places[target])))
+        for part in graph.links_of(chosen) if chosen else ():
+            ends += [(places[a], places[b]) for a, b in part if a in places and b in places]
     importance = np.array([n.importance or 0.0 for n in shown])
-    return GraphOutline(tuple(shown), _strongest(sorted(pairs), importance, links), total, len(pairs))
+    pairs = _unordered(ends, len(shown))
+    return GraphOutline(tuple(shown), _strongest(pairs, importance, links), total, len(pairs))
 
 
-def _strongest(pairs: list[tuple[int, int]], importance: np.ndarray, most: int) -> tuple[tuple[int, int], ...]:
-    if len(pairs) <= most:
-        return tuple(pairs)
-    ends = np.array(pairs)
-    order = np.argsort(-importance[ends].sum(axis=1), kind="stable")
-    kept: list[int] = []
-    left: list[int] = []
-    degree = np.zeros(len(importance), np.int64)
-    for place in order.tolist():
-        a, b = pairs[place]
-        (kept if min(degree[a], degree[b]) < _LINKS_OF_EACH else left).append(place)
-        degree[[a, b]] += 1
-    return tuple(pairs[p] for p in sorted((kept + left)[:most]))
+def _unordered(ends: list[tuple[int, int]], size: int) -> np.ndarray:
+    """Returns each pair of two different ends once, the lower place first, ascending; shape (pairs, 2)."""
+    pairs = np.sort(np.array(ends, np.int64).reshape(-1, 2), axis=1)
+    codes = np.unique(pairs[pairs[:, 0] != pairs[:, 1]] @ np.array([size, 1]))
+    return np.stack([codes // max(size, 1), codes % max(size, 1)], axis=1)
+
+
+def _strongest(pairs: np.ndarray, importance: np.ndarray, most: int) -> tuple[tuple[int, int], ...]:
+    """Returns at most so many pairs, ascending; see `graph_outline`."""
+    if len(pairs) > most:
+        order = np.argsort(-importance[pairs].sum(axis=1), kind="stable")
+        kept: list[int] = []
+        left: list[int] = []
+        degree = [0] * len(importance)
+        for place, (a, b) in zip(order.tolist(), pairs[order].tolist(), strict=True):
+            (kept if min(degree[a], degree[b]) < _LINKS_OF_EACH else left).append(place)
+            degree[a] += 1
+            degree[b] += 1
+        pairs = pairs[np.sort((kept + left)[:most])] if most else pairs[:0]
+    return tuple((a, b) for a, b in pairs.tolist())

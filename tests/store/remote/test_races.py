@@ -85,5 +85,5 @@ def test_a_lost_lease_object_does_not_lower_the_fence_and_damage_is_named(bucket
     lease.release()
     version = store.read(HEAD).version
     store.replace(HEAD, b"[]", version)
-    with pytest.raises(ComponentFailed, match="published.json: not what Palimpsest wrote"):
+    with pytest.raises(ComponentFailed, match=r"published\.json: not what Palimpsest wrote"):
         take_lease(store)

@@ -43,7 +43,6 @@ async function show() {
     fill(main, el("p", { class: "error", text: error.message }));
     return;
   }
-  connect();
   const { name, id, query } = place();
   nav.hidden = who.hidden = false;
   who.textContent = caller.user;
@@ -53,13 +52,14 @@ async function show() {
   document.title = `${VIEWS[name].title} - Palimpsest`;
   fill(main);
   try {
-    leave = (await VIEWS[name].show(main, { caller, id, query, signOut, reload })) ?? (() => {});
+    leave = (await VIEWS[name].show(main, { caller, id, query, signOut, reload, reopen: show })) ?? (() => {});
   } catch (error) {
     fill(main, el("p", { class: "error", text: error.message }));
   }
+  connect(); // after the view: the service reads the whole graph for it
 }
 
-function showSignIn() {
+function showSignIn(refusal = "") {
   caller = null;
   disconnect();
   nav.hidden = who.hidden = true;
@@ -68,7 +68,7 @@ function showSignIn() {
   signIn(main, (token) => {
     session.token = token;
     show();
-  });
+  }, refusal);
 }
 
 function signOut() {
@@ -89,8 +89,10 @@ window.addEventListener("hashchange", () => {
 window.addEventListener("signed-out", () => {
   if (!session.token) return;
   sessionStorage.clear();
-  show();
-  announce("The token is not valid, or it has expired.", true);
+  leave();
+  leave = () => {};
+  announce("");
+  showSignIn("The token is not valid, or it has expired.");
 });
 events.addEventListener("OPERATION", ({ detail }) => {
   if (["published", "deleted", "failed", "rejected"].includes(detail.state)) {

@@ -1,12 +1,16 @@
 import { api } from "../api.js";
-import { announce, day, el, field, fill, put } from "../dom.js";
+import { announce, el, field, fill, put } from "../dom.js";
 import { events } from "../events.js";
 import { COLORS, draw } from "../graph_drawing.js";
+import { describe } from "./node.js";
 
 const LISTED = 200;
 
 /** The caller's graph: drawn, and as a list for those who do not see it. Follows what changes. */
-export async function graph(main) {
+export async function graph(main, { reopen }) {
+  const openedAt = performance.now();
+  const [loading, reading] = [import("../cytoscape.js"), api.outline()];
+  loading.catch(() => {}); // `start` reports it
   const canvas = el("div", { id: "graph", role: "img", "aria-label": "Picture of the graph; the list has the same nodes" });
   const panel = el("section", { class: "card", "aria-live": "polite", "aria-label": "Node" },
     el("p", { text: "Choose a node in the picture or in the list." }));
@@ -15,14 +19,16 @@ export async function graph(main) {
   const total = el("p", { class: "meta", text: "Reading the graph ..." });
   put(main, el("h2", { text: "Graph" }), total, legend(), el("div", { class: "split" }, canvas,
     el("div", {}, panel, field("Find a node", find), list)));
-  const state = read(await api.outline());
+  let isLeft = false;
+  const state = read(await reading);
   const choose = async (id, { move = true } = {}) => {
     const node = state.nodes.get(id);
+    picture.mark(id);
     if (!node) return;
-    if (move) picture?.focus(id);
+    if (move) picture.focus(id);
     await describe(panel, node, choose).catch((error) => announce(error.message, true));
   };
-  const picture = await drawn(canvas, state, choose);
+  const picture = draw(canvas, state);
   const show = () => {
     total.textContent = counted(state);
     fill(list, matching(state, find.value).map((n) =>
@@ -33,27 +39,44 @@ export async function graph(main) {
   show();
   const update = ({ detail }) => {
     apply(state, detail);
-    picture?.update(detail, state);
+    state.build = null; // of which build this is, is not known
+    picture.update(detail, state);
     show();
     announce(`The graph changed: ${detail.nodes.length} nodes, ${detail.removed.nodes.length} removed`);
     canvas.dataset.updates = String(Number(canvas.dataset.updates ?? 0) + 1);
   };
   const focus = ({ detail }) => choose(detail.node_id);
+  const connected = async () => { // what was published before was not sent
+    const ready = await api.ready().catch(() => null);
+    if (!isLeft && ready && ready.build_id !== state.build) reopen();
+  };
   events.addEventListener("GRAPH_UPDATE", update);
   events.addEventListener("NODE_FOCUS", focus);
+  events.addEventListener("CONNECTED", connected);
+  afterFrame(() => {
+    canvas.dataset.drawnMs = String(Math.round(performance.now() - openedAt));
+    if (!isLeft) start(picture, loading, choose);
+  });
   return () => {
+    isLeft = true;
+    events.removeEventListener("CONNECTED", connected);
     events.removeEventListener("GRAPH_UPDATE", update);
     events.removeEventListener("NODE_FOCUS", focus);
-    picture?.close();
+    picture.close();
   };
 }
 
-async function drawn(canvas, state, choose) {
+/** Runs something after what is drawn now is seen. */
+function afterFrame(run) {
+  requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(run)));
+}
+
+/** Lets the picture be moved once the library is here. */
+async function start(picture, loading, choose) {
   try {
-    return await draw(canvas, state, choose);
+    picture.start(await loading, choose);
   } catch {
-    fill(canvas, el("p", { text: "The graph cannot be drawn: the service does not have the library for it. The list has its nodes." }));
-    return null;
+    announce("The picture cannot be moved: the service does not have the library for it. The list has its nodes.", true);
   }
 }
 
@@ -61,7 +84,7 @@ function read(outline) {
   const nodes = new Map(outline.nodes.map((n) => [n.id, n]));
   const links = new Map();
   for (const [a, b] of outline.links) addLink(links, outline.nodes[a].id, outline.nodes[b].id);
-  return { nodes, links, hiddenNodes: outline.total_nodes - outline.nodes.length,
+  return { nodes, links, build: outline.build_id, hiddenNodes: outline.total_nodes - outline.nodes.length,
     hiddenLinks: outline.total_links - outline.links.length };
 }
 
@@ -101,32 +124,4 @@ function matching(state, text) {
     if (found.length === LISTED) break;
   }
   return found;
-}
-
-async function describe(panel, node, choose) {
-  const near = await api.around(node.name);
-  const nodes = new Map(near.nodes.map((n) => [n.id, n]));
-  const whole = nodes.get(node.id) ?? node;
-  const edges = near.edges.filter((e) => e.source === node.id || e.target === node.id).slice(0, 100);
-  const memories = [...new Set(edges.flatMap((e) => e.memory_ids ?? []))].slice(0, 20);
-  fill(panel,
-    el("h3", { text: node.name }),
-    el("p", { class: "meta" }, el("span", { class: `dot ${node.type}`, "aria-hidden": "true" }),
-      ` ${node.type}, ${node.memory_count} memories, since ${day(whole.created_at)}`),
-    whole.description ? el("p", { text: whole.description }) : null,
-    whole.aliases?.length ? el("p", { class: "meta", text: `also ${whole.aliases.join(", ")}` }) : null,
-    edges.length ? el("h4", { text: "Edges" }) : null,
-    el("ul", {}, edges.map((edge) => {
-      const isSource = edge.source === node.id;
-      const other = nodes.get(isSource ? edge.target : edge.source);
-      return other ? el("li", {}, isSource ? `${words(edge.type)} ` : "",
-        el("button", { type: "button", class: "plain", onclick: () => choose(other.id), text: other.name }),
-        isSource ? "" : ` ${words(edge.type)} it`) : null;
-    })),
-    memories.length ? el("h4", { text: "Memories of these edges" }) : null,
-    el("ul", {}, memories.map((id) => el("li", {}, el("a", { href: `#/memory/${id}`, text: id })))));
-}
-
-function words(type) {
-  return type.replaceAll("_", " ");
 }

@@ -9,7 +9,7 @@ export async function proposals(main, { caller, query }) {
   const offset = Number(query.get("offset") ?? 0) || 0;
   const found = await api.proposals(state, offset);
   const mayWrite = caller.permissions.includes("write");
-  const list = el("ol", { class: "results" }, found.proposals.map((p) => shown(p, mayWrite)));
+  const list = el("ol", { class: "results" }, byPair(found.proposals).map((same) => shown(same, mayWrite)));
   put(main,
     el("h2", { text: "Proposals" }),
     el("nav", { class: "row", "aria-label": "States" }, Object.keys(STATES).map((s) =>
@@ -20,7 +20,19 @@ export async function proposals(main, { caller, query }) {
       : el("a", { href: `#/proposals?state=${state}&offset=${found.next_offset}`, text: "more" }));
 }
 
-function shown(proposal, mayWrite) {
+/** Groups proposals of one kind about the same memories: a pair may be proposed from each side, and is decided once. */
+function byPair(proposals) {
+  const groups = new Map();
+  for (const proposal of proposals) {
+    const { kind, memories, names } = proposal;
+    const key = JSON.stringify([kind, memories.map((m) => m.memory_id).sort(), [...names].sort()]);
+    groups.set(key, [...(groups.get(key) ?? []), proposal]);
+  }
+  return [...groups.values()];
+}
+
+function shown(same, mayWrite) {
+  const [proposal] = same;
   const item = el("li", { class: "card" });
   const name = `keep-${proposal.proposal_id}`;
   const needsSide = proposal.state === "open" && proposal.kind === "contradiction" && proposal.why !== "conditional";
@@ -29,7 +41,8 @@ function shown(proposal, mayWrite) {
       "aria-label": `keep: ${m.text.slice(0, 60)}` }) : null,
     " ", el("a", { href: `#/memory/${m.memory_id}`, text: m.text }), el("span", { class: "meta", text: ` ${day(m.observed_at)}` })));
   const decide = async (verb, body) => {
-    const done = await api.decide(proposal.proposal_id, verb, body);
+    let done = proposal;
+    for (const { proposal_id: id } of same) done = await api.decide(id, verb, body);
     announce(`The proposal is ${done.state}.`);
     fill(item, el("p", {}, el("strong", { text: done.state }), ` ${proposal.description}`));
   };
@@ -43,7 +56,7 @@ function shown(proposal, mayWrite) {
     : [action("Undo", () => decide("undo"))];
   return fill(item,
     el("p", {}, el("strong", { text: `${proposal.kind}, ${proposal.why}` }), ` (${Math.round(100 * proposal.confidence)} % sure)`),
-    el("p", { text: proposal.description }),
+    same.map((p) => el("p", { text: p.description })),
     needsSide ? el("p", { class: "meta", text: "Which one stays?" }) : null,
     el("ul", {}, memories),
     mayWrite ? el("div", { class: "row" }, buttons) : null);
