@@ -23,6 +23,7 @@ from palimpsest.serve.problems import add_handlers
 from palimpsest.serve.routes import account, events, graph, memories, search, system
 from palimpsest.serve.settings import ServeSettings
 from palimpsest.serve.state import Service
+from palimpsest.serve.store_sync import StoreSync
 from palimpsest.serve.warming import Warming
 from palimpsest.serve.writing import Writer
 from palimpsest.store.home import Home
@@ -59,7 +60,8 @@ def create_app(home: Home, settings: ServeSettings, backend: str = "duckdb", hos
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         async with mcp.session_manager.run():
-            background = [asyncio.create_task(part.run()) for part in (service.watch, service.warming)]
+            parts = (service.watch, service.warming, StoreSync(home.path))
+            background = [asyncio.create_task(part.run()) for part in parts]
             yield
             for task in background:
                 task.cancel()

@@ -92,7 +92,8 @@ class Setting:
         text = ",".join(value) if isinstance(value, list) else str(value)
         if len(text) > _MAX_CHARS or not text.isprintable():
             raise ValueError(f"must have {_MAX_CHARS:,} printable characters at most")
-        return str(folder.absolute() / Path(text).expanduser()) if self.kind == "path" else text
+        is_path = self.kind == "path" and "://" not in text  # a home may be the URL of a bucket
+        return str(folder.absolute() / Path(text).expanduser()) if is_path else text
 
     def from_text(self, text: str) -> str | int | float | bool | list[str]:
         """Returns the value for a file that is meant by a text on the command line.

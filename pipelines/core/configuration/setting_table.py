@@ -51,6 +51,16 @@ _GENERAL = (
         words=("1", ""),
     ),
     Setting(
+        "lease_seconds",
+        "PALIMPSEST_LEASE_S",
+        "60",
+        "seconds after which a builder of a home on object storage that was stopped is no longer waited for "
+        "([object storage](../object-storage.md))",
+        "whole",
+        1,
+        3600,
+    ),
+    Setting(
         "usage_days",
         "PALIMPSEST_USAGE_DAYS",
         "90",

@@ -4,12 +4,16 @@ Nothing relies on rename, hard links or locks of the store: objects are written 
 conditional write.
 """
 
+import datetime as dt
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
+
+if TYPE_CHECKING:
+    from obstore.store import ClientConfig, RetryConfig
 
 SCHEMES = ("s3", "gs", "az")
 _CHUNK_BYTES = 8 * 2**20
@@ -85,7 +89,9 @@ class _Obstore:
         self.url, self._obstore = url, obstore
         # Plain HTTP only to an endpoint that the environment names with it: a store on this machine.
         is_plain = any(os.environ.get(name, "").startswith("http://") for name in _ENDPOINTS)
-        self._store = from_url(url, client_options={"allow_http": is_plain})
+        options: ClientConfig = {"allow_http": is_plain, "connect_timeout": "5 seconds", "timeout": "120 seconds"}
+        retries: RetryConfig = {"max_retries": 5, "retry_timeout": dt.timedelta(seconds=60)}
+        self._store = from_url(url, client_options=options, retry_config=retries)
 
     def read(self, key: str) -> Stored | None:
         """See TableStore."""
