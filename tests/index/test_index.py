@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from palimpsest.index import write_file
 from palimpsest.index.word_tables import TITLE_WEIGHT
 from palimpsest.index.write_index import write_index
 from palimpsest.text.terms import terms
@@ -194,3 +195,22 @@ def test_another_users_memories_never_change_a_users_scores(tmp_path_factory, ma
     for user in {m["user_id"] for m in memories}:
         write(tables([m for m in memories if m["user_id"] == user]), folder / "one.duckdb")
         assert scores(folder / "one.duckdb") == {k: v for k, v in together.items() if k[0] == user}
+
+
+def test_tables_written_in_slices_equal_those_written_at_once(tmp_path, monkeypatch):
+    memories = [memory(f"m{i:02}", f"note {i} about bees") for i in range(23)]
+    write(tables(memories), tmp_path / "whole.duckdb")
+    monkeypatch.setattr(write_file, "_SLICE_ROWS", 5)
+    slices = []
+    read = write_file._select
+    monkeypatch.setattr(
+        write_file, "_select", lambda name, part: slices.append((name, part.height)) or read(name, part)
+    )
+    write(tables(memories), tmp_path / "sliced.duckdb")
+    assert [n for name, n in slices if name == "vectors"] == [5, 5, 5, 5, 3]
+    with (
+        duckdb.connect(str(tmp_path / "whole.duckdb")) as whole,
+        duckdb.connect(str(tmp_path / "sliced.duckdb")) as cut,
+    ):
+        for (name,) in whole.execute("SELECT table_name FROM duckdb_tables()").fetchall():
+            assert cut.table(name).fetchall() == whole.table(name).fetchall(), name

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from palimpsest.core.errors import PalimpsestError
+from palimpsest.query.backends import duckdb_backend, duckdb_scope
 from palimpsest.query.backends.duckdb_backend import DuckDBBackend
 from palimpsest.query.backends.duckdb_scope import rows_statement
 from palimpsest.query.embed_query import query_embedder
@@ -187,6 +188,21 @@ def test_a_tiny_cache_changes_no_answer(backend, tmp_path):
     for text in ("launch", "honey cake", "launch"):
         one, other = find_seeds(small, text), find_seeds(backend, text)
         assert one.ids == other.ids and np.array_equal(one.vector, other.vector)
+
+
+def test_the_cache_has_room_for_the_largest_scope(tmp_path, monkeypatch):
+    write(tables([memory("m1", "bees"), memory("m2", "rain"), memory("m3", "snow")]), tmp_path / "i.duckdb")
+    monkeypatch.setattr(duckdb_backend, "CACHE_BYTES", 1)
+    reads = []
+    read = duckdb_scope.read_vectors
+    monkeypatch.setattr(duckdb_scope, "read_vectors", lambda *a: reads.append(1) or read(*a))
+    for limit, expected in ((None, 1), (1, 2)):
+        reads.clear()
+        small = DuckDBBackend(tmp_path / "i.duckdb", cache_bytes=limit)
+        for _ in range(2):
+            find_seeds(small, "honey")
+        assert len(reads) == expected
+        small.close()
 
 
 def test_eight_threads_get_the_answers_that_one_gets(backend):

@@ -98,3 +98,21 @@ def test_a_scope_without_candidates_gives_no_ranking(index):
     with open_index(index) as reader:
         assert reader.search("spring", ANA, session="none").memories == []
         assert reader.search("spring", ("notes", "nobody")).memories == []
+
+
+def test_word_scores_of_few_turns_equal_those_computed_over_every_turn():
+    rng, size, shares = np.random.default_rng(7), 60, (0.6, 0.36, 0.22)
+    firsts = np.flatnonzero(np.arange(size - 1) % 9 != 8)
+    order = TurnOrder.of(firsts, firsts + 1, rng.integers(1, 40, size))
+    chosen = [np.sort(rng.choice(size, n, replace=False)) for n in (0, 1, 7, 30, 60)]
+    postings = [Postings(rows, rng.random(len(rows), np.float32)) for rows in chosen]
+    candidates, expected = rng.random(size) < 0.8, np.zeros(size)
+    for term in postings:
+        own = np.zeros(size)
+        own[term.rows] = np.where(candidates[term.rows], term.scores, 0)
+        best = own.copy()
+        for distance, share in enumerate(shares, 1):
+            for at in order.steps(distance):
+                best = np.maximum(best, np.where(at >= 0, share * own[at], 0))
+        expected += own + order.smoothing_weight * (best - own)
+    assert np.array_equal(nearby_word_scores(postings, order, shares, candidates), expected)

@@ -30,6 +30,8 @@ from palimpsest.query.scope.scope_arrays import known_rows, rows_of
 
 FORMAT = 9
 CACHE_BYTES = 512 * 2**20
+_BYTES_OF_A_MEMORY = 3_000
+"""What a query of a large scope keeps of each memory: 1,536 bytes of MiniLM's vector, its id, order, priors, words."""
 
 _META = "SELECT key, value FROM meta"
 _SCOPES = "SELECT collection, user_id, project_id, first_row, size, scope FROM scopes ORDER BY scope"
@@ -41,11 +43,15 @@ _ALL_MEMORIES = f"{_MEMORIES} WHERE row BETWEEN $first AND $last ORDER BY row"
 class DuckDBBackend:
     """Implements `palimpsest.query.scope.backend.Backend` over an index file.
 
+    Args:
+        path: the index file.
+        cache_bytes: limit of the cache; None means `CACHE_BYTES`, or more where the largest scope needs more.
+
     Raises:
         PalimpsestError: the file is missing, is no index, or has another format.
     """
 
-    def __init__(self, path: Path, cache_bytes: int = CACHE_BYTES):
+    def __init__(self, path: Path, cache_bytes: int | None = None):
         if not path.is_file():
             raise PalimpsestError(f"index {path}: no such file; run palimpsest build")
         try:
@@ -66,7 +72,7 @@ class DuckDBBackend:
         self._scopes = {Scope(*row[:3]): Range(*row[3:]) for row in scopes}
         self._threads = threading.local()
         self._cursors: list[duckdb.DuckDBPyConnection] = []
-        self._cache = ByteCache(cache_bytes)
+        self._cache = ByteCache(self._needed_cache() if cache_bytes is None else cache_bytes)
 
     def collections(self) -> dict[str, CollectionInfo]:
         """See Backend."""
@@ -158,6 +164,10 @@ class DuckDBBackend:
         for cursor in self._cursors:
             cursor.close()
         self._db.close()
+
+    def _needed_cache(self) -> int:
+        """Returns the limit of the cache: with less than its largest scope, each query would read it again."""
+        return max(CACHE_BYTES, _BYTES_OF_A_MEMORY * max((at.size for at in self._scopes.values()), default=0))
 
     def _vector_table(self, scope: Scope) -> VectorTable:
         """Returns where the vectors of a scope are; indexes of earlier versions have one table, of MiniLM."""

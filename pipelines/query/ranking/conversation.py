@@ -67,19 +67,22 @@ def nearby_word_scores(
         shares: of a term's score one, two, ... turns away, on both sides.
         candidates: which memories count, shape (memories,) bool; others add nothing to their neighbors.
     """
-    out = np.zeros(len(candidates))
+    out, best, own = (np.zeros(len(candidates)) for _ in range(3))
     for term in postings:
         counted = candidates[term.rows]
         rows, scores = term.rows[counted], term.scores[counted].astype(float)
-        best, own = np.zeros(len(candidates)), np.zeros(len(candidates))
         best[rows] = own[rows] = scores
+        reached = [rows]
         for step in (order.order.before, order.order.after):
             at, remaining = rows, scores
             for share in shares:
                 at = step[at]
                 at, remaining = at[at >= 0], remaining[at >= 0]
                 best[at] = np.maximum(best[at], share * remaining)
-        out += own + order.smoothing_weight * (best - own)
+                reached.append(at)
+        for at in reached:  # most terms reach few turns of a large scope; a turn reached twice adds 0 the second time
+            out[at] += own[at] + order.smoothing_weight[at] * (best[at] - own[at])
+            best[at] = own[at] = 0.0
     return out
 
 
