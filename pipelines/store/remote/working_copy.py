@@ -76,6 +76,11 @@ class WorkingCopy:
                 return True
         raise ComponentFailed(f"{self.store.url}: objects that {HEAD} needs are missing; restore them")
 
+    def is_behind(self) -> bool:
+        """Returns whether a pull has something to do: readers see another tree, or the pull before was stopped."""
+        head, state = read_head(self.store), self._state()
+        return state.pulled is not None or (head.tree if head else None) != state.tree
+
     def push(self, lease: Lease) -> bool:
         """Writes what is new here and makes it what readers see; returns whether anything was.
 
