@@ -12,7 +12,7 @@ from palimpsest.core.errors import DamagedFile, PalimpsestError
 from palimpsest.core.home_format import FORMAT_FILE
 from palimpsest.core.sealed_json import read_sealed_json, write_sealed_json
 from palimpsest.store.remote.remote_home import LOCK, begin_writing, end_writing, local_home
-from palimpsest.store.remote.working_copy import working_copy
+from palimpsest.store.remote.working_copy import STATE, working_copy
 
 DEFAULT_HOME = Path("data/home")
 DEFAULT_CORPUS = Path("data/corpora")
@@ -21,6 +21,8 @@ TRIAL_FOLDER = ".trial"
 """In a home, while something is tried: see `build.trial_home`."""
 SEND_WAIT_S = 600.0
 """How long a text that was sent to the inbox of a home on object storage waits for a builder."""
+PULL_WAIT_S = 5.0
+"""How long a writer of a copy waits at least: a reader that brings it up to date has the same lock."""
 _FIX = "name the folders of its collections with palimpsest build --corpus DIR, or restore a backup"
 _PACKAGE = Path(__file__).resolve().parents[1]
 _CHECKOUT = _PACKAGE.parent / "data"
@@ -212,7 +214,8 @@ class HomeLock:
 
     def __enter__(self) -> None:
         try:
-            self._lock.acquire(timeout=self._wait_s)
+            is_copy = (self._path / STATE).exists()
+            self._lock.acquire(timeout=max(self._wait_s, PULL_WAIT_S) if is_copy else self._wait_s)
         except Timeout:
             raise PalimpsestError(
                 f"home {self._path}: another build is writing it; wait for it or choose another --home"

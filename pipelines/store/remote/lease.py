@@ -6,7 +6,9 @@ however long that one was paused. So clocks that differ cost time, never data.
 """
 
 import json
+import math
 import os
+import re
 import secrets
 import socket
 import threading
@@ -21,6 +23,8 @@ from palimpsest.store.remote.table_store import Stored, TableStore, Version
 LEASE, HEAD = "lease.json", "published.json"
 LEASE_S = 60.0
 LEASE_VARIABLE = "PALIMPSEST_LEASE_S"
+TREES = "trees"
+TREE_KEY = re.compile(TREES + r"/[0-9]{8,18}/[0-9a-f]{32}")
 _POLL_S = 0.2
 
 
@@ -46,8 +50,7 @@ def read_head(store: TableStore) -> Head | None:
     if (found := store.read(HEAD)) is None:
         return None
     raw = _fields(store, HEAD, found)
-    tree = raw.get("tree")
-    return Head(None if tree is None else str(tree), _fence(store, HEAD, raw), found.version)
+    return Head(_tree(store, raw), _fence(store, HEAD, raw), found.version)
 
 
 class Lease:
@@ -132,7 +135,7 @@ def take_lease(store: TableStore, wait_s: float = 0) -> Lease:
         raw = {} if found is None else _fields(store, LEASE, found)
         head = read_head(store)
         fence = 1 + max(_fence(store, LEASE, raw) if found else 0, head.fence if head else 0)
-        if not found or raw.get("owner") == owner or float(raw.get("expires") or 0) <= time.time():
+        if not found or raw.get("owner") == owner or _expires(store, raw) <= time.time():
             body = _lease_bytes(owner, fence, time.time() + lease_s)
             version = store.replace(LEASE, body, found.version) if found else store.create(LEASE, body)
             if version is not None:
@@ -160,15 +163,33 @@ def _lease_bytes(owner: str, fence: int, expires: float) -> bytes:
 def _fields(store: TableStore, key: str, found: Stored) -> Mapping[str, Any]:
     try:
         raw = json.loads(found.data)
-    except ValueError:
+    except (ValueError, RecursionError):
         raw = None
     if not isinstance(raw, dict):
-        raise ComponentFailed(f"{store.url}/{key}: not what Palimpsest wrote; restore that object")
+        raise _damaged(store, key)
     return raw
+
+
+def _tree(store: TableStore, raw: Mapping[str, Any]) -> str | None:
+    tree = raw.get("tree")
+    if tree is not None and not (isinstance(tree, str) and TREE_KEY.fullmatch(tree)):
+        raise _damaged(store, HEAD)
+    return tree
+
+
+def _expires(store: TableStore, raw: Mapping[str, Any]) -> float:
+    expires = raw.get("expires", 0)
+    if not isinstance(expires, int | float) or not math.isfinite(expires):
+        raise _damaged(store, LEASE)
+    return expires
+
+
+def _damaged(store: TableStore, key: str) -> ComponentFailed:
+    return ComponentFailed(f"{store.url}/{key}: not what Palimpsest wrote; restore that object")
 
 
 def _fence(store: TableStore, key: str, raw: Mapping[str, Any]) -> int:
     fence = raw.get("fence")
     if not isinstance(fence, int) or fence < 0:
-        raise ComponentFailed(f"{store.url}/{key}: not what Palimpsest wrote; restore that object")
+        raise _damaged(store, key)
     return fence

@@ -38,15 +38,14 @@ def local_home(home: str | Path) -> Path:
 
 def refresh(copy: WorkingCopy) -> bool:
     """Brings a copy up to what readers see; returns whether it changed. While it is written here it is left alone."""
-    lock = FileLock(copy.folder / LOCK, thread_local=False, is_singleton=True)
+    if not copy.is_behind():  # most looks: a writer is not turned away for them
+        return False
+    lock = FileLock(copy.folder / LOCK, thread_local=False)  # not the lock of `HomeLock`, which counts its threads
     try:
-        lock.acquire(timeout=0)
+        with lock.acquire(timeout=0):
+            return copy.pull()
     except Timeout:
         return False
-    try:
-        return not lock.lock_counter > 1 and copy.pull()
-    finally:
-        lock.release()
 
 
 def begin_writing(folder: Path, wait_s: float) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
@@ -10,10 +11,16 @@ from typing import NamedTuple
 from palimpsest.core.errors import ComponentFailed
 
 FORMAT = 1
+OBJECTS = "objects"
 _LOCAL = ("dagster",)
 """Folders of a home that stay on the machine that wrote them: Dagster's run history."""
 _BEFORE_DELETE = ".before-delete"
 """The only hidden folder of a home that a later run needs: see `store.builds`."""
+
+_KEY = re.compile(OBJECTS + r"/[0-9]{8,18}/[0-9a-f]{32}")
+_HASH = re.compile(r"[0-9a-f]{32}")
+_CONTROL = re.compile("[\0-\x1f\ud800-\udfff]")
+_MAX_INT = 2**63 - 1
 
 
 class Entry(NamedTuple):
@@ -28,6 +35,16 @@ class Entry(NamedTuple):
     def has_stat(self, found: os.stat_result) -> bool:
         """Returns whether a file that has this size and time of change need not be read again."""
         return (self.size, self.mtime_ns) == (found.st_size, found.st_mtime_ns)
+
+    def is_valid(self) -> bool:
+        """Returns whether Palimpsest can have written it: its hash is the name of a file, its key that of an object."""
+        return (
+            _KEY.fullmatch(self.key) is not None
+            and _HASH.fullmatch(self.blake2b) is not None
+            and 0 <= self.size <= _MAX_INT
+            and 0 <= self.mtime_ns <= _MAX_INT
+            and 0 <= self.mode <= 0o777
+        )
 
 
 Tree = Mapping[str, Entry]
@@ -51,13 +68,21 @@ def parse_tree(data: bytes, where: str) -> Tree:
         if raw["format"] != FORMAT:
             raise ComponentFailed(f"{where}: format {str(raw['format'])[:20]}; a newer version wrote it, update")
         tree = {str(path): Entry(str(e[0]), str(e[1]), *map(int, e[2:])) for path, e in raw["files"].items()}
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
         raise ComponentFailed(f"{where}: not what Palimpsest wrote; restore that object") from None
-    for path in tree:
-        parts = PurePosixPath(path)
-        if parts.is_absolute() or ".." in parts.parts or "\\" in path or not is_shared(parts):
+    folders = {parent for path in tree for parent in map(str, PurePosixPath(path).parents)}
+    for path, entry in tree.items():
+        if path in folders or not _is_path_of_home(path):
             raise ComponentFailed(f"{where}: {path[:80]!r} is no path of a home; restore that object")
+        if not entry.is_valid():
+            raise ComponentFailed(f"{where}: the entry of {path[:80]!r} is none; restore that object")
     return tree
+
+
+def _is_path_of_home(path: str) -> bool:
+    name = PurePosixPath(path)
+    unsafe = name.is_absolute() or ".." in name.parts or str(name) != path or not name.parts
+    return not unsafe and not _CONTROL.search(path) and "\\" not in path and is_shared(name)
 
 
 def is_shared(path: PurePosixPath) -> bool:

@@ -17,13 +17,12 @@ from typing import Any, BinaryIO
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.core.files import file_hash, link, read_json_object, write_json
 from palimpsest.core.published import POINTER
-from palimpsest.store.remote.lease import HEAD, Lease, read_head
+from palimpsest.store.remote.lease import HEAD, TREES, Lease, read_head
 from palimpsest.store.remote.table_store import TableStore, open_store
-from palimpsest.store.remote.tree import Entry, Tree, parse_tree, shared_files, tree_bytes
+from palimpsest.store.remote.tree import OBJECTS, Entry, Tree, parse_tree, shared_files, tree_bytes
 
 STATE = ".remote.json"
 _ASIDE = ".remote"
-_OBJECTS, _TREES = "objects", "trees"
 _BUILDS = "builds"
 _APART = ("inbox",)
 """Folders whose files have names of their own, so that those of several machines go together."""
@@ -77,6 +76,11 @@ class WorkingCopy:
                 return True
         raise ComponentFailed(f"{self.store.url}: objects that {HEAD} needs are missing; restore them")
 
+    def is_behind(self) -> bool:
+        """Returns whether a pull has something to do: readers see another tree, or the pull before was stopped."""
+        head, state = read_head(self.store), self._state()
+        return state.pulled is not None or (head.tree if head else None) != state.tree
+
     def push(self, lease: Lease) -> bool:
         """Writes what is new here and makes it what readers see; returns whether anything was.
 
@@ -95,7 +99,7 @@ class WorkingCopy:
             elif (entry := self._upload(path, lease.fence, known)) is not None:
                 tree[path] = entry
         data = tree_bytes(tree)
-        key = f"{_TREES}/{lease.fence:08d}/{hashlib.blake2b(data, digest_size=16).hexdigest()}"
+        key = f"{TREES}/{lease.fence:08d}/{hashlib.blake2b(data, digest_size=16).hexdigest()}"
         self.store.create(key, data)
         lease.move_head(key)
         self._write_state(_State(state.url, key, tree))
@@ -109,7 +113,7 @@ class WorkingCopy:
         """
         state = self._state()
         needed = {state.tree, *(entry.key for entry in state.files.values())}
-        keys = (key for folder in (_OBJECTS, _TREES) for key in self.store.list(folder))
+        keys = (key for folder in (OBJECTS, TREES) for key in self.store.list(folder))
         return sorted(key for key in keys if key not in needed and _fence_of(key) <= fence)
 
     def is_dirty(self) -> bool:
@@ -209,7 +213,7 @@ class WorkingCopy:
             content = file.read() if found.st_size <= _BLOCK_BYTES else None  # small files may grow meanwhile
             blake2b = _hash(file) if content is None else hashlib.blake2b(content, digest_size=16).hexdigest()
             size = found.st_size if content is None else len(content)
-            key = known.get(blake2b, f"{_OBJECTS}/{fence:08d}/{blake2b}")
+            key = known.get(blake2b, f"{OBJECTS}/{fence:08d}/{blake2b}")
             if blake2b not in known:
                 if content is None:
                     file.seek(0)

@@ -64,14 +64,14 @@ def test_a_builder_that_was_paused_cannot_move_the_pointer_of_its_successor(buck
     paused = take_lease(store)
     paused._ended.set()  # it renews nothing, as a stopped process
     paused._renewing.join()
-    paused.move_head("trees/00000001/first")
+    paused.move_head("trees/00000001/11111111111111111111111111111111")
     successor = take_lease(store, wait_s=10)
-    assert (successor.fence, read_head(store).tree) == (2, "trees/00000001/first")
+    assert (successor.fence, read_head(store).tree) == (2, "trees/00000001/11111111111111111111111111111111")
     with pytest.raises(ComponentFailed, match="another builder took its lease"):
-        paused.move_head("trees/00000001/second")
+        paused.move_head("trees/00000001/22222222222222222222222222222222")
     paused.release()
-    successor.move_head("trees/00000002/third")
-    assert (read_head(store).tree, read_head(store).fence) == ("trees/00000002/third", 2)
+    successor.move_head("trees/00000002/33333333333333333333333333333333")
+    assert (read_head(store).tree, read_head(store).fence) == ("trees/00000002/33333333333333333333333333333333", 2)
     successor.release()
 
 
