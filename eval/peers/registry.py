@@ -116,6 +116,14 @@ PEERS: tuple[PeerInfo, ...] = (
         needs_neo4j=True,
         can=_LABEL,
     ),
+    PeerInfo(
+        "mem0",
+        f"{_ADAPTERS}.mem0_store",
+        "mem0ai",
+        "add with infer=False, local Qdrant, BM25 by fastembed, entities by spaCy",
+        venv="mem0",
+        can={"owner_scopes": "user_id in every call", "supersedes": "by LM calls, with infer=True"},
+    ),
 )
 
 
