@@ -14,7 +14,7 @@ PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 POLARS_MAX_THREADS=1 \
 FAULTS := tests/chaos tests/build/test_damaged_files.py tests/build/test_repair.py tests/build/test_upgrade.py tests/build/test_backup.py tests/relations/test_lm.py \
   tests/neo4j_graph/test_faults.py tests/neo4j_graph/test_survival.py
 
-.PHONY: build test chaos slow browser dev lint docs labeler suites image clean
+.PHONY: build test chaos slow browser dev lint docs labeler suites bench-peers image clean
 
 build: .venv/.installed        ## install, build the demo corpus, pass the gate, publish, show one answer
 	$(BIN)/palimpsest build --home $(HOME_DIR)
@@ -54,6 +54,20 @@ labeler: .venv/.installed      ## train the offline labeler that is shipped, abo
 suites: .venv/.installed       ## measure on ../shared/suites (or PALIMPSEST_SUITES)
 	$(BIN)/python -m pytest -m suite
 
+# One environment for each lock: their pins clash. Without its dependencies this project is importable there.
+PEERS := $(basename $(notdir $(wildcard eval/peers/locks/*.txt)))
+PEERS_OUT ?= build/peers
+
+bench-peers: .venv/.installed $(PEERS:%=.venv-peers/%/.installed)  ## other toolkits next to Palimpsest, on PALIMPSEST_SUITES; 45 minutes
+	$(BIN)/python -m palimpsest.eval.peers.run_peers --out $(PEERS_OUT) $(PEERS_OPTIONS)
+
+# Files are copied: some toolkits refuse to read a data file that is linked twice.
+.venv-peers/%/.installed: eval/peers/locks/%.txt setup.py
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-peers/$*
+	$(BIN)/uv pip install --quiet --python .venv-peers/$*/bin/python --link-mode copy $(LINKS) -r $<
+	$(BIN)/uv pip install --quiet --python .venv-peers/$*/bin/python --no-deps -e .
+	touch $@
+
 image:                         ## build the image of the Dockerfile and look into it; needs Docker
 	docker build --tag palimpsest --build-arg PIP_EXTRA_INDEX_URL --build-arg PIP_FIND_LINKS= .
 	docker run --rm palimpsest doctor
@@ -67,4 +81,4 @@ image:                         ## build the image of the Dockerfile and look int
 	touch $@
 
 clean:                         ## forget the environment and the demo home
-	rm -rf .venv build $(HOME_DIR)
+	rm -rf .venv .venv-peers build $(HOME_DIR)

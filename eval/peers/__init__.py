@@ -1,0 +1,1 @@
+"""Other toolkits next to Palimpsest: the same texts, questions and embedder, each in a process of its own."""

@@ -1,0 +1,43 @@
+"""Palimpsest with its published build loaded into Neo4j, and searches by the backend neo4j."""
+
+import os
+from collections.abc import Sequence
+
+from palimpsest.eval.peers.adapters.palimpsest_home import PalimpsestPeer
+from palimpsest.eval.peers.peer import Setting, Text
+
+
+class PalimpsestGraphPeer(PalimpsestPeer):
+    """A build includes the load; what did not change is not written again."""
+
+    backend = "neo4j"
+
+    def __init__(self, setting: Setting):
+        login = setting.server
+        os.environ |= {"NEO4J_URI": login.uri, "NEO4J_USER": login.user, "NEO4J_PASSWORD": login.password}
+        super().__init__(setting)
+
+    def build(self, texts: Sequence[Text]) -> None:
+        """Builds, publishes and loads."""
+        from palimpsest.neo4j_graph.connect import connect
+        from palimpsest.neo4j_graph.load.loader import load_graph
+        from palimpsest.store.builds import published
+
+        super().build(texts)
+        build = published(self._home)
+        assert build is not None
+        with connect() as connection:
+            load_graph(self._home, build, connection)
+
+    def close(self) -> None:
+        """Drops the home from the server."""
+        from palimpsest.neo4j_graph.connect import connect
+        from palimpsest.neo4j_graph.identity import home_id
+        from palimpsest.neo4j_graph.load.erase import drop_home
+
+        super().close()
+        with connect() as connection:
+            drop_home(connection, home_id(self._home))
+
+
+open_peer = PalimpsestGraphPeer
