@@ -242,7 +242,7 @@ def send_unwritten(path: Path, wait_s: float = SEND_WAIT_S) -> None:
         PalimpsestError: another builder has the lease for longer than `wait_s`; the next command tries again.
     """
     copy = working_copy(path)
-    if copy is not None and copy.is_dirty():
+    if copy is not None and copy.has_unsent():
         with HomeLock(path, wait_s):
             pass  # its end writes
 

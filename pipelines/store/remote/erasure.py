@@ -4,6 +4,7 @@ S3 keeps versions of objects, delete markers and the parts of unfinished uploads
 Of other stores only the objects are listed.
 """
 
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,7 +57,7 @@ def erase_from_store(folder: Path) -> StoreProof | None:
     copy.push(lease)
     copy.store.delete(copy.garbage(lease.fence))  # where the push before ended in between
     keys = len([*copy.store.list()])
-    residue = copy.garbage(lease.fence)
+    residue = copy.garbage(sys.maxsize)  # whoever wrote it
     url = copy.store.url
     if not url.startswith("s3://"):
         return StoreProof(keys, 0, tuple(residue), _BLIND.format(url))

@@ -25,20 +25,32 @@ LEASE_S = 60.0
 LEASE_VARIABLE = "PALIMPSEST_LEASE_S"
 TREES = "trees"
 TREE_KEY = re.compile(TREES + r"/[0-9]{8,18}/[0-9a-f]{32}")
-_POLL_S = 0.2
+_POLL_S, _RECENT = 0.2, 50
 
 
 @dataclass(frozen=True)
 class Head:
-    """The pointer: the key of the tree that readers see, the fence of its writer, and the version of the object."""
+    """The pointer.
+
+    Attributes:
+        tree: key of the tree that readers see.
+        fence: of its writer.
+        recent: keys of the last trees, the newest last: a writer that was stopped learns whether its own was one.
+        version: of the object.
+    """
 
     tree: str | None
     fence: int
+    recent: tuple[str, ...] = ()
     version: Version = field(default_factory=dict, compare=False)
+
+    def moved(self, tree: str) -> "Head":
+        """Returns the pointer to another tree."""
+        return replace(self, tree=tree, recent=(*self.recent, tree)[-_RECENT:])
 
     def to_bytes(self) -> bytes:
         """Returns the content of its object."""
-        return json.dumps({"tree": self.tree, "fence": self.fence}).encode()
+        return json.dumps({"tree": self.tree, "fence": self.fence, "recent": list(self.recent)}).encode()
 
 
 def read_head(store: TableStore) -> Head | None:
@@ -50,7 +62,7 @@ def read_head(store: TableStore) -> Head | None:
     if (found := store.read(HEAD)) is None:
         return None
     raw = _fields(store, HEAD, found)
-    return Head(_tree(store, raw), _fence(store, HEAD, raw), found.version)
+    return Head(_tree(store, raw), _fence(store, HEAD, raw), _recent(store, raw), found.version)
 
 
 class Lease:
@@ -70,7 +82,7 @@ class Lease:
         Raises:
             ComponentFailed: another builder took the lease meanwhile; nothing changed.
         """
-        moved = replace(self.head, tree=tree)
+        moved = self.head.moved(tree)
         version = self._store.replace(HEAD, moved.to_bytes(), self.head.version)
         if version is None:
             now = read_head(self._store)
@@ -93,7 +105,7 @@ class Lease:
             head = read_head(self._store)
             if head is not None and head.fence > self.fence:
                 raise self._lost()
-            fenced = Head(head.tree if head else None, self.fence)
+            fenced = replace(head, fence=self.fence) if head else Head(None, self.fence)
             if head is None:
                 version = self._store.create(HEAD, fenced.to_bytes())
             else:
@@ -108,9 +120,16 @@ class Lease:
                     return
                 try:
                     body = _lease_bytes(self._owner, self.fence, time.time() + self._lease_s)
-                    self._version = self._store.replace(LEASE, body, self._version)
+                    self._version = self._store.replace(LEASE, body, self._version) or self._own_version()
                 except ComponentFailed:
                     continue  # the next try may reach the store; if none does, the lease runs out
+
+    def _own_version(self) -> Version | None:
+        """Returns the version of the lease where it is still this one: the answer to a write may have been lost."""
+        found = self._store.read(LEASE)
+        raw = _fields(self._store, LEASE, found) if found else {}
+        is_own = (raw.get("owner"), raw.get("fence")) == (self._owner, self.fence)
+        return found.version if found and is_own else None
 
     def _lost(self) -> ComponentFailed:
         return ComponentFailed(f"home {self._store.url}: another builder took its lease meanwhile; run again")
@@ -129,13 +148,17 @@ def take_lease(store: TableStore, wait_s: float = 0) -> Lease:
     """
     lease_s = _lease_seconds()
     owner = f"{socket.gethostname()} {os.getpid()} {secrets.token_hex(4)}"
-    deadline = time.monotonic() + wait_s
+    deadline, seen, since = time.monotonic() + wait_s, None, 0.0
     while True:
         found = store.read(LEASE)
         raw = {} if found is None else _fields(store, LEASE, found)
         head = read_head(store)
-        fence = 1 + max(_fence(store, LEASE, raw) if found else 0, head.fence if head else 0)
-        if not found or raw.get("owner") == owner or _expires(store, raw) <= time.time():
+        fence = 1 + max(_fence(store, LEASE, raw) if found else 0, head.fence if head else _highest_fence(store))
+        if found and found.version != seen:
+            seen, since = found.version, time.monotonic()
+        # Not renewed while this builder watched: its writer's clock may be hours ahead.
+        is_stale = time.monotonic() - since > lease_s
+        if not found or is_stale or raw.get("owner") == owner or _expires(store, raw) <= time.time():
             body = _lease_bytes(owner, fence, time.time() + lease_s)
             version = store.replace(LEASE, body, found.version) if found else store.create(LEASE, body)
             if version is not None:
@@ -144,6 +167,17 @@ def take_lease(store: TableStore, wait_s: float = 0) -> Lease:
             builder = str(raw.get("owner"))[:80]
             raise PalimpsestError(f"home {store.url}: another build is writing it ({builder}); wait for it")
         time.sleep(_POLL_S)
+
+
+def _highest_fence(store: TableStore) -> int:
+    """Returns the highest fence in the keys of a home without a pointer: it may have been removed by hand."""
+    return max((fence_of(key) for key in store.list()), default=0)
+
+
+def fence_of(key: str) -> int:
+    """Returns the fence in a key; 0 where Palimpsest did not write it: nothing else belongs there."""
+    fence = key.split("/")[1] if key.count("/") == 2 else ""
+    return int(fence) if fence.isascii() and fence.isdigit() else 0
 
 
 def _lease_seconds() -> float:
@@ -168,6 +202,13 @@ def _fields(store: TableStore, key: str, found: Stored) -> Mapping[str, Any]:
     if not isinstance(raw, dict):
         raise _damaged(store, key)
     return raw
+
+
+def _recent(store: TableStore, raw: Mapping[str, Any]) -> tuple[str, ...]:
+    recent = raw.get("recent", [])
+    if not isinstance(recent, list) or not all(isinstance(key, str) for key in recent):
+        raise _damaged(store, HEAD)
+    return tuple(recent)
 
 
 def _tree(store: TableStore, raw: Mapping[str, Any]) -> str | None:

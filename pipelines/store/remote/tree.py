@@ -14,8 +14,8 @@ FORMAT = 1
 OBJECTS = "objects"
 _LOCAL = ("dagster",)
 """Folders of a home that stay on the machine that wrote them: Dagster's run history."""
-_BEFORE_DELETE = ".before-delete"
-"""The only hidden folder of a home that a later run needs: see `store.builds`."""
+_NEEDED = (".before-delete", ".replaced.json")
+"""The only hidden names of a home that a later run needs: see `store.builds` and `store.inbox`."""
 
 _KEY = re.compile(OBJECTS + r"/[0-9]{8,18}/[0-9a-f]{32}")
 _HASH = re.compile(r"[0-9a-f]{32}")
@@ -87,8 +87,8 @@ def _is_path_of_home(path: str) -> bool:
 
 def is_shared(path: PurePosixPath) -> bool:
     """Returns whether a path of a home belongs into its tree: locks, what is being written and local folders do not."""
-    hidden = (part for part in path.parts if part.startswith(".") and part != _BEFORE_DELETE)
-    return path.parts[0] not in _LOCAL and not any(hidden) and not path.name.endswith("-shm")
+    hidden = (part for part in path.parts if part.startswith(".") and part not in _NEEDED)
+    return path.parts[0] not in _LOCAL and not any(hidden) and not path.name.endswith(("-shm", "-wal"))
 
 
 def shared_files(folder: Path) -> Iterator[tuple[str, os.stat_result]]:

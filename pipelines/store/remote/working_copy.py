@@ -9,21 +9,23 @@ only what was sent to the inbox here and not written yet stays.
 import hashlib
 import os
 import shutil
+import sqlite3
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.core.files import file_hash, link, read_json_object, write_json
 from palimpsest.core.published import POINTER
-from palimpsest.store.remote.lease import HEAD, TREES, Lease, read_head
+from palimpsest.store.remote.lease import HEAD, TREES, Lease, fence_of, read_head
 from palimpsest.store.remote.table_store import TableStore, open_store
 from palimpsest.store.remote.tree import OBJECTS, Entry, Tree, parse_tree, shared_files, tree_bytes
 
 STATE = ".remote.json"
 _ASIDE = ".remote"
-_BUILDS = "builds"
+_BUILDS, _LEDGER = "builds", "lm-ledger.sqlite"
 _APART = ("inbox",)
 """Folders whose files have names of their own, so that those of several machines go together."""
 _OWN = ("logs", "usage")
@@ -40,12 +42,16 @@ class _State:
         tree: key of the tree that it was equal to; None before the first.
         files: entries of that tree.
         pulled: None, or while a tree is being read the paths that are not of the bucket.
+        sending: key of the tree that a push was about to publish; None where none was stopped.
+        sent: paths of the inbox that this tree has and the one before had not.
     """
 
     url: str
     tree: str | None = None
     files: Tree = field(default_factory=dict)
     pulled: tuple[str, ...] | None = None
+    sending: str | None = None
+    sent: tuple[str, ...] = ()
 
 
 class WorkingCopy:
@@ -72,6 +78,8 @@ class WorkingCopy:
             if head.tree == state.tree and state.pulled is None:
                 return False
             tree = self._read_tree(head.tree)
+            if state.sending not in head.recent:
+                state = replace(state, sent=())  # the push was stopped before it published anything
             if tree is not None and self._take(head.tree, tree, state):
                 return True
         raise ComponentFailed(f"{self.store.url}: objects that {HEAD} needs are missing; restore them")
@@ -87,6 +95,7 @@ class WorkingCopy:
         Raises:
             ComponentFailed: the store does not answer, or another builder took the lease; readers see what they saw.
         """
+        checkpoint(self.folder / _LEDGER)
         state = self._state()
         if state.tree == lease.head.tree and not self.is_dirty():
             return False
@@ -101,6 +110,8 @@ class WorkingCopy:
         data = tree_bytes(tree)
         key = f"{TREES}/{lease.fence:08d}/{hashlib.blake2b(data, digest_size=16).hexdigest()}"
         self.store.create(key, data)
+        sent = tuple(path for path in tree if _top(path) in _APART and path not in state.files)
+        self._write_state(replace(state, sending=key, sent=sent))
         lease.move_head(key)
         self._write_state(_State(state.url, key, tree))
         self.store.delete(self.garbage(lease.fence))
@@ -114,7 +125,12 @@ class WorkingCopy:
         state = self._state()
         needed = {state.tree, *(entry.key for entry in state.files.values())}
         keys = (key for folder in (OBJECTS, TREES) for key in self.store.list(folder))
-        return sorted(key for key in keys if key not in needed and _fence_of(key) <= fence)
+        return sorted(key for key in keys if key not in needed and fence_of(key) <= fence)
+
+    def has_unsent(self) -> bool:
+        """Returns whether a text was sent to the inbox here that the bucket may not have."""
+        state = self._state()
+        return state.sending is not None or any(self._unwritten(state))
 
     def is_dirty(self) -> bool:
         """Returns whether something was written here that the bucket does not have, apart from logs and reads."""
@@ -128,8 +144,9 @@ class WorkingCopy:
     def _state(self) -> _State:
         raw: Mapping[str, Any] = read_json_object(self.folder / STATE) or {}
         files = {path: Entry(*entry) for path, entry in raw.get("files", {}).items()}
-        pulled = raw.get("pulled")
-        return _State(self.store.url, raw.get("tree"), files, None if pulled is None else tuple(pulled))
+        pulled, sent = raw.get("pulled"), tuple(raw.get("sent", ()))
+        own = None if pulled is None else tuple(pulled)
+        return _State(self.store.url, raw.get("tree"), files, own, raw.get("sending"), sent)
 
     def _write_state(self, state: _State) -> None:
         write_json(self.folder / STATE, {**state.__dict__, "files": {p: list(e) for p, e in state.files.items()}})
@@ -147,7 +164,7 @@ class WorkingCopy:
         for entry in wanted.values():
             if not self._download(entry, aside / entry.blake2b):
                 return False
-        self._write_state(_State(state.url, state.tree, state.files, own))
+        self._write_state(replace(state, pulled=own))
         for path in sorted(wanted, key=lambda p: (p == POINTER, p)):
             self._place(aside / tree[path].blake2b, path, tree[path])
         self._remove_others({*tree, *own})
@@ -168,7 +185,7 @@ class WorkingCopy:
 
     def _unwritten(self, state: _State) -> Iterator[str]:
         for path, _ in shared_files(self.folder):
-            if _top(path) in _APART and path not in state.files:
+            if _top(path) in _APART and path not in state.files and path not in state.sent:
                 yield path
 
     def _has(self, path: str, entry: Entry) -> bool:
@@ -200,6 +217,9 @@ class WorkingCopy:
             shutil.copyfile(source, aside)
         aside.chmod(entry.mode)
         os.utime(aside, ns=(entry.mtime_ns, entry.mtime_ns))
+        if path == _LEDGER:  # what a stopped run left belongs to the file before
+            for suffix in ("-wal", "-shm"):
+                target.with_name(f"{target.name}{suffix}").unlink(missing_ok=True)
         aside.replace(target)
 
     def _upload(self, path: str, fence: int, known: dict[str, str]) -> Entry | None:
@@ -218,10 +238,28 @@ class WorkingCopy:
                 if content is None:
                     file.seek(0)
                     self.store.upload(key, file)
+                    self._check_unchanged(path, key, found, os.fstat(file.fileno()))
                 else:
                     self.store.create(key, content)
                 known[blake2b] = key
             return Entry(key, blake2b, size, found.st_mtime_ns, found.st_mode & 0o777)
+
+    def _check_unchanged(self, path: str, key: str, before: os.stat_result, after: os.stat_result) -> None:
+        """Checks that a file was not changed while it was written, and removes the object where it was.
+
+        Raises:
+            ComponentFailed: it was.
+        """
+        if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+            self.store.delete([key])
+            raise ComponentFailed(f"home {self.store.url}: {path} changed while it was written; run again")
+
+
+def checkpoint(database: Path) -> None:
+    """Moves what SQLite has in its write-ahead log into the file, which then has all of it."""
+    if database.exists():
+        with closing(sqlite3.connect(database)) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
 def working_copy(folder: Path) -> WorkingCopy | None:
@@ -240,12 +278,6 @@ def begin_copy(folder: Path, url: str) -> None:
 
 def _top(path: str) -> str:
     return path.partition("/")[0]
-
-
-def _fence_of(key: str) -> int:
-    """Returns the fence in a key; 0 where Palimpsest did not write it: nothing else belongs there."""
-    fence = key.split("/")[1] if key.count("/") == 2 else ""
-    return int(fence) if fence.isdigit() else 0
 
 
 def _hash(file: BinaryIO) -> str:
