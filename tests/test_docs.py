@@ -54,6 +54,6 @@ def test_every_environment_variable_is_listed_once() -> None:
 
 def _variables(code: str) -> set[str]:
     """Returns the names of environment variables that a module reads or sets."""
-    prefixes = "PALIMPSEST|NEO4J|DAGSTER|RAGAS|OMP|OPENBLAS|HF|TOKENIZERS|OTEL"
+    prefixes = "PALIMPSEST|NEO4J|DAGSTER|RAGAS|OMP|OPENBLAS|HF|TOKENIZERS|OTEL|RAY"
     names = re.findall(rf"""["']((?:{prefixes})_[A-Z0-9_]+)["']""", code)
     return {n for n in names if n not in NOT_VARIABLES}

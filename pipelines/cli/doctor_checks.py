@@ -21,6 +21,7 @@ _EXTRAS = {
     "eval": ("ragas",),
     "notebooks": ("plotly", "jupyterlab"),
     "telemetry": ("opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http", "prometheus-client"),
+    "ray": ("ray",),
     "serve": ("fastapi", "uvicorn", "pyjwt", "python-multipart", "limits", "mcp"),
 }
 _MIN_FREE_GIB = 2.0

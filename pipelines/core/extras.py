@@ -10,6 +10,7 @@ _EXTRAS = {
     "telemetry": ("opentelemetry", "prometheus_client"),
     "serve": ("fastapi", "jwt", "limits", "mcp", "mcp_types", "starlette", "uvicorn"),
     "remote": ("boto3", "obstore"),
+    "ray": ("ray",),
     "notebooks": ("plotly", "jupyterlab", "nbconvert"),
     "build": (
         "ahocorasick_rs",

@@ -8,11 +8,13 @@ import numpy as np
 import polars as pl
 
 from palimpsest.build.stage import PreviousTable, Stage, StageContext, StageResult, Table
+from palimpsest.core.batches.choose_runner import configured_runner
 from palimpsest.core.progress import progress
 from palimpsest.memories.embed import vector_space
 from palimpsest.memories.embedders.choose import load_batch_embedder, minilm_space
-from palimpsest.memories.embedders.server import ServerEmbedder
+from palimpsest.memories.embedders.server import PREFIX, ServerEmbedder
 from palimpsest.memories.embedders.space import MINILM, BatchEmbedder, Space
+from palimpsest.memories.embedders.text_batches import DistributedEmbedder
 from palimpsest.memories.vector_store import embedding_store
 from palimpsest.store.embeddings import EmbeddingStore
 from palimpsest.store.home import Home
@@ -63,7 +65,7 @@ def _texts(context: StageContext, *tables: str) -> pl.DataFrame:
 
 def _embed_missing(space: Space, store: EmbeddingStore, missing: pl.DataFrame, numbers: dict[str, float]) -> None:
     started = time.perf_counter()
-    embedder = load_batch_embedder(space)
+    embedder = _embedder(space)
     if isinstance(embedder, ServerEmbedder):
         embedder.usage = replace(embedder.usage, calls=0, tokens=0)  # of other collections
     numbers["load_model_s"] += time.perf_counter() - started
@@ -74,6 +76,12 @@ def _embed_missing(space: Space, store: EmbeddingStore, missing: pl.DataFrame, n
     # Of two spaces the slower one decides how long a build takes.
     rate = missing.height / (time.perf_counter() - started)
     numbers["texts_per_s"] = min(rate, numbers["texts_per_s"] or rate)
+
+
+def _embedder(space: Space) -> BatchEmbedder:
+    embedder, runner = load_batch_embedder(space), configured_runner()
+    # A server embeds elsewhere already, and its key stays in this process.
+    return embedder if runner is None or space.embedder.startswith(PREFIX) else DistributedEmbedder(space, runner)
 
 
 def _embed(embedder: BatchEmbedder, store: EmbeddingStore, missing: pl.DataFrame, commit_every: int) -> None:

@@ -1,7 +1,7 @@
 """The table of all settings: what `palimpsest config` shows, and what files may set."""
 
 from palimpsest.core.configuration.setting import Setting
-from palimpsest.core.configuration.settings_of_models import EMBEDDER, LM
+from palimpsest.core.configuration.settings_of_models import BATCHES, EMBEDDER, LM
 from palimpsest.core.configuration.settings_of_servers import NEO4J, SCHEDULE, SERVICE, WEB
 
 SECTIONS = {
@@ -10,6 +10,7 @@ SECTIONS = {
     "service": "Service",
     "embedder": "Embedder",
     "lm": "Language model",
+    "batches": "Batches",
     "web": "Web",
     "schedule": "Schedule",
     "neo4j": "Neo4j",
@@ -137,6 +138,6 @@ _GENERAL = (
     ),
 )
 
-SETTINGS: tuple[Setting, ...] = (*_GENERAL, *SERVICE, *EMBEDDER, *LM, *WEB, *SCHEDULE, *NEO4J)
+SETTINGS: tuple[Setting, ...] = (*_GENERAL, *SERVICE, *EMBEDDER, *LM, *BATCHES, *WEB, *SCHEDULE, *NEO4J)
 BY_KEY = {setting.key: setting for setting in SETTINGS}
 BY_VARIABLE = {setting.variable: setting for setting in SETTINGS}

@@ -1,4 +1,4 @@
-"""Settings of the embedder and of language models."""
+"""Settings of the embedder, of language models, and of where batches are computed."""
 
 from palimpsest.core.configuration.setting import Setting
 
@@ -117,5 +117,25 @@ LM = (
         "no limit",
         "what abstractive summaries may cost in one process",
         "amount",
+    ),
+)
+
+BATCHES = (
+    Setting(
+        "batches.runner",
+        "PALIMPSEST_BATCHES",
+        "`local`",
+        "where texts are embedded and pairs are labelled: `local`, in the process of the build, or `ray`, on a cluster "
+        "([scale](../scale.md)); needs the extra `ray`",
+        "choice",
+        choices=("local", "ray"),
+        directs=True,
+    ),
+    Setting(
+        "batches.ray_address",
+        "RAY_ADDRESS",
+        "a Ray of this machine, as long as the build",
+        "`HOST:PORT` of a Ray cluster that this machine is a node of, or `auto`",
+        directs=True,
     ),
 )

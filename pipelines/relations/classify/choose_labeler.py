@@ -8,9 +8,11 @@ from collections.abc import Callable
 
 import polars as pl
 
+from palimpsest.core.batches.choose_runner import configured_runner
 from palimpsest.core.code import code_hash
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.ids import content_id
+from palimpsest.relations.classify.label_batches import DistributedLabeler
 from palimpsest.relations.classify.label_types import RelationLabeler
 from palimpsest.relations.classify.model.shipped_model import default_key, default_model
 from palimpsest.relations.classify.offline_labeler import CANDIDATE_ODDS, OfflineLabeler
@@ -53,7 +55,8 @@ def build_labeler(home: Home, max_cost: float | None = None, none_odds: float = 
     """Returns the labeler that the environment sets; the default odds are those of pairs that a build finds."""
     name = configured_labeler()
     if name == "offline":
-        return OfflineLabeler(default_model(), none_odds)
+        offline = OfflineLabeler(default_model(), none_odds)
+        return offline if (runner := configured_runner()) is None else DistributedLabeler(offline, runner)
     return lm_labeler(name, lambda: OfflineLabeler(default_model(), none_odds), home, max_cost)
 
 

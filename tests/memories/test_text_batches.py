@@ -1,0 +1,109 @@
+import random
+import socket
+import sys
+
+import numpy as np
+import pytest
+
+from palimpsest.core.batches.batch import Batch, BatchWork, Item, Result
+from palimpsest.core.batches.choose_runner import configured_runner
+from palimpsest.core.batches.ray_runner import RayRunner
+from palimpsest.core.batches.ray_worker import Refusal, compute_batch
+from palimpsest.core.errors import ComponentFailed, PalimpsestError
+from palimpsest.memories.embed import load_embedder
+from palimpsest.memories.embedders.choose import minilm_space
+from palimpsest.memories.embedders.text_batches import PROBE_TEXTS, DistributedEmbedder, EmbedWork, text_batches
+from palimpsest.relations.classify.label_batches import DistributedLabeler
+from palimpsest.relations.classify.label_types import LabelPair
+from palimpsest.relations.classify.model.shipped_model import default_model
+from palimpsest.relations.classify.offline_labeler import OfflineLabeler
+from tests.memories.texts import TEXTS
+
+_TEXTS = list(dict.fromkeys([*TEXTS, *PROBE_TEXTS, *(f"Line {i} of the log." for i in range(70))]))
+
+
+class AnyOrder:
+    """Computes batches in this process, in an order of its own, as workers finish in any."""
+
+    def run(self, work: BatchWork[Item, Result], batches: list[Batch[Item]]) -> list[tuple[Batch[Item], Result]]:
+        compute = work.load()
+        return [(b, compute(b.items)) for b in random.Random(3).sample(batches, len(batches))]
+
+
+def test_texts_embedded_in_batches_elsewhere_have_the_bits_of_those_embedded_here():
+    seen: list[int] = []
+    embedder = DistributedEmbedder(minilm_space(), AnyOrder())
+    vectors = embedder.encode(_TEXTS, lambda rows, found: seen.extend(rows))
+    assert np.array_equal(vectors, load_embedder().encode(_TEXTS))
+    assert sorted(seen) == list(range(len(_TEXTS)))
+
+
+def test_a_batch_is_one_batch_of_the_embedder_and_probes_have_every_shape():
+    batches = text_batches(minilm_space(), _TEXTS)
+    assert len({b.key for b in batches}) == len(batches)
+    for batch in batches:
+        calls: list[int] = []
+        load_embedder().encode(batch.items, lambda rows, _, calls=calls: calls.append(len(rows)))
+        assert calls == [len(batch.items)]
+    assert len(text_batches(minilm_space(), PROBE_TEXTS)) == 16
+
+
+def test_batches_do_not_depend_on_what_was_embedded_before():
+    assert text_batches(minilm_space(), _TEXTS) == text_batches(minilm_space(), list(_TEXTS))
+
+
+def test_a_worker_whose_probe_differs_computes_nothing(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("palimpsest.core.batches.ray_worker._refusal", lambda reason: Refusal("n", "h", reason))
+    work = EmbedWork(minilm_space())
+    refused = compute_batch(work, "other", ["I keep bees."])
+    assert isinstance(refused, Refusal) and "other bits" in refused.reason
+    here = work.probe(work.load())
+    assert np.array_equal(compute_batch(work, here, ["I keep bees."]), load_embedder().encode(["I keep bees."]))
+
+
+def test_pairs_labelled_in_batches_have_the_labels_and_the_program_of_the_offline_labeler():
+    older = [f"The deadline of project {n} is {d} March." for n in ("Heron", "Otter") for d in range(1, 16)]
+    newer = "The deadline of project Heron is now 20 April instead of 12 March."
+    pairs = [LabelPair(f"n{i % 5}", f"o{i}", newer, text) for i, text in enumerate(older * 6)]
+    offline = OfflineLabeler(default_model(), 10.0)
+    distributed = DistributedLabeler(offline, AnyOrder())
+    assert distributed.label(pairs) == offline.label(pairs)
+    assert distributed.program_hash == offline.program_hash
+
+
+def test_an_unknown_runner_is_one_line(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PALIMPSEST_BATCHES", "spark")
+    with pytest.raises(PalimpsestError, match="PALIMPSEST_BATCHES: 'spark' must be one of local, ray"):
+        configured_runner()
+
+
+def _run_at(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)  # an import of it fails
+    space = minilm_space()
+    list(RayRunner(address).run(EmbedWork(space), text_batches(space, _TEXTS)))
+
+
+def test_an_address_where_nothing_answers_is_one_line(monkeypatch: pytest.MonkeyPatch):
+    with socket.socket() as bound:  # it does not listen
+        bound.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{bound.getsockname()[1]}"
+        with pytest.raises(ComponentFailed, match=f"RAY_ADDRESS: no Ray cluster at {address} ") as failed:
+            _run_at(address, monkeypatch)
+    assert failed.value.exit_code == 3 and "\n" not in str(failed.value)
+
+
+def test_an_address_that_drops_packets_is_given_up_after_five_seconds(monkeypatch: pytest.MonkeyPatch):
+    def drop(address: tuple[str, int], timeout: float) -> socket.socket:
+        assert address == ("::1", 6379) and timeout == 5.0
+        raise TimeoutError("timed out")
+
+    monkeypatch.setattr(socket, "create_connection", drop)
+    with pytest.raises(ComponentFailed, match=r"RAY_ADDRESS: no Ray cluster at \[::1\]:6379 \(timed out\)"):
+        _run_at("[::1]:6379", monkeypatch)
+
+
+@pytest.mark.parametrize("address", ["head", ":6379", "head:0", "head:99999", "head:port", "ray://head:10001"])
+def test_an_address_that_is_none_is_one_line(address: str, monkeypatch: pytest.MonkeyPatch):
+    with pytest.raises(PalimpsestError, match="must be HOST:PORT or auto") as failed:
+        _run_at(address, monkeypatch)
+    assert failed.value.exit_code == 2
