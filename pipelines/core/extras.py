@@ -11,6 +11,8 @@ _EXTRAS = {
     "serve": ("fastapi", "jwt", "limits", "mcp", "mcp_types", "starlette", "uvicorn"),
     "remote": ("boto3", "obstore"),
     "ray": ("ray",),
+    "postgres": ("dagster_postgres", "psycopg2"),
+    "k8s": ("dagster_k8s", "kubernetes"),
     "notebooks": ("plotly", "jupyterlab", "nbconvert"),
     "build": (
         "ahocorasick_rs",

@@ -14,6 +14,7 @@ from palimpsest.core.ids import content_id
 from palimpsest.neo4j_graph.identity import is_served
 from palimpsest.orchestration.assets.evaluation import GOLDEN, known_suites, suites
 from palimpsest.orchestration.assets.resources import BATCH, HomeResource, collections
+from palimpsest.orchestration.executors import executor_from_environment
 from palimpsest.orchestration.schedule import schedule_from_environment
 from palimpsest.orchestration.watch import alert_when_failed, record_failed_operations
 from palimpsest.relations.classify.lm.relation_program import program_folder
@@ -21,7 +22,7 @@ from palimpsest.store.builds import published
 from palimpsest.store.event_log import write_event
 from palimpsest.store.home import DEFAULT_CORPUS, Home
 
-SCHEDULE = schedule_from_environment()
+SCHEDULE, EXECUTOR = schedule_from_environment(), executor_from_environment()
 _POLL_INTERVAL_S = 30
 NIGHTLY = "nightly-"
 
@@ -31,7 +32,7 @@ build_collection = dg.define_asset_job(
     dg.AssetSelection.assets(*(s.name for s in collection_stages())),
     description="Everything of one collection, from its sources to its versions.",
     partitions_def=collections,
-    executor_def=dg.in_process_executor,
+    executor_def=EXECUTOR,
     hooks={alert_when_failed, record_failed_operations},
 )
 
@@ -40,7 +41,7 @@ publish_build = dg.define_asset_job(
     "publish_build",
     dg.AssetSelection.groups("serving") | dg.AssetSelection.assets(*(s.name for s in once_stages())),
     description="Index of all collections, invariants, gate, and the switch that readers see.",
-    executor_def=dg.in_process_executor,
+    executor_def=EXECUTOR,
     hooks={alert_when_failed, record_failed_operations},
 )
 
@@ -48,7 +49,7 @@ serve_graph = dg.define_asset_job(
     "serve_graph",
     dg.AssetSelection.assets("neo4j_graph"),  # stages of collections are in its group too
     description="The published build in Neo4j, for those who query it there.",
-    executor_def=dg.in_process_executor,
+    executor_def=EXECUTOR,
     hooks={alert_when_failed},
 )
 
@@ -57,7 +58,7 @@ evaluate_suite = dg.define_asset_job(
     dg.AssetSelection.groups("evaluation"),
     description="One suite or golden set measured in a throw-away home.",
     partitions_def=suites,
-    executor_def=dg.in_process_executor,
+    executor_def=EXECUTOR,
 )
 
 

@@ -32,5 +32,5 @@ defs = dg.Definitions(
         night_shift.consolidate_after_publishing,
     ],
     resources={"home": HomeResource()},
-    executor=dg.in_process_executor,
+    executor=automation.EXECUTOR,
 )

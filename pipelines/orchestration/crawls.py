@@ -7,7 +7,7 @@ import dagster as dg
 
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.orchestration.assets.resources import HomeResource
-from palimpsest.orchestration.automation import SCHEDULE
+from palimpsest.orchestration.automation import EXECUTOR, SCHEDULE
 from palimpsest.orchestration.watch import alert_when_failed
 from palimpsest.sources.crawl.scheduled_sites import list_sites
 
@@ -15,7 +15,7 @@ crawl_sites = dg.define_asset_job(
     "crawl_sites",
     dg.AssetSelection.assets("web_pages"),
     description="Reads what sources.yaml of the collections names from the web; changed pages start a build.",
-    executor_def=dg.in_process_executor,
+    executor_def=EXECUTOR,
     hooks={alert_when_failed},
 )
 

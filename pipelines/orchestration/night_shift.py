@@ -5,14 +5,14 @@ import dagster as dg
 from palimpsest.build.plan import make_plan
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.orchestration.assets.resources import BATCH, HomeResource
-from palimpsest.orchestration.automation import NIGHTLY, SCHEDULE, publish_build
+from palimpsest.orchestration.automation import EXECUTOR, NIGHTLY, SCHEDULE, publish_build
 from palimpsest.store.builds import published
 
 consolidate_home = dg.define_asset_job(
     "consolidate_home",
     dg.AssetSelection.groups("consolidation"),
     description="Proposals over what came in: nothing is changed without consent.",
-    executor_def=dg.in_process_executor,
+    executor_def=EXECUTOR,
 )
 
 

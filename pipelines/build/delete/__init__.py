@@ -15,6 +15,7 @@ from palimpsest.build.delete.erase_home import check_server, erase, write_tombst
 from palimpsest.build.delete.home_folders import sources_in_home
 from palimpsest.build.delete.probes import read_pending
 from palimpsest.build.delete.proof import search_home
+from palimpsest.build.delete.run_storage import check_run_storage, search_runs
 from palimpsest.build.delete.target import Target, pending_path
 from palimpsest.core.errors import PalimpsestError, Refused
 from palimpsest.core.progress import say
@@ -105,6 +106,7 @@ def _delete_target(home: Home, target: Target, dry_run: bool) -> DeleteResult:
     if dry_run:
         return dry_run_result(found)
     check_server(home)
+    check_run_storage(home)
     earlier, pending = read_pending(pending_path(home, target))
     counts = {
         "documents": max(pending.get("documents", 0), len(found.documents)),
@@ -117,6 +119,7 @@ def _delete_target(home: Home, target: Target, dry_run: bool) -> DeleteResult:
     skipped = sources_in_home(home)
     erased = erase(home, target, found, probes)
     proof = search_home(home, probes, {*home.path.glob("pending-delete-*.json"), *skipped})
+    proof = search_runs(home, probes, proof)
     if proof.residue:
         shown = ", ".join(proof.residue[:MAX_SHOWN])
         raise Refused(f"delete: still found in {shown}; run the same delete again")

@@ -68,6 +68,7 @@ def proved_result(
         "files": proof.files,
         "bytes": proof.bytes,
         "graph_bytes": graph_bytes,
+        "run_bytes": proof.run_bytes or 0,
         "too_short": probes.too_short,
         "elsewhere": probes.elsewhere,
         "unsearched": [*proof.unsearched, *([stored.unsearched] if stored and stored.unsearched else [])],
@@ -101,6 +102,8 @@ def dry_run_result(found: DeletionSet) -> DeleteResult:
 
 def _format_proof(counts: Mapping[str, int], erased: Erased, probes: Probes, proof: Proof) -> str:
     graph = "" if erased.graph_writes is None else f", or in Neo4j ({erased.graph_bytes:,} bytes read)"
+    if proof.run_bytes is not None:
+        graph += f", or in the Postgres tables of Dagster's runs ({proof.run_bytes:,} bytes read)"
     lines = [
         f"deleted {counts['documents']} documents, {counts['memories']} memories, {erased.vectors} vectors, "
         f"{erased.ledger} answers of a language model, {erased.runs} runs",

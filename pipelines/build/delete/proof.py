@@ -34,12 +34,14 @@ class Proof:
         files: how many were searched.
         bytes: their size in all.
         unsearched: files that could not be read or decoded, with why.
+        run_bytes: bytes that were searched in the Postgres tables of Dagster's runs; None where they are files.
     """
 
     residue: tuple[str, ...]
     files: int
     bytes: int
     unsearched: tuple[str, ...]
+    run_bytes: int | None = None
 
 
 def search_home(home: Home, probes: Probes, skip: set[Path]) -> Proof:

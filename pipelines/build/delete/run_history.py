@@ -7,6 +7,7 @@ from pathlib import Path
 
 from palimpsest.build.delete.probes import Probes
 from palimpsest.build.delete.proof import contains_probe
+from palimpsest.build.delete.run_storage import run_tables
 from palimpsest.build.delete.sqlite import compact, connect, quote_name, read_rows, row_text
 from palimpsest.core.errors import PalimpsestError
 from palimpsest.store.home import Home
@@ -28,11 +29,20 @@ def delete_runs(home: Home, probes: Probes, collection: str | None = None) -> in
     """
     if not home.dagster.is_dir():
         return 0
+    with run_tables(home) as tables:
+        in_tables = tables.runs_with(probes) if tables else set()
+        count = _delete_runs(home, probes, collection, in_tables)
+        if tables is not None:
+            tables.delete_rows(probes)
+    return count
+
+
+def _delete_runs(home: Home, probes: Probes, collection: str | None, runs: set[str]) -> int:
     found = [path for path in _history_files(home) if contains_probe(path, probes)]
-    if not found and collection is None:
+    if not found and not runs and collection is None:
         return 0
     try:
-        runs = {run for path in found for run in _find_runs(home, path, probes)}
+        runs = runs | {run for path in found for run in _find_runs(home, path, probes)}
         runs = _delete_dagster_runs(home, runs, collection)
         for path in _history_files(home):
             if path.suffix == ".db":

@@ -153,6 +153,24 @@ SCHEDULE = (
         1,
         8_760,
     ),
+    Setting(
+        "schedule.executor",
+        "PALIMPSEST_EXECUTOR",
+        "`in_process`",
+        "what runs the steps of jobs that Dagster starts: `in_process`, `multiprocess` or `k8s` "
+        "([Dagster](../dagster.md#executors))",
+        "choice",
+        choices=("in_process", "multiprocess", "k8s"),
+    ),
+    Setting(
+        "schedule.executor_processes",
+        "PALIMPSEST_EXECUTOR_PROCESSES",
+        "2",
+        "processes of steps at once with `multiprocess`",
+        "whole",
+        1,
+        64,
+    ),
 )
 
 NEO4J = (
