@@ -1,6 +1,7 @@
 """Requests that the OpenAPI description allows, and others: no server error, and no break of the contract."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import schemathesis
@@ -63,5 +64,12 @@ def test_every_endpoint_keeps_its_contract(app, examples):
     known = [m["memory_id"] for m in client_of(app, "ann").get("/search?q=bike+work&k=10").json()["memories"]]
     operations = [o for o in (result.ok() for result in schema.get_all_operations()) if o.path != ENDLESS]
     assert len(operations) > 25
-    sent = [send_requests(operation, mode, examples, known) for operation in operations for mode in GenerationMode]
-    print(f"{sum(sent):,} requests of {len(operations)} endpoints")
+    sent = 0
+    for operation in operations:
+        for mode in GenerationMode:
+            sent += send_requests(operation, mode, examples, known)
+        # A delete that still runs has the home, and a change is then answered 503, as described; others are dropped.
+        deletions = app.state.service.deletions
+        deletions.close()
+        deletions._pool = ThreadPoolExecutor(1)
+    print(f"{sent:,} requests of {len(operations)} endpoints")
