@@ -1,5 +1,6 @@
 """What the peers on Neo4j share: a store for each scope, because their hybrid searches take no filter."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
@@ -10,7 +11,7 @@ _KEY = "CREATE CONSTRAINT `{label}_key` IF NOT EXISTS FOR (n:`{label}`) REQUIRE 
 _Store = TypeVar("_Store")
 
 
-class Neo4jPeer(BasePeer, Generic[_Store]):
+class Neo4jPeer(BasePeer, ABC, Generic[_Store]):
     """A store for each scope, with a label and two indexes of its own, in one database."""
 
     key: str | None = "id"
@@ -27,17 +28,17 @@ class Neo4jPeer(BasePeer, Generic[_Store]):
         empty_database(self.driver)
         self._stores: dict[str, _Store] = {}
 
+    @abstractmethod
     def open_store(self, number: int, label: str) -> _Store:
         """Makes the store of a scope, indexes included."""
-        raise NotImplementedError
 
+    @abstractmethod
     def add(self, store: _Store, texts: Sequence[Text]) -> None:
         """Adds texts to a store, or replaces them by their ids."""
-        raise NotImplementedError
 
+    @abstractmethod
     def find(self, store: _Store, question: str, k: int) -> list[str]:
         """Returns the ids of texts of a store, best first."""
-        raise NotImplementedError
 
     def build(self, texts: Sequence[Text]) -> None:
         """Adds the texts of each scope to its store, and waits for the indexes."""

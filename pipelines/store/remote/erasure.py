@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from palimpsest.core.errors import ComponentFailed
 from palimpsest.store.remote.remote_home import writing_copy
+from palimpsest.store.remote.table_store import first_line
 
 _AT_ONCE = 1000  # keys of one request
 _BLIND = "versions of objects on {}: the store does not list them here; turn versioning and soft delete off"
@@ -124,5 +125,4 @@ class _S3History:
     def _failed(self, error: Exception) -> ComponentFailed:
         if isinstance(error, ComponentFailed):
             return error
-        first = next(iter(str(error).splitlines()), type(error).__name__)[:200]
-        return ComponentFailed(f"{self._url}: {first}; a delete must list and remove versions and uploads")
+        return ComponentFailed(f"{self._url}: {first_line(error)}; a delete must list and remove versions and uploads")

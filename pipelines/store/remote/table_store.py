@@ -159,11 +159,16 @@ class _Obstore:
             raise self._failed(e) from None
 
     def _failed(self, error: Exception) -> ComponentFailed:
-        """Returns an error with the first line alone: what follows may quote headers of the request."""
         if isinstance(error, ComponentFailed):
             return error
-        first = next(iter(str(error).splitlines()), type(error).__name__)[:200]
-        return ComponentFailed(f"{self.url}: {first}; check the credentials and the endpoint, and run again")
+        return ComponentFailed(
+            f"{self.url}: {first_line(error)}; check the credentials and the endpoint, and run again"
+        )
+
+
+def first_line(error: Exception) -> str:
+    """Returns the first line of an error's text, else its type: what follows may quote headers of a request."""
+    return next(iter(str(error).splitlines()), type(error).__name__)[:200]
 
 
 def _version(found: Mapping[str, Any]) -> Version:

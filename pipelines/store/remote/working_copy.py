@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
-from palimpsest.core.files import file_hash, link, read_json_object, write_json
+from palimpsest.core.files import file_hash, file_hash_of, link, read_json_object, write_json
 from palimpsest.core.published import POINTER
 from palimpsest.store.remote.lease import HEAD, TREES, Lease, fence_of, read_head
 from palimpsest.store.remote.table_store import TableStore, open_store
@@ -96,19 +96,19 @@ class WorkingCopy:
             ComponentFailed: the store does not answer, or another builder took the lease; readers see what they saw.
         """
         checkpoint(self.folder / _LEDGER)
-        state = self._state()
-        if state.tree == lease.head.tree and not self.is_dirty():
+        state, files = self._state(), dict(shared_files(self.folder))
+        if state.tree == lease.head.tree and not _is_changed(files, state.files):
             return False
         known = {entry.blake2b: entry.key for entry in state.files.values()}
         tree: dict[str, Entry] = {}
-        for path, found in shared_files(self.folder):
+        for path, found in files.items():
             before = state.files.get(path)
             if before is not None and before.has_stat(found):
                 tree[path] = before
             elif (entry := self._upload(path, lease.fence, known)) is not None:
                 tree[path] = entry
         data = tree_bytes(tree)
-        key = f"{TREES}/{lease.fence:08d}/{hashlib.blake2b(data, digest_size=16).hexdigest()}"
+        key = f"{TREES}/{lease.fence:08d}/{file_hash_of(data)}"
         self.store.create(key, data)
         sent = tuple(path for path in tree if _top(path) in _APART and path not in state.files)
         self._write_state(replace(state, sending=key, sent=sent))
@@ -131,15 +131,6 @@ class WorkingCopy:
         """Returns whether a text was sent to the inbox here that the bucket may not have."""
         state = self._state()
         return state.sending is not None or any(self._unwritten(state))
-
-    def is_dirty(self) -> bool:
-        """Returns whether something was written here that the bucket does not have, apart from logs and reads."""
-        files, seen = self._state().files, set[str]()
-        for path, found in shared_files(self.folder):
-            seen.add(path)
-            if not (path in files and files[path].has_stat(found)) and _top(path) not in _OWN:
-                return True
-        return any(path not in seen for path in files if _top(path) not in _OWN)
 
     def _state(self) -> _State:
         raw: Mapping[str, Any] = read_json_object(self.folder / STATE) or {}
@@ -231,7 +222,7 @@ class WorkingCopy:
         with file:
             found = os.fstat(file.fileno())
             content = file.read() if found.st_size <= _BLOCK_BYTES else None  # small files may grow meanwhile
-            blake2b = _hash(file) if content is None else hashlib.blake2b(content, digest_size=16).hexdigest()
+            blake2b = hashlib.file_digest(file, _blake2b).hexdigest() if content is None else file_hash_of(content)
             size = found.st_size if content is None else len(content)
             key = known.get(blake2b, f"{OBJECTS}/{fence:08d}/{blake2b}")
             if blake2b not in known:
@@ -276,12 +267,15 @@ def begin_copy(folder: Path, url: str) -> None:
         write_json(folder / STATE, {"url": url})
 
 
+def _is_changed(files: Mapping[str, os.stat_result], tree: Tree) -> bool:
+    """Returns whether files differ from those of a tree, apart from logs and reads."""
+    paths = (path for path in files.keys() | tree.keys() if _top(path) not in _OWN)
+    return any(p not in files or p not in tree or not tree[p].has_stat(files[p]) for p in paths)
+
+
+def _blake2b() -> hashlib.blake2b:
+    return hashlib.blake2b(digest_size=16)
+
+
 def _top(path: str) -> str:
     return path.partition("/")[0]
-
-
-def _hash(file: BinaryIO) -> str:
-    h = hashlib.blake2b(digest_size=16)
-    while block := file.read(_BLOCK_BYTES):
-        h.update(block)
-    return h.hexdigest()
