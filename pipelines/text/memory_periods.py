@@ -49,8 +49,12 @@ class MemoryPeriods:
         low, high = period
         length = high - low if math.isfinite(high - low) else 1.0
         wanted, stated = (low, self.starts) if math.isfinite(low) else (high, self.ends)
-        closeness = np.exp(-np.abs(stated - wanted) / max(length, 1e-3))
-        overlap = (self.starts < high) & (self.ends > low)
+        fit = stated - wanted
+        np.abs(fit, out=fit)
+        fit /= -max(length, 1e-3)
+        np.exp(fit, out=fit)
+        fit *= _BEGINNING_WEIGHT
+        fit[(self.starts < high) & (self.ends > low)] += 1 - _BEGINNING_WEIGHT
         out = np.zeros(size)
-        np.maximum.at(out, self.rows, (1 - _BEGINNING_WEIGHT) * overlap + _BEGINNING_WEIGHT * closeness)
+        np.maximum.at(out, self.rows, fit)
         return out

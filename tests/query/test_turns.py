@@ -6,7 +6,7 @@ from palimpsest.query.backends.duckdb_backend import DuckDBBackend
 from palimpsest.query.ranking.conversation import nearby_word_scores, smooth
 from palimpsest.query.ranking.rank import rank
 from palimpsest.query.scope.reading_order import TurnOrder
-from palimpsest.query.scope.scope_arrays import Postings
+from palimpsest.query.scope.scope_arrays import Postings, word_sums
 from tests.query.made import memory, scope_query, tables, write
 
 ANA = Scope("notes", "ana")
@@ -35,7 +35,7 @@ def test_a_short_turn_takes_on_as_much_less():
     order = TurnOrder.of(*FOLLOWING, np.array([5, 30, 30, 30, 10]))
     assert smooth(np.array([1.0, 10.0, 4.0, 2.0, 0.0]), order, (0.5,)).tolist() == [1 + 0.2 * 3, 10, 4.5, 2.5, 0.4 * 5]
     city = Postings(np.array([0, 2], np.int32), np.array([1.0, 2.0], np.float32))
-    scores = nearby_word_scores([city], order, (0.75,), np.ones(5, bool))
+    scores = nearby_word_scores([city], order, (0.75,), np.ones(5, bool), word_sums([city], 5))
     assert scores.tolist() == pytest.approx([1 + 0.2 * 0.5, 0, 2, 0.75, 0])
 
 
@@ -43,19 +43,22 @@ def test_each_word_counts_once_in_the_turn_or_neighbor_that_scores_it_best():
     city = Postings(np.array([0, 2], np.int32), np.array([1.0, 2.0], np.float32))
     spring = Postings(np.array([2, 3, 4], np.int32), np.array([4.0, 1.0, 3.0], np.float32))
     everyone = np.ones(5, bool)
-    assert nearby_word_scores([city, spring], ORDER, (0.75, 0.25), everyone).tolist() == [
+    own = word_sums([city, spring], 5)
+    assert nearby_word_scores([city, spring], ORDER, (0.75, 0.25), everyone, own).tolist() == [
         0.75 * 2 + 0.75 * 4,
         0.75 * 3,
         2 + 4,
         0.75 * 1 + 1,
         3,
     ]
-    assert nearby_word_scores([city, spring], ORDER, (), everyone).tolist() == [1, 0, 6, 1, 3]
+    assert nearby_word_scores([city, spring], ORDER, (), everyone, own).tolist() == [1, 0, 6, 1, 3]
 
 
 def test_words_of_what_is_no_candidate_do_not_count_nearby():
     city = Postings(np.array([2], np.int32), np.array([2.0], np.float32))
-    assert nearby_word_scores([city], ORDER, (0.5,), np.array([True, True, False, True, True])).tolist() == [0] * 5
+    candidates = np.array([True, True, False, True, True])
+    scores = nearby_word_scores([city], ORDER, (0.5,), candidates, word_sums([city], 5))
+    assert scores[candidates].tolist() == [0] * 4
 
 
 TALK = [
@@ -100,19 +103,26 @@ def test_a_scope_without_candidates_gives_no_ranking(index):
         assert reader.search("spring", ("notes", "nobody")).memories == []
 
 
-def test_word_scores_of_few_turns_equal_those_computed_over_every_turn():
-    rng, size, shares = np.random.default_rng(7), 60, (0.6, 0.36, 0.22)
-    firsts = np.flatnonzero(np.arange(size - 1) % 9 != 8)
-    order = TurnOrder.of(firsts, firsts + 1, rng.integers(1, 40, size))
-    chosen = [np.sort(rng.choice(size, n, replace=False)) for n in (0, 1, 7, 30, 60)]
+def test_scores_along_the_line_equal_those_computed_turn_by_turn():
+    rng, size, shares = np.random.default_rng(7), 2000, (0.6, 0.36, 0.22)
+    shuffled = rng.permutation(size)
+    pairs = np.flatnonzero(np.arange(size - 1) % 9 != 8)
+    order = TurnOrder.of(shuffled[pairs], shuffled[pairs + 1], rng.integers(1, 40, size))
+    chosen = [np.sort(rng.choice(size, n, replace=False)) for n in (0, 1, 7, 300, size)]
     postings = [Postings(rows, rng.random(len(rows), np.float32)) for rows in chosen]
-    candidates, expected = rng.random(size) < 0.8, np.zeros(size)
+    candidates = rng.random(size) < 0.8
+    around = [[(abs(offset), at) for offset, at in order.order.neighbors(row, len(shares))] for row in range(size)]
+    assert max(map(len, around)) == 6
+
+    words = np.zeros(size)
     for term in postings:
         own = np.zeros(size)
         own[term.rows] = np.where(candidates[term.rows], term.scores, 0)
-        best = own.copy()
-        for distance, share in enumerate(shares, 1):
-            for at in order.steps(distance):
-                best = np.maximum(best, np.where(at >= 0, share * own[at], 0))
-        expected += own + order.smoothing_weight * (best - own)
-    assert np.array_equal(nearby_word_scores(postings, order, shares, candidates), expected)
+        best = np.array([max([own[row], *(shares[d - 1] * own[at] for d, at in around[row])]) for row in range(size)])
+        words += own + order.smoothing_weight * (best - own)
+    found = nearby_word_scores(postings, order, shares, candidates, word_sums(postings, size))
+    assert np.allclose(found[candidates], words[candidates], rtol=1e-12, atol=1e-12)
+
+    scores = rng.standard_normal(size)
+    added = np.array([sum(shares[d - 1] * scores[at] for d, at in around[row]) for row in range(size)])
+    assert np.allclose(smooth(scores, order, shares), scores + order.smoothing_weight * added, rtol=1e-12)

@@ -39,7 +39,7 @@ def score_chat(view: ScopeView, query: ScopeQuery, chat: ChatWeights) -> Scored:
     about_answers = asks_for_answers(query.text)
     lesser, following = (~assistant, order.order.before) if about_answers else (assistant, order.order.after)
     words_weight = weights.words * chat.words
-    unworded = role_scores(b.base - weights.words * z_scores(b.words, rows), assistant, rows)
+    unworded = role_scores(b.unworded, assistant, rows)
     answers = answer_rows(following, lesser, b.allowed)
     gain = chat.answer * order.smoothing_weight * np.append(unworded, 0.0)[answers]
     worded = answer_word_scores(b.postings, answers, chat.answer_words * order.smoothing_weight, b.allowed)

@@ -6,18 +6,24 @@ by a share, in one nearby. Adding words over neighbors as well would count one w
 of a few words gets less: next to an answer, "Noted." is none.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 
 import numpy as np
 
 from palimpsest.query.ranking.chat import is_chat, score_chat
+from palimpsest.query.ranking.fusion import score_stats
 from palimpsest.query.ranking.scoring import BaseScores, Scored, base_scores, rescale, z_scores
 from palimpsest.query.request.strategies import Weights
 from palimpsest.query.request.types import Link
-from palimpsest.query.scope.reading_order import TurnOrder
+from palimpsest.query.scope.reading_order import REACH, TurnOrder
 from palimpsest.query.scope.scope_arrays import Postings
 from palimpsest.query.scope.scope_query import ScopeQuery
 from palimpsest.query.scope.view import ScopeView
+
+_LEAST_DEVIATION = 1e-9  # of the word scores of a query
+_SLICE = 32_768  # places of the line at a time
+_RARE = 16  # a term of one turn in so many is scored place by place; more common ones along the whole line
 
 
 def score_turns(view: ScopeView, query: ScopeQuery) -> Scored:
@@ -28,62 +34,107 @@ def score_turns(view: ScopeView, query: ScopeQuery) -> Scored:
     if query.weights.chat is not None and is_chat(view):
         return score_chat(view, query, query.weights.chat)
     weights, b, order = query.weights, base_scores(view, query), view.turn_order()
-    rows, base = b.rows, b.base
-    unworded = base - weights.words * z_scores(b.words, rows)
-    nearby = nearby_word_scores(b.postings, order, weights.nearby, b.allowed)
-    total = rescale(smooth(unworded, order, weights.shares) + weights.words * z_scores(nearby, rows), base, rows)
-    scale = weights.words / max(float(nearby[rows].std()) if len(rows) else 0.0, 1e-9)
+    rows, total = b.rows, smooth(b.unworded, order, weights.shares)
+    nearby = nearby_word_scores(b.postings, order, weights.nearby, b.allowed, b.words)
+    total += weights.words * z_scores(nearby, rows)
+
+    @cache
+    def scale() -> float:
+        return weights.words / max(score_stats(nearby[rows]).std, _LEAST_DEVIATION)
 
     def path(row: int) -> tuple[Link, ...]:
-        return _best_neighbor(view, b, order, weights, unworded, scale, row)
+        return _best_neighbor(view, b, order, weights, scale(), row)
 
-    return Scored(view.ids, rows, b.cosines, b.words, base, total, path)
+    return Scored(view.ids, rows, b.cosines, b.words, b.base, rescale(total, b.base, rows), path)
 
 
-def smooth(scores: np.ndarray, order: TurnOrder, shares: Iterable[float]) -> np.ndarray:
+def smooth(scores: np.ndarray, order: TurnOrder, shares: Sequence[float]) -> np.ndarray:
     """Returns scores plus shares of those one turn away, two turns away and so on, on both sides.
 
     Args:
         scores: shape (memories,); 0 for memories that must not count.
         order: of the same memories.
-        shares: of the neighbors at distance 1, 2, ...
+        shares: of the neighbors at distance 1, 2, ..., `REACH` at most.
     """
-    added = np.zeros(len(scores))
-    padded = np.append(scores, 0.0)  # row -1, no neighbor, is the last one: 0
-    for distance, share in enumerate(shares, 1):
-        before, after = order.steps(distance)
-        added += share * (padded[before] + padded[after])
-    return scores + order.smoothing_weight * added
+    line, added = np.zeros(order.length), np.zeros(order.length)
+    line[order.places] = scores
+    for here, near in _slices(order.length, len(shares)):
+        for share, (before, after) in zip(shares, near, strict=True):
+            both = line[before] + line[after]
+            both *= share
+            added[here] += both
+    total: np.ndarray = added[order.places]
+    total *= order.smoothing_weight
+    total += scores
+    return total
 
 
 def nearby_word_scores(
-    postings: Iterable[Postings], order: TurnOrder, shares: Sequence[float], candidates: np.ndarray
+    postings: Iterable[Postings],
+    order: TurnOrder,
+    shares: Sequence[float],
+    candidates: np.ndarray,
+    own: np.ndarray,
 ) -> np.ndarray:
-    """Returns the sum over terms of each turn's best score for the term, its own or a share of one nearby.
+    """Returns the sum over terms of each candidate's best score for the term, its own or a share of one nearby.
 
     Args:
         postings: of the question's terms.
         order: of the scope's memories.
-        shares: of a term's score one, two, ... turns away, on both sides.
+        shares: of a term's score one, two, ... turns away, on both sides, `REACH` at most.
         candidates: which memories count, shape (memories,) bool; others add nothing to their neighbors.
+        own: sums over terms of each turn's own score, shape (memories,).
     """
-    out, best, own = (np.zeros(len(candidates)) for _ in range(3))
+    line, best = np.zeros(order.length), np.zeros(order.length)
     for term in postings:
         counted = candidates[term.rows]
         rows, scores = term.rows[counted], term.scores[counted].astype(float)
-        best[rows] = own[rows] = scores
-        reached = [rows]
-        for step in (order.order.before, order.order.after):
-            at, remaining = rows, scores
-            for share in shares:
-                at = step[at]
-                at, remaining = at[at >= 0], remaining[at >= 0]
-                best[at] = np.maximum(best[at], share * remaining)
-                reached.append(at)
-        for at in reached:  # most terms reach few turns of a large scope; a turn reached twice adds 0 the second time
-            out[at] += own[at] + order.smoothing_weight[at] * (best[at] - own[at])
-            best[at] = own[at] = 0.0
-    return out
+        places = order.places[rows]
+        line[places] = scores
+        if len(rows) * _RARE < order.length:
+            _add_best_around(best, line, places, scores, shares)
+        else:
+            _add_best(best, line, shares)
+            line[places] = 0.0
+    total: np.ndarray = best[order.places]
+    total -= own
+    total *= order.smoothing_weight
+    total += own
+    return total
+
+
+def _add_best(sums: np.ndarray, line: np.ndarray, shares: Sequence[float]) -> None:
+    """Adds the best score of a term at each place of the line: for terms of many turns."""
+    for here, near in _slices(len(line), len(shares)):
+        best = line[here].copy()
+        for share, (before, after) in zip(shares, near, strict=True):
+            nearest = np.maximum(line[before], line[after])
+            nearest *= share
+            np.maximum(best, nearest, out=best)
+        sums[here] += best
+
+
+def _add_best_around(
+    sums: np.ndarray, line: np.ndarray, places: np.ndarray, scores: np.ndarray, shares: Sequence[float]
+) -> None:
+    """Does the same at the places of a term and around them, and leaves the line empty: for terms of few turns."""
+    reached = [places]
+    for distance, share in enumerate(shares, 1):
+        for at in (places - distance, places + distance):
+            line[at] = np.maximum(line[at], share * scores)
+            reached.append(at)
+    for at in reached:  # a place that is reached twice adds 0 the second time
+        sums[at] += line[at]
+        line[at] = 0.0
+
+
+def _slices(length: int, reach: int) -> Iterator[tuple[slice, list[tuple[slice, slice]]]]:
+    """Yields slices of the line that fit the processor's cache, each with those one, two, ... places off both sides."""
+    assert reach <= REACH
+    for start in range(REACH, length - REACH, _SLICE):
+        stop = min(start + _SLICE, length - REACH)
+        near = [(slice(start - d, stop - d), slice(start + d, stop + d)) for d in range(1, reach + 1)]
+        yield slice(start, stop), near
 
 
 def _best_neighbor(
@@ -91,13 +142,12 @@ def _best_neighbor(
     b: BaseScores,
     order: TurnOrder,
     weights: Weights,
-    unworded: np.ndarray,
     scale: float,
     row: int,
 ) -> tuple[Link, ...]:
     """Returns the link from the neighbor that adds most: of its base score, and by words that score better there."""
     smoothing = float(order.smoothing_weight[row])
-    gains = {at: smoothing * share * float(unworded[at]) for at, share in _around(order, row, weights.shares)}
+    gains = {at: smoothing * share * float(b.unworded[at]) for at, share in _around(order, row, weights.shares)}
     near = [(at, share) for at, share in _around(order, row, weights.nearby) if b.allowed[at]]
     for term in b.postings:
         (here,) = term.scores_of(np.array([row]))

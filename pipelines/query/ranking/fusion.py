@@ -4,20 +4,42 @@ Sums of z-scores won over reciprocal ranks on every collection that was measured
 better.
 """
 
+import math
+
 import numpy as np
 
 from palimpsest.query.request.types import ScoreStats, Seeds
 
+_BLOCK = 1024  # scores of which the best is found first
+
 
 def score_stats(scores: np.ndarray) -> ScoreStats:
     """Returns mean and standard deviation; a deviation that is only rounding counts as 0."""
-    mean, std = float(scores.mean()), float(scores.std())
-    return ScoreStats(mean, std if std > 1e-9 else 0.0)
+    return _centered(scores)[1]
 
 
 def standardize(scores: np.ndarray, stats: ScoreStats) -> np.ndarray:
     """Returns z-scores; all 0 where every candidate scores the same."""
     return (scores - stats.mean) / stats.std if stats.std > 0 else np.zeros_like(scores)
+
+
+def z_values(scores: np.ndarray) -> np.ndarray:
+    """Returns the z-scores of scores by their own statistics; all 0 where all are the same."""
+    centered, stats = _centered(scores)
+    if stats.std == 0:
+        return np.zeros_like(scores)
+    centered /= stats.std
+    return centered
+
+
+def _centered(scores: np.ndarray) -> tuple[np.ndarray, ScoreStats]:
+    """Returns scores less their mean, and their statistics: in fewer passes over a large scope than `std` takes."""
+    if len(scores) == 0:
+        return scores, ScoreStats()
+    mean = float(scores.mean())
+    centered = scores - mean
+    std = math.sqrt(float(np.einsum("i,i->", centered, centered)) / len(scores))
+    return centered, ScoreStats(mean, std if std > 1e-9 else 0.0)
 
 
 def fuse(
@@ -71,6 +93,19 @@ def top(scores: np.ndarray, n: int) -> np.ndarray:
     """Returns the indices of the `n` best scores, in no order; a tie at the border goes to the lower index."""
     if len(scores) <= n:
         return np.arange(len(scores))
-    border = np.partition(scores, len(scores) - n)[len(scores) - n]
-    above = np.flatnonzero(scores > border)
-    return np.concatenate([above, np.flatnonzero(scores == border)[: n - len(above)]])
+    leading = _leading(scores, n)
+    border = np.partition(scores[leading], len(leading) - n)[len(leading) - n]
+    above = leading[scores[leading] > border]
+    return np.concatenate([above, leading[scores[leading] == border][: n - len(above)]])
+
+
+def _leading(scores: np.ndarray, n: int) -> np.ndarray:
+    """Returns ascending indices that include the `n` best: of many scores only a few, for sorting them is slow.
+
+    Of the best of each block of scores, the `n` best are `n` scores; so no lower score is among the `n` best of all.
+    """
+    blocks = len(scores) // _BLOCK
+    if blocks < n:
+        return np.arange(len(scores))
+    best = scores[: blocks * _BLOCK].reshape(blocks, _BLOCK).max(axis=1)
+    return np.flatnonzero(scores >= np.partition(best, blocks - n)[blocks - n])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from palimpsest.query.ranking.experimental.reciprocal_ranks import reciprocal_ranks
-from palimpsest.query.ranking.fusion import fuse, score_stats, standardize
+from palimpsest.query.ranking.fusion import score_stats, z_values
 from palimpsest.query.ranking.priors import prior_scores, uses_priors
 from palimpsest.query.ranking.window_bias import without_window_bias
 from palimpsest.query.request.strategies import Weights
@@ -20,7 +20,8 @@ from palimpsest.query.scope.view import ScopeView
 class BaseScores:
     """What every scorer starts from: see `Scored`; `postings` are those of the query's terms.
 
-    `allowed` is whether each memory is among the candidates `rows`; it is read-only.
+    `allowed` is whether each memory is among the candidates `rows`; it is read-only. `unworded` is `base` without the
+    z-scores of words.
     """
 
     allowed: np.ndarray
@@ -28,6 +29,7 @@ class BaseScores:
     cosines: np.ndarray
     words: np.ndarray
     base: np.ndarray
+    unworded: np.ndarray
     postings: list[Postings]
 
 
@@ -61,24 +63,28 @@ def base_scores(view: ScopeView, query: ScopeQuery) -> BaseScores:
     rows = np.flatnonzero(allowed)
     postings = view.postings(query.word_terms)
     cosines, sums = view.cosines(query.vector), word_sums(postings, size)
-    base = np.zeros(size)
+    unworded, worded = np.zeros(size), np.zeros(size)
     if len(rows):
         windows = view.windows() if weights.windows else None
         similar = cosines[rows] if windows is None else without_window_bias(cosines[rows], windows[rows])
-        base[rows] = _fuse_candidates(similar, sums[rows], weights)
+        worded[rows] = weights.words * z_values(sums[rows])
+        unworded[rows] = _vector_part(similar, sums[rows], worded[rows], weights)
     if query.period is not None:
-        base += weights.time * z_scores(view.periods().fit_scores(query.period, size), rows)
+        unworded += weights.time * z_scores(view.periods().fit_scores(query.period, size), rows)
     if uses_priors(weights):
-        base += prior_scores(view.priors(), rows, weights, query.filters.query_time)
-    return BaseScores(allowed, rows, cosines, sums, base, postings)
+        unworded += prior_scores(view.priors(), rows, weights, query.filters.query_time)
+    return BaseScores(allowed, rows, cosines, sums, unworded + worded, unworded, postings)
 
 
-def _fuse_candidates(cosines: np.ndarray, sums: np.ndarray, weights: Weights) -> np.ndarray:
-    """Returns vectors and words as one score; with ranks, a memory without any word of the query has none by words."""
+def _vector_part(cosines: np.ndarray, sums: np.ndarray, worded: np.ndarray, weights: Weights) -> np.ndarray:
+    """Returns what candidates score by vectors; by ranks what they score by both, less their z-scores of words.
+
+    With ranks, a memory without any word of the query has none by words.
+    """
     if weights.fusion == "z":
-        return fuse(cosines, sums, score_stats(cosines), score_stats(sums), weights.vector, weights.words)
+        return np.multiply(weights.vector, z_values(cosines))
     ranks = weights.vector * reciprocal_ranks(cosines) + weights.words * reciprocal_ranks(sums, floor=0.0)
-    return standardize(ranks, score_stats(ranks))
+    return np.subtract(z_values(ranks), worded)
 
 
 def score_alone(view: ScopeView, query: ScopeQuery) -> Scored:
@@ -91,7 +97,7 @@ def z_scores(scores: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Returns z-scores over the candidates `rows`; 0 for every other memory."""
     out = np.zeros(len(scores))
     if len(rows):
-        out[rows] = standardize(scores[rows], score_stats(scores[rows]))
+        out[rows] = z_values(scores[rows])
     return out
 
 
@@ -100,4 +106,7 @@ def rescale(total: np.ndarray, base: np.ndarray, rows: np.ndarray) -> np.ndarray
 
     0 for memories that are no candidates.
     """
-    return z_scores(total, rows) * (float(base[rows].std()) if len(rows) else 0.0)
+    out = np.zeros(len(total))
+    if len(rows):
+        out[rows] = score_stats(base[rows]).std * z_values(total[rows])
+    return out

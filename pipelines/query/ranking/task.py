@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 
 import numpy as np
 
-from palimpsest.query.ranking.fusion import score_stats, standardize
+from palimpsest.query.ranking.fusion import z_values
 from palimpsest.query.ranking.rank import Candidate
 from palimpsest.query.scope.scope_query import ScopeQuery
 
@@ -47,7 +47,7 @@ def favor_task(query: ScopeQuery, candidates: Sequence[Candidate], task: Task) -
     added = np.zeros(len(ids))
     if ids and task.vector is not None:
         scores = query.served.scores(task.vector, task.terms, ids)
-        parts = [standardize(column, score_stats(column)) for column in scores.T]
+        parts = [z_values(column) for column in scores.T]
         added += BRIEF_WEIGHT * np.mean(parts, axis=0)
     if ids and task.paths:
         memories = query.served.memories(ids)

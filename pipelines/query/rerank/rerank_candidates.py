@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from palimpsest.query.ranking.fusion import score_stats, standardize
+from palimpsest.query.ranking.fusion import z_values
 from palimpsest.query.ranking.merge import Ranked
 from palimpsest.query.rerank.reranker import RERANKED, Reranker, RerankerFailed
 
@@ -45,7 +45,7 @@ def rerank_candidates(reranker: Reranker, question: str, ranked: Sequence[Ranked
     except RerankerFailed as e:
         return [*read, *rest], Reranking(reranker.name, 0, str(e))
     own = np.array([candidate.score for _, candidate in read])
-    fused = standardize(own, score_stats(own)) + standardize(scores, score_stats(scores))
+    fused = z_values(own) + z_values(scores)
     order = np.argsort(-fused, kind="stable").tolist()
     best = [(read[i][0], replace(read[i][1], rerank=float(scores[i]))) for i in order]
     return [*best, *rest], Reranking(reranker.name, len(read))

@@ -9,6 +9,9 @@ from palimpsest.query.scope.scope_arrays import Arrays
 FULL_SHARE_TOKENS = 25
 """Tokens from which a turn takes the whole share of its neighbors' scores."""
 
+REACH = 3
+"""Turns away from which a turn may take a share of a score."""
+
 
 @dataclass(frozen=True)
 class ReadingOrder:
@@ -51,19 +54,28 @@ class ReadingOrder:
 class TurnOrder:
     """How the turns of a scope follow each other.
 
+    Local rows are in the order of ids, which are hashes: turns of one session are anywhere. So sessions are also laid
+    out in a line, each turn next to the one before it and `REACH` empty places between sessions. What reads the
+    neighbors of every turn reads the line from its start to its end instead of a random row for each neighbor.
+
     Attributes:
         order: the turns before and after each turn of its session.
         smoothing_weight: share of its neighbors' contribution that a turn takes, shape (memories,), 0 to 1: a turn of
             a few words takes less.
+        places: of every memory in the line, shape (memories,) int64.
+        length: places of the line, the empty ones at both ends included.
     """
 
     order: ReadingOrder
     smoothing_weight: np.ndarray
+    places: np.ndarray
+    length: int
 
     @classmethod
     def of(cls, rows: np.ndarray, next_rows: np.ndarray, tokens: np.ndarray) -> "TurnOrder":
         """Makes the order from pairs of local rows that follow each other and the tokens of every memory."""
-        return cls(ReadingOrder.of(rows, next_rows, len(tokens)), np.minimum(1.0, tokens / FULL_SHARE_TOKENS))
+        order = ReadingOrder.of(rows, next_rows, len(tokens))
+        return cls(order, np.minimum(1.0, tokens / FULL_SHARE_TOKENS), *_line(order.before))
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, size: int) -> "TurnOrder":
@@ -75,12 +87,18 @@ class TurnOrder:
     @property
     def nbytes(self) -> int:
         """Size in bytes."""
-        return self.order.nbytes + self.smoothing_weight.nbytes
+        return self.order.nbytes + self.smoothing_weight.nbytes + self.places.nbytes
 
-    def steps(self, distance: int) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the rows so many turns before and after each; -1 where the session does not reach so far."""
-        before, after = self.order.before, self.order.after
-        for _ in range(distance - 1):
-            before = np.where(before >= 0, self.order.before[before], -1)
-            after = np.where(after >= 0, self.order.after[after], -1)
-        return before, after
+
+def _line(before: np.ndarray) -> tuple[np.ndarray, int]:
+    """Returns the place of each memory and the length of the line, from the row before each."""
+    first, position, at = np.arange(len(before)), (before >= 0).astype(np.int64), before.copy()
+    while len(follows := np.flatnonzero(at >= 0)):  # each round doubles how far back `at` is
+        back = at[follows]
+        first[follows] = first[back]
+        position[follows] += position[back]
+        at[follows] = at[back]
+    sizes = np.bincount(first, minlength=len(before))
+    gaps = np.where(sizes > 0, sizes + REACH, 0)
+    starts = np.cumsum(gaps) - gaps + REACH
+    return starts[first] + position, int(gaps.sum()) + REACH
