@@ -81,10 +81,13 @@ def _vector_part(cosines: np.ndarray, sums: np.ndarray, worded: np.ndarray, weig
 
     With ranks, a memory without any word of the query has none by words.
     """
+    part: np.ndarray
     if weights.fusion == "z":
-        return np.multiply(weights.vector, z_values(cosines))
-    ranks = weights.vector * reciprocal_ranks(cosines) + weights.words * reciprocal_ranks(sums, floor=0.0)
-    return np.subtract(z_values(ranks), worded)
+        part = weights.vector * z_values(cosines)
+    else:
+        ranks = weights.vector * reciprocal_ranks(cosines) + weights.words * reciprocal_ranks(sums, floor=0.0)
+        part = z_values(ranks) - worded
+    return part
 
 
 def score_alone(view: ScopeView, query: ScopeQuery) -> Scored:
