@@ -6,8 +6,9 @@ from typing import Literal
 
 import click
 
-from palimpsest.cli.shared import FOLDER, Output, confirm, visible
-from palimpsest.core.errors import ComponentFailed
+from palimpsest.cli.shared import Output, confirm, visible
+from palimpsest.core.errors import ComponentFailed, PalimpsestError
+from palimpsest.store.remote.table_store import is_remote
 
 _json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object as the last line of stdout.")
 _name = click.argument("name")
@@ -65,12 +66,17 @@ def create(as_json: bool, port: int | None, backend: _BackendName, name: str) ->
 @_port
 @_backend
 @_name
-@click.option("--home", "home_path", type=FOLDER, required=True, help="A home that exists.")
-def add(as_json: bool, port: int | None, backend: _BackendName, name: str, home_path: Path) -> None:
-    """Register a home that exists under a name."""
+@click.option("--home", "home_path", required=True, help="Folder of a home that exists.")
+def add(as_json: bool, port: int | None, backend: _BackendName, name: str, home_path: str) -> None:
+    """Register a home that exists under a name."""  # noqa: DOC501 (the docstring is the help text)
     from palimpsest.instances.manage import add_instance
 
-    out, made = Output(as_json), add_instance(name, home_path, port, backend)
+    if is_remote(home_path):
+        raise PalimpsestError(
+            f"--home {home_path}: an instance is a folder; name the URL of a home on object storage in each command, "
+            f"such as palimpsest service start --home {shlex.quote(home_path)}"
+        )
+    out, made = Output(as_json), add_instance(name, Path(home_path), port, backend)
     out.text(f"{name} is home {made.home}, port {made.port}")
     out.result(made.to_json())
 

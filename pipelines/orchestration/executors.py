@@ -1,4 +1,4 @@
-"""The executor that runs the steps of jobs that Dagster starts: in one process, in several, or as jobs of Kubernetes.
+"""The executor that runs the steps of jobs that Dagster starts: in one process, in several, on Celery or Kubernetes.
 
 Every executor writes the same home under the same lock, so that stages of one home never overlap; what differs is where
 their processes run. `palimpsest build` always runs in its own process.
@@ -13,7 +13,7 @@ from palimpsest.core.errors import PalimpsestError
 from palimpsest.core.extras import missing_extra
 
 EXECUTOR, PROCESSES = "PALIMPSEST_EXECUTOR", "PALIMPSEST_EXECUTOR_PROCESSES"
-EXECUTORS = ("in_process", "multiprocess", "k8s")
+EXECUTORS = ("in_process", "multiprocess", "celery", "k8s")
 DEFAULT_PROCESSES, MAX_PROCESSES = 2, 64
 
 
@@ -32,8 +32,20 @@ def executor_from_environment() -> dg.ExecutorDefinition:
         processes = whole_number(PROCESSES, DEFAULT_PROCESSES, 1, MAX_PROCESSES)
         return dg.multiprocess_executor.configured({"max_concurrent": processes}, name=name)
     try:
-        from dagster_k8s import k8s_job_executor
+        return _celery() if name == "celery" else _k8s()
     except ModuleNotFoundError as e:
         raise missing_extra(e, f"{EXECUTOR}={name}") or e from None
+
+
+def _celery() -> dg.ExecutorDefinition:
+    from palimpsest.orchestration.celery_broker import broker_from_environment, celery_executor
+
+    broker_from_environment()  # a wrong one is reported where jobs are loaded
+    return celery_executor
+
+
+def _k8s() -> dg.ExecutorDefinition:
+    from dagster_k8s import k8s_job_executor
+
     executor: dg.ExecutorDefinition = k8s_job_executor
     return executor

@@ -58,6 +58,13 @@ def test_an_instance_runs_and_another_one_does_not(home):
     assert run("service", "status", "--home", home.path).returncode == 3
 
 
+def test_a_home_on_object_storage_is_refused_with_what_to_do_instead():
+    refused = run("instance", "add", "work", "--home", "s3://bucket/prefix")
+    assert refused.returncode == 2 and len(refused.stderr.strip().splitlines()) == 1
+    assert "--home s3://bucket/prefix: an instance is a folder" in refused.stderr
+    assert "palimpsest service start --home s3://bucket/prefix" in refused.stderr and not read_instances()
+
+
 def test_path_and_env_make_every_command_about_an_instance():
     made = create_instance("one", backend="neo4j")
     assert run("instance", "path", "one").stdout.strip() == str(made.home)

@@ -1,12 +1,17 @@
+import contextlib
 import random
 import socket
 import sys
+import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from palimpsest.core.batches import ray_address
 from palimpsest.core.batches.batch import Batch, BatchWork, Item, Result
 from palimpsest.core.batches.choose_runner import configured_runner
+from palimpsest.core.batches.ray_address import check_cluster
 from palimpsest.core.batches.ray_runner import RayRunner
 from palimpsest.core.batches.ray_worker import Refusal, compute_batch
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
@@ -100,6 +105,42 @@ def test_an_address_that_drops_packets_is_given_up_after_five_seconds(monkeypatc
     monkeypatch.setattr(socket, "create_connection", drop)
     with pytest.raises(ComponentFailed, match=r"RAY_ADDRESS: no Ray cluster at \[::1\]:6379 \(timed out\)"):
         _run_at("[::1]:6379", monkeypatch)
+
+
+def _answer_as_another_server(listening: socket.socket, with_http: bool) -> None:
+    with contextlib.suppress(OSError):
+        while True:
+            connection, _ = listening.accept()
+            if with_http:
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                connection.close()
+            else:
+                _SILENT.append(connection)
+
+
+_SILENT: list[socket.socket] = []
+
+
+@pytest.mark.parametrize("with_http", [False, True])
+def test_an_address_where_something_other_than_ray_answers_is_one_line(
+    with_http: bool, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(ray_address, "_STATUS_S", 5.0)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = f"127.0.0.1:{listening.getsockname()[1]}"
+        threading.Thread(target=_answer_as_another_server, args=(listening, with_http), daemon=True).start()
+        space = minilm_space()
+        with pytest.raises(ComponentFailed, match=rf"no Ray cluster at {address} \(.*did not answer as Ray") as failed:
+            list(RayRunner(address).run(EmbedWork(space), text_batches(space, _TEXTS)))
+    assert failed.value.exit_code == 3 and "\n" not in str(failed.value)
+
+
+def test_auto_without_a_cluster_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    with pytest.raises(ComponentFailed, match="no Ray cluster at auto ") as failed:
+        check_cluster("auto")
+    assert "\n" not in str(failed.value)
 
 
 @pytest.mark.parametrize("address", ["head", ":6379", "head:0", "head:99999", "head:port", "ray://head:10001"])

@@ -22,8 +22,8 @@ def test_the_environment_names_the_executor(monkeypatch, named, executor):
 
 
 def test_a_wrong_name_number_or_extra_is_named(monkeypatch):
-    monkeypatch.setenv(EXECUTOR, "celery")
-    with pytest.raises(PalimpsestError, match="PALIMPSEST_EXECUTOR=celery: write one of in_process, multiprocess, k8s"):
+    monkeypatch.setenv(EXECUTOR, "dask")
+    with pytest.raises(PalimpsestError, match="PALIMPSEST_EXECUTOR=dask: write one of in_process, multiprocess"):
         executor_from_environment()
     monkeypatch.setenv(EXECUTOR, "multiprocess")
     monkeypatch.setenv(PROCESSES, "many")

@@ -6,12 +6,12 @@ costs only the batches that were running on it. A node that was refused is left 
 
 import logging
 import os
-import socket
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Generic
 
 from palimpsest.core.batches.batch import Batch, BatchWork, Item, Result
+from palimpsest.core.batches.ray_address import check_address, check_cluster, no_cluster
 from palimpsest.core.batches.ray_worker import Refusal, compute_batch
 from palimpsest.core.errors import ComponentFailed, PalimpsestError
 from palimpsest.core.progress import say
@@ -24,7 +24,6 @@ QUEUED_PER_WORKER = 2
 """Batches in flight: one runs, one waits at the node."""
 _RETRIES = 3
 _NODES_EVERY_S = 2.0
-_CONNECT_S = 5.0
 _AGAIN = "run palimpsest build again, which continues with what is missing"
 
 
@@ -58,42 +57,20 @@ def _connect(address: str) -> None:
         PalimpsestError: this is no address of a cluster.
         ComponentFailed: no cluster answers there.
     """
-    _check_address(address)
+    check_address(address)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     import ray
     from ray.exceptions import RayError
 
     if ray.is_initialized():
         return
+    check_cluster(address)
     options: dict[str, Any] = {} if address else {"include_dashboard": False}
     try:
         ray.init(address or "local", log_to_driver=False, logging_level=logging.ERROR, **options)
     except (ConnectionError, RuntimeError, ValueError, RayError) as e:
         reason = (str(e).splitlines() or [type(e).__name__])[0][:160]
-        raise ComponentFailed(_no_cluster(address or "this machine", reason)) from None
-
-
-def _check_address(address: str) -> None:
-    """Opens a connection to the address and closes it: Ray itself tries for minutes where nothing answers.
-
-    Raises:
-        PalimpsestError: this is no address of a cluster.
-        ComponentFailed: nothing answers there.
-    """
-    if address in ("", "auto", "local"):
-        return
-    host, _, port = address.rpartition(":")
-    if not host or "/" in host or not (port.isascii() and port.isdecimal() and 0 < int(port) < 65536):
-        raise PalimpsestError(f"RAY_ADDRESS: {address[:80]!r} must be HOST:PORT or auto; correct it or unset it")
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_S).close()
-    except (OSError, UnicodeError) as e:
-        raise ComponentFailed(_no_cluster(address[:80], str(e))) from None
-
-
-def _no_cluster(where: str, reason: str) -> str:
-    advice = "start one with ray start --head, or unset PALIMPSEST_BATCHES"
-    return f"RAY_ADDRESS: no Ray cluster at {where} ({reason}); {advice}"
+        raise ComponentFailed(no_cluster(address, reason)) from None
 
 
 class _Run(Generic[Item, Result]):

@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 SCHEMES = ("s3", "gs", "az")
 _CHUNK_BYTES = 8 * 2**20
-_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+_ENDPOINTS = {
+    "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
+    "gs": ("GOOGLE_BASE_URL",),
+    "az": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
+}
 Version = Mapping[str, str]
 """What a conditional write compares: the ETag of an object, and its version where the store has one."""
 
@@ -66,17 +70,22 @@ def is_remote(home: str) -> bool:
 
 
 def open_store(url: str) -> TableStore:
-    """Opens the store of a URL: `s3://bucket/prefix`, `gs://bucket/prefix` or `az://account/container/prefix`.
+    """Opens the store of a URL: `s3://bucket/prefix`, `gs://bucket/prefix` or `az://container/prefix`.
 
-    Credentials, region and endpoint are read from the environment, as the tools of each store do.
+    Credentials, account, region and endpoint are read from the environment, as the tools of each store do.
 
     Raises:
-        PalimpsestError: the URL names no bucket and prefix.
+        PalimpsestError: the URL names no bucket and prefix, or a variable of the store is missing or wrong.
     """
     scheme, _, rest = url.partition("://")
     if scheme not in SCHEMES or not all(rest.strip("/").split("/")) or "/" not in rest.strip("/"):
         raise PalimpsestError(f"--home {url}: name a bucket and a prefix, such as s3://bucket/prefix")
-    return _Obstore(url.rstrip("/"))
+    from obstore.exceptions import BaseError
+
+    try:
+        return _Obstore(url.rstrip("/"))
+    except BaseError as e:
+        raise PalimpsestError(f"--home {url}: {first_line(e)}; correct the variables of the store") from None
 
 
 class _Obstore:
@@ -88,7 +97,8 @@ class _Obstore:
 
         self.url, self._obstore = url, obstore
         # Plain HTTP only to an endpoint that the environment names with it: a store on this machine.
-        is_plain = any(os.environ.get(name, "").startswith("http://") for name in _ENDPOINTS)
+        endpoints = _ENDPOINTS[url.partition("://")[0]]
+        is_plain = any(os.environ.get(name, "").startswith("http://") for name in endpoints)
         options: ClientConfig = {"allow_http": is_plain, "connect_timeout": "5 seconds", "timeout": "120 seconds"}
         retries: RetryConfig = {"max_retries": 5, "retry_timeout": dt.timedelta(seconds=60)}
         self._store = from_url(url, client_options=options, retry_config=retries)
@@ -117,19 +127,28 @@ class _Obstore:
             raise self._failed(e) from None
 
     def create(self, key: str, data: bytes) -> Version | None:
-        """See TableStore."""
-        return self._put(key, data, "create")
+        """See TableStore.
+
+        Raises:
+            ComponentFailed: there is no bucket, or the store does not answer.
+        """
+        errors = self._obstore.exceptions
+        try:
+            return self._put(key, data, "create", (errors.AlreadyExistsError, errors.PreconditionError))
+        except FileNotFoundError:
+            raise ComponentFailed(f"{self.url}: there is no such bucket; make it, or correct the URL") from None
 
     def replace(self, key: str, data: bytes, version: Version) -> Version | None:
         """See TableStore."""
-        return self._put(key, data, dict(version))
+        return self._put(key, data, dict(version), (self._obstore.exceptions.PreconditionError, FileNotFoundError))
 
-    def _put(self, key: str, data: bytes, mode: Any) -> Version | None:
-        refusals = self._obstore.exceptions
+    def _put(self, key: str, data: bytes, mode: Any, refusals: tuple[type[Exception], ...]) -> Version | None:
         try:
             return _version(self._obstore.put(self._store, key, data, mode=mode))
-        except (refusals.AlreadyExistsError, refusals.PreconditionError, refusals.NotFoundError, FileNotFoundError):
+        except refusals:
             return None
+        except FileNotFoundError:
+            raise
         except Exception as e:
             raise self._failed(e) from None
 
